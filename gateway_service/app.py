@@ -15,7 +15,7 @@ from gateway_service.accounts.runner import Ownership, PlatformHealth, Runner, W
 from gateway_service.chats.sessions import Sessions
 from gateway_service.clients import AgentClient, SchedulerClient
 from gateway_service.commands.base import CommandContext
-from gateway_service.commands.registry import COMMANDS, not_known
+from gateway_service.commands.registry import COMMANDS, find_unknown
 from gateway_service.config import GatewayConfig
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.outbox.retention import keep_house
@@ -115,7 +115,7 @@ def _work(
             platform.name,
             platform.name.upper(),
         )
-    for name in not_known(configured.access):
+    for name in find_unknown(configured.access):
         setting = f"platforms.{platform.name}.extra.commands"
         _log.warning("%s: no command is called %s; it is taken for a skill's", setting, name)
     if configured.access.lacks_admin:

@@ -68,15 +68,15 @@ _PASSING = (Reason.SERVICE_UNAVAILABLE, Reason.DRAINING, Reason.DATABASE_UNAVAIL
 _T = TypeVar("_T")
 
 
-async def of_agent(call: Awaitable[_T]) -> _T:
+async def call_agent(call: Awaitable[_T]) -> _T:
     """What the agent answers; ServiceUnavailable or AgentRefused."""
     try:
         return await call
     except grpc.aio.AioRpcError as error:
-        raise explained(error) from error
+        raise explain_error(error) from error
 
 
-async def of_scheduler(
+async def call_scheduler(
     method: Callable[..., Awaitable[_T]], request: object, limit_s: float = SCHEDULER_S
 ) -> _T:
     """What the scheduler answers; ServiceUnavailable where it is away, else SchedulerRefused."""
@@ -101,7 +101,7 @@ def _has_said_why(error: grpc.aio.AioRpcError) -> bool:
     return any(key == DETAILS_KEY for key, _ in trailing)
 
 
-def explained(error: grpc.aio.AioRpcError) -> HermesError:
+def explain_error(error: grpc.aio.AioRpcError) -> HermesError:
     """A failed call of the agent as our own error."""
     details = details_of(error)
     # A model that cannot be reached is UNAVAILABLE too, but that is an answer.
@@ -110,7 +110,7 @@ def explained(error: grpc.aio.AioRpcError) -> HermesError:
     return AgentRefused(details.message, reason=details.reason, metadata=details.metadata)
 
 
-def origin_of(source: Source) -> Origin:
+def to_origin(source: Source) -> Origin:
     """Where a turn or a job comes from; only those who may talk to Hermes come as far."""
     return Origin(
         platform=source.platform,
@@ -189,7 +189,7 @@ class AgentClient:
             profile=turn.profile,
             session_id=turn.session_id,
             parts=_parts(turn),
-            origin=origin_of(turn.source),
+            origin=to_origin(turn.source),
             kind=turn_pb2.TURN_KIND_COMPRESS if is_compression else turn_pb2.TURN_KIND_USER,
             busy_mode=_BUSY_OF_COMMANDS.get(command, _BUSY[turn.busy_mode]),
             workdir=turn.workdir,
@@ -200,7 +200,7 @@ class AgentClient:
             context_file=notes and ContextFile(path=notes.path, text=notes.text),
             denied_commands=turn.denied,
         )
-        await of_agent(self._turns.StartTurn(request))
+        await call_agent(self._turns.StartTurn(request))
 
     async def request_review(
         self, turn_id: str, session_id: str, profile: str, platform: str
@@ -213,7 +213,7 @@ class AgentClient:
             origin=Origin(platform=platform),
             kind=turn_pb2.TURN_KIND_REVIEW,
         )
-        await of_agent(self._turns.StartTurn(request))
+        await call_agent(self._turns.StartTurn(request))
 
     async def watch(
         self, turn_id: str, profile: str, after: int = 0, max_deltas_per_second: int = 0
@@ -240,7 +240,7 @@ class AgentClient:
                     last = max(last, *(event.sequence for event in response.events))
                     yield response.events
         except grpc.aio.AioRpcError as error:
-            raise explained(error) from error
+            raise explain_error(error) from error
 
     async def ended(self, turn_id: str, profile: str) -> None:
         """Return when a turn has ended."""
@@ -253,13 +253,13 @@ class AgentClient:
         request = turn_pb2.InterruptTurnRequest(
             turn_id=turn_id, session_id=session_id, profile=profile
         )
-        return (await of_agent(self._turns.InterruptTurn(request))).HasField("turn")
+        return (await call_agent(self._turns.InterruptTurn(request))).HasField("turn")
 
     async def session(self, session_id: str, profile: str) -> session_pb2.GetSessionResponse | None:
         """The session, if there is one."""
         request = session_pb2.GetSessionRequest(session_id=session_id, profile=profile)
         try:
-            return await of_agent(self.sessions.GetSession(request))
+            return await call_agent(self.sessions.GetSession(request))
         except AgentRefused as error:
             if error.reason is Reason.NOT_FOUND:
                 return None
@@ -272,7 +272,7 @@ class AgentClient:
         request = session_pb2.ListSessionsRequest(
             profile=profile, page_size=1, platform=platform, title=title
         )
-        found = await of_agent(self.sessions.ListSessions(request))
+        found = await call_agent(self.sessions.ListSessions(request))
         return next(iter(found.sessions), None)
 
     async def open_approvals(
@@ -280,7 +280,7 @@ class AgentClient:
     ) -> Sequence[approval_pb2.Approval]:
         """What the session's turns wait for, oldest first."""
         request = approval_pb2.ListApprovalsRequest(profile=profile, session_id=session_id)
-        return (await of_agent(self._approvals.ListApprovals(request))).approvals
+        return (await call_agent(self._approvals.ListApprovals(request))).approvals
 
     async def decide(
         self,
@@ -293,12 +293,12 @@ class AgentClient:
         request = approval_pb2.ResolveApprovalRequest(
             approval_id=approval_id, profile=profile, decision=decision, decided_by=decided_by
         )
-        await of_agent(self._approvals.ResolveApproval(request))
+        await call_agent(self._approvals.ResolveApproval(request))
 
     async def answer(self, answer: approval_pb2.AnswerClarificationRequest) -> bool:
         """Answer a turn's question; False when none waits. AgentRefused when it is too late."""
         try:
-            await of_agent(self._approvals.AnswerClarification(answer))
+            await call_agent(self._approvals.AnswerClarification(answer))
         except AgentRefused as error:
             if error.reason is Reason.NOT_FOUND:
                 return False

@@ -76,7 +76,7 @@ class BusyConfig(ConfigModel):
     )
     """By platform, such as `telegram` or `cli`, what it is instead there."""
 
-    def of(self, platform: str) -> BusyMode:
+    def mode_for(self, platform: str) -> BusyMode:
         """What they do in a platform's chats that have not chosen for themselves."""
         return BusyMode(self.platforms.get(platform, self.mode))
 
@@ -118,7 +118,7 @@ class SessionResetConfig(ConfigModel):
     """Whether the agent looks back at a session for the last time also where `/new` ends it, as it
     does where a session ends by itself."""
 
-    def of(self, platform: str, zone: tzinfo | None) -> ResetPolicy:
+    def policy_for(self, platform: str, zone: tzinfo | None) -> ResetPolicy:
         """What ends the sessions of a platform's chats."""
         own = self.platforms.get(platform, PlatformReset())
         return ResetPolicy(

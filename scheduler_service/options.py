@@ -47,7 +47,7 @@ class Target(Struct, frozen=True):
     thread_id: str = ""
 
     @classmethod
-    def of(cls, text: str) -> "Target":
+    def parse(cls, text: str) -> "Target":
         """A target as people write it, such as `telegram:12345:17`."""
         platform, _, chat = text.partition(":")
         if chat.startswith(_WHOLE_CHATS):
@@ -67,7 +67,7 @@ class Target(Struct, frozen=True):
     def at_home(self, channels: Mapping[str, str]) -> "Target":
         """The home channel of its platform, where it names no chat and there is one."""
         channel = channels.get(self.platform, "")
-        return Target.of(f"{self.platform}:{channel}") if channel and self.is_bare else self
+        return Target.parse(f"{self.platform}:{channel}") if channel and self.is_bare else self
 
 
 _Name = Annotated[str, Meta(max_length=128, pattern=r"\A[^\0]*[^\0\s][^\0]*\Z")]

@@ -1,4 +1,4 @@
-"""The error tree of every service, and its way over the wire and back.
+"""The error tree of all services, and how errors travel over the wire.
 
 HermesError
 ├── InvalidArgument       a field is missing or malformed
@@ -7,20 +7,20 @@ HermesError
 ├── Unauthenticated       no credential, or one that is not valid
 ├── PermissionDenied      the caller's identity may not do this
 │   └── LeaseInvalid      a lease token is wrong or has expired
-├── FailedPrecondition    the thing is in a state in which this cannot be done
-├── Aborted               somebody else was faster; look again and decide anew
+├── FailedPrecondition    the state does not allow this
+├── Aborted               another caller was faster; read again and retry
 │   └── StaleEpoch        a later owner has taken over
-├── ResourceExhausted     something is used up at the moment
+├── ResourceExhausted     nothing is left of a resource at the moment
 │   └── LimitExceeded     a quota or a size limit would be exceeded
-├── Unavailable           cannot be done at the moment; the same call may succeed later
+├── Unavailable           not possible at the moment; the same call may succeed later
 │   ├── Draining          the service is shutting down
 │   ├── DatabaseUnavailable
 │   └── ServiceUnavailable
-└── Internal              a bug or an unforeseen condition
+└── Internal              a bug, or a condition that nobody foresaw
 
-A service extends the tree by subclassing in its own `errors.py` and naming a `Reason`. On the wire
-an error is a `google.rpc.Status` with an `ErrorInfo`; a client branches on the reason and never
-gets an exception class back.
+A service adds subclasses in its own `errors.py`, each with a `Reason`. On the wire an error is a
+`google.rpc.Status` with an `ErrorInfo`. Clients branch on the reason; exception classes are not
+rebuilt.
 """
 
 from collections.abc import Iterable, Mapping
@@ -39,7 +39,7 @@ DETAILS_KEY = "grpc-status-details-bin"
 
 
 class Reason(StrEnum):
-    """Why a call failed, and the gRPC status that this travels with.
+    """Why a call failed, and the gRPC status that goes with it.
 
     The names are those of `hermes.common.v1.ErrorReason` without their prefix, as
     `ErrorInfo.reason`.
@@ -90,17 +90,17 @@ class Reason(StrEnum):
 UNREACHABLE = frozenset(
     {StatusCode.UNAVAILABLE, StatusCode.DEADLINE_EXCEEDED, StatusCode.CANCELLED}
 )
-"""What a call to which no service has answered ends with."""
+"""The statuses of a call that no service has answered."""
 
 WRITTEN_TOO_LATE = "Internal error from Core"
-"""What gRPC says of a stream that ended while this side wrote to it, in place of why it ended."""
+"""What gRPC reports instead of the cause if a stream ends while this side writes to it."""
 
 MAX_MESSAGE_CHARS = 2000
-"""A longer message is cut: it travels in the trailing metadata, which has a limit."""
+"""Longer messages are cut, as they travel in the trailing metadata, which is limited."""
 
 
 class HermesError(Exception):
-    """Anything that a service raises on purpose; the message is for people and has no secrets."""
+    """An error that a service raises on purpose. The message is for people, without secrets."""
 
     default_reason: ClassVar[Reason] = Reason.INTERNAL
 
@@ -122,13 +122,13 @@ class HermesError(Exception):
 
 
 class InvalidArgument(HermesError):
-    """A field is missing or malformed; `fields` maps each field's path to what is wrong with it."""
+    """A field is missing or malformed; `fields` maps the paths of fields to what is wrong."""
 
     default_reason = Reason.INVALID_ARGUMENT
 
 
 class NotFound(HermesError):
-    """It does not exist, or belongs to another profile: both answer alike."""
+    """It does not exist, or belongs to another profile: callers cannot tell which."""
 
     default_reason = Reason.NOT_FOUND
 
@@ -140,7 +140,7 @@ class AlreadyExists(HermesError):
 
 
 class Unauthenticated(HermesError):
-    """The caller has shown no credential, or one that is not valid."""
+    """The caller has sent no valid credential."""
 
     default_reason = Reason.UNAUTHENTICATED
 
@@ -158,23 +158,23 @@ class LeaseInvalid(PermissionDenied):
 
 
 class FailedPrecondition(HermesError):
-    """The thing is in a state in which this cannot be done."""
+    """The state does not allow this."""
 
     default_reason = Reason.FAILED_PRECONDITION
 
 
 class Aborted(HermesError):
-    """Somebody else was faster; the caller has to look again and decide anew."""
+    """Another caller was faster; read again and retry."""
 
     default_reason = Reason.STALE_EPOCH
 
 
 class StaleEpoch(Aborted):
-    """The caller owned this once and a later owner has taken it over."""
+    """A later owner has taken this over from the caller."""
 
 
 class ResourceExhausted(HermesError):
-    """Something is used up at the moment."""
+    """Nothing is left of a resource at the moment."""
 
     default_reason = Reason.LIMIT_EXCEEDED
 
@@ -184,13 +184,13 @@ class LimitExceeded(ResourceExhausted):
 
 
 class Unavailable(HermesError):
-    """This cannot be done at the moment; the same call may succeed later."""
+    """This is not possible at the moment; the same call may succeed later."""
 
     default_reason = Reason.SERVICE_UNAVAILABLE
 
 
 class Draining(Unavailable):
-    """The service is shutting down and takes no new work."""
+    """The service is shutting down and accepts no new work."""
 
     default_reason = Reason.DRAINING
 
@@ -206,11 +206,11 @@ class ServiceUnavailable(Unavailable):
 
 
 class Internal(HermesError):
-    """A bug or an unforeseen condition; the log has the details."""
+    """A bug, or a condition that nobody foresaw; the log has the details."""
 
 
 class ErrorDetails(Struct, frozen=True):
-    """What a failed call said about itself."""
+    """The details of a failed call."""
 
     reason: Reason
     message: str
@@ -220,7 +220,7 @@ class ErrorDetails(Struct, frozen=True):
 
 
 def to_status(error: HermesError) -> status_pb2.Status:
-    """Returns the `google.rpc.Status` that carries the error over the wire."""
+    """Return the `google.rpc.Status` that carries the error over the wire."""
     code: int = error.reason.status.value[0]
     message = error.message
     if len(message) > MAX_MESSAGE_CHARS:
@@ -244,7 +244,7 @@ def to_status(error: HermesError) -> status_pb2.Status:
 
 
 def details_of(error: grpc.aio.AioRpcError) -> ErrorDetails:
-    """Reads what a failed call said; a transport failure is SERVICE_UNAVAILABLE."""
+    """Read the details of a failed call; a transport failure is SERVICE_UNAVAILABLE."""
     status = _wire_status(error)
     reason: Reason | None = None
     metadata: Mapping[str, str] = {}
@@ -270,20 +270,19 @@ def details_of(error: grpc.aio.AioRpcError) -> ErrorDetails:
 
 
 def reason_of(error: grpc.aio.AioRpcError) -> Reason:
-    """Returns why a call failed, for a client to branch on."""
+    """Return why a call failed, for a client to branch on."""
     return details_of(error).reason
 
 
 def is_passing(error: grpc.aio.AioRpcError) -> bool:
-    """Whether the same call may soon succeed at the same place: nobody serves there just now, or
-    who does says when to try again."""
+    """Whether the same call may succeed soon: the service is away, or says when to try again."""
     details = details_of(error)
     is_unserved = details.reason in (Reason.SERVICE_UNAVAILABLE, Reason.DRAINING)
     return is_unserved or details.retry_after_s is not None
 
 
 def message_of(error: grpc.aio.AioRpcError) -> str:
-    """Returns what went wrong, for a person to read."""
+    """Return what went wrong, for a person to read."""
     return details_of(error).message
 
 

@@ -1,4 +1,4 @@
-"""Who owns the tasks of a process, and how it stops."""
+"""The tasks of a process, and how the process stops."""
 
 import asyncio
 import logging
@@ -23,23 +23,23 @@ _SWITCH_INTERVAL_S = 0.0002
 
 
 def share_interpreter() -> None:
-    """Let the threads beside a busy event loop have their turns; call it once, as a server starts.
+    """Shorten the interval after which a thread must yield the interpreter; call it at start.
 
-    A loop that is never idle gives the interpreter away only when asked, by default after 5 ms in
-    which it did no I/O of its own: threads that write to a database waited for up to 7 s.
+    With the default of 5 ms, threads that write to a database waited for a busy event loop for up
+    to 7 s.
     """
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
 
 
 class Failure(Struct, frozen=True):
-    """A worker that ended with an error."""
+    """A worker that failed."""
 
     name: str
     error: BaseException
 
 
 class Workers:
-    """A group of tasks in which the failure of one is logged and never ends another."""
+    """A group of tasks, in which a failure is logged and does not end the other tasks."""
 
     def __init__(self, on_failure: Callable[[Failure], None] | None = None) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -66,9 +66,9 @@ class Workers:
     def start(
         self, name: str, coro: Coroutine[Any, Any, _T], context: Context | None = None
     ) -> asyncio.Task[_T]:
-        """Run `coro` as a worker, or raise Draining; put the id of its work into the name.
+        """Run `coro` as a worker; raises Draining after `drain`. The name is shown in logs.
 
-        It sees the context variables of `context`, by default those of the caller.
+        The worker has the context variables of `context`, by default the caller's.
         """
         if self._closed:
             coro.close()
@@ -79,7 +79,7 @@ class Workers:
         return task
 
     async def drain(self, timeout_s: float) -> tuple[str, ...]:
-        """Start nothing more, wait for the workers to end, and return the names of those left."""
+        """Start no more workers, wait for those that run, and return the names of the rest."""
         self._closed = True
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=timeout_s)
@@ -91,7 +91,7 @@ class Workers:
             return
         failure = Failure(task.get_name(), error)
         if isinstance(error, Unavailable):
-            # Where it was noticed says nothing about why something else is away.
+            # No traceback: it would not say why the other service is away.
             _log.warning("worker %s failed: %s", failure.name, error)
         else:
             _log.error("worker %s failed", failure.name, exc_info=error)
@@ -99,7 +99,7 @@ class Workers:
             self._on_failure(failure)
 
     async def _outlive_all(self) -> None:
-        """Wait until no worker runs, even if the waiting is cancelled; then pass that on."""
+        """Wait until no worker runs, even if the caller is cancelled; then raise that."""
         cancelled: asyncio.CancelledError | None = None
         while self._tasks:
             try:
@@ -114,7 +114,7 @@ class Workers:
 
 
 async def unbroken(coro: Coroutine[Any, Any, _T]) -> _T:
-    """Run `coro` to its end even when the caller is cancelled, and only then pass that on."""
+    """Run `coro` to its end even if the caller is cancelled, and raise that only then."""
     task = asyncio.create_task(coro)
     try:
         return await asyncio.shield(task)
@@ -125,47 +125,47 @@ async def unbroken(coro: Coroutine[Any, Any, _T]) -> _T:
 
 
 class Shutdown:
-    """Turns the first SIGTERM, SIGINT or SIGHUP into a request to stop, the second into an end.
+    """Stops the process: in order on the first SIGTERM, SIGINT or SIGHUP, at once on the second.
 
-    One that was ignored when the process started, as under nohup, stays so.
+    A signal that was ignored when the process started, as under nohup, stays ignored.
     """
 
     def __init__(self, grace_s: float = 30.0) -> None:
         self._grace_s = grace_s
         self._requested = asyncio.Event()
         self._reason = ""
-        self._heeded: list[signal.Signals] = []
+        self._handled: list[signal.Signals] = []
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
-        self._heeded = [n for n in _SIGNALS if signal.getsignal(n) is not signal.SIG_IGN]
-        for number in self._heeded:
+        self._handled = [n for n in _SIGNALS if signal.getsignal(n) is not signal.SIG_IGN]
+        for number in self._handled:
             loop.add_signal_handler(number, self._signalled, number)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         loop = asyncio.get_running_loop()
-        for number in self._heeded:
+        for number in self._handled:
             loop.remove_signal_handler(number)
 
     @property
     def is_requested(self) -> bool:
-        """Whether the process was asked to stop."""
+        """Whether a stop was requested."""
         return self._requested.is_set()
 
     def request(self, reason: str) -> None:
-        """Ask the process to stop, as the first signal does."""
+        """Request a stop, as the first signal does."""
         if not self._requested.is_set():
             self._reason = reason
             self._requested.set()
 
     async def wait(self) -> str:
-        """Return the reason once the process was asked to stop."""
+        """Wait until a stop is requested, and return the reason."""
         await self._requested.wait()
         return self._reason
 
     async def drain(self, steps: Mapping[str, Callable[[], Awaitable[object]]]) -> None:
-        """Run the steps in order, all within the grace; one that fails is logged."""
+        """Run the steps in order, all within the grace period; failures are logged."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._grace_s
         for name, run in steps.items():
@@ -183,12 +183,12 @@ class Shutdown:
         if self._requested.is_set():
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
-        _log.info("stopping on %s; once more to stop at once", number.name)
+        _log.info("stopping on %s; send it again to stop at once", number.name)
         self.request(number.name)
 
 
 async def all_of(calls: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
-    """What calls return that are made at the same time; the first that fails ends the others."""
+    """Run calls concurrently and return their results; the first failure cancels the others."""
     with ungrouped():
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(call) for call in calls]
@@ -196,21 +196,21 @@ async def all_of(calls: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
 
 
 async def each_of(calls: Iterable[Coroutine[Any, Any, object]]) -> None:
-    """Make calls at the same time, of which none ends another; fails when all of them have ended.
+    """Run calls concurrently to their ends; then raise the first failure in the order of the calls.
 
-    Of several failures the one is raised whose call was named first, and the others are logged.
+    Further failures are logged.
     """
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
     failed = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
     for other in failed[1:]:
-        _log.warning("another call at the same time failed, too", exc_info=other)
+        _log.warning("a concurrent call failed, too", exc_info=other)
     if failed:
         raise failed[0]
 
 
 @contextmanager
 def ungrouped() -> Generator[None]:
-    """Raise what has failed first in a task group inside, so that who catches it knows it."""
+    """Replace the exception group of a task group inside by its first failure."""
     try:
         yield
     except BaseExceptionGroup as failed:
@@ -219,7 +219,7 @@ def ungrouped() -> Generator[None]:
 
 
 def first_failure(error: BaseException) -> BaseException:
-    """What has failed first; a group says only how many have."""
+    """Return the first failure in an exception group, or the error itself."""
     if not isinstance(error, BaseExceptionGroup):
         return error
     group = cast("BaseExceptionGroup[BaseException]", error)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from gateway_service.chats.access import ANYBODY, Access
-from gateway_service.commands.base import Chat, CommandContext, offered, shortened
+from gateway_service.commands.base import Chat, CommandContext, list_offered, shorten
 from gateway_service.commands.skills import Skills, command_names, list_skills
 from gateway_service.errors import Refused
 from gateway_service.messages import Source
@@ -41,7 +41,7 @@ def build_menu(context: CommandContext, access: Access, skills: Skills) -> Menu:
 
     def items(person: str, given: Access) -> MenuItems:
         chat = Chat("", "", Source("", person, user_id=person), "", given)
-        known = [(each.name, _short(each.help)) for each in offered(context.commands, chat)]
+        known = [(each.name, _short(each.help)) for each in list_offered(context.commands, chat)]
         return tuple([*known, *skilled][:MAX_ITEMS])
 
     persons = {person: items(person, access) for person in access.persons()}
@@ -91,4 +91,4 @@ class MenuKeeper:
 
 
 def _short(text: str) -> str:
-    return shortened(text, DESCRIPTION_CHARS)
+    return shorten(text, DESCRIPTION_CHARS)

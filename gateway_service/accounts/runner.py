@@ -1,4 +1,4 @@
-"""Runs an account: claims it, polls it, and has its inbox and outbox worked on meanwhile."""
+"""Runs an account: claims it, polls it, and works on its inbox and outbox meanwhile."""
 
 import asyncio
 import logging
@@ -31,7 +31,7 @@ UNSTORED_WAIT_S = 2.0
 
 
 class Work(Struct, frozen=True):
-    """Who works for an account while it is held."""
+    """What runs for an account while this process holds it."""
 
     router: Router
     outbox: OutboxWorker
@@ -39,7 +39,7 @@ class Work(Struct, frozen=True):
 
 
 class Ownership(Struct, frozen=True):
-    """As whom accounts are held, and by what."""
+    """Under which name, and by which leases, this process holds accounts."""
 
     owner: Owner
     leases: LeaseTable
@@ -47,7 +47,7 @@ class Ownership(Struct, frozen=True):
 
 
 class Runner:
-    """One account of a platform, from its claim to its release, again and again."""
+    """Holds one account of a platform whenever it is free, and serves it meanwhile."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Runner:
             self._ended.set()
 
     async def drain(self) -> None:
-        """Ask for nothing more, send what is on its way, and let the account go."""
+        """Stop polling, finish the messages that are being sent, and release the account."""
         self._draining.set()
         self._ending.set()
         await self._ended.wait()
@@ -89,7 +89,7 @@ class Runner:
             begun_at = self._clock.monotonic()
             try:
                 await self._hold()
-            except Exception as error:  # noqa: BLE001 - whatever it is, the account is tried again
+            except Exception as error:  # noqa: BLE001 - the account is tried again after any error
                 name, expected = self._platform.name, _expected(error)
                 _log.error("%s does not run: %s", name, expected, exc_info=not expected)
                 self.health.note_loss()
@@ -121,7 +121,7 @@ class Runner:
                 await self._database.write(lambda conn: leases.release(conn, lease))
 
     async def _claim(self) -> tuple[Lease | None, float]:
-        """Wait until the account is free; None when we are to end before it is."""
+        """Wait until the account is free; None if this process drains before it is."""
         name = f"{self._platform.name}:{self._platform.account_id}"
         await self._database.write(lambda conn: accounts.add(conn, name))
         owner, leases = self._ownership.owner, self._ownership.leases
@@ -160,7 +160,7 @@ class Runner:
             sending.cancel()
 
     async def _poll(self, account: AccountLease) -> None:
-        """Receive, store, and only then go on; a platform that is away is asked again."""
+        """Receive and store events, and acknowledge them with the next poll."""
         position, wait_s = 0, FIRST_WAIT_S
         while True:
             try:
@@ -168,9 +168,9 @@ class Runner:
                 self.health.note_answer()
                 await self._inbox.receive(account, received.events)
             except DatabaseUnavailable as error:
-                # Whatever is not stored is asked for again.
+                # The position stays, so the platform sends these events again.
                 name = self._platform.name
-                _log.error("what was received of %s is not stored yet: %s", name, error)
+                _log.error("events of %s cannot be stored yet: %s", name, error)
                 await self._clock.sleep(UNSTORED_WAIT_S)
                 continue
             except (Unreachable, OutcomeUnknown, RateLimited) as error:
@@ -182,11 +182,11 @@ class Runner:
 
 
 class PlatformHealth:
-    """Tells whether a platform is heard.
+    """Knows whether a platform answers polls.
 
-    Deaf is one whose account is held here, or was to be, and that has not answered for as long as
-    its traits allow: whether its polls fail, hang, or are not even begun. On a replica that stands
-    by, none is.
+    A platform is unready if its account is held here, or should be, and it has not answered for
+    longer than its traits allow, be it that polls fail, hang or do not begin. On a replica that
+    stands by, no platform is unready.
     """
 
     def __init__(self, platform: Platform, clock: Clock, metrics: GatewayMetrics) -> None:
@@ -195,50 +195,50 @@ class PlatformHealth:
         self._metrics = metrics
         self._silent_since: float | None = None
         self._is_answering = False
-        self._was_lost_in_hearing = False
+        self._was_lost_while_answering = False
 
     def start_listening(self) -> None:
-        """The account is held, after however many vain attempts to."""
-        # While it was lost it was not asked, such as while the database was away.
-        if self._silent_since is None or self._was_lost_in_hearing:
+        """Note that this process holds the account."""
+        # While the account was lost, for instance without a database, nothing was polled.
+        if self._silent_since is None or self._was_lost_while_answering:
             self._silent_since = self.clock.monotonic()
-        self._was_lost_in_hearing = False
-        # Read when it is asked for, as nothing happens while a poll hangs.
+        self._was_lost_while_answering = False
+        # Computed when it is read, as nothing is updated while a poll hangs.
         connected = self._metrics.connected.labels(self.platform.name)
         connected.set_function(lambda: self._is_answering and not self.unready())
 
     def stand_by(self) -> None:
-        """Somebody else holds the account."""
+        """Note that another replica holds the account."""
         self._silent_since, self._is_answering = None, False
 
     def note_answer(self) -> None:
-        """The platform has answered a poll."""
+        """Note that the platform answered a poll."""
         self._silent_since, self._is_answering = self.clock.monotonic(), True
         now = self.clock.now().timestamp()
         self._metrics.last_receive.labels(self.platform.name).set(now)
 
     def note_failure(self, error: HermesError) -> None:
-        """The platform has not."""
+        """Note that a poll failed."""
         _log.warning("%s cannot be polled: %s", self.platform.name, error)
         if complaint := self.unready():
             _log.error(complaint)
 
     def note_loss(self) -> None:
-        """The account does not run."""
-        self._was_lost_in_hearing |= self._is_answering and not self.unready()
+        """Note that the account stopped running."""
+        self._was_lost_while_answering |= self._is_answering and not self.unready()
         self._is_answering = False
 
     def unready(self) -> str:
-        """That the platform is deaf, and for how long; empty where it is not."""
+        """Say for how long the platform has not answered; empty if all is well."""
         now = self.clock.monotonic()
         silent_s = now - (now if self._silent_since is None else self._silent_since)
         if silent_s <= self.platform.traits.deaf_after_s:
             return ""
-        return f"nothing was heard of {self.platform.name} for {silent_s:.0f} s"
+        return f"{self.platform.name} has not answered for {silent_s:.0f} s"
 
 
 def _expected(error: BaseException) -> str | None:
-    """What happened in a sentence, where it is one of our own errors and no bug."""
+    """Return the message of an expected error; None if it is a bug."""
     if isinstance(error, HermesError):
         return error.message
     if isinstance(error, BaseExceptionGroup):

@@ -167,7 +167,7 @@ def wrong(text: str) -> Answer:
     return Answer(text, is_error=True)
 
 
-def mistake(text: str) -> Run:
+def usage_error(text: str) -> Run:
     """What a command does that was typed as none that could be obeyed."""
 
     async def run(_context: CommandContext, _chat: Chat, _arguments: str) -> Answer:
@@ -181,13 +181,13 @@ def may(chat: Chat, command: Command, verb: Verb) -> bool:
     return chat.access is None or chat.access.may(chat.source, command.names(verb), verb.who)
 
 
-def refused(user: str, command: str) -> None:
+def log_refusal(user: str, command: str) -> None:
     """Leave a trace of who was not let say what; not of what was typed behind it."""
     about = {"audit": "command_denied", "command": command, "user": user}
     _log.warning("%s was refused the command %s", user, command, extra=about)
 
 
-def offered(commands: Sequence[Command], chat: Chat) -> list[Command]:
+def list_offered(commands: Sequence[Command], chat: Chat) -> list[Command]:
     """The commands of which whoever types may say something in a chat."""
     return [
         command
@@ -198,7 +198,7 @@ def offered(commands: Sequence[Command], chat: Chat) -> list[Command]:
 
 def may_say(commands: Sequence[Command], chat: Chat, name: str) -> bool:
     """Whether whoever types may say a command in a chat."""
-    return any(command.name == name for command in offered(commands, chat))
+    return any(command.name == name for command in list_offered(commands, chat))
 
 
 def denied(commands: Sequence[Command], access: Access, source: Source) -> tuple[str, ...]:
@@ -211,12 +211,12 @@ def denied(commands: Sequence[Command], access: Access, source: Source) -> tuple
     )
 
 
-def denied_here(context: CommandContext, chat: Chat) -> tuple[str, ...]:
+def list_denied_here(context: CommandContext, chat: Chat) -> tuple[str, ...]:
     """What whoever types may not say anywhere; nor is it done in what comes of their command."""
     return () if chat.access is None else denied(context.commands, chat.access, chat.source)
 
 
-def moment(time: Timestamp, zone: tzinfo | None = None) -> str:
+def format_time(time: Timestamp, zone: tzinfo | None = None) -> str:
     """A time as people read it, in the zone of this machine unless another is named."""
     if not time.seconds:
         return "never"
@@ -224,7 +224,7 @@ def moment(time: Timestamp, zone: tzinfo | None = None) -> str:
     return time.ToDatetime(UTC).astimezone(zone).strftime(shown)
 
 
-def shortened(text: str, chars: int = QUOTE_CHARS) -> str:
+def shorten(text: str, chars: int = QUOTE_CHARS) -> str:
     """A text on one line, cut where it is long."""
     line = " ".join(text.split())
     return f"{line[: chars - 1]}…" if len(line) > chars else line
@@ -232,10 +232,10 @@ def shortened(text: str, chars: int = QUOTE_CHARS) -> str:
 
 def code(text: str, chars: int = QUOTE_CHARS) -> str:
     """The same as it is, whatever Markdown would make of it."""
-    return f"`{shortened(text.replace('`', chr(39)), chars) or '…'}`"
+    return f"`{shorten(text.replace('`', chr(39)), chars) or '…'}`"
 
 
-def listed(lines: Sequence[str], hint: str, most: int = MOST_LINES) -> str:
+def render_list(lines: Sequence[str], hint: str, most: int = MOST_LINES) -> str:
     """Lines as a list; where there are more, the hint says how to see them."""
     shown = [f"- {line}" for line in lines[:most]]
     if len(lines) > most:

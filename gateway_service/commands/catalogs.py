@@ -4,7 +4,7 @@ from difflib import get_close_matches
 from itertools import groupby
 
 from gateway_service.chats.access import Who
-from gateway_service.clients import of_agent
+from gateway_service.clients import call_agent
 from gateway_service.commands.base import (
     Answer,
     Chat,
@@ -13,8 +13,8 @@ from gateway_service.commands.base import (
     Group,
     Verb,
     code,
-    listed,
     plain,
+    render_list,
     wrong,
 )
 from hermes.agent.v1 import model_catalog_pb2, session_change_pb2, tool_catalog_pb2
@@ -27,17 +27,17 @@ CONFIGURED = ("default", "none")
 
 async def _tools(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
     request = tool_catalog_pb2.ListToolsRequest(profile=chat.profile, platform=chat.source.platform)
-    found = (await of_agent(context.agent.tools.ListTools(request))).tools
+    found = (await call_agent(context.agent.tools.ListTools(request))).tools
     on = sorted((tool for tool in found if tool.enabled), key=lambda tool: tool.toolset)
     lines = [
         f"**{toolset}**: {', '.join(tool.name for tool in group)}"
         for toolset, group in groupby(on, lambda tool: tool.toolset)
     ]
     all_of_them = f"`hermes tools list --platform {chat.source.platform}` shows all of them"
-    parts = [listed(lines, all_of_them, 40)]
+    parts = [render_list(lines, all_of_them, 40)]
     off = [f"{tool.name}: {_lacks(tool)}" for tool in found if not tool.enabled]
     if off:
-        parts.append(f"Off:\n{listed(off, all_of_them)}")
+        parts.append(f"Off:\n{render_list(off, all_of_them)}")
     return Answer("\n\n".join(parts))
 
 
@@ -65,7 +65,7 @@ async def _show(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
 async def _models(context: CommandContext, query: str) -> model_catalog_pb2.ListModelsResponse:
     """The models whose ids have all words of a query, and the configured one."""
     request = model_catalog_pb2.ListModelsRequest(query=query)
-    return await of_agent(context.agent.models.ListModels(request))
+    return await call_agent(context.agent.models.ListModels(request))
 
 
 async def _list(context: CommandContext, _chat: Chat, arguments: str) -> Answer:
@@ -73,7 +73,7 @@ async def _list(context: CommandContext, _chat: Chat, arguments: str) -> Answer:
     if not found.models:
         return wrong(f"The catalogue has no model with {code(arguments)}.")
     lines = [_line(model, found.default_model) for model in found.models]
-    return Answer(listed(lines, "`/model list WORDS` finds some", SHOWN))
+    return Answer(render_list(lines, "`/model list WORDS` finds some", SHOWN))
 
 
 async def _set(context: CommandContext, chat: Chat, arguments: str) -> Answer:
@@ -88,7 +88,7 @@ async def _set(context: CommandContext, chat: Chat, arguments: str) -> Answer:
         model=wanted,
         platform=chat.source.platform,
     )
-    await of_agent(context.agent.sessions.SetSessionModel(request))
+    await call_agent(context.agent.sessions.SetSessionModel(request))
     what = f"`{wanted}` answers" if wanted else "the configured model answers"
     # A chat that had no session goes on with the one that was given its model.
     return Answer(

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from gateway_service.chats.access import Who
-from gateway_service.clients import of_scheduler, origin_of
+from gateway_service.clients import call_scheduler, to_origin
 from gateway_service.commands.base import (
     ALONE,
     Answer,
@@ -18,10 +18,10 @@ from gateway_service.commands.base import (
     Group,
     Verb,
     code,
-    denied_here,
-    listed,
-    moment,
-    shortened,
+    format_time,
+    list_denied_here,
+    render_list,
+    shorten,
     wrong,
 )
 from gateway_service.errors import SchedulerRefused
@@ -59,7 +59,7 @@ HOW = (
 async def _jobs(context: CommandContext, chat: Chat) -> Sequence[Job]:
     """A profile's jobs, the one due next first."""
     request = job_pb2.ListJobsRequest(profile=chat.profile, page_size=MAX_JOBS)
-    return (await of_scheduler(context.scheduler.jobs.ListJobs, request)).jobs
+    return (await call_scheduler(context.scheduler.jobs.ListJobs, request)).jobs
 
 
 async def _list(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
@@ -67,7 +67,7 @@ async def _list(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
     if not jobs:
         return Answer(f"There are no jobs yet. {HOW}")
     lines = await asyncio.to_thread(lambda: [_line(job) for job in jobs])
-    return Answer(listed(lines, "hermes jobs list shows all of them"))
+    return Answer(render_list(lines, "hermes jobs list shows all of them"))
 
 
 async def _add(context: CommandContext, chat: Chat, arguments: str) -> Answer:
@@ -82,11 +82,11 @@ async def _add(context: CommandContext, chat: Chat, arguments: str) -> Answer:
             job_id=job_id,
             schedule=schedule,
             prompt=prompt,
-            origin=origin_of(chat.source),
-            denied_commands=denied_here(context, chat),
+            origin=to_origin(chat.source),
+            denied_commands=list_denied_here(context, chat),
         )
         request = job_pb2.CreateJobRequest(job=asked, profile=chat.profile)
-        job = (await of_scheduler(context.scheduler.jobs.CreateJob, request)).job
+        job = (await call_scheduler(context.scheduler.jobs.CreateJob, request)).job
     return Answer(
         f"Job `{job.job_id}`: {job.schedule}, next {await _next(job)} ({job.time_zone}). Its "
         "output comes here."
@@ -96,7 +96,7 @@ async def _add(context: CommandContext, chat: Chat, arguments: str) -> Answer:
 async def _job(context: CommandContext, chat: Chat, job_id: str) -> Job | None:
     request = job_pb2.GetJobRequest(job_id=job_id, profile=chat.profile)
     try:
-        found = await of_scheduler(context.scheduler.jobs.GetJob, request)
+        found = await call_scheduler(context.scheduler.jobs.GetJob, request)
     except SchedulerRefused as error:
         if error.reason is Reason.NOT_FOUND:
             return None
@@ -119,7 +119,7 @@ async def _split(context: CommandContext, chat: Chat, text: str) -> tuple[str, s
 async def _is_schedule(context: CommandContext, chat: Chat, text: str) -> bool:
     request = schedule_pb2.PreviewScheduleRequest(schedule=text, count=1, profile=chat.profile)
     try:
-        await of_scheduler(context.scheduler.jobs.PreviewSchedule, request)
+        await call_scheduler(context.scheduler.jobs.PreviewSchedule, request)
     except SchedulerRefused as error:
         if error.reason in (Reason.SCHEDULE_INVALID, Reason.INVALID_ARGUMENT):
             return False
@@ -130,14 +130,14 @@ async def _is_schedule(context: CommandContext, chat: Chat, text: str) -> bool:
 async def _show(context: CommandContext, chat: Chat, arguments: str) -> Answer:
     job = await _named(context, chat, arguments, "show")
     request = run_pb2.ListRunsRequest(job_id=job.job_id, profile=chat.profile, page_size=RUNS_SHOWN)
-    found = await of_scheduler(context.scheduler.jobs.ListRuns, request)
+    found = await call_scheduler(context.scheduler.jobs.ListRuns, request)
     return Answer("\n".join(await asyncio.to_thread(_told, job, found.runs)))
 
 
 def _told(job: Job, runs: Sequence[run_pb2.Run]) -> list[str]:
     """A job and its last runs."""
     facts = [
-        f"**{shortened(job.name, NAME_CHARS)}** (`{job.job_id}`), {_state(job)}",
+        f"**{shorten(job.name, NAME_CHARS)}** (`{job.job_id}`), {_state(job)}",
         f"- when: {job.schedule} ({job.time_zone}), next {_time(job, job.next_run_time)}",
         f"- output to: {_destination(job)}",
         f"- asks: {code(job.prompt, 400)}",
@@ -146,7 +146,7 @@ def _told(job: Job, runs: Sequence[run_pb2.Run]) -> list[str]:
         facts.append("\nLast runs:")
     for run in runs:
         state, problem = _RUN_STATES.get(run.state, "under way"), run.error or run.delivery_error
-        why = f" ({shortened(problem)})" if problem else ""
+        why = f" ({shorten(problem)})" if problem else ""
         facts.append(f"- {_time(job, run.scheduled_for)}: {state}{why}")
     return facts
 
@@ -154,14 +154,14 @@ def _told(job: Job, runs: Sequence[run_pb2.Run]) -> list[str]:
 async def _pause(context: CommandContext, chat: Chat, arguments: str) -> Answer:
     job = await _named(context, chat, arguments, "pause")
     request = job_pb2.PauseJobRequest(job_id=job.job_id, profile=chat.profile)
-    await of_scheduler(context.scheduler.jobs.PauseJob, request)
+    await call_scheduler(context.scheduler.jobs.PauseJob, request)
     return Answer(f"{_called(job)} is paused; /cron resume {job.job_id} lets it run again.")
 
 
 async def _resume(context: CommandContext, chat: Chat, arguments: str) -> Answer:
     job = await _named(context, chat, arguments, "resume")
     request = job_pb2.ResumeJobRequest(job_id=job.job_id, profile=chat.profile)
-    found = await of_scheduler(context.scheduler.jobs.ResumeJob, request)
+    found = await call_scheduler(context.scheduler.jobs.ResumeJob, request)
     return Answer(f"{_called(job)} runs again, next {await _next(found.job)}.")
 
 
@@ -169,7 +169,7 @@ async def _run(context: CommandContext, chat: Chat, arguments: str) -> Answer:
     job = await _named(context, chat, arguments, "run")
     run_id = chat.effect_id("run")
     request = run_pb2.RunJobRequest(job_id=job.job_id, profile=chat.profile, run_id=run_id)
-    await of_scheduler(context.scheduler.jobs.RunJob, request)
+    await call_scheduler(context.scheduler.jobs.RunJob, request)
     return Answer(f"{_called(job)} runs now; its output goes to {_destination(job)}.")
 
 
@@ -182,7 +182,7 @@ async def _remove(context: CommandContext, chat: Chat, arguments: str) -> Answer
         job_id, removed = arguments.strip("`"), code(arguments)
     request = job_pb2.DeleteJobRequest(job_id=job_id, profile=chat.profile)
     try:
-        await of_scheduler(context.scheduler.jobs.DeleteJob, request)
+        await call_scheduler(context.scheduler.jobs.DeleteJob, request)
     except SchedulerRefused as error:
         if error.reason is Reason.NOT_FOUND:
             return wrong(_no_job(arguments))
@@ -216,7 +216,7 @@ async def _named(context: CommandContext, chat: Chat, given: str, verb: str) -> 
 
 def _time(job: Job, time: Timestamp) -> str:
     """A time in the job's zone, which is read from the disk."""
-    return moment(time, ZoneInfo(job.time_zone))
+    return format_time(time, ZoneInfo(job.time_zone))
 
 
 async def _next(job: Job) -> str:
@@ -240,16 +240,16 @@ def _line(job: Job) -> str:
     is_scheduled = job.state == job_pb2.JOB_STATE_SCHEDULED
     when = f"next {_time(job, job.next_run_time)}" if is_scheduled else _state(job)
     failed = " ⚠ failed last time" if job.last_error or job.last_delivery_error else ""
-    return f"`{job.job_id}` {shortened(job.name, NAME_CHARS)}: {job.schedule}, {when}{failed}"
+    return f"`{job.job_id}` {shorten(job.name, NAME_CHARS)}: {job.schedule}, {when}{failed}"
 
 
 def _state(job: Job) -> str:
-    why = f": {shortened(job.pause_reason)}" if job.pause_reason else ""
+    why = f": {shorten(job.pause_reason)}" if job.pause_reason else ""
     return _STATES.get(job.state, "unknown") + why
 
 
 def _called(job: Job) -> str:
-    return f"“{shortened(job.name, NAME_CHARS)}” (`{job.job_id}`)"
+    return f"“{shorten(job.name, NAME_CHARS)}” (`{job.job_id}`)"
 
 
 _ADMINS = Who.ADMINS

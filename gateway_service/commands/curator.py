@@ -4,7 +4,7 @@ import re
 from functools import partial
 
 from gateway_service.chats.access import Who
-from gateway_service.clients import of_scheduler
+from gateway_service.clients import call_scheduler
 from gateway_service.commands.base import (
     ALONE,
     Answer,
@@ -14,9 +14,9 @@ from gateway_service.commands.base import (
     Group,
     Verb,
     code,
-    listed,
-    moment,
-    shortened,
+    format_time,
+    render_list,
+    shorten,
     wrong,
 )
 from hermes.common.v1.curation_pb2 import CurationReport
@@ -34,7 +34,7 @@ BACKUPS_SHOWN = 3
 
 async def _curator(context: CommandContext, chat: Chat) -> curator_pb2.Curator:
     request = curator_pb2.GetCuratorRequest(profile=chat.profile)
-    return (await of_scheduler(context.scheduler.curators.GetCurator, request)).curator
+    return (await call_scheduler(context.scheduler.curators.GetCurator, request)).curator
 
 
 async def _status(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
@@ -48,7 +48,7 @@ async def _run(is_dry: bool, context: CommandContext, chat: Chat, _arguments: st
     waited_s = 0.0
     while True:
         # Asked for again, the same run is found by its id.
-        run = (await of_scheduler(context.scheduler.curators.RunCurator, request)).run
+        run = (await call_scheduler(context.scheduler.curators.RunCurator, request)).run
         if run.HasField("finish_time") or waited_s >= WAIT_S:
             break
         await context.clock.sleep(LOOK_S)
@@ -66,14 +66,14 @@ _begin, _begin_dry = partial(_run, False), partial(_run, True)
 async def _pause(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
     request = curator_pb2.PauseCuratorRequest(profile=chat.profile)
     return Answer(
-        _standing((await of_scheduler(context.scheduler.curators.PauseCurator, request)).curator)
+        _standing((await call_scheduler(context.scheduler.curators.PauseCurator, request)).curator)
     )
 
 
 async def _resume(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
     request = curator_pb2.ResumeCuratorRequest(profile=chat.profile)
     return Answer(
-        _standing((await of_scheduler(context.scheduler.curators.ResumeCurator, request)).curator)
+        _standing((await call_scheduler(context.scheduler.curators.ResumeCurator, request)).curator)
     )
 
 
@@ -91,7 +91,7 @@ async def _roll_back(context: CommandContext, chat: Chat, arguments: str) -> Ans
     )
     return Answer(
         _told(
-            (await of_scheduler(context.scheduler.curators.RollBack, request, ROLL_BACK_S)).report
+            (await call_scheduler(context.scheduler.curators.RollBack, request, ROLL_BACK_S)).report
         )
     )
 
@@ -110,30 +110,32 @@ async def _asked(context: CommandContext, chat: Chat, backup: str) -> Answer:
 
 async def _reports(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
     request = curator_pb2.ListReportsRequest(profile=chat.profile, page_size=REPORTS_SHOWN + 1)
-    found = (await of_scheduler(context.scheduler.curators.ListReports, request)).reports
+    found = (await call_scheduler(context.scheduler.curators.ListReports, request)).reports
     if not found:
         return Answer("The curator has not run yet; try /curator dry-run")
     lines = [
-        f"{moment(each.time)}: {shortened(each.summary)}"
+        f"{format_time(each.time)}: {shorten(each.summary)}"
         + (f" (backup `{each.backup_id}`)" if each.backup_id else "")
         for each in found
     ]
-    return Answer(listed(lines, "`hermes curator reports` shows them", REPORTS_SHOWN))
+    return Answer(render_list(lines, "`hermes curator reports` shows them", REPORTS_SHOWN))
 
 
 def _standing(found: curator_pb2.Curator) -> str:
     state = "paused" if found.is_paused else "on" if found.is_enabled else "off (curator.enabled)"
     # The first look at a library is noted as if it were a run.
-    last = moment(found.last_run_time) if found.run_count else "never"
+    last = format_time(found.last_run_time) if found.run_count else "never"
     lines = [f"The curator is **{state}**.", f"- last run: {last}"]
     if found.HasField("next_run_time"):
-        lines.append(f"- next: {moment(found.next_run_time)} or later, when nobody talks to me")
+        lines.append(
+            f"- next: {format_time(found.next_run_time)} or later, when nobody talks to me"
+        )
     if found.last_summary:
-        lines.append(f"- last time: {shortened(found.last_summary, 300)}")
+        lines.append(f"- last time: {shorten(found.last_summary, 300)}")
     if found.HasField("latest_run") and not found.latest_run.HasField("finish_time"):
         lines.append("- a run is under way")
     elif found.latest_run.error:
-        lines.append(f"- the latest run failed: {shortened(found.latest_run.error, 300)}")
+        lines.append(f"- the latest run failed: {shorten(found.latest_run.error, 300)}")
     if found.backup_ids:
         kept = ", ".join(f"`{each}`" for each in found.backup_ids[:BACKUPS_SHOWN])
         lines.append(f"- backups: {kept}; /curator rollback undoes what came after the first")
@@ -148,7 +150,7 @@ def _told(report: CurationReport) -> str:
             code(f"{each.name}: {each.kind}{f' into {each.into}' if each.into else ''}")
             for each in report.changes
         ]
-        parts.append(listed(lines, "the report has them all", CHANGES_SHOWN))
+        parts.append(render_list(lines, "the report has them all", CHANGES_SHOWN))
     if report.backup_id:
         parts.append(f"/curator rollback {report.backup_id} undoes it.")
     return "\n\n".join(parts)

@@ -11,8 +11,8 @@ from gateway_service.commands.base import (
     CommandContext,
     Group,
     Verb,
+    log_refusal,
     plain,
-    refused,
     wrong,
 )
 from gateway_service.messages import Source
@@ -75,7 +75,7 @@ def may_decide(access: Access, source: Source, decision: Decision) -> bool:
     verb = next(each for each in command.verbs if each.name == word)
     is_allowed = access.may(source, command.names(verb), verb.who)
     if not is_allowed:
-        refused(source.user, command.names(verb)[-1])
+        log_refusal(source.user, command.names(verb)[-1])
     return is_allowed
 
 

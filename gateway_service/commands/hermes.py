@@ -8,14 +8,14 @@ from gateway_service.commands.base import (
     Group,
     Places,
     Verb,
+    list_offered,
     may,
-    mistake,
-    offered,
     plain,
-    shortened,
+    shorten,
+    usage_error,
     wrong,
 )
-from gateway_service.commands.skills import command_names, skill_named, skills_if_known
+from gateway_service.commands.skills import command_names, find_skill, list_skills_or_none
 
 GREETING = (
     "Hello, I am Hermes. Tell me in your own words what you would like to have done: I run "
@@ -35,11 +35,11 @@ async def _help(context: CommandContext, chat: Chat, arguments: str) -> Answer:
     name = arguments.strip("/` ").lower()
     if not name:
         return Answer(await _all(context, chat))
-    mine = offered(context.commands, chat)
+    mine = list_offered(context.commands, chat)
     command = next((each for each in mine if each.name == name), None)
     if command is not None:
         return Answer(_detailed(command, chat))
-    found = skill_named(name, await skills_if_known(context, chat.profile), context.commands)
+    found = find_skill(name, await list_skills_or_none(context, chat.profile), context.commands)
     if len(found) == 1:
         about = f"`/{name} WHAT` has me follow the skill {found[0].name}: {found[0].description}"
         return Answer(f"{about}\n\nFor example: `/{name} …what it is to do`")
@@ -48,12 +48,14 @@ async def _help(context: CommandContext, chat: Chat, arguments: str) -> Answer:
 
 async def _all(context: CommandContext, chat: Chat) -> str:
     """The commands that whoever asks may say, by what they are about."""
-    mine, parts = offered(context.commands, chat), list[str]()
+    mine, parts = list_offered(context.commands, chat), list[str]()
     for group in Group:
         lines = [f"- `{_usage(each, chat)}` {each.help}" for each in mine if each.group is group]
         if lines:
             parts.append("\n".join([f"**{group.value}**", *lines]))
-    names = sorted(command_names(await skills_if_known(context, chat.profile), context.commands))
+    names = sorted(
+        command_names(await list_skills_or_none(context, chat.profile), context.commands)
+    )
     if names:
         shown = ", ".join(f"/{name}" for name in names[:SKILLS_SHOWN])
         left = len(names) - SKILLS_SHOWN
@@ -82,14 +84,14 @@ def _detailed(command: Command, chat: Chat) -> str:
 
 async def _whoami(_tools: CommandContext, chat: Chat, _arguments: str) -> Answer:
     if chat.access is None:
-        return Answer(f"You sit at a terminal as {shortened(chat.user)}, and may say everything.")
+        return Answer(f"You sit at a terminal as {shorten(chat.user)}, and may say everything.")
     role = "an admin" if chat.access.is_admin(chat.source) else "no admin"
     source = chat.source
     return Answer(f"You are `{source.user_id}` on {source.platform}, {role} of this Hermes.")
 
 
 # A terminal obeys this itself; nobody else has anything to leave.
-_quit = mistake("Say /quit, and nothing behind it.")
+_quit = usage_error("Say /quit, and nothing behind it.")
 COMMANDS: tuple[Command, ...] = (
     plain(
         "help",

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from gateway_service.chats.access import Who
-from gateway_service.clients import of_agent
+from gateway_service.clients import call_agent
 from gateway_service.commands.base import (
     ALONE,
     Answer,
@@ -13,8 +13,8 @@ from gateway_service.commands.base import (
     Group,
     Verb,
     code,
-    listed,
-    moment,
+    format_time,
+    render_list,
     wrong,
 )
 from hermes.agent.v1 import memory_pb2
@@ -34,10 +34,10 @@ _TITLES = {
 async def _show(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
     parts: list[str] = []
     request = memory_pb2.GetMemoryRequest(profile=chat.profile)
-    for memory in (await of_agent(context.agent.memories.GetMemory(request))).memories:
+    for memory in (await call_agent(context.agent.memories.GetMemory(request))).memories:
         used = f"{memory.char_count:,} of {memory.char_limit:,} characters"
         lines = [" ".join(entry.split()) for entry in memory.entries]
-        body = listed(lines, "`hermes memory show` has them all") if lines else "Nothing yet."
+        body = render_list(lines, "`hermes memory show` has them all") if lines else "Nothing yet."
         parts.append(f"**{_TITLES[memory.target]}** ({used})\n{body}")
     return Answer("\n\n".join([*parts, "A session has them as they were when it began."]))
 
@@ -45,15 +45,17 @@ async def _show(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
 async def _changes(context: CommandContext, chat: Chat, most: int) -> Sequence[MemoryChange]:
     """The last changes of both, the newest first."""
     request = memory_pb2.ListMemoryChangesRequest(profile=chat.profile, page_size=most)
-    return (await of_agent(context.agent.memories.ListMemoryChanges(request))).changes
+    return (await call_agent(context.agent.memories.ListMemoryChanges(request))).changes
 
 
 async def _history(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
     changes = await _changes(context, chat, SHOWN + 1)
     if not changes:
         return Answer("Nothing was ever remembered or forgotten.")
-    lines = [f"`{each.change_id}` {moment(each.create_time)}: {_told(each)}" for each in changes]
-    shown = listed(lines, "`hermes memory history` has them all", SHOWN)
+    lines = [
+        f"`{each.change_id}` {format_time(each.create_time)}: {_told(each)}" for each in changes
+    ]
+    shown = render_list(lines, "`hermes memory history` has them all", SHOWN)
     return Answer(f"{shown}\n\n/memory undo takes the latest back, /memory undo ID another.")
 
 
@@ -72,7 +74,7 @@ async def _undo(context: CommandContext, chat: Chat, arguments: str) -> Answer:
     request = memory_pb2.UndoMemoryChangeRequest(
         profile=chat.profile, change_id=found.change_id, request_id=request_id
     )
-    await of_agent(context.agent.memories.UndoMemoryChange(request))
+    await call_agent(context.agent.memories.UndoMemoryChange(request))
     return Answer(
         f"Taken back: {_told(found)}\n\nThe sessions that there are go on with what they know."
     )

@@ -24,17 +24,17 @@ from gateway_service.commands.base import (
     Command,
     CommandContext,
     Places,
+    list_offered,
+    log_refusal,
     may,
-    offered,
-    refused,
     wrong,
 )
 from gateway_service.commands.skills import (
     command_name,
     command_names,
+    find_skill,
     list_skills,
-    path_of,
-    skill_named,
+    skill_path,
 )
 from gateway_service.errors import AgentRefused
 from gateway_service.messages import turn_command
@@ -68,7 +68,7 @@ A skill that has one of these names has another as a command.
 """
 
 
-def not_known(access: Access) -> Sequence[str]:
+def find_unknown(access: Access) -> Sequence[str]:
     """What an account's settings name and no command is called; it may be a skill's."""
     known = {name for each in COMMANDS for verb in each.verbs for name in each.names(verb)}
     return sorted(access.commands() - known - {ANYBODY, SKILLS})
@@ -105,7 +105,7 @@ async def dispatch(
         return wrong(ELSEWHERE if chat.place is Places.GROUP else f"/{name} is not for here.")
     said = command.names(verb)[-1]
     if not may(chat, command, verb):
-        refused(chat.user, said)
+        log_refusal(chat.user, said)
         is_admin = chat.access is not None and chat.access.is_admin(chat.source)
         return wrong(DENIED if is_admin or verb.who is Who.EVERYBODY else ONLY_ADMINS)
     if turn_command(f"/{name} {arguments}"):
@@ -124,21 +124,21 @@ async def _as_skill(context: CommandContext, chat: Chat, name: str) -> Answer | 
         known = await list_skills(context, chat.profile)
     except AgentRefused as error:
         return wrong(f"There is no command /{name}, and the skills cannot be read: {error.message}")
-    found = skill_named(name, known, context.commands)
+    found = find_skill(name, known, context.commands)
     if len(found) > 1:
-        places = ", ".join(f"`{path_of(skill)}`" for skill in found)
+        places = ", ".join(f"`{skill_path(skill)}`" for skill in found)
         return wrong(f"Several skills are called /{name}: {places}. Ask for one in your own words.")
     if not found:
         return _unknown(context, chat, name, [*command_names(known, context.commands)])
     names = (command_name(found[0].name, context.commands), found[0].name, SKILLS)
     if chat.access is not None and not chat.access.may(chat.source, names, Who.EVERYBODY):
-        refused(chat.user, names[0])
+        log_refusal(chat.user, names[0])
         return wrong(DENIED)
-    return AsTurn(path_of(found[0]))
+    return AsTurn(skill_path(found[0]))
 
 
 def _unknown(context: CommandContext, chat: Chat, name: str, named: list[str]) -> Answer:
-    known = [each.name for each in offered(context.commands, chat)]
+    known = [each.name for each in list_offered(context.commands, chat)]
     near = get_close_matches(name.replace("-", "_"), [*known, *named], n=3, cutoff=0.6)
     meant = f" Did you mean {' or '.join(f'/{each}' for each in near)}?" if near else ""
     return wrong(f"There is no command /{name}.{meant} /help lists them all.")

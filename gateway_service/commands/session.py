@@ -5,7 +5,7 @@ from functools import partial
 
 from gateway_service.chats.access import Who
 from gateway_service.chats.resets import RESUME, request_review
-from gateway_service.clients import of_agent
+from gateway_service.clients import call_agent
 from gateway_service.commands.base import (
     ALONE,
     Answer,
@@ -15,11 +15,11 @@ from gateway_service.commands.base import (
     Group,
     Verb,
     code,
-    listed,
-    mistake,
-    moment,
+    format_time,
     plain,
-    shortened,
+    render_list,
+    shorten,
+    usage_error,
     wrong,
 )
 from gateway_service.messages import COMPRESS, QUEUE, RETRY, STEER, BusyMode
@@ -93,7 +93,7 @@ async def _undo(context: CommandContext, chat: Chat, arguments: str) -> Answer:
         turn_count=int(arguments or 1),
         undo_id=chat.effect_id("und"),
     )
-    undone = await of_agent(context.agent.sessions.UndoTurns(request))
+    undone = await call_agent(context.agent.sessions.UndoTurns(request))
     if not undone.turn_count:
         return wrong(NOTHING_SAID)
     more = f" and {undone.turn_count - 1} more" if undone.turn_count > 1 else ""
@@ -109,7 +109,7 @@ async def _personality(context: CommandContext, chat: Chat, arguments: str) -> A
         listing = catalog_pb2.ListPersonalitiesRequest(
             profile=chat.profile, session_id=chat.session_id
         )
-        found = await of_agent(context.agent.catalog.ListPersonalities(listing))
+        found = await call_agent(context.agent.catalog.ListPersonalities(listing))
         current = found.current_name
         all_of_them = ", ".join(f"`{each.name}`" for each in found.personalities)
         return Answer(
@@ -120,7 +120,7 @@ async def _personality(context: CommandContext, chat: Chat, arguments: str) -> A
     request = session_change_pb2.SetPersonalityRequest(
         session_id=chat.session_id, profile=chat.profile, name=wanted, platform=chat.source.platform
     )
-    await of_agent(context.agent.sessions.SetPersonality(request))
+    await call_agent(context.agent.sessions.SetPersonality(request))
     what = f"with the personality `{wanted}`" if wanted else "without a personality"
     # A chat that had no session goes on with the one that was given its personality.
     return Answer(f"From the next message on I talk {what}.", chat.session_id)
@@ -136,7 +136,7 @@ async def _title(context: CommandContext, chat: Chat, arguments: str) -> Answer:
     request = session_pb2.RenameSessionRequest(
         session_id=chat.session_id, profile=chat.profile, title=arguments
     )
-    title = (await of_agent(context.agent.sessions.RenameSession(request))).session.title
+    title = (await call_agent(context.agent.sessions.RenameSession(request))).session.title
     return Answer(f"This session is called “{title}” now. /resume {title} comes back to it.")
 
 
@@ -145,24 +145,24 @@ async def _sessions(context: CommandContext, chat: Chat, arguments: str) -> Answ
         listing = session_pb2.ListSessionsRequest(
             profile=chat.profile, page_size=SHOWN + 1, without_jobs=True
         )
-        found = await of_agent(context.agent.sessions.ListSessions(listing))
+        found = await call_agent(context.agent.sessions.ListSessions(listing))
         if not found.sessions:
             return Answer("There are no sessions yet.")
         hint = "older ones are found by /sessions WORDS"
         lines = [_line(each, chat) for each in found.sessions]
-        return Answer(f"{listed(lines, hint, SHOWN)}\n\n/resume ID or TITLE goes on with one.")
+        return Answer(f"{render_list(lines, hint, SHOWN)}\n\n/resume ID or TITLE goes on with one.")
     request = session_pb2.SearchMessagesRequest(
         profile=chat.profile, query=arguments, page_size=SHOWN + 1
     )
-    hits = (await of_agent(context.agent.sessions.SearchMessages(request))).hits
+    hits = (await call_agent(context.agent.sessions.SearchMessages(request))).hits
     if not hits:
         return Answer(f"No message has these words: {code(arguments)}")
     lines = [
-        f"`{hit.session_id}` {shortened(hit.title, TITLE_CHARS)}, {moment(hit.create_time)}: "
+        f"`{hit.session_id}` {shorten(hit.title, TITLE_CHARS)}, {format_time(hit.create_time)}: "
         f"{code(hit.excerpt)}"
         for hit in hits
     ]
-    return Answer(listed(lines, "more words find less", SHOWN))
+    return Answer(render_list(lines, "more words find less", SHOWN))
 
 
 async def _resume(context: CommandContext, chat: Chat, arguments: str) -> Answer:
@@ -177,7 +177,7 @@ async def _resume(context: CommandContext, chat: Chat, arguments: str) -> Answer
     if found.session_id == chat.session_id:
         return Answer("That is the session of this chat already.")
     return Answer(
-        f"This chat goes on with “{shortened(found.title, TITLE_CHARS)}” "
+        f"This chat goes on with “{shorten(found.title, TITLE_CHARS)}” "
         f"(`{found.session_id}`, {plural(found.message_count, 'message')}).",
         found.session_id,
     )
@@ -186,19 +186,19 @@ async def _resume(context: CommandContext, chat: Chat, arguments: str) -> Answer
 def _line(session: session_pb2.Session, chat: Chat) -> str:
     here = " (this one)" if session.session_id == chat.session_id else ""
     return (
-        f"`{session.session_id}` {shortened(session.title, TITLE_CHARS)}{here}, "
-        f"{session.platform}, {moment(session.update_time)}"
+        f"`{session.session_id}` {shorten(session.title, TITLE_CHARS)}{here}, "
+        f"{session.platform}, {format_time(session.update_time)}"
     )
 
 
-_retry = mistake("Say /retry, and nothing behind it.")
-_compress = mistake("Say /compress, and nothing behind it.")
-_steer = mistake("Say what: /steer leave the tests alone")
+_retry = usage_error("Say /retry, and nothing behind it.")
+_compress = usage_error("Say /compress, and nothing behind it.")
+_steer = usage_error("Say what: /steer leave the tests alone")
 
 
 async def _show_busy(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
     chosen = await context.database.read(lambda conn: chats.busy_mode(conn, chat.profile, chat.key))
-    mode = chosen or context.config.busy.of(chat.source.platform)
+    mode = chosen or context.config.busy.mode_for(chat.source.platform)
     how = "this chat has chosen that" if chosen else "that is configured"
     others = ", ".join(f"/busy {each.value}" for each in BusyMode if each is not mode)
     back = "; /busy default goes back to what is configured" if chosen else ""
@@ -216,11 +216,11 @@ async def _choose_busy(
     now = context.clock.now()
     where = (chat.profile, chat.key, chat.session_id)
     await context.database.write(lambda conn: chats.choose_busy_mode(conn, *where, mode, now))
-    account = mode or context.config.busy.of(chat.source.platform)
-    return Answer(f"From now on a message that comes while I work {_BUSY[account]}.")
+    chosen = mode or context.config.busy.mode_for(chat.source.platform)
+    return Answer(f"From now on a message that comes while I work {_BUSY[chosen]}.")
 
 
-_queue = mistake("Say what: /queue then run the tests")
+_queue = usage_error("Say what: /queue then run the tests")
 
 
 def _busy_verb(name: str, help_: str, mode: BusyMode | None) -> Verb:
@@ -230,15 +230,15 @@ def _busy_verb(name: str, help_: str, mode: BusyMode | None) -> Verb:
 async def _usage(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
     profile, session_id, stub = chat.profile, chat.session_id, context.agent.usage
     of_session = usage_pb2.GetUsageRequest(profile=profile, session_id=session_id, page_size=1)
-    lines = [f"**This session**: {_used((await of_agent(stub.GetUsage(of_session))).total)}"]
+    lines = [f"**This session**: {_used((await call_agent(stub.GetUsage(of_session))).total)}"]
     by_day = usage_pb2.GetUsageRequest(
         profile=profile, group_by=usage_pb2.USAGE_GROUP_DAY, page_size=1
     )
     # Days are those of the agent, which may be in another zone: its latest is named.
-    days = (await of_agent(stub.GetUsage(by_day))).sums
+    days = (await call_agent(stub.GetUsage(by_day))).sums
     lines += [f"**{day.key}, all sessions**: {_used(day.usage)}" for day in days]
     budgets = usage_pb2.GetBudgetRequest(profile=profile, session_id=session_id)
-    for budget in (await of_agent(stub.GetBudget(budgets))).budgets:
+    for budget in (await call_agent(stub.GetBudget(budgets))).budgets:
         is_here = budget.scope in _SCOPES and budget.scope_id in ("", session_id)
         if is_here and (left := _left(budget)):
             lines.append(f"**Budget {_SCOPES[budget.scope]}**: {left}")

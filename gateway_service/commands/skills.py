@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import TypeAlias
 
-from gateway_service.clients import of_agent
+from gateway_service.clients import call_agent
 from gateway_service.commands.base import (
     Answer,
     Chat,
@@ -12,8 +12,8 @@ from gateway_service.commands.base import (
     CommandContext,
     Group,
     Verb,
-    listed,
-    shortened,
+    render_list,
+    shorten,
     wrong,
 )
 from hermes.agent.v1 import skill_pb2
@@ -35,10 +35,10 @@ Skills: TypeAlias = Sequence[skill_pb2.Skill]
 async def list_skills(context: CommandContext, profile: str) -> Skills:
     """A profile's skills by category and name."""
     request = skill_pb2.ListSkillsRequest(profile=profile)
-    return (await of_agent(context.agent.skills.ListSkills(request))).skills
+    return (await call_agent(context.agent.skills.ListSkills(request))).skills
 
 
-async def skills_if_known(context: CommandContext, profile: str) -> Skills:
+async def list_skills_or_none(context: CommandContext, profile: str) -> Skills:
     """The same; none while the agent cannot be asked: the commands are told all the same."""
     try:
         return await list_skills(context, profile)
@@ -46,7 +46,7 @@ async def skills_if_known(context: CommandContext, profile: str) -> Skills:
         return ()
 
 
-def path_of(skill: skill_pb2.Skill) -> str:
+def skill_path(skill: skill_pb2.Skill) -> str:
     """What no other skill is called."""
     return f"{skill.category}/{skill.name}" if skill.category else skill.name
 
@@ -64,9 +64,7 @@ def command_names(
     return {name: skill for name, skill in found.items() if name not in several}
 
 
-def skill_named(
-    name: str, skills: Iterable[skill_pb2.Skill], commands: Sequence[Command]
-) -> Skills:
+def find_skill(name: str, skills: Iterable[skill_pb2.Skill], commands: Sequence[Command]) -> Skills:
     """The skills that a command means, by their whole name or by the command's."""
     typed = name.replace("-", "_")
     known = {command.name for command in commands}
@@ -93,19 +91,19 @@ async def _list(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
     if not skills:
         return Answer("There are no skills yet; I write down what I learn.")
     names = {
-        path_of(skill): name for name, skill in command_names(skills, context.commands).items()
+        skill_path(skill): name for name, skill in command_names(skills, context.commands).items()
     }
     parts: list[str] = []
     left = SHOWN
     for category, found in groupby(skills, lambda skill: skill.category or UNSORTED):
         lines = [
             f"{'/' if path in names else ''}{names.get(path, path)} "
-            f"{shortened(skill.description, DESCRIPTION_CHARS)}"
+            f"{shorten(skill.description, DESCRIPTION_CHARS)}"
             for skill in found
-            for path in (path_of(skill),)
+            for path in (skill_path(skill),)
         ]
         if left > 0:
-            parts.append(f"**{category}**\n" + listed(lines[:left], ""))
+            parts.append(f"**{category}**\n" + render_list(lines[:left], ""))
         left -= len(lines)
     if left < 0:
         parts.append(f"{-left} more; `hermes skills list` shows all of them.")
@@ -117,15 +115,15 @@ async def _view(context: CommandContext, chat: Chat, arguments: str) -> Answer:
     if not name:
         return wrong("Say which: `/skills view NAME`; /skills lists them.")
     known = await list_skills(context, chat.profile)
-    meant = [skill for skill in known if name in (path_of(skill), skill.name)]
-    meant = meant or list(skill_named(name.lower(), known, context.commands))
+    meant = [skill for skill in known if name in (skill_path(skill), skill.name)]
+    meant = meant or list(find_skill(name.lower(), known, context.commands))
     if not meant:
         return wrong(f"There is no skill `{name}`; /skills lists them.")
     if len(meant) > 1:
-        places = ", ".join(f"`{path_of(skill)}`" for skill in meant)
+        places = ", ".join(f"`{skill_path(skill)}`" for skill in meant)
         return wrong(f"There are several: {places}. Say which.")
-    request = skill_pb2.GetSkillRequest(profile=chat.profile, name=path_of(meant[0]))
-    found = await of_agent(context.agent.skills.GetSkill(request))
+    request = skill_pb2.GetSkillRequest(profile=chat.profile, name=skill_path(meant[0]))
+    found = await call_agent(context.agent.skills.GetSkill(request))
     skill, text, usage = found.skill, found.text, found.skill.usage
     facts = [
         f"`/{command_name(skill.name, context.commands)}`",
@@ -134,7 +132,7 @@ async def _view(context: CommandContext, chat: Chat, arguments: str) -> Answer:
         *(["pinned"] if usage.is_pinned else []),
     ]
     shown = text if len(text) <= TEXT_CHARS else f"{text[:TEXT_CHARS]}\n…"
-    more = f"\n\n`hermes skills show {path_of(skill)}` shows all of it." if shown != text else ""
+    more = f"\n\n`hermes skills show {skill_path(skill)}` shows all of it." if shown != text else ""
     fence = "````"
     return Answer(f"{', '.join(facts)}\n\n{fence}\n{shown.replace(fence, '```')}\n{fence}{more}")
 

@@ -1,4 +1,4 @@
-"""The outbox: everything that a platform is to show, sent in order, once, and not too fast."""
+"""Sends what waits in the outbox: in order, once, and within the platform's rate limits."""
 
 import asyncio
 import logging
@@ -45,11 +45,11 @@ ABANDON_AFTER = timedelta(hours=24)
 POLL_S = 5.0
 FINISH_S = 4.0
 FILES_AT_ONCE = 2
-"""So many are in memory."""
+"""Files that are held in memory at one time."""
 
 
 class Outcome(Struct, frozen=True):
-    """What came of an attempt to send a part."""
+    """The result of an attempt to send a part."""
 
     part: Part
     state: State
@@ -58,7 +58,7 @@ class Outcome(Struct, frozen=True):
 
 
 class OutboxWorker:
-    """Sends an account's outbox: chats side by side, the messages of a chat one after another."""
+    """Sends an account's outbox: chats side by side, the messages of each chat in order."""
 
     def __init__(
         self,
@@ -81,18 +81,18 @@ class OutboxWorker:
         self._finishing = False
 
     async def run(self) -> None:
-        """Send what waits until cancelled."""
+        """Send what waits, until cancelled."""
         self._metrics.known(self._account.platform, map(str.lower, SETTLED))
         async with self._workers:
             await poll("the outbox", self._look, self._hint)
 
     async def finish(self) -> None:
-        """Send nothing more but what is on its way."""
+        """Finish the messages that are being sent, and begin no others."""
         self._finishing = True
         await self._workers.drain(FINISH_S)
 
     async def _look(self) -> float:
-        """Serve the chats for which something is due; returns when to look again."""
+        """Serve the chats for which something is due; return in how many seconds to look again."""
         if self._in_doubt:
             await self._take_over()
         account, now, wait_s = self._account, self._clock.now(), POLL_S
@@ -109,7 +109,7 @@ class OutboxWorker:
         return wait_s
 
     async def _take_over(self) -> None:
-        """What somebody was sending who does not do so any more is to be sent again."""
+        """Take over the messages that an earlier owner was sending; they are sent again."""
         account, now, busy = self._account, self._clock.now(), tuple(self._lanes.busy)
         self._in_doubt = False
         try:
@@ -120,7 +120,9 @@ class OutboxWorker:
             self._in_doubt = True
             raise
         if found:
-            _log.warning("%d messages may or may not have been sent", found)
+            _log.warning(
+                "%d messages may have been sent already; they are sent again and marked", found
+            )
 
     async def _serve(self, chat_id: str) -> None:
         """Send what is due in a chat, in order."""
@@ -133,7 +135,7 @@ class OutboxWorker:
                     break
                 await self._settle(await self._attempt(part))
         except DatabaseUnavailable as error:
-            _log.warning("the outbox of a chat waits for the database: %s", error)
+            _log.warning("the outbox of chat %s waits for the database: %s", chat_id, error)
             self._in_doubt = True
 
     async def _begin(self, chat_id: str) -> Part | None:
@@ -143,16 +145,16 @@ class OutboxWorker:
         )
 
     async def _attempt(self, part: Part) -> Outcome:
-        """Send a part below the span that it belongs to, and say what came of it."""
+        """Send a part, traced below the span that it belongs to."""
         about = {"messaging.system": self._account.platform, "hermes.delivery.id": part.delivery_id}
         with span("deliver", about, kind=SpanKind.CLIENT, parent=part.traceparent) as sending:
-            outcome = await self._tried(part)
+            outcome = await self._try(part)
             sending.set({"hermes.delivery.state": outcome.state.lower()})
             if outcome.error:
                 sending.failed("not_sent")
             return outcome
 
-    async def _tried(self, part: Part) -> Outcome:
+    async def _try(self, part: Part) -> Outcome:
         self._limiter.take(part.address.chat_id)
         try:
             return await self._send(part)
@@ -161,7 +163,7 @@ class OutboxWorker:
             self._metrics.rate_limited.labels(self._account.platform).inc(error.wait_s)
             return Outcome(part, State.PENDING, error.wait_s, error.message)
         except MessageGone:
-            # Whoever deleted it did not mean the answer.
+            # The person deleted the placeholder, not the answer: it is sent as a new message.
             return Outcome(replace(part, kind=Kind.MESSAGE, message_id=None), State.PENDING)
         except Refused as error:
             _log.error("%s was not delivered: %s", part.delivery_id, error)
@@ -169,9 +171,9 @@ class OutboxWorker:
         except OutcomeUnknown as error:
             is_new = part.kind is Kind.MESSAGE and part.message_id is None
             doubtful = replace(part, uncertain=part.uncertain or is_new)
-            return self._later(doubtful, error.message)
+            return self._postpone(doubtful, error.message)
         except (Unreachable, AccountRefused) as error:
-            return self._later(part, error.message)
+            return self._postpone(part, error.message)
 
     async def _send(self, part: Part) -> Outcome:
         address = part.address
@@ -194,24 +196,24 @@ class OutboxWorker:
         key = FileKey(part.delivery_id, part.address.profile, file.sha256)
         async with self._room_for_files:
             try:
-                data = await self._account.database.read(partial(files.data_of, key=key))
+                data = await self._account.database.read(partial(files.read_data, key=key))
             except DatabaseUnavailable as error:
-                # Nothing was sent, so nothing is in doubt.
+                # Nothing was sent, so this is no case of OutcomeUnknown.
                 raise Unreachable(f"{file.name} cannot be read: {error.message}") from error
             if data is None:
                 raise Refused(f"{file.name} cannot be sent: there is no such file")
             loaded = replace(file, data=data)
             return await self._platform.send(to, replace(shown, attachment=loaded))
 
-    def _later(self, part: Part, error: str) -> Outcome:
+    def _postpone(self, part: Part, error: str) -> Outcome:
         if self._clock.now() - part.due_since > ABANDON_AFTER:
-            _log.error("%s was given up: %s", part.delivery_id, error)
+            _log.error("%s was given up after a day: %s", part.delivery_id, error)
             return Outcome(part, State.ABANDONED, error=error)
         wait_s = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2 ** min(part.attempts, 10))
         return Outcome(part, State.PENDING, wait_s, error)
 
     async def _settle(self, outcome: Outcome) -> None:
-        """Store what came of an attempt; until that is done, only this process knows it."""
+        """Store the outcome of an attempt, as often as it takes: only this process knows it."""
         now, part = self._clock.now(), outcome.part
         due_at = now + timedelta(seconds=outcome.wait_s)
 

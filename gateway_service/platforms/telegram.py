@@ -22,11 +22,11 @@ from gateway_service.platforms.telegram_files import (
     CAPTION_UNITS,
     MAX_BYTES,
     Kind,
-    kind_of,
+    choose_kind,
     send_file,
 )
 from gateway_service.platforms.telegram_updates import Bot as Me
-from gateway_service.platforms.telegram_updates import event_of
+from gateway_service.platforms.telegram_updates import read_update
 
 if TYPE_CHECKING:
     import httpx
@@ -92,7 +92,7 @@ class TelegramPlatform:
                 offset=position or None, timeout=POLL_S, allowed_updates=_UPDATES
             )
         me = Me(self.account_id, bot.username)
-        events = [event for update in updates if (event := event_of(update, me)) is not None]
+        events = [event for update in updates if (event := read_update(update, me)) is not None]
         return Received(events, max(position, *(each.update_id + 1 for each in updates), 0))
 
     async def send(self, destination: Destination, content: Content) -> str:
@@ -118,7 +118,7 @@ class TelegramPlatform:
         self, destination: Destination, content: Content, file: Attachment
     ) -> "Message":
         """Send a file as what it looks like; where Telegram does not agree, as just a file."""
-        kind = kind_of(file)
+        kind = choose_kind(file)
         try:
             return await self._send_as(kind, destination, content, file)
         except Refused:

@@ -37,7 +37,7 @@ _KINDS = {
 }
 
 
-def kind_of(file: Attachment) -> Kind:
+def choose_kind(file: Attachment) -> Kind:
     """What a file is best sent as, by the end of its name and its length."""
     kind = _KINDS.get(PurePosixPath(file.name).suffix.lower(), Kind.DOCUMENT)
     is_too_large = kind is Kind.PHOTO and file.length_bytes > MAX_PHOTO_BYTES

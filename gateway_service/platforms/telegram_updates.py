@@ -28,7 +28,7 @@ class _Author(Struct, frozen=True):
     """Of a person; empty for chats, and for those who do not let it be seen."""
 
 
-def event_of(update: "Update", me: Bot) -> Event | None:
+def read_update(update: "Update", me: Bot) -> Event | None:
     """The event of an update; None when it is not meant for us."""
     event_id = f"{me.account_id}:{update.update_id}"
     if update.message is not None:

@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from gateway_service.chats.sessions import Sessions, client_key
 from gateway_service.clients import AgentClient
-from gateway_service.commands.base import Answer, Chat, CommandContext, offered
+from gateway_service.commands.base import Answer, Chat, CommandContext, list_offered
 from gateway_service.commands.registry import AsTurn, dispatch, parse
-from gateway_service.commands.skills import command_names, skills_if_known
+from gateway_service.commands.skills import command_names, list_skills_or_none
 from gateway_service.messages import CLI, Source, TurnRequest
 from gateway_service.servicer import wire
 from gateway_service.servicer.wire import Outgoing
@@ -48,7 +48,7 @@ _DECISIONS = frozenset(decision for _, decision, _ in BUTTONS)
 
 
 class ConversationContext(Struct, frozen=True):
-    """What every conversation is served with."""
+    """What serves conversations."""
 
     agent: AgentClient
     sessions: Sessions
@@ -86,13 +86,13 @@ class ConversationServicer(conversation_pb2_grpc.ConversationServiceServicer):
         """Lists what can be said in a terminal."""
         commands, profile = self._context.commands, request.profile or DEFAULT_PROFILE
         typed = Chat(profile, "", Source(platform=CLI, chat_id="", user_name=UNNAMED), "")
-        skills = await skills_if_known(commands, profile)
-        return wire.listed(
-            offered(commands.commands, typed), command_names(skills, commands.commands)
+        skills = await list_skills_or_none(commands, profile)
+        return wire.list_commands(
+            list_offered(commands.commands, typed), command_names(skills, commands.commands)
         )
 
     async def _session(self, opening: ConverseRequest.Open) -> tuple[str, bool]:
-        """The session that is meant, and whether it existed before."""
+        """Return the session to open, and whether it existed before."""
         profile, sessions = opening.profile or DEFAULT_PROFILE, self._context.sessions
         session_id: str | None = opening.session_id
         if session_id:
@@ -127,10 +127,10 @@ class _Conversation:
         self._turns: set[asyncio.Task[None]] = set()
         self._ended: set[str] = set()
         self._noted = ""
-        """The session that its first message here has brought the notes of its folder."""
+        """The session whose first message here has brought the notes of the client's folder."""
 
     async def run(self, requests: AsyncIterator[ConverseRequest], *, resumed: bool) -> None:
-        """Serve the client until it has said its last, and hears the end of what it began."""
+        """Serve the client until its requests end and the turns that it follows have ended."""
         try:
             await self._outgoing.say(wire.opened(self._session_id, resumed=resumed))
             for watched in self._opening.watched_turns:
@@ -189,7 +189,7 @@ class _Conversation:
         begun = await self._context.turns.begin(turn, message.message_id)
         turn = begun.turn
         if turn.session_id != self._session_id:
-            # Said before, in a stream that broke off before the client knew its session.
+            # Sent before, in a stream that broke before the client learned its session.
             self._session_id = turn.session_id
             await self._outgoing.say(wire.opened(turn.session_id, resumed=True))
         if begun.refusal:
@@ -220,14 +220,14 @@ class _Conversation:
         )
 
     def _hand_over(self, turn: TurnRequest, events: asyncio.Task[None]) -> None:
-        """If the client goes while its turn runs, the turn goes on alone."""
+        """If the client disconnects while its turn runs, follow the turn for it."""
         if turn.turn_id in self._ended:
             self._ended.remove(turn.turn_id)
         elif events.cancelled() or events.exception() is not None:
             self._context.turns.settle(turn)
 
     async def _forward(self, turn_id: str, after: int) -> None:
-        """Forward a turn's events to the last, and only then count its message as answered."""
+        """Forward a turn's events to the last one, and then count its message as answered."""
         watching = self._context.agent.watch(turn_id, self._profile, after)
         async with aclosing(watching) as batches:
             async for events in batches:
@@ -242,11 +242,11 @@ class _Conversation:
         try:
             await self._outgoing.say(last)
         finally:
-            # Many a client goes as soon as it has heard the end, and some just before.
-            self._context.turns.answered(turn_id)
+            # Many clients disconnect as soon as the turn ends, some just before.
+            self._context.turns.close_later(turn_id)
 
     async def _notify(self) -> None:
-        """Tell the client what waits for it, and what comes, for as long as it is there."""
+        """Send the client its notifications for as long as it is connected."""
         notifications = self._context.notifications
         with notifications.reading(self._profile, lambda: self._session_id) as reader:
             while True:
@@ -264,7 +264,7 @@ class _Conversation:
         return turn
 
     async def _attempt(self, call: Awaitable[object]) -> None:
-        """Do what the client asked for; that it failed is an answer, not the end."""
+        """Do what the client asked for; a failure is sent as an answer and ends nothing."""
         try:
             await call
         except HermesError as error:

@@ -141,7 +141,7 @@ class DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
         if not first.HasField("header"):
             raise InvalidArgument("a file begins with its header", fields={"header": "is missing"})
         key, length_bytes = _announced(first.header), first.header.length_bytes
-        if await self._database.read(partial(attachments.length_of, key=key)) is None:
+        if await self._database.read(partial(attachments.find_length, key=key)) is None:
             data, sha256 = await _read(request_iterator, length_bytes)
             if len(data) != length_bytes or sha256 != key.sha256:
                 raise DigestMismatch("what came is not what was announced; nothing was stored")
@@ -155,7 +155,7 @@ class DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
         """Reads a file of a delivery."""
         profile = request.profile or DEFAULT_PROFILE
         key = FileKey(request.delivery_id, profile, request.sha256.hex())
-        data = await self._database.read(partial(attachments.data_of, key=key))
+        data = await self._database.read(partial(attachments.read_data, key=key))
         if data is None:
             raise NotFound("there is no such file")
         for start in range(0, len(data), CHUNK_BYTES):
@@ -231,7 +231,7 @@ def _check_uploaded(
 ) -> None:
     for each in files:
         key = FileKey(delivery_id, profile, each.sha256)
-        if attachments.length_of(conn, key) != each.length_bytes:
+        if attachments.find_length(conn, key) != each.length_bytes:
             raise NotUploaded(f"{each.name} was not uploaded for delivery {delivery_id}")
 
 

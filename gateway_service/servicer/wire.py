@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 
 from gateway_service.commands.base import Command
-from gateway_service.commands.skills import path_of
+from gateway_service.commands.skills import skill_path
 from gateway_service.errors import UnknownPlatform
 from gateway_service.messages import CLI
 from gateway_service.storage.outbox import Part
@@ -114,7 +114,9 @@ def notification(part: Part) -> ConverseResponse:
     return response
 
 
-def listed(table: Sequence[Command], skills: Mapping[str, skill_pb2.Skill]) -> ListCommandsResponse:
+def list_commands(
+    table: Sequence[Command], skills: Mapping[str, skill_pb2.Skill]
+) -> ListCommandsResponse:
     """Commands, and skills by the names of theirs."""
     known = [
         SlashCommand(
@@ -123,7 +125,7 @@ def listed(table: Sequence[Command], skills: Mapping[str, skill_pb2.Skill]) -> L
         for each in table
     ]
     named = [
-        SlashCommand(name=name, help=skill.description, skill=path_of(skill))
+        SlashCommand(name=name, help=skill.description, skill=skill_path(skill))
         for name, skill in sorted(skills.items())
     ]
     return ListCommandsResponse(commands=[*known, *named])

@@ -26,13 +26,13 @@ def put(conn: Connection, key: FileKey, data: bytes, now: datetime) -> None:
     conn.execute(insert_ignore(attachment).values(row))
 
 
-def length_of(conn: Connection, key: FileKey) -> int | None:
+def find_length(conn: Connection, key: FileKey) -> int | None:
     """How long a file is; None where it is not stored."""
     query = sa.select(attachment.c.length_bytes).filter_by(**asdict(key))
     return conn.execute(query).scalar_one_or_none()
 
 
-def data_of(conn: Connection, key: FileKey) -> bytes | None:
+def read_data(conn: Connection, key: FileKey) -> bytes | None:
     """What is in a file; None where it is not stored."""
     query = sa.select(attachment.c.data).filter_by(**asdict(key))
     return conn.execute(query).scalar_one_or_none()

@@ -159,7 +159,7 @@ def message_id(conn: Connection, delivery_id: str) -> str | None:
     return conn.execute(query).scalar_one_or_none()
 
 
-def delivery_of(conn: Connection, address: Address, message_id: str) -> str | None:
+def find_delivery(conn: Connection, address: Address, message_id: str) -> str | None:
     """The delivery that a message of a chat belongs to, while it is kept."""
     is_message = (*_in_chat(address), outbox.c.platform_message_id == message_id)
     return conn.execute(sa.select(outbox.c.delivery_id).where(*is_message)).scalars().first()

@@ -1,4 +1,4 @@
-"""The inbox: what came in is stored before anybody is told that it has been received."""
+"""The inbox: events are stored before they are acknowledged."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ from services.telemetry.tracing import span
 
 
 class Inbox:
-    """Stores each event once, whoever sends it how often, and without the secrets in it."""
+    """Stores each event once, without the secrets in it."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Inbox:
         self._redact = redactor.redact
 
     async def accept(self, turn: TurnRequest, event_id: str) -> tuple[TurnRequest, bool]:
-        """Store a client's message; returns its turn, known or new, and whether it is open."""
+        """Store a client's message; return its turn, known or new, and whether that is open."""
         key, now = client_key(turn.session_id), self._clock.now()
         notes = turn.notes_above
         clean = replace(
@@ -46,7 +46,9 @@ class Inbox:
 
         def accept(conn: Connection) -> tuple[TurnRequest, bool]:
             chosen = chats.busy_mode(conn, turn.profile, key)
-            new = replace(clean, busy_mode=chosen or self._config.busy.of(turn.source.platform))
+            new = replace(
+                clean, busy_mode=chosen or self._config.busy.mode_for(turn.source.platform)
+            )
             return inbox.accept_client(conn, new, event_id, key, now)
 
         known, is_open = await self._database.write(accept)
@@ -55,17 +57,17 @@ class Inbox:
         return known, is_open
 
     async def receive(self, account: AccountLease, events: Sequence[Event]) -> None:
-        """Store what an account has received; only then may the platform be told so."""
+        """Store what an account has received, before it is acknowledged to the platform."""
         if not events:
             return
         owner = inbox.Account(account.profile, account.platform, account.account_id)
-        rows = {event.event_id: self._placed(event) for event in events}
+        rows = {event.event_id: self._clean(event) for event in events}
         now = self._clock.now()
         new = await account.write(lambda conn: inbox.add(conn, owner, rows, now), notify=INBOX)
         self._metrics.duplicates.inc(len(events) - new)
 
-    def _placed(self, event: Event) -> tuple[str, Event]:
-        """An event without secrets, with the key of its session."""
+    def _clean(self, event: Event) -> tuple[str, Event]:
+        """Return an event without its secrets, and the key of its session."""
         source = replace(event.source, is_shared=is_shared(event.source, self._config))
         if isinstance(event, MessageEvent):
             quotes = tuple(replace(each, text=self._redact(each.text)) for each in event.quotes)

@@ -1,4 +1,4 @@
-"""Shows a turn in a chat: while it runs in a placeholder, at its end as the answer."""
+"""Shows a turn in a chat: progress in a placeholder, and in the end the answer."""
 
 import asyncio
 import logging
@@ -54,14 +54,14 @@ BUTTONS = (
 _DECIDED = {
     turn_event_pb2.APPROVAL_DECISION_ONCE: "Allowed once",
     turn_event_pb2.APPROVAL_DECISION_SESSION: "Allowed in this session",
-    turn_event_pb2.APPROVAL_DECISION_ALWAYS: "Allowed for always",
+    turn_event_pb2.APPROVAL_DECISION_ALWAYS: "Always allowed",
     turn_event_pb2.APPROVAL_DECISION_DENY: "Denied",
 }
-_EXPIRED = "Nobody decided in time; denied"
+_EXPIRED = "Denied, as nobody decided in time"
 
 
 class Draft(Struct):
-    """What a turn has to show so far."""
+    """What a turn can show so far."""
 
     step: int = 0
     text: str = ""
@@ -75,12 +75,12 @@ class Draft(Struct):
 
     @property
     def shown(self) -> str:
-        """The text, or what is done instead of writing it."""
+        """The text so far, and the tool that runs now."""
         doing = f"▸ {self.tool} …" if self.tool else ""
         return "\n\n".join(filter(None, (self.text, doing)))
 
     def take(self, step: int, text: str, offset: int = 0) -> None:
-        """Put in text of a model call where it belongs."""
+        """Insert text of a model call at its offset."""
         if step != self.step:
             self.step, self.text = step, ""
         self.text = self.text[:offset] + text
@@ -88,7 +88,7 @@ class Draft(Struct):
 
 
 class TurnPresenter(Struct, frozen=True):
-    """Answers the messages of one account."""
+    """Shows the turns of one account in its chats."""
 
     account: AccountLease
     platform: Platform
@@ -98,16 +98,16 @@ class TurnPresenter(Struct, frozen=True):
     redactor: Redactor
 
     def content(self, text: str, buttons: tuple[Button, ...] = ()) -> Content:
-        """What a chat is shown, and the outbox keeps: no secrets."""
+        """Return what a chat is shown, without secrets."""
         return Content(self.redactor.redact(text), buttons)
 
     async def answer(self, turn: TurnRequest, refusal: str = "") -> None:
-        """Show a turn from wherever it is to its end, or why it could not be started."""
+        """Show a turn up to its end, or why it was refused."""
         with bind(turn_id=turn.turn_id, session_id=turn.session_id):
             await until_answered(self.clock, "an answer", lambda: self._finish(turn, refusal))
 
     async def _finish(self, turn: TurnRequest, refusal: str) -> None:
-        """Put the answer into the outbox and close its message, both or neither."""
+        """Put the answer into the outbox and close its message in one transaction."""
         answer = refusal or await self._follow(turn)
         limit = self.platform.traits.message_units - REPEAT_UNITS
         said = self.redactor.redact(answer)
@@ -129,7 +129,7 @@ class TurnPresenter(Struct, frozen=True):
         return Delivery(delivery_id, address, contents, traceparent=turn.traceparent)
 
     async def _follow(self, turn: TurnRequest) -> str:
-        """Show what happens until the turn ends; returns the answer."""
+        """Show progress until the turn ends; return the answer."""
         draft = Draft()
         async with Workers() as workers:
             workers.start(f"draft of {turn.turn_id}", self._show(turn, draft))
@@ -138,7 +138,7 @@ class TurnPresenter(Struct, frozen=True):
             except AgentRefused as error:
                 answer = error.message
             draft.over.set()
-            # An edit that is on its way must not arrive after the answer.
+            # An edit that is being sent must not arrive after the answer.
             await workers.drain(LAST_EDIT_S)
         return answer
 
@@ -150,7 +150,7 @@ class TurnPresenter(Struct, frozen=True):
             async for events in batches:
                 for event in events:
                     if event.HasField("turn_finished"):
-                        return answer_of(event.turn_finished, draft.notes)
+                        return render_answer(event.turn_finished, draft.notes)
                     await self._take(turn, draft, event)
         raise AssertionError("a turn that is followed ends")
 
@@ -178,7 +178,7 @@ class TurnPresenter(Struct, frozen=True):
             case "approval_resolved":
                 resolved = event.approval_resolved
                 approval = draft.approvals.pop(resolved.approval_id)
-                await self._settle(resolved.approval_id, _decided(approval, resolved))
+                await self._settle(resolved.approval_id, _describe_decision(approval, resolved))
             case "clarification_requested":
                 question = event.clarification_requested
                 draft.questions[question.clarification_id] = question
@@ -186,7 +186,7 @@ class TurnPresenter(Struct, frozen=True):
             case "clarification_answered":
                 answered = event.clarification_answered
                 question = draft.questions.pop(answered.clarification_id)
-                await self._settle(answered.clarification_id, _answered(question, answered))
+                await self._settle(answered.clarification_id, _describe_answer(question, answered))
             case _:
                 pass
 
@@ -195,14 +195,14 @@ class TurnPresenter(Struct, frozen=True):
         await self.account.write(lambda conn: outbox.add(conn, question, now), notify=OUTBOX)
 
     async def _settle(self, question_id: str, text: str) -> None:
-        """Show in the place of a question what came of it."""
+        """Replace a question in the chat by its outcome."""
         content, now = self.content(text), self.clock.now()
         await self.account.write(
             lambda conn: outbox.show(conn, question_id, content, now), notify=OUTBOX
         )
 
     async def _show(self, turn: TurnRequest, draft: Draft) -> None:
-        """Edit the placeholder and show that we are typing; whatever fails is left out."""
+        """Edit the placeholder and show that Hermes is typing; failures are skipped."""
         traits = self.platform.traits
         to = Destination(turn.source.chat_id, turn.source.thread_id)
         seen, typing_at = "", 0.0
@@ -211,7 +211,7 @@ class TurnPresenter(Struct, frozen=True):
             if now >= typing_at and not draft.approvals and not draft.questions:
                 typing_at = now + traits.typing_interval_s
                 await self._try(to, lambda: self.platform.typing(to))
-            # What only the whole of it shows to be a secret was not found as it came.
+            # Redacted as a whole: a secret may have come in several pieces.
             text = first_part(self.redactor.redact(draft.shown), traits.message_units)
             if text not in ("", seen) and await self._edit(turn, to, Content(text)):
                 seen = text
@@ -231,7 +231,7 @@ class TurnPresenter(Struct, frozen=True):
         return await self._try(to, lambda: self.platform.edit(to, message_id, content))
 
     async def _try(self, to: Destination, call: Callable[[], Awaitable[None]]) -> bool:
-        """Do something that may be left out; returns whether it was done."""
+        """Make a call that may be skipped; return whether it was made."""
         if not self.limiter.try_take(to.chat_id):
             return False
         try:
@@ -263,32 +263,32 @@ class TurnPresenter(Struct, frozen=True):
         return self.content(split(f"{text}\n\n{ANSWER_HINT}", SUBJECT_UNITS)[0], buttons)
 
 
-def _answered(asked: ClarificationRequested, answered: ClarificationAnswered) -> str:
+def _describe_answer(asked: ClarificationRequested, answered: ClarificationAnswered) -> str:
     by = f" by {answered.answered_by}" if answered.answered_by else ""
     said = "Nobody answered in time." if answered.expired else f"Answered{by}: {answered.answer}"
     return split(f"{asked.question}\n\n{said}", SUBJECT_UNITS)[0]
 
 
-def _decided(asked: ApprovalRequested, resolved: ApprovalResolved) -> str:
+def _describe_decision(asked: ApprovalRequested, resolved: ApprovalResolved) -> str:
     by = f" by {resolved.decided_by}" if resolved.decided_by else ""
     decided = _DECIDED.get(resolved.decision, _EXPIRED)
     return f"{decided}{by}: `{asked.tool}`\n{_block(asked.subject)}"
 
 
 def _block(text: str) -> str:
-    """A block of code, whatever fences the text itself has."""
+    """Return a code block whose fence is longer than any in the text."""
     shown = split(text, SUBJECT_UNITS)[0] if units(text) > SUBJECT_UNITS else text
     longest = max(map(len, re.findall("`+", shown)), default=0)
     mark = "`" * max(3, longest + 1)
     return f"{mark}\n{shown}\n{mark}"
 
 
-def answer_of(finished: TurnFinished, notes: Sequence[str] = ()) -> str:
-    """What a chat is shown of a turn that is over, and what is to be read with it."""
-    return "\n\n".join((_outcome(finished) or "(no answer)", *notes))
+def render_answer(finished: TurnFinished, notes: Sequence[str] = ()) -> str:
+    """Return what a chat is shown of a turn that has ended, with the notes on it."""
+    return "\n\n".join((_render_outcome(finished) or "(no answer)", *notes))
 
 
-def _outcome(finished: TurnFinished) -> str:
+def _render_outcome(finished: TurnFinished) -> str:
     match finished.WhichOneof("outcome"):
         case "completed":
             return finished.completed.answer.strip()

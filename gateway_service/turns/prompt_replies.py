@@ -1,4 +1,4 @@
-"""What people answer to questions of the agent: in words, with a yes or a no, or by a button."""
+"""Answers of people to questions of the agent: in words, with yes or no, or by a button."""
 
 from functools import partial
 
@@ -19,40 +19,40 @@ NOT_YOURS = "The owner of this Hermes does not let you decide that."
 NOT_KNOWN = "This button is not known any more."
 
 APPROVAL_ID = "apr_"
-"""How the ids of approvals begin; those of their questions in a chat are the same."""
+"""The prefix of approval ids; the question in the chat has the same id."""
 
 _YES_OR_NO = {
     **dict.fromkeys(("y", "yes", "ok", "okay"), APPROVAL_DECISION_ONCE),
     **dict.fromkeys(("n", "no"), APPROVAL_DECISION_DENY),
 }
-"""What decides when it answers a question in the chat; never for longer than once."""
+"""Words that decide when they reply to a question; they never allow more than once."""
 _WORDS = {word: decision for word, decision, _ in BUTTONS}
 
 
 class PromptReplies:
-    """Passes on what people of an account's chats answer, where they may."""
+    """Passes answers from an account's chats to the agent, if the person may give them."""
 
     def __init__(self, account: AccountLease, access: Access, context: CommandContext) -> None:
         self._account = account
         self._access = access
         self._context = context
 
-    async def approval_of(self, event: MessageEvent) -> str | None:
-        """The approval that a message answers with a yes or a no, if it answers one."""
-        if not event.replies_to or _said(event) not in _YES_OR_NO:
+    async def find_approval(self, event: MessageEvent) -> str | None:
+        """Return the approval that a message answers with yes or no, if it answers one."""
+        if not event.replies_to or _normalize(event) not in _YES_OR_NO:
             return None
         address = self._account.address(event.source)
         delivery_id = await self._account.database.read(
-            lambda conn: outbox.delivery_of(conn, address, event.replies_to)
+            lambda conn: outbox.find_delivery(conn, address, event.replies_to)
         )
         return delivery_id if (delivery_id or "").startswith(APPROVAL_ID) else None
 
     async def decide(self, event: MessageEvent, approval_id: str) -> str:
-        """Decide as a message says; why that came to nothing, or an empty text."""
-        return await self._decide(event.source, approval_id, _YES_OR_NO[_said(event)])
+        """Decide an approval as a message says; return why that was refused, or an empty text."""
+        return await self._decide(event.source, approval_id, _YES_OR_NO[_normalize(event)])
 
-    async def is_answer(self, key: str, event: MessageEvent) -> bool:
-        """Whether a message is the answer that a turn of the chat waits for; then it has it now."""
+    async def try_answer(self, key: str, event: MessageEvent) -> bool:
+        """Give a message to the turn of the chat that waits for an answer; False if none waits."""
         account = self._account
 
         def waiting_session(conn: Connection) -> str:
@@ -71,10 +71,10 @@ class PromptReplies:
             answer_id=f"{account.platform}:{event.event_id}",
             denied_commands=self.denied(event.source),
         )
-        return await self._answered(given)
+        return await self._submit(given)
 
-    async def pressed(self, press: ButtonPress) -> str:
-        """What came of a press; a program can press what this chat was never asked."""
+    async def press(self, press: ButtonPress) -> str:
+        """Pass on the press of a button, if its question was asked here; return the outcome."""
         question_id, _, word = press.data.rpartition(":")
         address = self._account.address(press.source)
         is_asked = partial(outbox.is_in_chat, address=address, delivery_id=question_id)
@@ -89,11 +89,11 @@ class PromptReplies:
                 answered_by=press.source.user,
                 denied_commands=self.denied(press.source),
             )
-            return "Done." if await self._answered(given) else "The question is over."
+            return "Done." if await self._submit(given) else "The question is over."
         return await self._decide(press.source, question_id, _WORDS[word]) or "Done."
 
     def denied(self, source: Source) -> tuple[str, ...]:
-        """The commands that somebody may not say, and may not have done in other words."""
+        """Return the commands that somebody may not use, in these or in other words."""
         return denied(self._context.commands, self._access, source)
 
     async def _decide(self, source: Source, approval_id: str, decision: Decision) -> str:
@@ -107,12 +107,12 @@ class PromptReplies:
             return error.message
         return ""
 
-    async def _answered(self, given: AnswerClarificationRequest) -> bool:
+    async def _submit(self, given: AnswerClarificationRequest) -> bool:
         try:
             return await self._context.agent.answer(given)
         except AgentRefused:
             return False  # the question ended at the last moment
 
 
-def _said(event: MessageEvent) -> str:
+def _normalize(event: MessageEvent) -> str:
     return event.text.strip().rstrip(".!").lower()

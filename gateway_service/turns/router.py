@@ -1,4 +1,4 @@
-"""The way of an event: authorized? a command? a button? else a turn, whose answer is followed."""
+"""Routes each event: a command, a button, the answer to a question, or a new turn of the agent."""
 
 import logging
 from collections import defaultdict
@@ -36,7 +36,7 @@ TEXT_ONLY = "So far I can only read text."
 
 
 class Router:
-    """Works on an account's inbox: chats side by side, the events of a chat one after another."""
+    """Works on an account's inbox: chats side by side, the events of each chat in order."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Router:
         self._turns, self._context, self._metrics = turns, context, metrics
         self._replies = PromptReplies(account, access, context)
         config = context.config
-        policy = config.session_reset.of(account.platform, config.zone)
+        policy = config.session_reset.policy_for(account.platform, config.zone)
         self._resets = Resets(account, context.agent, policy, context.clock)
         self._workers = Workers()
         self._hint = account.database.listen(INBOX)
@@ -63,7 +63,7 @@ class Router:
         self._has_resumed = False
 
     async def run(self) -> None:
-        """Take up what is open, then work on what comes in, until cancelled."""
+        """Resume the turns that are open, then work on what comes in, until cancelled."""
         async with self._workers:
             self._workers.start("resets", self._resets.run())
             await poll("the inbox", self._look, self._hint)
@@ -80,7 +80,7 @@ class Router:
         self._has_resumed = True
 
     async def _look(self) -> float:
-        """Serve the chats for which something has come in; return when to look again."""
+        """Serve the chats with new events; return in how many seconds to look again."""
         if not self._has_resumed:
             await self._resume()
         account = self._account
@@ -93,20 +93,20 @@ class Router:
         return POLL_S
 
     async def _serve(self, key: str, turns: Sequence[TurnRequest]) -> None:
-        """Begin the turns that are open, then take what has come in, in order."""
+        """Begin a chat's open turns, then work on its events in order."""
         waiting = None
         try:
             for turn in turns:
                 await self._begin(turn)
             while (waiting := await self._next(key)) is not None:
-                await self._take(key, waiting)
+                await self._handle(key, waiting)
         except HermesError as error:
-            _log.warning("the inbox of a chat waits: %s", error)
+            _log.warning("the inbox of %s waits: %s", key, error)
             await self._context.clock.sleep(RETRY_S)
         except Exception:
-            # A mistake of ours. The same event would only fail again: the chat goes on without it.
-            # One that has its turn by now is taken up again at the next start.
-            # Wait first: if closing fails too, the chat must not be served again at once.
+            # A bug: the event would fail again, so the chat goes on without it. A turn that it has
+            # by now is resumed at the next start. Wait first: if closing the event fails too, the
+            # chat must not be served again at once.
             await self._context.clock.sleep(RETRY_S)
             if waiting is not None and waiting == await self._next(key):
                 await self._close(waiting.sequence)
@@ -118,7 +118,7 @@ class Router:
             lambda conn: inbox.next_of_lane(conn, account.platform, account.account_id, key)
         )
 
-    async def _take(self, key: str, waiting: Waiting) -> None:
+    async def _handle(self, key: str, waiting: Waiting) -> None:
         event = waiting.event
         if not self._access.allows(event.source):
             now = self._context.clock.now()
@@ -129,21 +129,21 @@ class Router:
                 await self._press(waiting.sequence, event)
             case MessageEvent(text=text):
                 if (command := parse(text)) is not None:
-                    await self._obey(key, waiting, event, *command)
-                elif (approval_id := await self._replies.approval_of(event)) is not None:
+                    await self._run_command(key, waiting, event, *command)
+                elif (approval_id := await self._replies.find_approval(event)) is not None:
                     why_not = await self._replies.decide(event, approval_id)
-                    await self._answered(key, waiting.sequence, event, why_not)
-                elif await self._replies.is_answer(key, event):
-                    await self._answered(key, waiting.sequence, event)
+                    await self._settle_answer(key, waiting.sequence, event, why_not)
+                elif await self._replies.try_answer(key, event):
+                    await self._settle_answer(key, waiting.sequence, event)
                 elif text.strip() or event.quotes:
                     await self._begin(await self._accept(key, waiting, event))
                 else:
                     await self._reply(key, waiting.sequence, event, Answer(TEXT_ONLY))
 
-    async def _answered(
+    async def _settle_answer(
         self, key: str, sequence: int, event: MessageEvent, why_not: str = ""
     ) -> None:
-        """A question has its answer, which shows there, or it came to nothing, which is said."""
+        """Close an event that answered a question; `why_not` is said if the answer was refused."""
         if why_not:
             await self._reply(key, sequence, event, Answer(why_not))
         else:
@@ -156,9 +156,9 @@ class Router:
     async def _accept(
         self, key: str, waiting: Waiting, event: MessageEvent, skill: str = ""
     ) -> TurnRequest:
-        """Give a message its turn, and its answer a place in the chat."""
+        """Store a message's turn, and a placeholder in the chat for the answer."""
         command, _ = turn_command(event.text) or (QUEUE, "")
-        if command == QUEUE:  # what is said of the last turn is not for a new session
+        if command == QUEUE:  # commands about the last turn, such as /retry, stay in its session
             await self._resets.end_if_due(key)
         account, now = self._account, self._context.clock.now()
         profile, busy = account.profile, self._context.config.busy
@@ -175,7 +175,7 @@ class Router:
                 turn,
                 quotes=event.quotes,
                 skill=skill,
-                busy_mode=chats.busy_mode(conn, profile, key) or busy.of(account.platform),
+                busy_mode=chats.busy_mode(conn, profile, key) or busy.mode_for(account.platform),
                 denied=self._replies.denied(source),
                 traceparent=event.traceparent,
             )
@@ -196,7 +196,7 @@ class Router:
         return turn
 
     async def _begin(self, turn: TurnRequest) -> None:
-        """Start a turn, in its chat's order, and follow it beside the chat."""
+        """Start a turn, and follow it in a worker of its own while the chat goes on."""
         refusal = ""
         try:
             await self._turns.start(turn)
@@ -204,14 +204,14 @@ class Router:
             refusal = error.message
         self._workers.start(f"turn {turn.turn_id}", self._presenter.answer(turn, refusal))
 
-    async def _obey(
+    async def _run_command(
         self, key: str, waiting: Waiting, event: MessageEvent, name: str, arguments: str
     ) -> None:
         profile = self._account.profile
         session_id = await self._account.database.read(
             lambda conn: chats.session_of(conn, profile, key)
         )
-        # A chat without a session has none that could be busy.
+        # A chat without a session has no busy session: any new id serves.
         session_id = session_id or new_session_id(self._context.clock.now().astimezone())
         event_id = f"{event.source.platform}:{event.event_id}"
         chat = Chat(profile, session_id, event.source, event_id, self._access, key)
@@ -222,7 +222,7 @@ class Router:
             await self._reply(key, waiting.sequence, event, outcome)
 
     async def _reply(self, key: str, sequence: int, event: MessageEvent, answer: Answer) -> None:
-        """Answer an event that has no turn, once."""
+        """Answer an event that has no turn, and close it."""
         account, now = self._account, self._context.clock.now()
         address = account.address(event.source)
         reply = Delivery(
@@ -241,8 +241,8 @@ class Router:
         await account.write(write, notify=OUTBOX)
 
     async def _press(self, sequence: int, press: ButtonPress) -> None:
-        """Take a decision; its question changes when the turn hears of it."""
-        said = await self._replies.pressed(press)
+        """Pass on the press of a button; the question changes once the turn has the answer."""
+        outcome = await self._replies.press(press)
         await self._close(sequence)
         with suppress(PlatformError):
-            await self._platform.acknowledge(press, said)
+            await self._platform.acknowledge(press, outcome)

@@ -1,4 +1,4 @@
-"""Turns of messages that are stored: started until the agent takes them, and seen through."""
+"""Turns of stored messages: started as often as it takes, and followed to their end."""
 
 import asyncio
 import logging
@@ -25,14 +25,14 @@ _log = logging.getLogger(__name__)
 
 
 class AcceptedTurn(Struct, frozen=True):
-    """What became of a client's message."""
+    """A client's message, once it is stored."""
 
     turn: TurnRequest
-    """The message's turn; an earlier one when the message was sent before."""
+    """The message's turn; the earlier one if the message was sent before."""
     is_open: bool
-    """Whether it is still to be answered."""
+    """Whether the turn has not been answered yet."""
     refusal: str = ""
-    """Why there is no turn; empty when there is one."""
+    """Why the agent refused the turn; empty if it did not."""
 
 
 class Turns:
@@ -48,7 +48,7 @@ class Turns:
         self._workers = workers
 
     async def begin(self, turn: TurnRequest, event_id: str) -> AcceptedTurn:
-        """Store a client's message and start its turn, also if the client goes meanwhile."""
+        """Store a client's message and start its turn, even if the client disconnects meanwhile."""
         beginning = self._workers.start(f"message {event_id}", self._begin(turn, event_id))
         try:
             return await asyncio.shield(beginning)
@@ -57,7 +57,7 @@ class Turns:
             raise
 
     async def start(self, turn: TurnRequest) -> None:
-        """Start a turn, for as long as it takes; AgentRefused when the agent does not want it."""
+        """Start a turn, as often as it takes; raises AgentRefused if the agent refuses it."""
         about = {"messaging.system": turn.source.platform, "hermes.turn.id": turn.turn_id}
         with (
             bind(turn_id=turn.turn_id, session_id=turn.session_id),
@@ -69,30 +69,30 @@ class Turns:
         try:
             await until_answered(self._clock, "a message", partial(self._agent.start, turn))
         except AgentRefused as error:
-            # The id is ours, so the turn is too, even if settings have changed since.
+            # The id is ours, so this turn was started before, perhaps with other settings.
             if error.reason is not Reason.ALREADY_EXISTS:
                 raise
         else:
             _log.info("a message of %s has its turn", turn.source.platform)
 
     async def close(self, turn_id: str) -> None:
-        """Note that a turn's message has been answered, as soon as the database takes it."""
+        """Note that a turn's message has been answered, once the database is available."""
         close = partial(storage.close, turn_id=turn_id, now=self._clock.now())
         closing = partial(self._database.write, close)
         await until_answered(self._clock, f"the message of {turn_id}", closing)
 
-    def answered(self, turn_id: str) -> None:
-        """Close the message of a turn that has ended, also when the client has gone."""
+    def close_later(self, turn_id: str) -> None:
+        """Close the message of a turn that has ended, even if the client has disconnected."""
         with suppress(Draining):
             self._workers.start(f"closing of {turn_id}", self.close(turn_id))
 
     def settle(self, turn: TurnRequest) -> None:
-        """See a turn through whose client has gone, now or after the next start."""
+        """Follow a turn whose client has disconnected to its end, now or after the next start."""
         with suppress(Draining):
             self._workers.start(f"turn {turn.turn_id}", self._settle(turn))
 
     async def resume(self) -> None:
-        """Take up the turns of connected clients that an earlier process has left open."""
+        """Resume the turns of clients that an earlier process left open."""
         find = partial(storage.accepted, platform=CLI, account_id="")
         found = partial(self._database.read, find)
         for _, turn in await until_answered(self._clock, "what was left open", found):
@@ -124,8 +124,8 @@ class Turns:
                 await self.start(turn)
                 await self._agent.ended(turn.turn_id, turn.profile)
             except AgentRefused as error:
-                _log.warning("the turn was not seen through: %s", error)
+                _log.warning("the turn could not be followed to its end: %s", error)
             except Unavailable as error:
-                _log.warning("the turn is left to the next start: %s", error)
+                _log.warning("the turn is resumed at the next start: %s", error)
                 return
             await self.close(turn.turn_id)

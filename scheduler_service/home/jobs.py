@@ -306,7 +306,7 @@ def _targets(given: Mapping[str, Any]) -> tuple[Target, ...]:
     origin, named = _origin(given), _places(given)
     if named == ["local"] and origin is not None:
         return (Target(LOCAL),)
-    for target in map(Target.of, named):
+    for target in map(Target.parse, named):
         if target.is_bare and origin is not None and origin.platform == target.platform:
             places.append(Target(ORIGIN))
         elif target.platform != LOCAL:

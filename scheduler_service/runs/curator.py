@@ -1,4 +1,4 @@
-"""What a run of the curator does, and when one begins by itself."""
+"""Runs of the curator: what they do, and when they begin by themselves."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -25,7 +25,7 @@ from services.errors import FailedPrecondition, NotFound, StaleEpoch, Unavailabl
 from services.ids import new_id
 
 REFUSED = (CallRefused, NotFound, FailedPrecondition, StaleEpoch)
-"""What says that it is in vain to ask again."""
+"""Errors after which the same call would fail again."""
 _LONGEST_RETRY_S = 30.0
 
 _log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ _T = TypeVar("_T")
 
 
 class CuratorRuns(Struct, frozen=True):
-    """Works on claimed runs: a plan of the model, then all changes of the library or none."""
+    """Works on claimed runs: the model makes a plan, then all of it is applied or nothing."""
 
     database: Database
     libraries: CurationClient
@@ -43,7 +43,7 @@ class CuratorRuns(Struct, frozen=True):
     metrics: CuratorMetrics
 
     async def work(self, claim: Claim) -> Claim:
-        """Bring a run to where only its end is to be noted; raises Fenced."""
+        """Work on a run up to its delivery; raises Fenced."""
         try:
             report = await self._report(claim)
         except Fenced:
@@ -81,7 +81,7 @@ class CuratorRuns(Struct, frozen=True):
         return await self.libraries.apply(claim, job_skills, plan, failure)
 
     async def _call(self, claim: Claim, call: Callable[[], Awaitable[_T]]) -> _T:
-        """Call until there is an answer, and note with the run what it waits for."""
+        """Repeat a call until there is an answer, and note with the run what it waits for."""
         noted = ""
 
         async def make() -> _T:
@@ -100,13 +100,13 @@ class CuratorRuns(Struct, frozen=True):
 
 
 FIRST_CHECK_S = 10.0
-"""After the start. A command that needs the scheduler for a moment does not begin a run."""
+"""After the start, so that a command that runs the scheduler for a moment begins no run."""
 CHECK_S = 60.0
-"""Between two looks at all profiles."""
+"""Seconds between two checks of all profiles."""
 
 
 class CuratorTimer:
-    """Begins runs in the profiles that are due; any number may share a database."""
+    """Begins runs for profiles that are due; any number of timers may share a database."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class CuratorTimer:
         self._metrics = metrics
         self._draining = False
         self._complaints: dict[str, str] = {}
-        """What is wrong, by profile; empty is all of them."""
+        """Problems that were logged, by profile; the key of all profiles is empty."""
 
     async def run(self) -> None:
         """Begin runs in the profiles that are due until cancelled."""
@@ -140,15 +140,15 @@ class CuratorTimer:
         return self._check_s
 
     async def drain(self) -> None:
-        """Begin nothing more."""
+        """Begin no more runs."""
         self._draining = True
 
     async def check(self) -> None:
-        """Begin runs in the profiles that are due; what is wrong with one holds up no other."""
+        """Begin runs for profiles that are due; a failure in one does not hold up the others."""
         try:
             curations = await self._libraries.curations()
         except (Unavailable, *REFUSED) as error:
-            self._complain("", f"libraries of skills are not looked after: {error}")
+            self._complain("", f"the curator cannot see the libraries of skills: {error}")
             return
         self._complain("", "")
         times = [each.last_run_time.timestamp() for each in curations if each.last_run_time]
@@ -157,7 +157,7 @@ class CuratorTimer:
             try:
                 await self._begin_if_due(each)
             except (Unavailable, *REFUSED) as error:
-                why = f"the skills of {each.profile} are not looked after: {error}"
+                why = f"the curator cannot run for profile {each.profile}: {error}"
                 self._complain(each.profile, why)
             else:
                 self._complain(each.profile, "")
@@ -172,7 +172,7 @@ class CuratorTimer:
         await self._database.write(begin, notify=CHANNEL)
 
     def _complain(self, profile: str, why: str) -> None:
-        """Say once what is wrong, however often it is looked at."""
+        """Log a problem once, until it changes."""
         if why and self._complaints.get(profile) != why:
             _log.warning("%s", why)
         self._complaints[profile] = why

@@ -1,4 +1,4 @@
-"""What a chat is told of a run, and the files that keep what came of it."""
+"""Notifications about runs, and the files that keep their outputs."""
 
 import hashlib
 import logging
@@ -20,31 +20,31 @@ _FOLDER = re.compile(r"[A-Za-z0-9_:-][A-Za-z0-9_.:-]*")
 TERMINAL = "cli"
 """The platform of terminals."""
 _AT_ORIGIN = (Target(ORIGIN),)
-_ONCE = "Further failures of it are not told, until it works again."
+_ONCE = "You will not hear of further failures until it works again."
 
 _log = logging.getLogger(__name__)
 
 
 class Notification(Struct, frozen=True):
-    """What is delivered, and where to."""
+    """A text, and the chats that it is delivered to."""
 
     text: str
-    """Empty is nothing."""
+    """Empty if there is nothing to deliver."""
     to: tuple[Origin, ...]
     job_name: str = ""
-    """Where the text does not begin with it."""
+    """Empty if the text itself names the job."""
 
     def text_for(self, to: Origin) -> str:
-        """What is told in one place: a terminal, which may be any, is told what speaks there."""
+        """Return the text for one chat; terminals, which all jobs share, see the job's name."""
         if to.platform != TERMINAL or not self.job_name:
             return self.text
         return f'The job "{self.job_name}" has come to:\n\n{self.text}'
 
 
 def build_notification(claim: Claim, *, failed_before: bool) -> Notification:
-    """What is told of a run whose turn has ended, given whether the run before it had failed.
+    """Return the notification about a run whose turn has ended.
 
-    Of failures in a row the first is told, and that they are over.
+    Of several failures in a row only the first is reported, and then that the job works again.
     """
     job = claim.job
     places = [
@@ -85,7 +85,7 @@ class OutputFolders:
         self._home = home
 
     def keep(self, claim: Claim, ending: Ending) -> None:
-        """Write what came of a run; the second time changes nothing. What cannot be is logged."""
+        """Write the output of a run to a file, once; a failure to do so is logged."""
         job = claim.job
         if _FOLDER.fullmatch(job.id) is None:
             return
@@ -98,8 +98,8 @@ class OutputFolders:
 
 
 def _name(claim: Claim) -> str:
-    """By the clock of the job's zone; of an hour that it shows twice, the second is told apart, and
-    so is a run that somebody asked for, as others may fall into its second."""
+    """Name a file by the time in the job's zone. The second pass of a repeated hour is marked, and
+    so are runs that somebody asked for, as another run may fall into the same second."""
     at = claim.scheduled_for.astimezone(ZoneInfo(claim.job.spec.time_zone))
     name = f"{at:%Y-%m-%d_%H-%M-%S}{'_2' if at.fold else ''}"
     if claim.scheduled_for.microsecond:
@@ -113,7 +113,7 @@ def _document(claim: Claim, ending: Ending) -> str:
     facts = [f"- job: {job.id}", f"- schedule: {job.spec.schedule} ({job.spec.time_zone})"]
     facts += [f"- due: {at.isoformat(timespec='seconds')}", f"- run: {claim.run_id}"]
     if ending.is_silent:
-        facts.append("- told nobody: it had nothing to say")
+        facts.append("- not delivered: it had nothing to say")
     parts = [f"# {' '.join(job.spec.name.split())}", "\n".join(facts)]
     parts += [f"## Failed\n\n{ending.error}"] if ending.error else []
     parts += [f"## Not delivered\n\n{ending.delivery_error}"] if ending.delivery_error else []
@@ -122,7 +122,7 @@ def _document(claim: Claim, ending: Ending) -> str:
 
 
 def _forget(folder: Path) -> None:
-    """Remove all but the latest; what has another name is somebody else's."""
+    """Remove all but the latest outputs; files with other names are left alone."""
     names = sorted(path.name for path in folder.iterdir() if _FILE.fullmatch(path.name))
     for name in names[:-KEPT_RUNS_PER_JOB]:
         (folder / name).unlink(missing_ok=True)

@@ -1,8 +1,8 @@
-"""When jobs run: sleeps until the next due time, claims what is due, and holds what it claimed.
+"""Decides when jobs run: sleeps until the next due time, claims due jobs, and starts their runs.
 
-Any number of planners may share a database. Each claims a part of what is due, and takes over the
-runs of one that has died when their leases end. What is due is claimed at once, however much that
-is; of what is claimed, each takes up as much as it has room for.
+Any number of planners may share a database. Each claims a part of the due jobs, and takes over the
+runs of a planner that died once their leases end. All due jobs are claimed at once; of the claimed
+runs, each planner starts as many as it has room for.
 """
 
 import asyncio
@@ -31,10 +31,10 @@ _log = logging.getLogger(__name__)
 
 _BATCH = 500
 _SHORTEST_SLEEP_S = 0.001
-# Hints may come in storms: when many jobs are made, or many runs end. One look answers them all.
+# Many hints may come at once, such as when many jobs are created: one look answers them all.
 _BETWEEN_LOOKS_S = 0.02
 _DATABASE_RETRY_S = 1.0
-# What is due is being claimed by somebody else at this moment.
+# Another planner is claiming the due jobs at this moment.
 _CONTENDED_SLEEP_S = 0.05
 
 
@@ -42,10 +42,10 @@ class Timing(Struct, frozen=True):
     """How late a run may be, and how long a planner sleeps."""
 
     grace: timedelta
-    """After this a due time that nobody was awake for is not made up for."""
+    """A due time that was missed for longer is skipped."""
     sleep_s: float = 5.0
-    """The longest sleep. It is shorter than a lease, so that a planner that has nothing to do sees
-    every lease before it ends; and what changes without a hint, such as the time of day."""
+    """The longest sleep; shorter than a lease, so that an idle planner sees leases before they end,
+    and sees changes that come without a hint, such as those of the clock."""
 
 
 class Planner:
@@ -77,15 +77,15 @@ class Planner:
 
     @property
     def held(self) -> Collection[Lease]:
-        """The leases of the runs that are under way here."""
+        """The leases of the runs that this planner works on."""
         return self._held.keys()
 
     async def run(self) -> None:
         """Plan until cancelled."""
         self._hint = self._database.listen(CHANNEL)
         clear = partial(self._holder.leases.clear_earlier_boots, owner=self._holder.owner)
-        taking_up = partial(self._database.write, clear)
-        await until_answered(self._clock, "what was under way", taking_up)
+        clear_leases = partial(self._database.write, clear)
+        await until_answered(self._clock, "the planner", clear_leases)
         async with asyncio.TaskGroup() as parts:
             planning = poll(
                 "the planner",
@@ -98,7 +98,7 @@ class Planner:
             parts.create_task(self._keeper.run(), name="run leases")
 
     async def drain(self) -> None:
-        """Claim nothing more, and leave the runs under way to others; their turns go on."""
+        """Claim no more runs, and leave those under way to other planners; their turns go on."""
         async with self._looking:
             self._draining = True
         held = dict(self._held)
@@ -114,7 +114,7 @@ class Planner:
             return self._timing.sleep_s if self._draining else await self._advance()
 
     async def _advance(self) -> float:
-        """Do what is to be done now, and return in how many seconds to look again."""
+        """Do what is due now, and return in how many seconds to look again."""
         outlook = await self._database.read(claims.look)
         now = self._clock.now()
         due_in_s = self._timing.sleep_s
@@ -141,7 +141,7 @@ class Planner:
     async def _free_abandoned(self) -> int:
         free = partial(claims.free_abandoned, limit=_BATCH)
         if count := await self._database.write(free, notify=CHANNEL):
-            _log.info("%d runs whose owners have not renewed their leases are free", count)
+            _log.info("%d runs are free, as their owners have not renewed their leases", count)
         return count
 
     async def _take_up(self) -> int:
@@ -153,7 +153,7 @@ class Planner:
 
     async def _claim(self, now: datetime) -> int:
         due = await self._database.read(partial(claims.due_jobs, now=now, limit=_BATCH))
-        # Finding the next times of many jobs takes long enough to keep others waiting.
+        # In a thread: computing the next times of many jobs takes long.
         firings = await asyncio.to_thread(_firings, due, now, self._timing.grace)
         since = self._clock.monotonic()
         claim = partial(
@@ -187,10 +187,10 @@ class Planner:
         task.add_done_callback(lambda _: self._let_go(claim.lease))
 
     def _let_go(self, lease: Lease) -> None:
-        # A run whose worker has failed is taken over when its lease ends.
+        # If the worker failed, the run is taken over once its lease ends.
         self._keeper.drop(lease)
         del self._held[lease]
-        # A job that has come due again meanwhile waited for this, or a run for room.
+        # A due job or a claimed run may have waited for this one to end.
         self._hint.give()
 
     async def _work_on(self, claim: Claim) -> None:

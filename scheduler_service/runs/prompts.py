@@ -1,4 +1,4 @@
-"""What a run asks the agent, and what its answer means; pure functions."""
+"""The prompt of a run, and what the answer means; pure functions."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from scheduler_service.clients import Output
 from scheduler_service.jobs import Context, Job
 
 SILENT = "[SILENT]"
-"""An answer that begins so is kept and told nobody."""
+"""An answer that begins with this is kept and not delivered."""
 
 _MAX_CONTEXT_CHARS = 20_000
 
@@ -23,23 +23,23 @@ _NO_CONTEXT = "The job “{name}” has come to nothing yet."
 
 
 def own_words(job: Job) -> str:
-    """All that a run says to the agent for whoever has made the job."""
+    """Return the words of the person who made the job, to be scanned for attacks."""
     return f"{job.spec.name}\n{job.spec.prompt}"
 
 
 def instructions(job: Job) -> str:
-    """What the session of a run is told before anything else."""
+    """Return the system message of a run's session."""
     return _ALONE.format(name=_line(job.spec.name))
 
 
 def parts(job: Job, contexts: Sequence[Context]) -> list[str | Output]:
-    """What the agent is asked, the job's own words first; outputs are others' words to it."""
+    """Return the parts of the message: the job's prompt, and then the outputs of other jobs."""
     asked = [job.spec.prompt] if job.spec.prompt.strip() else []
     return [*asked, *map(_shown, contexts)]
 
 
 def is_silent(output: str) -> bool:
-    """Whether an answer is told nobody."""
+    """Whether an answer is not delivered."""
     text = output.strip()
     return not text or text.upper().startswith(SILENT)
 

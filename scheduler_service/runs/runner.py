@@ -1,7 +1,7 @@
 """One run, from its claim to its end: start its turn, watch it, store the output, deliver it.
 
-Every step is keyed by the run's id or fenced by its epoch, so that whoever takes a run over begins
-where the run's state says and repeats nothing that counts.
+Every step is keyed by the run's id or fenced by its epoch, so that a scheduler that takes a run
+over continues from the run's state and repeats nothing that has an effect.
 """
 
 import asyncio
@@ -39,18 +39,18 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 _HELD_FOR_EACH_SLOT = 2
-# A delivery holds 1 MiB, in which what is said about a failure must find place too.
+# A delivery holds 1 MiB, together with the text about a failure.
 _MAX_OUTPUT_BYTES = 960 * 1024
 _MAX_ERROR_BYTES = 8 * 1024
 
 
 class Helpers(Struct, frozen=True):
-    """Who does the parts of a run."""
+    """What a run calls."""
 
     agent: AgentClient
     gateway: GatewayClient
     curation: CuratorRuns | None = None
-    """None where no runs of the curator are worked on."""
+    """None if runs of the curator are not worked on."""
     outputs: OutputFolders | None = None
 
 
@@ -81,14 +81,14 @@ class Runner:
         self._metrics = metrics
 
     def room(self, held: int) -> int:
-        """How many more runs are to be held, of which so many are: as many as have turns at a time,
-        and as many that follow them at once. Those that are put off or delivered take no room."""
+        """Return how many more runs to take, given how many are held: twice the number of slots in
+        all. Runs that are postponed or being delivered do not count."""
         return max(0, _HELD_FOR_EACH_SLOT * self._at_once - (held - self._aside))
 
     async def run(self, claim: Claim) -> None:
-        """Bring a run to its end; raises Fenced if somebody else does."""
+        """Work on a run to its end; raises Fenced if another scheduler has taken it over."""
         about = {"hermes.job.id": claim.job.id, "hermes.run.id": claim.run_id}
-        # All of a run is one trace, whoever took it over however often.
+        # A run is one trace, even if other schedulers took it over.
         with span("job", about, parent=claim.traceparent, expected=(Fenced,)) as current:
             ending = await self._run(replace(claim, traceparent=claim.traceparent or traceparent()))
             if ending.state is RunState.FAILED:
@@ -99,13 +99,13 @@ class Runner:
     async def _run(self, claim: Claim) -> Ending:
         while claim.state is not RunState.DELIVERING:
             if claim.job.kind is JobKind.CURATOR and self._curation is not None:
-                # It waits for the agent without end, and keeps no job from running meanwhile.
-                with self._room_for_another():
+                # A curator's run may wait for the agent for long; jobs run meanwhile.
+                with self._aside_from_slots():
                     async with self._curator_slots:
                         claim = await self._curation.work(claim)
             else:
                 claim = await self._attempt(claim)
-        with self._room_for_another():
+        with self._aside_from_slots():
             ending = await self._deliver(claim)
             if self._outputs is not None:
                 await asyncio.to_thread(self._outputs.keep, claim, ending)
@@ -115,10 +115,10 @@ class Runner:
         return ending
 
     async def _attempt(self, claim: Claim) -> Claim:
-        """Have a turn of the run end; return the run with what is to be done next."""
+        """Run one turn of the run to its end; return the run in its next state."""
         if claim.state is RunState.CLAIMED and claim.attempt.not_before is not None:
             wait = claim.attempt.not_before - self._clock.now()
-            with self._room_for_another():
+            with self._aside_from_slots():
                 await self._clock.sleep(max(0.0, wait.total_seconds()))
         async with self._slots:
             claim, result = await self._turn(claim)
@@ -137,7 +137,7 @@ class Runner:
         return claim
 
     @contextmanager
-    def _room_for_another(self) -> Generator[None]:
+    def _aside_from_slots(self) -> Generator[None]:
         self._aside += 1
         try:
             yield
@@ -156,7 +156,7 @@ class Runner:
         return claim, replace(result, output=output, error=error)
 
     async def _start(self, claim: Claim) -> Claim:
-        """Start the attempt's turn, once nothing that it takes the place of runs any more."""
+        """Start the attempt's turn, after the turns that it replaces were stopped."""
         job = claim.job
         if job.spec.options.overlap_policy is Overlap.REPLACE:
             find = partial(self._database.read, partial(runs.unwanted_of, job_id=job.id))
@@ -164,7 +164,7 @@ class Runner:
                 await self._retry(claim, partial(self._agent.stop, job.profile, turn_id))
         ask = await self._ask(claim)
         if any(job.spec.options.budget):
-            # What somebody has set for it since is stronger, until the job itself gets another one.
+            # A budget that somebody has set since is kept until the job itself gets another one.
             await self._retry(claim, partial(self._agent.limit, job, keeps_set=True))
         try:
             await self._retry(claim, partial(self._start_held, claim, ask))
@@ -177,14 +177,14 @@ class Runner:
         return started
 
     async def _start_held(self, claim: Claim, ask: Ask) -> None:
-        """Start the attempt's turn where the run is still the claim's; raises Fenced."""
-        # Before each try: it may have been cancelled or taken over while the agent was away.
+        """Start the attempt's turn if the claim still holds the run; raises Fenced if not."""
+        # Before each try: the run may be cancelled or taken over while the agent is away.
         await self._database.read(partial(runs.check_held, claim=claim))
         await self._agent.start(claim, ask)
 
     async def _take_back(self, claim: Claim) -> None:
-        """Stop the attempt's turn where its run was cancelled as it started; of a run that was
-        taken over or let go of it goes on."""
+        """Stop the attempt's turn if its run was cancelled as it started; if the run was taken over
+        or released, its turn goes on."""
         try:
             if await self._database.read(partial(runs.is_cancelled, claim=claim)):
                 await self._agent.stop(claim.job.profile, claim.turn_id)
@@ -194,7 +194,7 @@ class Runner:
             )
 
     async def _ask(self, claim: Claim) -> Ask:
-        """What the run asks, in which nothing looks like an attack; raises CallRefused."""
+        """Return what the run asks the agent; raises CallRefused if it looks like an attack."""
         read = partial(self._database.read, partial(runs.contexts_of, claim=claim))
         contexts = await self._retry(claim, read) if claim.job.spec.options.context_job_ids else []
         texts = [own_words(claim.job), *(f"{each.name}\n{each.output}" for each in contexts)]
@@ -225,14 +225,14 @@ class Runner:
             await self._retry(claim, stop)
             stopped = await result()
         if not stopped.error:
-            # It had ended before, as it should, while nobody could see it.
+            # The turn had ended in time, but nobody could see it.
             return stopped
         return TurnResult(
             stopped.output, f"it took longer than {limit.total_seconds():g} s", may_retry=True
         )
 
     async def _deliver(self, claim: Claim) -> Ending:
-        """Tell the chats what they should hear; return how the run ends."""
+        """Deliver the notification; return how the run ends."""
         read = partial(self._database.read, partial(runs.failed_before, claim=claim))
         failed_before = await self._retry(claim, read)
         notification = build_notification(claim, failed_before=failed_before)
@@ -257,7 +257,7 @@ class Runner:
 
 
 def _storable(text: str, max_bytes: int) -> str:
-    """The text without what PostgreSQL cannot store, cut to a length that can be delivered."""
+    """Return the text without NUL, which PostgreSQL cannot store, cut to the length."""
     data = text.replace("\0", "\ufffd").encode()
     if len(data) <= max_bytes:
         return data.decode()

@@ -1,4 +1,4 @@
-"""Stopping turns of runs that were cancelled as they started, whoever has died over it."""
+"""Stops turns of runs that were cancelled as they started, even if a scheduler died since."""
 
 import logging
 from functools import partial
@@ -11,7 +11,7 @@ from services.database import Database
 from services.database.queue import RETRY_S, poll
 
 CHANNEL = "unwanted"
-"""Where it is hinted at that a turn is to be stopped, to the stoppers of all replicas."""
+"""Hints to the stoppers of all replicas that a turn is to be stopped."""
 
 _log = logging.getLogger(__name__)
 
@@ -19,14 +19,14 @@ _SLEEP_S = 30.0
 
 
 class Stopper:
-    """Stops turns that nobody wants; any number may share a database, as stopping twice is one."""
+    """Stops turns of cancelled runs; any number of stoppers may share a database."""
 
     def __init__(self, database: Database, agent: AgentClient) -> None:
         self._database = database
         self._agent = agent
 
     async def run(self) -> None:
-        """Stop what is to be stopped until cancelled."""
+        """Stop such turns until cancelled."""
         await poll("stopping cancelled runs", self._look, self._database.listen(CHANNEL))
 
     async def _look(self) -> float:
@@ -38,7 +38,7 @@ class Stopper:
         return _SLEEP_S if len(done) == len(found) else RETRY_S
 
     async def _is_stopped(self, turn: Unwanted) -> bool:
-        """Stop a turn; False where it might start later."""
+        """Stop a turn; False if the turn may still start later."""
         try:
             is_there = await self._agent.stop(turn.profile, turn.turn_id)
         except CallRefused as error:

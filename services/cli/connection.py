@@ -77,7 +77,7 @@ async def running(settings: Settings, service: str) -> AsyncGenerator[Channels]:
 
     ServiceUnavailable says how it can be started.
     """
-    address = settings.load(ServiceConfig).addresses.of(service, settings.home)
+    address = settings.load(ServiceConfig).addresses.find(service, settings.home)
     if at_home(settings, (service,)) and not await is_running(settings):
         how = start_command(settings)
         raise ServiceUnavailable(f"the {service} is not running; start it with: {how}")
@@ -188,13 +188,13 @@ async def has_services(settings: Settings, services: Sequence[str]) -> bool:
 def elsewhere(settings: Settings, services: Sequence[str]) -> dict[str, Address]:
     """Where those of the services are that are not found on the home's socket."""
     addresses, here = settings.load(ServiceConfig).addresses, at_home(settings, services)
-    return {name: addresses.of(name, settings.home) for name in services if name not in here}
+    return {name: addresses.find(name, settings.home) for name in services if name not in here}
 
 
 def at_home(settings: Settings, services: Sequence[str]) -> tuple[str, ...]:
     """Those of the services that are found on the home's socket, and not elsewhere."""
     addresses, here = settings.load(ServiceConfig).addresses, UnixAddress(settings.home.socket)
-    return tuple(name for name in services if addresses.of(name, settings.home) == here)
+    return tuple(name for name in services if addresses.find(name, settings.home) == here)
 
 
 async def is_running(settings: Settings) -> bool:

@@ -165,7 +165,7 @@ def _channels(
     to = {
         service: in_process
         if service in plan.services
-        else config.addresses.of(service, settings.home)
+        else config.addresses.find(service, settings.home)
         for service in ALL
     }
     token = plan.tokens[identity] if plan.tokens is not None else None

@@ -27,7 +27,7 @@ def _run(context: Context) -> None:
 async def _serve(settings: Settings, service: str) -> None:
     config = settings.load(ServiceConfig)
     settings.home.create()
-    address = config.listen or config.addresses.of(service, settings.home)
+    address = config.listen or config.addresses.find(service, settings.home)
 
     async def ready(address: Address) -> None:
         complain(f"{service} ready on {address}")

@@ -1,17 +1,17 @@
-"""Hints that something may have changed: one may be missing, so every listener polls too."""
+"""Hints that something may have changed. Hints can be lost, so listeners poll as well."""
 
 import asyncio
 from collections import defaultdict
 
 
 class Hint:
-    """What one listener waits on."""
+    """Wakes one listener."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
 
     async def wait(self, timeout_s: float) -> bool:
-        """Return True on a hint, at once if one came since the last call; False after the time."""
+        """Return True on a hint, at once if one came since the last call; False on a timeout."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._event.wait()
@@ -26,7 +26,7 @@ class Hint:
 
 
 class Hints:
-    """The listeners of this process by channel."""
+    """The listeners of this process, by channel."""
 
     def __init__(self) -> None:
         self._channels: defaultdict[str, list[Hint]] = defaultdict(list)
@@ -43,6 +43,6 @@ class Hints:
             hint.give()
 
     def give_all(self) -> None:
-        """Wake every listener, after a time in which hints may have been lost."""
+        """Wake every listener, as after a lost connection, when hints may have been lost."""
         for channel in self._channels:
             self.give(channel)

@@ -1,4 +1,4 @@
-"""Calls of what may be away: they are made again until there is an answer."""
+"""Calls that are repeated until the other side answers."""
 
 import logging
 import random
@@ -22,9 +22,9 @@ async def until_answered(
     call: Callable[[], Awaitable[_T]],
     longest_wait_s: float = LONGEST_WAIT_S,
 ) -> _T:
-    """Call until there is an answer, however long that takes; `what` is named in logs.
+    """Repeat a call while it raises Unavailable; `what` is its name in logs.
 
-    Each wait between two calls is twice the one before, up to the longest.
+    Each wait is twice the one before, up to `longest_wait_s`.
     """
     wait_s = FIRST_WAIT_S
     while True:

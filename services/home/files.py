@@ -193,8 +193,8 @@ def memory_providers(root: Path) -> Sequence[str]:
         return ()
 
 
-def told_of(names: Sequence[str]) -> str:
-    """What a person is to know of them."""
+def explain_providers(names: Sequence[str]) -> str:
+    """Say what Hermes does with memory providers of other programs."""
     return (
         f"{', '.join(names)} in {PLUGINS} is kept as it is and not loaded: Hermes runs no memory "
         "providers of others, and remembers in its own files"

@@ -43,7 +43,7 @@ class IncomingIds:
         self._boot = secrets.token_hex(6)
         self._count = count(1)
 
-    def of(self, metadata: Metadata) -> dict[str, str]:
+    def read(self, metadata: Metadata) -> dict[str, str]:
         """Returns a call's ids; there is always a `request_id`."""
         ids: dict[str, str] = {}
         for key, value in metadata:

@@ -145,7 +145,7 @@ class _Call:
         self._started = monotonic()
         self._task = asyncio.current_task()
         self._ended = False
-        self.ids = pipeline.ids.of(self.metadata)
+        self.ids = pipeline.ids.read(self.metadata)
         self.ids["service"] = method.split(".", 2)[1]
 
     def admit(self) -> None:

@@ -1,4 +1,4 @@
-"""The admin port: gRPC's reflection, for whoever looks at a process on its own machine."""
+"""The admin port: gRPC reflection, for tools on the same machine."""
 
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
@@ -11,14 +11,14 @@ from services.rpc.auth import Policy
 from services.rpc.listeners import listen_on, reserved
 
 HOST = "127.0.0.1"
-"""Nobody proves who they are there, so nobody comes from elsewhere."""
+"""Only this machine may connect, as callers are not authenticated."""
 
 
 @asynccontextmanager
 async def reflecting(port: int, policies: Iterable[Policy]) -> AsyncGenerator[Address]:
-    """Say what the services of these policies are while inside; what they do is not served there.
+    """Serve reflection of the services in these policies while inside, but not the services.
 
-    Raises FailedPrecondition where reflection is not installed, and ListenFailed.
+    Raises FailedPrecondition if reflection is not installed, and ListenFailed.
     """
     try:
         from grpc_reflection.v1alpha import reflection

@@ -1,4 +1,4 @@
-"""What a service is to the process that runs it."""
+"""A service as the process runs it."""
 
 import sys
 from typing import Protocol, Self, runtime_checkable
@@ -26,15 +26,15 @@ class Component(Protocol):
         ...
 
     def register(self, server: grpc.aio.Server) -> None:
-        """Adds the servicers to the server."""
+        """Add the servicers to the server."""
         ...
 
     async def run(self) -> None:
-        """Does the background work until cancelled; a failure ends the whole process."""
+        """Do the background work until cancelled; a failure ends the whole process."""
         ...
 
     async def drain(self) -> None:
-        """Claims nothing more and lets go of what is running, within 5 s."""
+        """Claim no more work, and release what runs within 5 s."""
         ...
 
     async def __aenter__(self) -> Self: ...
@@ -53,8 +53,8 @@ def add_servicers(server: grpc.aio.Server, *servicers: object) -> None:
 
 @runtime_checkable
 class Readiness(Protocol):
-    """A component that runs, and at times does not hear the platforms that it should."""
+    """A component that can run without being ready, such as without its platforms."""
 
     def unready(self) -> str:
-        """Why that is so now, in one line for people; empty where all is well."""
+        """Say in one line why the component is not ready; empty if it is."""
         ...

@@ -86,15 +86,10 @@ class AddressesConfig(ConfigModel):
     scheduler: Annotated[AddressSetting | None, Env("HERMES_SCHEDULER_ADDRESS")] = None
     """The scheduler service; unset means the socket in the home."""
 
-    def of(self, service: str, home: HomePaths) -> Address:
-        """Where `service` is found."""
-        configured: dict[str, Address | None] = {
-            "agent": self.agent,
-            "executor": self.executor,
-            "gateway": self.gateway,
-            "scheduler": self.scheduler,
-        }
-        return configured[service] or UnixAddress(home.socket)
+    def find(self, service: str, home: HomePaths) -> Address:
+        """Return where a service is found."""
+        configured: Address | None = getattr(self, service)
+        return configured or UnixAddress(home.socket)
 
 
 class DatabaseConfig(ConfigModel):

@@ -1,4 +1,4 @@
-"""The port where Prometheus reads the metrics, and probes ask how a process is."""
+"""The HTTP port for Prometheus and for health probes."""
 
 import asyncio
 import os
@@ -28,11 +28,11 @@ class MetricsListenFailed(ListenFailed):
 async def serve_metrics(
     collector: Collector, host: str, port: int, *, checks: Checks = MappingProxyType({})
 ) -> AsyncGenerator[TcpAddress]:
-    """Answer GET /metrics while inside; fails with MetricsListenFailed.
+    """Serve /metrics, /livez and /readyz while inside; raises MetricsListenFailed.
 
-    Probes that cannot show a certificate ask here too: /livez answers as long as the process does,
-    /readyz says which of the checks fail and why; /readyz?exclude=NAME leaves one out, as with
-    Kubernetes' own. Yields where that is, with the port that the system chose when `port` is 0.
+    /livez answers as long as the process runs. /readyz lists the checks that fail;
+    /readyz?exclude=NAME skips one, as in Kubernetes. Yields the address, with the port that the
+    system chose if `port` is 0.
     """
     async with Workers() as workers:
 
@@ -56,7 +56,7 @@ async def _answer(
             writer.write(await _response(collector, checks, head.decode("latin-1")))
             await writer.drain()
     except (TimeoutError, ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-        pass  # whoever that was is told by the end of the connection
+        pass  # the client sees the connection end
     finally:
         writer.close()
 
@@ -73,7 +73,7 @@ async def _response(collector: Collector, checks: Checks, head: str) -> bytes:
         return _http(status, "text/plain", body, with_body=method == "GET")
     if path != "/metrics":
         return _http("404 Not Found", "text/plain", b"the metrics are at /metrics\n")
-    # Thousands of series take milliseconds, which the event loop has better uses for.
+    # In a thread: thousands of series take milliseconds.
     body = await asyncio.to_thread(generate_latest, collector)
     return _http("200 OK", CONTENT_TYPE_PLAIN_0_0_4, body, with_body=method == "GET")
 

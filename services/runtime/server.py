@@ -1,4 +1,4 @@
-"""One gRPC server for the components of a process, from its socket to its last answer."""
+"""The gRPC server of a process: it serves all of the process's components."""
 
 import asyncio
 import logging
@@ -27,7 +27,7 @@ from services.telemetry.logs import bind
 _log = logging.getLogger(__name__)
 
 _OPTIONS: tuple[tuple[str, int], ...] = (
-    # Off, or a second process would silently share the port.
+    # Otherwise a second process would silently share the port.
     ("grpc.so_reuseport", 0),
     ("grpc.http2.min_ping_interval_without_data_ms", deadlines.MIN_PING_INTERVAL_S * 1000),
     ("grpc.keepalive_permit_without_calls", 1),
@@ -51,16 +51,16 @@ class Listen(Struct, frozen=True):
     in_process: InProcessServer = field(default_factory=InProcessServer)
     """Where the components of this process answer one another."""
     before: Callable[[], None] | None = None
-    """Called, in a thread, when the addresses are ours and before anybody can connect to them: the
-    moment to leave a token where clients look for it."""
+    """Called in a thread once the addresses are reserved and before clients can connect, for
+    instance to write the file with the token."""
 
 
 class ComponentFailed(Internal):
-    """A component's background work ended with an error; the message is one line."""
+    """A component's background work failed; the message is one line."""
 
 
 class Server:
-    """The server of a process: enter it to hold its addresses, then `start` and `stop` it."""
+    """The server of a process: enter it to reserve its addresses, then `start` and `stop` it."""
 
     def __init__(
         self, components: Sequence[Component], listen: Listen, observer: CallObserver | None = None
@@ -70,15 +70,15 @@ class Server:
         self._components = components
         self._listen = listen
         self._pipeline = CallPipeline(gate, observer)
-        # The package's stubs leave out its asyncio half.
+        # The type stubs of the package lack its asyncio part.
         self._health: Any = cast("Any", health).aio.HealthServicer()
-        self._held = AsyncExitStack()
+        self._stack = AsyncExitStack()
         self._addresses: tuple[Address, ...] = ()
         self._server: grpc.aio.Server | None = None
 
     @property
     def addresses(self) -> tuple[Address, ...]:
-        """Where the server listens, with the ports that the system chose."""
+        """The addresses of the server, with the ports that the system chose."""
         return self._addresses
 
     async def __aenter__(self) -> Self:
@@ -95,35 +95,35 @@ class Server:
             self._addresses = tuple(
                 [await listen_on(self._server, address, self._listen.tls) for address in where]
             )
-            self._held = held.pop_all()
+            self._stack = held.pop_all()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._held.aclose()
+        await self._stack.aclose()
 
     async def start(self) -> None:
-        """Takes calls from now on; the components are entered before."""
+        """Accept calls from now on; enter the components before."""
         server, in_process = self._open(), self._listen.in_process
         registry = cast("grpc.aio.Server", in_process)
         for component in self._components:
             component.register(registry)
-        await self._tell_probes(health_pb2.HealthCheckResponse.NOT_SERVING)
+        await self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, registry)
         in_process.share(server)
         await server.start()
         in_process.start(self._pipeline)
-        await self._tell_probes(health_pb2.HealthCheckResponse.SERVING)
+        await self._set_health(health_pb2.HealthCheckResponse.SERVING)
 
     async def announce_stop(self) -> None:
-        """Answers probes with NOT_SERVING, so that no new work is sent here."""
+        """Answer probes with NOT_SERVING, so that no new work is sent here."""
         await self._health.enter_graceful_shutdown()
 
     async def stop(self, grace_s: float = deadlines.STOP_GRACE_S) -> None:
-        """Ends the streams, lets unary calls finish within the grace, and takes no others."""
+        """Accept no more calls, end the streams, and give unary calls the grace period."""
         self._pipeline.end_streams()
         await each_of((self._open().stop(grace_s), self._listen.in_process.stop(grace_s)))
 
-    async def _tell_probes(self, status: health_pb2.HealthCheckResponse.ServingStatus) -> None:
+    async def _set_health(self, status: health_pb2.HealthCheckResponse.ServingStatus) -> None:
         for name in ("", *(component.name for component in self._components)):
             await self._health.set(name, status)
 
@@ -141,8 +141,10 @@ async def serve(
     ready: Callable[[tuple[Address, ...]], Awaitable[None]] | None = None,
     shutdown: Shutdown | None = None,
 ) -> None:
-    """Runs components until a signal, then drains; fails with ComponentFailed when one of them has
-    failed, with ListenFailed when an address is taken, or as a component does when it is entered.
+    """Run components until a signal, and then drain them.
+
+    Raises ComponentFailed if a component fails, ListenFailed if an address is in use, and whatever
+    a component raises when it is entered.
     """
     share_interpreter()
     server = Server(components, listen, observer)
@@ -179,12 +181,12 @@ async def serve(
 
 
 async def _drain(components: Sequence[Component]) -> None:
-    # One that fails or hangs takes nothing from the others.
+    # Side by side: one that fails or hangs does not hold up the others.
     async with Workers() as workers:
         for component in components:
             workers.start(f"drain of {component.name}", component.drain())
         if late := await workers.drain(deadlines.DRAIN_S):
-            _log.warning("not done within %g s: %s", deadlines.DRAIN_S, ", ".join(late))
+            _log.warning("not drained within %g s: %s", deadlines.DRAIN_S, ", ".join(late))
 
 
 def _check(listen: Listen) -> None:

@@ -198,7 +198,7 @@ def serving(method: str, metadata: Metadata) -> Generator[Span]:
     if not came:
         yield NOTHING
         return
-    with span(method[1:], _of(method), kind=SpanKind.SERVER, parent=came) as served:
+    with span(method[1:], _rpc_attributes(method), kind=SpanKind.SERVER, parent=came) as served:
         yield served
 
 
@@ -218,7 +218,7 @@ def calling(method: str) -> Span:
     here = _HERE.get()
     if here.tracing is None or here.api is trace.INVALID_SPAN:
         return NOTHING
-    return _start(here.tracing, method[1:], SpanKind.CLIENT, here, _of(method))
+    return _start(here.tracing, method[1:], SpanKind.CLIENT, here, _rpc_attributes(method))
 
 
 def as_metadata(called: Span) -> Metadata:
@@ -259,5 +259,5 @@ def _clean(redactor: Redactor, attributes: Attributes) -> dict[str, Value]:
     return {name: clean(value) for name, value in attributes.items()}
 
 
-def _of(method: str) -> Attributes:
+def _rpc_attributes(method: str) -> Attributes:
     return {**_SYSTEM, METHOD: method[1:]}

@@ -126,7 +126,7 @@ def test_services_start_with_what_they_are_given(name: str, tmp_path: Path) -> N
                 assert parsed.command == ["id"]
                 assert parsed.network_denied == (name != "ssh-only")
                 _check_files(chassis)
-                own = chassis.addresses.of("executor", settings.home)
+                own = chassis.addresses.find("executor", settings.home)
                 assert own == TcpAddress(f"hermes-executor.{NAMESPACE}.svc", 7402)
     assert started == set(SERVICES)
 
@@ -147,7 +147,7 @@ def _check_service(chassis: ServiceConfig, settings: Settings, container: Json) 
     paths = {container[f"{probe}Probe"]["httpGet"]["path"] for probe in ("liveness", "readiness")}
     assert {path.partition("?")[0] for path in paths} == {"/livez", "/readyz"}
     for each, port in CALLS.items():
-        found = chassis.addresses.of(each, settings.home)
+        found = chassis.addresses.find(each, settings.home)
         assert found == TcpAddress(f"hermes-{each}.{NAMESPACE}.svc", port)
     url = chassis.database.url_of(service, settings.home)
     assert url.startswith("sqlite:" if service == "executor" else "postgresql:")

@@ -72,7 +72,7 @@ async def test_a_platform_that_was_not_heard_for_a_minute_makes_the_gateway_not_
         await clock.advance(DEAF_S)
         assert (running.health.unready(), connected(running)) == ("", True)
         await clock.advance(1)
-        assert running.health.unready() == "nothing was heard of telegram for 61 s"
+        assert running.health.unready() == "telegram has not answered for 61 s"
         assert not connected(running)
         polls.clear()
         telegram.faults.released.set()
@@ -118,7 +118,7 @@ async def test_an_account_that_is_refused_again_and_again_is_deaf() -> None:
     health.start_listening()
     assert health.unready() == ""
     await clock.advance(1)
-    assert health.unready() == "nothing was heard of memory for 61 s"
+    assert health.unready() == "memory has not answered for 61 s"
     health.note_answer()
     assert health.unready() == ""
 
@@ -131,6 +131,6 @@ async def test_an_account_that_is_lost_in_hearing_is_deaf_until_it_is_held_again
     health.note_loss()
     await clock.advance(DEAF_S + 1)
     health.note_loss()  # the claim fails as well
-    assert health.unready() == "nothing was heard of memory for 61 s"
+    assert health.unready() == "memory has not answered for 61 s"
     health.start_listening()
     assert health.unready() == ""

@@ -166,12 +166,12 @@ async def test_a_file_is_there_until_its_delivery_is_done(database: Database) ->
             outbox.add(conn, Delivery(delivery_id, CHAT, [Content("h\0i")]), NOW)
 
     def kept(conn: Connection) -> list[str]:
-        return [key.delivery_id for key in keys if attachments.data_of(conn, key) == b"ab"]
+        return [key.delivery_id for key in keys if attachments.read_data(conn, key) == b"ab"]
 
     await database.write(store)
-    assert await database.read(lambda conn: attachments.length_of(conn, keys[0])) == 2
+    assert await database.read(lambda conn: attachments.find_length(conn, keys[0])) == 2
     other = FileKey("unused", "other", "00")
-    assert await database.read(lambda conn: attachments.length_of(conn, other)) is None
+    assert await database.read(lambda conn: attachments.find_length(conn, other)) is None
     assert await database.write(lambda conn: attachments.drop_sent(conn, "sent")) == 0
     part = await database.write(lambda conn: outbox.begin(conn, "telegram", "42", "5", NOW))
     assert part is not None
@@ -220,7 +220,7 @@ async def test_house_keeping_drops_files_that_nobody_delivers(database: Database
             attachments.put(conn, keys[name], b"x", clock.now() - age)
 
     def kept(conn: Connection) -> list[str]:
-        return [name for name, key in keys.items() if attachments.data_of(conn, key)]
+        return [name for name, key in keys.items() if attachments.read_data(conn, key)]
 
     await database.write(store)
     metrics = GatewayMetrics.create(Meter(CollectorRegistry()))

@@ -81,7 +81,7 @@ async def test_of_failures_in_a_row_the_first_is_told_and_that_they_are_over(
         await running.finished("x", count)
     failed = (
         'The job "job x" failed: no model is configured\n\n'
-        "Further failures of it are not told, until it works again."
+        "You will not hear of further failures until it works again."
     )
     assert wire.deliveries.texts == [
         "all is well",

@@ -128,7 +128,7 @@ async def network_checks(
     addresses = settings.load(ServiceConfig).addresses
     forbidden = {"metadata service": metadata}
     for name in ALL:
-        address = addresses.of(name, settings.home)
+        address = addresses.find(name, settings.home)
         # Who shares a network of Docker with a caller reaches it, too, and is refused there.
         leads_back = not in_cluster and identity in CALLS[Identity(name)]
         is_needed = leads_back or name in {*CALLS[identity], identity}

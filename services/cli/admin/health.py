@@ -27,7 +27,7 @@ _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 async def ask(settings: Settings, service: str) -> str:
     """Say that the service serves; else raise ServiceUnavailable."""
     config = settings.load(ServiceConfig)
-    address = _here(config.listen, config.addresses.of(service, settings.home))
+    address = _here(config.listen, config.addresses.find(service, settings.home))
     async with Channels(Identity.OPERATOR, {service: address}, tls=config.tls.files) as channels:
         why = await silence(channels.to(service), service)
     if why:

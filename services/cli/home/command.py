@@ -30,7 +30,7 @@ from services.cli.home.folders import Source, Target
 from services.cli.jobs.files import is_here, note_of
 from services.cli.output import json_value
 from services.errors import AlreadyExists, HermesError, InvalidArgument, Reason, reason_of
-from services.home.files import HomeFile, told_of
+from services.home.files import HomeFile, explain_providers
 from services.home.jobs import JOBS, held_by, scripts_of
 from services.rpc.streams import open_stream
 
@@ -88,7 +88,7 @@ async def _import(context: Context) -> None:
     _say_imported(context, taken, jobs)
     _say_left_out(left_out)
     if providers:
-        complain(told_of(providers))
+        complain(explain_providers(providers))
     if is_running and not given.dry_run and any(map(source.has, _READ_AT_START)):
         complain("restart the services, which read config.yaml and .env only at the start")
 

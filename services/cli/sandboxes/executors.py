@@ -171,7 +171,7 @@ def at_executors(function: Callable[[Context, Executors], Awaitable[int | None]]
 async def executors(settings: Settings, *, start: bool = False) -> AsyncGenerator[Executors]:
     """Those that run; unless one may start here, ServiceUnavailable says how that is done."""
     config = settings.load(ServiceConfig)
-    address = config.addresses.of("executor", settings.home)
+    address = config.addresses.find("executor", settings.home)
     if not isinstance(address, TcpAddress):
         here = connected(settings, ("executor",)) if start else running(settings, "executor")
         async with here as channels:

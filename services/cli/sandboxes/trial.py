@@ -156,7 +156,7 @@ async def _places(settings: Settings, each: Sequence[Executor]) -> list[str]:
     config = settings.load(ServiceConfig)
     endpoints = [parse_address(one.endpoint) for one in each if one.endpoint]
     found = list(PUBLIC)
-    for address in (config.addresses.of("executor", settings.home), *endpoints):
+    for address in (config.addresses.find("executor", settings.home), *endpoints):
         if isinstance(address, TcpAddress) and not address.is_local:
             found += [f"{place.host} {place.port}" for place in await places_of(address)]
     return list(dict.fromkeys(found))

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from gateway_service.chats.access import Access, Who
-from gateway_service.commands.registry import not_known
+from gateway_service.commands.registry import find_unknown
 from gateway_service.messages import Source
 
 ADMIN, OTHER, STRANGER = "7", "8", "9"
@@ -100,4 +100,4 @@ def test_who_is_known(given: Access, lacks: bool, persons: list[str]) -> None:
 def test_a_name_that_no_command_has_is_found() -> None:
     allow = {"8": ["cron", "cron list", "approve always", "skill", "*"]}
     given = access(allow=allow, deny={"*": ["corn", "cron lits", "arxiv"]})
-    assert not_known(given) == ["arxiv", "corn", "cron lits"]
+    assert find_unknown(given) == ["arxiv", "corn", "cron lits"]

@@ -6,7 +6,7 @@ import pytest
 
 from gateway_service.commands.base import ANYWHERE, Command, Group, Places, Verb
 from gateway_service.commands.registry import COMMANDS, parse
-from gateway_service.commands.skills import command_name, command_names, skill_named
+from gateway_service.commands.skills import command_name, command_names, find_skill
 from gateway_service.messages import Source, TurnRequest, turn_command
 from hermes.agent.v1.skill_pb2 import Skill
 
@@ -134,7 +134,7 @@ def skill(name: str, category: str = "") -> Skill:
 )
 def test_the_command_of_a_skill(name: str, command: str) -> None:
     assert command_name(name, COMMANDS) == command
-    assert skill_named(command, [skill(name), skill("other")], COMMANDS) == [skill(name)]
+    assert find_skill(command, [skill(name), skill("other")], COMMANDS) == [skill(name)]
 
 
 def test_a_skill_never_shadows_a_command_and_never_another_skill() -> None:
@@ -142,9 +142,9 @@ def test_a_skill_never_shadows_a_command_and_never_another_skill() -> None:
     table = (*COMMANDS, Command("plan", Group.CHAT, "plan", (verb,), "/plan"))
     skills = [skill("plan"), skill("notes", "a"), skill("notes", "b"), skill("notes-long")]
     assert set(command_names(skills, table)) == {"skill_plan", "notes_long"}
-    assert skill_named("plan", skills, table) == []
-    assert len(skill_named("notes", skills, table)) == 2
-    assert skill_named("notes-long", skills, table) == [skill("notes-long")]
+    assert find_skill("plan", skills, table) == []
+    assert len(find_skill("notes", skills, table)) == 2
+    assert find_skill("notes-long", skills, table) == [skill("notes-long")]
 
 
 @pytest.mark.parametrize(

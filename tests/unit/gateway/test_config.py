@@ -78,6 +78,6 @@ def test_what_messages_do_to_the_work_in_progress(
     tmp_path: Path, yaml: str, environ: dict[str, str], expected: tuple[str, str]
 ) -> None:
     modes = settings(tmp_path, yaml=yaml, environ=environ).load(GatewayConfig).busy
-    assert (modes.of("telegram"), modes.of("cli")) == expected
+    assert (modes.mode_for("telegram"), modes.mode_for("cli")) == expected
     with pytest.raises(ConfigError, match="busy_mode"):
         settings(tmp_path, yaml="gateway: {busy_mode: wait}").load(GatewayConfig)

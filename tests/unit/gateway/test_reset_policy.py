@@ -79,7 +79,8 @@ def test_a_platform_may_differ(tmp_path_factory: pytest.TempPathFactory) -> None
     )
     config = load_settings({"home": str(home)}, {"HOME": str(home)}).load(GatewayConfig)
     usual, own, off = (
-        config.session_reset.of(name, config.zone) for name in ("discord", "memory", "telegram")
+        config.session_reset.policy_for(name, config.zone)
+        for name in ("discord", "memory", "telegram")
     )
     assert (usual.mode, usual.at_hour, usual.idle) == (Mode.BOTH, 5, timedelta(hours=1))
     assert str(usual.zone) == "Asia/Tokyo"

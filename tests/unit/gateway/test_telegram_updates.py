@@ -6,7 +6,7 @@ import pytest
 from telegram import Update
 
 from gateway_service.messages import MessageEvent, Quote
-from gateway_service.platforms.telegram_updates import Bot, event_of
+from gateway_service.platforms.telegram_updates import Bot, read_update
 
 ME = Bot("4242", "hermes_bot")
 ADA = {"id": 7, "is_bot": False, "first_name": "Ada"}
@@ -20,7 +20,7 @@ def event(**more: Any) -> MessageEvent:
     chat = {"id": 7, "type": "private"}
     message = {"message_id": 1, "date": 1, "chat": chat, "from": ADA, "text": "/stop", **more}
     update = Update.de_json({"update_id": 1, "message": message}, None)
-    found = event_of(update, ME)
+    found = read_update(update, ME)
     assert isinstance(found, MessageEvent)
     return found
 

@@ -14,7 +14,7 @@ def test_a_home_without_settings_is_one_process_on_this_machine(tmp_path: Path) 
     found = settings(tmp_path)
     config = found.load(ServiceConfig)
     socket = UnixAddress(tmp_path / "run" / "hermes.sock")
-    assert config.addresses.of("agent", found.home) == socket
+    assert config.addresses.find("agent", found.home) == socket
     assert config.listen is None
     assert config.tls.files is None
     assert config.database.url_of("agent", found.home) == f"sqlite:///{tmp_path}/state/agent.db"
@@ -36,8 +36,8 @@ def test_four_processes_are_variables_only(tmp_path: Path) -> None:
     found = settings(tmp_path, environ=environ)
     config = found.load(ServiceConfig)
     assert config.listen == TcpAddress("0.0.0.0", 7001)
-    assert config.addresses.of("agent", found.home) == TcpAddress("agent", 7001)
-    assert config.addresses.of("gateway", found.home) == UnixAddress(found.home.socket)
+    assert config.addresses.find("agent", found.home) == TcpAddress("agent", 7001)
+    assert config.addresses.find("gateway", found.home) == UnixAddress(found.home.socket)
     assert config.database.url_of("agent", found.home).endswith("@db/hermes_agent")
     assert config.instance == "agent-0"
     assert config.tls.files is not None

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from gateway_service.turns.presenter import answer_of
+from gateway_service.turns.presenter import render_answer
 from hermes.agent.v1.turn_event_pb2 import Cancelled, TurnEvent, TurnFinished
 from services.cli.chat.one_shot import OneShot
 from services.cli.chat.screen import PLAIN, Screen
@@ -25,4 +25,4 @@ def test_what_a_stop_has_left_is_told(message: str, said: str, in_chat: str) -> 
     once.add(event)
     assert once.failure == said
     assert terminal.getvalue().strip() == said
-    assert answer_of(event.turn_finished) == in_chat
+    assert render_answer(event.turn_finished) == in_chat

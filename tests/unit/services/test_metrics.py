@@ -127,7 +127,7 @@ def test_names_follow_the_rules() -> None:
 
 
 async def test_probes_are_answered_beside_the_metrics() -> None:
-    stops, why_not = "", "nothing was heard of telegram for 61 s"
+    stops, why_not = "", "telegram has not answered for 61 s"
     checks = {"serving": lambda: stops, "platforms": lambda: why_not}
     async with (
         serve_metrics(Exposition(CollectorRegistry()), "127.0.0.1", 0, checks=checks) as address,
