@@ -104,15 +104,11 @@ class Catalog:
         """Tokens that an answer of the model can have where so many are asked for."""
         return min(asked, self.find(model).max_output or asked)
 
-    def price_of(self, model: str) -> Price | None:
-        """The model's price, where somebody told."""
-        return self.find(model).price
-
     def cost_of(self, model: str, usage: Usage) -> int | None:
         """What a call cost in micro-USD: as the provider says, else by the price, else unknown."""
         if usage.cost_micro_usd is not None:
             return usage.cost_micro_usd
-        price = self.price_of(model)
+        price = self.find(model).price
         return None if price is None else price.cost(usage)
 
     def answered(self, asked: str, message: ModelMessage) -> str:

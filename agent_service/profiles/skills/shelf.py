@@ -79,8 +79,6 @@ FRESH_S = 1.0
 """How old the list of skills may be from which a new session's prompt is made; what is changed
 through here shows at once."""
 
-_log = logging.getLogger(__name__)
-
 
 class SkillRecord(Struct, frozen=True):
     """A skill, whose it is, and how it was used."""
