@@ -117,9 +117,9 @@ def build(
     tools, histories = offered(listed), Histories(database, settings.home, clock, redactor)
     toolsets, metrics = sorted({tool.toolset for tool in tools}), AgentMetrics.make(meter, tools)
     most, usable = config.delegation.max_concurrent, frozenset(toolsets)
-    delegation = Delegation(lambda: turns, lambda: drafts, toolsets, most, database)
+    delegation = Delegation(lambda: turns, toolsets, most, database)
     sandboxes, left = SandboxLeases(executors, database), LeftSandboxes(executors, database)
-    projects, hubs = Projects(executors, database, context_files), hubs_of(stores, config, clock)
+    projects, hubs = Projects(executors, context_files), hubs_of(stores, config, clock)
     contexts, workers = ToolContexts(database, leases, sandboxes, shelves, delegation), Workers()
     files = AnswerFiles(reach.messenger, contexts.workplace, policy)
     told, scripts = _directions(config, model), job_scripts(config, contexts.of, policy, scanner)
@@ -134,13 +134,13 @@ def build(
     ownership = _ownership(config, chassis, leases, Replicas(channels, config.endpoint, clock))
     notices = Notices(lambda: turns, config.tools, reach.messenger, clock)
     watches = BackgroundCommands(database, ownership.claimant, sandboxes, notices, redactor, clock)
-    turns = Turns(database, runner, model, ownership, clock, workers, metrics)
     places = Places(SandboxKinds(channels, clock), projects, config.sandbox)
     layers = PersonalLayers(profiles, memories, shelves, tools, context_files)
-    drafts = SessionDrafts(clock, config.zone, toolsets, told, places, layers, redactor)
-    personas, news = Personalities(config.overlays.personalities), CuratorNews(plans, database)
+    news, personas = CuratorNews(plans, database), Personalities(config.overlays.personalities)
+    drafts = SessionDrafts(clock, toolsets, told, places, layers, news, redactor)
+    turns = Turns(database, runner, drafts, ownership, clock, workers, metrics)
     servicers = (
-        TurnServicer(turns, drafts, config.tools, news, screening, reviews, shelves),
+        TurnServicer(turns, config.tools, screening, reviews, shelves),
         SessionServicer(database, histories, personas, clock, redactor.redact),
         ApprovalServicer(database, turns, redactor.redact),
         ModelCatalogServicer(catalog, model),
@@ -290,6 +290,7 @@ def _directions(config: AgentConfig, model: ConfiguredModel) -> Instructions:
         config.tool_use_enforcement,
         replace(config.overlays.overlay, terminal_timeout_s=told_timeout_s(config.terminal)),
         config.session_id_in_prompt,
+        config.zone,
     )
 
 

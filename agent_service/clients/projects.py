@@ -12,11 +12,9 @@ from agent_service.clients.leases import HeldSandbox
 from agent_service.records.requests import TurnRequest
 from agent_service.records.sandbox import SandboxUnavailable
 from agent_service.security.threats import Screened
-from agent_service.storage import sessions
 from agent_service.tools.context_files import NOTHING, ContextFiles, skips_context_files
 from hermes.executor.v1 import sandbox_pb2
-from services.database import Database
-from services.errors import NotFound, message_of
+from services.errors import message_of
 from services.ids import new_id
 
 READ_S = 10.0
@@ -28,11 +26,8 @@ _log = logging.getLogger(__name__)
 class Projects:
     """Reads the context files of the folders that sessions are begun in."""
 
-    def __init__(
-        self, executors: Executors, database: Database, context_files: ContextFiles
-    ) -> None:
+    def __init__(self, executors: Executors, context_files: ContextFiles) -> None:
         self._executors = executors
-        self._database = database
         self._context_files = context_files
 
     async def of(self, request: TurnRequest, template: str) -> Screened:
@@ -41,7 +36,7 @@ class Projects:
         The sandbox that it claims is the session's: its first tool call finds it.
         """
         skips, asked = skips_context_files(request), request.new_session
-        if not asked.workdir or skips or not await self._is_new(request):
+        if not asked.workdir or skips:
             return NOTHING
         sandbox = _NewSandbox(self._executors, request, template)
         try:
@@ -50,14 +45,6 @@ class Projects:
         except (SandboxUnavailable, TimeoutError) as error:
             _log.warning("the notes of %s cannot be read: %s", asked.workdir, error)
             return NOTHING
-
-    async def _is_new(self, request: TurnRequest) -> bool:
-        try:
-            return not await self._database.read(
-                lambda conn: sessions.has_prompt(conn, request.session_id, request.profile)
-            )
-        except NotFound:
-            return True
 
 
 class _NewSandbox:

@@ -7,27 +7,23 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from agent_service.assembly.curation import CuratorNews
 from agent_service.clients.replicas import Replicas
 from agent_service.config.tools import ToolsConfig
 from agent_service.config.toolsets import FOR_JOBS
 from agent_service.profiles.skills.shelf import SkillShelves
 from agent_service.profiles.skills.views import loaded, used
 from agent_service.records.events import Recorded, TextDelta
-from agent_service.records.requests import JOB, REVIEW, TurnInfo, TurnRequest
+from agent_service.records.requests import JOB, REVIEW
 from agent_service.servicer.events import in_messages, turn_event
 from agent_service.servicer.fields import Context, profile_of
 from agent_service.servicer.turn_requests import turn, turn_request
-from agent_service.storage.turns import Undrafted
 from agent_service.turns.event_feed import EventFeed, OwnedElsewhere
 from agent_service.turns.message_assembly import Screening
 from agent_service.turns.reviews import Reviews
 from agent_service.turns.service import Turns
-from agent_service.turns.session_factory import SessionDrafts
 from hermes.agent.v1 import turn_pb2, turn_pb2_grpc
 from hermes.agent.v1 import turn_pb2 as pb
 from services.errors import FailedPrecondition, InvalidArgument
-from services.lifecycle import ungrouped
 
 
 class TurnServicer(turn_pb2_grpc.TurnServiceServicer):
@@ -36,17 +32,13 @@ class TurnServicer(turn_pb2_grpc.TurnServiceServicer):
     def __init__(
         self,
         turns: Turns,
-        drafts: SessionDrafts,
         toolsets: ToolsConfig,
-        news: CuratorNews,
         screening: Screening,
         reviews: Reviews,
         skills: SkillShelves,
     ) -> None:
         self._turns = turns
-        self._drafts = drafts
         self._toolsets = toolsets
-        self._news = news
         self._screening = screening
         self._reviews = reviews
         self._skills = skills
@@ -69,11 +61,7 @@ class TurnServicer(turn_pb2_grpc.TurnServiceServicer):
         skills = await loaded(library, asked.skills)
         texts = tuple(each.text for each in skills)
         wanted = await self._screening.of(replace(asked, allowed=allowed, loaded=texts))
-        try:
-            info = await self._turns.start(wanted, None)
-        except Undrafted:
-            # Most turns go on with their session, and need nothing of what one begins with.
-            info = await self._begin(wanted)
+        info = await self._turns.start(wanted)
         if info.is_new:
             await used(library, skills)
         return pb.StartTurnResponse(turn=turn(info))
@@ -104,18 +92,6 @@ class TurnServicer(turn_pb2_grpc.TurnServiceServicer):
             request.turn_id, request.session_id, profile_of(request.profile)
         )
         return pb.InterruptTurnResponse(turn=None if info is None else turn(info))
-
-    async def _begin(self, request: TurnRequest) -> TurnInfo:
-        """Start the first turn of a session."""
-        with ungrouped():
-            async with asyncio.TaskGroup() as group:
-                asked = group.create_task(self._news.notices(request.profile, request.kind))
-                draft = await self._drafts.draft(request)
-        news = asked.result()
-        info = await self._turns.start(request, replace(draft, notices=(*draft.notices, *news)))
-        if news:
-            await self._news.told(request.profile, request.session_id)
-        return info
 
 
 OWNER_LOOK_S = 1.0

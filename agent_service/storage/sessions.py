@@ -65,6 +65,9 @@ given_model = (
 )
 """A column of a session: the model that it was given."""
 _BY_ID = sa.select(session, given_model).where(session.c.id == bindparam("id"))
+_HAS_PROMPT = Prepared(
+    sa.select(session.c.system_prompt != "").where(session.c.id == bindparam("id"))
+)
 _MESSAGES = (
     sa.select(message)
     .where(message.c.session_id == bindparam("session_id"), message.c.sequence > bindparam("after"))
@@ -127,10 +130,9 @@ def get(conn: Connection, session_id: str, profile: str) -> SessionInfo:
     return _info(row)
 
 
-def has_prompt(conn: Connection, session_id: str, profile: str) -> bool:
-    """Whether the session has begun here; NotFound when there is none, or not in this profile."""
-    get(conn, session_id, profile)
-    return bool(conn.execute(_BY_ID, {"id": session_id}).one().system_prompt)
+def has_begun(conn: Connection, session_id: str) -> bool:
+    """Whether there is such a session, and it has its prompt."""
+    return bool(_HAS_PROMPT.rows(conn, {"id": session_id}).scalar_one_or_none())
 
 
 def list_by_use(

@@ -59,10 +59,6 @@ class SessionDraft(Struct, frozen=True):
     """Why there can be no such session."""
 
 
-class Undrafted(NotFound):
-    """The session is not there or has no prompt yet, and no draft says what it is to begin with."""
-
-
 class Stored(Struct, frozen=True):
     """What became of a request to start a turn."""
 
@@ -125,7 +121,7 @@ def store(
 ) -> Stored:
     """Store a turn as queued; once, however often it is asked for.
 
-    Without a draft its session has to have begun, or it is Undrafted.
+    Without a draft its session has to have begun, or there is none: NotFound.
     """
     digest = request.digest()
     if given := _open_session(conn, request, draft, now):
@@ -224,7 +220,7 @@ def _open_session(
     if known is not None and known.profile != request.profile:
         raise NotFound(f"there is no session {request.session_id}")
     if draft is None and (known is None or known.is_unprompted):
-        raise Undrafted(f"there is no session {request.session_id}")
+        raise NotFound(f"there is no session {request.session_id}")
     if known is not None:
         if draft is not None and known.is_unprompted:
             made = {

@@ -50,7 +50,7 @@ class Notices(Struct, frozen=True):
         # What was turned off meanwhile is off for it, too.
         allowed = self.toolsets.of(request.profile, request.platform, request.options.toolsets)
         try:
-            await self.turns().start(replace(request, allowed=allowed), None)
+            await self.turns().start(replace(request, allowed=allowed))
         except Draining:
             # Whoever watches the command next tells it.
             await asyncio.Event().wait()

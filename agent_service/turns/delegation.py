@@ -31,7 +31,6 @@ from agent_service.tools.delegate_task import NAME as DELEGATE_TASK
 from agent_service.tools.inner import inner_key
 from agent_service.tools.shell.execute_code import NAME as EXECUTE_CODE
 from agent_service.turns.service import Turns
-from agent_service.turns.session_factory import SessionDrafts
 from services.database import Database
 from services.errors import Draining, NotFound
 from services.lifecycle import all_of
@@ -54,18 +53,12 @@ class Delegation:
     """What all subagents of this replica are started with."""
 
     def __init__(
-        self,
-        turns: Callable[[], Turns],
-        drafts: Callable[[], SessionDrafts],
-        toolsets: Collection[str],
-        most: int,
-        database: Database,
+        self, turns: Callable[[], Turns], toolsets: Collection[str], most: int, database: Database
     ) -> None:
         """Turns run tools, and this is for a tool, so that it gets the turns when it needs them."""
         self.most = most
         self._database = database
         self._turns = turns
-        self._drafts = drafts
         self._toolsets = frozenset(toolsets)
 
     def allowed(self, turn: LiveTurn, asked: Sequence[str]) -> tuple[str, ...]:
@@ -85,9 +78,8 @@ class Delegation:
 
     async def start(self, request: TurnRequest) -> None:
         """Start a subagent's turn, or find it."""
-        draft = await self._drafts().draft(request)
         try:
-            await self._turns().start(request, draft)
+            await self._turns().start(request)
         except Draining:
             # The caller's turn is being let go as well; its next owner hands the task over.
             await asyncio.Event().wait()

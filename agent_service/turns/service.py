@@ -14,11 +14,17 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from agent_service.clients.replicas import Replicas
-from agent_service.models.configured_model import ConfiguredModel
 from agent_service.records.events import Decision
-from agent_service.records.requests import REVIEW, BusyMode, TurnInfo, TurnOptions, TurnRequest
+from agent_service.records.requests import (
+    NOTICE,
+    REVIEW,
+    BusyMode,
+    TurnInfo,
+    TurnOptions,
+    TurnRequest,
+)
 from agent_service.records.turn_state import LiveTurn
-from agent_service.storage import approvals, claims, journal, turns
+from agent_service.storage import approvals, claims, journal, sessions, turns
 from agent_service.storage.approvals import Answer, ApprovalInfo
 from agent_service.storage.claims import Claimant, Claimed
 from agent_service.storage.turns import SessionDraft, Stored
@@ -26,6 +32,7 @@ from agent_service.tools.spans import turn_span
 from agent_service.turns.event_feed import EventFeed, TurnStream
 from agent_service.turns.metrics import AgentMetrics
 from agent_service.turns.runner import Runner, RunningTurn, Stop
+from agent_service.turns.session_factory import SessionDrafts
 from services.clock import Clock
 from services.database import Database
 from services.database.leases import LeaseKeeper
@@ -50,7 +57,6 @@ HOT_BYTES = HOT_SESSIONS * 1_000_000
 """Of all of them together."""
 
 _T = TypeVar("_T")
-_Draft = SessionDraft | None
 
 
 class Conversations:
@@ -93,7 +99,7 @@ class Turns:
         self,
         database: Database,
         runner: Runner,
-        model: ConfiguredModel,
+        drafts: SessionDrafts,
         ownership: Ownership,
         clock: Clock,
         workers: Workers,
@@ -101,7 +107,7 @@ class Turns:
     ) -> None:
         self._database = database
         self._runner = runner
-        self._model = model
+        self._drafts = drafts
         self._claimant = ownership.claimant
         self._options, self._limits = ownership.options, ownership.limits
         self.replicas = ownership.replicas
@@ -115,17 +121,28 @@ class Turns:
         self._queued: set[str] = set()
         self.watching = EventFeed(database, self._stream_of, self.replicas.owner_of, clock)
 
-    async def start(self, request: TurnRequest, draft: _Draft) -> TurnInfo:
-        """Store a turn and begin or queue it; without a draft its session has to have begun."""
+    async def start(self, request: TurnRequest) -> TurnInfo:
+        """Store a turn, with its session where that has not begun, and begin or queue it.
+
+        NotFound for a notice of a session that is gone.
+        """
         if self._draining:
             raise Draining("the agent is shutting down; try again in a moment")
         request = replace(request, traceparent=traceparent())
-        model = "" if request.is_script_only else await self._model.default_name()
-        defaults = replace(self._options, model=model)
+        model = "" if request.is_script_only else await self._drafts.default_model()
+        defaults, session_id = replace(self._options, model=model), request.session_id
+        draft = None
+        if not await self._database.read(lambda conn: sessions.has_begun(conn, session_id)):
+            draft = None if request.kind == NOTICE else await self._drafts.draft(request)
         # A caller that goes away must not leave a turn behind that is stored and not driven.
-        return await unbroken(self._start(request, defaults, draft))
+        info = await unbroken(self._start(request, defaults, draft))
+        if draft is not None:
+            await self._drafts.begun(request, draft)
+        return info
 
-    async def _start(self, request: TurnRequest, defaults: TurnOptions, draft: _Draft) -> TurnInfo:
+    async def _start(
+        self, request: TurnRequest, defaults: TurnOptions, draft: SessionDraft | None
+    ) -> TurnInfo:
         last, now = self._conversations.get(request.session_id), self._clock.now()
 
         def store(conn: Connection) -> tuple[Stored, journal.Loaded | None]:
@@ -135,7 +152,7 @@ class Turns:
             return stored, self._take(conn, request.turn_id, last, now)
 
         since = self._clock.monotonic()
-        stored, taken = await self._write_once_more_on_conflict(store)
+        stored, taken = await _write_once_more_on_conflict(self._database, store)
         if taken is not None:
             await self._drive(taken, since)
         elif stored.is_new:
@@ -323,13 +340,14 @@ class Turns:
             pass
         self._wake.clear()
 
-    async def _write_once_more_on_conflict(self, store: Callable[[Connection], _T]) -> _T:
-        # Two replicas began a turn of the same session: the unique index let one of them through,
-        # and the other one finds it on a second look.
-        try:
-            return await self._database.write(store)
-        except IntegrityError:
-            return await self._database.write(store)
+
+async def _write_once_more_on_conflict(database: Database, store: Callable[[Connection], _T]) -> _T:
+    # Two replicas began a turn of the same session: the unique index let one of them through,
+    # and the other one finds it on a second look.
+    try:
+        return await database.write(store)
+    except IntegrityError:
+        return await database.write(store)
 
 
 async def _expire_approvals(database: Database, metrics: AgentMetrics, now: datetime) -> None:

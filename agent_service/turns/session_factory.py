@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import tzinfo
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -40,6 +41,8 @@ class Instructions(Struct, frozen=True):
     overlay: Overlay = NOTHING
     """What is sent beside the prompt."""
     names_session: bool = True
+    zone: tzinfo | None = None
+    """In which prompts tell the time; None is the machine's."""
 
     def overlaid(self, request: TurnRequest) -> Overlay:
         """What the session of a request is sent with; a subagent's with its tools alone."""
@@ -62,25 +65,38 @@ class Instructions(Struct, frozen=True):
         return any(part.lower() in name for part in self.announcing)
 
 
+class SessionNews(Protocol):
+    """What a person is told once, in whichever session begins next."""
+
+    async def notices(self, profile: str, kind: str) -> Sequence[str]:
+        """What a session would tell if a turn of this kind began it; mostly nothing."""
+        ...
+
+    async def told(self, profile: str, session_id: str) -> None:
+        """Tell it nobody else, where this session has begun with it."""
+        ...
+
+
 class SessionDrafts:
-    """Builds the system prompt of a session that a turn may create."""
+    """Builds what a session begins with."""
 
     def __init__(
         self,
         clock: Clock,
-        zone: tzinfo | None,
         toolsets: Sequence[str],
         instructions: Instructions,
         places: Places,
         personal: PersonalLayers,
+        news: SessionNews,
         redactor: Redactor,
     ) -> None:
         self._clock = clock
-        self._zone = zone
+        self.default_model = instructions.default_model
         self._toolsets = frozenset(toolsets)
         self._instructions = instructions
         self._places = places
         self._personal = personal
+        self._news = news
         self._redactor = redactor
 
     async def draft(self, request: TurnRequest) -> SessionDraft:
@@ -93,6 +109,7 @@ class SessionDrafts:
             async with asyncio.TaskGroup() as group:
                 found = group.create_task(places.sandboxes.of(template))
                 read = group.create_task(places.projects.of(request, template))
+                news = group.create_task(self._news.notices(request.profile, request.kind))
                 announcing = group.create_task(self._instructions.announces(request))
                 personal = await self._personal.of(request.profile, toolsets, request.platform)
         kind, project, announces = found.result(), read.result(), announcing.result()
@@ -101,7 +118,7 @@ class SessionDrafts:
         facts = SessionFacts(
             session_id=request.session_id if self._instructions.names_session else "",
             platform=request.platform,
-            started_at=self._clock.now().astimezone(self._zone),
+            started_at=self._clock.now().astimezone(self._instructions.zone),
             toolsets=toolsets,
             sandbox=kind if "terminal" in toolsets else None,
             workdir=asked.workdir,
@@ -116,12 +133,22 @@ class SessionDrafts:
             await asyncio.to_thread(self._redactor.redact, build(facts)),
             asked.workdir,
             template,
-            notices=(*(() if skips else personal.soul.blocked), *project.blocked, *told),
+            notices=(
+                *(() if skips else personal.soul.blocked),
+                *project.blocked,
+                *told,
+                *news.result(),
+            ),
             skips_context_files=skips,
             overlay=self._instructions.overlaid(request),
             memory_limits=personal.memories.limits,
             refusal=places.sandboxes.lack(asked.sandbox_template),
         )
+
+    async def begun(self, request: TurnRequest, draft: SessionDraft) -> None:
+        """Take note that a session was stored with a draft."""
+        if draft.notices:
+            await self._news.told(request.profile, request.session_id)
 
 
 def _told(personal: Personal, *, remembers: bool) -> tuple[str, ...]:

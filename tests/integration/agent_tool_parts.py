@@ -147,7 +147,7 @@ async def open_tools(
         executors = Executors(channels, away_s)
         library = folder / "skills"
         shelves = SkillShelves(lambda _profile: HomeSkillFiles(library), clock, ThreatScanner())
-        delegation = Delegation(_none, _none, (), 3, database)
+        delegation = Delegation(_none, (), 3, database)
         sandboxes = SandboxLeases(executors, database)
         contexts = ToolContexts(database, leases, sandboxes, shelves, delegation)
         toolbox = Toolbox([*offered(builtin_tools(out_of_reach())), *more], contexts.of)

@@ -1,7 +1,7 @@
 """What a session's prompt says of its sandbox comes from the executor, which is seldom asked."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -37,6 +37,16 @@ _UNUSED = Database("sqlite:////nonexistent/agent.db", "agent")
 REQUEST = TurnRequest("trn_1", "default", "s", "hi", {"platform": "cli"}, "message")
 
 
+class NoNews:
+    """Has nothing to tell."""
+
+    async def notices(self, profile: str, kind: str) -> Sequence[str]:
+        return ()
+
+    async def told(self, profile: str, session_id: str) -> None:
+        raise AssertionError("there was nothing to tell")
+
+
 @asynccontextmanager
 async def asking(
     address: UnixAddress, token: str, clock: ManualClock
@@ -44,11 +54,11 @@ async def asking(
     """What builds the prompts of an agent whose executor is at an address."""
     async with Channels(Identity.AGENT, {"executor": address}, token=token) as channels:
         kinds, policy = SandboxKinds(channels, clock), SandboxPolicy()
-        unused = Projects(Executors(channels, 1), _UNUSED, _NOTES)
+        unused = Projects(Executors(channels, 1), _NOTES)
         places = Places(kinds, unused, policy)
         told = Instructions("", _no_model, ())
-        given = (told, places, _nothing(), Redactor())
-        yield SessionDrafts(SystemClock(), None, ["terminal", "todo"], *given)
+        given = (told, places, _nothing(), NoNews(), Redactor())
+        yield SessionDrafts(SystemClock(), ["terminal", "todo"], *given)
 
 
 async def _no_model() -> str:
