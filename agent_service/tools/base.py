@@ -23,22 +23,22 @@ from agent_service.records.subagents import Subagents
 
 
 class ToolFailed(Exception):
-    """The tool could not do it; the model is told the message as an error."""
+    """The tool failed; the model sees the message as an error."""
 
 
 class RetryWithHint(Exception):
-    """The call was not sensible; the model is told how to do better."""
+    """The call made no sense; the model sees how to do better."""
 
 
 class Effect(StrEnum):
-    """What is done with a call of which it is not known whether it ran."""
+    """What to do with a call that may or may not have run."""
 
     PURE = "pure"
     """It is run again."""
     KEYED = "keyed"
-    """It is called again and finds what it started by the call's key."""
+    """It is run again, and finds what it started by the call's key."""
     UNSAFE = "unsafe"
-    """It is never run again; the model is told that it may have happened."""
+    """It is never run again; the model is told that it may have taken effect."""
 
 
 class ToolArguments(BaseModel):
@@ -54,9 +54,9 @@ class ToolResult(Struct, frozen=True):
     is_error: bool = False
     exit_code: int | None = None
     beside: str = ""
-    """What the model is told with it, also where the result itself is too long to be shown."""
+    """More for the model to see, even if the result itself is too long to show."""
     notices: tuple[str, ...] = ()
-    """What a person is to hear of it."""
+    """What a person is told about it."""
 
 
 class SessionState(Notes, Protocol):
@@ -68,7 +68,7 @@ class SessionState(Notes, Protocol):
 
 
 class Caller(Struct, frozen=True):
-    """In whose name, and where, a tool is called."""
+    """For whom, and where, a tool is called."""
 
     profile: str = "default"
     session_id: str = ""
@@ -80,10 +80,10 @@ class Caller(Struct, frozen=True):
 
 
 class SessionRecords(Protocol):
-    """What is kept of a session for the calls that follow, under the running turn's fence."""
+    """What a session keeps for later calls, under the running turn's fence."""
 
     async def is_allowed(self, tool: str, binding: str) -> bool:
-        """Whether just such a call was allowed before, for the session or for always."""
+        """Whether the same call was approved before, for the session or for always."""
         ...
 
     async def allow(self, tool: str, binding: str, given_by: str) -> None:
@@ -91,22 +91,22 @@ class SessionRecords(Protocol):
         ...
 
     async def add_links(self, text: str) -> None:
-        """Keep the addresses in a text, which others may be asked for from then on."""
+        """Keep the addresses in a text, which can be requested from then on."""
         ...
 
     async def unknown_links(self, urls: Sequence[str]) -> list[str]:
-        """Which of these it has not from its user or the web, or not word for word."""
+        """Which of these did not come, word for word, from its user or the web."""
         ...
 
     async def watch(self, key: str, command: str, wanted: WatchRequest) -> None:
-        """Have the model told of a command in the background, also once its turn has ended.
+        """Notify the model about a background command, even after its turn has ended.
 
-        ToolFailed where it is told of too many.
+        ToolFailed if it is notified about too many.
         """
         ...
 
     async def seen(self, key: str) -> None:
-        """The model knows itself that a command has ended."""
+        """Note that the model knows that a command has ended."""
         ...
 
 
@@ -123,7 +123,7 @@ class ToolContext(Struct, frozen=True):
     files: Files
     state: SessionState
     records: SessionRecords
-    """What calls before have left, and those that follow are told."""
+    """What earlier calls left for later ones."""
     sandbox: Callable[[], Awaitable[SandboxInfo]]
     """Where a command would run; claims the sandbox if need be."""
     decision: Decision | None
@@ -133,24 +133,24 @@ class ToolContext(Struct, frozen=True):
     place: Callable[[], SandboxInfo] = SandboxInfo
     """Where the call's commands and files have been so far."""
     news: Callable[[], str] = str
-    """What the model has to be told of the sandbox beside the result; mostly nothing."""
+    """What to tell the model about the sandbox with the result; mostly nothing."""
     caller: Caller = Caller()
     decided_on: str = ""
-    """The binding of what the person was shown who decided."""
+    """The binding of what the person who decided was shown."""
     answer: str = ""
-    """What a person answered in words, where the decision is that they did."""
+    """A person's answer in words, if that is the decision."""
     unattended: Unattended | None = None
-    """What becomes of a question that nobody sits there to answer; None where somebody does."""
+    """What happens to a question if nobody is there to answer; None if somebody is."""
     skills: ProfileSkills | None = None
     """Of the caller's profile."""
     subagents: Subagents | None = None
     """Who takes work over."""
     ask: Ask = _nobody
-    """Asks a model something beside the conversation."""
+    """Asks a model outside of the conversation."""
     inner: "InnerCalls | None" = None
     """Who makes calls on the call's behalf."""
     terminal_timeout_s: float = 180.0
-    """After which a command that is waited for is killed, where the model says nothing else."""
+    """Time after which a command in the foreground is killed, unless the model sets another."""
 
     @property
     def library(self) -> ProfileSkills:
@@ -200,7 +200,7 @@ class Tool(Protocol[A_contra]):
         ...
 
     def effect(self, arguments: A_contra) -> Effect:
-        """What is done with a call of which it is not known whether it ran."""
+        """What to do with a call that may or may not have run."""
         ...
 
     def writes(self, arguments: A_contra) -> frozenset[str]:

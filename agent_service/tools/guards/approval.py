@@ -1,4 +1,4 @@
-"""Lets a person decide before a tool runs."""
+"""Asks a person before a tool runs."""
 
 import hashlib
 import json
@@ -42,9 +42,9 @@ class DecisionRequired(Exception):
 
 
 def check_not_denied(decision: Decision | None) -> None:
-    """Fails with ToolFailed where a person was asked and did not allow the call.
+    """Raise ToolFailed if a person was asked and did not approve the call.
 
-    It holds also where nobody would have to be asked any more.
+    This holds even if the call no longer needs an approval.
     """
     match decision:
         case Decision.DENY | Decision.ANSWERED:
@@ -56,14 +56,14 @@ def check_not_denied(decision: Decision | None) -> None:
 
 
 def check_decision(decision: Decision, decided_on: str, binding: str) -> None:
-    """Fails with ToolFailed unless the decision allows the call, and was about this very one."""
+    """Raise ToolFailed unless the decision approves exactly this call."""
     check_not_denied(decision)
     if decided_on != binding:
         raise ToolFailed(_CHANGED)
 
 
 async def check_allowed(tool: str, subject: str, binding: str, context: ToolContext) -> None:
-    """Returns where a person has allowed this, or the very same before; else it is asked."""
+    """Return if a person has approved this call, now or before; else ask for a decision."""
     if context.decision is None:
         if not await context.records.is_allowed(tool, binding):
             raise DecisionRequired(subject, binding)
@@ -72,9 +72,7 @@ async def check_allowed(tool: str, subject: str, binding: str, context: ToolCont
 
 
 def binding_of(arguments: ToolArguments, *digests: str) -> str:
-    """What an allowance is bound to: all arguments, as one left out could say anything, and what is
-    in the files that they name.
-    """
+    """What an approval is bound to: all arguments, and the content of the files that they name."""
     said = json.dumps(arguments.model_dump(mode="json"), sort_keys=True)
     said = " ".join((said, *digests))
     return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()

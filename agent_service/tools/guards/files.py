@@ -1,4 +1,4 @@
-"""Judges what file tools touch where no sandbox holds it, by the families of commands."""
+"""Judges which files the file tools touch outside of sandboxes, by the families of commands."""
 
 import hashlib
 import json
@@ -51,8 +51,8 @@ async def real_places(own: Sequence[str], files: Files) -> Sequence[str]:
 async def guarded(
     paths: Sequence[str], files: Files, place: SandboxInfo, policy: CommandPolicy
 ) -> Mapping[str, str]:
-    """Of files that would leave a machine which is no sandbox, those that a person decides on, by
-    where they really are, each with its family.
+    """The files, by their real paths and with their families, that need a person's approval before
+    they leave a machine that is not a sandbox.
     """
     if not policy.asks or place.backend in DISPOSABLE:
         return {}

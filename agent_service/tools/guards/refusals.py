@@ -1,8 +1,8 @@
-"""Calls that are not run for whom a turn works, or for what it is.
+"""Refuses calls because of the user that a turn works for, or because of the turn's kind.
 
-Who may say which slash command is the gateway's to know: a turn comes with those that are denied to
-whoever speaks, and here is which call is which command. A turn that looks back at another session
-may keep something of it, and nothing else.
+The gateway knows who may use which slash command. A turn carries the commands that are denied to
+its user, and this module says which call does the same as which command. A turn that reviews
+another session may save something from it, and do nothing else.
 """
 
 from collections.abc import Mapping

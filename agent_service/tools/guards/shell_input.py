@@ -1,7 +1,7 @@
-"""What a call would give to a shell, after what calls before it have left: a folder, half a line.
+"""What a call gives to a shell, together with what earlier calls left: a folder, half a line.
 
-Commands of one call are judged by their text. What several calls do together is not: one goes to a
-folder and the next deletes all that is there, or one types half of a line and the next the rest.
+The text of one call does not show what several calls do together: one changes the folder and the
+next deletes everything there, or one types half of a line and the next types the rest.
 """
 
 import posixpath
@@ -26,30 +26,30 @@ KEPT = frozenset({_FOLDER, _LINES, _BEGUN})
 
 
 class ShellInput(Struct, frozen=True):
-    """What a call would give to a shell."""
+    """What a call gives to a shell."""
 
     command: str
     place: str = ""
-    """What else tells one call from another, such as its folder."""
+    """What distinguishes calls with the same command, such as the folder."""
     has_folder: bool = False
-    """It runs in the folder that `place` is, or in the one that the command before ended in."""
+    """It runs in the folder `place`, or in the one that the last command ended in."""
     process: str = ""
-    """It is input of this program, which may be no shell, so that it need not be understood."""
+    """It is input for this program, which may not be a shell, so it may be unparseable."""
     shown: str = ""
-    """What a person is shown; empty is the command."""
+    """What a person sees; empty is the command."""
     folder: str = ""
-    """Where it begins, as far as that is known."""
+    """The folder in which it starts, as far as it is known."""
 
 
 class PriorInput(Struct, frozen=True):
-    """What calls before have left."""
+    """What earlier calls left."""
 
     left: str = ""
-    """The folder that a command begins in, or the line that input goes on with."""
+    """The folder in which a command starts, or the line that input continues."""
 
     @classmethod
     async def of(cls, typed: ShellInput, key: str, state: SessionState) -> Self:
-        """What the call of this key goes on with; the same when it is made again."""
+        """What the call of this key continues; the same if the call is repeated."""
         if not typed.process and not typed.has_folder:
             return cls()
         begun: dict[str, str] = await state.get(_BEGUN) or {}
@@ -61,7 +61,7 @@ class PriorInput(Struct, frozen=True):
         return cls(await state.get(_FOLDER) or "")
 
     def continued(self, typed: ShellInput) -> ShellInput:
-        """The call as what it goes on with."""
+        """The call, joined with what it continues."""
         if typed.process:
             return replace(typed, command=self.left + typed.command)
         if not typed.has_folder:

@@ -98,8 +98,12 @@ async def call(
 @pytest.mark.parametrize(
     ("name", "arguments", "about"),
     [
-        ("write_file", {"path": "/home/me/.bashrc"}, "changes what a shell or a login starts"),
-        ("write_file", {"path": ".zshrc"}, "changes what a shell or a login starts"),
+        (
+            "write_file",
+            {"path": "/home/me/.bashrc"},
+            "changes what a shell or a login runs when it starts",
+        ),
+        ("write_file", {"path": ".zshrc"}, "changes what a shell or a login runs when it starts"),
         ("write_file", {"path": "/home/me/.ssh/authorized_keys"}, "run later"),
         ("write_file", {"path": "/home/me/.ssh/id_ed25519"}, "keys and passwords"),
         ("write_file", {"path": "/var/spool/cron/crontabs/me"}, "run later"),
