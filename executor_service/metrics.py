@@ -54,7 +54,7 @@ class EgressMetrics(Metrics, frozen=True):
 
     def name(self, rule: Rule | None) -> str:
         """The rule as a label: its host."""
-        return "none" if rule is None else self.rules.of(rule.host)
+        return "none" if rule is None else self.rules.bound(rule.host)
 
 
 class ExecutorMetrics(Metrics, frozen=True):

@@ -126,7 +126,7 @@ def to_origin(source: Source) -> Origin:
 
 def _parts(turn: TurnRequest) -> list[MessagePart]:
     """What a message says, and the words of others that come with it."""
-    said = [MessagePart(text=turn.said)] if turn.said else []
+    said = [MessagePart(text=turn.prompt)] if turn.prompt else []
     return [*said, *(MessagePart(quotation=_quotation(quote)) for quote in turn.quotes)]
 
 

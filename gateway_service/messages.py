@@ -139,7 +139,7 @@ class TurnRequest(Struct, frozen=True, omit_defaults=True):
     """Names the span in which its message was received; empty where nothing is traced."""
 
     @property
-    def said(self) -> str:
+    def prompt(self) -> str:
         """What the agent is told."""
         if self.skill:
             _, *rest = self.text.split(maxsplit=1)

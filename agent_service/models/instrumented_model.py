@@ -100,7 +100,7 @@ class ModelMetrics(Metrics, frozen=True):
         self.seconds.labels(*named).observe(seconds)
 
     def _named(self, message: ModelMessage) -> tuple[str, str]:
-        return self.models.of(message.model), self.providers.of(message.provider)
+        return self.models.bound(message.model), self.providers.bound(message.provider)
 
 
 class InstrumentedModel(Struct, frozen=True):

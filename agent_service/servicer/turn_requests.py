@@ -20,7 +20,7 @@ from agent_service.servicer.fields import profile_of
 from hermes.agent.v1 import turn_pb2
 from hermes.common.v1 import content_pb2, origin_pb2
 from services.errors import InvalidArgument
-from services.home.project_notes import MAX_BYTES, NotesAbove, is_path_above, said
+from services.home.project_notes import MAX_BYTES, NotesAbove, clean_notes, is_path_above
 from services.rpc.messages import enum_word, message_of, record_of
 from services.validation import check_id, denied_commands
 
@@ -133,7 +133,7 @@ def _notes_above(begun: SessionOptions) -> NotesAbove:
         raise InvalidArgument(
             "the notes are too long", fields={"context_file.text": "at most 1 MiB"}
         )
-    return NotesAbove(given.path, said(data, has_frontmatter=False))
+    return NotesAbove(given.path, clean_notes(data, has_frontmatter=False))
 
 
 def _speaker(origin: origin_pb2.Origin) -> str:

@@ -29,7 +29,7 @@ from agent_service.tools.base import (
 )
 from agent_service.tools.guards.files import guarded_family, real_path, real_places
 from agent_service.tools.output import ends
-from services.home.project_notes import MAX_BYTES, OWN_NAMES, NotesAbove, said
+from services.home.project_notes import MAX_BYTES, OWN_NAMES, NotesAbove, clean_notes
 
 ROOT = "/workspace"
 HEADING = "# Project Context\n\nThe folder that you work in has instructions for you. Follow them:"
@@ -122,7 +122,7 @@ class ContextFiles:
     async def shown(self, name: str, data: bytes) -> Screened:
         """What a file says, as the model sees it."""
         return await self._shown(
-            name, said(data, has_frontmatter=name.rpartition("/")[2] in OWN_NAMES)
+            name, clean_notes(data, has_frontmatter=name.rpartition("/")[2] in OWN_NAMES)
         )
 
     async def _shown(self, name: str, text: str) -> Screened:

@@ -119,7 +119,7 @@ class AgentMetrics(Metrics, frozen=True):
             match fact:
                 case ToolReturned() | ScriptReturned():
                     outcome = "error" if fact.is_error else "ok"
-                    name = self.tools.of(fact.call.call.name)
+                    name = self.tools.bound(fact.call.call.name)
                     self.tool_seconds.labels(name, outcome).observe(fact.duration_ms / 1000)
                     self.uncertain.inc(fact.uncertain)
                 case ApprovalNeeded(call=call):
@@ -127,7 +127,7 @@ class AgentMetrics(Metrics, frozen=True):
                 case Compacted(helped=helped):
                     self.compressions.labels("helped" if helped else "in_vain").inc()
                 case TurnFinished(outcome):
-                    self.turns.labels(self.platforms.of(turn.platform), outcome).inc()
+                    self.turns.labels(self.platforms.bound(turn.platform), outcome).inc()
                     self.turn_seconds.observe(seconds)
                     if turn.kind == REVIEW:
                         self.reviews.labels(turn.origin[REVIEW_KIND], outcome).inc()

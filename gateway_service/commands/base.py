@@ -155,7 +155,7 @@ class Command(Struct, frozen=True):
         return tuple(name for each in called for name in (each, f"{each} {verb.name}".rstrip()))
 
 
-def plain(
+def simple_command(
     name: str, group: Group, verb: Verb, example: str = "", places: Places = ANYWHERE
 ) -> Command:
     """A command that does one thing."""

@@ -13,8 +13,8 @@ from gateway_service.commands.base import (
     Group,
     Verb,
     code,
-    plain,
     render_list,
+    simple_command,
     wrong,
 )
 from hermes.agent.v1 import model_catalog_pb2, session_change_pb2, tool_catalog_pb2
@@ -138,7 +138,7 @@ COMMANDS: tuple[Command, ...] = (
         "/model list claude",
         otherwise="set",
     ),
-    plain(
+    simple_command(
         "tools", Group.KNOWLEDGE, Verb("", "which tools are on here, and what others miss", _tools)
     ),
 )

@@ -128,13 +128,13 @@ async def _is_schedule(context: CommandContext, chat: Chat, text: str) -> bool:
 
 
 async def _show(context: CommandContext, chat: Chat, arguments: str) -> Answer:
-    job = await _named(context, chat, arguments, "show")
+    job = await _find_job(context, chat, arguments, "show")
     request = run_pb2.ListRunsRequest(job_id=job.job_id, profile=chat.profile, page_size=RUNS_SHOWN)
     found = await call_scheduler(context.scheduler.jobs.ListRuns, request)
-    return Answer("\n".join(await asyncio.to_thread(_told, job, found.runs)))
+    return Answer("\n".join(await asyncio.to_thread(_render_job, job, found.runs)))
 
 
-def _told(job: Job, runs: Sequence[run_pb2.Run]) -> list[str]:
+def _render_job(job: Job, runs: Sequence[run_pb2.Run]) -> list[str]:
     """A job and its last runs."""
     facts = [
         f"**{shorten(job.name, NAME_CHARS)}** (`{job.job_id}`), {_state(job)}",
@@ -152,21 +152,21 @@ def _told(job: Job, runs: Sequence[run_pb2.Run]) -> list[str]:
 
 
 async def _pause(context: CommandContext, chat: Chat, arguments: str) -> Answer:
-    job = await _named(context, chat, arguments, "pause")
+    job = await _find_job(context, chat, arguments, "pause")
     request = job_pb2.PauseJobRequest(job_id=job.job_id, profile=chat.profile)
     await call_scheduler(context.scheduler.jobs.PauseJob, request)
     return Answer(f"{_called(job)} is paused; /cron resume {job.job_id} lets it run again.")
 
 
 async def _resume(context: CommandContext, chat: Chat, arguments: str) -> Answer:
-    job = await _named(context, chat, arguments, "resume")
+    job = await _find_job(context, chat, arguments, "resume")
     request = job_pb2.ResumeJobRequest(job_id=job.job_id, profile=chat.profile)
     found = await call_scheduler(context.scheduler.jobs.ResumeJob, request)
     return Answer(f"{_called(job)} runs again, next {await _next(found.job)}.")
 
 
 async def _run(context: CommandContext, chat: Chat, arguments: str) -> Answer:
-    job = await _named(context, chat, arguments, "run")
+    job = await _find_job(context, chat, arguments, "run")
     run_id = chat.effect_id("run")
     request = run_pb2.RunJobRequest(job_id=job.job_id, profile=chat.profile, run_id=run_id)
     await call_scheduler(context.scheduler.jobs.RunJob, request)
@@ -175,7 +175,7 @@ async def _run(context: CommandContext, chat: Chat, arguments: str) -> Answer:
 
 async def _remove(context: CommandContext, chat: Chat, arguments: str) -> Answer:
     try:
-        job = await _named(context, chat, arguments, "remove")
+        job = await _find_job(context, chat, arguments, "remove")
         job_id, removed = job.job_id, _called(job)
     except NotFound:
         # Removing it again is the same, by its id.
@@ -190,7 +190,7 @@ async def _remove(context: CommandContext, chat: Chat, arguments: str) -> Answer
     return Answer(f"{removed} is removed.")
 
 
-async def _named(context: CommandContext, chat: Chat, given: str, verb: str) -> Job:
+async def _find_job(context: CommandContext, chat: Chat, given: str, verb: str) -> Job:
     """The one job that is meant: by its id, the start of it, or its name.
 
     All three are looked at together, so that what was meant once means no other job later.

@@ -38,7 +38,7 @@ async def _curator(context: CommandContext, chat: Chat) -> curator_pb2.Curator:
 
 
 async def _status(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
-    return Answer(_standing(await _curator(context, chat)))
+    return Answer(_render_status(await _curator(context, chat)))
 
 
 async def _run(is_dry: bool, context: CommandContext, chat: Chat, _arguments: str) -> Answer:
@@ -57,7 +57,7 @@ async def _run(is_dry: bool, context: CommandContext, chat: Chat, _arguments: st
         return wrong(f"The skills stay as they are: {run.error}")
     if not run.HasField("report"):
         return Answer("The curator is at work; /curator status tells what came of it.")
-    return Answer(_told(run.report))
+    return Answer(_render_report(run.report))
 
 
 _begin, _begin_dry = partial(_run, False), partial(_run, True)
@@ -66,14 +66,18 @@ _begin, _begin_dry = partial(_run, False), partial(_run, True)
 async def _pause(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
     request = curator_pb2.PauseCuratorRequest(profile=chat.profile)
     return Answer(
-        _standing((await call_scheduler(context.scheduler.curators.PauseCurator, request)).curator)
+        _render_status(
+            (await call_scheduler(context.scheduler.curators.PauseCurator, request)).curator
+        )
     )
 
 
 async def _resume(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
     request = curator_pb2.ResumeCuratorRequest(profile=chat.profile)
     return Answer(
-        _standing((await call_scheduler(context.scheduler.curators.ResumeCurator, request)).curator)
+        _render_status(
+            (await call_scheduler(context.scheduler.curators.ResumeCurator, request)).curator
+        )
     )
 
 
@@ -84,19 +88,19 @@ async def _roll_back(context: CommandContext, chat: Chat, arguments: str) -> Ans
     if not re.fullmatch(r"[\w.:-]*", backup):
         return wrong("Say /curator rollback BACKUP, one of those that /curator status has.")
     if not is_agreed:
-        return await _asked(context, chat, backup)
+        return await _ask_first(context, chat, backup)
     # Asked for again, the same run is found by its id, whatever is the latest backup by then.
     request = curator_pb2.RollBackRequest(
         profile=chat.profile, run_id=chat.effect_id("cur"), backup_id=backup
     )
     return Answer(
-        _told(
+        _render_report(
             (await call_scheduler(context.scheduler.curators.RollBack, request, ROLL_BACK_S)).report
         )
     )
 
 
-async def _asked(context: CommandContext, chat: Chat, backup: str) -> Answer:
+async def _ask_first(context: CommandContext, chat: Chat, backup: str) -> Answer:
     """What a roll-back would do."""
     there = (await _curator(context, chat)).backup_ids
     if backup not in (*there, "") or not there:
@@ -121,7 +125,7 @@ async def _reports(context: CommandContext, chat: Chat, _arguments: str) -> Answ
     return Answer(render_list(lines, "`hermes curator reports` shows them", REPORTS_SHOWN))
 
 
-def _standing(found: curator_pb2.Curator) -> str:
+def _render_status(found: curator_pb2.Curator) -> str:
     state = "paused" if found.is_paused else "on" if found.is_enabled else "off (curator.enabled)"
     # The first look at a library is noted as if it were a run.
     last = format_time(found.last_run_time) if found.run_count else "never"
@@ -142,7 +146,7 @@ def _standing(found: curator_pb2.Curator) -> str:
     return "\n".join(lines)
 
 
-def _told(report: CurationReport) -> str:
+def _render_report(report: CurationReport) -> str:
     said = f"{'Would be: ' if report.dry_run else ''}{report.summary}"
     parts = [said]
     if report.changes:

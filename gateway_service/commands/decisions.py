@@ -12,7 +12,7 @@ from gateway_service.commands.base import (
     Group,
     Verb,
     log_refusal,
-    plain,
+    simple_command,
     wrong,
 )
 from gateway_service.messages import Source
@@ -64,7 +64,9 @@ _APPROVE = Command(
     ),
     "/approve session",
 )
-_DENY = plain("deny", Group.DECISIONS, Verb("", "refuse what is asked", _deny, changes=True))
+_DENY = simple_command(
+    "deny", Group.DECISIONS, Verb("", "refuse what is asked", _deny, changes=True)
+)
 
 
 def may_decide(access: Access, source: Source, decision: Decision) -> bool:

@@ -10,8 +10,8 @@ from gateway_service.commands.base import (
     Verb,
     list_offered,
     may,
-    plain,
     shorten,
+    simple_command,
     usage_error,
     wrong,
 )
@@ -93,14 +93,14 @@ async def _whoami(_tools: CommandContext, chat: Chat, _arguments: str) -> Answer
 # A terminal obeys this itself; nobody else has anything to leave.
 _quit = usage_error("Say /quit, and nothing behind it.")
 COMMANDS: tuple[Command, ...] = (
-    plain(
+    simple_command(
         "help",
         Group.HERMES,
         Verb("", "list the commands, or tell more of one", _help, "[NAME]"),
         "/help cron",
     ),
-    plain("whoami", Group.HERMES, Verb("", "say who you are to Hermes", _whoami)),
-    plain("start", Group.HERMES, Verb("", "say what Hermes can do", _start)),
-    plain("quit", Group.HERMES, Verb("", "leave", _quit), places=Places.TERMINAL),
+    simple_command("whoami", Group.HERMES, Verb("", "say who you are to Hermes", _whoami)),
+    simple_command("start", Group.HERMES, Verb("", "say what Hermes can do", _start)),
+    simple_command("quit", Group.HERMES, Verb("", "leave", _quit), places=Places.TERMINAL),
 )
 """Those of this module."""

@@ -53,7 +53,8 @@ async def _history(context: CommandContext, chat: Chat, _arguments: str) -> Answ
     if not changes:
         return Answer("Nothing was ever remembered or forgotten.")
     lines = [
-        f"`{each.change_id}` {format_time(each.create_time)}: {_told(each)}" for each in changes
+        f"`{each.change_id}` {format_time(each.create_time)}: {_render_change(each)}"
+        for each in changes
     ]
     shown = render_list(lines, "`hermes memory history` has them all", SHOWN)
     return Answer(f"{shown}\n\n/memory undo takes the latest back, /memory undo ID another.")
@@ -64,7 +65,7 @@ async def _undo(context: CommandContext, chat: Chat, arguments: str) -> Answer:
     changes = await _changes(context, chat, LOOKED_AT)
     done = next((each for each in changes if each.change_id == request_id), None)
     if done is not None:
-        return Answer(f"Taken back: {_told(done)}")
+        return Answer(f"Taken back: {_render_change(done)}")
     found = next((each for each in changes if each.change_id == named), None)
     if named and found is None:
         return wrong(f"There is no change {code(named)}; /memory history lists them.")
@@ -75,9 +76,7 @@ async def _undo(context: CommandContext, chat: Chat, arguments: str) -> Answer:
         profile=chat.profile, change_id=found.change_id, request_id=request_id
     )
     await call_agent(context.agent.memories.UndoMemoryChange(request))
-    return Answer(
-        f"Taken back: {_told(found)}\n\nThe sessions that there are go on with what they know."
-    )
+    return Answer(f"Taken back: {_render_change(found)}\n\nOpen sessions keep what they know.")
 
 
 def standing(changes: Sequence[MemoryChange]) -> MemoryChange | None:
@@ -102,7 +101,7 @@ def _reverses(one: MemoryChange, other: MemoryChange) -> bool:
     return (one.target, _entries(one.before), _entries(one.after)) == undone
 
 
-def _told(change: MemoryChange) -> str:
+def _render_change(change: MemoryChange) -> str:
     before, after = _entries(change.before), _entries(change.after)
     removed = [f"- {code(each, ENTRY_CHARS)}" for each in before if each not in after]
     added = [f"+ {code(each, ENTRY_CHARS)}" for each in after if each not in before]

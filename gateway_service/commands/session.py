@@ -16,9 +16,9 @@ from gateway_service.commands.base import (
     Verb,
     code,
     format_time,
-    plain,
     render_list,
     shorten,
+    simple_command,
     usage_error,
     wrong,
 )
@@ -230,22 +230,24 @@ def _busy_verb(name: str, help_: str, mode: BusyMode | None) -> Verb:
 async def _usage(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
     profile, session_id, stub = chat.profile, chat.session_id, context.agent.usage
     of_session = usage_pb2.GetUsageRequest(profile=profile, session_id=session_id, page_size=1)
-    lines = [f"**This session**: {_used((await call_agent(stub.GetUsage(of_session))).total)}"]
+    lines = [
+        f"**This session**: {_render_usage((await call_agent(stub.GetUsage(of_session))).total)}"
+    ]
     by_day = usage_pb2.GetUsageRequest(
         profile=profile, group_by=usage_pb2.USAGE_GROUP_DAY, page_size=1
     )
     # Days are those of the agent, which may be in another zone: its latest is named.
     days = (await call_agent(stub.GetUsage(by_day))).sums
-    lines += [f"**{day.key}, all sessions**: {_used(day.usage)}" for day in days]
+    lines += [f"**{day.key}, all sessions**: {_render_usage(day.usage)}" for day in days]
     budgets = usage_pb2.GetBudgetRequest(profile=profile, session_id=session_id)
     for budget in (await call_agent(stub.GetBudget(budgets))).budgets:
         is_here = budget.scope in _SCOPES and budget.scope_id in ("", session_id)
-        if is_here and (left := _left(budget)):
+        if is_here and (left := _render_budget(budget)):
             lines.append(f"**Budget {_SCOPES[budget.scope]}**: {left}")
     return Answer("\n".join(f"- {line}" for line in lines))
 
 
-def _used(used: Usage) -> str:
+def _render_usage(used: Usage) -> str:
     if not used.call_count:
         return "nothing yet"
     cached = f" ({used.cached_tokens:,} cached)" if used.cached_tokens else ""
@@ -255,7 +257,7 @@ def _used(used: Usage) -> str:
     )
 
 
-def _left(budget: usage_pb2.Budget) -> str:
+def _render_budget(budget: usage_pb2.Budget) -> str:
     parts: list[str] = []
     if budget.limit.micro_usd:
         percent = budget.spent.micro_usd * 100 // budget.limit.micro_usd
@@ -276,7 +278,7 @@ _RESUME = Verb(
 )
 
 COMMANDS: tuple[Command, ...] = (
-    plain("new", Group.CHAT, Verb("", "begin a new session", _new, changes=True)),
+    simple_command("new", Group.CHAT, Verb("", "begin a new session", _new, changes=True)),
     Command(
         "reset",
         Group.CHAT,
@@ -285,41 +287,45 @@ COMMANDS: tuple[Command, ...] = (
         "/reset",
         alias_of="new",
     ),
-    plain("stop", Group.CHAT, Verb("", "stop what is running", _stop, changes=True)),
-    plain("status", Group.CHAT, Verb("", "show the session and what it is doing", _status)),
-    plain(
+    simple_command("stop", Group.CHAT, Verb("", "stop what is running", _stop, changes=True)),
+    simple_command(
+        "status", Group.CHAT, Verb("", "show the session and what it is doing", _status)
+    ),
+    simple_command(
         STEER,
         Group.CHAT,
         Verb("", "tell the work in progress something, without stopping it", _steer, "TEXT"),
         "/steer leave the tests alone",
     ),
-    plain(
+    simple_command(
         RETRY,
         Group.CHAT,
         Verb("", "take the last answer back, and answer again", _retry, changes=True),
     ),
-    plain(
+    simple_command(
         "undo",
         Group.CHAT,
         Verb("", "take back the last exchange, or the last N", _undo, "[N]", changes=True),
         "/undo 3",
     ),
-    plain(COMPRESS, Group.CHAT, Verb("", "condense this conversation", _compress, changes=True)),
-    plain(
+    simple_command(
+        COMPRESS, Group.CHAT, Verb("", "condense this conversation", _compress, changes=True)
+    ),
+    simple_command(
         "personality",
         Group.CHAT,
         Verb("", "choose how Hermes talks, or list the ways", _personality, "[NAME]", changes=True),
         "/personality brief",
     ),
-    plain(
+    simple_command(
         "title",
         Group.CHAT,
         Verb("", "show the session's title, or give it another", _title, "[TEXT]", changes=True),
         "/title Holiday plans",
     ),
-    plain(RESUME, Group.CHAT, _RESUME, "/resume Holiday plans", ALONE),
-    plain("sessions", Group.CHAT, _SESSIONS, "/sessions train tickets", ALONE),
-    plain(
+    simple_command(RESUME, Group.CHAT, _RESUME, "/resume Holiday plans", ALONE),
+    simple_command("sessions", Group.CHAT, _SESSIONS, "/sessions train tickets", ALONE),
+    simple_command(
         QUEUE,
         Group.CHAT,
         Verb("", "say what is to be done once the work in progress has ended", _queue, "TEXT"),
@@ -338,6 +344,8 @@ COMMANDS: tuple[Command, ...] = (
         ),
         "/busy queue",
     ),
-    plain("usage", Group.CHAT, Verb("", "what this session and the day used, and budgets", _usage)),
+    simple_command(
+        "usage", Group.CHAT, Verb("", "what this session and the day used, and budgets", _usage)
+    ),
 )
 """Those of this module."""

@@ -96,9 +96,9 @@ class DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
             Attachment(each.name, each.length_bytes, each.sha256.hex())
             for each in request.attachments
         ]
-        contents, left_out = _told(text, files), list[str]()
+        contents, left_out = _split_for_terminal(text, files), list[str]()
         if platform is not None:
-            contents, left_out = _shown(text, files, platform.traits)
+            contents, left_out = _split_for_chat(text, files, platform.traits)
         digest = hashlib.sha256(request.SerializeToString(deterministic=True)).hexdigest()
         delivery = Delivery(
             delivery_id, address, contents, digest=digest, traceparent=traceparent()
@@ -140,7 +140,7 @@ class DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
         first = await anext(request_iterator, delivery_pb2.UploadAttachmentRequest())
         if not first.HasField("header"):
             raise InvalidArgument("a file begins with its header", fields={"header": "is missing"})
-        key, length_bytes = _announced(first.header), first.header.length_bytes
+        key, length_bytes = _read_header(first.header), first.header.length_bytes
         if await self._database.read(partial(attachments.find_length, key=key)) is None:
             data, sha256 = await _read(request_iterator, length_bytes)
             if len(data) != length_bytes or sha256 != key.sha256:
@@ -199,19 +199,19 @@ def _check(request: delivery_pb2.DeliverRequest) -> None:
     _refuse("this cannot be delivered", wrong)
 
 
-def _told(text: str, files: Sequence[Attachment]) -> list[Content]:
+def _split_for_terminal(text: str, files: Sequence[Attachment]) -> list[Content]:
     """What a terminal is told, which fetches the files itself."""
     texts = [Content(text)] if text.strip() else []
     return [*texts, *(Content("", attachment=each) for each in files)]
 
 
-def _shown(
+def _split_for_chat(
     text: str, files: Sequence[Attachment], traits: Traits
 ) -> tuple[list[Content], list[str]]:
     """What a chat is shown, and the names of the files that its platform cannot take."""
     taken = [each for each in files if each.length_bytes <= traits.file_bytes]
     left_out = [each for each in files if each not in taken]
-    text = "\n\n".join(filter(str.strip, (text, *map(_missing, left_out))))
+    text = "\n\n".join(filter(str.strip, (text, *map(_describe_left_out, left_out))))
     names = [each.name for each in left_out]
     if len(taken) == 1 and units(text) <= traits.caption_units - REPEAT_UNITS:
         return [Content(text, attachment=taken[0])], names
@@ -219,7 +219,7 @@ def _shown(
     return [*map(Content, texts), *(Content("", attachment=each) for each in taken)], names
 
 
-def _missing(file: Attachment) -> str:
+def _describe_left_out(file: Attachment) -> str:
     name = file.name.replace("`", "'")
     return (
         f"(A file belongs here that this chat cannot take: `{name}`, {file.length_bytes:,} bytes.)"
@@ -264,7 +264,7 @@ def _refuse(what: str, wrong: dict[str, str]) -> None:
         raise InvalidArgument(f"{what}: {problems}", fields=wrong)
 
 
-def _announced(header: delivery_pb2.UploadAttachmentRequest.Header) -> FileKey:
+def _read_header(header: delivery_pb2.UploadAttachmentRequest.Header) -> FileKey:
     """The file that a checked header announces; InvalidArgument names what is wrong."""
     check_id("header.delivery_id", header.delivery_id)
     found = _wrong_contents(header.length_bytes, header.sha256)

@@ -59,7 +59,7 @@ class JobKeeper:
             if self._url.get_backend_name() != "sqlite":
                 return ""  # nobody can mark it, and so no other database has taken its jobs
             raise HomeError(f"{root / MARK} cannot be made: {error.strerror}") from None
-        return "" if found == name else _shown(root, found)
+        return "" if found == name else _describe(root, found)
 
     def _name(self, root: Path) -> str:
         """The database without secrets; one in the home by its path, so that the home may move."""
@@ -92,7 +92,7 @@ def _mark(path: Path, name: str) -> None:
         os.close(folder)
 
 
-def _shown(root: Path, name: str) -> str:
+def _describe(root: Path, name: str) -> str:
     return name if "://" in name else os.path.normpath(root / name)
 
 

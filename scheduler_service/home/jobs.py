@@ -119,7 +119,7 @@ def _read(number: int, given: object, reading: ImportContext) -> ReadJob:
 
 def _job(given: Mapping[str, Any], reading: ImportContext, notes: list[str]) -> Job:
     own = _part_of(given, OPTIONS)
-    said = _said(own)
+    said = _read_own(own)
     zone = said.time_zone or reading.zone
     schedule, text = _schedule(given, zone, reading)
     if isinstance(schedule, Cron):
@@ -150,10 +150,10 @@ def _job(given: Mapping[str, Any], reading: ImportContext, notes: list[str]) -> 
         run_count=completed if isinstance(completed, int) and completed > 0 else 0,
         last_run=_last_run(given, zone),
     )
-    return _placed(given, job, reading, notes)
+    return _set_state(given, job, reading, notes)
 
 
-def _placed(given: Mapping[str, Any], job: Job, reading: ImportContext, notes: list[str]) -> Job:
+def _set_state(given: Mapping[str, Any], job: Job, reading: ImportContext, notes: list[str]) -> Job:
     """The job with its state, and when it is due next."""
     state = _text_of(given, "state").lower() or "scheduled"
     if state not in _STATES:
@@ -346,7 +346,7 @@ def _id(given: Mapping[str, Any], profile: str, otherwise: str) -> str:
     return named if _ID.fullmatch(named) else stable_id(profile, named or otherwise)
 
 
-def _said(own: Mapping[str, Any]) -> JobSpec:
+def _read_own(own: Mapping[str, Any]) -> JobSpec:
     """What else people say of it, none of which may be lost."""
     try:
         said = convert({name: own[name] for name in OWN if name in own}, JobSpec)

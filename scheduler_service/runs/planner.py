@@ -76,7 +76,7 @@ class Planner:
         self._draining = False
 
     @property
-    def held(self) -> Collection[Lease]:
+    def leases(self) -> Collection[Lease]:
         """The leases of the runs that this planner works on."""
         return self._held.keys()
 

@@ -35,7 +35,7 @@ def instructions(job: Job) -> str:
 def parts(job: Job, contexts: Sequence[Context]) -> list[str | Output]:
     """Return the parts of the message: the job's prompt, and then the outputs of other jobs."""
     asked = [job.spec.prompt] if job.spec.prompt.strip() else []
-    return [*asked, *map(_shown, contexts)]
+    return [*asked, *map(_render, contexts)]
 
 
 def is_silent(output: str) -> bool:
@@ -48,7 +48,7 @@ def _line(name: str) -> str:
     return " ".join(name.split())
 
 
-def _shown(context: Context) -> str | Output:
+def _render(context: Context) -> str | Output:
     if not context.output.strip():
         return _NO_CONTEXT.format(name=_line(context.name))
     if context.families:

@@ -68,7 +68,7 @@ class JobCatalog(Struct, frozen=True):
         stored = await self.database.read(partial(jobs.find_job, job_id=job_id))
         if stored is None:
             home = await self._home(profile)
-            clean = _placed(without_secrets(spec, self.redactor), home)
+            clean = _resolve_targets(without_secrets(spec, self.redactor), home)
             await self._check(profile, job_id, clean)
             zone = clean.time_zone or home.time_zone
             now = self.clock.now()
@@ -118,7 +118,7 @@ class JobCatalog(Struct, frozen=True):
             spec = without_secrets(change(before), self.redactor)
             # What a file has left open may stay open while something else is changed.
             if spec.options.deliver_to != before.spec.options.deliver_to:
-                spec = _placed(spec, await self._home(profile))
+                spec = _resolve_targets(spec, await self._home(profile))
             await self._check(profile, job_id, spec)
             zone = spec.time_zone or (await self._home(profile)).time_zone
             now = self.clock.now()
@@ -270,7 +270,7 @@ class JobCatalog(Struct, frozen=True):
         return await asyncio.to_thread(self.home_of, profile)
 
 
-def _placed(spec: JobSpec, home: ProfileHome) -> JobSpec:
+def _resolve_targets(spec: JobSpec, home: ProfileHome) -> JobSpec:
     """The same with home channels for platforms alone; InvalidArgument where there is none."""
     options = spec.options.at_home(home.channels)
     if problem := options.unplaced:

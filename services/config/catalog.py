@@ -95,10 +95,10 @@ class ConfigCatalog:
 
     def show(self, settings: Settings) -> list[Shown]:
         """Each setting's value and what set it."""
-        return [_shown(declared, settings) for declared in self.declared]
+        return [_show_setting(declared, settings) for declared in self.declared]
 
 
-def _shown(setting: Declared, settings: Settings) -> Shown:
+def _show_setting(setting: Declared, settings: Settings) -> Shown:
     found = settings.find(setting)
     if found is None:
         return Shown(setting, setting.default, "default")

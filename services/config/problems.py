@@ -48,7 +48,7 @@ def _explain(detail: ErrorDetails, origins: Origins, yaml: YamlFile) -> tuple[tu
     where = yaml.where([*found.key.split("."), *inside]) if in_yaml and inside else found.where
     plain_value = isinstance(value, (str, int, float)) and not inside
     if plain_value and not declared.secret and message.startswith("must "):
-        message = f"{message}, not {_shown(value)}"
+        message = f"{message}, not {_shorten(value)}"
     return (key, where), message
 
 
@@ -85,7 +85,7 @@ def _ways_to_set(declared: Declared) -> str:
     return " or ".join(ways)
 
 
-def _shown(value: object) -> str:
+def _shorten(value: object) -> str:
     text = repr(value)
     return text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + "…"
 

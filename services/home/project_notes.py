@@ -19,15 +19,15 @@ _PATH = re.compile(rf"(?:\.\./){{1,{MAX_DEPTH}}}(?:{'|'.join(map(re.escape, OWN_
 
 
 class NotesAbove(Struct, frozen=True):
-    """What a folder above a session's says."""
+    """Notes in a folder above that of a session."""
 
     path: str
     """Seen from the session's folder: `../.hermes.md`."""
     text: str
 
 
-def said(data: bytes, *, has_frontmatter: bool) -> str:
-    """What a file says to agents; empty where it is no text, or has none."""
+def clean_notes(data: bytes, *, has_frontmatter: bool) -> str:
+    """Return the text of a file of notes; empty if it is not text, or has none."""
     text = data.decode(errors="replace").removeprefix("\ufeff")
     if "\0" in text:
         return ""
@@ -68,7 +68,7 @@ def _has_git(folder: Path) -> bool:
 
 def _notes(folder: Path, owner: int) -> tuple[str, str] | None:
     for name in OWN_NAMES:
-        if text := said(_read(folder / name, owner), has_frontmatter=True):
+        if text := clean_notes(_read(folder / name, owner), has_frontmatter=True):
             return name, text
     return None
 

@@ -105,7 +105,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
 
 
 class LabelValues:
-    """Bounds a label of which the values come from outside: the first have series of their own."""
+    """Bounds the values of a label that come from outside: the first ones get their own series."""
 
     OTHER = "other"
 
@@ -115,8 +115,8 @@ class LabelValues:
         self._known = known
         self._seen: set[str] = set()
 
-    def of(self, value: str) -> str:
-        """The value as a label."""
+    def bound(self, value: str) -> str:
+        """Return the value as a label: itself, or `other`."""
         if value in self._seen:
             return value
         if len(self._seen) >= self._most or not self._known(value):

@@ -98,7 +98,7 @@ async def test_a_turn_whose_place_was_taken_is_stopped_though_what_took_it_is_de
             new, old = await running.claimed("x", 2)
             assert (new.state, old.state) == (RunState.CLAIMED, RunState.CANCELLED)
             await running.catalog.delete("default", "x")
-            while running.planner.held:  # noqa: ASYNC110 - the lease is found to be lost
+            while running.planner.leases:  # noqa: ASYNC110 - the lease is found to be lost
                 await asyncio.sleep(0.01)
             wire.turns.unreachable = False
             async with asyncio.timeout(20):

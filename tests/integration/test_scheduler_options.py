@@ -236,7 +236,7 @@ async def test_a_run_that_is_to_be_tried_again_ends_with_its_job(
     while (run := (await running.claimed("x"))[0]).attempt.number == 1:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
     await running.catalog.delete("default", "x")
-    while running.planner.held:  # noqa: ASYNC110 - the lease is found to be lost
+    while running.planner.leases:  # noqa: ASYNC110 - the lease is found to be lost
         await asyncio.sleep(0.01)
     ended = await running.database.read(partial(runs.find_run, run_id=run.id))
     assert ended is not None
@@ -259,7 +259,7 @@ async def test_a_run_may_take_the_place_of_another(running: SchedulerUnderTest, 
     assert [run.state for run in runs] == [RunState.SUCCEEDED, RunState.CANCELLED]
     assert runs[1].error == "the job's next run took its place"
     assert wire.deliveries.texts == ["done"]
-    while first in {lease.id for lease in running.planner.held}:  # noqa: ASYNC110 - it lets go of it
+    while first in {lease.id for lease in running.planner.leases}:  # noqa: ASYNC110 - it lets go of it
         await asyncio.sleep(0.01)
 
 

@@ -210,7 +210,7 @@ async def test_what_was_due_first_has_the_room_first(prepared: Database, wire: W
     async with scheduler(prepared, wire, clock=SetClock(late), slots=1) as running:
         for number in range(4):
             await running.claimed(f"job{number}")
-        held = {lease.id for lease in running.planner.held}
+        held = {lease.id for lease in running.planner.leases}
         first = {run.id for job in ("job0", "job1") for run in await running.claimed(job)}
         assert held & first == first
         assert len(held) == 2

@@ -138,11 +138,11 @@ async def test_a_scheduler_holds_no_more_runs_than_it_can_soon_begin(prepared: D
             assert len(wire.turns.requests) == slots
             for number in range(count):
                 await running.claimed(f"x{number}")
-            seen = {len(running.planner.held)}
+            seen = {len(running.planner.leases)}
             for turns in range(1, count + 1):
                 started = await wire.turns.started(min(count, turns - 1 + slots))
                 wire.turns.release(started[turns - 1])
-                seen.add(len(running.planner.held))
+                seen.add(len(running.planner.leases))
             await wire.deliveries.delivered(count)
     assert max(seen) <= 3 * slots, "with those that are being delivered"
     assert len(wire.turns.requests) == count

@@ -158,4 +158,4 @@ def test_a_skill_never_shadows_a_command_and_never_another_skill() -> None:
 )
 def test_what_the_agent_is_told(text: str, skill_path: str, said: str) -> None:
     order = TurnRequest("trn_1", "default", "s", Source("cli", "s"), text, skill=skill_path)
-    assert order.said == said
+    assert order.prompt == said
