@@ -57,14 +57,14 @@ def build(
 
 
 class _Parts(Struct, frozen=True):
-    """What there is once the service is entered."""
+    """The service's parts, made when it is entered."""
 
     templates: Templates
     leases: Leases
     collector: WorkspaceCollector
     servicers: Sequence[object]
     jobs: Sequence[Callable[[], Coroutine[Any, Any, None]]]
-    """What runs beside the server."""
+    """Background jobs that run beside the server."""
 
 
 class ExecutorService:
@@ -80,7 +80,7 @@ class ExecutorService:
         metrics: ExecutorMetrics,
         gate: Gate | None = None,
     ) -> None:
-        """Tests have a `gate` to a world of their own."""
+        """Tests pass a `gate` that leads to fake hosts."""
         self._config = config
         self._gate = gate
         self._home = home
@@ -91,7 +91,7 @@ class ExecutorService:
 
     @property
     def templates(self) -> Templates:
-        """The kinds of sandbox that there are; known once the service is entered."""
+        """The sandbox templates; available once the service is entered."""
         return self._parts.templates
 
     async def __aenter__(self) -> Self:
@@ -108,20 +108,20 @@ class ExecutorService:
         add_servicers(server, *self._parts.servicers)
 
     async def run(self) -> None:
-        """Keeps boxes ready, stores what commands write, ends and forgets what is over."""
+        """Runs the background jobs: pools, output, leases, retention."""
         async with asyncio.TaskGroup() as group:
             for job in self._parts.jobs:
                 group.create_task(job())
 
     async def drain(self) -> None:
-        """Claims no more; sandboxes in which something runs go on without this process."""
+        """Stops handing out sandboxes. Those that run commands live on without this process."""
         parts = self._parts
         await parts.templates.close_pools()
-        # One that fails takes nothing from the others.
+        # One that fails must not stop the others.
         async with Workers() as workers:
             for template in parts.templates:
                 workers.start(f"end of ready boxes of {template.name}", template.pool.drain())
-                workers.start(f"end of strays of {template.name}", template.reaper.sweep())
+                workers.start(f"end of orphans of {template.name}", template.reaper.sweep())
             if not self._config.keep_on_exit:
                 workers.start("end of idle sandboxes", parts.leases.release_idle())
             await workers.drain(deadlines.DRAIN_S)
@@ -141,7 +141,7 @@ class ExecutorService:
         journal = await stack.enter_async_context(Journal(folder / "journal.db"))
         limits = SpoolLimits(total_bytes=config.spool_bytes)
         spool = await stack.enter_async_context(Spool(folder / "spool", limits))
-        # Backends are closed after what works with them has ended.
+        # Backends close last, after everything that uses them has ended.
         backends = await stack.enter_async_context(AsyncExitStack())
         gate = self._gate or await _gate(config)
         workers = await stack.enter_async_context(Workers())
@@ -188,6 +188,6 @@ class ExecutorService:
 
 
 async def _gate(config: ExecutorConfig) -> Gate:
-    """The way to the world, of this machine's resolver and what is refused here."""
+    """The gate to the network, with this machine's resolver and the refused addresses."""
     trust = await asyncio.to_thread(ssl.create_default_context) if config.secrets else None
     return Gate(AddressVetting(refused=ranges(config.network.refused)), Resolver(), trust=trust)

@@ -1,8 +1,8 @@
-"""The executor's memory on disk: whose which box is, and how commands ended.
+"""The executor's journal: who has which box, and how commands ended.
 
-One SQLite file, held by one process at a time and written by one thread. What a caller is told to
-own is synced to disk first; what a box could tell again survives the death of this process, which
-takes no sync.
+One SQLite file, locked by one process and written by one thread. A claim is synced to disk before
+the caller gets it. What a box can report again is not synced; it still survives a crash of this
+process.
 """
 
 import asyncio
@@ -47,17 +47,17 @@ class Journal:
         self._thread = ThreadPoolExecutor(1, "journal")
         self._connection: sqlite3.Connection | None = None
         self.owner = ""
-        """The name of this installation, with which its boxes are marked."""
+        """The name of this installation, which labels its boxes."""
         self._key = b""
         self.boot_id = ""
-        """Names this run of the machine, for which its monotonic clock goes on; may be unknown."""
+        """Names this boot of the machine; empty if unknown."""
 
     def box_secret(self, box_key: str) -> str:
-        """What proves to a box's supervisor that its executor is speaking."""
+        """The secret by which a box's supervisor knows its executor."""
         return hmac.digest(self._key, box_key.encode(), "sha256").hex()
 
     def lease_token(self, sandbox_id: str, epoch: int) -> str:
-        """What proves that one owns an epoch of a sandbox, 64 hex digits; it is not stored."""
+        """The token of a sandbox's lease in an epoch, 64 hex digits; it is not stored."""
         return hmac.digest(self._key, f"lease {sandbox_id} {epoch}".encode(), "sha256").hex()
 
     async def __aenter__(self) -> Self:
@@ -74,7 +74,7 @@ class Journal:
     # ---- sandboxes
 
     async def put_claim(self, claim: Claim) -> None:
-        """Stores a claim; synced, and with it all that was written before."""
+        """Stores a claim and syncs it, with everything written before."""
         row = (claim.sandbox_id, json.encode(claim).decode())
         query = "REPLACE INTO claim VALUES (?, ?)"
         await self.write(lambda db: db.execute(query, row), synced=True)
@@ -100,7 +100,7 @@ class Journal:
     # ---- commands
 
     async def put_commands(self, records: Iterable[CommandRecord]) -> None:
-        """Stores commands as they are now."""
+        """Stores commands."""
         rows = [(one.sandbox_id, one.exec_id, json.encode(one).decode()) for one in records]
         query = "REPLACE INTO command VALUES (?, ?, ?)"
         await self.write(lambda db: db.executemany(query, rows))
@@ -119,7 +119,7 @@ class Journal:
     # ---- the file
 
     async def write(self, job: Job[object], synced: bool = False) -> None:
-        """Does something in one transaction; fails with DatabaseUnavailable."""
+        """Runs a job in one transaction; fails with DatabaseUnavailable."""
 
         def write() -> None:
             with self._transaction(synced) as db:
@@ -132,7 +132,7 @@ class Journal:
             raise DatabaseUnavailable(message) from error
 
     async def read(self, job: Job[_T]) -> _T:
-        """Asks something; fails with DatabaseUnavailable."""
+        """Runs a query; fails with DatabaseUnavailable."""
         try:
             return await self._do(lambda: job(self._db))
         except sqlite3.Error as error:
@@ -169,13 +169,13 @@ class Journal:
         self._connection = sqlite3.connect(
             self._path, timeout=_LOCK_TIMEOUT_S, isolation_level=None, check_same_thread=False
         )
-        # Nobody else may have it while we run, and the kernel lets go of it when we die.
+        # Locked while this process lives; the kernel releases it after a crash.
         self._connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         self._connection.execute("PRAGMA journal_mode = WAL")
         with self._transaction(synced=True) as db:
             version = int(db.execute("PRAGMA user_version").fetchone()[0])
             if version not in (0, _VERSION):
-                raise JournalUnusable("another version has written it")
+                raise JournalUnusable("another version of Hermes has written it")
             if version == 0:
                 for statement in _SCHEMA.split(";"):
                     db.execute(statement)
@@ -194,6 +194,6 @@ class Journal:
         if "locked" in str(error):
             return JournalUnusable(f"another executor uses {self._path}; stop that one first")
         return JournalUnusable(
-            f"{self._path} cannot be used: {error}; move it away to start without it "
-            "(the sessions' workspaces stay on disk)"
+            f"{self._path} cannot be used: {error}; move it away to start with an empty journal "
+            "(workspaces stay on disk)"
         )

@@ -24,7 +24,7 @@ MIB = 1024 * 1024
 GIB = 1024 * MIB
 
 SKILLS = "/skills"
-"""Where agents put the files of the skills that a session has loaded: memory, of this size."""
+"""Where agents put the files of loaded skills: a tmpfs of this size."""
 SKILLS_BYTES = 32 * MIB
 
 BOX, OWNER, POOL, WORKSPACE = (f"org.hermes.{it}" for it in ("box", "owner", "pool", "workspace"))
@@ -32,25 +32,25 @@ BOX, OWNER, POOL, WORKSPACE = (f"org.hermes.{it}" for it in ("box", "owner", "po
 
 
 class Enforcement(StrEnum):
-    """How a backend holds a box to one limit."""
+    """How a backend enforces one limit."""
 
     ENFORCED = "kernel"
     """The kernel or the engine refuses what exceeds it."""
     WATCHED = "watched"
-    """Somebody looks every few seconds and acts, so it can be exceeded for a moment."""
+    """It is checked every few seconds, so it can be exceeded for a moment."""
     NONE = "none"
-    """Nobody holds it."""
+    """It is not enforced."""
 
 
 class WorkspacePlace(StrEnum):
     """Where a box's workspace lies."""
 
     HERE = "here"
-    """It is the folder of this machine."""
+    """In a folder of this machine."""
     THERE = "there"
-    """It lies elsewhere, under the folder's name, and outlives the box."""
+    """Elsewhere, under the folder's name; it outlives the box."""
     IN_BOX = "in_box"
-    """It ends with the box."""
+    """In the box, with which it ends."""
 
 
 class Limits(Struct, frozen=True):
@@ -65,11 +65,11 @@ class Limits(Struct, frozen=True):
     tmp_bytes: int = 512 * MIB
     """Size of /tmp, which is memory."""
     workspace_bytes: int = 10 * GIB
-    """Size of /workspace, where the backend or the executor can hold it."""
+    """Size of /workspace, if the backend or the executor can enforce it."""
 
 
 class BoxSpec(Struct, frozen=True):
-    """What a box shall be."""
+    """The box to make."""
 
     box_key: str
     """The executor's name of the box: unique, `[a-z0-9_]{1,64}`; not a secret."""
@@ -84,8 +84,8 @@ class BoxSpec(Struct, frozen=True):
     image: str = ""
     """Image of the box; empty is the backend's default, ignored by backends without images."""
     secret_sha256: str = "none"  # noqa: S105
-    """For the box's supervisor, in hex: whoever knows of what it is the digest is the executor.
-    Nobody is, of a box that is only tried."""
+    """SHA-256 of the box's secret in hex, by which its supervisor knows the executor; a box that
+    is only probed has none."""
 
 
 class Box(Struct, frozen=True):
@@ -102,18 +102,18 @@ class Box(Struct, frozen=True):
 
 
 def labels_of(spec: BoxSpec) -> dict[str, str]:
-    """All that is to be known of a box when it is found again."""
+    """Labels by which a box is found again."""
     return {BOX: spec.box_key, OWNER: spec.owner, POOL: spec.pool, WORKSPACE: str(spec.workspace)}
 
 
 def labelled_box(backend: str, native_id: str, labels: Mapping[str, str]) -> Box:
-    """The box that has these labels, among others."""
+    """The box with these labels."""
     own = {name: labels[name] for name in (BOX, OWNER, POOL, WORKSPACE)}
     return Box(own[BOX], backend, native_id, Path(own[WORKSPACE]), own[POOL], own)
 
 
 class LimitSupport(Struct, frozen=True):
-    """How each of `Limits` is held."""
+    """How each of `Limits` is enforced."""
 
     memory: Enforcement = Enforcement.NONE
     cpu: Enforcement = Enforcement.NONE
@@ -123,7 +123,7 @@ class LimitSupport(Struct, frozen=True):
 
 
 class Capabilities(Struct, frozen=True):
-    """What a backend can do on this machine, as found by really trying."""
+    """What a backend can do on this machine, found by trying."""
 
     name: str
     available: bool
@@ -133,17 +133,17 @@ class Capabilities(Struct, frozen=True):
     limits: LimitSupport = LimitSupport()
     pty: bool = True
     network_policies: tuple[NetworkMode, ...] = tuple(NetworkMode)
-    """None where a box has the network of its machine, and nobody can take it away."""
+    """Empty if boxes always have the network of their machine."""
     workspaces: WorkspacePlace = WorkspacePlace.HERE
     copies_workspaces: bool = False
-    """Whether a workspace can be forked and snapshots be taken of it; the executor finds it out."""
+    """Whether workspaces can be forked and snapshotted; the executor sets this."""
     measures_workspaces: bool = False
-    """Whether its store can be asked again and again, at little cost, how large workspaces are."""
+    """Whether its store can measure workspaces cheaply and often."""
     account: str = ""
-    """Without isolation, as whom commands run, and where: user@host."""
+    """For backends without isolation: user@host of the commands."""
 
     def holds(self, mode: NetworkMode) -> bool:
-        """Whether boxes can be held to a kind of network; none is no wish where they cannot."""
+        """Whether a network mode can be enforced; NONE always counts as enforced."""
         return mode in (NetworkMode.NONE, *self.network_policies)
 
 
@@ -178,12 +178,12 @@ class Backend(Protocol):
 async def make_or_destroy(
     making: Coroutine[Any, Any, _T], destroy: Callable[[_T], Awaitable[None]]
 ) -> _T:
-    """The box; if the caller is cancelled it is made to its end all the same, and destroyed."""
+    """Returns the box; if the caller is cancelled, finishes and destroys it."""
     box = asyncio.ensure_future(making)
     try:
         return await asyncio.shield(box)
     except asyncio.CancelledError:
-        # A thread or a machine goes on whatever becomes of us; what it makes must not be left.
+        # A thread or an engine goes on after a cancellation; its box must not be left.
         await asyncio.wait([box])
         if not box.exception():
             await destroy(box.result())

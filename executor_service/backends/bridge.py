@@ -1,4 +1,4 @@
-"""Supervisors that are reached by a bridge: a command in the box whose streams are handed on."""
+"""Bridges: commands in a box whose streams lead to its supervisor."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -27,10 +27,10 @@ def supervisor_arguments(spec: BoxSpec) -> tuple[str, ...]:
 async def wait_greeting(
     stream: _Stream, deadline_s: float, complaint: Callable[[], Awaitable[str]] | None = None
 ) -> _Stream:
-    """The stream, once its bridge has greeted; before that it leads to no supervisor.
+    """Wait until a stream's bridge has reached the supervisor; returns the stream.
 
-    BoxLost when the bridge finds none. LinkClosed when there is no bridge, with what came instead
-    and what `complaint` says. The stream is closed then.
+    Fails with BoxLost if there is no supervisor, and with LinkClosed if there is no bridge, and
+    then closes the stream. `complaint` returns more about the failure.
     """
     try:
         await _expect_greeting(stream, deadline_s)
@@ -58,14 +58,14 @@ async def _expect_greeting(stream: ByteStream, deadline_s: float) -> None:
     except TimeoutError as error:
         raise LinkClosed("the bridge into the box does not answer") from error
     if heard.endswith(NO_SUPERVISOR):
-        raise BoxLost("nobody listens in the box any more")
+        raise BoxLost("no supervisor listens in the box")
     if not heard.endswith(GREETING):
         complaint = heard.decode(errors="replace").strip()[-_MAX_SHOWN_CHARACTERS:] or "it ended"
         raise LinkClosed(f"no bridge into the box: {complaint}")
 
 
 async def read_all(stream: ByteStream) -> bytes:
-    """What a program says until it ends."""
+    """Read a program's output until it ends."""
     said = bytearray()
     while data := await stream.read(_MAX_HEARD_BYTES):
         said += data

@@ -1,4 +1,4 @@
-"""Workspaces that are folders of some machine, looked after by a program that runs there.
+"""Workspaces that are folders of a machine, managed by a program that runs there.
 
 `executor_service.supervisor.folders` is that program. Locally it is a process of its own, which can
 be killed at any time and holds nothing up while it copies.
@@ -88,21 +88,21 @@ def read_sizes(answer: dict[str, Any], workspaces: Iterable[Path]) -> dict[Path,
 
 
 def check_end(status: int | None, complaint: str = "") -> None:
-    """Refuse what a program said that has not come to its end by itself: BackendUnavailable."""
+    """Fail with BackendUnavailable unless a program has succeeded."""
     if status != 0:
         said = complaint.strip()[-_MAX_SHOWN_CHARACTERS:]
         raise BackendUnavailable(
-            f"what looks after workspaces ended with status {status}{said and f': {said}'}"
+            f"the program for workspaces ended with status {status}{said and f': {said}'}"
         )
 
 
 def read_outcome(said: str) -> dict[str, Any]:
-    """What the program has done; WorkspaceRefused or BackendError says why it has not."""
+    """Parse the program's answer; fails with WorkspaceRefused or BackendError."""
     answer = read_answer(said, ANSWER)
     if "error" not in answer:
         return answer
     if answer["code"] == "IO_ERROR":
-        raise BackendError(f"the workspace cannot be worked on: {answer['error']}")
+        raise BackendError(f"the workspace store failed: {answer['error']}")
     if answer["code"] == "IN_USE":
         raise WorkspaceInUse(f"the workspace cannot be removed: {answer['error']}")
     reason = Reason.LIMIT_EXCEEDED if answer["code"] in _LIMITS else None
@@ -111,11 +111,11 @@ def read_outcome(said: str) -> dict[str, Any]:
 
 
 def local_store(folder: Path, root: Path, supervisor: bytes) -> FolderStore:
-    """The workspaces of this machine; the program is put into a folder when it is needed."""
+    """The workspaces of this machine; the program is installed when it is needed."""
 
     async def run(wanted: dict[str, Any]) -> bytes:
         program = await asyncio.to_thread(_installed, folder, supervisor)
-        # What it begins must not go on beside an executor that comes after this one.
+        # It ends with this executor, so that the next one finds no unfinished work going on.
         request = json.dumps({**wanted, "root": str(root), "parent": os.getpid()})
         try:
             async with _running(program, request) as process, asyncio.timeout(wanted["within_s"]):
@@ -143,7 +143,7 @@ async def _running(program: Path, request: str) -> AsyncGenerator[asyncio.subpro
     try:
         yield await asyncio.shield(starting)
     finally:
-        # It starts also for who leaves meanwhile.
+        # The process starts even if the caller leaves.
         process = await starting
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):

@@ -1,6 +1,6 @@
-"""Boxes that are processes of some machine, through the program that keeps them there.
+"""Boxes that are processes of a machine, managed by a program that runs there.
 
-`executor_service.supervisor.keeper` is that program; how a backend has it run is the backend's own.
+`executor_service.supervisor.keeper` is that program; each backend runs it in its own way.
 """
 
 import json
@@ -85,15 +85,15 @@ class KeptBoxes:
 
 
 def socket_of(box: Box) -> str:
-    """Where a box's supervisor listens, on its machine."""
+    """The socket of a box's supervisor on its machine."""
     return box.labels[_SOCKET]
 
 
 def read_answer(said: str, mark: str) -> dict[str, Any]:
-    """The line that is the answer; BackendUnavailable when there is none."""
+    """Parse the answer's line; fails with BackendUnavailable if there is none."""
     for line in reversed(said.splitlines()):
         before, found, answer = line.partition(mark)
         if found and not before:
             return json.loads(answer)
     shown = said.strip()[-_MAX_SHOWN_CHARACTERS:] or "it said nothing"
-    raise BackendUnavailable(f"the machine did not answer as it should: {shown}")
+    raise BackendUnavailable(f"the machine sent an unexpected answer: {shown}")

@@ -1,8 +1,8 @@
 """Boxes that are ordinary processes of this machine itself, for development.
 
-There is nothing around them: a command can do whatever the user can as whom Hermes runs. So this
-backend is taken only where it is named and where the owner of the home allows it, and never for
-root. A box is one supervisor with all that it has started; it outlives the executor.
+There is no isolation: a command can do whatever the user who runs Hermes can. So this backend is
+used only if it is named and allowed, and never as root. A box is one supervisor and everything it
+has started; it outlives the executor.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from executor_service.records.sandboxes import Isolation
 
 NAME = "local"
 _ENVIRONMENT = {name: ENVIRONMENT[name] for name in ("PATH", "LANG")}
-"""What commands have of it is the same wherever Hermes was started."""
+"""The same for all commands, however Hermes was started."""
 _KEEPER_DEADLINE_S = 30.0
 _MAX_SHOWN_CHARACTERS = 500
 
@@ -87,19 +87,18 @@ class LocalBackend:
         return await self._boxes.living()
 
     async def close(self) -> None:
-        """Nothing is held between calls that could be released; the boxes live on."""
+        """Does nothing; the boxes live on."""
 
     def _permit(self) -> None:
-        """BackendUnavailable where no box may be made."""
+        """Fails with BackendUnavailable if boxes are not allowed."""
         if not self._options.is_allowed:
             raise BackendUnavailable(
-                "it runs commands on this machine itself, without isolation; whoever wants that "
-                "for development sets security.allow_local_backend: true"
+                "it runs commands on this machine without isolation; to allow that for "
+                "development, set security.allow_local_backend: true"
             )
         if self._user == 0:
             raise BackendUnavailable(
-                "commands would run as root on this machine itself; start Hermes as an ordinary "
-                "user"
+                "commands would run as root on this machine; start Hermes as an ordinary user"
             )
 
     async def _keep(self, request: bytes) -> bytes:
@@ -132,7 +131,7 @@ class LocalBackend:
         return done.stdout
 
     def _install(self) -> Path:
-        """Where the supervisor lies, in a folder of the commands' user."""
+        """Install the supervisor in a folder of the commands' user; returns its path."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._options.user is not None:
             os.chown(self._folder, self._options.user, self._options.user)

@@ -1,4 +1,4 @@
-"""What the backends have in common whose boxes are processes behind a wall of this machine."""
+"""The common part of the backends whose boxes are isolated processes of this machine."""
 
 import asyncio
 import os
@@ -25,11 +25,11 @@ _KEY = re.compile("[a-z0-9_]{1,64}")
 
 
 class ProcessBackend(ABC, Generic[_Parts]):
-    """Makes boxes of some parts, which are found once, and keeps their records below a folder."""
+    """Makes boxes from parts that are found once, and keeps records below a folder."""
 
     name: str
     extra_pids = 0
-    """Processes outside of a box that are in its control groups."""
+    """Processes outside a box that count in its control groups."""
 
     def __init__(self, owner: str, folder: Path, supervisor: bytes) -> None:
         self._owner = owner
@@ -43,22 +43,22 @@ class ProcessBackend(ABC, Generic[_Parts]):
 
     @abstractmethod
     def _make_parts(self, cgroups: Cgroups) -> _Parts:
-        """What boxes are made from; BackendUnavailable says what is missing. Blocks."""
+        """Find what boxes are made from; fails with BackendUnavailable. Blocks."""
 
     @abstractmethod
     def _start(self, order: Order, parts: _Parts) -> AbstractContextManager[Started]:
-        """Start a box that goes on after the block, in which it is to be remembered."""
+        """Start a box; record it in the block, after which it lives on."""
 
     @abstractmethod
     def _why(self, said: str) -> str:
-        """What to do about the last words of what makes boxes."""
+        """An error message for the last output of the program that makes boxes."""
 
     @abstractmethod
     def _capabilities(self, parts: _Parts | None, reason: str) -> Capabilities:
-        """What was found; without parts no box can be made, for this reason."""
+        """The capabilities; without parts no box can be made, for this reason."""
 
     async def probe(self) -> Capabilities:
-        """Make a box and look what came of it; found out once."""
+        """Make a box to see what works; done once."""
         try:
             return self._capabilities(await asyncio.to_thread(self._settle), "")
         except BackendError as error:
@@ -84,13 +84,13 @@ class ProcessBackend(ABC, Generic[_Parts]):
         return await asyncio.to_thread(self._list)
 
     async def close(self) -> None:
-        """Hold nothing any more; the boxes live on."""
+        """Stop watching the boxes, which live on."""
         await asyncio.to_thread(self._forget_monitors)
 
     # ---- what follows blocks, and runs in threads
 
     def _settle(self) -> _Parts:
-        """Find out once what this machine offers, by making a box."""
+        """Find out once what this machine supports, by making a box."""
         with self._settling:
             if self._parts is None:
                 self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -176,7 +176,7 @@ class ProcessBackend(ABC, Generic[_Parts]):
             monitor.wait()
 
     def _list(self) -> list[Box]:
-        """The boxes that live; what is left of the others is removed."""
+        """The living boxes; leftovers of the others are removed."""
         living: list[Box] = []
         for record in self._records.all():
             if record.owner != self._owner:
@@ -188,7 +188,7 @@ class ProcessBackend(ABC, Generic[_Parts]):
         return living
 
     def _forget_monitors(self) -> None:
-        """Nobody here may wait for boxes that live on."""
+        """Keep Python from waiting for boxes that live on."""
         for monitor in self._monitors.values():
             if monitor.poll() is None:
                 monitor.returncode = 0
@@ -196,7 +196,7 @@ class ProcessBackend(ABC, Generic[_Parts]):
 
 
 def system_call_filter() -> bytes:
-    """The filter that boxes are held to; BackendUnavailable where there is none."""
+    """The system call filter of boxes; fails with BackendUnavailable."""
     try:
         return sandbox_filter()
     except ProfileError as error:

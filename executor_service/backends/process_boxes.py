@@ -1,9 +1,9 @@
 """How a box that is processes of this machine is started.
 
-An executor may die at any moment of a start, and nobody could end a box that it has not remembered.
-So the supervisor says that it is ready and then waits to hear that the box is remembered: without
-that it ends. What the program that makes the box says goes into a file, because it may outlive us.
-Everything here blocks.
+An executor may die at any moment, and nothing could end a box without a record. So the supervisor
+reports that it is ready and waits until the box is recorded; otherwise it ends. The program that
+makes the box writes its messages to a file, because it may outlive the executor. Everything here
+blocks.
 """
 
 import os
@@ -21,7 +21,7 @@ from executor_service.errors import BoxCreateFailed
 from executor_service.supervisor.frames import REMEMBERED
 
 BOX_USER = 1000
-"""Who commands run as where the executor is root; else they run as the executor's own user."""
+"""The user of commands if the executor is root; else they run as the executor's user."""
 SUPERVISOR_IN_BOX = "/opt/hermes/supervisor"
 ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -31,31 +31,31 @@ ENVIRONMENT = {
     "LANG": "C.UTF-8",
     "TMPDIR": "/tmp",  # noqa: S108 - the box's own
 }
-"""All that is in the environment of a box."""
+"""The whole environment of a box."""
 _CREDENTIALS = struct.Struct("3i")
 
 
 class Order(Struct, frozen=True):
-    """One box that is to be started."""
+    """A box to be started."""
 
     spec: BoxSpec
     groups: list[Path]
-    """Control groups that hold it to its limits."""
+    """Control groups that enforce its limits."""
     shown_groups: list[tuple[Path, Path]]
-    """Those that the box sees, and where."""
+    """Control groups that the box sees, and where."""
     listener: socket.socket
-    """Where its supervisor takes connections."""
+    """The socket on which its supervisor listens."""
     errors: int
-    """Descriptor for what its programs say on standard error."""
+    """Descriptor for the standard error of its programs."""
 
 
 class Started(Struct, frozen=True):
     """A box that runs."""
 
     monitor: subprocess.Popen[bytes]
-    """The program that has made it, which ends when it does."""
+    """The program that made it, which ends with the box."""
     first_pid: int
-    """Its process 1, as the host sees it."""
+    """The host's id of its process 1."""
 
 
 @contextmanager
@@ -67,9 +67,9 @@ def running(
     ready: "ReadySocket",
     timeout_s: float,
 ) -> Generator[Started]:
-    """Run the program that makes a box until the box's supervisor is there.
+    """Run the program that makes a box until its supervisor is ready.
 
-    The box goes on after the block. No process is left behind when that or the block fails.
+    The box lives on after the block. If the start or the block fails, all its processes end.
     """
     monitor = subprocess.Popen(
         argv,
@@ -92,7 +92,7 @@ def running(
 
 
 class ReadySocket:
-    """Over which a supervisor says that it is ready, and hears that its box is remembered."""
+    """Tells the executor that a supervisor is ready, and the supervisor of the box's record."""
 
     def __init__(self, ours: socket.socket, theirs: socket.socket) -> None:
         self._ours = ours
@@ -113,25 +113,25 @@ class ReadySocket:
         return self._theirs.fileno()
 
     def wait(self, timeout_s: float) -> int:
-        """The process id of the supervisor that is ready, by the word of the kernel."""
+        """Wait until the supervisor is ready; returns its process id, from the kernel."""
         self._theirs.close()
         self._ours.settimeout(timeout_s)
         try:
             said, about, _, _ = self._ours.recvmsg(1, socket.CMSG_SPACE(_CREDENTIALS.size))
         except TimeoutError:
-            raise BoxCreateFailed(f"no box within {timeout_s:.0f} s") from None
+            raise BoxCreateFailed(f"the box did not start within {timeout_s:.0f} s") from None
         if not said:
-            raise BoxCreateFailed("the program that makes boxes ended before the box was there")
+            raise BoxCreateFailed("the program that makes boxes ended before the box started")
         pid: int = _CREDENTIALS.unpack(about[0][2])[0]
         return pid
 
     def remembered(self) -> None:
-        """Let the supervisor serve."""
+        """Tell the supervisor that its box is recorded."""
         self._ours.send(REMEMBERED)
 
 
 def supervisor_arguments(order: Order, ready: ReadySocket) -> Iterator[str]:
-    """What the supervisor is told of its box."""
+    """The supervisor's arguments."""
     yield from ("--listen-fd", str(order.listener.fileno()), "--ready-fd", str(ready.fd))
     yield from ("--box", order.spec.box_key)
     yield from ("--secret-sha256", order.spec.secret_sha256)

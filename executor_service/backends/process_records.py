@@ -1,7 +1,7 @@
-"""What is remembered on disk of boxes that are processes, so that a new executor finds them again.
+"""Records on disk of boxes that are processes, by which a new executor finds them.
 
-One folder a box: `box.json`, the socket of its supervisor and what it said on standard error.
-Everything here blocks for a moment.
+Each box has a folder with `box.json`, its supervisor's socket and its standard error. Everything
+here blocks for a moment.
 """
 
 import os
@@ -29,7 +29,7 @@ _UNFINISHED_AFTER_S = 120.0
 
 
 class ProcessMark(Struct, frozen=True):
-    """A process that is not mistaken for a later one with its id."""
+    """A process, told apart from a later one with its id."""
 
     pid: int
     started_ticks: int
@@ -48,7 +48,7 @@ class ProcessMark(Struct, frozen=True):
         return ProcessMark.read(self.pid) == self
 
     def kill(self) -> None:
-        """SIGKILL for it and nobody else."""
+        """Kill exactly this process."""
         process = read_process(self.pid)
         if process is not None and self.lives():
             send_signal(process, signal.SIGKILL)
@@ -62,9 +62,9 @@ class Record(Struct, frozen=True):
     pool: str
     workspace: str
     monitor: ProcessMark
-    """The program that has made it, outside the box."""
+    """The program that made it, outside the box."""
     first: ProcessMark
-    """The box's process 1 as the host sees it: when it ends, all of the box has ended."""
+    """The box's process 1; the whole box ends with it."""
     control_groups: tuple[str, ...]
 
     def to_box(self, backend: str) -> Box:
@@ -101,7 +101,7 @@ class Records:
             return None
 
     def all(self) -> Iterator[Record]:
-        """Every stored box, living or not; what was left half made long ago is removed."""
+        """All recorded boxes; old folders without a record are removed."""
         for key in sorted(self.keys()):
             record = self.load(key)
             if record is not None:
@@ -117,7 +117,7 @@ class Records:
             return set()
 
     def is_settled(self, key: str) -> bool:
-        """Whether a box's folder has not changed for so long that nobody is making it any more."""
+        """Whether a box's folder is so old that its start has ended."""
         return time.time() - _changed_at(self._folder / key) > _UNFINISHED_AFTER_S
 
     def forget(self, key: str) -> None:
@@ -134,7 +134,7 @@ class Records:
             os.close(fd)
 
     def last_error(self, key: str) -> str:
-        """The last line that the box's programs said."""
+        """The last line on standard error."""
         with suppress(OSError):
             lines = (self._folder / key / _ERRORS).read_text(errors="replace").splitlines()
             return next((line for line in reversed(lines) if line.strip()), "")
@@ -151,7 +151,7 @@ class Records:
 
 @contextmanager
 def listener_at(path: Path) -> Generator[socket.socket]:
-    """A new listening socket there, for the time of the block; its file stays."""
+    """A new listening socket for the time of the block; its file stays."""
     with _socket(path) as (sock, address):
         sock.bind(address)
         sock.listen(_BACKLOG)
@@ -159,7 +159,7 @@ def listener_at(path: Path) -> Generator[socket.socket]:
 
 
 def connection_to(path: Path) -> socket.socket:
-    """A new connection to who listens there, ready for asyncio; OSError if nobody does."""
+    """A new connection, ready for asyncio; OSError if nobody listens."""
     with _socket(path) as (sock, address):
         sock.setblocking(False)
         sock.connect(address)
@@ -178,7 +178,7 @@ def _socket(path: Path) -> Generator[tuple[socket.socket, str]]:
 
 
 def _changed_at(folder: Path) -> float:
-    """When something was last put there; now, if the box has just gone."""
+    """When a folder last changed; now, if it is gone."""
     try:
         return folder.stat().st_mtime
     except FileNotFoundError:
@@ -186,9 +186,9 @@ def _changed_at(folder: Path) -> float:
 
 
 def end_processes(record: Record) -> bool:
-    """Kill a box and wait until nothing of it is left; False if something stays.
+    """Kill a box and wait until its processes are gone; False if one stays.
 
-    The program that has made it ends by itself, when it has removed what it made for the box.
+    The program that made it cleans up and then ends by itself.
     """
     began = time.monotonic()
     while (first_lives := record.first.lives()) or record.monitor.lives():

@@ -22,16 +22,16 @@ from services.errors import HermesError, Unavailable
 
 FAR_BEHIND_BYTES = 1024 * 1024
 HOLD_S = 0.02
-"""For each MiB at most, as a box sends no more before it has room: 50 MB/s are left."""
+"""At most for each MiB, which leaves 50 MB/s."""
 
 Send = Callable[[int, int], None]
-"""Tells the box up to where a stream is stored."""
+"""Tells the box how far a stream is stored."""
 Behind = Callable[[], int]
-"""How many bytes of what there is have not been sent to a reader."""
+"""How many bytes a reader is behind."""
 
 
 class OutputPacer:
-    """Passes on what was stored, late while the foremost reader is far behind."""
+    """Acknowledges stored output to the box, late while the fastest reader is far behind."""
 
     def __init__(
         self, send: Send, far_bytes: int = FAR_BEHIND_BYTES, hold_s: float = HOLD_S
@@ -45,7 +45,7 @@ class OutputPacer:
 
     @contextmanager
     def reading(self, reader: Behind) -> Generator[None]:
-        """Somebody reads for the time of the block."""
+        """Registers a reader for the time of the block."""
         self._readers.add(reader)
         try:
             yield
@@ -54,12 +54,12 @@ class OutputPacer:
             self.on_progress()
 
     def on_progress(self) -> None:
-        """A reader has come further."""
+        """A reader has read more."""
         if self._timer is not None and not self._is_late:
             self._release()
 
     def acknowledge(self, stream: int, offset: int) -> None:
-        """Everything of a stream before an offset is safe."""
+        """Acknowledges a stream up to an offset, now or a little later."""
         self._held[stream] = offset
         if self._timer is None:
             if self._is_late:
@@ -69,7 +69,7 @@ class OutputPacer:
                 self._release()
 
     def forget(self) -> None:
-        """The link has ended to which this was to be told; the next one begins with it."""
+        """Drops pending acknowledgements of a link that has ended."""
         self._held.clear()
         self._release()
 
@@ -86,37 +86,37 @@ class OutputPacer:
             self._send(stream, offset)
 
 
-INPUT_LOST = "the channel to the sandbox was cut; attach again and go on with the input"
+INPUT_LOST = "the connection to the sandbox broke; attach again and continue the input"
 
 
 class CommandEvents(Protocol):
-    """Whoever looks after commands."""
+    """What a command notifies about itself."""
 
     def on_ended(self, command: "Command") -> None:
-        """It has ended, and that is to be noted."""
+        """The command has ended and must be recorded."""
         ...
 
     def on_recorded(self, command: "Command") -> None:
-        """Its end is in the journal."""
+        """The command's end is in the journal."""
         ...
 
 
 class Command:
-    """A command from its start to its end, whichever link it is watched over: a `CommandSink`."""
+    """A command from start to end, over any number of links: a `CommandSink`."""
 
     def __init__(self, record: CommandRecord, spool: CommandSpool, events: CommandEvents) -> None:
         self.record = record
         self.spool = spool
         self.usage = Usage(0, 0, 0)
         self.input_offset = 0
-        """Where input goes on: everything before is in the box, or on its way there."""
+        """Where input continues: everything before it has been sent to the box."""
         self.input_taken = 0
-        """The command has read its input up to here."""
+        """How far the command has read its input."""
         self.input_losses = 0
-        """How often input that was on its way went with a link."""
+        """How often input was lost with a link."""
         self.ended = asyncio.Event()
         self.bound = False
-        """Whether its box is known to have had it."""
+        """Whether its box is known to have started it."""
         self._events = events
         self._is_recorded = record.exit is not None
         self._settled = asyncio.Event()
@@ -127,7 +127,7 @@ class Command:
         self._signals: set[int] = set()
         self._watchers: set[asyncio.Event] = set()
         self.pacer = OutputPacer(self._acknowledge)
-        """What readers do to the command."""
+        """Slows the command down for its readers."""
         if record.exit is not None:
             self.ended.set()
             self._settled.set()
@@ -140,7 +140,7 @@ class Command:
 
     @contextmanager
     def watch(self) -> Generator[asyncio.Event]:
-        """An event that is set whenever something has changed."""
+        """Yields an event that is set at every change."""
         changed = asyncio.Event()
         self._watchers.add(changed)
         try:
@@ -151,7 +151,7 @@ class Command:
     # ---- its start and its end
 
     def bind(self, remote: ExecHandle) -> "Command":
-        """The box runs it, and tells about it over this handle from now on."""
+        """Uses this handle of the box from now on."""
         self.bound = True
         self.pacer.forget()
         self._remote = remote
@@ -165,18 +165,18 @@ class Command:
         return self
 
     def refuse(self, why: ExecutorError | HermesError) -> None:
-        """It was not started, and never will be."""
+        """Marks it as never started."""
         self._refusal = why
         self._settled.set()
 
     async def wait_started(self) -> None:
-        """Returns when the box runs it; fails as `refuse` was told."""
+        """Waits until the box runs it; fails with the error that `refuse` got."""
         await self._settled.wait()
         if self._refusal is not None:
             raise self._refusal
 
     def end(self, ended_at: float, exit_: Exit) -> None:
-        """It is over."""
+        """Records its end."""
         if self.record.exit is not None:
             return
         self.record = replace(self.record, ended_at=ended_at, exit=exit_)
@@ -186,13 +186,13 @@ class Command:
         self._events.on_ended(self)
 
     def give_up(self, reason: EndReason, now: float) -> None:
-        """Nothing more will be heard of it, as its box is gone."""
+        """Ends it because its box is gone."""
         duration_ms = max(0, round((now - self.record.started_at) * 1000))
         exit_ = Exit(reason, self.spool.ends, 0, duration_ms, truncated=self.spool.truncated)
         self.end(now, exit_)
 
     def mark_recorded(self) -> None:
-        """Its end is in the journal, so that its box may forget it."""
+        """Lets its box forget it, because its end is in the journal."""
         self._is_recorded = True
         self._forget_in_box()
         self._events.on_recorded(self)
@@ -200,17 +200,17 @@ class Command:
     # ---- what callers ask for
 
     def cancel(self, reason: EndReason = EndReason.CANCELLED) -> None:
-        """Has the box end the whole tree: politely, then by force; goes on over a new link."""
+        """Ends the whole process tree: SIGTERM, then SIGKILL; repeated over a new link."""
         self._cancelled_for = self._cancelled_for or reason
         if self._remote is not None:
             self._remote.cancel(self._cancelled_for)
 
     def signal(self, number: int) -> None:
-        """Sends a signal to the first process's group; fails with Unavailable without a link."""
+        """Signals the first process's group; fails with Unavailable without a link."""
         if self.record.exit is not None:
             return
         if self._remote is None:
-            raise Unavailable("the channel to the sandbox was cut; send the signal again")
+            raise Unavailable("the connection to the sandbox broke; send the signal again")
         self._signals.add(number)
         self._remote.signal(number)
 
@@ -220,12 +220,12 @@ class Command:
             self._remote.resize(size)
 
     async def write_input(self, offset: int | None, data: bytes, *, ends: bool = False) -> None:
-        """Gives it input, as fast as it reads; None is where the input that came before ends."""
+        """Sends input as fast as it reads; an offset of None appends."""
         async with self._writing:
             start = self.input_offset if offset is None else offset
             if start > self.input_offset:
                 raise Unavailable(
-                    f"input up to byte {self.input_offset} is known; go on from there"
+                    f"input has arrived up to byte {self.input_offset}; continue from there"
                 )
             if self.record.exit is not None:
                 return

@@ -28,37 +28,37 @@ _GATHER_S = 0.01
 
 
 class Recorder:
-    """Takes commands that have changed; their boxes forget those whose end is noted."""
+    """Writes changed commands to the journal, several in one transaction."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._waiting: dict[Command, None] = {}
         self._wake = asyncio.Event()
         self._latest = asyncio.Event()
-        """Set when the commands that wait, or that waited last, are in the journal."""
+        """Set when the commands of the latest batch are in the journal."""
         self._latest.set()
 
     def note(self, command: Command) -> None:
-        """Has a command noted soon."""
+        """Queues a command to be recorded."""
         if not self._waiting:
             self._latest = asyncio.Event()
         self._waiting[command] = None
         self._wake.set()
 
     async def flush(self) -> None:
-        """Returns when all that was to be noted until now is in the journal."""
+        """Waits until everything queued so far is in the journal."""
         await self._latest.wait()
 
     async def run(self) -> None:
-        """Notes what comes, until cancelled; while the disk takes nothing, boxes keep it."""
+        """Records commands, until cancelled; while the disk is full, the boxes keep them."""
         while True:
             await self._wake.wait()
-            # Most commands are short: their start and their end make one record.
+            # Most commands are short: their start and end then make one record.
             await asyncio.sleep(_GATHER_S)
             self._wake.clear()
             commands, self._waiting, noted = list(self._waiting), {}, self._latest
             records = [await _final(command) for command in commands]
-            why = f"the ends of {len(records)} commands wait"
+            why = f"{len(records)} commands cannot be recorded"
             await insist(partial(self._journal.put_commands, records), DatabaseUnavailable, why)
             for command, record in zip(commands, records, strict=True):
                 if record.exit is not None:
@@ -67,7 +67,7 @@ class Recorder:
 
 
 async def _final(command: Command) -> CommandRecord:
-    """What is to be noted; the end of a command comes after its output."""
+    """The record to write; a command's output is stored before its end."""
     if command.record.exit is None:
         return command.record
     await command.spool.flush()
@@ -78,11 +78,11 @@ async def _final(command: Command) -> CommandRecord:
 
 
 _RECENT = 32
-"""Ended commands whose output is at hand, as they are what is asked for most."""
+"""How many ended commands stay in memory, as they are asked for most."""
 
 
 class Stores(Struct, frozen=True):
-    """What the commands of every sandbox stand on."""
+    """What the commands of all sandboxes share."""
 
     journal: Journal
     spool: Spool
@@ -92,7 +92,7 @@ class Stores(Struct, frozen=True):
 
 
 class ExecRegistry:
-    """What is known of a sandbox's commands, whether or not its box still lives."""
+    """A sandbox's commands, also after its box is gone."""
 
     def __init__(self, sandbox_id: str, backend: str, stores: Stores) -> None:
         self.sandbox_id = sandbox_id
@@ -101,9 +101,9 @@ class ExecRegistry:
         self._commands: dict[str, Command] = {}
         self._recent: deque[str] = deque()
         self.ended_records: dict[str, CommandRecord] = {}
-        """By id, those whose end is in the journal."""
+        """By id, the commands whose end is in the journal."""
         self._unnoted: dict[str, CommandSpool] = {}
-        """Output of commands that began so shortly before a crash that the journal lacks them."""
+        """Output of commands that the journal lacks because they began just before a crash."""
 
     @property
     def running(self) -> list[Command]:
@@ -120,60 +120,60 @@ class ExecRegistry:
         return found
 
     def list(self) -> list[CommandRecord]:
-        """All commands as they are now, the oldest first."""
+        """All commands, oldest first."""
         begun = {exec_id: command.record for exec_id, command in self._commands.items()}
         known = {**self.ended_records, **begun}
         return sorted(known.values(), key=lambda record: record.started_at)
 
     async def begin(self, exec_id: str, digest: str) -> tuple[Command, bool]:
-        """Returns the command of an id, and whether it is new and has to be started.
+        """Returns the command of an id, and whether it is new and must be started.
 
-        Fails with AlreadyExists when the id stands for another request.
+        Fails with AlreadyExists if the id was used for another request.
         """
         found = await self._find(exec_id)
         if found is None:
             return self._new(exec_id, digest), True
         if found.record.digest != digest:
-            raise AlreadyExists(f"{exec_id} was used before for another command")
+            raise AlreadyExists(f"{exec_id} was already used for another command")
         return found, False
 
     def record_start(self, command: Command) -> None:
-        """A new command runs, which is to be noted: until then only its box knows."""
+        """Records a new command; until then only its box knows it."""
         self._stores.recorder.note(command)
 
     def refuse(self, command: Command, why: ExecutorError | HermesError) -> None:
-        """A new command could not be started; its id is free again."""
+        """Drops a command that could not be started; its id is free again."""
         self._commands.pop(command.exec_id, None)
         command.refuse(why)
 
     # ---- for the keeper of the link
 
     async def prepare(self) -> Mapping[str, tuple[int, int]]:
-        """Returns how much of each command's output is safe here, before a new link."""
+        """Returns how much of each command's output is stored, for a new link."""
         for command in self._commands.values():
             await command.spool.flush()
         spools = self._unnoted | {name: command.spool for name, command in self._commands.items()}
         return {exec_id: spool.ends for exec_id, spool in spools.items()}
 
     def adopt(self, remote: ExecHandle) -> CommandSink | None:
-        """Takes a command that the box has, over a new link."""
+        """Connects a command of the box to its record, over a new link."""
         command = self._commands.get(remote.exec_id)
         if command is None:
             if remote.exec_id in self.ended_records:
                 return None
-            # The executor died before it had noted the start.
+            # The executor died before it recorded the start.
             command = self._new(remote.exec_id, remote.state.digest)
             self.record_start(command)
         return command.bind(remote)
 
     def on_linked(self, in_box: Container[str]) -> None:
-        """A link is up, and these are all commands that the box has."""
+        """Ends commands that the box no longer has, given all that it has."""
         for command in self.running:
             if command.bound and command.exec_id not in in_box:
                 command.give_up(EndReason.UNKNOWN, self._now())
 
     async def restore(self, records: Iterable[CommandRecord]) -> None:
-        """Takes over what an executor before this one had noted."""
+        """Restores commands from the journal."""
         for record in records:
             if record.exit is not None:
                 self.ended_records[record.exec_id] = record
@@ -191,20 +191,20 @@ class ExecRegistry:
         return spool
 
     def give_up(self, reason: EndReason) -> None:
-        """The box is gone, or about to go."""
+        """Ends all commands, because the box is gone."""
         for exec_id in list(self._unnoted):
             self._new(exec_id, digest="")
         for command in self.running:
             command.give_up(reason, self._now())
 
     async def flush(self) -> None:
-        """Returns when all that the box has told is in the journal."""
+        """Waits until all reported commands are in the journal."""
         await self._stores.recorder.flush()
 
     # ---- for those who make room
 
     async def forget(self, record: CommandRecord) -> None:
-        """Forgets a command that has ended, and its output."""
+        """Forgets an ended command and its output."""
         await self._remove_output(record)
         await self._stores.journal.forget_command(self.sandbox_id, record.exec_id)
         del self.ended_records[record.exec_id]
@@ -213,11 +213,11 @@ class ExecRegistry:
             self._recent.remove(record.exec_id)
 
     async def forget_output(self, record: CommandRecord) -> None:
-        """Forgets what a command has written that has ended."""
+        """Removes the output of an ended command."""
         await self._stores.journal.put_commands([await self._remove_output(record)])
 
     async def _remove_output(self, record: CommandRecord) -> CommandRecord:
-        """The command as it is then; nothing is accounted twice where that cannot be noted yet."""
+        """Removes the output and returns the changed record, before it is stored."""
         await self._stores.spool.remove_command(self.sandbox_id, record.exec_id)
         self._stores.spool.account(-record.stored_bytes)
         ended = replace(record.exit, truncated=True) if record.exit else None
@@ -228,13 +228,13 @@ class ExecRegistry:
     # ---- for the commands
 
     def on_ended(self, command: Command) -> None:
-        """A command has ended, and that is to be noted."""
+        """Counts and records a command's end."""
         if command.record.exit is not None:
             self._stores.metrics.count_exit(self._backend, command.record.exit)
         self._stores.recorder.note(command)
 
     def on_recorded(self, command: Command) -> None:
-        """A command's end is in the journal, so that memory need not keep it for long."""
+        """Keeps only the latest recorded commands in memory."""
         self.ended_records[command.exec_id] = command.record
         self._recent.append(command.exec_id)
         if len(self._recent) > _RECENT:

@@ -1,9 +1,8 @@
-"""How the output of one command lies on disk: which file has which bytes, and which go first.
+"""How one command's output lies on disk: which file has which bytes, and which are dropped first.
 
-Each of the two streams is a row of files of one segment each, named after the offset of their
-first byte. The first segments of each stream are kept; of the later ones the oldest go when there
-are too many, from the stream that has more of them, so that the beginning and the end of a long
-output stay.
+Each stream is a row of segment files, named after the offset of their first byte. The first
+segments of each stream are kept. When there are too many, the oldest later segment of the longer
+stream is dropped, so the beginning and the end of a long output stay.
 """
 
 import os
@@ -22,11 +21,11 @@ class SpoolLimits(Struct, frozen=True):
 
     segment_bytes: int = MIB
     first_segments: int = 8
-    """Of each stream, kept to the end."""
+    """Per stream; these are never dropped."""
     segments: int = 32
-    """Of both streams of a command."""
+    """Most segments of both streams of a command."""
     total_bytes: int = 4 * 1024 * MIB
-    """Of all commands together."""
+    """Most output of all commands together."""
 
 
 class Segment(Struct):
@@ -38,7 +37,7 @@ class Segment(Struct):
 
     @property
     def end(self) -> int:
-        """The offset behind its last byte."""
+        """The offset after its last byte."""
         return self.start + self.size
 
     @property
@@ -51,7 +50,7 @@ class Layout:
     """The segments of one command."""
 
     def __init__(self, limits: SpoolLimits, found: Iterable[Segment] = ()) -> None:
-        """`found` are the segments on disk."""
+        """`found` lists the segments on disk."""
         self._limits = limits
         self._streams: dict[int, list[Segment]] = {stream: [] for stream in STREAMS}
         for segment in sorted(found, key=lambda segment: segment.start):
@@ -63,16 +62,17 @@ class Layout:
         return sum(segment.size for row in self._streams.values() for segment in row)
 
     def end(self, stream: int) -> int:
-        """The offset behind the last stored byte of a stream; 0 where nothing is stored."""
+        """The offset after the last stored byte of a stream; 0 if nothing is stored."""
         row = self._streams[stream]
         return row[-1].end if row else 0
 
     def place(
         self, stream: int, offset: int, data: memoryview
     ) -> Iterator[tuple[Segment, memoryview]]:
-        """Makes room for bytes that follow the stream's last ones, or leave a gap after them: each
-        piece is to be written at the end of its segment, which is counted when the next one is
-        asked for."""
+        """Splits bytes that follow the stream's last ones, or leave a gap, into segments.
+
+        Write each piece at the end of its segment; it is counted when the next one is taken.
+        """
         row = self._streams[stream]
         while data:
             if not row or row[-1].end != offset or not self._room(row[-1]):
@@ -84,11 +84,11 @@ class Layout:
             data = data[len(piece) :]
 
     def find(self, stream: int, offset: int) -> Segment | None:
-        """The segment that has a byte, or else the next one after it."""
+        """The segment with a byte, or the next one after it."""
         return next((found for found in self._streams[stream] if found.end > offset), None)
 
     def surplus(self) -> list[Segment]:
-        """Drops the oldest of the last segments as long as there are too many."""
+        """Drops the oldest of the later segments while there are too many."""
         dropped: list[Segment] = []
         while sum(map(len, self._streams.values())) > self._limits.segments:
             if (segment := self.shrink()) is None:
@@ -97,7 +97,7 @@ class Layout:
         return dropped
 
     def shrink(self) -> Segment | None:
-        """Drops the oldest of the last segments, but never the one that is being written."""
+        """Drops the oldest of the later segments, never the one being written."""
         first_bytes = self._limits.first_segments * self._limits.segment_bytes
         last = [
             [one for one in row[:-1] if one.start >= first_bytes] for row in self._streams.values()
@@ -123,7 +123,7 @@ class Write(Struct, frozen=True):
 
 
 def write(writes: Iterable[Write]) -> None:
-    """Write to files; what fails may be done again as a whole."""
+    """Write to files; a failed call can be repeated as a whole."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
     for one in writes:
         try:

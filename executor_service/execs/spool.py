@@ -1,8 +1,7 @@
 """The output of commands on disk: read by offset, bounded, and written by one thread.
 
-What a command writes waits in memory until it is in a file, and only then does its box hear that
-more may come; so memory holds at most one window of each command, however fast it writes, and what
-was acknowledged survives the death of this process.
+Output waits in memory until it is in a file. Only then is it acknowledged to the box, which may
+send more. So memory holds at most one window per command, and acknowledged output survives a crash.
 """
 
 import asyncio
@@ -33,21 +32,21 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 OnWritten = Callable[[int, int], None]
-"""Hears up to which offset a stream is in its files."""
+"""Called with how far a stream is in its files."""
 
 
 class StreamBuffer:
-    """Bytes that arrive, are taken to be written, and are let go of once they are."""
+    """Bytes that have arrived and are not in files yet."""
 
     def __init__(self, end: int) -> None:
         self.written = end
-        """Up to here it is in files, and from here on in memory."""
+        """Bytes before this offset are in files, the others in memory."""
         self._taken = end
         self._bytes = bytearray()
 
     @property
     def end(self) -> int:
-        """Up to here it has arrived."""
+        """The offset after the last byte that has arrived."""
         return self.written + len(self._bytes)
 
     @property
@@ -56,7 +55,7 @@ class StreamBuffer:
         return self._taken < self.end
 
     def append(self, offset: int, data: memoryview) -> None:
-        """Takes what arrives; ValueError for a gap before it while something is not written."""
+        """Adds bytes; ValueError for a gap while earlier bytes are not written."""
         if offset != self.end:
             if self._bytes:
                 raise ValueError(f"output at {offset} follows {self.end} bytes that still wait")
@@ -64,12 +63,12 @@ class StreamBuffer:
         self._bytes += data
 
     def take(self) -> tuple[int, memoryview]:
-        """Everything that waits, to be written, and where it begins."""
+        """Returns all bytes to be written, and their offset."""
         start, self._taken = self._taken, self.end
         return start, memoryview(self.cut(start, self.end - start))
 
     def taken_is_written(self) -> int:
-        """What was taken is in files; returns how much that is."""
+        """Drops the bytes that `take` returned; returns how many."""
         done = self._taken - self.written
         self.written = self._taken
         del self._bytes[:done]
@@ -87,7 +86,7 @@ class CommandSpool:
     def __init__(
         self, spool: "Spool", folder: Path, layout: Layout, ends: tuple[int, int] | None = None
     ) -> None:
-        """Without `ends` it is as long as what is on disk."""
+        """Without `ends` the output is as long as its files."""
         self.on_written: OnWritten | None = None
         self._spool = spool
         self._folder = folder
@@ -100,12 +99,12 @@ class CommandSpool:
         self._flushed.set()
 
     def end(self, stream: int) -> int:
-        """How many bytes of the stream there have been."""
+        """How many bytes of the stream have arrived."""
         return self._streams[stream].end
 
     @property
     def ends(self) -> tuple[int, int]:
-        """How many bytes there have been of standard output and of standard error."""
+        """How many bytes of standard output and standard error have arrived."""
         return self.end(STREAMS[0]), self.end(STREAMS[1])
 
     @property
@@ -115,26 +114,26 @@ class CommandSpool:
 
     @property
     def truncated(self) -> bool:
-        """Whether some of the output is no longer there."""
+        """Whether some of the output was dropped."""
         arrived = sum(self.ends)
         waiting = sum(stream.end - stream.written for stream in self._streams.values())
         return self._layout.size + waiting < arrived
 
     def append(self, stream: int, offset: int, data: memoryview) -> None:
-        """Takes output that came; returns at once. What is missing before it is a gap."""
+        """Adds output and returns at once; missing bytes before it are a gap."""
         self._streams[stream].append(offset, data)
         self._flushed.clear()
         self._spool.schedule_write(self)
 
     async def flush(self) -> None:
-        """Returns when everything that came is in files."""
+        """Waits until all output is in files."""
         await self._flushed.wait()
 
     async def read(self, stream: int, offset: int, limit: int) -> tuple[int, bytes]:
-        """Returns up to `limit` bytes from an offset on, and where they really begin.
+        """Returns up to `limit` bytes from an offset on, and where they begin.
 
-        That is further on when the bytes before are no longer stored; without any bytes it is
-        where the next ones will come.
+        They begin later if earlier bytes were dropped. Without bytes it is where the next ones
+        will come.
         """
         state = self._streams[stream]
         if offset < state.written:
@@ -150,7 +149,7 @@ class CommandSpool:
         return min(offset, state.end), state.cut(offset, limit)
 
     async def read_all(self, stream: int, offset: int, limit: int) -> tuple[int, bytes]:
-        """Returns as `read` does, over the borders of files, up to the first gap."""
+        """Reads like `read`, across files, up to the first gap."""
         start, data = await self.read(stream, offset, limit)
         pieces, end = [data], start + len(data)
         while data and end - start < limit:
@@ -162,7 +161,7 @@ class CommandSpool:
         return start, b"".join(pieces)
 
     def shrink(self) -> bool:
-        """Gives up the oldest output that may go; False when there is none."""
+        """Drops the oldest output that may be dropped; False if there is none."""
         dropped = self._layout.shrink()
         if dropped is not None:
             self._spool.drop(dropped.size, [self._folder / dropped.name])
@@ -171,7 +170,7 @@ class CommandSpool:
     # ---- for the spool
 
     def take(self) -> list[Write]:
-        """What is to be written now."""
+        """Returns what must be written now."""
         writes: list[Write] = []
         for number, state in self._streams.items():
             for segment, piece in self._layout.place(number, *state.take()):
@@ -179,7 +178,7 @@ class CommandSpool:
         return writes
 
     def written(self) -> None:
-        """What was taken is in files."""
+        """Marks what `take` returned as written."""
         for number, state in self._streams.items():
             done = state.taken_is_written()
             self._spool.account(done)
@@ -199,7 +198,7 @@ class Spool:
 
     def __init__(self, folder: Path, limits: SpoolLimits) -> None:
         self.over_budget = asyncio.Event()
-        """Set while more is stored than should be."""
+        """Set while more is stored than allowed."""
         self._folder = folder
         self._limits = limits
         self._thread = ThreadPoolExecutor(1, "spool")
@@ -215,7 +214,7 @@ class Spool:
         self._thread.shutdown(wait=False)
 
     def account(self, size: int) -> None:
-        """Counts bytes that came to the disk, or went."""
+        """Adds to the count of bytes on disk."""
         self.stored_bytes += size
         if self.stored_bytes > self._limits.total_bytes:
             self.over_budget.set()
@@ -223,19 +222,19 @@ class Spool:
             self.over_budget.clear()
 
     def new(self, sandbox_id: str, exec_id: str) -> CommandSpool:
-        """The spool of a command that has just been started; nothing is on disk yet."""
+        """The spool of a new command."""
         return CommandSpool(self, self._folder_of(sandbox_id, exec_id), Layout(self._limits))
 
     async def load(
         self, sandbox_id: str, exec_id: str, ends: tuple[int, int] | None = None
     ) -> CommandSpool:
-        """The spool of a command of earlier; without `ends` it is as long as what is on disk."""
+        """The spool of an earlier command; without `ends` it is as long as its files."""
         folder = self._folder_of(sandbox_id, exec_id)
         layout = Layout(self._limits, await self.do(lambda: segments_in(folder)))
         return CommandSpool(self, folder, layout, ends)
 
     async def list_commands(self, sandbox_id: str) -> list[str]:
-        """The commands of a sandbox of which something is on disk."""
+        """The ids of a sandbox's commands that have output on disk."""
         folder = self._folder / sandbox_id
 
         def names() -> list[str]:
@@ -244,16 +243,16 @@ class Spool:
         return [name.removeprefix(_COMMAND) for name in await self.do(names)]
 
     async def remove_command(self, sandbox_id: str, exec_id: str) -> None:
-        """Deletes what is stored of a command."""
+        """Deletes a command's output."""
         folder = self._folder_of(sandbox_id, exec_id)
         await self.do(lambda: shutil.rmtree(folder, ignore_errors=True))
 
     async def remove_sandbox(self, sandbox_id: str) -> None:
-        """Deletes what is stored of a sandbox's commands."""
+        """Deletes the output of a sandbox's commands."""
         await self.do(lambda: shutil.rmtree(self._folder / sandbox_id, ignore_errors=True))
 
     async def remove_all_but(self, sandbox_ids: Iterable[str]) -> None:
-        """Deletes what is stored of sandboxes that nobody remembers."""
+        """Deletes the output of all other sandboxes."""
         kept = frozenset(sandbox_ids)
 
         def remove() -> None:
@@ -264,7 +263,7 @@ class Spool:
         await self.do(remove)
 
     async def run(self) -> None:
-        """Writes what comes, until cancelled; while the disk takes nothing, commands wait."""
+        """Writes output, until cancelled; while the disk is full, commands wait."""
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -274,23 +273,23 @@ class Spool:
                 spool.written()
 
     async def _write(self, writes: list[Write]) -> None:
-        why = "output cannot be written, so its commands wait"
+        why = "output cannot be written; commands wait"
         await insist(lambda: self.do(lambda: write(writes)), OSError, why)
 
     # ---- for the spools of commands
 
     def schedule_write(self, spool: CommandSpool) -> None:
-        """There is something to take."""
+        """Queues a command whose output must be written."""
         self._dirty[spool] = None
         self._wake.set()
 
     def drop(self, size: int, paths: list[Path]) -> None:
-        """Removes files of so many bytes, after what was asked of the thread before."""
+        """Removes files of so many bytes, after the jobs queued before."""
         self.account(-size)
         self._thread.submit(remove, paths)
 
     async def do(self, job: Callable[[], _T]) -> _T:
-        """Has the thread do something."""
+        """Runs a job in the thread."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, job)
 
     def _folder_of(self, sandbox_id: str, exec_id: str) -> Path:
@@ -300,7 +299,7 @@ class Spool:
 
 
 async def insist(work: Callable[[], Awaitable[object]], failure: type[Exception], why: str) -> None:
-    """Does something as often as it takes, and says once what has to wait for it."""
+    """Repeats something until it succeeds, and logs once that it waits."""
     told = False
     while True:
         try:

@@ -1,7 +1,7 @@
 """What is said over a link, as values; and the checks on what a supervisor says.
 
-A supervisor shares its box with whatever the commands are, so each field of each frame is
-believed only after it was checked: `FrameError` is the end of that link.
+A supervisor shares its box with untrusted commands, so every field of every frame is checked.
+A `FrameError` ends the link.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""Frames on their way to a box: one task writes them in order, and who can wait may do so."""
+"""Frames on their way to a box: one task writes them in order, and senders can wait for room."""
 
 import asyncio
 from typing import Any
@@ -11,7 +11,7 @@ from executor_service.supervisor.frames import Buffer, FrameError
 _HIGH_BYTES = 512 * 1024
 _FLOOD_BYTES = 64 * 1024 * 1024
 _FLOOD_PARTS = 1 << 16
-"""More than those can have queued who wait for room: answers to a box that does not read them."""
+"""Senders that wait for room never queue this much; only answers to a box that reads nothing do."""
 
 
 class Outgoing:
@@ -29,31 +29,31 @@ class Outgoing:
         self._expected: dict[tuple[int, int], asyncio.Future[Any]] = {}
 
     def expect(self, kind: int, ident: int) -> asyncio.Future[Any]:
-        """What the box will answer to a request; fails how the link ended, if it does before."""
+        """A future for the box's answer; fails if the link ends before."""
         if self._error is not None:
             raise self._error
         answer = self._expected[kind, ident] = asyncio.get_running_loop().create_future()
         return answer
 
     def resolve(self, kind: int, ident: int, said: object) -> None:
-        """The box has answered with this, or with an error; FrameError if nothing was asked."""
+        """Set the answer to a request, a value or an error; FrameError if nothing was asked."""
         answer = self._expected.pop((kind, ident), None)
         if answer is None:
             raise FrameError("answer to nothing")
         _settle(answer, said)
 
     def new_ident(self) -> int:
-        """The number of a command, an operation or a question that nothing else has."""
+        """A new id for a command, an operation or a question."""
         self.last_ident += 1
         return self.last_ident
 
     def check_flood(self) -> None:
-        """FrameError if the box asks for so much and reads so little that memory would run out."""
+        """FrameError if the box lets too many answers pile up."""
         if self._waiting_bytes > _FLOOD_BYTES or len(self._waiting) > _FLOOD_PARTS:
             raise FrameError("the box does not read what it asks for")
 
     def send(self, kind: int, ident: int, *parts: Buffer) -> None:
-        """Queue a frame, whatever waits already; nothing once the link has ended."""
+        """Queue a frame; does nothing once the link has ended."""
         if self._error is not None:
             return
         self._waiting += (frames.header(kind, ident, *parts), *parts)

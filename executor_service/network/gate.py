@@ -1,6 +1,4 @@
-"""Connecting to a host of the world: its name is resolved, its addresses are looked at, and the
-connection goes to one that was found good.
-"""
+"""Connections to hosts: resolve the name, check its addresses, connect to one that passed."""
 
 import asyncio
 import contextlib
@@ -32,7 +30,7 @@ class Deadlines(Struct, frozen=True):
     """How long each step of a connection may take, in seconds."""
 
     request_s: float = 10.0
-    """Until a command has said where it wants to."""
+    """Until a command has named its target."""
     resolve_s: float = 5.0
     connect_s: float = 10.0
     idle_s: float = 300.0
@@ -67,10 +65,10 @@ class Upstream:
 
 
 class Resolver:
-    """Asks the machine's resolver, each time in a thread of its own.
+    """Asks the machine's resolver, with a thread for each lookup.
 
-    A lookup cannot be stopped, and takes long where no server answers. Of a pool of threads a few
-    sandboxes could have all; so each has a bound of its own, and nothing is between them.
+    A lookup cannot be stopped and may take long. A few sandboxes could occupy a whole pool of
+    threads, so there is none; each sandbox has a limit of its own.
     """
 
     def __init__(self, look_up: LookUp | None = None) -> None:
@@ -91,13 +89,13 @@ class Resolver:
             # Nobody waits for it when the process ends.
             threading.Thread(target=look_up, name="resolve", daemon=True).start()
         except RuntimeError:
-            _log.warning("no name can be looked up: this process may have no more threads")
+            _log.warning("names cannot be resolved: this process cannot start more threads")
             return ()
         return await found
 
 
 class Gate:
-    """Connects to where sandboxes may connect to."""
+    """Connects to the hosts that sandboxes may reach."""
 
     def __init__(
         self,
@@ -106,7 +104,7 @@ class Gate:
         deadlines: Deadlines | None = None,
         trust: ssl.SSLContext | None = None,
     ) -> None:
-        """`trust` says whose certificates count where the executor itself is the client of TLS."""
+        """`trust` holds the certificate authorities for TLS connections of the executor itself."""
         self._trust = trust
         self.deadlines = deadlines or Deadlines()
         self._vetting = vetting
@@ -116,12 +114,14 @@ class Gate:
     async def connect(
         self, target: Target, turn: asyncio.Semaphore, *, by_tls: bool = False
     ) -> AsyncGenerator[Upstream]:
-        """A connection for the time of the block, by TLS to a host that has proven who it is.
+        """A connection for the time of the block; with `by_tls`, to a verified host.
 
-        A turn is taken for as long as the name is looked up. Fails with EgressRefused.
+        A slot of `turn` is taken during the lookup. Fails with EgressRefused.
         """
         if by_tls and self._trust is None:
-            raise EgressRefused("untrusted", f"nothing says who may be {target}")
+            raise EgressRefused(
+                "untrusted", f"no certificate authority is configured to verify {target}"
+            )
         addresses = [
             one for one in await self._addresses(target, turn) if self._vetting.allows(one)
         ]
@@ -140,7 +140,7 @@ class Gate:
         try:
             async with asyncio.timeout(self.deadlines.resolve_s):
                 await turn.acquire()
-                # A lookup cannot be stopped, so that its turn is over when it is, not we.
+                # A lookup cannot be stopped, so its slot is free when it ends, not when we stop.
                 lookup = asyncio.ensure_future(self._resolve(target.host))
                 lookup.add_done_callback(lambda _: turn.release())
                 found = await asyncio.shield(lookup)
@@ -153,7 +153,7 @@ class Gate:
     async def _open(
         self, target: Target, addresses: Sequence[Address], tls: ssl.SSLContext | None
     ) -> Upstream:
-        """The first of the addresses that answers; the name is not looked up again."""
+        """Connects to the first address that answers; the name is not resolved again."""
         give_up_at = asyncio.get_running_loop().time() + self.deadlines.connect_s
         for number, address in enumerate(addresses):
             rest_s = give_up_at - asyncio.get_running_loop().time()
@@ -181,7 +181,7 @@ def _settle(found: "asyncio.Future[Sequence[Address]]", addresses: Sequence[Addr
 
 def _look_up(host: str) -> Sequence[Address]:
     try:
-        # With a dot at its end a name is whole: no search list makes a name of the cluster of it.
+        # A dot at the end keeps the resolver's search list away from the name.
         found = socket.getaddrinfo(f"{host}.", None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         return ()

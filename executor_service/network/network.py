@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 
 class CountingSink:
-    """A sink that tells how much goes into it."""
+    """A sink that reports how many bytes it gets."""
 
     def __init__(self, sink: Sink, on_bytes: Callable[[int], None]) -> None:
         self._sink = sink
@@ -56,7 +56,7 @@ class CountingSink:
 
 
 async def copy(source: Source, sink: Sink, end: Callable[[], None] | None = None) -> None:
-    """Pass on everything, and that it has ended."""
+    """Copy everything, then signal the end."""
     while data := await source.read(_READ_BYTES):
         await sink.write(data)
     if end is not None:
@@ -66,7 +66,7 @@ async def copy(source: Source, sink: Sink, end: Callable[[], None] | None = None
 async def relay(
     sending: Coroutine[Any, Any, None], receiving: Coroutine[Any, Any, None], *, wait: bool
 ) -> None:
-    """Run both until they have ended, or without `wait` until receiving has; fail as one does."""
+    """Run both until they end; without `wait`, cancel sending when receiving ends."""
     with ungrouped():
         async with asyncio.TaskGroup() as group:
             sender = group.create_task(sending)
@@ -76,11 +76,11 @@ async def relay(
 
 
 class Conversation:
-    """A stream of a box, and what it is connected to."""
+    """A stream of a box and its connection to a host."""
 
     def __init__(self, stream: BoxStream, network: "SandboxNetwork") -> None:
         self.target: Target | None = None
-        """Where it leads, once it has said so."""
+        """Its target, once the request has named it."""
         self._stream = stream
         self._network = network
         self._input = Incoming(stream)
@@ -90,7 +90,7 @@ class Conversation:
         self._idle = asyncio.timeout(None)
 
     async def run(self) -> None:
-        """Serve it to its end; fails with nothing that its command can cause."""
+        """Serve it to its end; no command can make this fail."""
         try:
             await self._serve()
         except EgressRefused as refused:
@@ -99,7 +99,7 @@ class Conversation:
             outcome = "name_refused" if isinstance(error, OtherHost) else "malformed"
             await self._refuse(EgressRefused(outcome, str(error)))
         except (OSError, ExecutorError, EOFError):
-            pass  # either side has gone, or says nothing more
+            pass  # either side is gone, or sends no more
         finally:
             self._stream.reset()
 
@@ -129,11 +129,11 @@ class Conversation:
             )
 
     async def _intercept(self, target: Target, secrets: list[Secret]) -> None:
-        """A tunnel whose TLS ends here, so that secrets can be put into its request."""
+        """A tunnel whose TLS ends here, so that secrets can be inserted into its request."""
         network, rule = self._network, self._admit(target)
         context = await network.secrets.context(target.host)
         async with network.gate.connect(target, network.lookups, by_tls=True) as upstream:
-            # From now on it must not be idle: what need not be TLS has no other deadline.
+            # The idle timeout starts here: a tunnel without TLS has no other deadline.
             sink = CountingSink(upstream, self._counter(rule, "out"))
             self._is_answered = True
             await self._stream.write(ESTABLISHED)
@@ -187,7 +187,7 @@ class Conversation:
         self._count("allowed")
 
     def _admit(self, target: Target) -> Rule:
-        """The rule that lets it through; from now on a change of the policy ends it."""
+        """The rule that admits a target; from now on a policy change can end the connection."""
         self.target = target
         policy = self._network.policy
         self._rule = policy.rule_for(target)
@@ -198,7 +198,7 @@ class Conversation:
         raise EgressRefused("not_listed", f"{target} is not on this sandbox's allow list")
 
     async def _check_hello(self, target: Target, rule: Rule) -> None:
-        """Read what a TLS client says first: the host that it names must be that of the tunnel."""
+        """Read a TLS client's hello: it must name the host of the tunnel."""
         must_be_tls = self._network.policy.requires_tls(target, rule)
         async with asyncio.timeout(self._network.gate.deadlines.request_s if must_be_tls else None):
             while not self._input.buffered:
@@ -237,7 +237,7 @@ class Conversation:
             self._network.metrics.count(self._rule, outcome)
 
     def _counter(self, rule: Rule, direction: str) -> Callable[[int], None]:
-        """Counts bytes, each of which shows that the connection is used."""
+        """Returns a counter of bytes, which also restarts the idle timeout."""
         metrics, loop = self._network.metrics, asyncio.get_running_loop()
         counter = metrics.bytes.labels(metrics.name(rule), direction)
         idle_s = self._network.gate.deadlines.idle_s
@@ -258,7 +258,7 @@ PROXY_ENV: Mapping[str, str] = {
     **dict.fromkeys(("http_proxy", "https_proxy", "all_proxy"), _PROXY),
     **dict.fromkeys(("NO_PROXY", "no_proxy"), _NO_PROXY),
 }
-"""What commands find in their environment where a policy allows something."""
+"""The environment of commands that have a network."""
 _LOOKUPS = 4
 
 
@@ -269,16 +269,16 @@ class Networks(Struct, frozen=True):
     metrics: EgressMetrics
     workers: Workers
     secrets: tuple[Secret, ...] = ()
-    """Those that commands may ask for."""
+    """The secrets that commands may use."""
 
     def make(self, key: bytes) -> "SandboxNetwork":
-        """The network of one more sandbox, with a key that is secret and the sandbox's own."""
+        """Makes a sandbox's network; `key` is secret and the sandbox's own."""
         secrets = SandboxSecrets(self.secrets, key)
         return SandboxNetwork(self.gate, self.metrics, self.workers, secrets)
 
 
 class SandboxNetwork:
-    """Lets the commands of one box connect to what its policy allows."""
+    """Connects the commands of one box to what its policy allows."""
 
     def __init__(
         self, gate: Gate, metrics: EgressMetrics, workers: Workers, secrets: SandboxSecrets
@@ -286,11 +286,11 @@ class SandboxNetwork:
         self.gate = gate
         self.metrics = metrics
         self.secrets = secrets
-        """What commands may use and not see."""
+        """The secrets that commands use without seeing them."""
         self.policy = NetworkPolicy()
-        """What may be reached now."""
+        """What commands may reach now."""
         self.lookups = asyncio.Semaphore(_LOOKUPS)
-        """Turns for looking names up, so that no sandbox takes all of them."""
+        """Slots for name lookups, so that no sandbox takes too many."""
         self._workers = workers
         self._conversations: dict[asyncio.Task[None], Conversation] = {}
         self._listens = False
@@ -304,7 +304,7 @@ class SandboxNetwork:
                 task.cancel()
 
     async def announce(self, streams: RemoteStreams) -> None:
-        """Have the box offer its commands what the policy allows, over a link that is up.
+        """Tell the box to start or stop its proxy, as the policy requires.
 
         Fails with ProxyRefused, or how the link ended.
         """
@@ -317,7 +317,7 @@ class SandboxNetwork:
             self._listens = False
 
     def _serve(self, stream: BoxStream) -> None:
-        # A stream that has gone frees its place before its conversation has ended.
+        # A stream that is gone frees its place before its conversation has ended.
         if len(self._conversations) >= MAX_STREAMS:
             stream.reset()
             return

@@ -1,6 +1,6 @@
-"""Requests of HTTP/1 that commands make, read by h11 and written anew.
+"""HTTP/1 requests of commands, parsed by h11 and written anew.
 
-So what two readers could understand differently is refused, or reaches the server in one form.
+So a request that two parsers could read differently is refused, or reaches the server in one form.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
 
 class BadRequest(ValueError):
-    """What came is no request that is passed on; the text says why."""
+    """A request that is not passed on; the message says why."""
 
 
 class OtherHost(BadRequest):
-    """The request names two hosts: one to be let through, and one to be served by."""
+    """The request names one host to pass the policy and another one to be served by."""
 
 
 class Source(Protocol):

@@ -1,7 +1,7 @@
 """Secrets that commands use and never see.
 
-A command finds a placeholder in its environment. Where it sends that in a field of a request to a
-host that the secret belongs to, the executor puts the value in its place, outside of the box.
+A command finds a placeholder in its environment. If it sends that in a header field to a host that
+the secret belongs to, the executor replaces it with the value, outside the box.
 """
 
 import asyncio
@@ -20,20 +20,20 @@ from executor_service.network.tls import Authority
 from executor_service.records.network_policy import Rule, Target
 
 _MOST_CONTEXTS = 64
-"""Kept for one sandbox; below a name there are as many hosts as somebody likes to ask for."""
+"""Kept for one sandbox; a wildcard rule matches any number of hosts."""
 _VALUE = re.compile(r"[\x21-\x7e]{1,8192}")
 _BASIC = re.compile(r"(?P<scheme>basic +)(?P<given>[A-Za-z0-9+/]+=*)", re.IGNORECASE)
 
 
 class Secret(Struct, frozen=True):
-    """One that the executor's owner has named."""
+    """A secret of the settings."""
 
     name: str
     """Also the variable in which commands find its placeholder."""
     file: Path
-    """Holds the value; it is read each time, so that it can be replaced."""
+    """The file with the value; it is read each time, so it can be replaced."""
     hosts: tuple[Rule, ...]
-    """Where it belongs to."""
+    """The hosts that may get it."""
 
     def belongs_to(self, target: Target) -> bool:
         """Whether a target may get it."""
@@ -55,7 +55,7 @@ class SandboxSecrets:
     """The secrets that one sandbox's commands may use."""
 
     def __init__(self, secrets: Iterable[Secret], key: bytes) -> None:
-        """`key` is secret, the sandbox's own, and stays the same as long as that lives."""
+        """`key` is secret and the sandbox's own for its whole life."""
         self._key = key
         self._secrets = {secret.name: secret for secret in secrets}
         self._authority: Authority | None = None
@@ -67,12 +67,12 @@ class SandboxSecrets:
         return sorted(self._secrets)
 
     def placeholder(self, name: str) -> str:
-        """What stands for a secret in this sandbox; nobody can guess that of another one."""
+        """The placeholder of a secret in this sandbox; that of another one cannot be guessed."""
         digest = hmac.digest(self._key, b"placeholder " + name.encode(), "sha256")
         return f"hermes-{name.lower().replace('_', '-')}-{digest.hex()[:40]}"
 
     def belonging_to(self, target: Target) -> list[Secret]:
-        """Those that a target may get."""
+        """The secrets that a target may get."""
         return [secret for secret in self._secrets.values() if secret.belongs_to(target)]
 
     async def authority(self) -> str:
@@ -95,7 +95,7 @@ class SandboxSecrets:
     async def put_into(
         self, fields: Iterable[tuple[str, str]], secrets: Iterable[Secret]
     ) -> list[tuple[str, str]]:
-        """A request's fields with the values of these secrets in them, where they are asked for."""
+        """Returns a request's fields with placeholders replaced by values."""
         plain = list(fields)
         said = "\n".join(_plain(value) for _, value in plain)
         wanted = [secret for secret in secrets if self.placeholder(secret.name) in said]
@@ -117,7 +117,7 @@ class SandboxSecrets:
 
 
 def _plain(value: str) -> str:
-    """What a field says, with what basic authentication hides in it."""
+    """A field's value, with decoded basic authentication appended."""
     found = _BASIC.fullmatch(value)
     return value if found is None else f"{value}\n{_decoded(found['given'])}"
 

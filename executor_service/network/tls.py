@@ -20,7 +20,7 @@ from services.rpc.certs import Issuer, common_name, make_certificate
 MAX_HELLO_BYTES = 64 * 1024
 _HANDSHAKE = 22
 UNRECOGNIZED_NAME = bytes((21, 3, 1, 0, 2, 2, 112))
-"""The alert with which a TLS server turns down a host's name."""
+"""The TLS alert for an unknown host name."""
 
 
 class NotTls(ValueError):
@@ -33,7 +33,7 @@ def is_tls(data: bytes) -> bool:
 
 
 class ClientHello:
-    """A ClientHello as it comes, read by a TLS server that never answers."""
+    """Reads a ClientHello with a TLS server that never answers."""
 
     def __init__(self) -> None:
         self._names: list[str] = []
@@ -71,7 +71,7 @@ _T = TypeVar("_T")
 
 
 class TlsServer:
-    """A source and a sink of what is inside of TLS, over a source and a sink of what is outside."""
+    """A source and sink of plain bytes, over a source and sink of TLS records."""
 
     def __init__(self, source: Source, sink: Sink, context: ssl.SSLContext) -> None:
         self._source = source
@@ -96,7 +96,7 @@ class TlsServer:
         await self._do(lambda: self._tls.write(data))
 
     async def end(self) -> None:
-        """Say that no more comes, without waiting for the client to say so too."""
+        """Announce the end, without waiting for the client's."""
         with contextlib.suppress(ssl.SSLError):  # it has not said so yet
             self._tls.unwrap()
         await self._flush()
@@ -148,7 +148,7 @@ class Authority:
         """In PEM form."""
 
     def context(self, host: str) -> ssl.SSLContext:
-        """What serves as a host; writes and reads a file for a moment, so call it in a thread."""
+        """A server context for a host; writes a file for a moment, so call it in a thread."""
         from cryptography import x509
         from cryptography.hazmat.primitives.asymmetric import ec
         from cryptography.hazmat.primitives.serialization import (

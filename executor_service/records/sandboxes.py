@@ -1,4 +1,4 @@
-"""What the executor is asked for, and what it remembers also across its own restarts."""
+"""Requests for sandboxes, and the records that the journal keeps."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from executor_service.records.network_policy import NetworkPolicy
 
 DEFAULT_TEMPLATE = "default"
-"""The usual sandboxes; they are there whether or not they are among the templates."""
+"""The default template, which always exists."""
 
 
 MAX_NUMBER = 1 << 62
@@ -30,13 +30,13 @@ class SandboxState(StrEnum):
 
     READY = "ready"
     RELEASED = "released"
-    """Its time was over."""
+    """Its lease has ended."""
     LOST = "lost"
-    """Its box went without having been asked to."""
+    """Its box ended unexpectedly."""
 
 
 class EndReason(StrEnum):
-    """Why a command ended: what its box can tell, and what only the executor can."""
+    """Why a command ended."""
 
     EXITED = "EXITED"
     SIGNALED = "SIGNALED"
@@ -62,29 +62,29 @@ class Lifetimes(Struct, frozen=True):
 
 
 class AcquireRequest(Struct, frozen=True):
-    """What somebody asks for."""
+    """What an AcquireSandbox call requests."""
 
     request_id: str
     profile: str
     session_id: str
     template: str
-    """What a new sandbox is made from; empty is the usual."""
+    """The template of a new sandbox; empty for the default one."""
     min_isolation: Isolation
     workdir: str
-    """A folder of the host to be bound; empty is the session's own workspace."""
+    """A folder of the host to bind; empty for the session's own workspace."""
     workspace_id: str
-    """Which workspace it is to be; empty is that of the session's earlier sandboxes."""
+    """The workspace to use; empty for that of the session's earlier sandboxes."""
     earlier_workspace_id: str
-    """Which one the session had at another executor."""
+    """The session's workspace at another executor."""
     lifetimes: Lifetimes
-    """0 stands for the usual time."""
+    """0 for the default times."""
     wait_s: float
     network: NetworkPolicy | None = None
-    """What it may reach; None is what its template says, or what it has."""
+    """What it may reach; None for the template's policy, or the current one."""
 
 
 class Claim(Struct, frozen=True):
-    """Whose a sandbox is: stored before the sandbox is handed out."""
+    """Who has a sandbox; stored before the caller gets it."""
 
     sandbox_id: str
     """Also the key of its box."""
@@ -97,25 +97,25 @@ class Claim(Struct, frozen=True):
     claimed_at: float
     """Seconds since 1970, as all times here that end in `_at`."""
     begun_s: float
-    """When it was claimed by the monotonic clock, which goes on as long as the machine runs."""
+    """When it was claimed, by the monotonic clock of that boot."""
     boot_id: str
-    """Which run of the machine that was."""
+    """The boot of `begun_s`."""
     lifetimes: Lifetimes
     epoch: int
     """Counts the owners; only the latest may do anything."""
     request_id: str
-    """Of the call that made the latest epoch."""
+    """The request that made the latest epoch."""
     workspace_id: str = ""
-    """The workspace that it is; empty if it ends with the sandbox, or is a folder of the host."""
+    """The workspace's id; empty if it ends with the sandbox or is a folder of the host."""
     template: str = DEFAULT_TEMPLATE
-    """What it was made from."""
+    """The template that it was made from."""
     network: NetworkPolicy | None = None
-    """What it may reach; None where it has the network of its machine."""
+    """What it may reach; None if it has the network of its machine."""
     state: SandboxState = SandboxState.READY
     ended_at: float | None = None
 
     def next_network(self, wanted: NetworkPolicy | None) -> NetworkPolicy | None:
-        """The policy of the next owner: the next generation if it allows something else."""
+        """The next owner's policy, with the next generation if it changes."""
         has = self.network
         if wanted is None or has is None:
             return wanted or has
@@ -124,7 +124,7 @@ class Claim(Struct, frozen=True):
 
 
 class Exit(Struct, frozen=True):
-    """How a command ended; code and signal are both None when that was never learned."""
+    """How a command ended; code and signal are both None if that is unknown."""
 
     reason: EndReason
     totals: tuple[Number, Number]

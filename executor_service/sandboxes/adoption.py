@@ -22,11 +22,10 @@ _log = logging.getLogger(__name__)
 
 
 class Adoption(Struct, frozen=True):
-    """Matches claims with boxes: both are taken over, the one without the other is ended.
+    """Matches claims with boxes. A pair is taken over; a claim or box without the other is ended.
 
-    Which boxes a template has is known when its backend has said so. Until then its sandboxes are
-    awaited: they are neither there nor lost. A box whose executor stays away ends by itself, so
-    that is how long they can be.
+    Until a template's backend has listed its boxes, its sandboxes are awaited: neither present nor
+    lost. They are awaited no longer than a box lives without an executor.
     """
 
     templates: Templates
@@ -34,14 +33,14 @@ class Adoption(Struct, frozen=True):
     spool: Spool
     leases: Leases
     make_registry: Callable[[str, str], ExecRegistry]
-    """From a sandbox's id and the name of its backend."""
+    """Takes a sandbox's id and the name of its backend."""
     orphan_timeout_s: float
     """How long a box lives without an executor."""
     workers: Workers
     clock: Clock
 
     async def begin(self) -> None:
-        """Takes the claims over, before any backend is asked and anything new is made."""
+        """Restores the claims, before any backend is asked and any box is made."""
         claims = await self.journal.claims()
         known: defaultdict[str, list[CommandRecord]] = defaultdict(list)
         for record in await self.journal.commands():
@@ -58,8 +57,7 @@ class Adoption(Struct, frozen=True):
         await self.spool.remove_all_but(claim.sandbox_id for claim in claims)
 
     def _as_of_now(self, claim: Claim) -> Claim:
-        """A claim as the clock of this run of the machine counts; only the wall clock tells how old
-        one of another run is, or of another machine."""
+        """A claim in this boot's monotonic time, by the wall clock after a reboot."""
         if claim.boot_id and claim.boot_id == self.journal.boot_id:
             return claim
         age_s = max(0.0, self.clock.now().timestamp() - claim.claimed_at)
@@ -67,8 +65,7 @@ class Adoption(Struct, frozen=True):
         return replace(claim, begun_s=begun_s, boot_id=self.journal.boot_id)
 
     def settle(self, template: Template, boxes: Sequence[Box]) -> None:
-        """Takes over what a template has, of which these are all boxes; their links come up by
-        themselves."""
+        """Takes over a template's boxes, given all of them; their links connect by themselves."""
         awaited = {
             sandbox.claim.sandbox_id: sandbox
             for sandbox in self.leases

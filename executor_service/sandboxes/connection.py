@@ -1,4 +1,4 @@
-"""A living box: the link to its supervisor, kept up as long as the box is there."""
+"""A living box, and the link to its supervisor, which reconnects as long as the box exists."""
 
 import asyncio
 import logging
@@ -34,10 +34,10 @@ _END_REASONS: Mapping[type[Exception], EndReason] = {
     BoxOutOfMemory: EndReason.OOM,
     BoxOutOfSpace: EndReason.DISK_QUOTA,
 }
-"""Of commands whose whole box ended because of them."""
+"""Why commands ended, by the error that ended the whole box."""
 _GIVE_UP_AFTER_S = 3.5
-"""How long a box that cannot be reached is tried again before it counts as lost; callers are to
-hear of it within five seconds, the last pause included."""
+"""How long to retry an unreachable box before it counts as lost. With the last pause, callers
+hear of it within five seconds."""
 _LAST_TRY_S = 0.5
 """How long the last attempt to reach it may take."""
 _FIRST_PAUSE_S = 0.05
@@ -49,7 +49,7 @@ _log = logging.getLogger(__name__)
 
 
 class SandboxConnection:
-    """One box and its commands, with a link that comes back whenever it breaks."""
+    """One box and its commands, with a link that reconnects when it breaks."""
 
     def __init__(
         self,
@@ -60,14 +60,14 @@ class SandboxConnection:
         workers: Workers,
         orphan_timeout_s: float,
     ) -> None:
-        """`secret` proves to the box's supervisor that its executor is speaking."""
+        """`secret` proves to the box's supervisor that this is its executor."""
         self.box = box
         self.commands = commands
         self.epoch = 0
-        """Of the sandbox that it was claimed for; a box takes no executor of an earlier one."""
+        """The sandbox's lease epoch; a box refuses an executor with an earlier one."""
         self.is_lost = False
         self.gone = asyncio.Event()
-        """Set when nothing of the box is left."""
+        """Set when the box is completely gone."""
         self._secret = secret
         self._backend = backend
         self._workers = workers
@@ -113,35 +113,36 @@ class SandboxConnection:
                 raise SandboxLost(f"the box of sandbox {self.box.key} is gone")
             if self._link is not None and self._link.error is None:
                 return self._link
-            # It has just ended, and `run` is about to notice.
+            # It has just ended, and `run` notices in a moment.
             await asyncio.sleep(0)
 
     async def wait_settled(self) -> None:
-        """Returns when it is known which commands the box has, or that it is lost."""
+        """Returns when the box has reported its commands, or is lost."""
         await self._settled.wait()
 
     @property
     def is_ending(self) -> bool:
-        """Whether it can be used no more, though something of it may be left."""
+        """Whether it is lost or retired; it may not be gone yet."""
         return self.is_lost or self._retired.is_set()
 
     def retire(self, reason: EndReason) -> None:
-        """Ends it: commands that still run end for this reason, and `run` returns."""
+        """Ends it, and its running commands with this reason; `run` returns."""
         self._end_reason = reason
         self._retired.set()
 
     # ---- the network
 
     def set_policy(self, policy: NetworkPolicy, networks: Networks) -> None:
-        """Lets its commands reach what a policy allows, once the box is told of it."""
-        # Most sandboxes never have a network, and need nothing for that.
+        """Sets the policy of its network; it takes effect when the box is told."""
+        # Most sandboxes never get a network.
         if self._network is None and not policy.is_initial:
             self._network = networks.make(self._secret.encode())
         if self._network is not None:
             self._network.apply(policy)
 
     async def apply_policy(self, policy: NetworkPolicy, networks: Networks) -> None:
-        """Does so, and returns when the box knows; fails with NetworkUnusable or SandboxLost."""
+        """Sets the policy and waits until the box knows it; fails with NetworkUnusable or
+        SandboxLost."""
         self.set_policy(policy, networks)
         while self._network is not None:
             link = await self.link()
@@ -149,22 +150,22 @@ class SandboxConnection:
                 await self._network.announce(link.streams)
                 break
             except ProxyRefused as error:
-                raise NetworkUnusable(f"commands have no way to the network: {error}") from error
+                raise NetworkUnusable(f"the sandbox cannot have a network: {error}") from error
             except (LinkClosed, BoxPoisoned):
                 # The next link is told as it comes up.
                 continue
 
     def placeholders(self, names: Collection[str]) -> dict[str, str]:
-        """What commands find in the place of secrets, without names of all that there are; fails
-        with InvalidArgument.
+        """Returns the placeholders of these secrets, or of all without names; fails with
+        InvalidArgument.
         """
         secrets = None if self._network is None else self._network.secrets
         known = () if secrets is None else secrets.names
         for name in names:
             if name not in known:
                 raise InvalidArgument(
-                    f"this sandbox has no secret {name!r}: it needs a network, and a template "
-                    "whose network_secrets name it",
+                    f"this sandbox has no secret {name!r}: it needs a network and a template "
+                    "whose network_secrets list it",
                     fields={"secret_refs": "names of secrets that the sandbox has"},
                 )
         if secrets is None:
@@ -176,7 +177,7 @@ class SandboxConnection:
             try:
                 await self._network.announce(link.streams)
             except ProxyRefused as error:
-                _log.warning("box %s has no way to the network: %s", self.box.key, error)
+                _log.warning("box %s has no network: %s", self.box.key, error)
 
     # ---- commands
 
@@ -187,7 +188,7 @@ class SandboxConnection:
         """
         command, is_new = await self.commands.begin(request.exec_id, request.to_wire()["digest"])
         if is_new:
-            # On its own, so that a caller who leaves does not leave it half started.
+            # In a task of its own: a caller that leaves must not leave it half started.
             name = f"start {self.box.key} {request.exec_id}"
             self._workers.start(name, self._start(command, request))
         await command.wait_started()
@@ -209,7 +210,7 @@ class SandboxConnection:
     async def _hold_link(
         self, failing_since: float | None
     ) -> tuple[bool, ExecutorError | DatabaseUnavailable]:
-        """Holds one link until it ends; whether there was one, and how it ended."""
+        """Keeps one link until it ends; returns whether it was up, and how it ended."""
         linked = False
         try:
             acked = await self.commands.prepare()
@@ -229,7 +230,7 @@ class SandboxConnection:
                     self._link = None
                     self._settled.clear()
         except TimeoutError:
-            return linked, LinkClosed("it cannot be reached in time")
+            return linked, LinkClosed("the box cannot be reached in time")
         except (BackendError, LinkClosed, BoxPoisoned, DatabaseUnavailable) as error:
             return linked, error
 
@@ -244,12 +245,12 @@ class SandboxConnection:
                 if not (ended.done() or retired.done()):
                     await link.ping(_PING_TIMEOUT_S)
         except TimeoutError:
-            return LinkClosed("it gives no sign of life")
+            return LinkClosed("the box does not answer pings")
         finally:
             retired.cancel()
             ended.cancel()
             await asyncio.wait((ended, retired))
-        return link.error or LinkClosed("it was retired")
+        return link.error or LinkClosed("the box was retired")
 
     async def _pause(self, seconds: float) -> None:
         try:
@@ -260,7 +261,7 @@ class SandboxConnection:
 
 
 def _last_moment(failing_since: float | None) -> float | None:
-    """When an attempt to reach a box has to be over; the first one is left to its backend."""
+    """The deadline of an attempt to reach a box; the backend decides for the first one."""
     if failing_since is None:
         return None
     soonest = asyncio.get_running_loop().time() + _LAST_TRY_S

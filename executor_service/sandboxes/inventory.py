@@ -1,4 +1,4 @@
-"""The boxes that a pool has: each from its making until nothing of it is left."""
+"""The boxes of a pool, each from its creation until it is gone."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Set
@@ -22,27 +22,27 @@ _NOTED_WITHIN_S = 2.0
 
 
 class PoolOptions(Struct, frozen=True):
-    """What the boxes of a pool are, and how many."""
+    """What boxes a pool makes, and how many."""
 
     owner: str
     backend: str
     box_secret: Callable[[str], str]
-    """What proves to the supervisor of a box, by its key, that its executor is speaking."""
+    """Returns the secret of a box by its key."""
     template: str = DEFAULT_TEMPLATE
     limits: Limits = field(default_factory=Limits)
     image: str = ""
     warm: int = 1
-    """Boxes that are kept ready."""
+    """Boxes to keep ready."""
     most: int = 32
-    """Boxes in all."""
+    """Most boxes in total."""
     prefill: bool = True
-    """Whether boxes are made ready before the first one is asked for."""
+    """Whether to make boxes before the first request."""
     orphan_timeout_s: float = 1800.0
     """How long a box lives without an executor."""
 
 
 class PoolStats(Struct, frozen=True):
-    """A pool as it is now, in boxes and callers, as its message has it."""
+    """The state of a pool, with the fields of its message."""
 
     template: str
     backend: str
@@ -50,28 +50,28 @@ class PoolStats(Struct, frozen=True):
     claimed_count: int
     making_count: int
     waiting_count: int
-    """Callers for whom there is no place."""
+    """Callers that wait for a free place."""
     hit_count: int
-    """Callers since the start for whom a box was ready."""
+    """Callers since the start that got a ready box."""
     miss_count: int
-    """Callers since the start for whom one had to be made."""
+    """Callers since the start for whom a box had to be made."""
     warm_size: int
     max_size: int
     draining: bool
 
 
 class _Held(Struct):
-    """A box of ours."""
+    """A box of the pool."""
 
     connection: SandboxConnection
     fresh_workspace: Path | None
-    """A folder that was made for it, as long as no session has it."""
+    """Its new workspace, while no session has claimed it."""
     claimed: bool
-    """Whether a session has it."""
+    """Whether a session has claimed the box."""
 
 
 class Inventory:
-    """Makes boxes, and looks after each until it is gone."""
+    """Makes boxes and supervises each until it is gone."""
 
     def __init__(
         self,
@@ -83,8 +83,8 @@ class Inventory:
         on_end: Callable[[SandboxConnection], None],
         on_change: Callable[[], Awaitable[None]],
     ) -> None:
-        """`on_end` hears of a box that can be used no more, before what is left of it goes, and
-        `on_change` that there is a box more, or one less."""
+        """`on_end` is called when a box can no longer be used, before it is removed; `on_change`
+        when the number of boxes changes."""
         self._backend = backend
         self._options = options
         self._workspaces = workspaces
@@ -97,42 +97,42 @@ class Inventory:
 
     @property
     def held_count(self) -> int:
-        """How many there are."""
+        """How many boxes exist."""
         return len(self._held)
 
     @property
     def claimed_count(self) -> int:
-        """How many sessions have."""
+        """How many boxes are claimed."""
         return sum(held.claimed for held in self._held.values())
 
     @property
     def making_count(self) -> int:
-        """How many are about to be made."""
+        """How many boxes are being made."""
         return len(self._making)
 
     def keys(self) -> Set[str]:
-        """The keys of the boxes that are held now, or are about to be."""
+        """The keys of all boxes that exist or are being made."""
         return self._held.keys() | self._making
 
     async def wait_free(self, folder: Path) -> None:
-        """Returns when no box that is about to end is over a folder."""
+        """Waits until no ending box uses a folder."""
         for held in list(self._held.values()):
             if held.connection.box.workspace == folder and held.connection.is_ending:
                 await held.connection.gone.wait()
 
     def reserve(self) -> str:
-        """The key of a box that is about to be made, which counts from now on."""
+        """Returns the key of a box to be made, which takes a place from now on."""
         key = new_id("sbx")
         self._making.add(key)
         return key
 
     def mark_claimed(self, connection: SandboxConnection) -> None:
-        """A session has the box, and its workspace from now on."""
+        """Marks a box, and its workspace, as a session's."""
         held = self._held[connection.box.key]
         held.fresh_workspace, held.claimed = None, True
 
     async def make(self, key: str, workspace: Path | None) -> SandboxConnection:
-        """The box that was reserved, with a fresh workspace if none is given."""
+        """Makes a reserved box, with a new workspace if none is given."""
         fresh = None
         try:
             if workspace is None:
@@ -151,7 +151,7 @@ class Inventory:
         except BaseException as error:
             connection.retire(EndReason.LEASE_EXPIRED)
             if isinstance(error, SandboxLost):
-                raise BoxCreateFailed("a new box ended at once") from error
+                raise BoxCreateFailed("the new box ended at once") from error
             raise
         return connection
 
@@ -163,7 +163,7 @@ class Inventory:
         )
 
     def adopt(self, box: Box, registry: ExecRegistry) -> SandboxConnection:
-        """Looks after a box that a session has already."""
+        """Supervises a box that a session already has."""
         return self._hold(box, registry, None, claimed=True)
 
     def _hold(
@@ -190,7 +190,7 @@ class Inventory:
         await self._on_change()
 
     async def _flush_commands(self, connection: SandboxConnection) -> None:
-        """What a box has told is in the journal before it goes, unless the disk takes nothing."""
+        """Waits until its commands are in the journal, but not for a full disk."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_NOTED_WITHIN_S):
                 await connection.commands.flush()

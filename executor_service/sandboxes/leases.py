@@ -1,4 +1,4 @@
-"""Who has which sandbox: claims, their tokens and epochs, and how long they live."""
+"""Leases: which session has which sandbox, its token and epoch, and how long it lives."""
 
 import asyncio
 import logging
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 class Launch(StrEnum):
-    """How a sandbox was provided."""
+    """How a sandbox was started."""
 
     WARM = "warm"
     COLD = "cold"
@@ -47,7 +47,7 @@ class Launch(StrEnum):
 
 
 class Grant(Struct, frozen=True):
-    """A sandbox and what proves that one has it."""
+    """A sandbox and the token of its lease."""
 
     sandbox: Sandbox
     token: str
@@ -55,7 +55,7 @@ class Grant(Struct, frozen=True):
 
 
 class Leases:
-    """The sandboxes of all sessions, at most one each."""
+    """The sandboxes of all sessions, at most one for each."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Leases:
     # ---- asking
 
     def find(self, profile: str, sandbox_id: str) -> Sandbox:
-        """Returns a profile's sandbox; fails with NotFound, whether or not another has it."""
+        """Returns a profile's sandbox; fails with NotFound, also if it is another profile's."""
         sandbox = self._sandboxes.get(sandbox_id)
         if sandbox is not None and sandbox.claim.profile != profile:
             self._authorizer.record_refusal(sandbox.claim, "other_profile")
@@ -94,7 +94,7 @@ class Leases:
         return sandbox
 
     def living(self, profile: str | None) -> list[Sandbox]:
-        """A profile's sandboxes that live, or those of all, the oldest first."""
+        """A profile's ready sandboxes, or those of all profiles, oldest first."""
         found = [
             sandbox
             for sandbox in self
@@ -103,7 +103,7 @@ class Leases:
         return sorted(found, key=lambda sandbox: sandbox.claim.claimed_at)
 
     def authorize(self, proof: Proof) -> Sandbox:
-        """Returns the sandbox that somebody has; fails with NotFound, or as the proof does."""
+        """Returns the sandbox of a valid lease; fails with NotFound, LeaseInvalid or StaleEpoch."""
         sandbox = self.find(proof.profile, proof.sandbox_id)
         self._authorizer.check(sandbox, proof)
         return sandbox
@@ -114,8 +114,7 @@ class Leases:
         """Gives a session its sandbox: the one that it has, else a ready one, else a new one.
 
         Fails with BackendUnavailable, InvalidArgument, PathInvalid, PoolExhausted or Draining; for
-        its workspace with NotFound, FailedPrecondition or LimitExceeded; with BackendUnavailable
-        as well while nobody knows whether the one that it has lives.
+        its workspace with NotFound, FailedPrecondition or LimitExceeded.
         """
         session = (request.profile, request.session_id)
         async with self._lock(session):
@@ -134,7 +133,7 @@ class Leases:
                 connection, launch = await _provide(
                     self._templates, template, allocation.folder, request.wait_s
                 )
-                # What is written down of it must be what is known of it, whoever leaves meanwhile.
+                # Not interrupted when the caller leaves: the journal and memory must agree.
                 return await unbroken(
                     self._claim_or_end(template, connection, request, launch, allocation)
                 )
@@ -154,9 +153,9 @@ class Leases:
             raise
 
     async def release(self, sandbox: Sandbox) -> None:
-        """Ends a sandbox; its workspace is kept. Does nothing when it has ended.
+        """Ends a sandbox and keeps its workspace; does nothing if it has ended.
 
-        Fails with BackendUnavailable while nobody knows whether it lives, as nobody can end it.
+        Fails with BackendUnavailable while the sandbox is awaited.
         """
         sandbox.check_settled()
         async with self._lock((sandbox.claim.profile, sandbox.claim.session_id)):
@@ -164,20 +163,20 @@ class Leases:
                 await self._end(sandbox, SandboxState.RELEASED, EndReason.LEASE_EXPIRED)
 
     def restore(self, sandbox: Sandbox) -> None:
-        """Takes over a sandbox of an executor before this one."""
+        """Takes over a sandbox from the previous run."""
         claim = sandbox.claim
         self._sandboxes[claim.sandbox_id] = sandbox
         if claim.state is SandboxState.READY:
             self._by_session[claim.profile, claim.session_id] = sandbox
 
     def forget(self, sandbox: Sandbox) -> None:
-        """Nobody can ask about it any more."""
+        """Drops a sandbox from memory."""
         self._sandboxes.pop(sandbox.claim.sandbox_id, None)
 
     # ---- keeping
 
     async def run(self) -> None:
-        """Ends sandboxes whose time is over, until cancelled."""
+        """Ends sandboxes whose time has run out, until cancelled."""
         while True:
             await self._clock.sleep(_TICK_S)
             for sandbox in self:
@@ -186,8 +185,8 @@ class Leases:
                     self._workers.start(name, self._end_if_over(sandbox))
 
     async def release_idle(self) -> None:
-        """Ends the sandboxes in which nothing runs, those included that are being acquired; returns
-        when nothing of them is left."""
+        """Ends the sandboxes that run no command, also those being acquired, and waits until they
+        are gone."""
         for lock in list(self._locks.values()):
             async with lock:
                 pass
@@ -217,9 +216,9 @@ class Leases:
             sandbox.miss_box()
         else:
             connection.retire(reason)
-        # Whether or not somebody waits for it.
+        # In a task of its own, whether or not the caller waits for it.
         gone = self._workers.start(f"last of {claim.sandbox_id}", self._leave(sandbox, connection))
-        # First, so that it is written down also if whoever asked for it leaves.
+        # First of all, so that it is recorded even if the caller leaves.
         await self._journal.put_claim(sandbox.claim)
         await self._allocator.record_end(claim.workspace_id, now)
         await asyncio.shield(gone)
@@ -269,7 +268,7 @@ class Leases:
         return Grant(sandbox, self._journal.lease_token(sandbox_id, epoch), launch)
 
     async def _resume(self, sandbox: Sandbox, request: AcquireRequest) -> Grant:
-        """Gives a sandbox to a new owner, or to the same one that asks again."""
+        """Gives a sandbox to a new owner, or to the same owner that repeats its request."""
         connection, claim = sandbox.get_connection(), sandbox.claim
         sandbox.use()
         has = claim.network
@@ -305,7 +304,7 @@ class Leases:
 def _check_workspace(
     allocator: WorkspaceAllocator, current: Sandbox, request: AcquireRequest
 ) -> None:
-    """Refuses another workspace for a session that has a sandbox already."""
+    """Refuses a different workspace while the session has a sandbox."""
     has = Path(current.claim.workspace).name
     if request.workspace_id and request.workspace_id != has:
         allocator.check(request.profile, request.workspace_id)
@@ -318,7 +317,7 @@ def _check_workspace(
 async def _provide(
     templates: Templates, template: Template, folder: Path | None, wait_s: float
 ) -> tuple[SandboxConnection, Launch]:
-    """A box, over a folder only once no earlier one is."""
+    """Returns a box; one over a folder only when no earlier box uses that."""
     if folder is None:
         connection, was_ready = await template.pool.take(wait_s)
         return connection, Launch.WARM if was_ready else Launch.COLD
@@ -326,7 +325,7 @@ async def _provide(
         async with asyncio.timeout(wait_s):
             await templates.wait_free(folder)
     except TimeoutError:
-        message = "the sandbox that the session had before has not ended yet; try again"
+        message = "the session's previous sandbox has not ended yet; try again"
         raise PoolExhausted(message) from None
     return await template.pool.make(folder, wait_s), Launch.COLD
 
@@ -334,7 +333,7 @@ async def _provide(
 def _check_isolation(backend: str, isolation: Isolation, request: AcquireRequest) -> None:
     if _STRENGTH.index(isolation) < _STRENGTH.index(request.min_isolation):
         raise BackendUnavailable(
-            f"{backend} isolates by {isolation} only, and {request.min_isolation} is wanted; "
+            f"{backend} isolates by {isolation}, and the request needs {request.min_isolation}; "
             "configure a stronger backend, or name a template that has one"
         )
 
@@ -347,8 +346,8 @@ def _network(template: Template, request: AcquireRequest) -> NetworkPolicy | Non
 def _check_network(found: Capabilities, policy: NetworkPolicy | None) -> None:
     if policy is not None and policy.mode not in found.network_policies:
         raise BackendUnavailable(
-            f"{found.name} cannot hold a sandbox to a network policy, as its commands have the "
-            "network of their machine; name a template with another backend, or no policy"
+            f"{found.name} cannot enforce a network policy: its commands use the network of their "
+            "machine; name a template with another backend, or send no policy"
         )
 
 

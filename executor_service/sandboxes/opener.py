@@ -1,4 +1,4 @@
-"""How a template is put together from the settings: its backend, its pool, who looks after both."""
+"""Opens a template from the settings: its backend, pool, orphan reaper and network."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -35,11 +35,11 @@ from services.lifecycle import Workers
 
 
 class TemplateResources(Struct, frozen=True):
-    """What the templates of one executor stand on together."""
+    """What all templates of an executor share."""
 
     owner: str
     folder: Path
-    """Where backends keep notes of their own."""
+    """Where backends keep their own records."""
     workspaces: Workspaces
     catalog: Catalog
     stores: Stores
@@ -48,7 +48,7 @@ class TemplateResources(Struct, frozen=True):
 
 
 class TemplateMaker:
-    """Puts templates together."""
+    """Opens templates."""
 
     def __init__(self, config: ExecutorConfig, resources: TemplateResources) -> None:
         self._config = config
@@ -56,24 +56,24 @@ class TemplateMaker:
         self._usual_backend = config.backend
         self._supervisor = b""
         self._first_of: dict[str, str] = {}
-        """By backend, the template that answers for boxes of templates that are no more."""
+        """By backend, the template that owns the boxes of removed templates."""
 
     @property
     def names(self) -> Sequence[str]:
-        """The templates that are configured."""
+        """The configured templates."""
         return list(self._config.templates)
 
     async def supervisor(self) -> bytes:
-        """The program that runs in every box, and looks after workspaces."""
+        """The program that runs in every box and works on workspaces."""
         self._supervisor = self._supervisor or await asyncio.to_thread(build_zipapp)
         return self._supervisor
 
     def make_registry(self, sandbox_id: str, backend: str) -> ExecRegistry:
-        """The commands of a box."""
+        """Makes the registry of a box's commands."""
         return ExecRegistry(sandbox_id, backend, self._resources.stores)
 
     async def open(self, name: str) -> Template:
-        """Makes a template; fails with BackendUnavailable."""
+        """Opens a template; fails with BackendUnavailable."""
         wanted = self._config.templates.get(name, TemplateConfig())
         choice = await self._choose(name, wanted)
         if name == DEFAULT_TEMPLATE:
@@ -82,8 +82,8 @@ class TemplateMaker:
         if not choice.capabilities.holds(network.mode):
             await choice.backend.close()
             raise BackendUnavailable(
-                f"{choice.capabilities.name} cannot hold commands to the network {network.mode} "
-                f"of template {name}: leave it out, or choose another backend"
+                f"{choice.capabilities.name} cannot enforce the network {network.mode} of template "
+                f"{name}: leave that setting out, or choose another backend"
             )
         options = self._options(name, wanted, choice.capabilities)
         resources, backend = self._resources, choice.backend
@@ -125,8 +125,8 @@ class TemplateMaker:
         )
 
     def _finds(self, name: str, backend: str) -> Callable[[Box], bool]:
-        """Whose boxes a template answers for: its own, and, if it is the first of its backend,
-        those of templates that are no more.
+        """Tells whether a box is the template's: its own, and, for the first template of a
+        backend, those of removed templates.
         """
         known = {DEFAULT_TEMPLATE, *self._config.templates}
         is_first = self._first_of.setdefault(backend, name) == name
@@ -134,7 +134,7 @@ class TemplateMaker:
 
 
 def _copies(choice: Choice) -> bool:
-    """Whether somebody can copy the backend's workspaces."""
+    """Whether the backend's workspaces can be copied."""
     is_here = choice.capabilities.workspaces is WorkspacePlace.HERE
     return is_here or store_elsewhere(choice.backend) is not None
 
@@ -148,7 +148,7 @@ def _network(usual: NetworkConfig, wanted: TemplateConfig) -> NetworkPolicy:
 
 
 def _secrets(config: ExecutorConfig, wanted: TemplateConfig) -> tuple[Secret, ...]:
-    """Those that commands of a template may ask for, each for TLS only."""
+    """The secrets that a template's commands may use, for TLS ports only."""
     names = wanted.network_secrets
     if names is None:
         names = config.network.secrets
@@ -166,14 +166,13 @@ def _for_tls(text: str) -> Rule:
 
 def _limits(usual: BoxConfig, wanted: TemplateConfig) -> Limits:
     found = {name: getattr(wanted, name) or getattr(usual, name) for name in BoxConfig.model_fields}
-    # A file there counts as memory until somebody removes it: were there room for more than all
-    # of it, a full /tmp would have every later command killed. All places have less than half.
+    # Files in /tmp count as memory. A full /tmp must leave enough for commands to run.
     tmp_bytes = min(found["tmp_bytes"], found["memory_bytes"] // 4)
     return Limits(**{**found, "tmp_bytes": tmp_bytes})
 
 
 def _with_watch(found: Capabilities) -> Capabilities:
-    """What the sandboxes are held to, where this process looks at their workspaces."""
+    """The capabilities, with the workspace limit as watched if the executor can measure it."""
     held = found.limits.workspace is not Enforcement.NONE
     if held or not (found.workspaces is WorkspacePlace.HERE or found.measures_workspaces):
         return found

@@ -1,7 +1,7 @@
-"""All boxes of a template: those that are ready for whoever comes, and those in use.
+"""The boxes of a template: ready ones, and those in use.
 
-A box is used by one session only. Ready ones are made ahead of time, as many as configured; all
-together take at most so many places.
+A box serves one session only. The pool makes a configured number of boxes ahead of time, and never
+has more than a configured number in total.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from services.lifecycle import Workers
 
 _CHECK_TIMEOUT_S = 1.0
 _REFILL_PAUSE_S = 0.25
-"""After a box was taken, so that making the next one does not slow the first command down."""
+"""After a box was taken: making the next one must not slow the first command down."""
 _FIRST_RETRY_S = 1.0
 _LONGEST_RETRY_S = 60.0
 _log = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class Pool:
 
     @property
     def stats(self) -> PoolStats:
-        """How many boxes there are, and who waits for them."""
+        """The number of boxes by state, and of callers that wait."""
         ready, claimed = len(self._ready), self.boxes.claimed_count
         return PoolStats(
             template=self._options.template,
@@ -105,11 +105,11 @@ class Pool:
         return await self.boxes.make(key, None), False
 
     async def make(self, workspace: Path, wait_s: float) -> SandboxConnection:
-        """Makes a box over a folder that exists; fails as `take` does."""
+        """Makes a box over an existing folder; fails as `take` does."""
         async with self._waiting(wait_s):
             while not (key := self._reserve()):
                 if self._ready:
-                    # One that waits gives way; its place is free once nothing of it is left.
+                    # A ready box makes room; its place is free when it is gone.
                     ending = self._ready.pop(0)
                     ending.retire(EndReason.LEASE_EXPIRED)
                     await ending.gone.wait()
@@ -119,19 +119,19 @@ class Pool:
         return await self.boxes.make(key, workspace)
 
     def mark_claimed(self, connection: SandboxConnection) -> None:
-        """A session has the box, and its workspace from now on."""
+        """Marks a box, and its workspace, as a session's."""
         self.boxes.mark_claimed(connection)
         self._count()
 
     # ---- what becomes of the boxes
 
     def _drop_ready(self, connection: SandboxConnection) -> None:
-        """A box can be used no more."""
+        """A box has ended: it is not ready any more."""
         with suppress(ValueError):
             self._ready.remove(connection)
 
     async def _notify(self) -> None:
-        """There is a box more or less, or something else to try for."""
+        """Wakes callers that wait for a change."""
         self._count()
         async with self._changed:
             self._changed.notify_all()
@@ -151,14 +151,14 @@ class Pool:
             try:
                 await self._refill(key)
             except (BackendError, OSError) as error:
-                _log.warning("no box can be made ready, next try in %g s: %s", retry_s, error)
+                _log.warning("no box can be made, next try in %g s: %s", retry_s, error)
                 await asyncio.sleep(retry_s)
                 retry_s = min(2 * retry_s, _LONGEST_RETRY_S)
             else:
                 retry_s = _FIRST_RETRY_S
 
     async def resize(self, warm: int, most: int) -> None:
-        """Keeps so many ready from now on, of so many in all; none that is in use is ended."""
+        """Changes how many boxes are kept ready and allowed in total; boxes in use stay."""
         self._options = replace(self._options, warm=warm, most=most)
         self._refills = True
         while len(self._ready) > warm:
@@ -176,7 +176,7 @@ class Pool:
         await self._notify()
 
     async def drain(self) -> None:
-        """Ends the boxes that nobody has, after `close`."""
+        """Closes the pool and ends its ready boxes."""
         await self.close()
         async with self._changed:
             await self._changed.wait_for(lambda: not self._refilling)
@@ -208,7 +208,9 @@ class Pool:
 
     def _check_open(self) -> None:
         if self._draining:
-            raise Draining("this executor takes no new sessions; ask another one, or again")
+            raise Draining(
+                "this executor is draining and takes no new sessions; use another one or try later"
+            )
 
     @property
     def _has_place(self) -> bool:
@@ -221,7 +223,7 @@ class Pool:
         return len(self._ready) < self._options.warm
 
     def _reserve(self) -> str:
-        """Takes a place for a box that is about to be made: its key; empty when all are taken."""
+        """Takes a place for a new box and returns its key; empty if all are taken."""
         if not self._has_place:
             return ""
         key = self.boxes.reserve()
@@ -229,13 +231,13 @@ class Pool:
         return key
 
     async def _pop_ready(self) -> SandboxConnection | None:
-        """A box that was ready and answers."""
+        """Returns a ready box that answers."""
         while self._ready:
             connection = self._ready.pop(0)
             try:
                 await (await connection.link()).ping(_CHECK_TIMEOUT_S)
             except (SandboxLost, LinkClosed, BoxPoisoned, TimeoutError) as error:
-                _log.warning("box %s was ready and is gone: %s", connection.box.key, error)
+                _log.warning("ready box %s is gone: %s", connection.box.key, error)
                 connection.retire(EndReason.LEASE_EXPIRED)
             except BaseException:
                 connection.retire(EndReason.LEASE_EXPIRED)
@@ -246,7 +248,7 @@ class Pool:
         return None
 
     async def _change(self) -> None:
-        """Returns when there is something to try for."""
+        """Waits for a ready box, a free place or the drain."""
         self._waiting_count += 1
         self._count()
         try:

@@ -30,7 +30,7 @@ from services.clock import Clock
 from services.errors import DatabaseUnavailable, HermesError
 
 KEPT_S = 24 * 3600.0
-"""How long what has ended can still be asked about."""
+"""How long commands and sandboxes can be asked about after their end."""
 _INTERVAL_S = 600.0
 _RETRY_S = 5.0
 
@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 
 class Retention:
-    """Removes what is old, and output while there is too much of it."""
+    """Forgets old commands and sandboxes, and removes output above the limit."""
 
     def __init__(
         self, journal: Journal, spool: Spool, leases: Leases, clock: Clock, metrics: ExecutorMetrics
@@ -50,20 +50,20 @@ class Retention:
         metrics.spool_bytes.set_function(lambda: spool.stored_bytes)
 
     async def run(self) -> None:
-        """Removes what is due, until cancelled."""
+        """Removes what is due every ten minutes, until cancelled."""
         while True:
             try:
                 await self.forget_old()
                 await self.make_room()
             except DatabaseUnavailable as error:
-                _log.warning("nothing old can be removed: %s", error)
+                _log.warning("old commands cannot be removed now: %s", error)
                 await asyncio.sleep(_RETRY_S)
             with suppress(TimeoutError):
                 async with asyncio.timeout(_INTERVAL_S):
                     await self._spool.over_budget.wait()
 
     async def forget_old(self) -> None:
-        """Forgets commands that ended a day ago, and sandboxes that did."""
+        """Forgets commands and sandboxes that ended a day ago."""
         before = self._clock.now().timestamp() - KEPT_S
         for registry, record in self._ended():
             if (record.ended_at or 0) < before:
@@ -76,14 +76,14 @@ class Retention:
                 await self._journal.forget_sandbox(sandbox.claim.sandbox_id)
 
     async def make_room(self) -> None:
-        """Removes output until there is not too much: of ended commands first, the oldest first."""
+        """Removes output above the limit: that of ended commands first, the oldest first."""
         for registry, record in self._ended():
             if record.stored_bytes and self._spool.over_budget.is_set():
                 await registry.forget_output(record)
         while self._spool.over_budget.is_set() and self._shrink_largest():
             pass
         if self._spool.over_budget.is_set():
-            _log.warning("the output of running commands takes more room than it should")
+            _log.warning("the output of running commands exceeds executor.spool_bytes")
             await asyncio.sleep(_RETRY_S)
 
     def _ended(self) -> list[tuple[ExecRegistry, CommandRecord]]:
@@ -103,13 +103,13 @@ class Retention:
 
 
 _GATHER_S = 2.0
-"""How long those that are left are gathered: looking after many costs as much as after one."""
+"""How long to wait for more workspaces: checking many costs as much as checking one."""
 _AT_ONCE = 100
 _DAY_S = 24 * 3600.0
 
 
 class WorkspaceCollector(Struct, frozen=True):
-    """Looks after workspaces when their sandboxes have ended, and now and then after all."""
+    """Measures and removes workspaces, when their sandboxes end and every ten minutes."""
 
     catalog: Catalog
     manager: WorkspaceManager
@@ -118,19 +118,19 @@ class WorkspaceCollector(Struct, frozen=True):
     metrics: ExecutorMetrics
 
     async def run(self) -> None:
-        """Does what is due, until cancelled."""
+        """Collects again and again, until cancelled."""
         while True:
             try:
                 await self.collect()
             except DatabaseUnavailable as error:
-                _log.warning("workspaces are not looked after now: %s", error)
+                _log.warning("workspaces cannot be collected now: %s", error)
             with suppress(TimeoutError):
                 async with asyncio.timeout(_INTERVAL_S):
                     await self.catalog.changed.wait()
             await asyncio.sleep(_GATHER_S)
 
     async def collect(self) -> None:
-        """Removes what goes, is empty, or was not used for too long, and measures the others."""
+        """Removes workspaces that are empty, too old or being removed, and measures the others."""
         self.catalog.changed.clear()
         for workspace in self.catalog:
             if workspace.state is WorkspaceState.REMOVING:
@@ -150,7 +150,7 @@ class WorkspaceCollector(Struct, frozen=True):
         self.catalog.unchecked.difference_update(left)
         if self.manager.stores.workspaces.is_shared:
             return
-        # Who has made one on purpose wants it although nothing is in it yet.
+        # A workspace that was created on request stays although it is empty.
         made = [one for one in found if one and not one.request_id]
         by_place: defaultdict[str, list[Workspace]] = defaultdict(list)
         for workspace in self.manager.select_unused(made):
@@ -162,7 +162,7 @@ class WorkspaceCollector(Struct, frozen=True):
                 await self._attempt(self._remove_empty_of(stores[place], workspaces))
 
     async def _remove_empty_of(self, store: WorkspaceStore, workspaces: list[Workspace]) -> None:
-        # Some may be in use again since others were removed.
+        # Some may be in use again by now.
         paths = {self._path(one): one for one in self.manager.select_unused(workspaces)}
         with self.catalog.close(*(one.workspace_id for one in paths.values())):
             for path in await store.remove_empty(list(paths)):
@@ -170,14 +170,14 @@ class WorkspaceCollector(Struct, frozen=True):
                 self.metrics.workspaces_removed.labels(RemovalReason.EMPTY).inc()
 
     async def remove_stale(self) -> None:
-        """Removes, elsewhere, those of boxes that ended without having been claimed."""
+        """Removes the remote workspaces of boxes that ended unclaimed."""
         stores = self.manager.stores.by_place()
         for place, paths in self.manager.stores.workspaces.take_stale().items():
             if place in stores:
                 await self._attempt(stores[place].remove_empty(sorted(paths)))
 
     async def _measure(self) -> None:
-        # Those of a place that nobody can look at, or that fails, are not in the others' way.
+        # Place by place: one that fails must not keep the others from being measured.
         for place, store in self.manager.stores.by_place().items():
             due = [one for one in self.catalog if one.is_unmeasured and one.place == place]
             if due:
@@ -196,22 +196,25 @@ class WorkspaceCollector(Struct, frozen=True):
         before = self.clock.now().timestamp() - self.retention_days * _DAY_S
         places = self.manager.stores.by_place().keys()
         for one in self.catalog:
-            # As it is now: those before it may have taken long, and somebody has used it since.
+            # Look again: removing the ones before may have taken long.
             workspace = self.catalog.get(one.workspace_id)
             if workspace is None or workspace.used_at >= before or workspace.place not in places:
                 continue
             if workspace.state is WorkspaceState.READY and self.manager.select_unused([workspace]):
-                _log.info("workspace %s was not used for too long", workspace.workspace_id)
+                _log.info(
+                    "workspace %s was not used for longer than executor.workspaces.retention_days",
+                    workspace.workspace_id,
+                )
                 await self._attempt(self.manager.remove(workspace, RemovalReason.RETENTION))
 
     def _path(self, workspace: Workspace) -> Path:
         return self.catalog.path(workspace.workspace_id)
 
     async def _attempt(self, work: Awaitable[object]) -> None:
-        """One that fails takes nothing from the others."""
+        """Logs an error, so that one workspace does not stop the others."""
         try:
             await work
         except DatabaseUnavailable:
             raise
         except (BackendError, HermesError) as error:
-            _log.warning("a workspace is left for later: %s", error)
+            _log.warning("a workspace is skipped until the next round: %s", error)

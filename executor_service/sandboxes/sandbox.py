@@ -16,11 +16,11 @@ from services.clock import Clock
 from services.errors import LeaseInvalid, NotFound, StaleEpoch
 
 _ASK_AGAIN_S = 1.0
-"""When a backend may have answered."""
+"""When to ask again; the backend may have answered by then."""
 
 
 class Sandbox:
-    """Whose it is, its commands, and its box as long as that lives."""
+    """A claim, its commands, and its box while that lives."""
 
     def __init__(
         self,
@@ -32,14 +32,14 @@ class Sandbox:
         self.claim = claim
         self.connection = connection
         self.registry = registry
-        """Its commands, as far as they are known."""
+        """Its commands."""
         self._clock = clock
         self._used_at_s = clock.monotonic()
         self._awaited_until_s = 0.0
 
     @property
     def state(self) -> SandboxState:
-        """Where it is in its life; one that is awaited counts as living."""
+        """The state of the sandbox; an awaited one counts as ready."""
         if self.claim.state is SandboxState.READY and not self.is_awaited:
             is_lost = self.connection is None or self.connection.is_lost
             return SandboxState.LOST if is_lost else SandboxState.READY
@@ -47,12 +47,12 @@ class Sandbox:
 
     @property
     def running(self) -> list[Command]:
-        """Its commands that run now."""
+        """The commands that run now."""
         return self.registry.running
 
     @property
     def expires_in_s(self) -> float:
-        """How long it lives if nobody uses it; a running command uses it."""
+        """Seconds until it ends if nobody uses it; a running command counts as use."""
         if self.state is not SandboxState.READY:
             return 0.0
         now_s = self._clock.monotonic()
@@ -66,72 +66,72 @@ class Sandbox:
         return max(0.0, min(idle_s, total_s))
 
     def use(self) -> None:
-        """Somebody uses it."""
+        """Starts its idle time again."""
         self._used_at_s = self._clock.monotonic()
 
     # ---- while nobody knows whether its box lives
 
     def await_box(self, most_s: float) -> None:
-        """Its backend has to say whether the box lives, for which it has so long."""
+        """Waits for the backend to say whether the box lives, at most for so many seconds."""
         self._awaited_until_s = self._clock.monotonic() + most_s
 
     def find_box(self, connection: SandboxConnection) -> None:
-        """The box lives; nobody could use it until now."""
+        """The backend has found the box."""
         self.connection = connection
         self.use()
         self._awaited_until_s = 0.0
 
     def miss_box(self) -> None:
-        """There is no box any more."""
+        """The box is gone."""
         is_over = self.claim.state is SandboxState.RELEASED
         self.registry.give_up(EndReason.LEASE_EXPIRED if is_over else EndReason.SANDBOX_LOST)
         self._awaited_until_s = 0.0
 
     @property
     def is_awaited(self) -> bool:
-        """Whether it may be there or not."""
+        """Whether the backend has still to say if the box lives."""
         return self._clock.monotonic() < self._awaited_until_s
 
     def check_settled(self) -> None:
-        """Fails with BackendUnavailable, which says when to try again, as long as nobody knows.
+        """Fails with BackendUnavailable while the box is awaited.
 
-        Not as a service does that is away: what it has would be given up for lost.
+        Not with Unavailable: callers would give the sandbox up as lost.
         """
         if self.is_awaited:
             claim = self.claim
             raise BackendUnavailable(
                 f"the backend {claim.backend} of template {claim.template} does not answer yet, "
-                f"so that nobody knows whether sandbox {claim.sandbox_id} lives; try again",
+                f"so sandbox {claim.sandbox_id} cannot be reached; try again",
                 retry_after_s=_ASK_AGAIN_S,
             )
 
     # ---- what it has
 
     def get_connection(self) -> SandboxConnection:
-        """Returns the box, to do something in it; fails with SandboxLost, LeaseInvalid or
+        """Returns the connection to its box; fails with SandboxLost, LeaseInvalid or
         BackendUnavailable."""
         self.check_settled()
         if self.state is SandboxState.RELEASED:
-            raise LeaseInvalid("the lease is over; acquire a sandbox again")
+            raise LeaseInvalid("the lease has ended; acquire a sandbox again")
         if self.connection is None or self.connection.is_lost:
             raise SandboxLost(f"the box of sandbox {self.claim.sandbox_id} is gone")
         return self.connection
 
     async def commands(self) -> ExecRegistry:
-        """Returns its commands, once it is known which there are; fails with BackendUnavailable."""
+        """Returns its commands, once the box has reported them; fails with BackendUnavailable."""
         self.check_settled()
         if self.connection is not None:
             await self.connection.wait_settled()
         return self.registry
 
     async def command(self, exec_id: str) -> Command:
-        """Returns a command; fails with NotFound, or with SandboxLost where nobody can tell."""
+        """Returns a command; fails with NotFound, or with SandboxLost if its box is gone."""
         try:
             return await (await self.commands()).get(exec_id)
         except NotFound:
             if self.state is not SandboxState.LOST:
                 raise
-            message = f"the box is gone, and with it what was known of command {exec_id}"
+            message = f"the sandbox is gone, and nothing is known of command {exec_id}"
             raise SandboxLost(message) from None
 
 
@@ -139,31 +139,31 @@ _log = logging.getLogger(__name__)
 
 
 def is_same(right: str, shown: str) -> bool:
-    """Whether a token is the right one; takes as long whatever the answer is."""
+    """Compares tokens in constant time."""
     return hmac.compare_digest(right.encode(), shown.encode())
 
 
 class Proof(Struct, frozen=True):
-    """What somebody shows who has a sandbox."""
+    """What a caller presents to use a sandbox."""
 
     profile: str
     sandbox_id: str
     token: str
     epoch: int
     is_operator: bool = False
-    """An operator, who needs no token: whoever has the sandbox goes on having it."""
+    """An operator needs no token and does not take the sandbox over."""
 
 
 class LeaseAuthorizer:
-    """Looks at what is shown, and keeps account of it."""
+    """Checks leases, and counts and logs refusals."""
 
     def __init__(self, token: Callable[[str, int], str], metrics: ExecutorMetrics) -> None:
-        """`token` makes the one of a sandbox and an epoch."""
+        """`token` returns the token of a sandbox and epoch."""
         self._token = token
         self._metrics = metrics
 
     def check(self, sandbox: Sandbox, proof: Proof) -> None:
-        """Lets somebody use a sandbox, which prolongs its life unless it is an operator.
+        """Admits a caller to a sandbox; its idle time starts again, except for an operator.
 
         Fails with LeaseInvalid or StaleEpoch, in that order.
         """
@@ -185,7 +185,7 @@ class LeaseAuthorizer:
         sandbox.use()
 
     def record_refusal(self, claim: Claim, why: str) -> None:
-        """Leaves a trace of somebody who asked for what is not theirs."""
+        """Counts and logs a caller that asked for another's sandbox."""
         self._metrics.lease_refusals.labels(why).inc()
         about = {"audit": "lease_refused", "sandbox_id": claim.sandbox_id, "reason": why}
         _log.warning("sandbox %s was refused: %s", claim.sandbox_id, why, extra=about)

@@ -1,4 +1,4 @@
-"""The named kinds of sandbox that can be had, each with a backend and a pool of its own."""
+"""Templates: named kinds of sandbox, each with its own backend and pool."""
 
 import asyncio
 import logging
@@ -20,14 +20,14 @@ from services.lifecycle import all_of
 _FIRST_RETRY_S = 1.0
 _LONGEST_RETRY_S = 15.0
 _FIRST_TRY_S = 5.0
-"""How long a start waits for a template that is not the usual one; its sandboxes are awaited."""
+"""How long the start waits for a template other than the default one."""
 _LATER_TRY_S = 60.0
 
 _log = logging.getLogger(__name__)
 
 
 class Choice(Struct, frozen=True):
-    """The backend, why it is this one, and what was found out about those that were tried."""
+    """The chosen backend, the reason, and the backends that were tried before."""
 
     backend: Backend
     capabilities: Capabilities
@@ -41,9 +41,9 @@ async def choose(
     automatic: Sequence[str],
     setting: str = "terminal.backend",
 ) -> Choice:
-    """The configured backend; without one, the first of the automatic ones that can be used.
+    """Returns the configured backend, or the first automatic one that can be used.
 
-    Fails with BackendUnavailable, in one line that names the setting and says what to do.
+    Fails with BackendUnavailable; its message names the setting and says what to do.
     """
     if configured and configured not in backends:
         raise BackendUnavailable(
@@ -60,7 +60,7 @@ async def choose(
             raise
         if found.available:
             others = "; ".join(f"{one.name} cannot be used ({one.reason})" for one in tried)
-            usual = "no backend is configured, and this one is preferred"
+            usual = "no backend is configured, and this one is the default"
             reason = "it is configured" if configured else others or usual
             _log.info("sandboxes are made by %s: %s", found.name, reason)
             return Choice(backend, found, reason, tuple(tried))
@@ -69,14 +69,14 @@ async def choose(
     if configured:
         raise BackendUnavailable(
             f"{setting}: {configured} cannot be used: {tried[0].reason} "
-            "(another one is never taken in its place; leave it out to have one chosen)"
+            "(Hermes never falls back to another backend; leave it out to let Hermes choose)"
         )
     reasons = "; ".join(f"{found.name}: {found.reason}" for found in tried)
     raise BackendUnavailable(f"no sandbox backend can be used here: {reasons}")
 
 
 class Template(Struct, frozen=True):
-    """One kind of sandbox, and those of its boxes that are there."""
+    """One kind of sandbox, with its boxes."""
 
     name: str
     choice: Choice
@@ -85,7 +85,7 @@ class Template(Struct, frozen=True):
     reaper: OrphanReaper
     networks: Networks
     network: NetworkPolicy = field(default_factory=NetworkPolicy)
-    """What its sandboxes may reach where nobody says so."""
+    """What its sandboxes may reach by default."""
 
     @property
     def capabilities(self) -> Capabilities:
@@ -93,20 +93,20 @@ class Template(Struct, frozen=True):
         return self.choice.capabilities
 
     async def run(self) -> None:
-        """Keeps boxes ready and ends those that nobody knows, until cancelled."""
+        """Keeps boxes ready and ends orphans, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.pool.run())
             group.create_task(self.reaper.run())
 
 
 Open = Callable[[str], Awaitable[Template]]
-"""Puts a template together; fails with BackendUnavailable when its backend cannot be used."""
+"""Opens a template; fails with BackendUnavailable if its backend cannot be used."""
 Settle = Callable[[Template, Sequence[Box]], None]
-"""Takes over what a template has, of which these are all boxes."""
+"""Takes over a template's boxes, given all of them."""
 
 
 class Templates:
-    """The templates that are configured, those included whose backend cannot be used now."""
+    """The configured templates, also those whose backend cannot be used now."""
 
     def __init__(self, names: Sequence[str], open_: Open) -> None:
         self._others = [name for name in names if name != DEFAULT_TEMPLATE]
@@ -114,60 +114,60 @@ class Templates:
         self._settle: Settle = _nothing_is_left
         self._open: dict[str, Template] = {}
         self._refused: dict[str, str] = {}
-        """Why those that are not open are not."""
+        """By name, why a template is not open."""
         self._draining = False
         self._ends = False
 
     def __iter__(self) -> Iterator[Template]:
-        """Those that can be had, the usual one first."""
+        """The open templates, the default one first."""
         return iter(list(self._open.values()))
 
     @property
     def names(self) -> Sequence[str]:
-        """Those that are configured, whether or not they can be had."""
+        """The names of all configured templates."""
         return (DEFAULT_TEMPLATE, *self._others)
 
     @property
     def default(self) -> Template:
-        """The usual one."""
+        """The default template."""
         return self._open[DEFAULT_TEMPLATE]
 
     @property
     def refused(self) -> dict[str, str]:
-        """Those that cannot be had now, and why."""
+        """The templates that cannot be used now, and why."""
         return dict(self._refused)
 
     async def open(self, settle: Settle | None = None) -> None:
-        """Opens them; fails as the usual one does, the others are tried again later.
+        """Opens all templates; fails if the default one does, the others are retried later.
 
-        Each has its boxes settled before anybody can have it.
+        Each template's boxes are taken over before it can be used.
         """
         self._settle = settle or _nothing_is_left
         self._put(DEFAULT_TEMPLATE, *await self._found(DEFAULT_TEMPLATE))
-        # One that is slow to answer must not keep the sessions of the others waiting.
+        # A slow backend must not delay the other templates.
         await all_of(self._try(name, _FIRST_TRY_S) for name in self._others)
 
     async def close(self) -> None:
-        """Releases the backends; the boxes live on."""
+        """Closes the backends; the boxes live on."""
         for template in self:
             await template.choice.backend.close()
 
     async def drain(self) -> None:
-        """Makes and hands out no more boxes; what is claimed goes on."""
+        """Stops making and handing out boxes; claimed ones go on."""
         self._draining = True
         for template in self:
             await template.pool.close()
 
     async def undrain(self) -> None:
-        """Makes and hands out boxes again; fails with Draining when the executor ends."""
+        """Makes and hands out boxes again; fails with Draining while the executor stops."""
         if self._ends:
-            raise Draining("this executor is about to end; start it anew")
+            raise Draining("this executor is stopping; start it again")
         self._draining = False
         for template in self:
             await template.pool.reopen()
 
     async def close_pools(self) -> None:
-        """Drains for good, as the executor ends."""
+        """Drains for good, because the executor stops."""
         self._ends = True
         await self.drain()
 
@@ -176,23 +176,23 @@ class Templates:
         if template := self._open.get(name or DEFAULT_TEMPLATE):
             return template
         if why := self._refused.get(name):
-            raise BackendUnavailable(f"no sandbox of template {name} can be had: {why}")
+            raise BackendUnavailable(f"template {name} cannot be used now: {why}")
         wanted = f"one of {', '.join(self.names)}"
         message = f"there is no template {name!r}; choose {wanted}, or add it to executor.templates"
         raise InvalidArgument(message, fields={"template": wanted})
 
     async def wait_free(self, folder: Path) -> None:
-        """Returns when no box that is about to end is over a folder."""
+        """Waits until no ending box uses a folder."""
         for template in self:
             await template.pool.boxes.wait_free(folder)
             await template.reaper.wait_free(folder)
 
     def find_by_box(self, box: Box) -> Template:
-        """The template that a box which is held was made from."""
+        """Returns the template of a box."""
         return self._open[box.pool]
 
     async def run(self) -> None:
-        """Keeps all of them going, until cancelled."""
+        """Runs all templates, until cancelled."""
         async with asyncio.TaskGroup() as group:
             for template in self:
                 group.create_task(template.run())
@@ -200,7 +200,7 @@ class Templates:
                 group.create_task(self._run_late(name))
 
     async def _run_late(self, name: str) -> None:
-        """Keeps one going that could not be had at the start, once it can."""
+        """Opens and runs a template that could not be opened at the start."""
         retry_s = _FIRST_RETRY_S
         while True:
             template = await self._try(name, _LATER_TRY_S)
@@ -219,14 +219,14 @@ class Templates:
                 _log.warning("template %s cannot be used: %s", name, why)
             self._refused[name] = why
             return None
-        # An undrain, or a close, must find it from here on.
+        # From here on undrain and close find it.
         self._put(name, template, boxes)
         if self._draining:
             await template.pool.close()
         return template
 
     async def _found(self, name: str) -> tuple[Template, Sequence[Box]]:
-        """A template whose backend answers, and the boxes that it has; fails with BackendError."""
+        """Opens a template and lists its boxes; fails with BackendError."""
         template = await self._open_one(name)
         try:
             return template, await template.reaper.boxes()

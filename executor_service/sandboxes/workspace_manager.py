@@ -1,7 +1,7 @@
-"""Making, copying and removing workspaces, on request and never under somebody's feet.
+"""Creates, copies and removes workspaces on request, never while they are in use.
 
-What is about to be done is written down first: a copy is MAKING until it is whole, and what goes is
-GOING until it is gone. An executor that dies in between leaves either to its successor.
+Each step is recorded first: a copy is MAKING until it is complete, and a workspace is REMOVING
+until it is gone. After a crash the next executor finishes either.
 """
 
 import asyncio
@@ -33,24 +33,24 @@ from services.ids import new_id
 from services.lifecycle import Workers, unbroken
 
 _AT_ONCE = 2
-"""Copies and removals, which keep a disk busy."""
+"""Copies and removals at a time; each keeps a disk busy."""
 _PREFIXES = {WorkspaceKind.WORKSPACE: "wsp", WorkspaceKind.SNAPSHOT: "snp"}
 
 _log = logging.getLogger(__name__)
 
 
 class Order(Struct, frozen=True):
-    """Who wants a workspace or a snapshot."""
+    """A request for a workspace or a snapshot."""
 
     profile: str
     request_id: str
-    """The same one gets the same workspace."""
+    """A repeated request gets the same workspace."""
     name: str
     kind: WorkspaceKind = WorkspaceKind.WORKSPACE
 
 
 class WorkspaceManager:
-    """What is done with workspaces while no sandbox does it."""
+    """Creates, copies and removes workspaces."""
 
     def __init__(
         self,
@@ -75,12 +75,11 @@ class WorkspaceManager:
     # ---- making
 
     async def create(self, order: Order, template: Template) -> Workspace:
-        """Returns a new, empty workspace for sandboxes of a template, or the one that was made for
-        this request."""
+        """Returns a new, empty workspace for a template, or the one that this request made."""
         place = self.stores.place_for(template)
         if not place:
             raise FailedPrecondition(
-                f"sandboxes of template {template.name} keep no workspace: it ends with each"
+                f"template {template.name} keeps no workspaces: each ends with its sandbox"
             )
         async with self._ordering:
             if known := self._known(order, ""):
@@ -91,9 +90,9 @@ class WorkspaceManager:
         return made
 
     async def copy(self, order: Order, source: Workspace) -> Workspace:
-        """Returns a workspace or snapshot with all that another one has.
+        """Returns a copy of a workspace or snapshot.
 
-        It is made to its end when the caller leaves; who calls again gets the same. Fails with
+        The copy is completed even if the caller leaves; a repeated call gets it. Fails with
         FailedPrecondition, LimitExceeded, BackendUnavailable or Unavailable.
         """
         async with self._ordering:
@@ -104,12 +103,10 @@ class WorkspaceManager:
                 return target
             copying = self._copying.get(target.workspace_id)
         if copying is None:
-            raise Unavailable(
-                "the copy that was begun is being cleared away; try again in a moment"
-            )
+            raise Unavailable("the previous copy is being removed; try again in a moment")
         await asyncio.wait({copying})
         if copying.cancelled():
-            raise FailedPrecondition("the copy was given up before it was whole")
+            raise FailedPrecondition("the copy was cancelled before it was complete")
         made = copying.result()
         if isinstance(made, HermesError):
             raise made
@@ -118,7 +115,9 @@ class WorkspaceManager:
     async def _begin_copy(self, order: Order, source: Workspace) -> Workspace:
         source = await self._catalog.wait_open(source.workspace_id)
         if source.state is not WorkspaceState.READY:
-            raise FailedPrecondition(f"{source.workspace_id} is not there yet, or not any more")
+            raise FailedPrecondition(
+                f"{source.workspace_id} is not complete yet, or is being removed"
+            )
         with ExitStack() as holding:
             holding.enter_context(self._catalog.hold(source.workspace_id))
             store = self.stores.store_at(source.place, source.backend)
@@ -135,7 +134,7 @@ class WorkspaceManager:
     async def _copy(
         self, source: Workspace, target: Workspace, store: WorkspaceStore, holding: ExitStack
     ) -> Workspace | HermesError:
-        """Makes a copy of what `holding` keeps; the copy, or why there is none."""
+        """Copies what `holding` protects; returns the copy, or why there is none."""
         path, most_bytes = self._catalog.path, self.stores.most_bytes(source.template)
         try:
             with holding:
@@ -154,42 +153,45 @@ class WorkspaceManager:
             if isinstance(error, HermesError):
                 return error
             if isinstance(error, BackendError):
-                return Unavailable(f"nothing is copied: {error}")
+                return Unavailable(f"the workspace was not copied: {error}")
             raise
         return whole
 
     def _known(self, order: Order, source_id: str) -> Workspace | None:
-        """What this request has made already."""
+        """The workspace that this request has already made."""
         asked = (order.profile, order.request_id)
         known = next((one for one in self._catalog if (one.profile, one.request_id) == asked), None)
         if known is None:
             return None
         if (known.kind, known.source_id) != (order.kind, source_id):
-            raise AlreadyExists(f"request {order.request_id} was another one")
+            raise AlreadyExists(f"request {order.request_id} was used for a different workspace")
         if known.state is WorkspaceState.REMOVING:
-            raise FailedPrecondition(f"{known.workspace_id}, which it made, is being removed")
+            raise FailedPrecondition(
+                f"{known.workspace_id}, which this request made, is being removed"
+            )
         return known
 
     # ---- removing
 
     async def remove(self, workspace: Workspace, reason: RemovalReason) -> None:
-        """Removes a workspace or snapshot that nobody uses; returns when nothing is left of it.
+        """Removes an unused workspace or snapshot, and waits until it is gone.
 
-        A copy that is being made is given up. Fails with FailedPrecondition while it is used, with
-        BackendUnavailable where nobody can remove it, or with Unavailable; it then goes later.
+        Cancels a copy that is under way. Fails with FailedPrecondition while it is in use, with
+        BackendUnavailable if its store cannot be reached, or with Unavailable and tries again
+        later.
         """
         ident = workspace.workspace_id
         if copying := self._copying.get(ident):
-            # One that has not taken its first step would not notice.
+            # A task that has not started yet would not notice the cancellation.
             await asyncio.sleep(0)
             copying.cancel()
             await asyncio.wait({copying})
             if not self._catalog.get(ident):
                 return
-            # It was whole before it could be given up, or cannot be cleared away now.
+            # The copy was complete before it could be cancelled, or cannot be removed now.
         workspace = await self._catalog.wait_open(ident)
         if workspace.state is WorkspaceState.READY:
-            # What nobody can remove is not marked either.
+            # Fails before the workspace is marked if its store cannot be reached.
             self.stores.store_at(workspace.place, workspace.backend)
             self._check_unused(workspace)
             workspace = workspace.mark_removing(reason)
@@ -198,7 +200,7 @@ class WorkspaceManager:
         await self.finish(workspace)
 
     async def recover(self) -> None:
-        """Has somebody look soon at what an executor before this one has not finished or seen."""
+        """Schedules what the previous run left unfinished or unmeasured."""
         for workspace in self._catalog:
             if workspace.state is WorkspaceState.MAKING:
                 await self._catalog.put(workspace.mark_removing(RemovalReason.UNFINISHED))
@@ -206,8 +208,8 @@ class WorkspaceManager:
                 self._catalog.mark_unchecked(workspace.workspace_id)
 
     async def finish(self, workspace: Workspace) -> None:
-        """Goes on removing what goes; whoever comes second waits with the first. It stays, with
-        WorkspaceInUse, where another executor's sandbox is over it."""
+        """Completes a removal; concurrent callers share it. Fails with WorkspaceInUse if another
+        executor's sandbox uses the workspace, which then stays."""
         ident = workspace.workspace_id
         if ident not in self._removing:
             task = self._workers.start(f"remove {ident}", self._clear(workspace))
@@ -216,10 +218,10 @@ class WorkspaceManager:
         if refused := await asyncio.shield(self._removing[ident]):
             raise refused
         if self._catalog.get(ident):
-            raise Unavailable(f"{ident} cannot be removed now; that is tried again")
+            raise Unavailable(f"{ident} cannot be removed now; Hermes tries again later")
 
     async def _clear(self, workspace: Workspace) -> WorkspaceInUse | None:
-        """Removes what there is of one, and forgets it; what cannot be removed now stays GOING."""
+        """Removes a workspace from its store and the catalog; on an error it stays REMOVING."""
         ident = workspace.workspace_id
         try:
             store = self.stores.store_at(workspace.place, workspace.backend)
@@ -230,36 +232,40 @@ class WorkspaceManager:
             await self._catalog.put(workspace.mark_kept())
             return error
         except (BackendError, HermesError) as error:
-            _log.warning("workspace %s stays until it can be removed: %s", ident, error)
+            _log.warning("workspace %s cannot be removed yet: %s", ident, error)
             await self._catalog.put(workspace)
             return None
         self._metrics.workspaces_removed.labels(workspace.reason).inc()
-        _log.info("workspace %s is gone: %s", ident, workspace.reason)
+        _log.info("workspace %s is removed: %s", ident, workspace.reason)
         return None
 
     # ---- those that nobody has
 
     async def orphans(self) -> list[tuple[WorkspaceStore, Path]]:
-        """Folders and volumes of ours that nothing is written down about, each in its store."""
+        """Returns folders and volumes without a record, each with its store."""
         if self.stores.workspaces.is_shared:
-            why = "other executors may use what this one does not know (executor.workspaces.shared)"
+            why = (
+                "workspaces are shared (executor.workspaces.shared): another executor may use them"
+            )
             raise FailedPrecondition(why)
         unclaimed, found = self.stores.workspaces.unclaimed, list[tuple[WorkspaceStore, Path]]()
         for store in self.stores.by_place().values():
             try:
                 present = await store.present(self._catalog.folder)
             except BackendError as error:
-                raise Unavailable(f"{store.place} cannot be looked at: {error}") from error
+                raise Unavailable(
+                    f"workspaces at {store.place} cannot be listed: {error}"
+                ) from error
             for path in sorted(present):
                 if not (self._catalog.get(path.name) or path in unclaimed):
                     found.append((store, path))
         return found
 
     async def remove_orphan(self, workspace_id: str) -> None:
-        """Removes one of those; fails with NotFound."""
+        """Removes an orphaned workspace; fails with NotFound."""
         found = [one for one in await self.orphans() if one[1].name == workspace_id]
         if not found:
-            raise NotFound(f"there is no workspace {workspace_id} that nobody has")
+            raise NotFound(f"there is no orphaned workspace {workspace_id}")
         for store, path in found:
             try:
                 await store.remove(path)
@@ -272,7 +278,7 @@ class WorkspaceManager:
     # ---- who uses one
 
     def list_users(self, workspace_id: str) -> list[str]:
-        """The sessions whose sandboxes are over it now."""
+        """The sessions whose sandboxes use a workspace now."""
         path = self._catalog.path(workspace_id)
         return sorted(
             sandbox.claim.session_id
@@ -282,7 +288,7 @@ class WorkspaceManager:
         )
 
     def select_unused(self, workspaces: Iterable[Workspace]) -> list[Workspace]:
-        """Those that nobody uses now."""
+        """Returns the workspaces that are not in use."""
         return [
             one
             for one in workspaces

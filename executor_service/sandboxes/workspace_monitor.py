@@ -1,8 +1,8 @@
-"""Holding sandboxes to the size of their workspace, where nothing below the executor does.
+"""Enforces the size of workspaces where no kernel or engine does.
 
-While something is written to a workspace, it is looked at again and again: a small one by this
-process, a large one, or one that is elsewhere, by its store. Each sandbox has its own turns, so
-that a workspace with millions of files delays nobody else's.
+While commands write to a workspace, it is measured again and again: a small one by this process, a
+large or remote one by its store. Each sandbox has its own schedule, so a workspace with millions of
+files does not delay the others.
 """
 
 import asyncio
@@ -27,21 +27,21 @@ _TICK_S = 0.5
 _PAUSE_S = 2.0
 _PAUSE_ELSEWHERE_S = 5.0
 _SHARE_OF_TIME = 0.2
-"""How much of the time may be spent on looking at one workspace."""
+"""The share of time that may be spent on measuring one workspace."""
 _AT_ONCE = 4
-"""How many workspaces a store looks at side by side, each by a process of its own."""
+"""How many workspaces a store measures at a time, each in its own process."""
 _MOST_ENTRIES = 50_000
-"""How many are looked at by the executor itself, before a store does it."""
+"""How many entries the executor counts itself before it leaves it to the store."""
 _HIDDEN = (
-    "the workspace has folders too deep inside each other, or closed, so that nobody can tell what "
-    "they take; remove them first"
+    "the workspace has folders that are too deep or not readable, so its size cannot be measured; "
+    "remove them first"
 )
 
 _log = logging.getLogger(__name__)
 
 
 class WorkspaceMonitor:
-    """Looks every few seconds how large the workspaces are to which something is written."""
+    """Measures the workspaces that are written to, every few seconds."""
 
     def __init__(
         self, leases: Leases, workspaces: Workspaces, templates: Templates, stores: WorkspaceStores
@@ -51,20 +51,20 @@ class WorkspaceMonitor:
         self._templates = templates
         self._stores = stores
         self._due: dict[str, float] = {}
-        """When each sandbox is looked at again."""
+        """When to measure each sandbox's workspace again."""
         self._full: set[str] = set()
-        """The sandboxes that had filled their workspaces when somebody looked last."""
+        """The sandboxes whose workspaces were full at the last measurement."""
         self._turns: defaultdict[str, asyncio.Semaphore] = defaultdict(
             lambda: asyncio.Semaphore(_AT_ONCE)
         )
-        """Of the stores, by their places."""
+        """Slots of the stores, by place."""
         self._looking = asyncio.Lock()
-        """For looking in this process, one workspace at a time."""
+        """Lets this process measure one workspace at a time."""
         self._written: set[str] = set()
-        """The sandboxes to which something was written from outside since somebody looked."""
+        """The sandboxes that got an upload since the last measurement."""
 
     async def run(self) -> None:
-        """Ends what writes to workspaces that are over the limit, until cancelled."""
+        """Ends commands that write to full workspaces, until cancelled."""
         async with asyncio.TaskGroup() as group:
             while True:
                 await asyncio.sleep(_TICK_S)
@@ -90,7 +90,7 @@ class WorkspaceMonitor:
         try:
             size = await self._measure(sandbox, most_bytes, store)
         except BackendError as error:
-            _log.warning("workspaces at %s are not looked at now: %s", store.place, error)
+            _log.warning("workspaces at %s cannot be measured now: %s", store.place, error)
         else:
             self._note(sandbox, size)
         ended = time.monotonic()
@@ -113,24 +113,27 @@ class WorkspaceMonitor:
             self._full.discard(sandbox.claim.sandbox_id)
         else:
             self._full.add(sandbox.claim.sandbox_id)
-            _log.warning("sandbox %s has filled its workspace", sandbox.claim.sandbox_id)
+            _log.warning(
+                "sandbox %s has filled its workspace; its commands are ended",
+                sandbox.claim.sandbox_id,
+            )
             for command in sandbox.running:
                 command.cancel(EndReason.DISK_QUOTA)
 
     async def check_room(self, sandbox: Sandbox, path: str, length: int) -> None:
-        """Fails with LimitExceeded when there is no room for what is to be written from outside."""
+        """Fails with LimitExceeded if an upload does not fit into the workspace."""
         limit = self._limit_of(sandbox)
         if limit is None:
             return
         most_bytes, store = limit
         ident = sandbox.claim.sandbox_id
-        # Whatever the path: a link may lead into the workspace.
+        # For any path: a link may lead into the workspace.
         self._written.add(ident)
         if path.startswith("/") and not f"{path}/".startswith("/workspace/"):
             return
         if length > most_bytes:
             raise _full(most_bytes)
-        # One elsewhere is asked about only if it was full.
+        # A remote workspace is measured only if it was full before.
         if store is self._stores.here or ident in self._full:
             await self._check_room(sandbox, most_bytes, store, length)
 
@@ -140,7 +143,7 @@ class WorkspaceMonitor:
         try:
             size = await self._measure(sandbox, most_bytes, store)
         except BackendError as error:
-            raise LimitExceeded(f"nobody can tell what the workspace takes: {error}") from error
+            raise LimitExceeded(f"the workspace cannot be measured: {error}") from error
         self._note(sandbox, size)
         if not size.is_all and size.seen_bytes <= most_bytes:
             raise LimitExceeded(_HIDDEN)
@@ -148,7 +151,7 @@ class WorkspaceMonitor:
             raise _full(most_bytes)
 
     def _limit_of(self, sandbox: Sandbox) -> tuple[int, WorkspaceStore] | None:
-        """How large its workspace may be, and who looks; None where nobody does."""
+        """The limit of its workspace and the store that measures it; None if there is none."""
         if sandbox.connection is None or not self._workspaces.is_ours(
             Path(sandbox.claim.workspace)
         ):

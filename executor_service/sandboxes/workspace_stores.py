@@ -27,7 +27,7 @@ ANY_BYTES = 1 << 50
 
 
 class WorkspaceStores:
-    """The stores of all templates that can be had."""
+    """The workspace stores of all open templates."""
 
     def __init__(self, templates: Templates, here: WorkspaceStore, workspaces: Workspaces) -> None:
         self._templates = templates
@@ -35,7 +35,7 @@ class WorkspaceStores:
         self.workspaces = workspaces
 
     def by_place(self) -> dict[str, WorkspaceStore]:
-        """All of them by their places."""
+        """Returns all stores by their places."""
         found = {self.here.place: self.here}
         for template in self._templates:
             store = self.store_for(template)
@@ -44,54 +44,54 @@ class WorkspaceStores:
         return found
 
     def store_for(self, template: Template) -> WorkspaceStore | None:
-        """Where a template's workspaces are kept, if they can be looked after there."""
+        """Returns the store of a template's workspaces; None if they cannot be managed."""
         if template.capabilities.workspaces is WorkspacePlace.HERE:
             return self.here
         return store_elsewhere(template.choice.backend)
 
     def place_for(self, template: Template) -> str:
-        """Names where a template's workspaces are; empty where they end with their boxes."""
+        """Names the place of a template's workspaces; empty if they end with their boxes."""
         if template.capabilities.workspaces is WorkspacePlace.IN_BOX:
             return ""
         store = self.store_for(template)
         return template.name if store is None else store.place
 
     def store_at(self, place: str, backend: str) -> WorkspaceStore:
-        """The store of a place; fails with BackendUnavailable."""
+        """Returns the store of a place; fails with BackendUnavailable."""
         store = self.by_place().get(place)
         if store is None:
             raise BackendUnavailable(
-                f"nobody looks after workspaces at {place}: the backend {backend} cannot, or it is "
-                "not configured or not reached now"
+                f"workspaces at {place} cannot be managed: the backend {backend} does not "
+                "support it, is not configured, or does not answer now"
             )
         return store
 
     def limit_bytes(self, template: str) -> int | None:
-        """How large sandboxes of a template can make a workspace; None where nothing holds them to
-        a size, or it cannot be had now."""
+        """The workspace limit of a template; None if it is not enforced or the template is not
+        open."""
         for one in self._templates:
             if one.name == template and one.capabilities.limits.workspace is not Enforcement.NONE:
                 return one.limits.workspace_bytes
         return None
 
     def most_bytes(self, template: str) -> int:
-        """How large a workspace of a template may be; where nothing holds it to that, any size."""
+        """The largest size of a template's workspaces; any size if no limit is enforced."""
         if template not in {one.name for one in self._templates}:
             return self._templates.default.limits.workspace_bytes
         return self.limit_bytes(template) or ANY_BYTES
 
 
 class Allocation(Struct, frozen=True):
-    """What a sandbox that is about to be claimed is made over."""
+    """The workspace for a sandbox that is about to be claimed."""
 
     folder: Path | None
-    """None is a new one."""
+    """None for a new workspace."""
     kept: Workspace | None
-    """What is written down of it; None where it ends with the sandbox, or is no workspace."""
+    """Its record; None if it ends with the sandbox or is a folder of the host."""
 
 
 class WorkspaceAllocator:
-    """Finds the workspaces of sessions, and keeps them from being removed meanwhile."""
+    """Finds the workspaces of sessions, and protects them from removal meanwhile."""
 
     def __init__(
         self, catalog: Catalog, stores: WorkspaceStores, workspaces: Workspaces, clock: Clock
@@ -105,7 +105,7 @@ class WorkspaceAllocator:
     async def allocate(
         self, template: Template, request: AcquireRequest
     ) -> AsyncGenerator[Allocation]:
-        """What the session's next sandbox is made over, which stays as long as the block lasts.
+        """Reserves the workspace of the session's next sandbox for the time of the block.
 
         Fails with PathInvalid, NotFound or LimitExceeded.
         """
@@ -135,7 +135,7 @@ class WorkspaceAllocator:
         self._catalog.find(profile, workspace_id, WorkspaceKind.WORKSPACE)
 
     async def assign(self, allocation: Allocation, folder: Path, session_id: str) -> None:
-        """A session has it from now on, which is synced with the claim that follows."""
+        """Records a workspace as the session's; the claim that follows syncs it."""
         if allocation.kept is not None:
             await self._catalog.assign(
                 replace(allocation.kept, workspace_id=folder.name), session_id
@@ -143,16 +143,15 @@ class WorkspaceAllocator:
         self._workspaces.unclaimed.discard(folder)
 
     async def record_end(self, workspace_id: str, moment: float) -> None:
-        """A sandbox over it ends."""
+        """Records when a sandbox over a workspace ended."""
         await self._catalog.change(workspace_id, used_at=moment)
 
     def release(self, folder: Path) -> None:
-        """A sandbox over it has ended."""
+        """Lets the collector check a workspace whose sandbox is gone."""
         self._catalog.mark_unchecked(folder.name)
 
     async def _brought(self, template: Template, place: str, request: AcquireRequest) -> str:
-        """The workspace that the session had at another executor, written down here as well; empty
-        where it is not shared.
+        """Takes over the session's workspace from another executor; empty if it is not shared.
 
         Fails with Unavailable.
         """
@@ -171,14 +170,14 @@ class WorkspaceAllocator:
         return ident
 
     async def _is_there(self, template: Template, ident: str) -> bool:
-        """Whether there is such a workspace; where nobody can look it is made when it is not."""
+        """Whether a workspace exists; assumed where there is no store to ask."""
         store = self._stores.store_for(template)
         if store is None:
             return True
         try:
             return self._catalog.path(ident) in await store.present(self._catalog.folder)
         except BackendError as error:
-            raise Unavailable(f"{store.place} cannot be looked at: {error}") from error
+            raise Unavailable(f"workspaces at {store.place} cannot be listed: {error}") from error
 
     def _new(self, template: Template, profile: str, place: str, now: float) -> Workspace:
         return Workspace(

@@ -22,14 +22,14 @@ from services.lifecycle import Workers
 from services.rpc.messages import message_of
 
 PIECE_BYTES = 256 * 1024
-"""In one message, of which each costs as much as copying so many bytes."""
+"""Most output in one message; each message costs as much as copying so many bytes."""
 _HEARTBEAT_S = 5.0
 
 Event = exec_pb2.AttachExecResponse
 
 
 class CommandView:
-    """What one watcher sees of a command."""
+    """What one client sees of a command."""
 
     def __init__(self, command: Command, stdout_offset: int, stderr_offset: int) -> None:
         self._command = command
@@ -41,7 +41,7 @@ class CommandView:
         self._next_heartbeat = 0.0
         self._losses = command.input_losses
         self.gives_input = False
-        """Whether the watcher is also the one who gives the command its input."""
+        """Whether this client also sends the input."""
 
     def close(self) -> None:
         """Ends the events, without an exit."""
@@ -76,7 +76,7 @@ class CommandView:
         if self.gives_input and self._command.input_losses > self._losses:
             raise Unavailable(INPUT_LOST)
         happened = self._input_events()
-        # Whether it had ended before the last of its output was looked for.
+        # Read before the output: an exit counts only when all output before it is read.
         ended = self._command.record.exit
         for stream in STREAMS:
             happened += await self._read(stream)
@@ -88,7 +88,7 @@ class CommandView:
         return happened
 
     def _behind_bytes(self) -> int:
-        """How much of what there is has not been sent to the watcher."""
+        """How much stored output this client has not been sent."""
         return sum(self._command.spool.ends) - sum(self._sent.values())
 
     @property
@@ -161,7 +161,7 @@ _MOST_CELLS = 1000
 
 
 class Attachment:
-    """One client's view of a command, and what it makes the command do."""
+    """One client of a command: what it sees and what it sends."""
 
     def __init__(
         self, sandbox: Sandbox, command: Command, epoch: int, offsets: tuple[int, int] = (0, 0)
@@ -176,7 +176,7 @@ class Attachment:
         self._ends = False
 
     async def take(self, messages: AsyncIterator[exec_pb2.AttachExecRequest]) -> None:
-        """Does what the client asks until it leaves; what it may not do ends its view."""
+        """Handles the client's messages until it leaves; an invalid one ends its view."""
         async with Workers() as workers:
             try:
                 async for message in messages:
@@ -187,14 +187,14 @@ class Attachment:
                 self.view.fail(error)
 
     async def _give(self, workers: Workers, offset: int | None, data: bytes = b"") -> None:
-        """Adds input, apart from the rest so that a command that does not read stops nothing."""
+        """Queues input, so that a command that does not read does not block other messages."""
         if not self.view.gives_input:
             self.view.gives_input = True
             workers.start(f"feed {self._command.exec_id}", self._feed())
         await self._pieces.put((offset, data))
 
     async def _feed(self) -> None:
-        """Hands the input over, until cancelled."""
+        """Sends the queued input, until cancelled."""
         try:
             while True:
                 offset, data = await self._pieces.get()

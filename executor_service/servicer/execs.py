@@ -72,8 +72,8 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
             taking = workers.start(f"input of {opened.exec_id}", attachment.take(request_iterator))
             async for event in events:
                 await writer.write(event)
-            # A client that still writes when its stream ends loses what it has not read yet. One
-            # that leaves now has been told everything: its call is no failure.
+            # A client that still writes when its stream ends loses what it has not read yet.
+            # One that leaves now has got everything: its call is no failure.
             with suppress(asyncio.CancelledError):
                 await asyncio.wait({taking}, timeout=_FAREWELL_S)
 
@@ -93,7 +93,7 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
                 await command.ended.wait()
-        # Meanwhile it may have got a later owner; an operator shows no epoch, and is none.
+        # The sandbox may have a later owner by now. An operator has no epoch and is no owner.
         if request.lease.epoch == sandbox.claim.epoch:
             sandbox.use()
         return exec_pb2.WaitExecResponse(exec=_command(command.record, sandbox.claim))
@@ -166,7 +166,7 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
                     async with asyncio.timeout(DEFAULT_UNARY_S):
                         sandbox, command = await self._start(first.start)
                 except TimeoutError:
-                    raise Unavailable("the box does not say whether it has started") from None
+                    raise Unavailable("the sandbox has not reported the start in time") from None
                 attachment = Attachment(sandbox, command, first.start.lease.epoch)
             case "open":
                 sandbox, command = await self._find(first.open)
@@ -198,7 +198,7 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
 def _start_command(request: exec_pb2.StartExecRequest, secrets: Mapping[str, str]) -> StartCommand:
     """What is to be run; fails with InvalidArgument.
 
-    Variables of the request give way to what stands for secrets that it names.
+    Placeholders of secrets that the request names replace its variables of the same names.
     """
     check_id("exec_id", request.exec_id)
     match request.WhichOneof("command"):

@@ -1,4 +1,4 @@
-"""What the converters share."""
+"""Checks and conversions that the servicers share."""
 
 import re
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ def profile_of(name: str) -> str:
 
 
 def proof(lease: sandbox_pb2.Lease, profile: str) -> Proof:
-    """What a request shows who has a sandbox, or that its caller is an operator."""
+    """The lease of a request, or that its caller is an operator."""
     shows_nothing = not lease.token and not lease.epoch
     is_operator = shows_nothing and caller() is Identity.OPERATOR
     return Proof(profile_of(profile), lease.sandbox_id, lease.token, lease.epoch, is_operator)

@@ -78,7 +78,9 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
         """Writes what comes, whole when it is what was announced, or not at all."""
         first = await anext(messages, None)
         if first is None or first.WhichOneof("kind") != "header":
-            raise InvalidArgument("the header comes first", fields={"header": "is wanted first"})
+            raise InvalidArgument(
+                "the first message must be the header", fields={"header": "is wanted first"}
+            )
         header = first.header
         if not 0 <= header.length_bytes <= most_bytes:
             raise LimitExceeded(f"up to {most_bytes} bytes are taken at a time")
@@ -96,7 +98,9 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
                 digest.update(chunk)
                 await target.write(chunk)
             if (received, digest.digest()) != (header.length_bytes, header.sha256):
-                raise DigestMismatch("what came is not what was announced; nothing was written")
+                raise DigestMismatch(
+                    "length or SHA-256 does not match the header; nothing was written"
+                )
             return _file_info(header.path, await target.commit(received, digest.hexdigest()))
 
     async def DownloadFile(
@@ -177,7 +181,7 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
 async def _ask(
     connection: SandboxConnection, question: Callable[[RemoteFiles], Awaitable[_T]]
 ) -> _T:
-    """Asks over whatever link there is: what only looks may be asked again over the next one."""
+    """Runs a read-only operation, and repeats it once if the link breaks."""
     async with _answering():
         link = await connection.link()
         try:
@@ -188,20 +192,20 @@ async def _ask(
 
 @asynccontextmanager
 async def _answering() -> AsyncGenerator[None]:
-    """Turns what the box says into answers for the caller."""
+    """Turns errors of the box into errors of the call."""
     try:
         yield
     except FileRefused as error:
         raise _answer(error) from error
     except (LinkClosed, BoxPoisoned) as error:
-        message = f"the channel to the sandbox was cut, look and try again: {error}"
+        message = f"the connection to the sandbox broke, check the result and try again: {error}"
         raise Unavailable(message) from error
 
 
 def _answer(error: FileRefused) -> HermesError:
     message = str(error)
     if error.code == "NOT_FOUND":
-        # So that nobody takes a sandbox that is not known for a path that is not there.
+        # Tells callers that the path is missing, not the sandbox.
         return NotFound(message, metadata={"missing": "path"})
     if error.code in _LIMITS:
         return LimitExceeded(message)

@@ -19,4 +19,4 @@ POLICY: Policy = {
         service.full_name, {method.name: callers for method in service.methods}
     ).items()
 }
-"""The agent uses sandboxes, an operator looks after them; nobody else has business here."""
+"""The agent uses sandboxes and an operator manages them; no one else may call."""

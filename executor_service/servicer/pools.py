@@ -27,7 +27,7 @@ class PoolServicer(pool_pb2_grpc.PoolServiceServicer):
     async def GetPoolStats(
         self, request: pool_pb2.GetPoolStatsRequest, context: Context
     ) -> pool_pb2.GetPoolStatsResponse:
-        """Says how full the pools are."""
+        """Returns the state of all pools."""
         return pool_pb2.GetPoolStatsResponse(pools=map(_pool, self._templates))
 
     async def ResizePool(
@@ -59,12 +59,12 @@ class PoolServicer(pool_pb2_grpc.PoolServiceServicer):
     async def ListOrphans(
         self, request: pool_pb2.ListOrphansRequest, context: Context
     ) -> pool_pb2.ListOrphansResponse:
-        """Lists the boxes that nobody knows."""
+        """Lists orphaned boxes."""
         found = [box for template in self._templates for box in await template.reaper.find()]
         return pool_pb2.ListOrphansResponse(boxes=map(_orphan, found))
 
     async def Reap(self, request: pool_pb2.ReapRequest, context: Context) -> pool_pb2.ReapResponse:
-        """Ends boxes that nobody knows."""
+        """Ends orphaned boxes."""
         ended: list[str] = []
         for template in self._templates:
             for box in await template.reaper.find():
@@ -87,5 +87,5 @@ def _sizes(request: pool_pb2.ResizePoolRequest, now: PoolStats) -> tuple[int, in
 
 
 def _orphan(box: Box) -> pool_pb2.OrphanBox:
-    """A box that nobody knows."""
+    """An orphaned box."""
     return message_of(box, pool_pb2.OrphanBox, box_key=box.key, template=box.pool)

@@ -104,7 +104,7 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
         return sandbox_pb2.ListSandboxesResponse(sandboxes=[_sandbox(one) for one in found])
 
     def _observe(self, started_s: float, template: str, launch: Launch | str, outcome: str) -> None:
-        # Callers' inventions are no labels.
+        # Unknown template names must not become labels.
         names = {one.name: one.capabilities.name for one in self._templates}
         template = template or self._templates.default.name
         backend = names.get(template)
@@ -141,7 +141,7 @@ def _acquire_request(request: sandbox_pb2.AcquireSandboxRequest) -> AcquireReque
 
 
 def _isolation(level: sandbox_pb2.IsolationLevel.ValueType) -> Isolation:
-    """The least that is asked for; what does not exist yet is stronger than any that does."""
+    """The minimum isolation; an unknown level counts as the strongest."""
     word = enum_word(sandbox_pb2.IsolationLevel.DESCRIPTOR, level) or Isolation.NONE
     return Isolation(word) if word in tuple(Isolation) else Isolation.MICROVM
 

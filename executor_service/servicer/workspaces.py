@@ -141,7 +141,7 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
 
 def _check_operator() -> None:
     if caller() is not Identity.OPERATOR:
-        raise PermissionDenied("only an operator looks after what nobody has")
+        raise PermissionDenied("only an operator may list or delete orphaned workspaces")
 
 
 def _order(
@@ -150,7 +150,7 @@ def _order(
     | workspace_pb2.CreateSnapshotRequest,
     kind: WorkspaceKind = WorkspaceKind.WORKSPACE,
 ) -> Order:
-    """Who wants what; fails with InvalidArgument."""
+    """The request for a workspace; fails with InvalidArgument."""
     profile = profile_of(request.profile)
     check_id("request_id", request.request_id)
     check_id("profile", profile)

@@ -44,7 +44,7 @@ class OomCounter:
 
 
 class CommandContext:
-    """What all commands share."""
+    """What all commands of a box share."""
 
     def __init__(self, loop: Loop, spawner: Spawner) -> None:
         self.loop = loop

@@ -123,7 +123,7 @@ class Connection:
 
 
 class Handshake:
-    """Lets in whoever proves to be this box's executor; the highest epoch wins."""
+    """Admits the executor that knows the box's secret, with the highest epoch."""
 
     def __init__(
         self,

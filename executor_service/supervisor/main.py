@@ -50,32 +50,33 @@ _DESCRIPTOR = struct.Struct("i")
 _KEPT_VARIABLES = (
     *("PATH", "USER", "LOGNAME", "SHELL", "TZ", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE"),
 )
-"""What commands see of the environment of a machine that is not the box's own."""
+"""Variables of the machine that commands get, if it is not the box's own."""
 
 
 class Options(NamedTuple):
-    """Each field is an option: `listen_fd` is `--listen-fd N`."""
+    """The command line; the field `listen_fd` is the option `--listen-fd N`."""
 
     listen_fd: int | None = None
     socket: str = ""
     handover: str = ""
-    """Where the executor hands out a socket to be used instead of the one before."""
+    """Where to ask the executor for a listening socket to use instead of `socket`."""
     box: str = ""
     secret_sha256: str = ""
     workspace: str = "/workspace"
     tmp: str = ""
-    """Folder for temporary files of a box that shares its machine with others."""
+    """Folder for temporary files, for a box that shares its machine."""
     orphan_timeout_s: float = _ORPHAN_TIMEOUT_S
     ready_fd: int | None = None
-    """A socket: gets a byte when the box can be used, gives one when it is remembered."""
+    """A socket: the supervisor sends a byte when it is ready, and receives one when the box is
+    recorded."""
     filter_fd: int | None = None
-    """A system call filter to load, where what makes the box cannot load it."""
+    """A system call filter to load, if the program that makes the box cannot."""
     max_processes: int = 0
     """Per user namespace: Linux >= 5.14."""
 
 
 def read_options(argv: Sequence[str]) -> Options:
-    """The options of a command line; ValueError for what they cannot mean."""
+    """Parse a command line; ValueError if it is wrong."""
     found: dict[str, object] = {}
     words = iter(argv)
     for word in words:
@@ -126,7 +127,7 @@ def _serve(options: Options) -> int:
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     if os.getpid() != _FIRST_PROCESS:
-        # Without a handler a first process does not hear what comes from inside its box.
+        # A first process without a handler ignores SIGTERM from inside its box.
         signal.signal(signal.SIGTERM, lambda _number, _frame: loop.stop())
     context = CommandContext(loop, spawner)
     supervisor = Supervisor(context, paths, options.orphan_timeout_s)
@@ -138,13 +139,13 @@ def _serve(options: Options) -> int:
     supervisor.serve()
     context.forest.kill_everything()
     if os.getpid() != _FIRST_PROCESS:
-        # The end of a first process is that of its box; here nobody else would end the others.
+        # Nothing else ends the other processes: the box has no first process of its own.
         return min(1, end_all(lambda: descendants_of(os.getpid()), _END_TIMEOUT_S))
     return 0
 
 
 def _environment(options: Options) -> dict[str, str]:
-    """What every command finds in its environment."""
+    """The environment of every command."""
     if not options.tmp:
         return dict(os.environ)
     kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
@@ -153,7 +154,7 @@ def _environment(options: Options) -> dict[str, str]:
 
 
 def _wait_remembered(ready_fd: int) -> bool:
-    """Say that the box can be used; False when nobody is left who could know of it."""
+    """Report that the box is ready; False if the executor is gone."""
     with socket.socket(fileno=ready_fd) as executor:
         try:
             executor.sendall(b"1")
@@ -181,7 +182,7 @@ def _listener(options: Options) -> socket.socket:
 
 
 def _receive_listener(path: str, timeout_s: float) -> socket.socket:
-    """The listening socket that the executor has made for this box; OSError without one."""
+    """Receive the listening socket that the executor has made; OSError without one."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as executor:
         executor.settimeout(timeout_s)
         executor.connect(path)

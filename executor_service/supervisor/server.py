@@ -20,7 +20,7 @@ from executor_service.supervisor.transfers import Transfers
 _MAX_LIVE_COMMANDS = 128
 _MAX_KNOWN_COMMANDS = 1024
 _PATIENCE_S = 1.0
-"""How long starts are refused before another command is ended to make room for them."""
+"""How long starts fail for want of processes before the largest command is ended."""
 
 _START_ERRORS = {
     errno.ENOENT: "NOT_FOUND",
@@ -35,7 +35,7 @@ _START_ERRORS = {
 
 
 class Supervisor:
-    """Serves one executor at a time and outlives it."""
+    """Serves one executor at a time, and outlives each."""
 
     def __init__(self, context: CommandContext, paths: Paths, orphan_timeout_s: float) -> None:
         self._context = context
@@ -44,7 +44,7 @@ class Supervisor:
         self._commands: dict[int, Command] = {}
         self._by_exec_id: dict[str, Command] = {}
         self._refused_since = self._refused_last = 0.0
-        """When starts were refused for want of processes, again and again."""
+        """Since when, and when last, starts failed for want of processes."""
         self._transfers: Transfers | None = None
         self._orphan_timer: Timer | None = None
         self._proxy = Proxy(context)
@@ -65,12 +65,12 @@ class Supervisor:
         }
 
     def serve(self) -> None:
-        """Run until nobody needs the box any more."""
+        """Run until the box ends."""
         self._context.loop.on_children(self._reap)
         self._context.loop.run()
 
     def executor_came(self, connection: Connection, hello: dict[str, Any]) -> None:
-        """A proven executor replaces the one before, and learns what there is."""
+        """Accept an executor, which replaces the previous one, and send it all commands."""
         offsets = acked_offsets(hello)
         if self._context.connection is not None:
             self._context.connection.close()
@@ -92,7 +92,7 @@ class Supervisor:
             command.resume()
 
     def executor_left(self) -> None:
-        """Nobody is there; if nobody comes for long, all ends."""
+        """Handle the loss of the executor; without a new one the box ends after a while."""
         self._context.connection = None
         if self._transfers is not None:
             self._transfers.close()
@@ -113,7 +113,7 @@ class Supervisor:
         self._proxy.pump()
 
     def _reap(self) -> None:
-        """Collect everyone who ended: first processes of commands, and orphans."""
+        """Reap ended processes: the first ones of commands, and orphans."""
         ended: list[tuple[int, int]] = []
         alone = False
         while True:
@@ -177,7 +177,7 @@ class Supervisor:
             self._describe(command)
 
     def _miss_processes(self) -> None:
-        """A start was refused, and is tried again: the biggest command gives way before long."""
+        """Note a start that lacked processes; end the largest command if this goes on."""
         now = time.monotonic()
         if now - self._refused_last > _PATIENCE_S:
             self._refused_since = now

@@ -33,7 +33,7 @@ class Child(NamedTuple):
 
 
 class Spawner:
-    """Starts children with default signals, their own session and nothing of ours open.
+    """Starts children with default signals, in a session of their own, without our descriptors.
 
     It changes this process's directory and badness for the moment of the start, so it is only for
     a process with one thread; that is what makes a start cheap and its errors exact.
@@ -42,7 +42,7 @@ class Spawner:
     def __init__(self, paths: Paths, base_env: dict[str, str]) -> None:
         self._paths = paths
         self.base_env = base_env
-        """What every command finds in its environment."""
+        """The environment of every command."""
         self.extra_env: dict[str, str] = {}
         """What commands that start now find beside that."""
         self._oom_score = _open_oom_score()

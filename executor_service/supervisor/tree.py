@@ -44,13 +44,13 @@ class Forest:
         self._known: dict[Identity, str] = {}
 
     def add_tree(self) -> Tree:
-        """A tree for a command that is about to start."""
+        """Add a tree for a command that is about to start."""
         tree = Tree(self)
         self._trees[tree.marker] = tree
         return tree
 
     def remove_tree(self, tree: Tree) -> None:
-        """The tree's command has finished and none of its processes may be left."""
+        """Forget the tree of a finished command."""
         self._trees.pop(tree.marker, None)
 
     def count(self) -> dict[str, list[Process]]:
@@ -118,7 +118,7 @@ class Tree:
         self._forest = forest
 
     def leader_started(self, pid: int) -> None:
-        """There is a first process."""
+        """Record the first process."""
         self.leader, self.leader_lives = pid, True
 
     def members(self) -> list[Process]:

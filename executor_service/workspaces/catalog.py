@@ -1,4 +1,4 @@
-"""Which workspaces there are, and whether anybody is about to do something with one."""
+"""The catalog of workspaces: their records, and which are in use or being removed."""
 
 import asyncio
 from collections import Counter
@@ -16,64 +16,63 @@ from services.validation import decode
 
 
 class Catalog:
-    """All workspaces as they are written down, and what is under way with them in this process.
+    """The records of all workspaces, and what this process is doing with them.
 
-    A workspace is held while something is made over it or copied from it, and closed while it is
-    removed: never both. Both are known at once, without a wait in between.
+    A workspace is held while a sandbox is made over it or it is copied, and closed while it is
+    removed, never both. Neither check awaits anything.
     """
 
     def __init__(self, journal: Journal, folder: Path, most_bytes: int) -> None:
-        """It is empty until it is loaded."""
+        """The catalog is empty until it is loaded."""
         self.folder = folder
-        """What stands for each is below it."""
+        """Contains a path for each workspace, which stands for it."""
         self._journal = journal
         self._most_bytes = most_bytes
         self._known: dict[str, Workspace] = {}
         self._by_session: dict[tuple[str, str, str], str] = {}
-        """By profile, session and place, the workspace of the session's next sandbox."""
+        """By profile, session and place, the id of the session's workspace."""
         self._writing = asyncio.Lock()
         self._held: Counter[str] = Counter()
         self._closed: dict[str, asyncio.Event] = {}
         self.unchecked: set[str] = set()
-        """Those that may be empty by now, as nobody has looked since."""
+        """Workspaces that the collector has to check."""
         self.changed = asyncio.Event()
-        """Set when there are such."""
+        """Set when there are workspaces to check."""
 
     # ---- what is known
 
     async def load(self) -> None:
-        """Reads what is written down."""
+        """Reads the records from the journal."""
         query = "SELECT record FROM workspace"
         rows = await self._journal.read(lambda db: db.execute(query).fetchall())
         self._note([decode(record, Workspace) for (record,) in rows])
 
     def __iter__(self) -> Iterator[Workspace]:
-        """All of them, the longest unused first."""
+        """All workspaces, the longest unused first."""
         return iter(sorted(self._known.values(), key=lambda one: (one.used_at, one.workspace_id)))
 
     def get(self, workspace_id: str) -> Workspace | None:
-        """One by its id."""
+        """Returns a workspace by its id."""
         return self._known.get(workspace_id)
 
     async def put(self, workspace: Workspace) -> None:
-        """Writes one down as it is now, with the sessions that it is known to have; synced."""
+        """Stores a workspace, but keeps its known sessions; synced."""
         async with self._writing:
             if known := self._known.get(workspace.workspace_id):
-                # They may have changed since the caller looked, and only `assign` changes them.
+                # Only `assign` changes the sessions, perhaps since the caller looked.
                 workspace = replace(workspace, session_ids=known.session_ids)
             await self._put([workspace], synced=True)
 
     async def change(self, workspace_id: str, **changes: object) -> None:
-        """Changes what is known of one, if it is there still; nothing depends on it, so it is not
-        synced."""
+        """Changes fields of a workspace, if it still exists; not synced."""
         async with self._writing:
             if found := self._known.get(workspace_id):
                 changed = replace(found, **changes)  # pyright: ignore[reportArgumentType]
                 await self._put([changed], synced=False)
 
     async def assign(self, workspace: Workspace, session_id: str) -> None:
-        """Writes one down as a session's, instead of the one that it had in this place; synced by
-        the claim that follows."""
+        """Makes a workspace the session's, instead of its previous one in this place; synced by the
+        claim that follows."""
         async with self._writing:
             known = self._known.get(workspace.workspace_id, workspace)
             sessions = tuple(sorted({*known.session_ids, session_id}))
@@ -86,7 +85,7 @@ class Catalog:
             await self._put(changed, synced=False)
 
     async def forget(self, workspace_id: str) -> None:
-        """Removes one that is gone; no session has it any more."""
+        """Removes the record of a workspace that is gone."""
         async with self._writing:
             query = "DELETE FROM workspace WHERE workspace_id = ?"
             await self._journal.write(lambda db: db.execute(query, (workspace_id,)))
@@ -110,23 +109,23 @@ class Catalog:
     # ---- what is wanted of them
 
     def path(self, workspace_id: str) -> Path:
-        """What stands for a workspace when boxes are made and stores are asked."""
+        """The path that stands for a workspace, for backends and stores."""
         return self.folder / workspace_id
 
     def find(self, profile: str, workspace_id: str, kind: WorkspaceKind) -> Workspace:
-        """Returns a profile's own; fails with NotFound, whether or not another has it."""
+        """Returns a profile's workspace; fails with NotFound, also if it is another profile's."""
         found = self._known.get(workspace_id)
         if found is None or found.profile != profile or found.kind is not kind:
             raise NotFound(f"there is no {kind} {workspace_id}")
         return found
 
     def of_session(self, profile: str, session_id: str, place: str) -> Workspace | None:
-        """The one that a session's earlier sandboxes had in a place."""
+        """The workspace of a session in a place."""
         found = self._known.get(self._by_session.get((profile, session_id, place), ""))
         return found if found is not None and found.state is WorkspaceState.READY else None
 
     def check_room(self, profile: str) -> None:
-        """Fails with LimitExceeded when a profile has no room for another one."""
+        """Fails with LimitExceeded if a profile's workspaces have reached the size limit."""
         found = [one.size_bytes or 0 for one in self._known.values() if one.profile == profile]
         if self._most_bytes and sum(found) >= self._most_bytes:
             raise LimitExceeded(
@@ -139,16 +138,16 @@ class Catalog:
     async def reserve(
         self, profile: str, session_id: str, place: str, workspace_id: str
     ) -> AsyncGenerator[Workspace | None]:
-        """Holds the workspace that a session's next sandbox is to be over, for the time of the
-        block; None if it gets a new one.
+        """Holds the workspace of a session's next sandbox for the time of the block; None if the
+        session needs a new one.
 
-        Fails with NotFound if the one that is asked for is not there, or is elsewhere.
+        Fails with NotFound if the requested workspace does not exist or is in another place.
         """
         while True:
             if workspace_id:
                 found = self.find(profile, workspace_id, WorkspaceKind.WORKSPACE)
                 if found.place != place or found.state is not WorkspaceState.READY:
-                    where = "kept where sandboxes of this template are"
+                    where = "kept where this template keeps its workspaces"
                     raise NotFound(f"there is no workspace {workspace_id} that is {where}")
             else:
                 found = self.of_session(profile, session_id, place)
@@ -165,7 +164,7 @@ class Catalog:
 
     @contextmanager
     def hold(self, workspace_id: str) -> Generator[None]:
-        """Keeps one from being removed; it must not be closed."""
+        """Protects a workspace from removal; it must not be closed."""
         assert workspace_id not in self._closed, "it is being removed"
         self._held[workspace_id] += 1
         try:
@@ -177,7 +176,7 @@ class Catalog:
 
     @contextmanager
     def close(self, *workspace_ids: str) -> Generator[None]:
-        """Keeps anybody from beginning something with some; they must not be held."""
+        """Keeps others from using some workspaces; they must not be held."""
         assert not any(map(self.is_busy, workspace_ids)), "somebody has one of them"
         opened = asyncio.Event()
         self._closed |= dict.fromkeys(workspace_ids, opened)
@@ -189,12 +188,14 @@ class Catalog:
             opened.set()
 
     def is_busy(self, workspace_id: str) -> bool:
-        """Whether one is held or closed now."""
+        """Whether a workspace is held or closed now."""
         return self._held[workspace_id] > 0 or workspace_id in self._closed
 
     async def wait_open(self, workspace_id: str) -> Workspace:
-        """One as it is when nobody has it closed, to be held or closed at once; NotFound if it has
-        gone meanwhile."""
+        """Waits until a workspace is not closed and returns it; fails with NotFound if it is gone.
+
+        Hold or close it at once, before the next await.
+        """
         while True:
             found = self._known.get(workspace_id)
             if closed := self._closed.get(workspace_id):
@@ -205,6 +206,6 @@ class Catalog:
                 return found
 
     def mark_unchecked(self, workspace_id: str) -> None:
-        """Somebody has to look what a sandbox has left."""
+        """Lets the collector check a workspace."""
         self.unchecked.add(workspace_id)
         self.changed.set()

@@ -20,11 +20,11 @@ _ID = re.compile(rf"{_PREFIX}_[0-9a-v]{{26}}")
 
 
 class WorkdirPolicy(Struct, frozen=True):
-    """Which folders of the host may be bound instead."""
+    """Which folders of the host may be bound as a workspace."""
 
     allowed: bool
     home: Path
-    """Where Hermes keeps its keys; neither it nor anything around or inside it."""
+    """Hermes's home with its keys: neither it nor a folder around or inside it may be bound."""
     user_home: Path
 
 
@@ -33,16 +33,16 @@ class Workspaces:
 
     def __init__(self, folder: Path, policy: WorkdirPolicy, *, shared: bool = False) -> None:
         self.folder = folder
-        """What they are below."""
+        """The folder that contains all workspaces."""
         self._policy = policy
         self.is_shared = shared
-        """Whether other executors have the same, so that what nobody has here may be theirs."""
+        """Whether other executors use the same workspaces."""
         self.unclaimed: set[Path] = set()
-        """Those that were made for boxes which no session has yet."""
+        """Workspaces of boxes that no session has claimed yet."""
         self._stale: defaultdict[str, set[Path]] = defaultdict(set)
 
     def is_ours(self, path: Path) -> bool:
-        """Whether a folder is a session's, and not one of the host that was bound instead."""
+        """Whether a folder is a workspace, not a bound folder of the host."""
         return path.parent == self.folder
 
     async def fresh(self) -> Path:
@@ -53,14 +53,14 @@ class Workspaces:
         return path
 
     async def restore(self, path: Path) -> Path:
-        """Makes sure that a session's folder is there; it is empty if somebody removed it."""
+        """Makes a session's folder again if it was removed."""
         await asyncio.to_thread(_make, path)
         return path
 
     async def discard(self, path: Path, backend: Backend) -> None:
-        """Removes the folder of a box that nobody had; what has content is a session's.
+        """Removes the empty folder of an unclaimed box.
 
-        What stands for it elsewhere is noted, for somebody to remove it there.
+        Its counterpart in a remote store is noted for the collector.
         """
         if not self.is_ours(path):
             return
@@ -71,12 +71,12 @@ class Workspaces:
         self.unclaimed.discard(path)
 
     def take_stale(self) -> Mapping[str, set[Path]]:
-        """Those that were noted since the last time, by the places where they are."""
+        """Returns the noted workspaces of remote stores, by place, and forgets them."""
         stale, self._stale = self._stale, defaultdict(set)
         return stale
 
     async def sweep(self, kept: Container[Path]) -> None:
-        """Removes folders that no session has; what has content stays, whoever left it."""
+        """Removes empty folders without a record."""
         if self.is_shared:
             return
 
@@ -88,7 +88,7 @@ class Workspaces:
         await asyncio.to_thread(sweep)
 
     async def workdir(self, asked: str, place: WorkspacePlace) -> Path:
-        """Vets a folder of the host that a caller wants bound; fails with PathInvalid."""
+        """Checks a folder of the host that a caller wants to bind; fails with PathInvalid."""
         if not self._policy.allowed:
             raise _refused("this executor binds no folders of its host (executor.allow_workdir)")
         if place is not WorkspacePlace.HERE:
@@ -97,7 +97,7 @@ class Workspaces:
 
 
 def is_workspace_id(text: str) -> bool:
-    """Whether it is the name of a workspace as executors make them."""
+    """Whether a text has the form of a workspace id."""
     return _ID.fullmatch(text) is not None
 
 
@@ -113,7 +113,7 @@ def _remove_empty(path: Path) -> None:
 def _vet(asked: str, policy: WorkdirPolicy) -> Path:
     if not asked.startswith("/") or "\0" in asked:
         raise _refused("must be an absolute path")
-    # What is bound is what the path leads to now, whatever links it consists of.
+    # Resolve links now: the result is what will be bound.
     path = Path(os.path.realpath(asked))
     if not path.is_dir():
         raise _refused("is not a folder")

@@ -1,4 +1,4 @@
-"""What is known of one workspace, and written down of it."""
+"""The record of a workspace."""
 
 from enum import StrEnum
 from typing import Self
@@ -12,28 +12,28 @@ class WorkspaceKind(StrEnum):
 
     WORKSPACE = "workspace"
     SNAPSHOT = "snapshot"
-    """A copy that no sandbox gets, so that nobody changes it."""
+    """A copy that no sandbox uses, so it never changes."""
 
 
 class WorkspaceState(StrEnum):
-    """Where it is in its life: written down before what it says is done."""
+    """Its state, recorded before the step that it names."""
 
     MAKING = "making"
-    """It is being copied from another; what there is of it is not whole."""
+    """It is being copied from another and not complete."""
     READY = "ready"
     REMOVING = "removing"
-    """It is being removed; no sandbox gets what is left of it."""
+    """It is being removed and not used any more."""
 
 
 class RemovalReason(StrEnum):
-    """Why it went."""
+    """Why it was removed."""
 
     ASKED = "asked"
     EMPTY = "empty"
-    """It was made for a session, which has left nothing in it."""
+    """It was made for a session that left nothing in it."""
     RETENTION = "retention"
     UNFINISHED = "unfinished"
-    """The copy that it should have become failed."""
+    """It is a copy that failed."""
 
 
 class Workspace(Struct, frozen=True):
@@ -44,28 +44,28 @@ class Workspace(Struct, frozen=True):
     kind: WorkspaceKind
     profile: str
     place: str
-    """Where it is kept: what the store of the backend calls itself."""
+    """The place of its store."""
     template: str
-    """The kind of sandbox that it was made with."""
+    """The template that it was made for."""
     backend: str
     created_at: float
     """Seconds since 1970, as all times here that end in `_at`."""
     used_at: float
-    """When a sandbox over it last began or ended, or it was last copied."""
+    """When a sandbox last started or ended on it, or it was last copied."""
     state: WorkspaceState = WorkspaceState.READY
     name: str = ""
-    """What its owner calls it."""
+    """The name that its owner gave it."""
     source_id: str = ""
     """What it is a copy of."""
     request_id: str = ""
-    """Of the call that made it; empty if it was made because a session needed one."""
+    """The request that made it; empty if it was made for a session."""
     size_bytes: int | None = None
-    """When it was last measured; None where it never was."""
+    """At the last measurement; None before it."""
     measured_at: float = 0.0
     reason: str = ""
-    """Why it is going."""
+    """Why it is being removed."""
     session_ids: tuple[str, ...] = ()
-    """The sessions whose next sandboxes are over it."""
+    """The sessions that use it for their next sandboxes."""
 
     @property
     def is_unmeasured(self) -> bool:
@@ -73,11 +73,11 @@ class Workspace(Struct, frozen=True):
         return self.state is WorkspaceState.READY and self.used_at > self.measured_at
 
     def mark_removing(self, reason: RemovalReason) -> Self:
-        """The same on its way out."""
+        """This workspace, marked as being removed."""
         return replace(self, state=WorkspaceState.REMOVING, reason=reason)
 
     def mark_kept(self) -> Self:
-        """The same when it cannot go yet: it stays as it was, unless it was never whole."""
+        """This workspace after a refused removal: ready again, unless it is a failed copy."""
         if self.reason == RemovalReason.UNFINISHED:
             return self
         return replace(self, state=WorkspaceState.READY, reason="")

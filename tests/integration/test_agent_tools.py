@@ -60,7 +60,7 @@ async def test_a_resumed_command_is_found_also_where_it_would_now_be_begun_in_ot
     # A new call that has the key of another is no such case.
     (refused,) = await tools.run(again)
     assert refused.is_error
-    assert "used before for another command" in refused.text
+    assert "already used for another command" in refused.text
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 """Boxes that are containers of a Docker engine.
 
-The supervisor is the container's first process. On an engine of this machine the executor reaches
-it by a socket of its own. Elsewhere, and behind gVisor, it does so through a bridge: a command that
-the engine runs in the box and whose streams it hands on.
+The supervisor is the container's first process. With a local engine, the executor reaches it by a
+socket of the box's own. With a remote engine or gVisor it uses a bridge: a command that the engine
+runs in the box and whose streams it passes on.
 """
 
 import json
@@ -53,7 +53,7 @@ NAME = "docker"
 _SUPERVISOR = (*PYTHON, FOLDER)
 _ANY_TIME_S = 1e6
 _HANDOVER_TIMEOUT_S = 10.0
-"""How long a new box may take to come for its socket before it counts as one that cannot."""
+"""How long a new box may take to ask for its socket."""
 
 _log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class DockerBackend:
         address = EngineAddress(options.host, options.ca, options.certificate, options.key)
         self._is_local = address.is_local
         self._takes_sockets = address.is_local
-        """Whether boxes can be reached by a socket of this machine, as far as is known."""
+        """Whether boxes can be reached by sockets, as far as is known."""
         self._supervisor = supervisor
         self._options = options
         self._engine = Engine(address)
@@ -80,11 +80,11 @@ class DockerBackend:
 
     @property
     def workspace_store(self) -> VolumeStore | None:
-        """The volumes of workspaces, where the engine does not see this machine's folders."""
+        """The volumes of workspaces of a remote engine; None for a local one."""
         return None if self._is_local else self._volumes
 
     async def probe(self) -> Capabilities:
-        """What the engine can do and really enforces."""
+        """What the engine can do and enforces."""
         options = self._options
         found, user = await docker_probe.probe(self._engine, options.image, options.runtime)
         is_gvisor = found.isolation is Isolation.USERSPACE_KERNEL
@@ -107,7 +107,7 @@ class DockerBackend:
                 raise BackendUnavailable(f"{error}; run `make sandbox-image`") from error
             raise BoxCreateFailed(f"the engine could not make the box: {error}") from error
         except OSError as error:
-            raise BoxCreateFailed(f"the box cannot have a socket: {error}") from error
+            raise BoxCreateFailed(f"the socket of the box cannot be made: {error}") from error
 
     async def _create(self, spec: BoxSpec) -> Box:
         if self._takes_sockets:
@@ -122,14 +122,18 @@ class DockerBackend:
                     self._reach_by_bridge(str(error))
                 else:
                     if not await handover.wait(_HANDOVER_TIMEOUT_S):
-                        self._reach_by_bridge(f"no box comes for a socket in {handover.folder}")
+                        self._reach_by_bridge(
+                            f"the box does not ask for its socket in {handover.folder}"
+                        )
                     return box
         return await self._engine.call(lambda sdk: self._make(sdk, spec, None))
 
     def _reach_by_bridge(self, why: str) -> None:
         if self._takes_sockets:
             self._takes_sockets = False
-            _log.warning("boxes are reached through the engine, which is slower: %s", why)
+            _log.warning(
+                "boxes are reached through the engine, which is slower than a socket: %s", why
+            )
 
     def _make(self, sdk: "docker.DockerClient", spec: BoxSpec, handover: Path | None) -> Box:
         from docker.errors import APIError
@@ -149,7 +153,7 @@ class DockerBackend:
             environment={"HOME": "/workspace"},
             name=f"hermes-box-{spec.box_key}",
             hostname="sandbox",
-            # A first process hears no other: an engine that stops would wait for ten seconds.
+            # A first process ignores SIGTERM: the engine would wait ten seconds for it.
             stop_signal="SIGKILL",
             user=self._hardening.user.named,
             working_dir="/workspace",
@@ -179,7 +183,7 @@ class DockerBackend:
             raise BoxLost(f"box {box.key} does not answer: {error}") from error
 
     async def _bridge(self, box: Box) -> ByteStream:
-        """Run a bridge in the container and take its streams over."""
+        """Run a bridge in the container and use its streams."""
         bridge = {
             "AttachStdin": True,
             "AttachStdout": True,
@@ -199,7 +203,7 @@ class DockerBackend:
         return stream
 
     async def _until_ended(self, box: Box) -> bool:
-        """Return when the engine says that a box has ended: True, or False if it does not say."""
+        """Wait until the engine reports that a box has ended; False if it does not."""
         try:
             await self._engine.ask("POST", f"/containers/{box.native_id}/wait", None, _ANY_TIME_S)
         except EngineRefused as error:
@@ -209,7 +213,7 @@ class DockerBackend:
         return True
 
     async def _lost(self, box: Box, why: EngineRefused) -> BoxLost:
-        """What became of a box that cannot be reached."""
+        """The error for a box that cannot be reached."""
         if self._hardening.is_gvisor and await self._engine.call(
             lambda sdk: ran_out_of_memory(sdk, box.native_id)
         ):
@@ -230,10 +234,10 @@ class DockerBackend:
         return boxes
 
     async def _find(self, label: str) -> list[dict[str, Any]]:
-        # Not through the SDK: every start asks this, and many never make a box.
+        # Without the SDK, which loads slowly: every start needs this.
         filters = quote(json.dumps({"label": [f"{OWNER}={self._owner}", label]}))
         return await self._engine.ask("GET", f"/containers/json?all=1&filters={filters}")
 
     async def close(self) -> None:
-        """Let go of the engine's client; the boxes live on."""
+        """Close the engine's client; the boxes live on."""
         await self._engine.close()

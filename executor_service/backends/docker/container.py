@@ -1,4 +1,4 @@
-"""What stands around a box of the docker backend."""
+"""How the docker backend hardens a box."""
 
 import json
 import os
@@ -23,7 +23,7 @@ _FILES_PER_TMPFS = 65536
 
 
 class Hardening(Struct, frozen=True):
-    """How every container is hardened, whatever the box is for."""
+    """How every container is hardened."""
 
     user: BoxUser
     """Who commands run as."""
@@ -32,7 +32,7 @@ class Hardening(Struct, frozen=True):
     engine_is_local: bool
     """Whether the engine sees this host's files."""
     is_gvisor: bool = False
-    """Whether what the runtime gives boxes is gVisor's kernel."""
+    """Whether boxes run on gVisor's kernel."""
 
     def host_config(
         self, spec: BoxSpec, supervisor_volume: str, handover: Path | None
@@ -46,7 +46,7 @@ class Hardening(Struct, frozen=True):
             self._workspace(spec),
         ]
         if handover is not None:
-            # Without the right to write, which a connection does not need.
+            # Read-only: a connection needs no write permission.
             mounts.append(
                 Mount(HANDOVER, str(handover), type="bind", read_only=True, propagation="rprivate")
             )
@@ -89,21 +89,21 @@ class Hardening(Struct, frozen=True):
 
 
 def volume_mount(place: str, workspace: Path, owner: str) -> "Mount":
-    """Puts the volume that stands for a workspace somewhere; it is made if there is none."""
+    """Mounts a workspace's volume, which the engine creates if it is missing."""
     from docker.types import Mount
 
-    # An engine elsewhere does not see the folder: there, a volume of its own stands for it.
+    # A remote engine does not see the folder: a volume takes its place.
     labels = {OWNER: owner, WORKSPACE: str(workspace)}
     return Mount(place, volume_of(workspace), type="volume", labels=labels)
 
 
 def volume_of(workspace: Path) -> str:
-    """What an engine elsewhere calls the volume that stands for a workspace."""
+    """The name of a workspace's volume at a remote engine."""
     return f"hermes-workspace-{sha256(os.fsencode(workspace)).hexdigest()[:16]}"
 
 
 def tmpfs_sizes(limits: Limits) -> dict[str, int]:
-    """Every writable place that is memory, and its size in bytes."""
+    """Every writable folder in memory, and its size in bytes."""
     return {
         "/tmp": limits.tmp_bytes,  # noqa: S108
         "/var/tmp": limits.tmp_bytes // 2,  # noqa: S108
@@ -113,12 +113,14 @@ def tmpfs_sizes(limits: Limits) -> dict[str, int]:
 
 
 def check_memory(limits: Limits, more_bytes: int = 0) -> None:
-    """BoxCreateFailed where files in memory could take all that a box may have."""
+    """BoxCreateFailed if files in memory could fill the box's memory limit."""
     if sum(tmpfs_sizes(limits).values()) + more_bytes >= limits.memory_bytes:
-        raise BoxCreateFailed("the memory limit must exceed the sizes of all tmpfs together")
+        raise BoxCreateFailed(
+            "the memory limit must exceed the sizes of all tmpfs together (executor.memory_bytes)"
+        )
 
 
 def seccomp_profile() -> str:
-    """The filter of system calls, as the engine takes it."""
+    """The system call filter in the engine's format."""
     profile = (files("executor_service.backends") / "seccomp.json").read_text("utf-8")
     return json.dumps(json.loads(profile), separators=(",", ":"))

@@ -38,7 +38,7 @@ _STDOUT, _STDERR = 1, 2
 _CHUNK_HEAD = struct.Struct("!BxxxI")
 _MAX_STDERR_BYTES = 4096
 _CLOSE_DEADLINE_S = 1.0
-_START = "start Docker, or say with DOCKER_HOST where it is"
+_START = "start Docker, or set DOCKER_HOST to its address"
 _UPGRADE = ("Connection: Upgrade", "Upgrade: tcp")
 
 
@@ -127,7 +127,7 @@ class Connection(Struct, frozen=True):
         answer = await self.reader.readuntil(b"\r\n\r\n")
         first_line = re.match(rb"HTTP/1\.\d (\d{3})", answer)
         if first_line is None:
-            raise ConnectionError("what listens there does not speak HTTP")
+            raise ConnectionError("the server does not speak HTTP")
         status = int(first_line[1])
         if status == HTTPStatus.SWITCHING_PROTOCOLS:
             return status, b""

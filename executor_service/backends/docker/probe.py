@@ -1,4 +1,4 @@
-"""Whether a Docker engine can make boxes here, and what it really enforces."""
+"""Whether a Docker engine can make boxes here, and what it enforces."""
 
 import asyncio
 import os
@@ -37,10 +37,7 @@ Facts = Mapping[str, Any]
 
 
 async def probe(engine: Engine, image: str, runtime: str) -> tuple[Capabilities, BoxUser | None]:
-    """Ask the engine what it can do, and who commands are there; a "no" says what to do about it.
-
-    Nobody without a "yes".
-    """
+    """Ask the engine what it can do, and which user commands get; None if it cannot be used."""
     place = WorkspacePlace.HERE if engine.address.is_local else WorkspacePlace.THERE
     try:
         found, user = await _ask(engine, image, runtime)
@@ -158,16 +155,17 @@ def _describe(info: Facts, version: Facts, engine: Engine, used: str, isolation:
 
 
 def runc_warning(version: str) -> str:
-    """What is known to be wrong with this runc, by its version; empty if nothing is."""
+    """The known vulnerability of a runc version; empty if there is none."""
     found = re.match(r"v?(\d+)\.(\d+)\.(\d+)", version)
     if found is None:
-        return f"runc's version {version or 'is not told'}: whether it is safe cannot be told"
+        return f"runc's version is {version or 'unknown'}: whether it is safe cannot be checked"
     major, minor, release = map(int, found.groups())
     repaired = release >= _SAFE_RUNC.get((major, minor), 0) and (major, minor) >= min(_SAFE_RUNC)
     if repaired and "-rc" not in version:
         return ""
     also = ", CVE-2024-21626" if (major, minor, release) < (1, 1, 12) else ""
     return (
-        f"WARNING: runc {version} lets boxes out (CVE-2025-31133 and its family{also}) unless "
-        "your distribution has patched it; update to 1.2.8, 1.3.3, 1.4.0 or later"
+        f"WARNING: commands can break out of boxes with runc {version} (CVE-2025-31133 and "
+        f"related{also}) unless your distribution has patched it; update to 1.2.8, 1.3.3, 1.4.0 or "
+        "later"
     )

@@ -1,9 +1,10 @@
-"""The sockets by which the executor reaches boxes of an engine on its own machine.
+"""The sockets by which the executor reaches boxes of a local engine.
 
-Each box has one, in a folder that nobody but the executor's user can enter. The executor makes it
-and hands it, listening, to the box's supervisor before anything else runs in the box: over a second
-socket, alone in a folder that the box sees read-only, and that is gone from then on. So neither the
-engine nor a process in the box stands between the two, and commands find nothing of it.
+Each box has one, in a folder that only the executor's user can enter. The executor makes it and
+passes it, listening, to the box's supervisor before anything else runs in the box. It does so over
+a second socket, the handover socket, in a folder that the box sees read-only and that is removed
+afterwards. So neither the engine nor a command stands between executor and supervisor, and commands
+cannot find the socket.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from executor_service.link.byte_streams import SocketStream
 _HANDOVER = "handover"
 _SOCKET = "socket"
 HANDOVER = "/opt/hermes-handover"
-"""Where a box sees the folder with the second socket."""
+"""Where a box sees the folder with the handover socket."""
 HANDOVER_SOCKET = f"{HANDOVER}/{_SOCKET}"
 
 
@@ -29,15 +30,15 @@ class NewSockets(Struct):
     """The sockets of a box that is being made."""
 
     folder: Path
-    """What the box is to see at HANDOVER."""
+    """The folder that the box sees at HANDOVER."""
     handover: socket.socket
-    """Where its supervisor asks for the other one."""
+    """Where the supervisor asks for the listener."""
     listener: socket.socket
     is_handed_over: bool = False
-    """Whether the supervisor has that."""
+    """Whether the supervisor has the listener."""
 
     async def wait(self, timeout_s: float) -> bool:
-        """Give the supervisor its socket as soon as it asks; whether it did in time."""
+        """Pass the listener to the supervisor when it asks; False if it does not in time."""
         try:
             async with asyncio.timeout(timeout_s):
                 supervisor, _ = await asyncio.get_running_loop().sock_accept(self.handover)
@@ -50,14 +51,14 @@ class NewSockets(Struct):
 
 
 class BoxSockets:
-    """Those of all boxes, below one folder."""
+    """The sockets of all boxes, below one folder."""
 
     def __init__(self, folder: Path) -> None:
         self._records = Records(folder)
 
     @asynccontextmanager
     async def create(self, key: str) -> AsyncGenerator[NewSockets]:
-        """For the time in which a box is made; whose supervisor has no socket then, gets none."""
+        """Make a box's sockets for the time of its start; unused ones are removed."""
         with ExitStack() as sockets:
             handover = await asyncio.to_thread(self._prepare, key, sockets)
             try:
@@ -66,17 +67,17 @@ class BoxSockets:
                 await asyncio.to_thread(self._clear, key, handover)
 
     async def connect(self, key: str) -> SocketStream:
-        """A new stream to a box; FileNotFoundError if its supervisor has never got a socket,
-        another OSError if it is gone.
+        """A new stream to a box; FileNotFoundError if it has no socket, another OSError if it is
+        gone.
         """
         return SocketStream(await asyncio.to_thread(self._records.connect, key))
 
     async def forget(self, key: str) -> None:
-        """Remove what there is of a box that is gone."""
+        """Remove the folder of a box that is gone."""
         await asyncio.to_thread(self._records.forget, key)
 
     async def forget_others(self, living: Set[str]) -> None:
-        """Remove what is left of boxes that are gone."""
+        """Remove the folders of all other boxes."""
         await asyncio.to_thread(self._forget_others, living)
 
     def _prepare(self, key: str, sockets: ExitStack) -> NewSockets:

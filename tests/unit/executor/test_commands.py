@@ -137,7 +137,7 @@ async def test_input_goes_on_over_a_new_link(tmp_path: Path) -> None:
         events = await events_of_a_sender(command)
         await core.backend.cut()
         await command.write_input(4, b"lost")
-        with pytest.raises(Unavailable, match="go on with the input"):
+        with pytest.raises(Unavailable, match="continue the input"):
             [event async for event in events]
         assert (command.input_offset, command.input_losses) == (4, 1)
         with pytest.raises(Unavailable):

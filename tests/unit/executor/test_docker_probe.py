@@ -28,4 +28,4 @@ def test_older_versions_have_both(version: str) -> None:
 
 @pytest.mark.parametrize("version", ["", "unknown"])
 def test_an_unknown_version_is_not_called_safe(version: str) -> None:
-    assert "cannot be told" in runc_warning(version)
+    assert "cannot be checked" in runc_warning(version)

@@ -63,6 +63,6 @@ async def test_what_was_drained_opens_again_unless_the_executor_ends(tmp_path: P
             connection.retire(EndReason.LEASE_EXPIRED)
             await connection.gone.wait()
         await templates.close_pools()
-        with pytest.raises(Draining, match="about to end"):
+        with pytest.raises(Draining, match="is stopping"):
             await templates.undrain()
         assert pool.stats.draining
