@@ -81,7 +81,7 @@ from agent_service.turns.metrics import AgentMetrics, Gauges, counting_scanner
 from agent_service.turns.reading_record import Readings
 from agent_service.turns.review_scheduler import Nudges
 from agent_service.turns.reviews import Reviews
-from agent_service.turns.runner import Runner, TurnAccounting
+from agent_service.turns.runner import Runner, TurnHooks
 from agent_service.turns.service import Ownership, Turns
 from agent_service.turns.session_factory import Instructions, Places, SessionDrafts
 from agent_service.turns.tool_context_factory import ToolContexts
@@ -116,8 +116,8 @@ def build(
     listed = listed_tools(config, memories, past, reach, Hints(context_files), policy)
     tools, histories = offered(listed), Histories(database, settings.home, clock, redactor)
     toolsets, metrics = sorted({tool.toolset for tool in tools}), AgentMetrics.make(meter, tools)
-    most, usable = config.delegation.max_concurrent, frozenset(toolsets)
-    delegation = Delegation(lambda: turns, toolsets, most, database)
+    usable, personas = frozenset(toolsets), Personalities(config.overlays.personalities)
+    delegation = Delegation(lambda: turns, toolsets, config.delegation.max_concurrent, database)
     sandboxes, left = SandboxLeases(executors, database), LeftSandboxes(executors, database)
     projects, hubs = Projects(executors, context_files), hubs_of(stores, config, clock)
     contexts, workers = ToolContexts(database, leases, sandboxes, shelves, delegation), Workers()
@@ -128,15 +128,15 @@ def build(
     toolbox = Toolbox(tools, contexts.of, redactor, Consulting(models.consult, spending).bind)
     parts = loop_parts(config, models, toolbox, scripts, database, files, redactor)
     reviews = Reviews(database, reach.messenger, config.learning, usable, clock)
+    news, nudges = CuratorNews(plans, database), Nudges(config.learning, usable)
     after = _following(config, settings, database, models, parts, spending, workers)
-    books = TurnAccounting(spending, Nudges(config.learning, usable), (*after, reviews.after))
-    runner = Runner(database, leases, parts, books, contexts.endings, clock, metrics)
+    hooks = TurnHooks(spending, (spending.record, nudges.record), (*after, reviews.after))
+    runner = Runner(database, leases, parts, hooks, contexts.endings, clock, metrics)
     ownership = _ownership(config, chassis, leases, Replicas(channels, config.endpoint, clock))
     notices = Notices(lambda: turns, config.tools, reach.messenger, clock)
     watches = BackgroundCommands(database, ownership.claimant, sandboxes, notices, redactor, clock)
     places = Places(SandboxKinds(channels, clock), projects, config.sandbox)
     layers = PersonalLayers(profiles, memories, shelves, tools, context_files)
-    news, personas = CuratorNews(plans, database), Personalities(config.overlays.personalities)
     drafts = SessionDrafts(clock, toolsets, told, places, layers, news, redactor)
     turns = Turns(database, runner, drafts, ownership, clock, workers, metrics)
     servicers = (

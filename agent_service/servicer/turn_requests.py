@@ -37,7 +37,11 @@ def turn_request(request: turn_pb2.StartTurnRequest) -> TurnRequest:
     """The record of a StartTurn request; InvalidArgument where the request is not valid."""
     check_id("turn_id", request.turn_id, MAX_TURN_ID_CHARS)
     check_id("session_id", request.session_id)
-    denied_commands(request.denied_commands)
+    # In order, so that the same request has the same digest.
+    sets = {
+        "toolsets": sorted(request.toolsets),
+        "denied_commands": denied_commands(request.denied_commands),
+    }
     try:
         asked = record_of(
             request,
@@ -49,7 +53,7 @@ def turn_request(request: turn_pb2.StartTurnRequest) -> TurnRequest:
             speaker=_speaker(request.origin),
             origin=_origin(request.origin),
             skills=list(dict.fromkeys(request.skills)),
-            options=record_of(request, TurnOptions),
+            options=record_of(request, TurnOptions, **sets),
             new_session=record_of(request, SessionOptions),
         )
     except ValidationError as error:

@@ -27,7 +27,6 @@ from agent_service.turns.answer_files import answer_in_wait
 from agent_service.turns.event_feed import TurnStream
 from agent_service.turns.loop import LoopParts, Step, run_turn
 from agent_service.turns.metrics import AgentMetrics
-from agent_service.turns.review_scheduler import Nudges
 from services.clock import Clock
 from services.database import Database, DatabaseDamaged
 from services.database.leases import Fenced, LeaseTable
@@ -72,18 +71,14 @@ class RunningTurn(Struct):
                 self.task.cancel()
 
 
-class TurnAccounting(Struct, frozen=True):
-    """What is kept beside the journal."""
+class TurnHooks(Struct, frozen=True):
+    """What is done beside the journal, in order."""
 
     spending: Spending
-    nudges: Nudges
-    after: Sequence[Callable[[LiveTurn], Awaitable[None]]] = ()
-    """What is done with a turn that has ended."""
-
-    def record(self, conn: Connection, transition: Transition) -> None:
-        """Keep what a transition comes to, in the transaction that has just stored it."""
-        self.spending.record(conn, transition)
-        self.nudges.record(conn, transition)
+    on_commit: Sequence[Callable[[Connection, Transition], None]]
+    """In the transaction that has just stored a transition."""
+    after_turn: Sequence[Callable[[LiveTurn], Awaitable[None]]]
+    """Once a turn has ended."""
 
 
 class CommandKiller(Protocol):
@@ -102,7 +97,7 @@ class Runner:
         database: Database,
         leases: LeaseTable,
         parts: LoopParts,
-        books: TurnAccounting,
+        hooks: TurnHooks,
         commands: Callable[[LiveTurn], CommandKiller],
         clock: Clock,
         metrics: AgentMetrics,
@@ -110,7 +105,7 @@ class Runner:
         self._database = database
         self._leases = leases
         self._parts = parts
-        self._books, self._spending = books, books.spending
+        self._hooks, self._spending = hooks, hooks.spending
         self._commands = commands
         self._clock = clock
         self._metrics = metrics
@@ -134,7 +129,7 @@ class Runner:
             _log.error("the turn was let go: %s", error)
         _tell(driving.turn)
         if driving.turn.finished is not None:
-            for after in self._books.after:
+            for after in self._hooks.after_turn:
                 await after(driving.turn)
 
     async def _attempt(self, driving: RunningTurn, work: _Work) -> _Work | None:
@@ -206,7 +201,8 @@ class Runner:
         def write(conn: Connection) -> Transition:
             transition = Transition.of(turn, steering.join(conn, turn, facts, now), now)
             journal.commit(conn, self._leases, transition)
-            self._books.record(conn, transition)
+            for record in self._hooks.on_commit:
+                record(conn, transition)
             return transition
 
         transition = await self._database.write(write)
