@@ -72,13 +72,13 @@ def arg(
 
 def flag(names: str, meaning: str, **options: Any) -> Argument:
     """An option without a value."""
-    return arg(names, meaning, **{"action": "store_true", **options})
+    options.setdefault("action", "store_true")
+    return arg(names, meaning, **options)
 
 
 def choice(name: str, meaning: str, field: str, value: object, default: object = None) -> Argument:
     """An option that stands for a value of a field."""
-    options = {"action": "store_const", "const": value, "default": default}
-    return arg(name, meaning, field=field, **options)
+    return arg(name, meaning, field=field, action="store_const", const=value, default=default)
 
 
 JSON_LIST = flag("--json", "print a JSON list")

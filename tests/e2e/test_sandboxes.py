@@ -17,6 +17,7 @@ from tests.e2e.model import MARKER, ModelProcess
 from tests.e2e.processes import wait_until, with_marker
 from tests.e2e.terminal import COLUMNS, CTRL_C, Terminal, terminal
 
+CTRL_RIGHT_BRACKET = "\x1d"
 PROMPT = r"[$#] ?$"
 
 
@@ -112,6 +113,23 @@ def test_a_shell_in_a_terminal(up: Deployment, sandbox: str) -> None:
         shell.type("exit 5")
         assert shell.wait_end() == 5
         assert attributes(shell) == before
+
+
+def test_a_shell_that_is_left_goes_on(up: Deployment, session: str, sandbox: str) -> None:
+    with terminal(up.client, "sandboxes", "open", sandbox) as shell:
+        shell.wait_for(PROMPT)
+        shell.type("kept=yes")
+        shell.press(CTRL_RIGHT_BRACKET * 2)
+        assert shell.wait_end() == 0
+        told = shell.screen.replace("\n", "")  # longer than the terminal is wide
+        exec_id = told.rpartition("--exec ")[2]
+    assert described(up.client, session)["running_commands"] == 1
+    with terminal(up.client, "sandboxes", "open", sandbox, "--exec", exec_id) as shell:
+        shell.type("echo it is $kept")
+        shell.wait_for("^it is yes$")
+        shell.type("exit")
+        assert shell.wait_end() == 0
+    assert described(up.client, session)["running_commands"] == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT])

@@ -11,13 +11,13 @@ from hermes.executor.v1.exec_pb2_grpc import ExecServiceStub
 from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
 from services.amounts import plural
 from services.cli.command import JSON_LIST, YES, Command, Context, action, arg, flag
-from services.cli.console import printable, say
+from services.cli.console import complain, printable, say
 from services.cli.output import Column, age, duration, enum_word, local_time
 from services.cli.sandboxes.exec_stream import ExecStream
 from services.cli.sandboxes.executors import TELL_S, Executor, Executors, at_executors, executors
 from services.cli.sandboxes.shell import SandboxAddress, Shell
 from services.cli.sandboxes.trial import try_sandboxes
-from services.errors import NotFound, Reason, reason_of
+from services.errors import InvalidArgument, NotFound, Reason, reason_of
 
 EXAMPLES = """\
 examples:
@@ -29,8 +29,10 @@ examples:
   hermes sandboxes kill sbx_06h00k5s --yes
   hermes sandboxes try --network-denied -- id
 
-Give a sandbox by its id, the beginning of its id, or its session."""
+Give a sandbox by its id, the beginning of its id, or its session. Press Ctrl-] twice to leave an
+opened command running."""
 
+LEAVE_HINT = "press Ctrl-] twice to leave it running, or exit to end it"
 TAIL_BYTES = 4096
 PAGE_BYTES = 1024 * 1024
 
@@ -76,10 +78,18 @@ async def _list(context: Context, deployment: Executors) -> None:
 
 async def _open(context: Context) -> int:
     """Open a shell in a sandbox, or run a command there."""
+    given = context.given
+    if given.exec and given.command:
+        raise InvalidArgument("--exec reopens a command; do not give another one")
     has_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     term = context.settings.environ.get("TERM", "xterm") if has_terminal else ""
     async with _found(context) as place:
-        return await Shell(place, term).run(context.given.command)
+        shell = Shell(place, term)
+        if has_terminal:
+            complain(f"in sandbox {place.sandbox_id}; {LEAVE_HINT}")
+        if given.exec:
+            return await shell.rejoin(given.exec)
+        return await shell.run(given.command)
 
 
 async def _kill(context: Context) -> None:
@@ -231,7 +241,12 @@ COMMAND = Command(
     EXAMPLES,
     actions=(
         action(_list, flag("--all", "list the sandboxes of all profiles"), JSON_LIST),
-        action(_open, _SANDBOX, arg("COMMAND*", "command to run, after --")),
+        action(
+            _open,
+            _SANDBOX,
+            arg("COMMAND*", "command to run, after --"),
+            arg("--exec EXEC", "reopen this command"),
+        ),
         action(_kill, _SANDBOX, YES),
         action(
             _logs,

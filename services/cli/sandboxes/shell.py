@@ -26,7 +26,11 @@ from services.lifecycle import Shutdown, Workers, ungrouped
 
 LONGEST_RUN_S = 24 * 3600
 KILL_DEADLINE_S = 15.0
+SHOWN_AGAIN_BYTES = 4096
+"""Output that is shown of a program that was left, so that one sees where it is."""
 _SHELL = "if command -v bash >/dev/null; then exec bash; else exec sh; fi"
+DETACH_KEY = b"\x1d"
+"""Ctrl-]; pressed twice it detaches, and before any other key it is a key like all."""
 
 
 class SandboxAddress(Struct, frozen=True):
@@ -53,12 +57,15 @@ class Shell(Struct):
     place: SandboxAddress
     term: str
     """What kind of terminal this is; empty where there is none, and pipes are used."""
+    _held: bytes = b""
+    """A key that detaches when it is pressed again."""
     _exit: exec_pb2.Exit | None = None
+    _detached: bool = False
 
     async def run(self, command: Sequence[str]) -> int:
         """Start a command, a shell when there is none, and follow it; its exit status.
 
-        It ends with this sitting, however that ends.
+        It ends with this sitting, however that ends, unless it is detached from.
         """
         request = exec_pb2.StartExecRequest(
             **self.place.named,
@@ -74,14 +81,39 @@ class Shell(Struct):
             request.terminal.CopyFrom(_size())
             request.env["TERM"] = self.term
         try:
-            opening = exec_pb2.AttachExecRequest(start=request)
-            stream = ExecStream(self.place.channel, self.place.named, opening)
-            async with Shutdown() as shutdown, Workers() as workers, until_told(shutdown, workers):
-                await self._drive(stream)
-            return EXIT_FAILURE if self._exit is None else _status(self._exit)
+            return await self._follow(exec_pb2.AttachExecRequest(start=request))
         finally:
-            if self._exit is None:
+            if self._exit is None and not self._detached:
                 await self._kill(request.exec_id)
+
+    async def rejoin(self, exec_id: str) -> int:
+        """Follow a command that runs already, which outlives this sitting; its exit status."""
+        newest = await ExecServiceStub(self.place.channel).ReadExecOutput(
+            exec_pb2.ReadExecOutputRequest(
+                **self.place.named,
+                exec_id=exec_id,
+                stream=exec_pb2.OUTPUT_STREAM_STDOUT,
+                offset=-SHOWN_AGAIN_BYTES,
+                length_bytes=1,
+            )
+        )
+        opening = exec_pb2.AttachExecRequest.Open(
+            **self.place.named, exec_id=exec_id, stdout_offset=newest.offset
+        )
+        return await self._follow(exec_pb2.AttachExecRequest(open=opening))
+
+    async def _follow(self, opening: exec_pb2.AttachExecRequest) -> int:
+        place = self.place
+        stream = ExecStream(place.channel, place.named, opening)
+        async with Shutdown() as shutdown, Workers() as workers, until_told(shutdown, workers):
+            await self._drive(stream)
+        if self._exit is None:
+            complain(
+                f"left running; reopen it with: hermes sandboxes open {place.sandbox_id} "
+                f"--exec {stream.exec_id}"
+            )
+            return 0
+        return _status(self._exit)
 
     async def _drive(self, stream: ExecStream) -> None:
         def resize() -> None:
@@ -91,14 +123,26 @@ class Shell(Struct):
             async with asyncio.TaskGroup() as group:
                 reading = group.create_task(self._show(stream))
                 feeding = group.create_task(self._feed(stream))
-                await reading
+                await asyncio.wait({feeding, reading}, return_when=asyncio.FIRST_COMPLETED)
+                if not self._detached:
+                    await reading
+                reading.cancel()
                 feeding.cancel()
 
     async def _feed(self, stream: ExecStream) -> None:
         async with aclosing(typed()) as pieces:
             async for piece in pieces:
-                await stream.write(piece)
+                await stream.write(self._passed(piece) if self.term else piece)
+                if self._detached:
+                    return
         stream.end_input()
+
+    def _passed(self, keys: bytes) -> bytes:
+        """What of the keys that were pressed goes to the program."""
+        passed, twice, _ = (self._held + keys).partition(DETACH_KEY * 2)
+        self._detached = bool(twice)
+        self._held = DETACH_KEY if not twice and passed.endswith(DETACH_KEY) else b""
+        return passed.removesuffix(self._held)
 
     async def _show(self, stream: ExecStream) -> None:
         async with aclosing(stream.happenings()) as happenings:
