@@ -9,6 +9,7 @@ import logging
 from datetime import datetime
 from functools import partial
 
+from msgspec import Struct
 from sqlalchemy import Connection
 
 from gateway_service.clients import AgentClient
@@ -33,16 +34,13 @@ _log = logging.getLogger(__name__)
 _WHY = {Mode.IDLE: "after a pause", Mode.DAILY: "for a new day"}
 
 
-class Resets:
+class Resets(Struct, frozen=True):
     """Ends the sessions of one account's chats."""
 
-    def __init__(
-        self, account: AccountLease, agent: AgentClient, policy: ResetPolicy, clock: Clock
-    ) -> None:
-        self._account = account
-        self._agent = agent
-        self._policy = policy
-        self._clock = clock
+    _account: AccountLease
+    _agent: AgentClient
+    _policy: ResetPolicy
+    _clock: Clock
 
     async def run(self) -> None:
         """End the sessions that are due, until cancelled."""

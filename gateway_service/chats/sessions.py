@@ -1,5 +1,6 @@
 """Sessions of chats: their keys, and which one a chat's messages go to."""
 
+from msgspec import Struct
 from sqlalchemy import Connection
 
 from gateway_service.clients import AgentClient
@@ -35,13 +36,12 @@ def client_key(session_id: str) -> str:
     return session_key(Source(platform=CLI, chat_id=session_id))
 
 
-class Sessions:
+class Sessions(Struct, frozen=True):
     """The sessions of clients that are connected."""
 
-    def __init__(self, database: Database, agent: AgentClient, clock: Clock) -> None:
-        self._database = database
-        self._agent = agent
-        self._clock = clock
+    _database: Database
+    _agent: AgentClient
+    _clock: Clock
 
     async def begin(self, profile: str) -> str:
         """A new session, which the agent gets to know by its first message."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from msgspec import Struct
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
@@ -17,22 +18,14 @@ from services.redaction.redactor import Redactor
 from services.telemetry.tracing import span
 
 
-class Inbox:
+class Inbox(Struct, frozen=True):
     """Stores each event once, without the secrets in it."""
 
-    def __init__(
-        self,
-        database: Database,
-        clock: Clock,
-        metrics: GatewayMetrics,
-        config: GatewayConfig,
-        redactor: Redactor,
-    ) -> None:
-        self._database = database
-        self._clock = clock
-        self._metrics = metrics
-        self._config = config
-        self._redact = redactor.redact
+    _database: Database
+    _clock: Clock
+    _metrics: GatewayMetrics
+    _config: GatewayConfig
+    _redactor: Redactor
 
     async def accept(self, turn: TurnRequest, event_id: str) -> tuple[TurnRequest, bool]:
         """Store a client's message; return its turn, known or new, and whether that is open."""
@@ -40,8 +33,8 @@ class Inbox:
         notes = turn.notes_above
         clean = replace(
             turn,
-            text=self._redact(turn.text),
-            notes_above=notes and replace(notes, text=self._redact(notes.text)),
+            text=self._redactor.redact(turn.text),
+            notes_above=notes and replace(notes, text=self._redactor.redact(notes.text)),
         )
 
         def accept(conn: Connection) -> tuple[TurnRequest, bool]:
@@ -70,8 +63,10 @@ class Inbox:
         """Return an event without its secrets, and the key of its session."""
         source = replace(event.source, is_shared=is_shared(event.source, self._config))
         if isinstance(event, MessageEvent):
-            quotes = tuple(replace(each, text=self._redact(each.text)) for each in event.quotes)
-            event = replace(event, text=self._redact(event.text), quotes=quotes)
+            quotes = tuple(
+                replace(each, text=self._redactor.redact(each.text)) for each in event.quotes
+            )
+            event = replace(event, text=self._redactor.redact(event.text), quotes=quotes)
             with span("receive", {"messaging.system": source.platform}) as received:
                 event = replace(event, traceparent=received.traceparent)
         return session_key(source), replace(event, source=source)

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from msgspec import Struct
 from sqlalchemy import Connection
 
 from gateway_service.chats.access import Access
@@ -29,13 +30,12 @@ _YES_OR_NO = {
 _WORDS = {word: decision for word, decision, _ in BUTTONS}
 
 
-class PromptReplies:
+class PromptReplies(Struct, frozen=True):
     """Passes answers from an account's chats to the agent, if the person may give them."""
 
-    def __init__(self, account: AccountLease, access: Access, context: CommandContext) -> None:
-        self._account = account
-        self._access = access
-        self._context = context
+    _account: AccountLease
+    _access: Access
+    _context: CommandContext
 
     async def find_approval(self, event: MessageEvent) -> str | None:
         """Return the approval that a message answers with yes or no, if it answers one."""

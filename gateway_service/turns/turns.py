@@ -35,17 +35,14 @@ class AcceptedTurn(Struct, frozen=True):
     """Why the agent refused the turn; empty if it did not."""
 
 
-class Turns:
+class Turns(Struct, frozen=True):
     """Starts turns, and closes the messages that they answer."""
 
-    def __init__(
-        self, inbox: Inbox, database: Database, agent: AgentClient, clock: Clock, workers: Workers
-    ) -> None:
-        self._inbox = inbox
-        self._database = database
-        self._agent = agent
-        self._clock = clock
-        self._workers = workers
+    _inbox: Inbox
+    _database: Database
+    _agent: AgentClient
+    _clock: Clock
+    _workers: Workers
 
     async def begin(self, turn: TurnRequest, event_id: str) -> AcceptedTurn:
         """Store a client's message and start its turn, even if the client disconnects meanwhile."""

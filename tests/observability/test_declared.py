@@ -85,8 +85,8 @@ def test_inventions_of_models_and_callers_share_a_name() -> None:
         said = ModelMessage(
             "", "", (), Usage(1, 1, 1, 0, 1), "stop", f"model-{number}", f"provider-{number}"
         )
-        models.paid(ModelRequest("m", (), purpose=Purpose.TURN), said)
-        models.answered(said, 0.1, 0.2)
+        models.count_use(ModelRequest("m", (), purpose=Purpose.TURN), said)
+        models.time_answer(said, 0.1, 0.2)
         egress.count(Rule(f"host-{number}.example"), "not_listed")
     value, other = registry.get_sample_value, LabelValues.OTHER
     tools = value("hermes_tool_duration_seconds_count", {"tool": other, "outcome": "ok"})
