@@ -6,7 +6,7 @@ until it is gone. After a crash the next executor finishes either.
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -193,7 +193,7 @@ class WorkspaceManager:
         if workspace.state is WorkspaceState.READY:
             # Fails before the workspace is marked if its store cannot be reached.
             self.stores.store_at(workspace.place, workspace.backend)
-            self._check_unused(workspace)
+            _check_unused(ident, self.list_users(ident), self._catalog.is_busy(ident))
             workspace = workspace.mark_removing(reason)
             with self._catalog.close(ident):
                 await self._catalog.put(workspace)
@@ -295,15 +295,15 @@ class WorkspaceManager:
             if not (self._catalog.is_busy(one.workspace_id) or self.list_users(one.workspace_id))
         ]
 
-    def _check_unused(self, workspace: Workspace) -> None:
-        ident = workspace.workspace_id
-        if sessions := self.list_users(ident):
-            raise FailedPrecondition(
-                f"{ident} is in use by session {', '.join(sessions)}: release its sandbox first, "
-                "or wait until it ends"
-            )
-        if self._catalog.is_busy(ident):
-            raise FailedPrecondition(f"{ident} is in use: it is being copied or claimed; try again")
+
+def _check_unused(ident: str, sessions: Sequence[str], is_busy: bool) -> None:
+    if sessions:
+        raise FailedPrecondition(
+            f"{ident} is in use by session {', '.join(sessions)}: release its sandbox first, "
+            "or wait until it ends"
+        )
+    if is_busy:
+        raise FailedPrecondition(f"{ident} is in use: it is being copied or claimed; try again")
 
 
 def _new(order: Order, template: str, backend: str, place: str, now: float) -> Workspace:
