@@ -48,18 +48,19 @@ class FallbackModel:
     async def _answer(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         usual = self._chain.find(self._turn.route)
         route = self._chain.choose(usual)
-        if route is not usual:
-            yield Notice(self._explain_rest(usual, route))
+        # Live events are lost on clients that watch later, and all watch once the model speaks.
+        notices = [] if route is usual else [self._explain_rest(usual, route)]
         if route.name != self._turn.route:
             yield Switched(route.name, self._model_of(route))
         failures: dict[str, Failure] = {}
         while True:
             asked = replace(request, route=route.name, model=self._model_of(route))
-            for text in self._take_new(await self._reserve(asked)):
-                yield Notice(text)
+            notices += self._take_new(await self._reserve(asked))
             try:
                 async with self._inner.stream(asked) as events:
                     async for event in events:
+                        while notices:
+                            yield Notice(notices.pop(0))
                         yield event
             except (ModelError, ModelNotConfigured) as error:
                 failures[route.name] = error
@@ -71,7 +72,7 @@ class FallbackModel:
                 self._chain.mark_answered(route)
                 return
             going_on = f"Going on with {self._shown(route)} for the rest of this turn."
-            yield Notice(f"{failed} {going_on}")
+            notices.append(f"{failed} {going_on}")
             yield Switched(route.name, self._model_of(route))
 
     def _take_new(self, warnings: Mapping[str, str]) -> list[str]:
