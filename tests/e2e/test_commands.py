@@ -154,12 +154,11 @@ def test_a_job_has_the_sandbox_that_it_asks_for(model: ModelProcess, tmp_path: P
     config = {**sandboxed("bubblewrap"), "executor": {"templates": templates}}
     made = one_process(tmp_path, model.url, config)
     add = ("jobs", "add", "in 1 second", "who are you", "--json", "--sandbox")
-    (note,) = made.client.run(*add, "unheard-of").json["notes"]
-    assert note.startswith("cannot check its skills, toolsets and template: ")
+    early = made.client.run(*add, "unheard-of")
+    assert "cannot check the template unheard-of" in early.err
     with running(made) as deployment:
         client = deployment.client
-        told = client.run(*add, "unheard-of").json
-        assert told["notes"] == ["there is no sandbox template 'unheard-of'"]
+        check_complaint(client.run(*add, "unheard-of"), "unheard-of", "default, walled")
         job = client.run(*add, "walled").json
         assert job["sandbox"] == "walled"
 
@@ -169,6 +168,6 @@ def test_a_job_has_the_sandbox_that_it_asks_for(model: ModelProcess, tmp_path: P
 
         wait_until(lambda: templates_of_runs() == ["walled"], "its run has such a sandbox")
         errors = [one["last_error"] or "" for one in client.run("jobs", "list", "--json").json]
-        why = next(filter(None, errors))
+        (why,) = filter(None, errors)
         assert "no template 'unheard-of'" in why
         assert "choose of: default, walled" in why

@@ -25,6 +25,7 @@ from services.cli.output import describe, field_value
 from services.cli.sandboxes.executors import executors
 from services.cli.startup import catalog
 from services.config.paths import nearest, suggestion
+from services.config.settings import Settings
 from services.errors import InvalidArgument
 from services.ids import new_id
 from services.rpc.messages import message_of
@@ -55,6 +56,7 @@ async def add(context: Context) -> int:
         raise InvalidArgument(
             f'give a prompt, such as: hermes jobs add "{given.schedule}" "look for new mail"'
         )
+    await _check_template(settings, given.sandbox_template)
     runs = await has_services(settings, ("scheduler",))
     # The agent looks through what is asked of it.
     await context.run(_create, ("scheduler", "agent"))
@@ -79,6 +81,7 @@ async def _create(context: Context) -> None:
 async def edit(context: Context) -> int:
     """Change a job; options that you do not give stay as they are."""
     given = context.given
+    await _check_template(context.settings, given.sandbox_template)
     # The agent looks through what is asked of it, knows what is named, and holds budgets.
     named = {"prompt", "name", "options.skills", "options.toolsets"} & given_fields(given).keys()
     needs_agent = named or any(word.startswith("budget") for word in given.clear)
@@ -234,12 +237,8 @@ async def _missing(context: Context) -> list[str]:
             asked = tool_catalog_pb2.ListToolsRequest(profile=context.profile)
             listed = await context.stub(ToolCatalogServiceStub).ListTools(asked)
             notes += _unknown("toolset", toolsets, listed.toolsets)
-        if template := context.given.sandbox_template:
-            async with executors(context.settings) as deployment:
-                kinds = [kind for one in deployment.each for kind in one.capabilities.backends]
-            notes += _unknown("sandbox template", [template], {kind.template for kind in kinds})
     except EXPECTED as error:
-        notes.append(f"cannot check its skills, toolsets and template: {explain(error)}")
+        notes.append(f"cannot check its skills and toolsets: {explain(error)}")
     return notes
 
 
@@ -249,3 +248,21 @@ def _unknown(what: str, names: Iterable[str], known: Collection[str]) -> list[st
         for name in names
         if name not in known
     ]
+
+
+async def _check_template(settings: Settings, wanted: str | None) -> None:
+    """Refuse a template that no executor has, where one can be asked."""
+    if not wanted:
+        return
+    try:
+        async with executors(settings) as deployment:
+            told = [kind for one in deployment.each for kind in one.capabilities.backends]
+    except EXPECTED as error:
+        complain(f"cannot check the template {wanted}: {explain(error)}")
+        return
+    meant = [kind for kind in told if kind.template == wanted]
+    if not meant:
+        listed = ", ".join(dict.fromkeys(kind.template for kind in told if kind.template))
+        raise InvalidArgument(f"there is no sandbox template {wanted!r}; use one of: {listed}")
+    if not any(kind.available for kind in meant):
+        complain(f"the template {wanted} is not available now: {meant[0].detail}")
