@@ -83,7 +83,7 @@ from agent_service.turns.review_scheduler import Nudges
 from agent_service.turns.reviews import Reviews
 from agent_service.turns.runner import Runner, TurnHooks
 from agent_service.turns.service import Ownership, Turns
-from agent_service.turns.session_factory import Instructions, Places, SessionDrafts
+from agent_service.turns.session_drafts import Instructions, Places, SessionDrafts
 from agent_service.turns.tool_context_factory import ToolContexts
 from services.clock import Clock, SystemClock
 from services.config.settings import Settings

@@ -30,7 +30,7 @@ from gateway_service.turns.inbox import Inbox
 from gateway_service.turns.notifications import TerminalNotifications
 from gateway_service.turns.presenter import TurnPresenter
 from gateway_service.turns.router import Router
-from gateway_service.turns.turns import Turns
+from gateway_service.turns.turn_starter import TurnStarter
 from services.clock import SystemClock
 from services.config.settings import Settings
 from services.database import Database
@@ -76,7 +76,7 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "GatewayServi
     conversations = ConversationContext(
         agent=agent,
         sessions=Sessions(database, agent, clock),
-        turns=Turns(inbox, database, agent, clock, workers),
+        turns=TurnStarter(inbox, database, agent, clock, workers),
         notifications=TerminalNotifications(database, clock, metrics),
         commands=CommandContext(
             database, agent, SchedulerClient(channels.to), clock, COMMANDS, config

@@ -258,13 +258,13 @@ def replanned(before: Job, spec: JobSpec, zone: str, now: datetime, *, anew: boo
     )
     if before.state is JobState.PAUSED:
         return changed
-    next_run_at = following(changed, now)
+    next_run_at = next_run_of(changed, now)
     if schedule != before.schedule and before.next_run_at and next_run_at is None:
         raise ScheduleError(spec.schedule, f"in {zone} that is in the past")
     return replace(changed, next_run_at=next_run_at)
 
 
-def following(job: Job, now: datetime) -> datetime | None:
+def next_run_of(job: Job, now: datetime) -> datetime | None:
     """When a job that is due from now on is due first; None if it never is."""
     if 0 < job.spec.options.max_runs <= job.run_count:
         return None

@@ -6,11 +6,11 @@ from pydantic import AfterValidator, Field, SecretStr
 
 from agent_service.config.endpoints import checked_url
 from agent_service.models.catalog import Override
+from agent_service.models.costs import Price
 from agent_service.models.endpoints import EndpointSettings, is_http_url
 from agent_service.models.oauth import codex, nous
 from agent_service.models.oauth.http import fit_for_tokens
 from agent_service.models.oauth.issuer import Issuer
-from agent_service.models.pricing import Price
 from services.clock import Clock
 from services.config.settings import ConfigModel, Env, Flag, Yaml, section
 

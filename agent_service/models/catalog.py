@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agent_service.models.pricing import Price
+from agent_service.models.costs import Price
 from agent_service.records.model import ModelMessage
 from agent_service.records.usage import Usage
 from services.home.paths import replace_file

@@ -13,7 +13,7 @@ from msgspec import Struct
 from pydantic import SecretStr
 
 from agent_service.models.catalog import REFRESHED, ModelInfo
-from agent_service.models.pricing import PER_TOKENS, Price
+from agent_service.models.costs import PER_TOKENS, Price
 from services.errors import ServiceUnavailable
 from services.lifecycle import all_of
 from services.validation import decode, lenient

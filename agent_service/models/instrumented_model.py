@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from prometheus_client import Counter, Histogram
 
 from agent_service.models.catalog import Catalog
-from agent_service.models.pricing import count_usage
+from agent_service.models.costs import count_usage
 from agent_service.models.redaction import RedactedAttempt, clean_message
 from agent_service.models.spans import ModelSpan, model_span
 from agent_service.records.events import ReasoningDelta, TextDelta

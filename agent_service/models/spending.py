@@ -10,10 +10,10 @@ from msgspec import Struct
 from sqlalchemy import Connection
 
 from agent_service.models.consult import Ask, Consult, NoAnswer
+from agent_service.models.costs import BYTES_PER_TOKEN, estimated_tokens
 from agent_service.models.fallback import USUAL, Route
 from agent_service.models.fallback_model import FallbackModel
 from agent_service.models.parts import ModelParts
-from agent_service.models.pricing import BYTES_PER_TOKEN, estimated_tokens
 from agent_service.records.budget import Account, Amount, BudgetStatus, Policy, Scope
 from agent_service.records.commands import Consulted, Fact
 from agent_service.records.errors import BudgetReached

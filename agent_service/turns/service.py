@@ -32,7 +32,7 @@ from agent_service.tools.spans import turn_span
 from agent_service.turns.event_feed import EventFeed, TurnStream
 from agent_service.turns.metrics import AgentMetrics
 from agent_service.turns.runner import Runner, RunningTurn, Stop
-from agent_service.turns.session_factory import SessionDrafts
+from agent_service.turns.session_drafts import SessionDrafts
 from services.clock import Clock
 from services.database import Database
 from services.database.leases import LeaseKeeper

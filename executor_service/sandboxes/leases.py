@@ -103,7 +103,10 @@ class Leases:
         return sorted(found, key=lambda sandbox: sandbox.claim.claimed_at)
 
     def authorize(self, proof: Proof) -> Sandbox:
-        """Returns the sandbox of a valid lease; fails with NotFound, LeaseInvalid or StaleEpoch."""
+        """Returns the sandbox of a valid lease, which every call renews.
+
+        Fails with NotFound, LeaseInvalid or StaleEpoch.
+        """
         sandbox = self.find(proof.profile, proof.sandbox_id)
         self._authorizer.check(sandbox, proof)
         return sandbox

@@ -19,7 +19,7 @@ from gateway_service.servicer import wire
 from gateway_service.servicer.wire import Outgoing
 from gateway_service.turns.notifications import TerminalNotifications
 from gateway_service.turns.presenter import BUTTONS
-from gateway_service.turns.turns import Turns
+from gateway_service.turns.turn_starter import TurnStarter
 from hermes.agent.v1.approval_pb2 import AnswerClarificationRequest
 from hermes.gateway.v1 import conversation_pb2_grpc
 from hermes.gateway.v1.conversation_pb2 import (
@@ -52,7 +52,7 @@ class ConversationContext(Struct, frozen=True):
 
     agent: AgentClient
     sessions: Sessions
-    turns: Turns
+    turns: TurnStarter
     notifications: TerminalNotifications
     commands: CommandContext
 

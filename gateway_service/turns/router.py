@@ -23,7 +23,7 @@ from gateway_service.storage.inbox import Waiting
 from gateway_service.storage.outbox import Delivery, Kind
 from gateway_service.turns.presenter import TurnPresenter
 from gateway_service.turns.prompt_replies import PromptReplies
-from gateway_service.turns.turns import Turns
+from gateway_service.turns.turn_starter import TurnStarter
 from services.database.queue import RETRY_S, Lanes, poll
 from services.errors import HermesError
 from services.ids import new_id, new_session_id
@@ -44,7 +44,7 @@ class Router:
         platform: Platform,
         access: Access,
         presenter: TurnPresenter,
-        turns: Turns,
+        turns: TurnStarter,
         context: CommandContext,
         metrics: GatewayMetrics,
     ) -> None:

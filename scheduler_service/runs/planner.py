@@ -16,7 +16,7 @@ from msgspec import Struct
 from scheduler_service.jobs import Claim, Job, JobKind
 from scheduler_service.runs.metrics import SchedulerMetrics
 from scheduler_service.runs.runner import Runner
-from scheduler_service.schedule.misfire import Firing, fire
+from scheduler_service.schedule.firing import Firing, fire
 from scheduler_service.storage import claims
 from scheduler_service.storage.claims import CHANNEL, Holder
 from services.clock import Clock

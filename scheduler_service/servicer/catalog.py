@@ -21,7 +21,7 @@ from scheduler_service.jobs import (
     JobSpec,
     JobState,
     Run,
-    following,
+    next_run_of,
     planned,
     replanned,
     without_secrets,
@@ -157,7 +157,7 @@ class JobCatalog(Struct, frozen=True):
         paused = await self.get(profile, job_id)
         if paused.state is JobState.SCHEDULED:
             return paused
-        next_run_at = await asyncio.to_thread(following, paused, now)
+        next_run_at = await asyncio.to_thread(next_run_of, paused, now)
         if next_run_at is None:
             raise FailedPrecondition(
                 f"job {job_id} has no due time any more; give it another schedule, or run it now"

@@ -21,7 +21,7 @@ from gateway_service.storage.accounts import AccountLease, lease_table
 from gateway_service.turns.inbox import Inbox
 from gateway_service.turns.presenter import TurnPresenter
 from gateway_service.turns.router import Router
-from gateway_service.turns.turns import Turns
+from gateway_service.turns.turn_starter import TurnStarter
 from services.clock import Clock, SystemClock
 from services.database import Database
 from services.database.leases import LeaseKeeper, new_owner
@@ -55,7 +55,7 @@ class Replica:
         self._channel, self._client = agent.channel, AgentClient(agent.channel)
         self._workers = Workers()
         inbox = Inbox(database, self.clock, metrics, CONFIG, Redactor())
-        self._turns = Turns(inbox, database, self._client, self.clock, self._workers)
+        self._turns = TurnStarter(inbox, database, self._client, self.clock, self._workers)
         self._platform, self._metrics = platform, metrics
         leases = lease_table(lease_s)
         self.keeper = LeaseKeeper(database, leases, self.clock)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_service.prompt.layers import TOOL_USE, TOOL_USE_ENFORCED
+from agent_service.prompt.system_prompt import TOOL_USE, TOOL_USE_ENFORCED
 from tests.fakes.model import answers, fake_model
 from tests.integration.agent_parts import agent
 

@@ -20,7 +20,7 @@ from agent_service.records.requests import SessionOptions, TurnRequest
 from agent_service.security.threats import ThreatScanner
 from agent_service.storage.profiles import FileProfiles
 from agent_service.tools.context_files import ContextFiles
-from agent_service.turns.session_factory import Instructions, Places, SessionDrafts
+from agent_service.turns.session_drafts import Instructions, Places, SessionDrafts
 from services.clock import SystemClock
 from services.database import Database
 from services.home.paths import HomePaths

@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from agent_service.models.catalog import DEFAULT_WINDOW, Catalog, ModelInfo, Override
+from agent_service.models.costs import Price, count_usage
 from agent_service.models.discovery import listed_models
-from agent_service.models.pricing import Price, count_usage
 from agent_service.records.model import ModelMessage
 from agent_service.records.usage import Usage
 

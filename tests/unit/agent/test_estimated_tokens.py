@@ -1,6 +1,6 @@
 """How many tokens text and pictures are taken to have."""
 
-from agent_service.models.pricing import PICTURE_TOKENS, estimated_tokens
+from agent_service.models.costs import PICTURE_TOKENS, estimated_tokens
 
 
 def test_a_picture_is_not_read_as_text() -> None:

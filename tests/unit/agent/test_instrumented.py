@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
 from agent_service.models.catalog import Catalog, ModelInfo, Override
+from agent_service.models.costs import Price
 from agent_service.models.instrumented_model import InstrumentedModel, ModelMetrics
-from agent_service.models.pricing import Price
 from agent_service.records.events import ReasoningDelta, TextDelta
 from agent_service.records.model import (
     ModelEvent,

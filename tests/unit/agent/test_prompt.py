@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import pytest
 from msgspec.structs import replace
 
-from agent_service.prompt.layers import SessionFacts, build
 from agent_service.prompt.sandbox import SandboxKind
+from agent_service.prompt.system_prompt import SessionFacts, build
 
 BOX = SandboxKind("microvm", "none", keeps_workspace=True)
 NO_BOX = SandboxKind("none", "open", keeps_workspace=True, account="deploy@build1")

@@ -35,7 +35,7 @@ class AcceptedTurn(Struct, frozen=True):
     """Why the agent refused the turn; empty if it did not."""
 
 
-class Turns(Struct, frozen=True):
+class TurnStarter(Struct, frozen=True):
     """Starts turns, and closes the messages that they answer."""
 
     _inbox: Inbox
