@@ -240,7 +240,8 @@ class Command(Struct, frozen=True):
 
     def _add_action(self, parsers: Any, command: str, action: Action) -> None:
         usage = f"  {command} {action.name}"
-        lines = [line for line in self.examples.splitlines() if line.startswith(usage)]
+        examples = self.examples.splitlines()
+        lines = [line for line in examples if f"{line} ".startswith(f"{usage} ")]
         parser: argparse.ArgumentParser = parsers.add_parser(
             action.name,
             help=action.help,

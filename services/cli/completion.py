@@ -10,7 +10,7 @@ from services.cli.command import Command, Context, arg
 
 EXAMPLES = """\
 examples:
-  hermes completion bash >> ~/.bash_completion
+  hermes completion bash > ~/.local/share/bash-completion/completions/hermes
   hermes completion zsh > "${fpath[1]}/_hermes"
   hermes completion fish > ~/.config/fish/completions/hermes.fish
 

@@ -15,8 +15,8 @@ examples:
   hermes models --refresh        fetch the newest list first
   hermes models gpt --json
 
-Prices are US dollars for a million tokens. Any other model id works as well; what is not known of
-it can be said in config.yaml under models."""
+Prices are US dollars for a million tokens. Other model ids work too. If Hermes does not
+know a model's window or prices, set them in config.yaml under models."""
 
 REFRESH_S = 60.0
 

@@ -1,4 +1,4 @@
-"""Run Hermes as a systemd service that starts at boot and restarts after a failure."""
+"""Run Hermes with systemd: from boot (as root) or from your login on, and again after a failure."""
 
 import asyncio
 import hashlib

@@ -245,7 +245,7 @@ COMMAND = Command(
             _open,
             _SANDBOX,
             arg("COMMAND*", "command to run, after --"),
-            arg("--exec EXEC", "reopen this command"),
+            arg("--exec EXEC", "return to this running command"),
         ),
         action(_kill, _SANDBOX, YES),
         action(

@@ -188,7 +188,7 @@ def _stub(at: Executor) -> WorkspaceServiceStub:
 # ---- the command
 
 
-_NAME = arg("--name", "name of the copy", default="")
+_NAME = arg("--name", "name of the snapshot", default="")
 COMMAND = Command(
     EXAMPLES,
     actions=(

@@ -269,7 +269,7 @@ _PRUNING = (
         required=True,
     ),
     arg("--platform", "only sessions from this platform"),
-    flag("--named", "also sessions with a title", field="include_named"),
+    flag("--named", "also sessions that somebody has renamed", field="include_named"),
     DRY_RUN,
     YES,
     JSON_LIST,
