@@ -17,7 +17,7 @@ KEEP = {"target": "memory", "action": "add", "content": "Likes tea"}
 REMEMBER: dict[str, Any] = {"tool_calls": [{"name": "memory", "arguments": KEEP}]}
 PLAN: dict[str, Any] = {"tool_calls": [{"name": "todo", "arguments": {}}], "latency_s": 1.0}
 TOLD = {"text": "{tool_result}"}
-DENIED = "may not say /memory show"
+DENIED = "may not use /memory show"
 KEPT = "Remembered"
 
 
@@ -77,7 +77,7 @@ async def test_what_a_turn_hands_over_or_has_looked_back_at_is_held_to_the_same(
     }
     async with fake_model(script) as model, agent(tmp_path, model.url) as client:
         work = await _start(client, "work", ("skills list", "memory show"))
-        assert "may not say /skills list" in await _answer(client, work)
+        assert "may not use /skills list" in await _answer(client, work)
         await client.watch(review_turn_id(work))
     [looked] = [body for body in model.bodies if body["messages"][-2:-1] and _looks(body)]
     assert DENIED in looked["messages"][-1]["content"]

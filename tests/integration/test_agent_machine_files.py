@@ -27,7 +27,7 @@ async def test_links_of_the_machine_are_followed_before_a_path_is_judged(machine
     ):
         await tools.shell(LINKS)
         refused = await tools.refusal("write_file", path="disk", content="x")
-        assert "/dev/sdz9 was not touched: that writes to a raw block device" in refused
+        assert "/dev/sdz9 was not touched: this call writes to a raw block device" in refused
         leaving = await tools.refusal("write_file", path="up/x", content="x")
         assert "leads out of the workspace" in leaving
         await tools.text("write_file", path="linked/inner/../a.txt", content="otters\n")

@@ -92,7 +92,7 @@ async def test_who_may_not_schedule_cannot_have_it_done_either(tmp_path: Path) -
     async with fake_telegram() as telegram, bot(tmp_path, telegram, script, services=WITH_JOBS):
         await telegram.say(OTHER, "remind me of tea", user_id=OTHER)
         await telegram.until(
-            lambda: any("may not say /cron add here" in t for t in telegram.texts(OTHER))
+            lambda: any("may not use /cron add here" in t for t in telegram.texts(OTHER))
         )
         assert "There are no jobs yet" in await asked(telegram, ADMIN, "/cron list")
         await telegram.say(ADMIN, "remind me of tea", user_id=ADMIN)

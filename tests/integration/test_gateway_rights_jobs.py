@@ -24,7 +24,7 @@ platforms:
 DENIED_TO = """
     SELECT json_extract(spec, '$.prompt'), json_extract(spec, '$.denied_commands') FROM job
 """
-DENIED = "may not say /memory show here"
+DENIED = "may not use /memory show here"
 KEEP = {"target": "memory", "action": "add", "content": "Likes tea"}
 REMEMBER = {
     "steps": [{"tool_calls": [{"name": "memory", "arguments": KEEP}]}, {"text": "{tool_result}"}]

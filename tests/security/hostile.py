@@ -87,7 +87,7 @@ def _start(self, ident, payload):
     if not exec_id.startswith("evil-"):
         return _honest_start(self, ident, payload)
     for said in _says(exec_id[5:], ident, exec_id):
-        self._world.connection.send(said)
+        self._context.connection.send(said)
 
 
 Supervisor._start = _start

@@ -94,6 +94,7 @@ class PostgresServer:
         does by itself.
         """
         assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)  # it starts no others meanwhile
         tree = Path("/proc", f"{self._process.pid}", "task", f"{self._process.pid}", "children")
         others = [Path("/proc", pid, "status") for pid in tree.read_text().split()]
         self.stop(signal.SIGKILL)
