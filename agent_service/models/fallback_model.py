@@ -58,9 +58,11 @@ class FallbackModel:
             notices += self._take_new(await self._reserve(asked))
             try:
                 async with self._inner.stream(asked) as events:
+                    first = await anext(events)
+                    while notices:
+                        yield Notice(notices.pop(0))
+                    yield first
                     async for event in events:
-                        while notices:
-                            yield Notice(notices.pop(0))
                         yield event
             except (ModelError, ModelNotConfigured) as error:
                 failures[route.name] = error

@@ -83,7 +83,7 @@ def notice_of(turn: LiveTurn) -> TurnRequest:
         origin=turn.origin,
         kind=NOTICE,
         busy_mode=BusyMode.STEER,
-        options=turn.request.inherited(),
+        options=replace(turn.request.inherited(), max_model_calls=0, unattended=None),
     )
 
 

@@ -78,6 +78,8 @@ class OutboxWorker:
         self._lanes = Lanes("outbox of", self._workers, self._hint)
         self._room_for_files = asyncio.Semaphore(FILES_AT_ONCE)
         self._in_doubt = True
+        self._failed = set[str]()
+        """Chats whose work ended in doubt; their lanes may be busy for a moment longer."""
         self._finishing = False
 
     async def run(self) -> None:
@@ -110,14 +112,15 @@ class OutboxWorker:
 
     async def _take_over(self) -> None:
         """Take over the messages that an earlier owner was sending; they are sent again."""
-        account, now, busy = self._account, self._clock.now(), tuple(self._lanes.busy)
-        self._in_doubt = False
+        account, now, failed = self._account, self._clock.now(), self._failed
+        busy = tuple(self._lanes.busy - failed)
+        self._in_doubt, self._failed = False, set[str]()
         try:
             found = await account.write(
                 lambda conn: outbox.take_over(conn, account.platform, account.account_id, busy, now)
             )
         except DatabaseUnavailable:
-            self._in_doubt = True
+            self._in_doubt, self._failed = True, self._failed | failed
             raise
         if found:
             _log.warning(
@@ -137,6 +140,7 @@ class OutboxWorker:
         except DatabaseUnavailable as error:
             _log.warning("the outbox of chat %s waits for the database: %s", chat_id, error)
             self._in_doubt = True
+            self._failed.add(chat_id)
 
     async def _begin(self, chat_id: str) -> Part | None:
         account, now = self._account, self._clock.now()

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from services.database.hints import Hint
-from services.errors import HermesError
+from services.errors import Draining, HermesError, StaleEpoch
 from services.lifecycle import Workers
 
 RETRY_S = 2.0
@@ -23,7 +23,8 @@ async def poll(
     between_s: float = 0.0,
 ) -> None:
     """Look for work until cancelled: at once, on each hint, and after as many seconds as `look` has
-    returned, or after `retry_s` or more where it raises a HermesError.
+    returned, or after `retry_s` or more where it raises a HermesError. A queue that another owner
+    has, or whose process stops, ends with the error.
 
     Hints that come within `between_s` of a look are answered by one look.
     """
@@ -33,6 +34,8 @@ async def poll(
         looked_at = loop.time()
         try:
             wait_s = await look()
+        except (StaleEpoch, Draining):
+            raise
         except HermesError as error:
             _log.warning("%s waits: %s", what, error)
             wait_s = max(retry_s, error.retry_after_s or 0.0)
@@ -54,8 +57,8 @@ class Lanes:
     def serve(self, lane: str, work: Coroutine[Any, Any, None]) -> None:
         """Work on a lane that is not busy. When that ends, the queue is looked at again, as
         something may have come in for the lane meanwhile."""
-        self.busy.add(lane)
         worker = self._workers.start(f"{self._name} {lane}", work)
+        self.busy.add(lane)
         worker.add_done_callback(lambda _: self._end(lane))
 
     def _end(self, lane: str) -> None:

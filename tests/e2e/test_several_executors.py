@@ -101,7 +101,11 @@ def test_one_that_was_killed_takes_nothing_from_the_other(pair: ExecutorPair) ->
 
 @pytest.mark.parametrize(
     ("typed", "status", "told"),
-    [("y\r", 0, "its workspace stays"), ("\r", 1, "nothing was ended"), (CTRL_C, SIGINT_STATUS, "")],
+    [
+        ("y\r", 0, "its workspace stays"),
+        ("\r", 1, "nothing was ended"),
+        (CTRL_C, SIGINT_STATUS, ""),
+    ],
 )
 def test_who_is_asked_can_agree_refuse_and_leave(
     pair: ExecutorPair, typed: str, status: int, told: str

@@ -72,8 +72,7 @@ async def test_a_patch_of_many_files(tools: Tools, folder: str) -> None:
 @@
 -old
 +new
-*** Update File: {folder}/binary
-*** Move to: {folder}/b2
+*** Move File: {folder}/binary -> {folder}/b2
 *** End Patch"""
     lines = (await tools.text("patch", mode="patch", patch=patch)).splitlines()
     for shown in ("+A", "+def f(:", "+x = 1", "-gone", f"Moved {folder}/binary to {folder}/b2."):
@@ -101,7 +100,7 @@ def _pairs(lines: list[str]) -> list[list[str]]:
         ("*** Update File: {}/a\n@@\n one\n-three\n+3", "{}/a: hunk 1 of 1 .*line 2 is\ntwo"),
         ("*** Delete File: {}/none", "There is no {}/none"),
         ("*** Add File: {}/a\n+x", "{}/a already exists"),
-        ("*** Update File: {}/a\n*** Move to: {}/b", "{}/b already exists"),
+        ("*** Move File: {}/a -> {}/b", "{}/b already exists"),
         ("*** Delete File: {}", "{}"),
         ("*** Update File: /usr/bin/env\n@@\n-x", "/usr/bin/env"),
         ("*** Add File: /proc/none\n+x", "/proc/none"),
@@ -112,9 +111,8 @@ async def test_a_patch_that_does_not_fit_changes_nothing(
     tools: Tools, folder: str, last: str, why: str
 ) -> None:
     await tools.shell(f"cd {folder}; printf 'one\\ntwo\\n' >a; echo b >b; echo c >c; chmod 700 b")
-    first = "*** Add File: {0}/new\n+n\n*** Update File: {0}/b\n*** Move to: {0}/d\n"
-    first += "*** Delete File: {0}/c\n"
-    if "to: {}/b" in last:
+    first = "*** Add File: {0}/new\n+n\n*** Move File: {0}/b -> {0}/d\n*** Delete File: {0}/c\n"
+    if "-> {}/b" in last:
         first = "*** Add File: {0}/new\n+n\n"
     patch = (first + last.replace("{}", "{0}")).format(folder)
     refusal = await tools.refusal("patch", mode="patch", patch=patch)

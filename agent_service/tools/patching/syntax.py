@@ -13,6 +13,10 @@ MAX_YAML_BRACKETS = 1_000
 """YAML is read slowly, and the more so the more brackets are open."""
 
 
+class _Broken(Exception):
+    """Where and how."""
+
+
 def broken(path: str, before: str, after: str) -> str:
     """What is wrong with the file since the change; empty where it was wrong before or is not.
 
@@ -28,16 +32,37 @@ def broken(path: str, before: str, after: str) -> str:
     return f"[{path} is not valid {kind} since this change: {said}]"
 
 
-def _problem(parse: Callable[[str], object], text: str) -> str:
+def _problem(parse: Callable[[str], None], text: str) -> str:
     try:
         parse(text)
-    except (SyntaxError, json.JSONDecodeError) as error:
-        return f"line {error.lineno}: {error.msg}"
-    except ValueError as error:
+    except _Broken as error:
         return str(error)
     except (RecursionError, MemoryError):
-        pass  # Too deep to tell.
+        return ""  # Too deep to tell.
     return ""
+
+
+def _python(text: str) -> None:
+    try:
+        ast.parse(text)
+    except SyntaxError as error:
+        raise _Broken(f"line {error.lineno}: {error.msg}") from None
+    except ValueError as error:
+        raise _Broken(str(error)) from None
+
+
+def _json(text: str) -> None:
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        raise _Broken(f"line {error.lineno}: {error.msg}") from None
+
+
+def _toml(text: str) -> None:
+    try:
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _Broken(str(error)) from None
 
 
 def _yaml(text: str) -> None:
@@ -53,16 +78,16 @@ def _yaml(text: str) -> None:
     except MarkedYAMLError as error:
         mark = cast("StringMark | None", error.problem_mark)
         line = f"line {mark.line + 1}: " if mark is not None else ""
-        raise ValueError(f"{line}{error.problem}") from None
+        raise _Broken(f"{line}{error.problem}") from None
     except YAMLError as error:
-        raise ValueError(str(error)) from None
+        raise _Broken(str(error)) from None
 
 
-_KINDS: dict[str, tuple[str, Callable[[str], object], int]] = {
-    ".py": ("Python", ast.parse, MAX_CHARS),
-    ".pyi": ("Python", ast.parse, MAX_CHARS),
-    ".json": ("JSON", json.loads, MAX_CHARS),
-    ".toml": ("TOML", tomllib.loads, MAX_CHARS),
+_KINDS: dict[str, tuple[str, Callable[[str], None], int]] = {
+    ".py": ("Python", _python, MAX_CHARS),
+    ".pyi": ("Python", _python, MAX_CHARS),
+    ".json": ("JSON", _json, MAX_CHARS),
+    ".toml": ("TOML", _toml, MAX_CHARS),
     ".yaml": ("YAML", _yaml, MAX_YAML_CHARS),
     ".yml": ("YAML", _yaml, MAX_YAML_CHARS),
 }
