@@ -102,7 +102,7 @@ class OutboxWorker:
             lambda conn: outbox.waiting_chats(conn, account.platform, account.account_id)
         )
         for chat_id, due_at in chats.items():
-            if chat_id in self._lanes.busy or self._finishing:
+            if chat_id in self._lanes.busy | self._failed or self._finishing:
                 continue
             if due_at > now:
                 wait_s = min(wait_s, (due_at - now).total_seconds())
