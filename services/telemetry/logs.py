@@ -159,8 +159,12 @@ class JsonFormatter(_Formatter):
     """One JSON object a line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        # Part by part: in the whole line a secret may begin or end inside an escape.
         fields = fields_of(record, self._service)
+        line = json.dumps(fields)
+        clean = self._redactor.redact(line)
+        if clean == line and "\\" not in line:
+            return line
+        # Part by part: in the whole line a secret may begin or end inside an escape.
         line = json.dumps(changed_texts(fields, self._redactor.redact))
         # As a whole as well: a name may tell that its value is a secret.
         clean = self._redactor.redact(line)
