@@ -73,7 +73,7 @@ def indexed(call: ast.Call) -> str:
 
 def new_tables(module: Module) -> set[str]:
     """The names of the tables that a migration makes, which nobody has used before."""
-    calls = [call for call in module.find(ast.Call) if called(call) == "create_table"]
+    calls = [call for call in module.find(ast.Call) if called(call) in ("create_table", "Table")]
     return {literal(call.args[:1]) for call in calls} - {""}
 
 
@@ -84,7 +84,7 @@ def literal(found: Sequence[ast.expr]) -> str:
 
 def of_new_table(module: Module, column: ast.Call) -> bool:
     around = (each for each in module.around(column) if isinstance(each, ast.Call))
-    return any(called(each) == "create_table" for each in around)
+    return any(called(each) in ("create_table", "Table") for each in around)
 
 
 def release_of(module: Module) -> str:

@@ -14,6 +14,9 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
+from agent_service.storage import migrations as agent
+from gateway_service.storage import migrations as gateway
+from scheduler_service.storage import migrations as scheduler
 from services.database import Database, DatabaseMismatch
 from services.database.migrations import prepare, upgrade
 from tests.sample import migrations
@@ -69,8 +72,11 @@ def first_version_with_rows(connection: sa.Connection) -> None:
     connection.execute(sa.text("INSERT INTO note VALUES ('f1', 1, 'hello')"))
 
 
-async def test_both_ways_lead_to_the_same_schema(tmp_path: Path, postgres: PostgresServer) -> None:
-    await assert_migrations_match(migrations, tmp_path, postgres)
+@pytest.mark.parametrize("service", [migrations, agent, gateway, scheduler])
+async def test_both_ways_lead_to_the_same_schema(
+    service: ModuleType, tmp_path: Path, postgres: PostgresServer
+) -> None:
+    await assert_migrations_match(service, tmp_path, postgres)
 
 
 async def test_an_empty_database_is_prepared_and_stays_so(database: Database) -> None:
