@@ -1,4 +1,4 @@
-"""The scheduler service, put together."""
+"""The composition root of the scheduler service."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -37,7 +37,7 @@ from services.telemetry.metrics import Meter, redactions
 
 
 def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerService":
-    """Put the scheduler together; nothing is opened yet."""
+    """Build the scheduler from its settings, without opening anything."""
     service, config = settings.load(ServiceConfig), settings.load(SchedulerConfig)
     clock, metrics, workers = SystemClock(), SchedulerMetrics.create(meter), Workers()
     config_url = service.database.url_of("scheduler", settings.home)
@@ -46,7 +46,7 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
     database.measure(meter)
     holder = Holder(new_owner(service.instance), run_leases())
     agent = AgentClient(channels)
-    # With a database of its own there is one scheduler, on the host where the home is.
+    # SQLite means a single scheduler, on the host of the home.
     is_alone = config_url.startswith("sqlite")
     curator = settings.load(CuratorConfig)
     libraries, curated = CurationClient(channels, curator), CuratorMetrics.create(meter)
@@ -118,7 +118,7 @@ class SchedulerService:
             await stack.enter_async_context(self._database)
             await prepare(self._database, migrations)
             importer, *_ = self._parts
-            # Before anybody asks which jobs there are.
+            # Jobs must be imported before the first request for them.
             await importer.take()
             await stack.enter_async_context(self._workers)
             self._opened = stack.pop_all()
@@ -128,16 +128,14 @@ class SchedulerService:
         await self._opened.aclose()
 
     def register(self, server: grpc.aio.Server) -> None:
-        """Add JobService and CuratorService to the server."""
         add_servicers(server, *self._servicers)
 
     async def run(self) -> None:
-        """Run what is due until cancelled."""
         async with asyncio.TaskGroup() as group:
             for part in self._parts:
                 group.create_task(part.run())
 
     async def drain(self) -> None:
-        """Claim nothing more, and leave the runs under way to others."""
+        """Claim no more runs, and leave the running ones to other schedulers."""
         _, planner, timer, _ = self._parts
         await each_of((planner.drain(), timer.drain()))

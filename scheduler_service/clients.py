@@ -1,4 +1,4 @@
-"""The services that the scheduler calls."""
+"""Clients of the services that the scheduler calls."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
@@ -43,13 +43,12 @@ _CALL_S = 10.0
 _CHANGE_S = 120.0
 # Longer than the agent waits for its model.
 _PLAN_S = 660.0
-# Only how a turn ends matters here.
+# Only the end of a turn matters here.
 _DELTAS_PER_SECOND = 1
 SKILLS = "skills"
-"""The toolset by which skills are loaded."""
+"""The toolset that loads skills."""
 
-# The same call would end in the same way; all else is tried again, also what nobody serves at the
-# moment: a command that needs the scheduler alone runs it without an agent.
+# A retry cannot fix these. Without UNIMPLEMENTED: a command may run the scheduler without an agent.
 _FINAL = frozenset(
     {
         grpc.StatusCode.ALREADY_EXISTS,
@@ -72,16 +71,16 @@ _T = TypeVar("_T")
 
 
 class TurnResult(Struct, frozen=True):
-    """What a turn came to: its answer, and why it failed if it did."""
+    """The result of a turn: its answer, and the error if it failed."""
 
     output: str
     error: str = ""
     may_retry: bool = False
-    """It failed in a way that may be over the next time."""
+    """The failure may be temporary."""
 
 
 class Output(Struct, frozen=True):
-    """What another job came to last, as data that nobody here has written."""
+    """The last output of another job, marked as untrusted data."""
 
     name: str
     text: str
@@ -93,11 +92,11 @@ class Ask(Struct, frozen=True):
     instructions: str
     parts: Sequence[str | Output]
     denied: Sequence[str] = ()
-    """Slash commands that are denied to whoever's words these are."""
+    """Slash commands that the author of the words may not use."""
 
 
 class AgentClient:
-    """The agent service, for the turns of runs. Raises Unavailable and CallRefused."""
+    """Client of the agent service for the turns of runs; raises Unavailable and CallRefused."""
 
     def __init__(self, channels: Channels) -> None:
         self._channels = channels
@@ -115,7 +114,7 @@ class AgentClient:
         return usage_pb2_grpc.UsageServiceStub(self._channels.to("agent"))
 
     async def scan(self, texts: Sequence[str]) -> Sequence[tuple[str, ...]]:
-        """Return for each text the kinds of attacks that it looks like."""
+        """Return the kinds of attacks that each text looks like."""
         request = catalog_pb2.ScanTextsRequest(texts=texts)
         answer = await _answer(self._catalog.ScanTexts(request, timeout=_CALL_S))
         return [
@@ -124,8 +123,7 @@ class AgentClient:
         ]
 
     async def limit(self, job: Job, *, keeps_set: bool = False) -> None:
-        """Hold the runs of a job to its budget, or to none of its own; to the one that somebody has
-        set for it if that is to be kept."""
+        """Apply the job's budget, or clear it; `keeps_set` keeps a budget that somebody set."""
         options = job.spec.options
         amount = usage_pb2.BudgetAmount(
             micro_usd=options.budget_micro_usd, tokens=options.budget_tokens
@@ -140,7 +138,7 @@ class AgentClient:
         await _answer(self._usage.SetBudget(request, timeout=_CALL_S))
 
     async def start(self, claim: Claim, ask: Ask) -> None:
-        """Start the attempt's turn, in a session of its own; the second time changes nothing."""
+        """Start the attempt's turn in its own session; idempotent."""
         job, options = claim.job, claim.job.spec.options
         origin = job.spec.origin or Origin(platform="scheduler", chat_id=job.id)
         skills = {SKILLS} if options.toolsets and options.skills else set[str]()
@@ -166,19 +164,18 @@ class AgentClient:
             skills=options.skills,
             denied_commands=ask.denied,
         )
-        # Nobody else starts a turn by this id: it was started before the job was changed, or what
-        # its prompt is joined by was another output.
+        # The id is ours: we started the turn earlier, with an older job or other outputs.
         starting = self._turns.StartTurn(request, timeout=_CALL_S)
         await _answer_unless(grpc.StatusCode.ALREADY_EXISTS, starting)
 
     async def stop(self, profile: str, turn_id: str) -> bool:
-        """Stop a turn, if there is such a one that has not ended; whether there is such a one."""
+        """Stop a turn; return whether there was an open one."""
         request = turn_pb2.InterruptTurnRequest(turn_id=turn_id, profile=profile)
         stopping = self._turns.InterruptTurn(request, timeout=_CALL_S)
         return await _answer_unless(grpc.StatusCode.NOT_FOUND, stopping) is not None
 
     async def result(self, claim: Claim) -> TurnResult:
-        """Watch the attempt's turn, over as many streams as it takes; return what it came to."""
+        """Watch the attempt's turn, reconnecting as needed, and return its result."""
         last = 0
 
         def open_call() -> grpc.aio.UnaryStreamCall[
@@ -205,7 +202,7 @@ class AgentClient:
 
 
 class GatewayClient:
-    """The gateway service, for the output of runs. Raises Unavailable and CallRefused."""
+    """Client of the gateway service for the output of runs; raises Unavailable and CallRefused."""
 
     def __init__(self, channels: Channels) -> None:
         self._channels = channels
@@ -215,24 +212,20 @@ class GatewayClient:
         return delivery_pb2_grpc.DeliveryServiceStub(self._channels.to("gateway"))
 
     async def deliver(self, profile: str, delivery_id: str, to: Origin, text: str) -> None:
-        """Hand over the text for a chat; the second time changes nothing."""
+        """Deliver a text to a chat; idempotent."""
         request = delivery_pb2.DeliverRequest(
             delivery_id=delivery_id,
             profile=profile,
             destination=message_of(to, origin_pb2.Origin, trust=origin_pb2.TRUST_SERVICE),
             text=text,
         )
-        # Nobody else delivers by this id: it was delivered before the job was changed.
+        # The id is ours alone, so a conflict means that we delivered before the job was changed.
         delivering = self._deliveries.Deliver(request, timeout=_CALL_S)
         await _answer_unless(grpc.StatusCode.ALREADY_EXISTS, delivering)
 
 
 class CurationClient:
-    """The agent service, for the libraries of skills of all profiles.
-
-    Raises Unavailable, and one of NotFound, FailedPrecondition, StaleEpoch and CallRefused where it
-    is in vain to ask again.
-    """
+    """Client of the agent service for skill libraries; only Unavailable is worth a retry."""
 
     def __init__(self, channels: Channels, config: CuratorConfig) -> None:
         self._channels = channels
@@ -245,7 +238,7 @@ class CurationClient:
         return curation_pb2_grpc.CurationServiceStub(self._channels.to("agent"))
 
     async def curations(self, profile: str = "") -> Sequence[Curation]:
-        """How curation stands in one profile, or in all."""
+        """Return the curation state of one profile, or of all."""
         request = curation_pb2.ListCurationsRequest(profile=profile)
         answer = await _curating(self._stub.ListCurations(request, timeout=_CALL_S))
         return [record_of(each, Curation) for each in answer.curations]
@@ -253,14 +246,14 @@ class CurationClient:
     async def update(
         self, profile: str, *, is_paused: bool | None = None, begins: bool = False
     ) -> None:
-        """Pause or resume it, or record that it was looked at for the first time."""
+        """Pause or resume curation, or record the first check."""
         request = curation_pb2.UpdateCurationRequest(
             profile=profile, is_paused=is_paused, begins=begins
         )
         await _curating(self._stub.UpdateCuration(request, timeout=_CALL_S))
 
     async def plan(self, profile: str, job_skills: Collection[str]) -> str:
-        """What a model wants consolidated; empty where there is nothing to ask."""
+        """Return the model's consolidation plan; empty if there is nothing to do."""
         request = curation_pb2.PlanConsolidationRequest(
             profile=profile, ages=self._ages, job_skills=job_skills
         )
@@ -269,7 +262,7 @@ class CurationClient:
     async def apply(
         self, claim: Claim, job_skills: Collection[str], plan: str, plan_failure: str
     ) -> Report:
-        """Change a library as far as the rules allow, once for each run."""
+        """Apply a plan to a library as far as the rules allow, once for each run."""
         request = curation_pb2.ApplyCurationRequest(
             profile=claim.job.profile,
             run_id=claim.run_id,
@@ -284,7 +277,6 @@ class CurationClient:
         return record_of(answer.report, Report)
 
     async def restore(self, profile: str, run_id: str, backup_id: str) -> Report:
-        """Undo what was changed since a backup."""
         request = curation_pb2.RestoreSkillsRequest(
             profile=profile, run_id=run_id, backup_id=backup_id
         )
@@ -292,7 +284,7 @@ class CurationClient:
         return record_of(answer.report, Report)
 
     async def reports(self, profile: str, most: int) -> Sequence[Report]:
-        """What came of earlier runs, the latest first."""
+        """Return the reports of earlier runs, newest first."""
         request = curation_pb2.ListCurationReportsRequest(profile=profile, page_size=most)
         answer = await _curating(self._stub.ListCurationReports(request, timeout=_CALL_S))
         return [record_of(each, Report) for each in answer.reports]
@@ -306,7 +298,6 @@ async def _answer(call: Awaitable[_T]) -> _T:
 
 
 async def _answer_unless(code: grpc.StatusCode, call: Awaitable[_T]) -> _T | None:
-    """The same; None where the call fails with this code."""
     try:
         return await call
     except grpc.aio.AioRpcError as error:

@@ -1,4 +1,4 @@
-"""How the curator stands, what came of its runs, and what it asks of the libraries of skills."""
+"""The state of the curator and the reports of its runs."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -12,7 +12,7 @@ TRANSITIONS = frozenset({"active", "stale", "archived"})
 
 
 class Curation(Struct, frozen=True):
-    """How curation stands in a profile's home."""
+    """The curation state of a profile."""
 
     profile: str
     is_paused: bool = False
@@ -21,20 +21,20 @@ class Curation(Struct, frozen=True):
     last_summary: str = ""
     last_report_path: str = ""
     idle_since: datetime | None = None
-    """When somebody last talked to the agent; None is never."""
+    """When somebody last talked to the agent; None: never."""
     is_busy: bool = False
     backup_ids: tuple[str, ...] = ()
     epoch: int = 0
-    """The highest of the runs that have changed the library."""
+    """The highest epoch of a run that changed the library."""
 
     def next_run_at(self, config: CuratorConfig) -> datetime | None:
-        """When it may run by itself at the earliest, if nobody talks to the agent until then."""
+        """Return the earliest automatic run, provided that nobody talks to the agent until then."""
         if not config.enabled or self.is_paused or self.last_run_time is None:
             return None
         try:
             earliest = self.last_run_time + timedelta(hours=config.interval_hours)
         except OverflowError:
-            # The time stands in a file that anybody may write: it is after the last that there is.
+            # Anybody may edit the file with this time, so the sum can overflow.
             return None
         if self.idle_since is not None:
             earliest = max(earliest, self.idle_since + timedelta(hours=config.min_idle_hours))
@@ -42,7 +42,7 @@ class Curation(Struct, frozen=True):
 
 
 class Change(Struct, frozen=True, omit_defaults=True):
-    """Something that was done to a skill, or was not."""
+    """A change to a skill, or the reason why there was none."""
 
     kind: str
     name: str
@@ -51,7 +51,7 @@ class Change(Struct, frozen=True, omit_defaults=True):
 
 
 class Report(Struct, frozen=True, omit_defaults=True):
-    """What came of a run, or of a roll-back."""
+    """The report of a run or a rollback."""
 
     run_id: str = ""
     time: datetime | None = None
@@ -66,6 +66,6 @@ class Report(Struct, frozen=True, omit_defaults=True):
 
     @property
     def merged(self) -> Mapping[str, str]:
-        """The skills that are part of others now, and of which."""
+        """Map each merged skill to the skill that it is now part of."""
         merges = [each for each in self.changes if each.kind == MERGED and not self.dry_run]
         return {each.name: each.into for each in merges}

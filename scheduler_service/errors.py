@@ -16,7 +16,7 @@ _QUOTED_CHARS = 80
 
 
 class ScheduleError(InvalidArgument):
-    """A schedule that cannot be used: quotes what was not understood and shows three that can."""
+    """An unusable schedule; the message quotes the problem and shows three valid examples."""
 
     default_reason: ClassVar[Reason] = Reason.SCHEDULE_INVALID
 
@@ -29,9 +29,9 @@ class ScheduleError(InvalidArgument):
 
 
 class CallRefused(HermesError):
-    """Another service has answered that it will never do what it was asked for."""
+    """Another service refused a call for good."""
 
 
 def attack(families: Iterable[str]) -> str:
-    """Why a job does not run whose prompt looks like an attack."""
+    """Return the reason for not running a job whose prompt looks like an attack."""
     return f"its prompt looks like an attack ({', '.join(families)}); say it in other words"

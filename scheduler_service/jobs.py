@@ -1,4 +1,4 @@
-"""Jobs and their runs, as the scheduler thinks of them."""
+"""Records of jobs and their runs."""
 
 import hashlib
 from datetime import datetime, timedelta
@@ -14,53 +14,47 @@ from scheduler_service.schedule.schedule import Schedule, in_zone, next_after, p
 from services.database.leases import Lease
 from services.redaction.redactor import MASK, Redactor
 
-# A session's id holds 128 characters.
+# A session id has at most 128 characters.
 _MAX_NAMED_JOB_ID = 98
 
 
 class JobKind(StrEnum):
-    """What the runs of a job do."""
+    """The kind of a job."""
 
     AGENT = "agent"
-    """They ask the agent something, or run a script."""
+    """Runs a prompt or a script."""
     CURATOR = "curator"
-    """They look after the skills of a profile, which has one such job; people see it elsewhere."""
+    """Curates the skills of a profile; one for each profile, not listed with the others."""
 
 
 class JobState(StrEnum):
-    """Where a job is in its life."""
+    """The state of a job."""
 
     SCHEDULED = "SCHEDULED"
-    """It has a next run."""
     COMPLETED = "COMPLETED"
-    """It has run for the last time."""
+    """It will not run again."""
     PAUSED = "PAUSED"
     """It has no next run until it is resumed."""
 
 
 class RunState(StrEnum):
-    """Where a run is in its life."""
+    """The state of a run."""
 
     CLAIMED = "CLAIMED"
     """Its turn has not started, as far as is known, or waits for its next attempt."""
     RUNNING = "RUNNING"
-    """Its turn is under way."""
     DELIVERING = "DELIVERING"
-    """Its turn has ended and the output is being delivered."""
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
-    """Its turn failed, or its output could not be delivered."""
     CANCELLED = "CANCELLED"
-    """The job's next run took its place, or the job was deleted or paused before its turn had
-    started."""
+    """The next run replaced it, or the job was deleted or paused before its turn started."""
 
 
 OPEN_STATES = (RunState.CLAIMED, RunState.RUNNING, RunState.DELIVERING)
-"""States of a run that somebody has to go on with."""
 
 
 class Origin(Struct, frozen=True):
-    """The chat that a job came from and that its output goes to."""
+    """The chat that a job came from, and its default delivery target."""
 
     platform: str
     chat_id: str
@@ -71,7 +65,7 @@ class Origin(Struct, frozen=True):
 
 
 class LastRun(Struct, frozen=True):
-    """How the run that ended last went."""
+    """The result of the run that ended last."""
 
     scheduled_for: datetime
     state: RunState
@@ -83,24 +77,23 @@ Unattended = Literal["", "deny", "wait", "halt"]
 
 
 class JobSpec(Struct, frozen=True, omit_defaults=True):
-    """What people say of a job, as its message has it; stored whole."""
+    """The user's definition of a job, stored whole."""
 
     name: str = ""
     prompt: str = ""
     schedule: str = ""
     time_zone: str = ""
-    """Asked for, empty means the configured one."""
+    """As requested; empty: the configured one."""
     origin: Origin | None = None
     sandbox_template: str = ""
-    """Of which its runs' sandboxes are made; empty is what the agent's policy says."""
+    """The template of its sandboxes; empty: the agent's default."""
     unattended: Unattended = ""
-    """What becomes of calls that a person would have to allow: deny, wait or halt; empty is what
-    the agent has configured."""
+    """What happens to calls that need approval: deny, wait or halt; empty: the agent's setting."""
     options: JobOptions = JobOptions()
     denied_commands: tuple[str, ...] = ()
-    """Slash commands that its runs do nothing of: what whoever asked for it may not say."""
+    """Slash commands that its author may not use, and its runs neither."""
     pause_reason: str = ""
-    """Why it came paused from a file; empty where it did not, or was resumed."""
+    """Why it was imported as paused; empty if it was not, or after a resume."""
 
 
 class Job(Struct, frozen=True):
@@ -114,37 +107,36 @@ class Job(Struct, frozen=True):
     next_run_at: datetime | None
     created_at: datetime
     run_count: int = 0
-    """Due times that got a run."""
+    """The number of due times that got a run."""
     updated_at: datetime | None = None
-    """None where it was never changed."""
+    """None if it was never changed."""
     last_run: LastRun | None = None
     kind: JobKind = JobKind.AGENT
 
     @property
     def pause_reason(self) -> str:
-        """Why it is paused, where that was nobody's wish; empty where it was, or it is not."""
+        """Return why it is paused if nobody asked for that; else empty."""
         why = (self.spec.pause_reason, self.spec.options.unplaced)
         return "; ".join(filter(None, why)) if self.state is JobState.PAUSED else ""
 
     @property
     def may_overlap(self) -> bool:
-        """Whether its runs need not wait for one another."""
+        """Return whether its runs may overlap."""
         return self.spec.options.overlap_policy is not Overlap.FORBID
 
 
 class Attempt(Struct, frozen=True):
-    """The turn that a run makes, or makes again after it failed."""
+    """One attempt at the turn of a run."""
 
     number: int = 1
     not_before: datetime | None = None
-    """Its turn does not start earlier."""
+    """The earliest start of the turn."""
     started_at: datetime | None = None
-    """When its turn was started."""
 
 
 class Run(Struct, frozen=True):
-    """One due time of a job, or one run that was asked for; its id is also that of its first turn
-    and of its first delivery."""
+    """A due time of a job or a requested run; its id is also that of its first turn and
+    delivery."""
 
     id: str
     job_id: str
@@ -156,27 +148,27 @@ class Run(Struct, frozen=True):
     error: str
     attempt: Attempt = Attempt()
     is_requested: bool = False
-    """Somebody asked for it; else it was due."""
+    """Requested by somebody, not due by the schedule."""
     is_silent: bool = False
-    """It had nothing to say."""
+    """It had nothing to report."""
     delivery_error: str = ""
     dry_run: bool = False
-    """Of the curator: it only says what it would do."""
+    """Only reports what it would do; curator only."""
 
 
 class Context(Struct, frozen=True):
-    """What another job came to last; empty where it has not come to anything."""
+    """The last output of another job; empty if there is none."""
 
     name: str
     output: str
     families: tuple[str, ...] = ()
-    """The attacks that it looks like."""
+    """The kinds of attacks that it looks like."""
     denied: tuple[str, ...] = ()
-    """Slash commands that are denied to the runs of that job."""
+    """Slash commands that the runs of that job may not use."""
 
 
 class Claim(Struct, frozen=True):
-    """A run in the hands of this scheduler, with the job whose prompt it runs."""
+    """A run held by this scheduler, with its job."""
 
     job: Job
     lease: Lease
@@ -187,36 +179,29 @@ class Claim(Struct, frozen=True):
     attempt: Attempt = Attempt()
     claimed_at: datetime | None = None
     traceparent: str = ""
-    """Names the span that whoever held it before has traced it by."""
+    """The span under which its previous holder traced it."""
     dry_run: bool = False
 
     @property
     def run_id(self) -> str:
-        """The run's id."""
         return self.lease.id
 
     @property
     def turn_id(self) -> str:
-        """The id of its attempt's turn."""
         return turn_id_of(self.run_id, self.attempt.number)
 
     @property
     def session_id(self) -> str:
-        """The session of its attempt's turn, which has no other."""
         return session_id_of(self.job.id, self.run_id, self.scheduled_for, self.attempt)
 
 
 def turn_id_of(run_id: str, attempt: int) -> str:
-    """The id of an attempt's turn."""
     return run_id if attempt == 1 else f"{run_id}.{attempt}"
 
 
 def session_id_of(job_id: str, run_id: str, scheduled_for: datetime, attempt: Attempt) -> str:
-    """The session of an attempt's turn, which no other turn has.
-
-    A due time names it. Where something else may fall into the same second, which are further
-    attempts and what a person asked for, the turn does as well.
-    """
+    """Return an attempt's session id; retries and requested runs add the turn's id to the due
+    time."""
     if len(job_id) > _MAX_NAMED_JOB_ID:
         job_id = hashlib.sha256(job_id.encode()).hexdigest()[:32]
     is_first = attempt.number == 1
@@ -229,7 +214,7 @@ def session_id_of(job_id: str, run_id: str, scheduled_for: datetime, attempt: At
 
 
 def planned(job_id: str, profile: str, spec: JobSpec, zone: str, now: datetime) -> Job:
-    """The job that is asked for, in a zone unless its schedule names one; raises ScheduleError."""
+    """Create a job; `zone` applies unless its schedule names one. Raises ScheduleError."""
     zone = zone_of(spec.schedule, zone)
     schedule = parse(spec.schedule, zone, now)
     due, spec = next_after(schedule, now), replace(spec, time_zone=zone)
@@ -237,9 +222,9 @@ def planned(job_id: str, profile: str, spec: JobSpec, zone: str, now: datetime) 
 
 
 def replanned(before: Job, spec: JobSpec, zone: str, now: datetime, *, anew: bool) -> Job:
-    """The job as it is asked for by then; `anew` reads its schedule as if it was written now.
+    """Return the changed job; `anew` parses its schedule as if written now.
 
-    Another zone alone moves what goes by the clock. Raises ScheduleError.
+    A new zone alone moves only schedules that follow the clock. Raises ScheduleError.
     """
     schedule, old_zone = before.schedule, before.spec.time_zone
     if anew:
@@ -247,7 +232,7 @@ def replanned(before: Job, spec: JobSpec, zone: str, now: datetime, *, anew: boo
         schedule = parse(spec.schedule, zone, now)
     elif zone != old_zone:
         schedule = in_zone(schedule, spec.schedule, old_zone, zone)
-    # Later than it was: it is what another change is told from this one by.
+    # Strictly later than before, as it serves as the version of the job.
     at_least = before.updated_at or before.created_at
     changed = replace(
         before,
@@ -265,14 +250,14 @@ def replanned(before: Job, spec: JobSpec, zone: str, now: datetime, *, anew: boo
 
 
 def next_run_of(job: Job, now: datetime) -> datetime | None:
-    """When a job that is due from now on is due first; None if it never is."""
+    """Return the first due time from now on; None if there is none."""
     if 0 < job.spec.options.max_runs <= job.run_count:
         return None
     return next_after(job.schedule, now)
 
 
 def without_secrets(spec: JobSpec, redactor: Redactor) -> JobSpec:
-    """What is asked for as it is stored, shown and run."""
+    """Redact secrets from a job before it is stored."""
     script = redactor.redact_program(spec.options.script)
     return replace(
         spec,
@@ -283,9 +268,9 @@ def without_secrets(spec: JobSpec, redactor: Redactor) -> JobSpec:
 
 
 def notes_on(spec: JobSpec) -> tuple[str, ...]:
-    """What whoever has put secrets into a job is to know of it, also asked again."""
+    """Return warnings about redacted secrets in a job; the same if asked again."""
     notes = list[str]()
-    # A name that nobody gives it is the beginning of its prompt.
+    # The default name is the beginning of the prompt.
     what, text = ("prompt", spec.prompt) if MASK in spec.prompt else ("name", spec.name)
     if (count := text.count(MASK)) > 0:
         notes.append(f"{_counted(count)} taken out of its {what}, where {MASK} stands now")

@@ -1,1 +1,1 @@
-"""Jobs as a home keeps them in files."""
+"""Job files of a home."""

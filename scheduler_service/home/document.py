@@ -1,4 +1,4 @@
-"""Jobs written as a home keeps them in `cron/jobs.json`; pure functions."""
+"""Writes jobs as the `cron/jobs.json` of a home; pure functions."""
 
 import json
 from collections.abc import Sequence
@@ -17,11 +17,11 @@ _ELSEWHERE = frozenset(
         "max_runs",
     }
 )
-"""Options that have a place of their own in such a file."""
+"""Options with their own keys in the file."""
 
 
 def document_of(jobs: Sequence[Job], now: datetime) -> bytes:
-    """A file that holds the jobs, and from which they are read again as they are."""
+    """Encode jobs as a file from which they can be read back unchanged."""
     document = {"jobs": [_described(job) for job in jobs], "updated_at": now.isoformat()}
     return (json.dumps(document, ensure_ascii=False, indent=2) + "\n").encode()
 
@@ -71,7 +71,7 @@ def _schedule(schedule: Schedule) -> dict[str, Any]:
 
 
 def _own(job: Job) -> dict[str, Any]:
-    """What such files have no place for, as far as it differs from the defaults."""
+    """Return the non-default fields for which the file format has no key."""
     asked: dict[str, Any] = to_builtins(job.spec.options)
     found = {key: value for key, value in asked.items() if key not in _ELSEWHERE}
     if isinstance(job.schedule, Once) and job.spec.options.max_runs:

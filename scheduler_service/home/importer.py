@@ -1,4 +1,4 @@
-"""Taking over the jobs of an older home when a scheduler starts, once for each of its profiles."""
+"""Imports the jobs of an older home at the start of a scheduler, once for each profile."""
 
 import asyncio
 import logging
@@ -23,19 +23,19 @@ _AGAIN_S = 10.0
 
 
 class JobKeeper:
-    """Marks homes of profiles for one database, and knows which are marked for another."""
+    """Records in a profile's home which database keeps its jobs."""
 
     def __init__(self, home: HomePaths, url: str) -> None:
-        """`url` is that of the scheduler's database."""
+        """`url` is the scheduler's database."""
         self._home = home
         self._url = sa.make_url(url)
 
     async def other(self, profile: str) -> str:
-        """Which database keeps a profile's jobs if not this; else this does from now on."""
+        """Return the other database that keeps a profile's jobs, or claim them for this one."""
         return await asyncio.to_thread(self._other, profile)
 
     async def check(self, profile: str) -> None:
-        """Raise FailedPrecondition if another database, that is there, keeps a profile's jobs."""
+        """Raise FailedPrecondition if another existing database keeps a profile's jobs."""
         other = await self.other(profile)
         if other and await asyncio.to_thread(Path(other).is_file):
             name = self._home.name if profile == DEFAULT_PROFILE else profile
@@ -57,12 +57,12 @@ class JobKeeper:
                 found = kept_by(root)
         except OSError as error:
             if self._url.get_backend_name() != "sqlite":
-                return ""  # nobody can mark it, and so no other database has taken its jobs
+                return ""  # read-only for all, so no other database has taken its jobs
             raise HomeError(f"{root / MARK} cannot be made: {error.strerror}") from None
         return "" if found == name else _describe(root, found)
 
     def _name(self, root: Path) -> str:
-        """The database without secrets; one in the home by its path, so that the home may move."""
+        """Name the database without secrets; relative to the home, so that the home may move."""
         url = self._url
         if url.get_backend_name() != "sqlite" or not url.database:
             plain = sa.URL.create(url.drivername, None, None, url.host, url.port, url.database)
@@ -72,7 +72,6 @@ class JobKeeper:
 
 
 def _mark(path: Path, name: str) -> None:
-    """Make a mark that is whole and on the disk, unless there is one."""
     path.parent.mkdir(mode=0o700, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -97,11 +96,7 @@ def _describe(root: Path, name: str) -> str:
 
 
 class HomeImporter:
-    """Reads `cron/jobs.json` of the scheduler's own home, and of the profiles in it.
-
-    While another program holds the lock of the home's gateway or jobs, nothing is taken, and never
-    what another database keeps, so that no job runs in both.
-    """
+    """Imports `cron/jobs.json` of all profiles, unless another program or database has the jobs."""
 
     def __init__(
         self, database: Database, mover: JobMover, clock: Clock, home: HomePaths, keeper: JobKeeper
@@ -114,7 +109,7 @@ class HomeImporter:
         self._told: set[str] = set()
 
     async def take(self) -> bool:
-        """Take what can be taken now; whether something has to wait."""
+        """Import what is possible now; return whether something has to wait."""
         waits = False
         for profile in await asyncio.to_thread(profiles_of, self._home):
             try:
@@ -125,7 +120,7 @@ class HomeImporter:
         return waits
 
     async def run(self) -> None:
-        """Take the rest as soon as that is possible."""
+        """Import the rest as soon as that is possible."""
         while await self.take():
             await self._clock.sleep(_AGAIN_S)
 
@@ -143,7 +138,7 @@ class HomeImporter:
                 "and they are",
             )
             return True
-        # The mark is there first: who dies now takes the jobs after the next start.
+        # Mark first: after a crash, the next start imports the jobs.
         if other := await self._keeper.other(profile):
             self._tell_once(profile, _kept_by_another(path, home, profile, other))
             return False

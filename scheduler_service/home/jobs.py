@@ -1,4 +1,4 @@
-"""Jobs as a home keeps them in `cron/jobs.json`, read leniently; pure functions."""
+"""Reads jobs leniently from the `cron/jobs.json` of a home; pure functions."""
 
 import hashlib
 import json
@@ -39,10 +39,10 @@ KNOWN = frozenset(
     }
 )
 OPTIONS = "options"
-"""The key under which stands what a job may ask for here and such files have no place for."""
+"""The key of job options for which the file format has no key of its own."""
 
 OWN = ("time_zone", "unattended", "sandbox_template", "denied_commands", "pause_reason")
-"""What stands there besides the options."""
+"""The other keys in that object."""
 
 _ID = re.compile(r"[A-Za-z0-9_:-][A-Za-z0-9_.:-]{0,99}")
 _NAME_CHARS = 60
@@ -51,43 +51,43 @@ _SCRIPT_FOLDERS = re.compile(r"^(?:~/\.hermes/|\./)?(?:scripts/)?")
 
 
 class ImportContext(Struct, frozen=True):
-    """What a file is read by."""
+    """The context in which a job file is read."""
 
     profile: str
     zone: str
-    """Of schedules that name none."""
+    """The time zone of schedules that name none."""
     now: datetime
     grace: timedelta
-    """A job that runs once is still made up for when its time is not longer ago."""
+    """How late a job that runs once may still run."""
     scripts: Mapping[str, str]
-    """The files of the home's `scripts`, by their path in it."""
+    """The files in the home's `scripts` folder, by relative path."""
     is_paused: bool = False
-    """All jobs are taken as paused ones."""
+    """Import all jobs as paused."""
     channels: Mapping[str, str] = {}
-    """The chats that are meant where only a platform is named."""
+    """The home channels of platforms."""
 
 
 class ReadJob(Struct, frozen=True):
-    """A job of a file, or why it is none here."""
+    """A job from a file, or the reason why it was not imported."""
 
     name: str
     job: Job | None
     notes: tuple[str, ...] = ()
-    """What a person should know of it; for one that is none, why."""
+    """Notes for the user; without a job, the reasons."""
 
 
 def stable_id(profile: str, given: str) -> str:
-    """The id of a job whose own cannot be one here, or is another profile's: always the same."""
+    """Derive a deterministic id for a job whose own id is invalid or belongs to another profile."""
     digest = hashlib.sha256(f"{profile}\0{given}".encode()).hexdigest()
     return f"job_{digest[:12]}"
 
 
 class _Problem(Exception):
-    """Why a job cannot be taken."""
+    """Why a job cannot be imported."""
 
 
 def read_document(data: bytes, reading: ImportContext) -> list[ReadJob]:
-    """The jobs of a file, in their order."""
+    """Return the jobs of a file in order."""
     text = data.decode("utf-8-sig", errors="replace")
     if not text.strip():
         return []
@@ -154,7 +154,6 @@ def _job(given: Mapping[str, Any], reading: ImportContext, notes: list[str]) -> 
 
 
 def _set_state(given: Mapping[str, Any], job: Job, reading: ImportContext, notes: list[str]) -> Job:
-    """The job with its state, and when it is due next."""
     state = _text_of(given, "state").lower() or "scheduled"
     if state not in _STATES:
         raise _Problem(f'its state "{state}" is none of {", ".join(_STATES)}')
@@ -193,7 +192,7 @@ def _due(given: Mapping[str, Any], job: Job, reading: ImportContext) -> Job:
         due = next_after(schedule, reading.now)
     match schedule:
         case Interval(every, anchor) if due is not None and (due - anchor) % every:
-            # It goes on in the rhythm that it had.
+            # Keep its rhythm.
             schedule = Interval(every, anchor=due - every)
         case Once() if due is not None:
             schedule = Once(due)
@@ -203,7 +202,6 @@ def _due(given: Mapping[str, Any], job: Job, reading: ImportContext) -> Job:
 
 
 def _schedule(given: Mapping[str, Any], zone: str, reading: ImportContext) -> tuple[Schedule, str]:
-    """When it runs, and how that is written."""
     part = _part_of(given, "schedule")
     if isinstance(plain := given.get("schedule"), str):
         return _parsed(plain, zone, reading), plain
@@ -222,7 +220,7 @@ def _schedule(given: Mapping[str, Any], zone: str, reading: ImportContext) -> tu
             schedule = _parsed(text, zone, reading)
         case _:
             raise _Problem(f'its schedule is of no kind once, interval or cron, but "{kind}"')
-    # What is shown of it may be only its name, or what it was before somebody edited the file.
+    # The display text may be just a name, or outdated after an edit.
     with suppress(_Problem):
         means = _parsed(shown, zone, reading)
         if isinstance(means, Interval) and isinstance(schedule, Interval):
@@ -261,7 +259,6 @@ def _parsed(text: str, zone: str, reading: ImportContext) -> Schedule:
 def _options(
     given: Mapping[str, Any], own: Mapping[str, Any], schedule: Schedule, reading: ImportContext
 ) -> JobOptions:
-    """What its runs are made by."""
     try:
         options = convert(dict(own), JobOptions)
     except msgspec.ValidationError as error:
@@ -286,7 +283,7 @@ def _options(
 
 
 def _script(given: Mapping[str, Any], own: Mapping[str, Any], reading: ImportContext) -> str:
-    """The text of its script, which is a file of the home's `scripts` in most homes."""
+    """Return the text of a job's script, which most homes keep as a file in `scripts`."""
     named = _text_of(given, "script")
     if not named.strip():
         if given.get("no_agent") is True:
@@ -301,7 +298,7 @@ def _script(given: Mapping[str, Any], own: Mapping[str, Any], reading: ImportCon
 
 
 def _targets(given: Mapping[str, Any]) -> tuple[Target, ...]:
-    """Where its output goes, where that is not only its origin."""
+    """Return the delivery targets, if there are others than the origin."""
     places: list[Target] = []
     origin, named = _origin(given), _places(given)
     if named == ["local"] and origin is not None:
@@ -347,7 +344,7 @@ def _id(given: Mapping[str, Any], profile: str, otherwise: str) -> str:
 
 
 def _read_own(own: Mapping[str, Any]) -> JobSpec:
-    """What else people say of it, none of which may be lost."""
+    """Return the fields that only our own exports have."""
     try:
         said = convert({name: own[name] for name in OWN if name in own}, JobSpec)
         if said.time_zone:
@@ -357,11 +354,11 @@ def _read_own(own: Mapping[str, Any]) -> JobSpec:
         raise _Problem(f"its options are not understood: {error}") from None
 
 
-# ---- values: what is not as expected is as if it was not there
+# ---- values: an unexpected type counts as missing
 
 
 def _time_of(part: Mapping[str, Any], name: str, zone: str) -> datetime | None:
-    """A time as such files have it, in UTC; one that names no zone is by the clock of `zone`."""
+    """Return a time in UTC; without an offset it is in `zone`."""
     try:
         at = datetime.fromisoformat(_text_of(part, name))
         return (at if at.tzinfo else at.replace(tzinfo=ZoneInfo(zone))).astimezone(UTC)
@@ -370,21 +367,19 @@ def _time_of(part: Mapping[str, Any], name: str, zone: str) -> datetime | None:
 
 
 def _part_of(given: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """The object of that name; empty where there is none."""
     found = given.get(name)
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
 def _text_of(part: Mapping[str, Any], name: str) -> str:
-    """The text of that name; empty where there is none."""
     found = part.get(name)
     if isinstance(found, int) and not isinstance(found, bool):
-        return str(found)  # as some platforms' chats are written
+        return str(found)  # chat ids of some platforms are numbers
     return found.replace("\0", "") if isinstance(found, str) else ""
 
 
 def _list_of(part: Mapping[str, Any], name: str) -> list[str]:
-    """The texts of that name, which may also be one with commas."""
+    """Return a list of texts, which may also be one text with commas."""
     found = part.get(name)
     if isinstance(found, str):
         return [each.strip() for each in found.split(",") if each.strip()]

@@ -1,4 +1,4 @@
-"""Taking over jobs that a home keeps in a file, and giving jobs as such a file."""
+"""Imports jobs from a file of a home, and exports them to one."""
 
 import asyncio
 import contextlib
@@ -28,53 +28,50 @@ from services.redaction.redactor import Redactor
 
 MAX_DOCUMENT_BYTES = 3 * 1024 * 1024
 IMPORTED = "imported"
-"""In place of the digest of a request: none asks for such a job again."""
+"""Stands in for a request digest: no request creates such a job again."""
 _SCANNED_TOGETHER = 50
 
 
 class JobFile(Struct, frozen=True):
-    """A file of jobs, and what is to be made of it."""
+    """A job file and how to import it."""
 
     profile: str
     document: bytes
     time_zone: str = ""
-    """Of schedules that name none; empty is the profile's."""
+    """The zone of schedules that name none; empty: the profile's."""
     scripts: Mapping[str, str] = field(default_factory=dict[str, str])
     is_paused: bool = False
     dry_run: bool = False
     closes_home: bool = False
-    """The profile's home is not read any more when a scheduler starts."""
+    """Later starts of a scheduler no longer import from the profile's home."""
     once: bool = False
-    """Nothing is done if the home has been closed before."""
+    """Do nothing if the home has been closed before."""
 
 
 class Moved(Struct, frozen=True):
-    """What became of a job of a file, as its message has it."""
+    """The result for one job of a file."""
 
     job_id: str
-    """Empty where it is none here."""
+    """Empty if the job was not imported."""
     name: str
     outcome: str
-    """It is `taken`, was `present`, or is `left`."""
+    """One of `taken`, `present` and `left`."""
     notes: tuple[str, ...] = ()
 
 
 class JobMover(Struct, frozen=True):
-    """Everybody's jobs, as files."""
+    """Imports and exports jobs."""
 
     database: Database
     clock: Clock
     home_of: HomeOf
     grace: timedelta
     check: Callable[[Job], None]
-    """Raises InvalidArgument for what no job may be."""
+    """Raises InvalidArgument for a job that must not exist."""
     redactor: Redactor
 
     async def take(self, file: JobFile, scanner: AgentClient | None = None) -> list[Moved]:
-        """Store the jobs of a file that are not there yet, all at once; what became of each.
-
-        Prompts are scanned before each run in any case.
-        """
+        """Store the new jobs of a file in one transaction; return the result for each."""
         if len(file.document) > MAX_DOCUMENT_BYTES:
             problem = f"has more than {MAX_DOCUMENT_BYTES} bytes; take it in parts"
             raise InvalidArgument(f"the file {problem}", fields={"document": problem})
@@ -93,7 +90,7 @@ class JobMover(Struct, frozen=True):
         return await self.database.write(write, notify=CHANNEL)
 
     async def give(self, profile: str) -> tuple[bytes, int]:
-        """A profile's jobs as a file, and how many they are."""
+        """Return a profile's jobs as a file, and their number."""
         found = await self.database.read(partial(_all_of, profile=profile))
         return await asyncio.to_thread(document_of, found, self.clock.now()), len(found)
 
@@ -135,7 +132,7 @@ class JobMover(Struct, frozen=True):
 
 
 async def _scanned(read: Sequence[ReadJob], scanner: AgentClient) -> list[ReadJob]:
-    """The jobs without those whose words look like attacks, where that can be asked."""
+    """Drop jobs that look like attacks, if the scanner can be reached."""
     judged = list(read)
     asked = [number for number, each in enumerate(read) if each.job is not None]
     for start in range(0, len(asked), _SCANNED_TOGETHER):
@@ -149,19 +146,18 @@ async def _scanned(read: Sequence[ReadJob], scanner: AgentClient) -> list[ReadJo
 
 
 def is_closed(connection: sa.Connection, profile: str) -> bool:
-    """Whether the jobs of a profile's home have been taken, or are not to be."""
+    """Return whether the jobs of a profile's home have been imported or declined."""
     query = sa.select(home_import.c.profile).where(home_import.c.profile == profile)
     return connection.execute(query).scalar() is not None
 
 
 def _close(connection: sa.Connection, profile: str, now: datetime) -> bool:
-    """Take the jobs of a profile's home no more; False if that was so already."""
+    """Stop imports from a profile's home; False if they were stopped before."""
     insert = insert_ignore(home_import).values(profile=profile, imported_at=now)
     return connection.execute(insert.returning(home_import.c.profile)).scalar() is not None
 
 
 def _store(connection: sa.Connection, read: Sequence[ReadJob], *, dry_run: bool) -> list[Moved]:
-    """Store those jobs that are not there yet, unless only that is asked; what becomes of each."""
     given = [each.job for each in read if each.job is not None]
     ids = {each.id: _id_here(connection, each) for each in given}
     return [_moved(connection, each, ids, dry_run=dry_run) for each in read]
@@ -190,7 +186,7 @@ def _moved(
 
 
 def _id_here(connection: sa.Connection, given: Job) -> str:
-    """The job's own id, or where another profile has a job of that, always the same other one."""
+    """Return the job's own id, or a derived one if it belongs to another profile."""
     stored = jobs.find_job(connection, given.id)
     if stored is None or stored.job.profile == given.profile:
         return given.id
@@ -198,7 +194,6 @@ def _id_here(connection: sa.Connection, given: Job) -> str:
 
 
 def _all_of(connection: sa.Connection, profile: str) -> list[Job]:
-    """Every job of a profile, the oldest first."""
     query = (
         sa.select(job)
         .where(job.c.profile == profile, job.c.deleted_at.is_(None), of_agent)

@@ -1,4 +1,4 @@
-"""What the home of a profile says of its jobs: their time zone, and where output goes."""
+"""Job defaults from a profile's home: the time zone and home channels."""
 
 from collections.abc import Callable, Mapping
 
@@ -11,20 +11,20 @@ from services.home.paths import DEFAULT_PROFILE, is_profile_name
 
 
 class ProfileHome(Struct, frozen=True):
-    """What holds where a job says nothing else."""
+    """Defaults for the jobs of a profile."""
 
     time_zone: str
-    """Of schedules that name none."""
+    """The time zone of schedules that name none."""
     channels: Mapping[str, str] = {}
-    """The chats that output goes to which is for a platform alone, by their platforms."""
+    """The home channel of each platform."""
 
 
 HomeOf = Callable[[str], ProfileHome]
-"""The home of a profile by its name; reads from the disk."""
+"""Returns the home of a profile by name; reads from the disk."""
 
 
 def homes_of(settings: Settings) -> HomeOf:
-    """What the settings of a profile's own home say; its zone may be the scheduler's, else this
+    """Return a reader of profile homes; the zone defaults to the scheduler's, then this
     machine's."""
     own = settings.load(SchedulerConfig).time_zone
 
@@ -40,7 +40,7 @@ def homes_of(settings: Settings) -> HomeOf:
 
 
 def _settings_of(settings: Settings, profile: str) -> Settings:
-    """The settings in the home of a profile, as its own scheduler would have them."""
+    """Return the settings that the profile's own scheduler would have."""
     home = settings.home
     is_inside = home.name == DEFAULT_PROFILE != profile and is_profile_name(profile)
     if not is_inside or not home.profile(profile).root.is_dir():

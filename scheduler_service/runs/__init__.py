@@ -1,1 +1,1 @@
-"""When jobs run, and what their runs do."""
+"""When jobs run, and how."""

@@ -1,4 +1,4 @@
-"""Runs of the curator: what they do, and when they begin by themselves."""
+"""Runs of the curator, and their automatic start."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -25,7 +25,7 @@ from services.errors import FailedPrecondition, NotFound, StaleEpoch, Unavailabl
 from services.ids import new_id
 
 REFUSED = (CallRefused, NotFound, FailedPrecondition, StaleEpoch)
-"""Errors after which the same call would fail again."""
+"""Errors that a retry cannot fix."""
 _LONGEST_RETRY_S = 30.0
 
 _log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ _T = TypeVar("_T")
 
 
 class CuratorRuns(Struct, frozen=True):
-    """Works on claimed runs: the model makes a plan, then all of it is applied or nothing."""
+    """Works on claimed runs: the model makes a plan, which is then applied as a whole."""
 
     database: Database
     libraries: CurationClient
@@ -74,14 +74,13 @@ class CuratorRuns(Struct, frozen=True):
         return await self._call(claim, partial(self._apply, claim, plan, failure))
 
     async def _apply(self, claim: Claim, plan: str, failure: str) -> Report:
-        # Read again: the model may have thought for minutes, in which jobs may have been given
-        # other skills, and this scheduler may have been taken over.
+        # Check again: while the model thought, jobs or the owner of this run may have changed.
         read = partial(curation.skills_of_jobs_held, leases=self.leases, claim=claim)
         job_skills = await self.database.write(read)
         return await self.libraries.apply(claim, job_skills, plan, failure)
 
     async def _call(self, claim: Claim, call: Callable[[], Awaitable[_T]]) -> _T:
-        """Repeat a call until there is an answer, and note with the run what it waits for."""
+        """Retry a call until it succeeds, and record the reason for waiting in the run."""
         noted = ""
 
         async def make() -> _T:
@@ -100,9 +99,9 @@ class CuratorRuns(Struct, frozen=True):
 
 
 FIRST_CHECK_S = 10.0
-"""After the start, so that a command that runs the scheduler for a moment begins no run."""
+"""After the start, so that a short-lived scheduler of a command begins no run."""
 CHECK_S = 60.0
-"""Seconds between two checks of all profiles."""
+"""The interval between checks of all profiles."""
 
 
 class CuratorTimer:
@@ -127,10 +126,9 @@ class CuratorTimer:
         self._metrics = metrics
         self._draining = False
         self._complaints: dict[str, str] = {}
-        """Problems that were logged, by profile; the key of all profiles is empty."""
+        """Logged problems by profile; the empty key is for all profiles."""
 
     async def run(self) -> None:
-        """Begin runs in the profiles that are due until cancelled."""
         await self._clock.sleep(self._first_check_s)
         await poll("the curator", self._look, retry_s=self._check_s)
 
@@ -140,11 +138,10 @@ class CuratorTimer:
         return self._check_s
 
     async def drain(self) -> None:
-        """Begin no more runs."""
         self._draining = True
 
     async def check(self) -> None:
-        """Begin runs for profiles that are due; a failure in one does not hold up the others."""
+        """Begin runs for profiles that are due; a failure in one does not affect the others."""
         try:
             curations = await self._libraries.curations()
         except (Unavailable, *REFUSED) as error:
@@ -172,7 +169,6 @@ class CuratorTimer:
         await self._database.write(begin, notify=CHANNEL)
 
     def _complain(self, profile: str, why: str) -> None:
-        """Log a problem once, until it changes."""
         if why and self._complaints.get(profile) != why:
             _log.warning("%s", why)
         self._complaints[profile] = why

@@ -18,7 +18,7 @@ from services.home.paths import HomeError, HomePaths, replace_file
 _FILE = re.compile(r"\d{4}-\d{2}-\d{2}_\d{2}-\d{2}-\d{2}(?:_2)?(?:_[0-9a-f]{8})?\.md")
 _FOLDER = re.compile(r"[A-Za-z0-9_:-][A-Za-z0-9_.:-]*")
 TERMINAL = "cli"
-"""The platform of terminals."""
+"""The platform name of terminals."""
 _AT_ORIGIN = (Target(ORIGIN),)
 _ONCE = "You will not hear of further failures until it works again."
 
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class Notification(Struct, frozen=True):
-    """A text, and the chats that it is delivered to."""
+    """A text and the chats that receive it."""
 
     text: str
     """Empty if there is nothing to deliver."""
@@ -35,16 +35,16 @@ class Notification(Struct, frozen=True):
     """Empty if the text itself names the job."""
 
     def text_for(self, to: Origin) -> str:
-        """Return the text for one chat; terminals, which all jobs share, see the job's name."""
+        """Return the text for one chat; on terminals, which all jobs share, with the job's name."""
         if to.platform != TERMINAL or not self.job_name:
             return self.text
         return f'The job "{self.job_name}" has come to:\n\n{self.text}'
 
 
 def build_notification(claim: Claim, *, failed_before: bool) -> Notification:
-    """Return the notification about a run whose turn has ended.
+    """Build the notification about a run whose turn has ended.
 
-    Of several failures in a row only the first is reported, and then that the job works again.
+    Of several failures in a row only the first is reported, and then the recovery.
     """
     job = claim.job
     places = [
@@ -73,19 +73,19 @@ def _text(claim: Claim, *, failed_before: bool) -> str:
     if failed_before:
         return ""
     report = f'The job "{name}" failed: {claim.error}'
-    # What happens once cannot happen again.
+    # A job that runs once cannot fail repeatedly.
     once = "" if isinstance(claim.job.schedule, Once) else _ONCE
     return "\n\n".join(filter(None, (report, once, said)))
 
 
 class OutputFolders:
-    """Keeps the latest outputs of each job in the homes of their profiles."""
+    """Keeps the latest outputs of each job in the home of its profile."""
 
     def __init__(self, home: HomePaths) -> None:
         self._home = home
 
     def keep(self, claim: Claim, ending: Ending) -> None:
-        """Write the output of a run to a file, once; a failure to do so is logged."""
+        """Write the output of a run to a file, once; failures are logged."""
         job = claim.job
         if _FOLDER.fullmatch(job.id) is None:
             return
@@ -98,8 +98,7 @@ class OutputFolders:
 
 
 def _name(claim: Claim) -> str:
-    """Name a file by the time in the job's zone. The second pass of a repeated hour is marked, and
-    so are runs that somebody asked for, as another run may fall into the same second."""
+    """Name a file by the time in the job's zone, marked where another run may share the second."""
     at = claim.scheduled_for.astimezone(ZoneInfo(claim.job.spec.time_zone))
     name = f"{at:%Y-%m-%d_%H-%M-%S}{'_2' if at.fold else ''}"
     if claim.scheduled_for.microsecond:
@@ -122,7 +121,6 @@ def _document(claim: Claim, ending: Ending) -> str:
 
 
 def _forget(folder: Path) -> None:
-    """Remove all but the latest outputs; files with other names are left alone."""
     names = sorted(path.name for path in folder.iterdir() if _FILE.fullmatch(path.name))
     for name in names[:-KEPT_RUNS_PER_JOB]:
         (folder / name).unlink(missing_ok=True)

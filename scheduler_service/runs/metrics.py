@@ -11,7 +11,7 @@ _LATENESS_S = (0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300, 3600, 86_400)
 
 
 class SchedulerMetrics(Metrics, frozen=True):
-    """What the planner and the runner count."""
+    """Metrics of the planner and the runner."""
 
     runs: Counter = counter("hermes_cron_runs_total", "Runs ended.", "outcome")
     lateness: Histogram = histogram(
@@ -31,24 +31,21 @@ class SchedulerMetrics(Metrics, frozen=True):
     )
 
     def ended(self, outcome: RunState) -> None:
-        """Count a run that ended."""
         self.runs.labels(outcome.lower()).inc()
 
     def claimed(self, lateness_s: float) -> None:
-        """Count a run that was claimed."""
         self.lateness.observe(max(0.0, lateness_s))
 
     def missed(self, policy: Missed) -> None:
-        """Count a job of which due times have passed."""
+        """Count a job that missed due times."""
         self.missed_jobs.labels(policy).inc()
 
     def next_due(self, timestamp_s: float | None) -> None:
-        """Show when the next job is due."""
         self.next_due_time.set(timestamp_s or 0)
 
 
 class CuratorMetrics(Metrics, frozen=True):
-    """What the curator counts."""
+    """Metrics of the curator."""
 
     last_run: Gauge = gauge(
         "hermes_curator_last_run_timestamp_seconds",
@@ -62,7 +59,6 @@ class CuratorMetrics(Metrics, frozen=True):
     )
 
     def count(self, report: Report) -> None:
-        """Count what a run did."""
         for change in report.changes:
             if change.kind in TRANSITIONS and not report.dry_run:
                 self.transitions.labels(change.kind).inc()

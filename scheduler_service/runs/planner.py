@@ -1,8 +1,7 @@
 """Decides when jobs run: sleeps until the next due time, claims due jobs, and starts their runs.
 
-Any number of planners may share a database. Each claims a part of the due jobs, and takes over the
-runs of a planner that died once their leases end. All due jobs are claimed at once; of the claimed
-runs, each planner starts as many as it has room for.
+Any number of planners may share a database. Each claims a part of the due jobs, starts as many runs
+as it has room for, and takes over the runs of a dead planner once their leases end.
 """
 
 import asyncio
@@ -31,26 +30,21 @@ _log = logging.getLogger(__name__)
 
 _BATCH = 500
 _SHORTEST_SLEEP_S = 0.001
-# Many hints may come at once, such as when many jobs are created: one look answers them all.
+# Batches bursts of hints, for example when many jobs are created.
 _BETWEEN_LOOKS_S = 0.02
 _DATABASE_RETRY_S = 1.0
-# Another planner is claiming the due jobs at this moment.
+# Another planner is claiming the due jobs right now.
 _CONTENDED_SLEEP_S = 0.05
 
 
 class Timing(Struct, frozen=True):
-    """How late a run may be, and how long a planner sleeps."""
-
     grace: timedelta
-    """A due time that was missed for longer is skipped."""
+    """A due time that is later than this is skipped."""
     sleep_s: float = 5.0
-    """The longest sleep; shorter than a lease, so that an idle planner sees leases before they end,
-    and sees changes that come without a hint, such as those of the clock."""
+    """Shorter than a lease, to see expired leases and changes without a hint in time."""
 
 
 class Planner:
-    """Claims due runs of all profiles and starts them as workers."""
-
     def __init__(
         self,
         database: Database,
@@ -77,11 +71,9 @@ class Planner:
 
     @property
     def leases(self) -> Collection[Lease]:
-        """The leases of the runs that this planner works on."""
         return self._held.keys()
 
     async def run(self) -> None:
-        """Plan until cancelled."""
         self._hint = self._database.listen(CHANNEL)
         clear = partial(self._holder.leases.clear_earlier_boots, owner=self._holder.owner)
         clear_leases = partial(self._database.write, clear)
@@ -98,7 +90,7 @@ class Planner:
             parts.create_task(self._keeper.run(), name="run leases")
 
     async def drain(self) -> None:
-        """Claim no more runs, and leave those under way to other planners; their turns go on."""
+        """Claim no more runs, and leave running ones to other planners; their turns go on."""
         async with self._looking:
             self._draining = True
         held = dict(self._held)
@@ -114,7 +106,7 @@ class Planner:
             return self._timing.sleep_s if self._draining else await self._advance()
 
     async def _advance(self) -> float:
-        """Do what is due now, and return in how many seconds to look again."""
+        """Do what is due now; return in how many seconds to look again."""
         outlook = await self._database.read(claims.look)
         now = self._clock.now()
         due_in_s = self._timing.sleep_s
@@ -153,7 +145,7 @@ class Planner:
 
     async def _claim(self, now: datetime) -> int:
         due = await self._database.read(partial(claims.due_jobs, now=now, limit=_BATCH))
-        # In a thread: computing the next times of many jobs takes long.
+        # In a thread: computing the next times of many jobs is slow.
         firings = await asyncio.to_thread(_firings, due, now, self._timing.grace)
         since = self._clock.monotonic()
         claim = partial(
@@ -190,7 +182,7 @@ class Planner:
         # If the worker failed, the run is taken over once its lease ends.
         self._keeper.drop(lease)
         del self._held[lease]
-        # A due job or a claimed run may have waited for this one to end.
+        # A due job or a claimed run may have waited for this one.
         self._hint.give()
 
     async def _work_on(self, claim: Claim) -> None:

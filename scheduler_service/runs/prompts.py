@@ -1,4 +1,4 @@
-"""The prompt of a run, and what the answer means; pure functions."""
+"""The prompt of a run and the meaning of its answer; pure functions."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from scheduler_service.clients import Output
 from scheduler_service.jobs import Context, Job
 
 SILENT = "[SILENT]"
-"""An answer that begins with this is kept and not delivered."""
+"""An answer that begins with this is kept but not delivered."""
 
 _MAX_CONTEXT_CHARS = 20_000
 
@@ -23,7 +23,7 @@ _NO_CONTEXT = "The job “{name}” has come to nothing yet."
 
 
 def own_words(job: Job) -> str:
-    """Return the words of the person who made the job, to be scanned for attacks."""
+    """Return the words of the job's author, to be scanned for attacks."""
     return f"{job.spec.name}\n{job.spec.prompt}"
 
 
@@ -33,7 +33,7 @@ def instructions(job: Job) -> str:
 
 
 def parts(job: Job, contexts: Sequence[Context]) -> list[str | Output]:
-    """Return the parts of the message: the job's prompt, and then the outputs of other jobs."""
+    """Return the parts of the message: the job's prompt, then the outputs of other jobs."""
     asked = [job.spec.prompt] if job.spec.prompt.strip() else []
     return [*asked, *map(_render, contexts)]
 

@@ -1,7 +1,7 @@
-"""One run, from its claim to its end: start its turn, watch it, store the output, deliver it.
+"""One run from its claim to its end: start its turn, watch it, store the output, deliver it.
 
-Every step is keyed by the run's id or fenced by its epoch, so that a scheduler that takes a run
-over continues from the run's state and repeats nothing that has an effect.
+Every step is keyed by the run's id or fenced by its epoch, so a scheduler that takes over a run
+continues from its state and repeats no effect.
 """
 
 import asyncio
@@ -39,23 +39,23 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 _HELD_FOR_EACH_SLOT = 2
-# A delivery holds 1 MiB, together with the text about a failure.
+# A delivery holds 1 MiB, including the text about a failure.
 _MAX_OUTPUT_BYTES = 960 * 1024
 _MAX_ERROR_BYTES = 8 * 1024
 
 
 class Helpers(Struct, frozen=True):
-    """What a run calls."""
+    """The collaborators of a run."""
 
     agent: AgentClient
     gateway: GatewayClient
     curation: CuratorRuns | None = None
-    """None if runs of the curator are not worked on."""
+    """None: this scheduler does not run the curator."""
     outputs: OutputFolders | None = None
 
 
 class Runner:
-    """Runs claims; at most `slots` turns at a time, and as many runs of the curator."""
+    """Runs claims: at most `slots` turns at a time, and as many curator runs."""
 
     def __init__(
         self,
@@ -81,14 +81,14 @@ class Runner:
         self._metrics = metrics
 
     def room(self, held: int) -> int:
-        """Return how many more runs to take, given how many are held: twice the number of slots in
-        all. Runs that are postponed or being delivered do not count."""
+        """Return how many more runs to take: up to twice the slots, without postponed or delivering
+        runs."""
         return max(0, _HELD_FOR_EACH_SLOT * self._at_once - (held - self._aside))
 
     async def run(self, claim: Claim) -> None:
         """Work on a run to its end; raises Fenced if another scheduler has taken it over."""
         about = {"hermes.job.id": claim.job.id, "hermes.run.id": claim.run_id}
-        # A run is one trace, even if other schedulers took it over.
+        # A run is one trace, even across schedulers.
         with span("job", about, parent=claim.traceparent, expected=(Fenced,)) as current:
             ending = await self._run(replace(claim, traceparent=claim.traceparent or traceparent()))
             if ending.state is RunState.FAILED:
@@ -99,7 +99,7 @@ class Runner:
     async def _run(self, claim: Claim) -> Ending:
         while claim.state is not RunState.DELIVERING:
             if claim.job.kind is JobKind.CURATOR and self._curation is not None:
-                # A curator's run may wait for the agent for long; jobs run meanwhile.
+                # A curator run may wait long for the agent and must not block jobs.
                 with self._aside_from_slots():
                     async with self._curator_slots:
                         claim = await self._curation.work(claim)
@@ -115,7 +115,6 @@ class Runner:
         return ending
 
     async def _attempt(self, claim: Claim) -> Claim:
-        """Run one turn of the run to its end; return the run in its next state."""
         if claim.state is RunState.CLAIMED and claim.attempt.not_before is not None:
             wait = claim.attempt.not_before - self._clock.now()
             with self._aside_from_slots():
@@ -156,7 +155,7 @@ class Runner:
         return claim, replace(result, output=output, error=error)
 
     async def _start(self, claim: Claim) -> Claim:
-        """Start the attempt's turn, after the turns that it replaces were stopped."""
+        """Stop the turns that the attempt replaces, then start its own."""
         job = claim.job
         if job.spec.options.overlap_policy is Overlap.REPLACE:
             find = partial(self._database.read, partial(runs.unwanted_of, job_id=job.id))
@@ -164,7 +163,7 @@ class Runner:
                 await self._retry(claim, partial(self._agent.stop, job.profile, turn_id))
         ask = await self._ask(claim)
         if any(job.spec.options.budget):
-            # A budget that somebody has set since is kept until the job itself gets another one.
+            # Keep a budget that somebody set, until the job itself gets a new one.
             await self._retry(claim, partial(self._agent.limit, job, keeps_set=True))
         try:
             await self._retry(claim, partial(self._start_held, claim, ask))
@@ -177,14 +176,14 @@ class Runner:
         return started
 
     async def _start_held(self, claim: Claim, ask: Ask) -> None:
-        """Start the attempt's turn if the claim still holds the run; raises Fenced if not."""
+        """Start the attempt's turn; raises Fenced if the run is no longer held."""
         # Before each try: the run may be cancelled or taken over while the agent is away.
         await self._database.read(partial(runs.check_held, claim=claim))
         await self._agent.start(claim, ask)
 
     async def _take_back(self, claim: Claim) -> None:
-        """Stop the attempt's turn if its run was cancelled as it started; if the run was taken over
-        or released, its turn goes on."""
+        """Stop a turn whose run was cancelled while it started, unless another scheduler holds the
+        run."""
         try:
             if await self._database.read(partial(runs.is_cancelled, claim=claim)):
                 await self._agent.stop(claim.job.profile, claim.turn_id)
@@ -194,7 +193,7 @@ class Runner:
             )
 
     async def _ask(self, claim: Claim) -> Ask:
-        """Return what the run asks the agent; raises CallRefused if it looks like an attack."""
+        """Build the request to the agent; raises CallRefused if the job looks like an attack."""
         read = partial(self._database.read, partial(runs.contexts_of, claim=claim))
         contexts = await self._retry(claim, read) if claim.job.spec.options.context_job_ids else []
         texts = [own_words(claim.job), *(f"{each.name}\n{each.output}" for each in contexts)]
@@ -225,14 +224,13 @@ class Runner:
             await self._retry(claim, stop)
             stopped = await result()
         if not stopped.error:
-            # The turn had ended in time, but nobody could see it.
+            # The turn ended in time, but nobody could see it.
             return stopped
         return TurnResult(
             stopped.output, f"it took longer than {limit.total_seconds():g} s", may_retry=True
         )
 
     async def _deliver(self, claim: Claim) -> Ending:
-        """Deliver the notification; return how the run ends."""
         read = partial(self._database.read, partial(runs.failed_before, claim=claim))
         failed_before = await self._retry(claim, read)
         notification = build_notification(claim, failed_before=failed_before)
@@ -257,7 +255,7 @@ class Runner:
 
 
 def _storable(text: str, max_bytes: int) -> str:
-    """Return the text without NUL, which PostgreSQL cannot store, cut to the length."""
+    """Remove NUL, which PostgreSQL cannot store, and cut the text."""
     data = text.replace("\0", "\ufffd").encode()
     if len(data) <= max_bytes:
         return data.decode()

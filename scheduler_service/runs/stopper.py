@@ -1,4 +1,4 @@
-"""Stops turns of runs that were cancelled as they started, even if a scheduler died since."""
+"""Stops turns of runs that were cancelled while they started, even if a scheduler died since."""
 
 import logging
 from functools import partial
@@ -11,7 +11,7 @@ from services.database import Database
 from services.database.queue import RETRY_S, poll
 
 CHANNEL = "unwanted"
-"""Hints to the stoppers of all replicas that a turn is to be stopped."""
+"""Tells the stoppers of all replicas that there is a turn to stop."""
 
 _log = logging.getLogger(__name__)
 
@@ -26,11 +26,10 @@ class Stopper:
         self._agent = agent
 
     async def run(self) -> None:
-        """Stop such turns until cancelled."""
         await poll("stopping cancelled runs", self._look, self._database.listen(CHANNEL))
 
     async def _look(self) -> float:
-        """Stop each such turn; return when to look again."""
+        """Stop each unwanted turn; return when to look again."""
         found = await self._database.read(runs.unwanted)
         done = [each.run_id for each in found if await self._is_stopped(each)]
         if done:
@@ -38,7 +37,7 @@ class Stopper:
         return _SLEEP_S if len(done) == len(found) else RETRY_S
 
     async def _is_stopped(self, turn: Unwanted) -> bool:
-        """Stop a turn; False if the turn may still start later."""
+        """Stop a turn; False if it may still start later."""
         try:
             is_there = await self._agent.stop(turn.profile, turn.turn_id)
         except CallRefused as error:

@@ -1,13 +1,11 @@
-"""Crontab expressions in a time zone: what they mean and when they fire next; pure functions.
+"""Crontab expressions in a time zone: parsing and next firing; pure functions.
 
-APScheduler's CronTrigger finds the matching wall times. Three things of the crontab dialect are
-added here: Sunday is 0 or 7, a day matches if *either* the day of the month or the weekday does
-when both are restricted, and daylight saving. For that, the trigger counts on a wall clock that
-knows no time zone, and each wall time is then placed in the zone:
-
+APScheduler's CronTrigger finds the matching wall times. This module adds Sunday as 0 or 7, the
+crontab rule that a day matches if *either* its day of month or weekday matches when both are
+restricted, and daylight saving:
 - a wall time that the zone skips fires at the end of the gap;
 - a wall time that the zone repeats fires the first time only;
-- an hour field of `*` names no wall time but every hour that passes, so it fires in both passes.
+- an hour field of `*` stands for every hour that passes, so it fires in both passes.
 """
 
 import re
@@ -32,7 +30,7 @@ _WHOLE_NAMES = frozenset(
 _PART = re.compile(r"(?:(\*)|([a-z]+|\d+)(?:-([a-z]+|\d+))?)(?:/(\d{1,2}))?")
 _SECOND = timedelta(seconds=1)
 _DAY = timedelta(days=1)
-# The 29th of February can be eight years away (2096 to 2104): what is not found by then never is.
+# February 29 can be eight years away (2096 to 2104), nothing is further.
 _HORIZON = timedelta(days=9 * 366)
 
 
@@ -53,20 +51,20 @@ _FIELDS = (
 
 
 def looks_like_one(text: str) -> bool:
-    """Whether a text has the outline of a crontab expression: five fields, the first two times."""
+    """Return whether a text looks like a crontab expression: five fields, the first two times."""
     fields = text.split()
     return len(fields) == len(_FIELDS) and all(each[0] in "*0123456789" for each in fields[:2])
 
 
 def without_question_marks(expression: str) -> str:
-    """An expression whose days may be written `?`, as some programs want it, with `*` instead."""
+    """Replace `?`, which some programs use for days, with `*`."""
     minute, hour, day, month, weekday = expression.split()
     day, weekday = ("*" if field == "?" else field for field in (day, weekday))
     return f"{minute} {hour} {day} {month} {weekday}"
 
 
 def next_firing(expression: str, zone: ZoneInfo, after: datetime) -> datetime | None:
-    """The first firing later than `after`, in UTC; a ValueError names the field that is wrong."""
+    """Return the first firing after `after`, in UTC; ValueError names the wrong field."""
     wall = after.astimezone(zone).replace(tzinfo=None)
     triggers = _triggers(expression, until=wall + _HORIZON)
     found = _next_wall(triggers, wall)
@@ -83,7 +81,7 @@ def next_firing(expression: str, zone: ZoneInfo, after: datetime) -> datetime | 
 def _second_pass(
     triggers: "list[CronTrigger]", zone: ZoneInfo, after: datetime, first: datetime
 ) -> datetime:
-    """The firing in the second pass of an hour that the zone repeats, else `first`."""
+    """Return the firing in the second pass of a repeated hour, else `first`."""
     start = after.astimezone(UTC)
     # Day by day, as `first` may lie behind further changes of the offset.
     while start < first:
@@ -126,7 +124,7 @@ def _triggers(expression: str, until: datetime) -> "list[CronTrigger]":
 
 
 def _listed(field: _Field, text: str) -> str:
-    """A field as CronTrigger reads it: numbers only, and the week beginning on Monday."""
+    """Convert a field for CronTrigger: numbers only, and weeks begin on Monday."""
     if text == "*":
         return text
     numbers = {number for part in text.split(",") for number in _numbers(field, part)}
@@ -166,19 +164,18 @@ def _number(field: _Field, text: str) -> int:
 
 
 def offset_at(at: datetime, zone: ZoneInfo) -> timedelta:
-    """How far the zone's wall clock is ahead of UTC at an instant."""
+    """Return the UTC offset of the zone at an instant."""
     offset = at.astimezone(zone).utcoffset()
     assert offset is not None
     return offset
 
 
 def instant_of(wall: datetime, zone: ZoneInfo) -> datetime:
-    """The instant, in UTC, of a naive wall time: the first of two; in a gap, the gap's end."""
+    """Return the UTC instant of a naive wall time: the first of two, or the end of a gap."""
     at = wall.replace(tzinfo=zone).astimezone(UTC)
     if at.astimezone(zone).replace(tzinfo=None) == wall:
         return at
-    # In a gap the later offset reads the wall time as an instant before the gap, the earlier one
-    # as an instant beyond it; the gap's end is where the offset changes between the two.
+    # In a gap, the later offset yields an instant before it and the earlier one an instant after.
     before, beyond = wall.replace(tzinfo=zone, fold=1).astimezone(UTC), at
     offset = offset_at(beyond, zone)
     while beyond - before > _SECOND:

@@ -1,4 +1,4 @@
-"""What happens at a job's due time, and to due times that nobody was awake for; pure functions."""
+"""Decides what happens at due times, including missed ones; pure functions."""
 
 from datetime import datetime, timedelta
 
@@ -8,18 +8,18 @@ from scheduler_service.options import JobOptions, Missed
 from scheduler_service.schedule.schedule import Once, Schedule, next_after
 
 TOLERANCE = timedelta(seconds=15)
-"""What is late by less is not missed: a scheduler takes over from one that died in this time."""
+"""A shorter delay is not a miss: another scheduler takes over within this time."""
 
 _SECOND = timedelta(seconds=1)
 
 
 class Firing(Struct, frozen=True):
-    """What to do for a job that is due."""
+    """What to do for a due job."""
 
     run_for: datetime | None
-    """The due time that gets a run; None if it is too late for any."""
+    """The due time that gets a run; None if all are too late."""
     next_run_at: datetime | None
-    """The job's next due time, which may have passed, too; None if there is none."""
+    """The next due time, which may also have passed; None if there is none."""
     missed: bool
     """Whether a due time gets no run of its own."""
 
@@ -32,10 +32,10 @@ def fire(
     grace: timedelta,
     run_count: int = 0,
 ) -> Firing:
-    """Decide about a job that was due at `due`, which is not after `now`, and has run so often.
+    """Decide about a job that was due at `due`, which is not after `now`.
 
-    Due times are made up for within `grace`; what runs only once is however late that is, unless
-    its options say how late it may be.
+    Missed due times are made up for within `grace`. A job that runs once is made up for however
+    late, unless its options limit that.
     """
     match options.missed_run_policy:
         case Missed.ONCE:
@@ -54,8 +54,7 @@ def fire(
 
 
 def _latest_only(schedule: Schedule, due: datetime, now: datetime, grace: timedelta) -> Firing:
-    """Of several due times that have passed, the latest gets the one run that there is, unless it
-    is more than `grace` ago."""
+    """Run once for the latest missed due time, unless it is more than `grace` ago."""
     following = next_after(schedule, due)
     latest = due
     if following is not None and following <= now:
@@ -66,7 +65,7 @@ def _latest_only(schedule: Schedule, due: datetime, now: datetime, grace: timede
 
 
 def _one_of_all(schedule: Schedule, due: datetime, now: datetime, most: int) -> Firing:
-    """The earliest of the latest `most` due times that have passed; the others follow it."""
+    """Run for the earliest of the latest `most` missed due times; the others follow."""
     passed, following = [due], next_after(schedule, due)
     while following is not None and following <= now and len(passed) <= most:
         passed.append(following)
@@ -80,8 +79,9 @@ def _one_of_all(schedule: Schedule, due: datetime, now: datetime, most: int) -> 
 
 
 def _latest(schedule: Schedule, known: datetime, until: datetime) -> datetime:
-    """The last firing up to a time, by bisection: counting up a year of minutes takes too long."""
-    # A firing is later than `low` and not after `until`; none is later than `high`.
+    """Find the last firing up to `until` by bisection; stepping through a year of minutes is
+    slow."""
+    # Invariant: a firing is in (low, high], and none is after `high`.
     low, high = known - _SECOND, until
     while high - low > _SECOND:
         middle = low + (high - low) // 2

@@ -1,7 +1,6 @@
-"""Schedules in plain words: lengths of time, moments, and times that come again; pure functions.
+"""Schedules in plain words: durations, moments and recurrences; pure functions.
 
-Only what people write every day is read here. A model that is told what is wrong writes the rest in
-one of these forms, or as a crontab expression.
+Reads everyday phrases only; on an error, models use one of these or a crontab expression.
 """
 
 import re
@@ -53,7 +52,7 @@ _DAY_OF_MONTH = re.compile(r"(\d{1,2})(?:st|nd|rd|th)?")
 
 
 def length(words: str) -> timedelta | None:
-    """The sum of units such as `1h30m` or `2 hours and 5 minutes`; None if there are none."""
+    """Parse a duration such as `1h30m` or `2 hours and 5 minutes`; None if there are no units."""
     joined = " ".join(_COUNTS.get(word, word) for word in _AND.sub(" ", words).split(" "))
     if not _LENGTH.fullmatch(joined):
         return None
@@ -70,7 +69,7 @@ def length(words: str) -> timedelta | None:
 
 
 def is_recurring(words: str) -> bool:
-    """Whether words are about something that comes again."""
+    """Return whether words describe a recurrence."""
     if re.search(r"\b(?:every|each|on [a-z]+days|hourly|daily|weekly|monthly)\b", words):
         return True
     days = [word for word in re.split(r"[ ,-]+", words) if word in _DAYS]
@@ -78,7 +77,7 @@ def is_recurring(words: str) -> bool:
 
 
 def recurrence(words: str) -> timedelta | str:
-    """What comes again: an interval, or a crontab expression."""
+    """Parse a recurrence into an interval or a crontab expression."""
     plain = re.sub(r"\b(?:every|each) |^on (?=[a-z]+days)", "", words)
     plain = " ".join(_OFTEN.get(word, word) for word in plain.split(" "))
     every = length(f"1 {plain}" if plain in _UNITS else plain)
@@ -86,7 +85,7 @@ def recurrence(words: str) -> timedelta | str:
         return every
     match = _TIME_LAST.fullmatch(plain) or _TIME_FIRST.fullmatch(plain)
     if match is None or _is_date(plain):
-        _days(plain)  # says what is wrong with the days first
+        _days(plain)  # report a problem with the days first
         raise ValueError(f'it does not say at what time; say it, such as "every {plain} at 9:00"')
     days = _days(match["days"])
     times = [time_of_day(each) for each in _AND.split(match["times"].replace("at ", ""))]
@@ -101,7 +100,7 @@ def recurrence(words: str) -> timedelta | str:
 
 
 def moment(words: str, zone: ZoneInfo, now: datetime) -> datetime | None:
-    """The instant that words such as `tomorrow 8am` mean at `now`; None if they mean none."""
+    """Return the instant that words such as `tomorrow 8am` mean at `now`; None if there is none."""
     if (alone := _TIME_ALONE.fullmatch(words)) is not None and not words.isdecimal():
         day, at = "", alone["times"]
     elif (match := _TIME_LAST.fullmatch(words) or _TIME_FIRST.fullmatch(words)) is not None:
@@ -124,7 +123,7 @@ def moment(words: str, zone: ZoneInfo, now: datetime) -> datetime | None:
 
 
 def time_of_day(text: str) -> tuple[int, int]:
-    """The hour and minute of a time of day such as `9:00`, `8am` or `noon`."""
+    """Parse a time of day such as `9:00`, `8am` or `noon` into hour and minute."""
     if text in ("noon", "midnight"):
         return (12 if text == "noon" else 0), 0
     found = _CLOCK.fullmatch(text.strip())
@@ -136,7 +135,6 @@ def time_of_day(text: str) -> tuple[int, int]:
 
 
 def _date(text: str, today: date) -> date | None:
-    """The day that is meant by somebody who says it today."""
     text = re.sub(r"^on ", "", text)
     if text in ("today", "tomorrow"):
         return today + (_DAY if text == "tomorrow" else timedelta())
@@ -153,12 +151,11 @@ def _date(text: str, today: date) -> date | None:
 
 
 def _is_date(words: str) -> bool:
-    """Whether what looks like a time at the end is the day of a month."""
     return re.search(r"\bon (?:the )?\d{1,2}$", words) is not None
 
 
 def _days(text: str) -> str:
-    """The last three fields, of days such as `weekday`, `monday and friday`, `month on the 1st`."""
+    """Return the last three crontab fields for days such as `month on the 1st`."""
     text = re.sub(r"^on ", "", text.strip())
     if text.startswith("month"):
         listed = re.sub(r"^month,? ?(?:on )?(?:the )?", "", text)

@@ -1,4 +1,4 @@
-"""Schedules: read from what a person wrote, and when one fires next; pure functions."""
+"""Schedules: parsing and next firing; pure functions."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -42,14 +42,12 @@ _NOTHING = (
 
 
 class Once(Struct, frozen=True, tag="once"):
-    """One firing at an instant."""
-
     kind: ClassVar[Kind] = "once"
     at: datetime
 
 
 class Interval(Struct, frozen=True, tag="interval"):
-    """A firing at every multiple of `every` after `anchor`, so that lateness never adds up."""
+    """A firing at every multiple of `every` after `anchor`, so that delays never add up."""
 
     kind: ClassVar[Kind] = "interval"
     every: timedelta
@@ -57,7 +55,7 @@ class Interval(Struct, frozen=True, tag="interval"):
 
 
 class Cron(Struct, frozen=True, tag="cron"):
-    """Firings at the wall times of a time zone that a five-field crontab expression names."""
+    """Firings at the wall times of a five-field crontab expression in a time zone."""
 
     kind: ClassVar[Kind] = "cron"
     expression: str
@@ -68,7 +66,7 @@ Schedule = Once | Interval | Cron
 
 
 def next_after(schedule: Schedule, after: datetime) -> datetime | None:
-    """The first firing later than `after`, in UTC and on a whole second; None if there is none."""
+    """Return the first firing after `after`, in UTC and whole seconds; None if there is none."""
     after = after.astimezone(UTC)
     match schedule:
         case Once(at):
@@ -80,16 +78,16 @@ def next_after(schedule: Schedule, after: datetime) -> datetime | None:
 
 
 def parse(text: str, zone: str, now: datetime) -> Schedule:
-    """Read what somebody wrote at `now` whose wall clock shows `zone`; raises ScheduleError.
+    """Parse a schedule written at `now` in `zone`; raises ScheduleError.
 
-    Once: `30m`, `in 2 hours`, `tomorrow at 9:00`, `2026-03-01T09:00`. Interval: `every 2h`,
-    `every 30 minutes`. Cron: `every day at 9:00`, `every weekday 8am`, `every month on the 1st at
-    noon`, five crontab fields with names, `@daily` and its like. A zone that the text itself names
-    counts instead, as in `every day at 9:00 Asia/Tokyo`.
+    Once: `30m`, `in 2 hours`, `tomorrow at 9:00`, `2026-03-01T09:00`. Interval: `every 2h`, `every
+    30 minutes`. Cron: `every day at 9:00`, `every weekday 8am`, `every month on the 1st at noon`,
+    five crontab fields with names, `@daily` and the like. A zone in the text wins, as in `every day
+    at 9:00 Asia/Tokyo`.
     """
     if len(text) > _MAX_TEXT_CHARS:
         raise ScheduleError(text, f"it is longer than {_MAX_TEXT_CHARS} characters")
-    # Schedules count in whole seconds, and nothing may come too early.
+    # Schedules count in whole seconds; round up, as nothing may fire early.
     now = -(-(now - _EPOCH) // _SECOND) * _SECOND + _EPOCH
     try:
         words, zone = _zoned(text, zone)
@@ -108,7 +106,7 @@ def parse(text: str, zone: str, now: datetime) -> Schedule:
 
 
 def check_zone(name: str) -> str:
-    """Return the name of a time zone if there is one; raises ValueError."""
+    """Return the name of a time zone; raises ValueError if there is none."""
     try:
         ZoneInfo(name)
     except (ValueError, KeyError, OSError) as error:
@@ -117,7 +115,7 @@ def check_zone(name: str) -> str:
 
 
 def zone_of(text: str, zone: str) -> str:
-    """The time zone that a schedule is in, written where the clock shows `zone`."""
+    """Return the time zone of a schedule that was written in `zone`."""
     try:
         return _zoned(text, zone)[1]
     except ValueError as error:
@@ -125,8 +123,8 @@ def zone_of(text: str, zone: str) -> str:
 
 
 def in_zone(schedule: Schedule, text: str, zone: str, other: str) -> Schedule:
-    """A schedule that is written so in a zone, by the clock of another one; what goes by no clock,
-    such as `in 2 hours`, stays. Raises ScheduleError where the text names its zone itself."""
+    """Move a schedule written in `zone` to another zone; relative times such as `in 2 hours` stay.
+    Raises ScheduleError if the text names its own zone."""
     if zone_of(text, ""):
         raise ScheduleError(text, "it names its time zone itself; give it a new schedule instead")
     try:
@@ -144,7 +142,7 @@ def in_zone(schedule: Schedule, text: str, zone: str, other: str) -> Schedule:
 
 
 def _goes_by_clock(text: str, now: datetime) -> bool:
-    """Whether a moment is another one in another zone: these two are never at the same hour."""
+    """Return whether a moment depends on the zone: these two never show the same hour."""
     try:
         first, second = (_read(_plain(text), zone, now) for zone in ("Etc/GMT+12", "Etc/GMT-14"))
     except (ValueError, OverflowError):
@@ -157,7 +155,6 @@ def _plain(text: str) -> str:
 
 
 def _zoned(text: str, zone: str) -> tuple[str, str]:
-    """What is written without the zone that it names, and the zone that it is in."""
     if (first := _ZONE_FIRST.fullmatch(text.strip())) is not None:
         return first[2], _named_zone(first[1])
     if crontab.looks_like_one(text.lower()):
@@ -199,7 +196,6 @@ def _read(words: str, zone: str, now: datetime) -> Schedule:
 
 
 def _check_fields(words: str) -> None:
-    """Refuse what looks like a crontab expression with another number of fields."""
     fields = words.split()
     looks = words[:1] in "*0123456789" and "*" in fields and all(map(_CRON_FIELD.fullmatch, fields))
     if looks and len(fields) != _CRON_FIELDS:

@@ -1,1 +1,1 @@
-"""What the scheduler serves."""
+"""The RPCs of the scheduler."""

@@ -1,4 +1,4 @@
-"""The jobs of each profile: creating, finding, changing, pausing, running and deleting them."""
+"""Creates, finds, changes, pauses, runs and deletes the jobs of each profile."""
 
 import asyncio
 import contextlib
@@ -44,27 +44,27 @@ from services.redaction.redactor import Redactor
 from services.rpc.messages import message_of
 
 _WATCH_S = 0.25
-"""How often a watched run is looked at: what changes it may be any replica."""
+"""The polling interval of a watched run, which any replica may change."""
 
 
 class JobCatalog(Struct, frozen=True):
-    """Everybody's jobs; each sees only those of its profile."""
+    """Jobs of all profiles; each profile sees only its own."""
 
     database: Database
     clock: Clock
     home_of: HomeOf
-    """Schedules that name no time zone are in that of their profile's home."""
+    """Gives the default time zone of a profile's schedules."""
     agent: AgentClient
     redactor: Redactor
 
     async def create(
         self, profile: str, job_id: str, spec: JobSpec, *, is_paused: bool = False
     ) -> Job:
-        """Store a job, or return it if the same request has come before."""
-        # What somebody may say can have become another meanwhile; what was stored first holds.
+        """Store a job, or return it if the same request came before."""
+        # Without denied commands: they may have changed since the first request, whose job stays.
         asked = json.encode((profile, replace(spec, denied_commands=()), is_paused))
         digest = hashlib.sha256(asked).hexdigest()
-        # First of all: asked for again, "2026-03-01T09:00" may have become the past.
+        # Before parsing: on a retry, "2026-03-01T09:00" may be in the past.
         stored = await self.database.read(partial(jobs.find_job, job_id=job_id))
         if stored is None:
             home = await self._home(profile)
@@ -82,13 +82,13 @@ class JobCatalog(Struct, frozen=True):
         return stored.job
 
     async def get(self, profile: str, job_id: str) -> Job:
-        """Return a job; another profile's is not found."""
+        """Return a job; one of another profile is not found."""
         return await self.database.read(partial(_get, profile=profile, job_id=job_id))
 
     async def page(
         self, profile: str, limit: int, after: Position | None
     ) -> tuple[list[Job], Position | None]:
-        """Return a page of jobs, the one due next first, and where it ended if there are more."""
+        """Return a page of jobs, next due first, and the position of its end if there are more."""
         found = await self.database.read(
             partial(jobs.list_jobs, profile=profile, limit=limit + 1, after=after)
         )
@@ -105,9 +105,9 @@ class JobCatalog(Struct, frozen=True):
         anew: bool,
         update_id: str = "",
     ) -> Job:
-        """Store what a job is changed to, once where the change has an id and is the latest.
+        """Store a changed job; a repeated `update_id` does nothing if it was the latest change.
 
-        `anew` reads its schedule as if it was written now.
+        `anew` parses its schedule as if written now.
         """
         find = partial(_stored, profile=profile, job_id=job_id)
         while True:
@@ -116,7 +116,7 @@ class JobCatalog(Struct, frozen=True):
             if update_id and stored.update_id == update_id:
                 return before
             spec = without_secrets(change(before), self.redactor)
-            # What a file has left open may stay open while something else is changed.
+            # Targets that an import left open may stay open during other changes.
             if spec.options.deliver_to != before.spec.options.deliver_to:
                 spec = _resolve_targets(spec, await self._home(profile))
             await self._check(profile, job_id, spec)
@@ -135,12 +135,12 @@ class JobCatalog(Struct, frozen=True):
             )
             if asked.budget != old.budget:
                 await self.agent.limit(changed)
-            # Who was changed in between is read and changed again.
+            # Retry if the job was changed meanwhile.
             if await self.database.write(store, notify=CHANNEL):
                 return await self.get(profile, job_id)
 
     async def pause(self, profile: str, job_id: str) -> Job:
-        """Let a job run no more until it is resumed, but for what somebody asks for by hand."""
+        """Pause a job until it is resumed; requested runs stay possible."""
         now = self.clock.now()
 
         def write(connection: sa.Connection) -> Job:
@@ -152,7 +152,6 @@ class JobCatalog(Struct, frozen=True):
         return await self.database.write(write, notify=stopping.CHANNEL)
 
     async def resume(self, profile: str, job_id: str) -> Job:
-        """Let a paused job run again, from now on."""
         now = self.clock.now()
         paused = await self.get(profile, job_id)
         if paused.state is JobState.SCHEDULED:
@@ -178,7 +177,7 @@ class JobCatalog(Struct, frozen=True):
         return await self.database.write(write, notify=CHANNEL)
 
     async def run_now(self, profile: str, job_id: str, run_id: str) -> Run:
-        """Run a job once, whatever its schedule says; asked for again, return that run."""
+        """Run a job once now; a repeated request returns the same run."""
         now = self.clock.now()
 
         def write(connection: sa.Connection) -> Run:
@@ -192,7 +191,7 @@ class JobCatalog(Struct, frozen=True):
         return await self.database.write(write, notify=CHANNEL)
 
     async def run(self, profile: str, run_id: str) -> Run:
-        """Return a run, also of a job that was deleted; one of another profile's is not found."""
+        """Return a run, also of a deleted job; one of another profile is not found."""
 
         def read(connection: sa.Connection) -> Run:
             found = runs.find_run(connection, run_id)
@@ -204,7 +203,7 @@ class JobCatalog(Struct, frozen=True):
         return await self.database.read(read)
 
     async def watch(self, profile: str, run_id: str) -> AsyncGenerator[Run]:
-        """Yield a run as it is, at once and after each change, until it has ended."""
+        """Yield a run now and after each change, until it has ended."""
         shown: Run | None = None
         while shown is None or shown.finished_at is None:
             run = await self.run(profile, run_id)
@@ -217,7 +216,7 @@ class JobCatalog(Struct, frozen=True):
     async def preview(
         self, profile: str, text: str, time_zone: str, count: int
     ) -> schedule_pb2.PreviewScheduleResponse:
-        """Return when a schedule of a profile would be due next."""
+        """Return the next due times of a schedule in a profile."""
         now = self.clock.now()
 
         def plan() -> schedule_pb2.PreviewScheduleResponse:
@@ -234,8 +233,8 @@ class JobCatalog(Struct, frozen=True):
         return await asyncio.to_thread(plan)
 
     async def delete(self, profile: str, job_id: str) -> None:
-        """Let a job run no more; a turn that is known to be under way goes on to its end, and one
-        that nobody has noted yet is stopped."""
+        """Delete a job; running turns go on, and turns that may have started unnoticed are
+        stopped."""
         now = self.clock.now()
 
         def delete(connection: sa.Connection) -> bool:
@@ -247,7 +246,7 @@ class JobCatalog(Struct, frozen=True):
             raise _not_found(job_id)
 
     async def runs(self, profile: str, job_id: str, limit: int) -> list[Run]:
-        """Return a job's runs, the latest first, also of one that was deleted."""
+        """Return a job's runs, newest first, also of a deleted job."""
 
         def read(connection: sa.Connection) -> list[Run]:
             stored = jobs.find_job(connection, job_id)
@@ -258,7 +257,6 @@ class JobCatalog(Struct, frozen=True):
         return await self.database.read(read)
 
     async def _check(self, profile: str, job_id: str, spec: JobSpec) -> None:
-        """Refuse words that look like an attack, and jobs that there are none of."""
         await _check_words(self.agent, spec)
         others = [each for each in spec.options.context_job_ids if each != job_id]
         missing = partial(jobs.missing_jobs, profile=profile, job_ids=others)
@@ -271,7 +269,6 @@ class JobCatalog(Struct, frozen=True):
 
 
 def _resolve_targets(spec: JobSpec, home: ProfileHome) -> JobSpec:
-    """The same with home channels for platforms alone; InvalidArgument where there is none."""
     options = spec.options.at_home(home.channels)
     if problem := options.unplaced:
         raise InvalidArgument(problem, fields={"options.deliver_to": problem})
@@ -279,7 +276,7 @@ def _resolve_targets(spec: JobSpec, home: ProfileHome) -> JobSpec:
 
 
 async def _check_words(agent: AgentClient, spec: JobSpec) -> None:
-    # Where the agent is away: they are scanned before each run in any case.
+    # If the agent is away, the scan before each run still protects.
     with contextlib.suppress(Unavailable):
         found = await agent.scan([spec.prompt, spec.name])
         for field, families in zip(("prompt", "name"), found, strict=True):
@@ -299,7 +296,7 @@ def _stored(connection: sa.Connection, profile: str, job_id: str) -> StoredJob:
 
 
 def _is_of(job: Job, profile: str) -> bool:
-    """Whether it is a job that a profile's people see."""
+    """Return whether the users of a profile see the job."""
     return job.profile == profile and job.kind is JobKind.AGENT
 
 

@@ -1,4 +1,4 @@
-"""CuratorService over gRPC: what people ask of the curator, each of that of its profile."""
+"""CuratorService over gRPC; each request acts on the curator of its profile."""
 
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -42,13 +42,11 @@ class CuratorServicer(curator_pb2_grpc.CuratorServiceServicer):
     async def GetCurator(
         self, request: pb.GetCuratorRequest, context: "Context"
     ) -> pb.GetCuratorResponse:
-        """Return how it stands."""
         return pb.GetCuratorResponse(curator=await self._standing(profile_of(request.profile)))
 
     async def PauseCurator(
         self, request: pb.PauseCuratorRequest, context: "Context"
     ) -> pb.PauseCuratorResponse:
-        """Let it begin by itself no more."""
         profile = profile_of(request.profile)
         await self._libraries.update(profile, is_paused=True)
         return pb.PauseCuratorResponse(curator=await self._standing(profile))
@@ -56,7 +54,6 @@ class CuratorServicer(curator_pb2_grpc.CuratorServiceServicer):
     async def ResumeCurator(
         self, request: pb.ResumeCuratorRequest, context: "Context"
     ) -> pb.ResumeCuratorResponse:
-        """Let it begin by itself again."""
         profile = profile_of(request.profile)
         await self._libraries.update(profile, is_paused=False)
         return pb.ResumeCuratorResponse(curator=await self._standing(profile))
@@ -64,7 +61,7 @@ class CuratorServicer(curator_pb2_grpc.CuratorServiceServicer):
     async def RunCurator(
         self, request: pb.RunCuratorRequest, context: "Context"
     ) -> pb.RunCuratorResponse:
-        """Begin a run, or return the one that was begun by the same request."""
+        """Begin a run, or return the one that the same request began."""
         check_id("run_id", request.run_id, MAX_RUN_ID_CHARS)
         profile, run_id = profile_of(request.profile), request.run_id
         run = await self._database.read(partial(runs.find_run, run_id=run_id))
@@ -82,7 +79,6 @@ class CuratorServicer(curator_pb2_grpc.CuratorServiceServicer):
     async def ListReports(
         self, request: pb.ListReportsRequest, context: "Context"
     ) -> pb.ListReportsResponse:
-        """List what came of earlier runs, the latest first."""
         most = page_size(request.page_size, _REPORTS_PER_PAGE, _MAX_REPORTS)
         found = await self._curation(profile_of(request.profile))
         reports = await self._libraries.reports(found.profile, most)
@@ -91,7 +87,7 @@ class CuratorServicer(curator_pb2_grpc.CuratorServiceServicer):
     async def RollBack(
         self, request: pb.RollBackRequest, context: "Context"
     ) -> pb.RollBackResponse:
-        """Give the library what it had before a run, and jobs the names of its skills then."""
+        """Restore the library as it was before a run, and the skill names in jobs."""
         check_id("run_id", request.run_id)
         profile = profile_of(request.profile)
         await self._database.read(partial(curation.check_idle, profile=profile))
@@ -99,7 +95,7 @@ class CuratorServicer(curator_pb2_grpc.CuratorServiceServicer):
         backup_id = report.restored_backup_id
         if not backup_id:
             raise FailedPrecondition("nothing was restored under this id; roll back with a new one")
-        # Only now: where the library has not got its skills back, jobs must not name them.
+        # Only now: unless the library has its skills back, jobs must not name them.
         now = self._clock.now()
         undo = partial(curation.undo_names, profile=profile, backup_id=backup_id, now=now)
         await self._database.write(undo)

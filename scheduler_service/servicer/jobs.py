@@ -80,7 +80,6 @@ class JobServicer(job_pb2_grpc.JobServiceServicer):
     async def CreateJob(
         self, request: job_pb2.CreateJobRequest, context: "Context"
     ) -> job_pb2.CreateJobResponse:
-        """Store a job."""
         spec, profile = spec_of(request.job), profile_of(request.profile)
         is_paused = request.job.state == job_pb2.JOB_STATE_PAUSED
         await self._keeper.check(profile)
@@ -90,14 +89,12 @@ class JobServicer(job_pb2_grpc.JobServiceServicer):
     async def GetJob(
         self, request: job_pb2.GetJobRequest, context: "Context"
     ) -> job_pb2.GetJobResponse:
-        """Return a job."""
         job = await self._catalog.get(profile_of(request.profile), request.job_id)
         return job_pb2.GetJobResponse(job=job_to_wire(job))
 
     async def ListJobs(
         self, request: job_pb2.ListJobsRequest, context: "Context"
     ) -> job_pb2.ListJobsResponse:
-        """List a profile's jobs, the one due next first."""
         jobs, end = await self._catalog.page(
             profile_of(request.profile),
             page_size(request.page_size, _JOBS_PER_PAGE),
@@ -110,7 +107,6 @@ class JobServicer(job_pb2_grpc.JobServiceServicer):
     async def UpdateJob(
         self, request: job_pb2.UpdateJobRequest, context: "Context"
     ) -> job_pb2.UpdateJobResponse:
-        """Change fields of a job."""
         anew = is_rescheduled(request)
         if request.request_id:
             check_id("request_id", request.request_id)
@@ -124,21 +120,18 @@ class JobServicer(job_pb2_grpc.JobServiceServicer):
     async def PauseJob(
         self, request: job_pb2.PauseJobRequest, context: "Context"
     ) -> job_pb2.PauseJobResponse:
-        """Let a job run no more until it is resumed."""
         job = await self._catalog.pause(profile_of(request.profile), request.job_id)
         return job_pb2.PauseJobResponse(job=job_to_wire(job))
 
     async def ResumeJob(
         self, request: job_pb2.ResumeJobRequest, context: "Context"
     ) -> job_pb2.ResumeJobResponse:
-        """Let a paused job run again."""
         job = await self._catalog.resume(profile_of(request.profile), request.job_id)
         return job_pb2.ResumeJobResponse(job=job_to_wire(job))
 
     async def RunJob(
         self, request: run_pb2.RunJobRequest, context: "Context"
     ) -> run_pb2.RunJobResponse:
-        """Run a job now."""
         check_id("run_id", request.run_id, MAX_RUN_ID_CHARS)
         profile = profile_of(request.profile)
         run = await self._catalog.run_now(profile, request.job_id, request.run_id)
@@ -147,14 +140,12 @@ class JobServicer(job_pb2_grpc.JobServiceServicer):
     async def DeleteJob(
         self, request: job_pb2.DeleteJobRequest, context: "Context"
     ) -> job_pb2.DeleteJobResponse:
-        """Let a job run no more."""
         await self._catalog.delete(profile_of(request.profile), request.job_id)
         return job_pb2.DeleteJobResponse()
 
     async def ListRuns(
         self, request: run_pb2.ListRunsRequest, context: "Context"
     ) -> run_pb2.ListRunsResponse:
-        """List a job's runs, the latest first."""
         runs = await self._catalog.runs(
             profile_of(request.profile),
             request.job_id,
@@ -165,14 +156,12 @@ class JobServicer(job_pb2_grpc.JobServiceServicer):
     async def GetRun(
         self, request: run_pb2.GetRunRequest, context: "Context"
     ) -> run_pb2.GetRunResponse:
-        """Return a run."""
         run = await self._catalog.run(profile_of(request.profile), request.run_id)
         return run_pb2.GetRunResponse(run=run_to_wire(run))
 
     async def WatchRun(
         self, request: run_pb2.WatchRunRequest, context: "Context"
     ) -> "AsyncGenerator[run_pb2.WatchRunResponse]":
-        """Stream a run until it has ended."""
         watched = self._catalog.watch(profile_of(request.profile), request.run_id)
         async with aclosing(watched) as states:
             async for run in states:
@@ -181,7 +170,6 @@ class JobServicer(job_pb2_grpc.JobServiceServicer):
     async def PreviewSchedule(
         self, request: schedule_pb2.PreviewScheduleRequest, context: "Context"
     ) -> schedule_pb2.PreviewScheduleResponse:
-        """Return the next due times of a schedule."""
         if not 0 <= request.count <= _MAX_DUE_TIMES:
             problem = f"must be 1 to {_MAX_DUE_TIMES}, or 0 for {_DUE_TIMES}"
             raise InvalidArgument(f"count {problem}", fields={"count": problem})
@@ -195,7 +183,6 @@ class JobServicer(job_pb2_grpc.JobServiceServicer):
     async def ImportJobs(
         self, request: job_file_pb2.ImportJobsRequest, context: "Context"
     ) -> job_file_pb2.ImportJobsResponse:
-        """Store the jobs of a file."""
         file = file_of(request)
         if not file.dry_run:
             await (self._keeper.check if file.document else self._keeper.other)(file.profile)
@@ -206,6 +193,5 @@ class JobServicer(job_pb2_grpc.JobServiceServicer):
     async def ExportJobs(
         self, request: job_file_pb2.ExportJobsRequest, context: "Context"
     ) -> job_file_pb2.ExportJobsResponse:
-        """Return a profile's jobs as a file."""
         document, count = await self._mover.give(profile_of(request.profile))
         return job_file_pb2.ExportJobsResponse(document=document, job_count=count)

@@ -1,4 +1,4 @@
-"""Messages of jobs and runs: what is read of them, and what they are made of."""
+"""Conversions between messages and records of jobs and runs."""
 
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -18,7 +18,7 @@ from services.rpc.messages import message_of, record_of
 from services.validation import check_id, decode, denied_commands
 
 MAX_RUN_ID_CHARS = 80
-"""A run's id is its turn's too, whose later attempts and deliveries have something behind it."""
+"""Leaves room for the suffixes of later attempts and deliveries."""
 
 
 def profile_of(name: str) -> str:
@@ -73,7 +73,7 @@ _CHANGEABLE = (
 
 
 def spec_of(job: job_pb2.Job) -> JobSpec:
-    """Read and check what is asked for; raises InvalidArgument."""
+    """Read and check a requested job; raises InvalidArgument."""
     check_id("job_id", job.job_id)
     if job.sandbox_template:
         check_id("sandbox_template", job.sandbox_template, _MAX_TEMPLATE_CHARS)
@@ -83,7 +83,7 @@ def spec_of(job: job_pb2.Job) -> JobSpec:
     try:
         spec = record_of(job, JobSpec)
     except msgspec.ValidationError as error:
-        # Such as "Expected `int` >= 0 - at `$.options.max_runs`".
+        # For example "Expected `int` >= 0 - at `$.options.max_runs`".
         problem, _, field = str(error).partition(" - at `$.")
         field = field.rstrip("`")
         raise InvalidArgument(f"{field}: {problem}", fields={field: problem}) from None
@@ -96,22 +96,22 @@ def spec_of(job: job_pb2.Job) -> JobSpec:
 
 
 def changed_spec(update: job_pb2.UpdateJobRequest, before: Job) -> JobSpec:
-    """Read and check what a job is to become; raises InvalidArgument."""
+    """Read and check a changed job; raises InvalidArgument."""
     after, asked, paths = job_to_wire(before), job_pb2.Job(), update.update_mask.paths
     asked.CopyFrom(update.job)
-    # Of options that are not there, no field would be taken over.
+    # MergeFrom ignores the fields of an absent message.
     asked.options.SetInParent()
     update.update_mask.MergeMessage(asked, after, True, True)
     if before.spec.name == _name_of(before.spec.prompt) and "name" not in paths:
         after.name = ""
-    # A person to whom something is denied lifts nothing, and what the others have said stays.
+    # An update can add denied commands, never lift them.
     if update.denied_commands:
         after.denied_commands.extend([*update.denied_commands, *before.spec.denied_commands])
     return replace(spec_of(after), pause_reason=before.spec.pause_reason)
 
 
 def is_rescheduled(update: job_pb2.UpdateJobRequest) -> bool:
-    """Check which fields are to change, and return whether the schedule is among them."""
+    """Check the update mask; return whether it contains the schedule."""
     paths = update.update_mask.paths
     wrong = [path for path in paths if path.partition(".")[0] not in _CHANGEABLE]
     if wrong or not paths or not update.update_mask.IsValidForDescriptor(job_pb2.Job.DESCRIPTOR):
@@ -121,7 +121,6 @@ def is_rescheduled(update: job_pb2.UpdateJobRequest) -> bool:
 
 
 def _wrong(message: job_pb2.Job) -> dict[str, str]:
-    """What is wrong with the fields that are no ids."""
     options, wrong = message.options, _wrong_options(message.options)
     is_script_only = options.script.strip() and options.script_mode == SCRIPT_MODE_ONLY
     if not message.schedule.strip():
@@ -144,7 +143,7 @@ def _wrong(message: job_pb2.Job) -> dict[str, str]:
 
 
 def _wrong_options(options: job_options_pb2.JobOptions) -> dict[str, str]:
-    """What is wrong with options beyond the types of their records, by field."""
+    """Return what is wrong with options beyond their types, by field."""
     wrong: dict[str, str] = {}
     for field, given in options.ListFields():
         least, most = _DURATIONS_S.get(field.name, (0, 0))
@@ -170,12 +169,12 @@ def _wrong_options(options: job_options_pb2.JobOptions) -> dict[str, str]:
 
 
 def position_to_token(position: Position | None) -> str:
-    """Return the token that continues a list after a position; empty at its end."""
+    """Return the page token for a position; empty at the end."""
     return urlsafe_b64encode(msgspec.json.encode(position)).decode() if position else ""
 
 
 def position_of_token(token: str) -> Position | None:
-    """Read a token that an earlier page gave; raises InvalidArgument."""
+    """Read a page token; raises InvalidArgument."""
     try:
         return decode(urlsafe_b64decode(token), Position) if token else None
     except ValueError as error:
@@ -210,11 +209,11 @@ def _name_of(prompt: str) -> str:
 
 
 def check_job(job: Job) -> None:
-    """Refuse what nobody could ask for by CreateJob; raises InvalidArgument."""
+    """Reject a job that CreateJob would reject; raises InvalidArgument."""
     spec_of(job_to_wire(job))
 
 
 def file_of(message: job_file_pb2.ImportJobsRequest) -> JobFile:
-    """Read what is to be taken."""
+    """Read an import request."""
     own = {"profile": profile_of(message.profile), "document": message.document}
     return record_of(message, JobFile, scripts=dict(message.scripts), **own)

@@ -1,9 +1,8 @@
-"""Who runs what: statements with which schedulers share jobs and runs out among themselves.
+"""Statements by which schedulers divide jobs and runs among themselves.
 
-A due time is claimed by inserting its run, as it is unique for the job. Runs that nobody holds are
-taken up, those first that were due first, by whoever has room, and held by a lease in the time of
-the database. So what a scheduler holds, renews and leaves behind does not grow with what is due.
-Each function takes the connection of a transaction that has begun.
+A due time is claimed by inserting its run, which is unique. Schedulers with room take up unheld
+runs, oldest first, and hold all theirs by one lease in database time, whose cost does not grow with
+their number. Each function takes the connection of an open transaction.
 """
 
 import contextlib
@@ -24,13 +23,12 @@ from services.database.leases import Fenced, Lease, LeaseTable, Owner
 from services.ids import new_id
 
 CHANNEL = "jobs"
-"""Where a change of jobs or runs is hinted at, to the planners of all replicas."""
+"""Tells the planners of all replicas that jobs or runs changed."""
 
 RUN_LEASE_S = 6.0
 """A run is taken over when its owner has not renewed its lease for so long."""
 
 _Firing = tuple[Job, Firing]
-"""A job that is due, and what is to be done for it."""
 
 _DUE = (
     sa.select(job)
@@ -38,7 +36,7 @@ _DUE = (
     .order_by(job.c.next_run_at)
     .limit(sa.bindparam("limit"))
 )
-# What another planner has locked it also claims; a run that was asked for may be open by now.
+# Rows that another planner has locked are being claimed by it; a requested run may be open by now.
 _STILL_DUE = (
     sa.select(job.c.id, job.c.next_run_at, job.c.updated_at)
     .where(job.c.id.in_(sa.bindparam("job_ids", expanding=True)), not_waiting)
@@ -96,8 +94,7 @@ _FREE = (
     .where(run.c.id.in_(sa.bindparam("run_ids", expanding=True)))
     .values(owner=None, lease_until=None)
 )
-# Each is the first entry of an index, however many runs are open: told by what to order, SQLite
-# takes that index and no other, and walks through none.
+# The ORDER BY makes SQLite take the first entry of an index, however many runs are open.
 _FIRST_END = sa.select(sa.func.min(run.c.lease_until)).where(
     open_run, run.c.lease_until.is_not(None)
 )
@@ -115,38 +112,37 @@ def run_leases(ttl_s: float = RUN_LEASE_S) -> LeaseTable:
 
 
 class Holder(Struct, frozen=True):
-    """A scheduler, and the leases by which it holds runs."""
+    """A scheduler and its leases."""
 
     owner: Owner
     leases: LeaseTable
 
 
 class Outlook(Struct, frozen=True):
-    """What will have to be done next."""
+    """What has to be done next."""
 
     next_due: datetime | None
-    """When the next job is due, of those that need not wait for a run to end."""
+    """The next due time of jobs that need not wait for a run."""
     abandoned_in_s: float | None
-    """In how many seconds the first lease ends; 0 or less if one has."""
+    """Seconds until the first lease ends; 0 or less if one has."""
     is_any_unheld: bool
-    """Whether there are runs to be taken that nobody holds."""
+    """Whether there are runs that nobody holds."""
 
 
 class Claimed(Struct, frozen=True):
-    """What came of claiming jobs that were due."""
+    """The result of claiming due jobs."""
 
     runs: tuple[Claim, ...]
-    """Those that were taken up at once."""
+    """The runs taken up at once."""
     due: tuple[datetime, ...]
-    """The due times that have got a run."""
+    """The due times that got a run."""
     job_count: int
-    """Jobs that were moved on to their next due times."""
     missed: tuple[Missed, ...]
-    """The policies of jobs of which a due time gets no run of its own."""
+    """The policies of jobs with due times that get no run of their own."""
 
 
 def due_jobs(connection: sa.Connection, now: datetime, limit: int) -> list[Job]:
-    """Return jobs that are due, those first that have been for longest."""
+    """Return due jobs, longest due first."""
     rows = connection.execute(_DUE, {"now": now, "limit": limit})
     return [job_of(row) for row in rows]
 
@@ -156,11 +152,11 @@ def claim(
 ) -> Claimed:
     """Insert the runs of jobs that are still due, and move the jobs on to their next due times.
 
-    So many runs that nobody holds are taken up as there is room for.
+    Takes up as many unheld runs as there is room for.
     """
     job_ids = [of_job.id for of_job, _ in firings]
     rows = connection.execute(_STILL_DUE, {"job_ids": job_ids})
-    # One that was changed meanwhile may not be due any more, or overlap in another way.
+    # A job that was changed meanwhile may not be due any more or may overlap otherwise.
     due = {(row.id, row.next_run_at, row.updated_at) for row in rows}
     still = [
         each for each in firings if (each[0].id, each[0].next_run_at, each[0].updated_at) in due
@@ -188,7 +184,7 @@ def claim(
 
 
 def free_abandoned(connection: sa.Connection, limit: int) -> int:
-    """Let nobody hold open runs whose owners' leases have ended; return how many there were."""
+    """Free open runs whose owners' leases have ended; return their number."""
     ids = connection.execute(_ABANDONED, {"limit": limit}).scalars().all()
     if ids:
         connection.execute(_FREE, {"run_ids": ids})
@@ -196,7 +192,7 @@ def free_abandoned(connection: sa.Connection, limit: int) -> int:
 
 
 def take_up(connection: sa.Connection, holder: Holder, limit: int) -> tuple[Claim, ...]:
-    """Claim open runs that nobody holds, those first that were due first."""
+    """Claim open runs that nobody holds, oldest due first."""
     ids = connection.execute(_UNHELD, {"limit": limit}).scalars().all()
     if not ids:
         return ()
@@ -221,7 +217,7 @@ def take_up(connection: sa.Connection, holder: Holder, limit: int) -> tuple[Clai
 
 
 def let_go(connection: sa.Connection, holder: Holder, held: Sequence[Lease]) -> None:
-    """Leave runs to whoever comes first; those that have been taken over are left alone."""
+    """Release runs; those that have been taken over stay as they are."""
     for lease in held:
         with contextlib.suppress(Fenced):
             holder.leases.release(connection, lease)
@@ -231,6 +227,6 @@ def look(connection: sa.Connection) -> Outlook:
     """Return what there is to do next."""
     due = connection.execute(_NEXT_DUE).scalar()
     found = connection.execute(_OUTLOOK).one()
-    # The leases of whoever asks count too: they are renewed long before they end.
+    # The caller's own leases count too: they are renewed long before they end.
     left_s = None if found.ends_at is None else (found.ends_at - found.now).total_seconds()
     return Outlook(due, left_s, bool(found.is_any_unheld))

@@ -1,7 +1,4 @@
-"""Statements over the curator's jobs, of which each profile has one, and the skills of other jobs.
-
-Each function takes the connection of a transaction that has begun.
-"""
+"""Statements over curator jobs, one for each profile; each runs in an open transaction."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
@@ -22,26 +19,25 @@ from services.errors import FailedPrecondition
 from services.validation import decode
 
 REST = timedelta(days=1)
-"""After an attempt that has not moved the profile's last run on, before the next one."""
+"""The pause after an attempt that did not advance the profile's last run."""
 
 
 class Renamed(Struct, frozen=True):
-    """What the skills of a job were called before a run, and after it."""
+    """The skills of a job before and after a run."""
 
     before: tuple[str, ...]
     after: tuple[str, ...]
 
 
 class Outcome(Struct, frozen=True):
-    """The output of a run, as it is stored."""
+    """The stored output of a run."""
 
     report: Report
     renamed: Mapping[str, Renamed] = {}
-    """By job."""
 
 
 def job_id_of(profile: str) -> str:
-    """The id of a profile's curator, which nobody can give a job."""
+    """Return the id of a profile's curator, which no user's job can have."""
     return f"curator/{profile}"
 
 
@@ -54,13 +50,11 @@ def begin(
     due: datetime | None = None,
     dry_run: bool = False,
 ) -> Run | None:
-    """Store a run for anybody to take up, and return what is stored under its id.
+    """Store a run to be taken up; return what is stored under its id.
 
-    It is for a due time, or where somebody asks for it, for none. Its epoch is above the highest
-    that the library knows: schedulers of other databases may have changed it.
-
-    None where its due time has had its run, which a stale look at the library does not know, and
-    while another run is under way; FailedPrecondition then to a person who asks.
+    Its epoch is above the highest that the library knows, as another database's schedulers may have
+    changed it. None if the due time had its run or another run is open; for a requested run, an
+    open run raises FailedPrecondition.
     """
     if (stored := runs.find_run(connection, run_id)) is not None:
         return stored
@@ -79,14 +73,14 @@ def begin(
         scheduled_for = now if had_it else due
     highest = sa.select(sa.func.max(run.c.epoch)).where(run.c.job_id == job_id)
     row = runs.row_of(run_id, job_id, scheduled_for, now)
-    # Those who work on it are above all who have worked on an earlier one.
+    # Every new holder must be above all earlier ones.
     row |= {"epoch": max(connection.execute(highest).scalar() or 0, found.epoch)}
     row |= {"dry_run": dry_run, "is_requested": due is None}
     return runs.insert_run(connection, row)
 
 
 def check_idle(connection: sa.Connection, profile: str) -> None:
-    """Raise FailedPrecondition while a run of a profile is under way."""
+    """Raise FailedPrecondition while a run of a profile is open."""
     if _is_busy(connection, profile):
         raise FailedPrecondition("the curator is at work on these skills; try again later")
 
@@ -97,13 +91,13 @@ def _is_busy(connection: sa.Connection, profile: str) -> bool:
 
 
 def _job(connection: sa.Connection, profile: str, now: datetime) -> str:
-    """Make the profile's curator where there is none, and hold it until the transaction ends."""
+    """Create the profile's curator job if missing, and lock it."""
     curator = Job(
         id=job_id_of(profile),
         kind=JobKind.CURATOR,
         profile=profile,
         spec=JobSpec(name="curator", time_zone="UTC"),
-        # When it is due depends on its library and on talk, which the agent knows.
+        # Its due time depends on the library and on use, which only the agent knows.
         schedule=Once(now),
         state=JobState.COMPLETED,
         next_run_at=None,
@@ -117,10 +111,7 @@ def _job(connection: sa.Connection, profile: str, now: datetime) -> str:
 def end_run(
     connection: sa.Connection, leases: LeaseTable, claim: Claim, report: Report, now: datetime
 ) -> Claim:
-    """Store what came of a run, and let jobs use what their skills are part of now.
-
-    Raises Fenced before anything else, so that an owner that was taken over changes no job.
-    """
+    """Store a run's result and rename merged skills in jobs; raises Fenced before any change."""
     leases.fence(connection, claim.lease)
     renamed = _rename(connection, claim.job.profile, report.merged, now)
     output = msgspec.json.encode(Outcome(report, renamed)).decode()
@@ -130,29 +121,28 @@ def end_run(
 
 
 def report_of(output: str) -> Report | None:
-    """The report in the output of a run; None where there is none."""
+    """Return the report in the output of a run, or None."""
     return decode(output, Outcome).report if output else None
 
 
 def skills_of_jobs(connection: sa.Connection, profile: str) -> list[str]:
-    """Return the skills that jobs of a profile use, by their names alone."""
+    """Return the skills that a profile's jobs use, without categories."""
     specs = (jobs.spec_of_text(row.spec) for row in connection.execute(_jobs_of(profile)))
     return sorted({_bare(name) for spec in specs for name in spec.options.skills})
 
 
 def skills_of_jobs_held(connection: sa.Connection, leases: LeaseTable, claim: Claim) -> list[str]:
-    """Return the skills that jobs use at this moment, to the holder of a run; raises Fenced."""
+    """Return the skills that jobs use, if the claim still holds its run; raises Fenced."""
     leases.fence(connection, claim.lease)
     return skills_of_jobs(connection, claim.job.profile)
 
 
 def undo_names(connection: sa.Connection, profile: str, backup_id: str, now: datetime) -> None:
-    """Call the skills of jobs again what they were called before a backup was made.
+    """Restore the skill names in jobs from before a backup, except in jobs changed since.
 
-    Jobs whose skills somebody has changed since are left alone. FailedPrecondition while a run is
-    under way.
+    Raises FailedPrecondition while a run is open.
     """
-    # One that has begun since might give jobs names of skills that are undone.
+    # A run that began since might give jobs names of skills that are undone.
     jobs.lock_jobs(connection, [job_id_of(profile)])
     check_idle(connection, profile)
     made = runs.list_runs(connection, job_id_of(profile), runs.KEPT_RUNS_PER_JOB)
@@ -169,7 +159,6 @@ def undo_names(connection: sa.Connection, profile: str, backup_id: str, now: dat
 def _rename(
     connection: sa.Connection, profile: str, names: Mapping[str, str], now: datetime
 ) -> Mapping[str, Renamed]:
-    """Let jobs use what their skills are part of now."""
     renamed: dict[str, Renamed] = {}
     for row in connection.execute(_jobs_of(profile).with_for_update()).all():
         before = jobs.spec_of_text(row.spec).options.skills
@@ -180,7 +169,6 @@ def _rename(
 
 
 def _bare(name: str) -> str:
-    """A skill's name, which jobs may say with its category."""
     return name.rpartition("/")[2]
 
 
@@ -192,7 +180,7 @@ def _set_names(
     after: tuple[str, ...],
     now: datetime,
 ) -> bool:
-    """Let a job use other skills; False where it does not use those from before."""
+    """Set a job's skills; False if they are not the expected ones."""
     of_job = _jobs_of(profile).where(job.c.id == job_id).with_for_update()
     row = connection.execute(of_job).one_or_none()
     spec = None if row is None else jobs.spec_of_text(row.spec)

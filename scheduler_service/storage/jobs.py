@@ -1,4 +1,4 @@
-"""Statements over jobs. Each function takes the connection of a transaction that has begun."""
+"""Statements over jobs. Each function takes the connection of an open transaction."""
 
 from collections.abc import Collection
 from datetime import UTC, datetime
@@ -30,8 +30,7 @@ _DELETE = (
 )
 
 WAITS = sa.and_(~job.c.may_overlap, sa.exists().where(run.c.job_id == job.c.id, open_run))
-"""Whether a job has to wait for a run. Whoever stores it holds the job's row since before the
-statement, or it might not see what another has just changed."""
+"""Whether a job waits for a run. Lock its row in an earlier statement to see concurrent changes."""
 _LOCK = (
     sa.select(job.c.id)
     .where(job.c.id.in_(sa.bindparam("job_ids", expanding=True)))
@@ -44,24 +43,24 @@ _SETTLE = (
 
 
 class StoredJob(Struct, frozen=True):
-    """A job, and what only the answer to the next request about it needs."""
+    """A job with the data for answering repeated requests."""
 
     job: Job
     request_digest: str
     update_id: str
-    """Of the request that has changed it last; empty where none has, or it had no id."""
+    """The id of the latest update request; empty if there is none."""
     deleted: bool
 
 
 class Position(Struct, frozen=True):
-    """Where in a profile's list of jobs a page ended."""
+    """The position in a profile's list of jobs at which a page ended."""
 
     next_run_at: datetime
     job_id: str
 
 
 def insert_job(connection: sa.Connection, new: Job, request_digest: str) -> StoredJob:
-    """Store a job unless its id is taken, and return what is stored under its id."""
+    """Store a job unless its id is taken; return what is stored under the id."""
     values = {
         "id": new.id,
         "kind": new.kind,
@@ -80,7 +79,7 @@ def insert_job(connection: sa.Connection, new: Job, request_digest: str) -> Stor
 
 
 def find_job(connection: sa.Connection, job_id: str) -> StoredJob | None:
-    """Return a job of any profile, a deleted one too; the caller decides who may see it."""
+    """Return a job of any profile, even a deleted one; the caller checks access."""
     row = connection.execute(_BY_ID, {"job_id": job_id}).one_or_none()
     if row is None:
         return None
@@ -90,12 +89,12 @@ def find_job(connection: sa.Connection, job_id: str) -> StoredJob | None:
 
 
 def lock_jobs(connection: sa.Connection, job_ids: Collection[str]) -> None:
-    """Let nobody else change jobs, or claim or end runs of them, before this transaction ends."""
+    """Lock jobs, so that nobody changes them or claims or ends their runs before the commit."""
     connection.execute(_LOCK, {"job_ids": job_ids})
 
 
 def locked_job(connection: sa.Connection, job_id: str) -> StoredJob | None:
-    """Return a job as it is and stays until this transaction ends."""
+    """Lock and return a job."""
     lock_jobs(connection, [job_id])
     return find_job(connection, job_id)
 
@@ -103,7 +102,7 @@ def locked_job(connection: sa.Connection, job_id: str) -> StoredJob | None:
 def list_jobs(
     connection: sa.Connection, profile: str, limit: int, after: Position | None
 ) -> list[tuple[Job, Position]]:
-    """Return a profile's jobs, the one due next first, each with its position."""
+    """Return a profile's jobs with their positions, next due first."""
     query = (
         sa.select(job, _ORDER.label("position"))
         .where(job.c.profile == profile, job.c.deleted_at.is_(None), of_agent)
@@ -124,16 +123,13 @@ def update_job(
     is_rescheduled: bool,
     update_id: str = "",
 ) -> bool:
-    """Store what a request asks of a job; False if it was changed or deleted meanwhile.
-
-    Where its schedule stays, its due times are left to the planners.
-    """
+    """Store a changed job; due times only with its schedule; False on a concurrent change."""
     values = _spec_values(changed)
     values |= {"updated_at": changed.updated_at, "update_id": update_id or None}
     unchanged = [job.c.updated_at.is_not_distinct_from(before.updated_at)]
     if is_rescheduled:
         values |= _due_values(changed)
-        # A due time that was claimed meanwhile counts.
+        # A due time that was claimed meanwhile counts as a change.
         unchanged.append(job.c.run_count == before.run_count)
         unchanged.append(job.c.next_run_at.is_not_distinct_from(before.next_run_at))
     of_job = (job.c.id == changed.id, job.c.deleted_at.is_(None))
@@ -144,13 +140,13 @@ def update_job(
 
 
 def settle_waiting(connection: sa.Connection, job_ids: Collection[str]) -> None:
-    """Note of jobs, whose rows this transaction has locked before, whether they wait for a run."""
+    """Update whether jobs, locked by this transaction, wait for a run."""
     if job_ids:
         connection.execute(_SETTLE, {"job_ids": job_ids})
 
 
 def pause_job(connection: sa.Connection, job_id: str, now: datetime) -> bool:
-    """Let a job have no next run until it is resumed; False where it is paused already."""
+    """Pause a job until it is resumed; False if it is paused already."""
     update = sa.update(job).where(job.c.id == job_id, job.c.paused_at.is_(None))
     done = connection.execute(update.values(paused_at=now, updated_at=now, next_run_at=None))
     return done.rowcount == 1
@@ -159,14 +155,14 @@ def pause_job(connection: sa.Connection, job_id: str, now: datetime) -> bool:
 def resume_job(
     connection: sa.Connection, job_id: str, spec: JobSpec, next_run_at: datetime, now: datetime
 ) -> None:
-    """Let a paused job run again, as it is asked for by then; another one stays as it is."""
+    """Resume a paused job as it is now defined; other jobs stay as they are."""
     update = sa.update(job).where(job.c.id == job_id, job.c.paused_at.is_not(None))
     values = {"paused_at": None, "updated_at": now, "next_run_at": next_run_at}
     connection.execute(update.values(**values, spec=to_text(spec)))
 
 
 def missing_jobs(connection: sa.Connection, profile: str, job_ids: Collection[str]) -> list[str]:
-    """Return which of some jobs the profile does not have."""
+    """Return the given jobs that the profile does not have."""
     query = sa.select(job.c.id).where(
         job.c.profile == profile, job.c.deleted_at.is_(None), job.c.id.in_(job_ids), of_agent
     )
@@ -175,13 +171,13 @@ def missing_jobs(connection: sa.Connection, profile: str, job_ids: Collection[st
 
 
 def delete_job(connection: sa.Connection, profile: str, job_id: str, now: datetime) -> bool:
-    """Let a job never run again and hide it; False if the profile has no such job."""
+    """Hide a job and stop its schedule; False if the profile has no such job."""
     values = {"job_id": job_id, "of_profile": profile, "now": now}
     return connection.execute(_DELETE, values).rowcount == 1
 
 
 def job_of(row: sa.Row[Any]) -> Job:
-    """Return the job of a row that has all columns of its table."""
+    """Build a job from a row with all columns."""
     return Job(
         id=row.id,
         profile=row.profile,
@@ -198,12 +194,12 @@ def job_of(row: sa.Row[Any]) -> Job:
 
 
 def spec_of_text(text: str) -> JobSpec:
-    """What people say of a job of which this is stored."""
+    """Decode a stored JobSpec."""
     return decode(text, JobSpec)
 
 
 def to_text(record: Struct) -> str:
-    """A record as it is stored."""
+    """Encode a record for storage."""
     return json.encode(record).decode()
 
 

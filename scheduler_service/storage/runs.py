@@ -1,7 +1,4 @@
-"""Statements over runs. Each function takes the connection of a transaction that has begun.
-
-What changes a run is fenced by its lease, so that an owner that was taken over writes nothing.
-"""
+"""Statements over runs, fenced by their leases; each runs in an open transaction."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -37,11 +34,11 @@ from services.errors import FailedPrecondition
 
 KEPT_RUNS_PER_JOB = 50
 START_S = 15.0
-"""So long after a run was cancelled its turn may still start: it takes longer than the call."""
+"""How long the turn of a cancelled run may still start: longer than the call takes."""
 STOPPED_AT_ONCE = 500
 
 ANY_START = sa.case((run.c.epoch > 0, db_now(START_S)), else_=sa.null())
-"""Until when the turn of a run that is cancelled may start; never where nobody has held it."""
+"""Until when the turn of a cancelled run may start; NULL if nobody ever held the run."""
 
 _UNWANTED = (
     sa.select(
@@ -96,7 +93,7 @@ _HELD = sa.select(run.c.id).where(
 
 
 def check_held(connection: sa.Connection, claim: Claim) -> None:
-    """Raise Fenced where the run is not the claim's any more; nothing is written."""
+    """Raise Fenced if the claim no longer holds the run; nothing is written."""
     lease = claim.lease
     held = {"run_id": lease.id, "holder": lease.owner, "in_epoch": lease.epoch}
     if connection.execute(_HELD, held).scalar() is None:
@@ -104,14 +101,14 @@ def check_held(connection: sa.Connection, claim: Claim) -> None:
 
 
 def is_cancelled(connection: sa.Connection, claim: Claim) -> bool:
-    """Whether the run was ended from outside, so that nobody goes on with its turn."""
+    """Return whether the run was ended from outside."""
     found = find_run(connection, claim.run_id)
-    # One that is open is never forgotten.
+    # Open runs are never deleted.
     return found is None or found.state is RunState.CANCELLED
 
 
 def save(connection: sa.Connection, leases: LeaseTable, claim: Claim) -> None:
-    """Store how far the claim's run has come; raises Fenced."""
+    """Store the progress of the claim's run; raises Fenced."""
     attempt = claim.attempt
     leases.fence(
         connection,
@@ -127,12 +124,9 @@ def save(connection: sa.Connection, leases: LeaseTable, claim: Claim) -> None:
 
 
 def retry_run(connection: sa.Connection, leases: LeaseTable, claim: Claim) -> bool:
-    """Store a claim whose attempt is to be made, as the last one failed.
-
-    False where the job was deleted meanwhile, or paused and nobody has asked for the run. Raises
-    Fenced.
-    """
-    # Whoever deletes or pauses the job waits, and then finds a run whose turn is still to be made.
+    """Store a retry; False if the job was deleted, or paused and the run not requested; raises
+    Fenced."""
+    # A concurrent delete or pause waits here, and then finds a run whose turn is still to start.
     stored = locked_job(connection, claim.job.id)
     if stored is None or stored.deleted:
         return False
@@ -153,7 +147,6 @@ class Ending(Struct, frozen=True):
 
     @property
     def state(self) -> RunState:
-        """What it ends as."""
         failed = self.error or self.delivery_error
         return RunState.FAILED if failed else RunState.SUCCEEDED
 
@@ -161,8 +154,8 @@ class Ending(Struct, frozen=True):
 def close_run(
     connection: sa.Connection, leases: LeaseTable, claim: Claim, ending: Ending, now: datetime
 ) -> None:
-    """End the run, note how at its job, and forget the job's oldest ones; raises Fenced."""
-    # First the job and then its runs, as whoever claims does.
+    """End the run, record it in its job, and delete the job's oldest runs; raises Fenced."""
+    # Lock the job before its runs, like claims do.
     lock_jobs(connection, [claim.job.id])
     leases.release(
         connection,
@@ -179,14 +172,13 @@ def close_run(
 
 
 def failed_before(connection: sa.Connection, claim: Claim) -> bool:
-    """Whether the turn of the job's run before this one failed; one that was replaced is passed
-    over."""
+    """Return whether the previous run of the job failed; replaced runs are skipped."""
     values = {"of_job": claim.job.id, "before": claim.scheduled_for}
     return bool(connection.execute(_ERROR_BEFORE, values).scalar())
 
 
 def contexts_of(connection: sa.Connection, claim: Claim) -> list[Context]:
-    """Return what the jobs that a claim's job names came to last, in its order."""
+    """Return the last outputs of the jobs that a claim's job names, in its order."""
     job_ids = claim.job.spec.options.context_job_ids
     of_profile = sa.select(job.c.id, job.c.spec).where(
         job.c.profile == claim.job.profile, job.c.id.in_(job_ids)
@@ -214,11 +206,9 @@ def contexts_of(connection: sa.Connection, claim: Claim) -> list[Context]:
 
 
 def request_run(connection: sa.Connection, of_job: Job, run_id: str, now: datetime) -> Run:
-    """Store a run that somebody asks for, for anybody to take up, and return what is stored.
+    """Store a requested run to be taken up; the job must be locked and read after that.
 
-    The job has to be locked, and read since: whoever claims for it, deletes it or asks for another
-    run waits until this has ended. Raises FailedPrecondition where a run is under way that it must
-    not overlap.
+    Raises FailedPrecondition while a run is open that this one must not overlap.
     """
     if (stored := find_run(connection, run_id)) is not None:
         return stored
@@ -235,7 +225,7 @@ def request_run(connection: sa.Connection, of_job: Job, run_id: str, now: dateti
 
 
 def row_of(run_id: str, job_id: str, scheduled_for: datetime, now: datetime) -> dict[str, Any]:
-    """The row of a run that is for anybody to take up."""
+    """Return the row of a run that anybody may take up."""
     return {
         "id": run_id,
         "job_id": job_id,
@@ -250,7 +240,7 @@ def row_of(run_id: str, job_id: str, scheduled_for: datetime, now: datetime) -> 
 
 
 def insert_run(connection: sa.Connection, row: dict[str, Any]) -> Run:
-    """Store a run. Its job has to be locked."""
+    """Store a run; its job must be locked."""
     connection.execute(insert_ignore(run).values(row))
     settle_waiting(connection, [row["job_id"]])
     stored = find_run(connection, row["id"])
@@ -259,10 +249,8 @@ def insert_run(connection: sa.Connection, row: dict[str, Any]) -> Run:
 
 
 def cancel_open(connection: sa.Connection, job_ids: Collection[str], now: datetime) -> None:
-    """End the open runs of some jobs, whose next runs take their place; their owners are fenced.
-
-    Their turns are to be stopped, also where the runs that take their place never begin.
-    """
+    """Cancel and fence the open runs of jobs; their turns are stopped even if no next run
+    begins."""
     if job_ids:
         of_jobs = sa.and_(run.c.job_id.in_(job_ids), open_run)
         _cancel(connection, of_jobs, "the job's next run took its place", now)
@@ -271,9 +259,8 @@ def cancel_open(connection: sa.Connection, job_ids: Collection[str], now: dateti
 def cancel_unbegun(
     connection: sa.Connection, job_id: str, now: datetime, *, is_paused: bool = False
 ) -> None:
-    """End the runs of a job that was deleted whose turns are still to be made, or of one that was
-    paused, without those that somebody asked for; those that have started unknown to anybody are
-    to be stopped."""
+    """Cancel runs whose turns have not started, of a deleted job, or of a paused one except
+    requested runs; turns that started unnoticed are stopped."""
     unbegun = sa.and_(run.c.job_id == job_id, open_run, run.c.state == RunState.CLAIMED)
     if is_paused:
         unbegun = sa.and_(unbegun, ~run.c.is_requested)
@@ -301,13 +288,13 @@ def _cancel(
 
 
 def find_run(connection: sa.Connection, run_id: str) -> Run | None:
-    """Return a run of any job; the caller decides who may see it."""
+    """Return a run of any job; the caller checks access."""
     row = connection.execute(_BY_ID, {"run_id": run_id}).one_or_none()
     return None if row is None else _run_of(row)
 
 
 def list_runs(connection: sa.Connection, job_id: str, limit: int) -> list[Run]:
-    """Return a job's runs, the latest first."""
+    """Return a job's runs, newest first."""
     query = (
         sa.select(run)
         .where(run.c.job_id == job_id)
@@ -335,23 +322,22 @@ def _run_of(row: sa.Row[Any]) -> Run:
     )
 
 
-# ---- turns that nobody wants any more: those of cancelled runs that may have started all the same.
-# A run is cancelled in the transaction that says so, and its turn is stopped after that, by whoever
-# comes to it, as often as it takes: whoever has cancelled it may die before.
+# ---- unwanted turns: those of cancelled runs that may have started all the same. They are recorded
+# in the cancelling transaction and stopped later by any replica, as the canceller may die.
 
 
 class Unwanted(Struct, frozen=True):
-    """A turn that is to be stopped."""
+    """A turn to be stopped."""
 
     run_id: str
     turn_id: str
     profile: str
     is_over: bool
-    """It cannot start any more; where there is none by now, there will be none."""
+    """It cannot start any more: if it is missing now, it always will be."""
 
 
 def unwanted(connection: sa.Connection) -> Sequence[Unwanted]:
-    """Return turns that are to be stopped, those first that have been for longest."""
+    """Return the turns to be stopped, oldest first."""
     rows = connection.execute(_UNWANTED)
     return [
         Unwanted(row.id, turn_id_of(row.id, row.attempt), row.profile, bool(row.is_over))
@@ -360,7 +346,7 @@ def unwanted(connection: sa.Connection) -> Sequence[Unwanted]:
 
 
 def unwanted_of(connection: sa.Connection, job_id: str) -> Sequence[str]:
-    """Return the ids of a job's turns that are to be stopped."""
+    """Return the ids of a job's turns to be stopped."""
     query = sa.select(run.c.id, run.c.attempt).where(
         run.c.job_id == job_id, run.c.stop_until.is_not(None)
     )
@@ -368,5 +354,5 @@ def unwanted_of(connection: sa.Connection, job_id: str) -> Sequence[str]:
 
 
 def stopped(connection: sa.Connection, run_ids: Collection[str]) -> None:
-    """Note that the turns of runs need not be stopped any more."""
+    """Record that the turns of runs are stopped."""
     connection.execute(_STOPPED, {"run_ids": run_ids})

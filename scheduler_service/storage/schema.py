@@ -27,24 +27,23 @@ job = Table(
     metadata,
     Column("id", String(128), primary_key=True),
     Column("profile", String(64), nullable=False),
-    # What its runs do.
     Column("kind", String(16), nullable=False, server_default="agent"),
-    # What people say of it, and when it is due, as JSON.
+    # JSON.
     *required(Text, "spec", "schedule"),
     Column("request_digest", String(64), nullable=False),
     Column("created_at", UtcTime, nullable=False),
     Column("deleted_at", UtcTime),
     Column("next_run_at", UtcTime),
-    # Its runs need not wait for one another; of what people say, what is searched for.
+    # Copied from the spec for queries.
     Column("may_overlap", Boolean, nullable=False, server_default=false()),
-    # A run of it is open that its next one must not overlap; until then it is not due.
+    # Not due while an open run exists that the next one must not overlap.
     Column("waits", Boolean, nullable=False, server_default=false()),
     Column("run_count", BigInteger, nullable=False, server_default="0"),
     Column("paused_at", UtcTime),
     Column("updated_at", UtcTime),
-    # By what request, where it has said.
+    # The latest update request that had an id.
     Column("update_id", String(128)),
-    # Of the run that ended last, as JSON.
+    # JSON of the run that ended last.
     Column("last_run", Text),
     partial_index("job_by_next_run", "next_run_at", where=text("NOT waits")),
     Index("job_by_profile", "profile"),
@@ -53,7 +52,7 @@ job = Table(
 home_import = Table(
     "home_import",
     metadata,
-    # Whose home's jobs have been taken over, or are not to be.
+    # A profile whose home's jobs have been imported or declined.
     Column("profile", String(64), primary_key=True),
     Column("imported_at", UtcTime, nullable=False),
 )
@@ -68,7 +67,7 @@ run = Table(
     Column("job_id", String(128), ForeignKey("job.id"), nullable=False),
     Column("scheduled_for", UtcTime, nullable=False),
     Column("state", String(16), nullable=False),
-    # Nobody owns a run that has ended or that its owner has let go of.
+    # No owner if the run has ended or was released.
     *lease_columns(),
     Column("claimed_at", UtcTime, nullable=False),
     Column("finished_at", UtcTime),
@@ -79,12 +78,10 @@ run = Table(
     Column("is_requested", Boolean, nullable=False, server_default=false()),
     Column("is_silent", Boolean, nullable=False, server_default=false()),
     Column("delivery_error", Text),
-    # Of the curator: it only says what it would do.
     Column("dry_run", Boolean, nullable=False, server_default=false()),
-    # Of a run that was cancelled as its turn may have started: until when that may still happen.
-    # None where there is nothing to stop.
+    # Until when the turn of a cancelled run may still start; NULL if there is nothing to stop.
     Column("stop_until", UtcTime),
-    # Names the span of its first attempt, for whoever takes it over.
+    # The span of its first attempt.
     Column("traceparent", String(55)),
     UniqueConstraint("job_id", "scheduled_for", name="run_due_time"),
     partial_index("run_open", "lease_until", where=_open),
@@ -96,9 +93,9 @@ run = Table(
 open_run = run.c.state.in_(
     bindparam("open_states", OPEN_STATES, expanding=True, literal_execute=True)
 )
-"""Whether somebody has to go on with a run; written out so that the partial indexes are used."""
+"""Whether a run is open; written out so that the partial indexes apply."""
 
 of_agent = job.c.kind == "agent"
-"""Whether it is a job of people, and not the curator."""
+"""Whether a job belongs to users, not to the curator."""
 not_waiting = text("NOT job.waits")
-"""Whether a job runs when it is due; as it stands in the index."""
+"""As written in the index."""

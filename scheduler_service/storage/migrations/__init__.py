@@ -1,4 +1,4 @@
-"""How the scheduler's schema came to be; `versions` holds one Alembic revision for each step."""
+"""The migrations of the scheduler's schema; `versions` holds one Alembic revision for each step."""
 
 from scheduler_service.storage.schema import metadata
 
