@@ -1,1 +1,1 @@
-"""Keeps a library of skills small and current: what is merged, put away, backed up, restored."""
+"""Curation of a skill library: merging, archiving, backups and restoring."""

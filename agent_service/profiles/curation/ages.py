@@ -1,4 +1,4 @@
-"""What becomes of skills as time passes, by rules alone: a pure function of use and time."""
+"""Ages skills by fixed rules: a pure function of their use and the time."""
 
 from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
@@ -10,11 +10,11 @@ from agent_service.profiles.curation.snapshot import KnownSkill
 from agent_service.profiles.skills.usage import SkillState, Usage
 
 NEW = timedelta(days=30)
-"""For so long a skill that was never used is not archived, however short the ages are."""
+"""A skill that was never used is not archived before this age, however short the ages are."""
 
 
 class Ages(Struct, frozen=True):
-    """After how long without activity a skill changes its state."""
+    """How long a skill must be inactive before its state changes."""
 
     stale: timedelta = timedelta(days=30)
     archived: timedelta = timedelta(days=90)
@@ -23,7 +23,7 @@ class Ages(Struct, frozen=True):
 def transitions(
     skills: Iterable[KnownSkill], of_jobs: Collection[str], now: datetime, ages: Ages
 ) -> list[CurationResult]:
-    """What becomes of which skills, by name; protected skills and those of jobs stay."""
+    """Return the due state changes by skill name; protected skills and skills of jobs stay."""
     found = (
         transition(held.skill.name, held.usage, now, ages)
         for held in skills
@@ -33,14 +33,14 @@ def transitions(
 
 
 def transition(name: str, usage: Usage, now: datetime, ages: Ages) -> CurationResult | None:
-    """What becomes of a skill; None where it stays as it is."""
+    """Return the state change that is due for a skill; None if it stays as it is."""
     since = usage.active_time or usage.created_time
     if since is None or usage.state is SkillState.ARCHIVED:
-        # An age that is not known cannot be too old.
+        # A skill of unknown age cannot be too old.
         return None
     idle = now - since
     unused = f"{'not' if usage.active_time else 'never'} used for {idle.days} days"
-    # A skill that was never used may not have had the occasion yet.
+    # A skill that was never used may not have had an occasion yet.
     may_go = usage.active_time is not None or idle >= NEW
     if idle >= ages.archived and may_go:
         return CurationResult(Kind.ARCHIVED, name, reason=unused)

@@ -1,4 +1,4 @@
-"""Copies of whole libraries, each a compressed file beside the skills; the latest are kept."""
+"""Backups of whole libraries: compressed files beside the skills, of which the latest are kept."""
 
 import asyncio
 import io
@@ -17,26 +17,28 @@ from services.validation import decode
 FOLDER = ".curator_backups"
 KEPT = 5
 MAX_FILE_BYTES = 64 * 1024 * 1024
-"""Of the compressed file, and of each in it; a home in a database holds no larger ones."""
+"""The limit for the compressed file and each file in it; homes in a database hold no larger ones.
+"""
 MAX_BYTES = 256 * 1024 * 1024
-"""Of all files together, which are in memory for a moment."""
+"""The limit for all files together, which are briefly in memory."""
 PREFIX = ".curator_"
-"""What begins the names of files that are the curator's own, and in no backup."""
+"""The prefix of the curator's own files, which are not backed up."""
 _AFTER = ".curator_after.json"
 _PASSING = (".usage.json.lock", ".hub_journal.json")
 _SUFFIX = ".tar.gz"
 
 
 class Backup(Struct, frozen=True):
-    """What a library held before a change, and what the change made of it."""
+    """The content of a library before a change, and what the change made of it."""
 
     library: Mapping[str, bytes]
     after: Mapping[str, str]
-    """By what was changed, the digest of what it became; empty where it is gone."""
+    """The digest of each changed path after the change; empty if it was removed."""
 
 
 async def content(files: SkillFiles) -> Mapping[str, bytes]:
-    """Every file of a library but the curator's own; FailedPrecondition where that is too much."""
+    """Return every file of a library but the curator's own; FailedPrecondition if they are too
+    large."""
     found: dict[str, bytes] = {}
     left = MAX_BYTES
     for path in sorted(await files.tree()):
@@ -53,7 +55,7 @@ async def content(files: SkillFiles) -> Mapping[str, bytes]:
 
 
 async def make(files: SkillFiles, backup: Backup, now: datetime) -> str:
-    """Keep a copy of what a library holds, and return its id; the oldest ones go."""
+    """Store a backup, delete the oldest ones, and return the new backup's id."""
     there = await ids(files)
     backup_id = free_stamp(now, there)
     data = await asyncio.to_thread(_packed, backup)
@@ -69,7 +71,7 @@ async def make(files: SkillFiles, backup: Backup, now: datetime) -> str:
 
 
 async def ids(files: SkillFiles) -> Sequence[str]:
-    """The backups that there are, the latest first."""
+    """Return the backup ids, latest first."""
     names = [
         path.removeprefix(f"{FOLDER}/").removesuffix(_SUFFIX)
         for path in await files.tree()
@@ -79,7 +81,7 @@ async def ids(files: SkillFiles) -> Sequence[str]:
 
 
 async def since(files: SkillFiles, backup_id: str) -> AsyncIterator[Backup]:
-    """A backup and those that were made after it, the latest first; NotFound where it is gone."""
+    """Yield a backup and all later ones, latest first; NotFound if it is gone."""
     there = await ids(files)
     if backup_id not in there:
         raise NotFound(f"there is no backup {backup_id}")
@@ -104,7 +106,7 @@ def _packed(backup: Backup) -> bytes:
 
 
 def _unpacked(backup_id: str, data: bytes) -> Backup:
-    """What is in it; it is never unpacked onto a disk, so that no path in it leads anywhere."""
+    """Read an archive in memory: nothing is unpacked to disk, so paths in it cannot do harm."""
     found: dict[str, bytes] = {}
     left = MAX_BYTES
     try:

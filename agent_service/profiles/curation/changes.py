@@ -1,4 +1,4 @@
-"""What the curator does to skills, worked out and told."""
+"""What a curation run plans to change in a library, and what it changed."""
 
 import itertools
 import re
@@ -12,7 +12,7 @@ from agent_service.profiles.skills.journal import Change
 
 
 class Kind(StrEnum):
-    """What was done to a skill."""
+    """Kind of change to a skill."""
 
     ACTIVE = "active"
     STALE = "stale"
@@ -25,7 +25,7 @@ class Kind(StrEnum):
 
 
 class CurationResult(Struct, frozen=True):
-    """Something that was done to a skill, or was not, and why."""
+    """A change to a skill, or why it was not made."""
 
     kind: Kind
     name: str
@@ -34,7 +34,7 @@ class CurationResult(Struct, frozen=True):
 
 
 class Draft(Struct, frozen=True):
-    """Everything that a run does, worked out and not done."""
+    """All changes of a run, planned and not yet made."""
 
     changes: tuple[Change, ...]
     done: tuple[CurationResult, ...]
@@ -42,17 +42,17 @@ class Draft(Struct, frozen=True):
 
 
 STAMP = re.compile(r"\d{8}-\d{6}(?:-\d+)?")
-"""What backups and reports are called by: a time, and a number where several have it."""
+"""The name of a backup or report: a time, and a number if several have the same time."""
 
 
 def free_stamp(now: datetime, taken: Collection[str]) -> str:
-    """A stamp of now that nothing has."""
+    """Return a stamp of now that is not taken."""
     stamp = f"{now:%Y%m%d-%H%M%S}"
     tries = itertools.chain([stamp], (f"{stamp}-{count}" for count in itertools.count(2)))
     return next(each for each in tries if each not in taken)
 
 
 def stamp_order(stamp: str) -> tuple[str, int]:
-    """By what stamps are sorted."""
+    """Return the sort key of a stamp."""
     day, time, *count = stamp.split("-")
     return day + time, int(count[0]) if count else 1

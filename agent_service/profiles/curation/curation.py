@@ -1,4 +1,4 @@
-"""One profile's curation: what the scheduler's curator reads of its library, and has done to it."""
+"""Curation of one profile's library, as the scheduler's curator uses it."""
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
@@ -27,17 +27,17 @@ from services.errors import NotFound, StaleEpoch
 
 
 class Order(Struct, frozen=True):
-    """What is to be done to a library."""
+    """What a curation run is asked to do."""
 
     run_id: str
     ages: Ages = Ages()
     plan: str = ""
-    """As a model has answered; empty is nothing."""
+    """A model's answer; empty means no plan."""
     plan_failure: str = ""
     job_skills: frozenset[str] = frozenset()
     dry_run: bool = False
     epoch: int = 0
-    """Of the lease of the run: above that of each earlier run and owner."""
+    """Of the run's lease: higher than that of every earlier run and owner."""
 
 
 JOURNAL = ".curator_journal.json"
@@ -53,11 +53,9 @@ class Curation:
         self._clock = clock
 
     async def state(self) -> tuple[CuratorState, Sequence[str]]:
-        """How it stands, and the backups that there are."""
         return await state.read(self._files), await backups.ids(self._files)
 
     async def update(self, *, is_paused: bool | None, begins: bool) -> None:
-        """Pause or resume it, or note that it was looked at."""
         async with self._files.locked():
             now = self._clock.now()
             await state.change(
@@ -65,13 +63,12 @@ class Curation:
             )
 
     async def told(self, summary: str) -> None:
-        """Note that a person has been told."""
         async with self._files.locked():
             now = self._clock.now()
             await state.change(self._files, lambda found: found.told(now, summary))
 
     async def shown(self, ages: Ages, jobs: Collection[str]) -> Sequence[KnownSkill]:
-        """What a model is asked about: neither protected skills nor those that are too old."""
+        """Return the skills that a model is asked about: unprotected, and not due for archiving."""
         plain = await snapshot.taken(self._library)
         old = transitions(plain.skills.values(), jobs, self._clock.now(), ages)
         gone = {each.name for each in old if each.kind is Kind.ARCHIVED}
@@ -80,7 +77,7 @@ class Curation:
         return [held for _, held in sorted(found.skills.items()) if held.text]
 
     async def apply(self, order: Order) -> Report:
-        """Do what the rules allow of it, once for each run."""
+        """Make the changes that the rules allow, once for each run."""
         began = self._clock.monotonic()
         plan, failure = Plan(), order.plan_failure
         if order.plan:
@@ -98,7 +95,7 @@ class Curation:
             return await self._commit(draft, report, began)
 
     async def restore(self, run_id: str, backup_id: str) -> Report:
-        """Undo what the curator has changed since a backup, the latest of a run if unnamed."""
+        """Undo the curator's changes since a backup; by default the latest backup of a run."""
         began = self._clock.monotonic()
         async with self._files.locked():
             if (earlier := await self._earlier(run_id)) is not None:
@@ -112,7 +109,6 @@ class Curation:
             return await self._commit(draft, report, began)
 
     async def _latest_backup(self) -> str:
-        """The latest backup that no roll-back has made; NotFound where there is none."""
         listed = await reports.listed(self._reports, reports.KEPT)
         of_rollbacks = {each.backup_id for each in listed if each.is_restore}
         there = await backups.ids(self._files)
@@ -122,20 +118,19 @@ class Curation:
         return found
 
     async def reports(self, most: int) -> Sequence[Report]:
-        """What came of earlier runs, the latest first."""
         return await reports.listed(self._reports, most)
 
     async def recover(self) -> None:
-        """Make the rest of changes that were decided when a process died."""
+        """Complete changes that were committed when a process died."""
         if await self._files.read(JOURNAL, journal.MAX_BYTES) is not None:
             async with self._files.locked():
                 await journal.recover(self._files, self._finish, JOURNAL)
 
     async def _earlier(self, run_id: str, epoch: int | None = None) -> Report | None:
-        """The report of this run, where it was made already; none of another one's.
+        """Return the report of this run, if it was already made.
 
-        StaleEpoch where another run of this epoch, which then is of another database, or a later
-        one has changed the library: what was thought of it is outdated.
+        StaleEpoch if a later run, or another run of the same epoch (of another database), has
+        changed the library: the plan is outdated.
         """
         await journal.recover(self._files, self._finish, JOURNAL)
         before = await state.read(self._files)
@@ -157,7 +152,7 @@ class Curation:
 
     async def _commit(self, draft: Draft, report: Report, began: float) -> Report:
         now = self._clock.now()
-        if draft.done:  # not where only the records of new skills are begun
+        if draft.done:  # not if only the records of new skills were started
             library = await backups.content(self._files)
             backup = await asyncio.to_thread(_backup, library, draft)
             report = replace(report, backup_id=await backups.make(self._files, backup, now))

@@ -1,7 +1,6 @@
-"""Works out what a run may do: nothing protected changes and nothing is deleted, whoever asks.
+"""Works out what a run may do: protected skills never change, and nothing is ever deleted.
 
-There is no way to say here that a file is to be removed: skills are moved into the archive, and
-others get more text and more files.
+Skills can only move to the archive, or gain text and files.
 """
 
 from collections import defaultdict
@@ -22,25 +21,24 @@ from agent_service.profiles.skills.names import archive_place, is_one_off
 from agent_service.profiles.skills.usage import SkillState, Usage, timestamp
 
 MIN_MEMBERS = 2
-"""Of a new skill that takes others in."""
+"""The least number of skills that a new skill may be merged from."""
 
 
 class Drafting:
-    """Collects what may be done of what is asked for."""
+    """Collects the requested changes that are allowed."""
 
     def __init__(self, snapshot: Snapshot, job_skills: Collection[str], now: datetime) -> None:
         self._snapshot = snapshot
         self._job_skills = frozenset(job_skills)
         self._now = now
         self._gone: dict[str, str] = {}
-        """Folders in the archive of skills that are put away, by name."""
+        """Archive folders of the skills that are put away, by skill name."""
         self._umbrellas: list[Umbrella] = []
         self._usage: dict[str, Usage] = {}
         self._done: list[CurationResult] = []
         self._refused: list[CurationResult] = []
 
     def transitions(self, ages: Ages) -> None:
-        """Let skills grow old."""
         for done in transitions(self._snapshot.skills.values(), self._job_skills, self._now, ages):
             if done.kind is Kind.ARCHIVED:
                 self._archive(done)
@@ -50,7 +48,6 @@ class Drafting:
                 self._done.append(done)
 
     def plan(self, plan: Plan) -> None:
-        """Put together what belongs together, and put away what says nothing of its own."""
         goals = {merge.into for merge in plan.consolidations}
         groups: defaultdict[str, list[Merge]] = defaultdict(list)
         for merge in plan.consolidations:
@@ -69,7 +66,6 @@ class Drafting:
             self._prune(pruning, goals)
 
     def draft(self) -> Draft:
-        """All of it."""
         changes: list[Change] = []
         for umbrella in self._umbrellas:
             changes += umbrella.writes()
@@ -79,7 +75,7 @@ class Drafting:
         return Draft(tuple(changes), tuple(self._done), tuple(self._refused))
 
     def _unfit(self, name: str) -> str:
-        """Why a model may not have a skill merged or put away; empty where it may."""
+        """Return why a model may not merge or archive a skill; empty if it may."""
         held = self._snapshot.skills.get(name)
         if held is None:
             return "there is no such skill, or there are several"
@@ -110,7 +106,7 @@ class Drafting:
             self._archive(CurationResult(Kind.MERGED, merge.source, into, merge.reason))
 
     def _umbrella(self, into: str, merges: Sequence[Merge]) -> Umbrella:
-        """What takes the skills in; BadSkill where nothing can."""
+        """Return the skill that takes the others in; BadSkill if none can."""
         held = self._snapshot.skills.get(into)
         if held is not None:
             if into in self._gone:
@@ -158,7 +154,7 @@ class Drafting:
         return self._usage.get(name, self._snapshot.usage.of(name))
 
     def _usage_write(self) -> Sequence[Write]:
-        """The records, in which every skill is known from now on."""
+        """Return the new usage records, which now cover every skill."""
         first_seen = timestamp(self._now)
         records: dict[str, Usage] = {
             name: _seen(held.usage, first_seen)

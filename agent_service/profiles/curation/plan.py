@@ -1,4 +1,4 @@
-"""What a model wants consolidated: one block of YAML, taken only where all of it is right."""
+"""The consolidation plan of a model: one block of YAML, accepted only if all of it is valid."""
 
 import re
 from collections.abc import Sequence
@@ -18,48 +18,48 @@ _BLOCK = re.compile(r"^```(?:yaml|yml)?[ \t]*\n(?P<yaml>.*?)^```[ \t]*$", re.DOT
 
 
 class BadPlan(Exception):
-    """An answer that is no plan; the message says what is wrong with it."""
+    """The answer is not a valid plan; the message says why."""
 
 
 class Form(StrEnum):
     """How a skill becomes part of another."""
 
     SECTION = "section"
-    """Of its SKILL.md."""
+    """A section of the other skill's SKILL.md."""
     REFERENCE = "reference"
-    """A file of references/ that its SKILL.md names."""
+    """A file in references/ that the other skill's SKILL.md links to."""
 
 
 _NAMES = {"source": "from", "form": "as"}
 
 
 class Merge(Struct, frozen=True, forbid_unknown_fields=True, rename=_NAMES):
-    """A skill that becomes part of another."""
+    """A skill to be merged into another."""
 
     source: str
     into: str
     reason: str
     form: Form = Form.SECTION
     description: str = ""
-    """Of `into`, where there is none yet."""
+    """The description of `into`, if that is a new skill."""
 
 
 class Pruning(Struct, frozen=True, forbid_unknown_fields=True):
-    """A skill that is put away."""
+    """A skill to be archived."""
 
     name: str
     reason: str
 
 
 class Plan(Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything that is wanted."""
+    """All changes that the model wants."""
 
     consolidations: tuple[Merge, ...] = ()
     prunings: tuple[Pruning, ...] = ()
 
 
 def parsed(answer: str) -> Plan:
-    """The plan in an answer; BadPlan where there is none, or some of it is not as it must be."""
+    """Return the plan in an answer; BadPlan if there is none or any part of it is invalid."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
@@ -78,7 +78,7 @@ def parsed(answer: str) -> Plan:
     if not isinstance(loaded, dict):
         raise BadPlan("the answer has no block with consolidations and prunings")
     fields = cast("dict[object, object]", loaded)
-    # A list without entries is nothing, to YAML.
+    # YAML reads a list without entries as null.
     return _checked({key: value for key, value in fields.items() if value is not None})
 
 

@@ -1,7 +1,7 @@
-"""Asks a model which skills belong together, in the budgets of the profile and counted with it.
+"""Asks a model which skills belong together, within the profile's budgets.
 
-It is one question and no turn: there is nothing to do with tools, nothing to show to anybody, and
-what it answers is stored by whoever asked. Where the answer is lost it is asked again.
+This is one model call, not a turn: it has no tools. The caller stores the answer, and asks again if
+the answer is lost.
 """
 
 import json
@@ -23,7 +23,7 @@ from services.database import Database
 from services.errors import FailedPrecondition
 
 MAX_CHARS = 240_000
-"""Of all skills together; where they say more, each is shown from its beginning."""
+"""The limit for all skills together; longer skills are cut at the end."""
 MIN_CHARS = 400
 MIN_CLUSTER = 2
 
@@ -66,7 +66,7 @@ prunings:
 def messages(
     skills: Sequence[KnownSkill], jobs: Collection[str], clean: Callable[[str], str] = str
 ) -> list[dict[str, Any]]:
-    """What is asked about some skills, of which jobs use some; models may see what is `clean`."""
+    """Return the messages that ask about the skills; models may see what is `clean`."""
     most = max(MIN_CHARS, MAX_CHARS // max(1, len(skills)))
     shown = [_one(held, most, clean, is_job=held.skill.name in jobs) for held in skills]
     asked = {"clusters": clusters([held.skill.name for held in skills]), "skills": shown}
@@ -78,7 +78,7 @@ def messages(
 
 
 def clusters(names: Sequence[str]) -> Mapping[str, Sequence[str]]:
-    """Names that begin with the same word, two or more each."""
+    """Return groups of two or more names that begin with the same word."""
     found: defaultdict[str, list[str]] = defaultdict(list)
     for name in sorted(names):
         found[name.partition("-")[0]].append(name)
@@ -97,27 +97,27 @@ def _one(
 
 TIME_LIMIT_S = 600.0
 SESSION_ID = "curator"
-"""What its calls are counted under; no session has this id."""
+"""Usage is counted under this id, which no session has."""
 
 
 class Charge(Struct, frozen=True):
-    """Who pays."""
+    """Whom a planning call is charged to."""
 
     profile: str
 
     @property
     def session_id(self) -> str:
-        """Where it is counted: sums of a session are of one profile."""
+        """Return the id that usage is counted under; a session's sums belong to one profile."""
         return f"{SESSION_ID}:{self.profile}"
 
     @property
     def charged_session_id(self) -> str:
-        """Whose budgets hold."""
+        """Return the session whose budgets apply."""
         return self.session_id
 
 
 class Planning(Struct, frozen=True):
-    """How plans are asked for."""
+    """Asks models for plans."""
 
     consult: Consult
     route: Route
@@ -125,10 +125,10 @@ class Planning(Struct, frozen=True):
     database: Database
     scanner: ThreatScanner
     redact: Callable[[str], str]
-    """Takes secrets out of what is sent."""
+    """Removes secrets from what is sent."""
 
     async def ask(self, profile: str, skills: Sequence[KnownSkill], jobs: Collection[str]) -> str:
-        """What the model answers; FailedPrecondition says why it does not."""
+        """Return the model's answer; FailedPrecondition says why there is none."""
         charge = Charge(profile)
         try:
             asked = messages(skills, jobs, self._clean)

@@ -1,4 +1,4 @@
-"""Reports of runs: `logs/curator/<time>/`, one for people and one for programs."""
+"""Reports of curation runs in `logs/curator/<time>/`: one for people and one for programs."""
 
 import json
 import re
@@ -24,7 +24,7 @@ FOLDER = "logs/curator"
 REPORT, RUN = "REPORT.md", "run.json"
 MAX_BYTES = 4 * 1024 * 1024
 KEPT = 100
-"""Reports that are listed, and so kept."""
+"""The number of reports that are kept."""
 
 _RUN = re.compile(rf"({STAMP.pattern})/{re.escape(RUN)}")
 _TITLES = {
@@ -37,11 +37,11 @@ _TITLES = {
     Kind.RESTORED: "Restored",
     Kind.REMOVED: "Taken away, as the curator had made them",
 }
-"""Of the parts of a report, in their order."""
+"""Titles of a report's parts, in order."""
 
 
 class Report(Struct, frozen=True):
-    """What came of a run."""
+    """The outcome of a run or roll-back."""
 
     run_id: str
     time: str
@@ -50,23 +50,20 @@ class Report(Struct, frozen=True):
     refusals: tuple[CurationResult, ...] = ()
     backup_id: str = ""
     path: str = ""
-    """Of REPORT.md in the profile's home; empty of a dry run."""
+    """The path of REPORT.md in the profile's home; empty for a dry run."""
     plan_failure: str = ""
     dry_run: bool = False
     duration_s: float = 0.0
     epoch: int = 0
-    """Of who made the run."""
     restored_backup_id: str = ""
-    """What a roll-back went back to; empty of a run."""
+    """The backup that a roll-back restored; empty for a run."""
 
     @property
     def is_restore(self) -> bool:
-        """Whether it is of a roll-back."""
         return bool(self.restored_backup_id)
 
     @property
     def summary(self) -> str:
-        """In one line."""
         counts = [(kind, sum(done.kind is kind for done in self.changes)) for kind in _TITLES]
         told = ", ".join(f"{count} {_counted(kind)}" for kind, count in counts if count)
         told = f"skills: {told}" if told else "nothing to change"
@@ -74,16 +71,14 @@ class Report(Struct, frozen=True):
 
     @property
     def moment(self) -> datetime | None:
-        """When it was made."""
         return moment(self.time)
 
     def stored(self) -> Mapping[str, Any]:
-        """For programs."""
         return {**msgspec.to_builtins(self), "summary": self.summary}
 
 
 def report_of(stored: Mapping[str, Any]) -> Report:
-    """The report that was stored; of another program's as much as is there."""
+    """Read a stored report; of another program's report, as much as is understood."""
     known = {name: stored[name] for name in Report.__struct_fields__ if name in stored}
     try:
         return convert({"run_id": "", "time": "", **known}, Report)
@@ -92,12 +87,12 @@ def report_of(stored: Mapping[str, Any]) -> Report:
 
 
 async def folder_for(files: SkillFiles, now: datetime) -> str:
-    """A folder that no report has."""
+    """Return a folder that no report has."""
     return free_stamp(now, {path.split("/")[0] for path in await files.tree()})
 
 
 async def write(files: SkillFiles, report: Report) -> None:
-    """Write both files; the second time changes nothing."""
+    """Write both files; repeating it changes nothing."""
     folder = report.path.split("/")[-2]
     async with files.locked():
         await files.write(f"{folder}/{REPORT}", ("\n".join(_lines(report)) + "\n").encode())
@@ -109,12 +104,12 @@ async def write(files: SkillFiles, report: Report) -> None:
 
 
 async def listed(files: SkillFiles, most: int) -> Sequence[Report]:
-    """The reports that there are, the latest first."""
+    """Return the reports, latest first."""
     return [await read(files, folder) for folder in (await _folders(files))[:most]]
 
 
 async def read(files: SkillFiles, folder: str) -> Report:
-    """The report in a folder; an empty one where it cannot be read."""
+    """Return the report in a folder; an empty one if it cannot be read."""
     try:
         stored = json_object(await files.read(f"{folder}/{RUN}", MAX_BYTES) or b"")
     except FileRefused:

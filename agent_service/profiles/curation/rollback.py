@@ -1,7 +1,7 @@
-"""Works out what a library is without the curator's changes since a backup, and with all others.
+"""Works out a library without the curator's changes since a backup, keeping all other changes.
 
-The change of each skill is undone where all of it still is as the curator left it. A skill that
-anybody has changed since, or that has come since, stays as it is.
+A skill's change is undone only if the skill is still as the curator left it. Skills that were
+changed or added since stay as they are.
 """
 
 import re
@@ -17,17 +17,17 @@ from agent_service.profiles.skills.names import ARCHIVE, DOCUMENT
 from agent_service.profiles.skills.usage import UsageFile
 
 _STATE = f"{USAGE}#"
-"""Begins what stands for the state of a skill in its record of use."""
+"""The prefix of pseudo-paths that stand for a skill's state in its usage record."""
 _STATE_FIELDS = ("state", "archived_at", "archived_from")
 CHANGED = "it was changed since, and stays as it is"
 TAKEN = "there is another skill of that name now; this one stays in the archive"
 
 _STAMP = re.compile(r"-\d{14}(?:-\d+)?$")
-"""What may be behind a skill's name in the archive."""
+"""The suffix that a skill's name may get in the archive."""
 
 
 def changed(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> Mapping[str, str]:
-    """What a change makes of each file of a skill that it changes, by its digest, and of states."""
+    """Return the digest of each file and state that a change alters."""
     files = {
         path: digest(after.get(path))
         for path in sorted({*before, *after} - {USAGE})
@@ -41,24 +41,24 @@ def changed(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> Mapping[
 
 
 class Rollback:
-    """Undoes changes one after the other, the latest first."""
+    """Undoes changes one after another, latest first."""
 
     def __init__(self, now: Mapping[str, bytes]) -> None:
         self._now = now
         self._goal = dict(now)
         self._records = dict(UsageFile.parse(now.get(USAGE)).records)
         self._undone: defaultdict[str, set[str]] = defaultdict(set)
-        """The files of skills that were given back, by name."""
+        """Restored files of skills, by skill name."""
         self._folders: dict[str, str] = {}
-        """The folders of those, by name."""
+        """Folders of those skills, by name."""
         self._away: dict[str, str] = {}
-        """The folders of the archive that they were in, by name."""
+        """The archive folders that they were in, by name."""
         self._refused: dict[str, CurationResult] = {}
         self._states: set[str] = set()
-        """The skills whose state was given back."""
+        """Skills whose state was restored."""
 
     def undo(self, backup: Backup) -> None:
-        """Undo the change before which a backup was made."""
+        """Undo the change that a backup was made for."""
         before = UsageFile.parse(backup.library.get(USAGE)).records
         for folder, paths in self._by_folder(backup):
             name = folder.rpartition("/")[2]
@@ -81,10 +81,9 @@ class Rollback:
                 self._give_state_back(name, state, before)
 
     def draft(self) -> Draft:
-        """What is to be done to the library."""
         if self._records != UsageFile.parse(self._now.get(USAGE)).records:
             self._goal[USAGE] = UsageFile(self._records).encoded()
-        # What is moved keeps its permissions, and files that no backup holds.
+        # A move keeps permissions, and files that no backup holds.
         moves = [
             Move(self._away[name], folder)
             for name, folder in self._folders.items()
@@ -99,7 +98,7 @@ class Rollback:
                 if now.get(path) != data
             ),
         ]
-        # The deepest first, so that no folder is left over.
+        # Deepest first, so that no empty folder is left over.
         gone = sorted(set(now) - set(goal), key=lambda path: (-path.count("/"), path))
         changes += [Remove(path, digest(now[path])) for path in gone]
         done = tuple(
@@ -120,7 +119,7 @@ class Rollback:
         return CurationResult(Kind.REMOVED if was_there and not is_left else Kind.RESTORED, name)
 
     def _by_folder(self, backup: Backup) -> Iterator[tuple[str, Sequence[str]]]:
-        """The files that were changed, by the folders of skills, and then of archived ones."""
+        """Yield the changed files by folder: first of skills, then of archived skills."""
         found: defaultdict[str, list[str]] = defaultdict(list)
         paths = (path for path in backup.after if not path.startswith(_STATE))
         for path in sorted(paths, key=lambda path: (path.startswith(ARCHIVE), path)):
@@ -131,7 +130,7 @@ class Rollback:
         yield from found.items()
 
     def _problem(self, folder: str, paths: Sequence[str], backup: Backup) -> str:
-        """Why a skill stays as it is; empty where it does not."""
+        """Return why a skill stays as it is; empty if it can be restored."""
         name = folder.rpartition("/")[2]
         here = [path for path in self._goal if path.startswith(f"{folder}/")]
         if not here:
@@ -146,14 +145,15 @@ class Rollback:
         return CHANGED if goes and set(here) - set(paths) else ""
 
     def _is_ours(self, paths: Sequence[str], backup: Backup) -> bool:
-        """Whether all is as the change left it, or found it: it may never have been made."""
+        """Return whether all files are as the change left or found them: it may never have been
+        made."""
         return all(
             digest(self._goal.get(path)) in (backup.after[path], digest(backup.library.get(path)))
             for path in paths
         )
 
     def _give_state_back(self, name: str, left: str, before: Mapping[str, Any]) -> None:
-        """Undo what a change has made of a state; what was counted of use since stays."""
+        """Restore a state, but keep the use that was counted since."""
         now, then = self._records.get(name), before[name]
         if not isinstance(now, dict) or not isinstance(then, dict):
             return

@@ -1,4 +1,4 @@
-"""A library as a change of it is worked out: read once, while nobody else changes it."""
+"""A library as read once, under its lock, to work out a change."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -20,40 +20,40 @@ from agent_service.profiles.skills.usage import Usage, UsageFile
 
 
 class KnownSkill(Struct, frozen=True):
-    """A skill with what is known of it."""
+    """A skill with its record, text and files."""
 
     skill: Skill
     origin: Origin
     usage: Usage
     text: str = ""
-    """Of SKILL.md; empty where it was not asked for, or is not all text."""
+    """The text of SKILL.md; empty if it was not requested or is not all text."""
     files: Mapping[str, bytes] = {}
-    """Its support files, such as references/api.md; of those that were asked for."""
+    """Support files, such as references/api.md, if requested."""
     has_large_files: bool = False
-    """One of them is larger than a file of a skill may be."""
+    """Whether a file exceeds the size limit of skill files."""
 
     @property
     def protection(self) -> Protection:
-        """Why nothing of it is changed; NONE where it may be."""
+        """Return why the skill must not change; NONE if it may."""
         return protection(self.origin, self.usage)
 
 
 class Snapshot(Struct, frozen=True):
-    """What there is."""
+    """A library's content."""
 
     skills: Mapping[str, KnownSkill]
-    """By name; those of which there are several are left out: nobody could say which is meant."""
+    """Skills by name; without ambiguous names."""
     taken: frozenset[str]
     """Names of skills, categories and folders."""
     archived: frozenset[str]
-    """Folders of the archive."""
+    """Folders in the archive."""
     usage: UsageFile
     usage_data: bytes | None
-    """As they are stored."""
+    """The usage file as stored."""
 
 
 async def taken(library: Library, wanted: Collection[str] = ()) -> Snapshot:
-    """The library as it is, with the texts and the files of some of its skills."""
+    """Read a library, with the texts and files of the wanted skills."""
     catalogue, provenance = await library.catalogue(), await library.provenance()
     counts = Counter(skill.name for skill in catalogue.skills)
     skills: dict[str, KnownSkill] = {}

@@ -1,4 +1,4 @@
-"""How curation stands in a profile: `.curator_state`, which other programs may have written."""
+"""The state of a profile's curation: `.curator_state`, which other programs may have written."""
 
 import json
 from collections.abc import Callable
@@ -21,34 +21,34 @@ MAX_BYTES = 1024 * 1024
 
 
 class CuratorState(Struct, frozen=True):
-    """What the file says; times are ISO 8601 in UTC."""
+    """The content of the file; times are ISO 8601 in UTC."""
 
     paused: bool = False
     last_run_at: str = ""
-    """When it last ran, or was first looked at; empty is never."""
+    """The last run, or the first look at the library; empty means never."""
     last_run_duration_seconds: float = 0.0
     run_count: Count = 0
     last_run_summary: str = ""
     last_run_summary_shown_at: str | None = None
-    """When a person was told of the last run; None is not yet."""
+    """When a person was told of the last run; None means not yet."""
     last_report_path: str = ""
     last_run_id: str = ""
-    """The run that has changed the library last; empty where none has."""
+    """The last run that changed the library; empty if none did."""
     last_run_epoch: Annotated[int, Meta(ge=0, lt=EPOCHS)] = 0
-    """The highest of the runs that have changed the library; 0 where none has."""
+    """The highest epoch of the runs that changed the library; 0 if none did."""
 
     @property
     def last_run_time(self) -> datetime | None:
-        """When it last ran, or was first looked at; None is never."""
+        """Return when the curator last ran or first looked; None means never."""
         return moment(self.last_run_at)
 
     @property
     def untold(self) -> str:
-        """What a person has not been told of the last run; empty where there is nothing."""
+        """Return the summary of the last run that no person was told of yet; may be empty."""
         return "" if self.last_run_summary_shown_at else self.last_run_summary
 
     def updated(self, now: datetime, *, is_paused: bool | None, begins: bool) -> "CuratorState":
-        """When a person pauses or resumes it, or it is looked at, for the first time or not."""
+        """Return the state after a person paused or resumed it, or the library was looked at."""
         return replace(
             self,
             paused=self.paused if is_paused is None else is_paused,
@@ -56,16 +56,15 @@ class CuratorState(Struct, frozen=True):
         )
 
     def told(self, now: datetime, summary: str) -> "CuratorState":
-        """When a person has been told of the last run."""
         if self.untold != summary:
             return self
         return replace(self, last_run_summary_shown_at=timestamp(now))
 
     def changed(self, report: Report) -> "CuratorState":
-        """After a run, or when a backup was restored."""
+        """Return the state after a run or a roll-back."""
         if report.run_id == self.last_run_id:
             return self
-        # Whoever has a backup restored knows of it, and of nothing there is nothing to know.
+        # A person who restores a backup knows of it, and a run without changes is no news.
         is_news = report.changes and not report.is_restore
         after = replace(
             self,
@@ -86,12 +85,12 @@ class CuratorState(Struct, frozen=True):
 
 
 async def read(files: SkillFiles) -> CuratorState:
-    """The state; FailedPrecondition where the file is none, as it then must not be replaced."""
+    """Return the state; FailedPrecondition if the file is invalid and so must not be replaced."""
     return lenient(await _fields(files), CuratorState)
 
 
 async def change(files: SkillFiles, changed: Callable[[CuratorState], CuratorState]) -> None:
-    """Change it, and leave whatever else the file has; the library has to be held."""
+    """Change the state and keep unknown fields of the file; the library must be locked."""
     fields = await _fields(files)
     before = lenient(fields, CuratorState)
     after = changed(before)
@@ -104,7 +103,7 @@ async def change(files: SkillFiles, changed: Callable[[CuratorState], CuratorSta
 
 
 async def forget_first_look(files: SkillFiles) -> None:
-    """Remove the file where it says no more than when the library was looked at first."""
+    """Delete the file if it holds no more than the time of the first look."""
     async with files.locked():
         with suppress(FailedPrecondition):
             if set(await _fields(files)) == {"last_run_at"}:

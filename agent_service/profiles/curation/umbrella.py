@@ -1,4 +1,4 @@
-"""A skill that takes others in: their texts, as sections or files, and their files."""
+"""A skill that takes other skills in: their texts, as sections or files, and their files."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,13 +21,13 @@ from agent_service.profiles.skills.names import DOCUMENT, MAX_SUPPORT_BYTES, sup
 _HEADING = re.compile(r"#{1,5} ")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 POINTERS = "## More on this"
-"""What the list of files stands under that were skills of their own."""
+"""The heading of the list of files that were skills of their own."""
 ROOM_CHARS = MAX_BODY_CHARS // 2
-"""From where on what is taken in becomes files: a text that long is read whole each time."""
+"""Beyond this length merged text becomes files, because a skill's text is always read whole."""
 
 
 class Umbrella:
-    """A skill while it takes others in."""
+    """A skill that takes others in."""
 
     def __init__(self, folder: str, document: SkillDocument, before: KnownSkill | None) -> None:
         self._folder = folder
@@ -35,18 +35,17 @@ class Umbrella:
         self._before = before
         self._body = document.body
         self._files: dict[str, bytes] = {}
-        """Those that are new."""
+        """The new files."""
 
     @classmethod
     def of(cls, held: KnownSkill) -> Self:
-        """A skill that there is; BadSkill where it cannot be written as it must be."""
+        """Return an existing skill; BadSkill if it cannot be written in strict form."""
         if not held.text:
             raise BadSkill(f"{held.skill.name} is not all text")
         return cls(held.skill.folder, checked(held.text, held.skill.name), held)
 
     @classmethod
     def new(cls, name: str, description: str, category: str) -> Self:
-        """A skill that there will be."""
         fields = {"name": name, "description": description}
         body = f"# {name.replace('-', ' ').capitalize()}\n\n{description}\n"
         folder = f"{category}/{name}" if category else name
@@ -54,16 +53,14 @@ class Umbrella:
 
     @property
     def is_new(self) -> bool:
-        """Whether there was none of that name."""
         return self._before is None
 
     @property
     def description(self) -> str:
-        """What it is for."""
         return self._document.description
 
     def take_in(self, held: KnownSkill, merge: Merge) -> None:
-        """Make a skill a part of this one; BadSkill where that cannot be."""
+        """Make a skill a part of this one; BadSkill if it cannot be."""
         name = held.skill.name
         if not held.text or held.has_large_files:
             raise BadSkill(f"{name} has what no skill may have, such as a file of more than 1 MiB")
@@ -83,13 +80,13 @@ class Umbrella:
         self._body = _with_pointer(self._body, path, about)
 
     def check(self) -> None:
-        """BadSkill where it is no skill any more."""
+        """Raise BadSkill if this is no valid skill any more."""
         self._written()
         if any(len(data) > MAX_SUPPORT_BYTES for data in self._files.values()):
             raise BadSkill("a file of a skill has 1 MiB at most")
 
     def writes(self) -> Sequence[Write]:
-        """Its files that are other ones now; SKILL.md last, which names them."""
+        """Return writes for the changed files; last SKILL.md, which names the others."""
         files = [Write(f"{self._folder}/{path}", "", data) for path, data in self._files.items()]
         before = None if self._before is None else self._before.text.encode()
         document = Write(f"{self._folder}/{DOCUMENT}", digest(before), self._written().encode())
@@ -100,7 +97,7 @@ class Umbrella:
         return written(checked(text, self._document.name))
 
     def _free(self, path: str, name: str) -> str:
-        """A path that no file of this skill has: the same one, or one with the other's name."""
+        """Return a free path: the given one, or one with the other skill's name in it."""
         kind, _, file = path.partition("/")
         tries = (path, f"{kind}/{name}-{file}", *(f"{kind}/{name}-{n}-{file}" for n in range(2, 9)))
         there = self._before.skill.files if self._before is not None else ()
@@ -111,12 +108,11 @@ class Umbrella:
 
 
 def _with_section(body: str, added: str) -> str:
-    """A text with a section after all others."""
     return f"{body.rstrip()}\n\n{added}"
 
 
 def _with_pointer(body: str, path: str, description: str) -> str:
-    """A text that names one more of its files, in a list at its end."""
+    """Return a text that lists one more of its files at its end."""
     line = f"- `{path}`: {description}\n"
     head, found, tail = body.rpartition(f"\n{POINTERS}\n")
     is_last = found and all(each.startswith("- `") for each in tail.split("\n") if each.strip())
@@ -126,7 +122,7 @@ def _with_pointer(body: str, path: str, description: str) -> str:
 
 
 def _renamed(text: str, paths: Mapping[str, str]) -> str:
-    """A text in which files are called what they are called now."""
+    """Return a text with the new names of its files."""
     if not paths:
         return text
     names = "|".join(re.escape(path) for path in sorted(paths, key=len, reverse=True))
@@ -134,7 +130,7 @@ def _renamed(text: str, paths: Mapping[str, str]) -> str:
 
 
 def _deeper(body: str) -> Iterator[str]:
-    """The lines of a text with its headings two levels down, as far as there are levels."""
+    """Yield the lines of a text with its headings two levels down, if there are levels left."""
     fence = ""
     for line in body.split("\n"):
         found = _FENCE.match(line)

@@ -1,1 +1,1 @@
-"""A home that moves: every file of every profile, out of and into where they are kept."""
+"""Import and export of homes: every file of every profile."""

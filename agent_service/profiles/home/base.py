@@ -1,4 +1,4 @@
-"""The seam of what keeps all files of profiles, for moving them as a whole."""
+"""The interface to all files of profiles, for moving them as a whole."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ _NAMED = 10
 
 
 class Existing(StrEnum):
-    """What becomes of files that are there already with other bytes."""
+    """What to do with existing files whose content differs."""
 
     REFUSE = "refuse"
     KEEP = "keep"
@@ -33,7 +33,7 @@ class Existing(StrEnum):
 
 
 class ImportedFiles(Struct, frozen=True):
-    """What became of the files that came, each by profile and path."""
+    """The outcome of an import; each file by profile and path."""
 
     added: Sequence[tuple[str, str]] = ()
     replaced: Sequence[tuple[str, str]] = ()
@@ -43,12 +43,12 @@ class ImportedFiles(Struct, frozen=True):
 
     @property
     def written(self) -> Sequence[tuple[str, str]]:
-        """Those that are now as they came."""
+        """Return the files that now have the imported content."""
         return (*self.added, *self.replaced)
 
 
 class Incoming:
-    """Files on their way in, put aside in a folder until all of them are there."""
+    """Imported files, staged in a folder until all of them have arrived."""
 
     def __init__(self, home: HomePaths, folder: Path) -> None:
         self._home = home
@@ -58,11 +58,11 @@ class Incoming:
 
     @property
     def files(self) -> Mapping[tuple[str, str], tuple[HomeFile, Path]]:
-        """Each file by profile and path, and where its bytes are now."""
+        """Return each file by profile and path, and where it is staged."""
         return self._files
 
     async def add(self, file: HomeFile) -> None:
-        """Begin a file; InvalidArgument where there cannot be one."""
+        """Begin a file; InvalidArgument if the path is not allowed."""
         check_path(file.profile, file.path)
         key = (self._home.profile(file.profile).name, file.path)
         if key in self._files:
@@ -71,7 +71,7 @@ class Incoming:
         self._files[key] = (file, self._folder / str(len(self._files)))
 
     async def write(self, data: bytes) -> None:
-        """Add to the file that was begun last."""
+        """Append to the current file."""
         if not self._files:
             raise InvalidArgument("data came before a file", fields={"data": "after a file"})
         self._data += data
@@ -79,7 +79,6 @@ class Incoming:
             await self.flush()
 
     async def flush(self) -> None:
-        """Have all bytes of the file in the folder."""
         if self._files:
             data, self._data = bytes(self._data), bytearray()
             _, path = next(reversed(self._files.values()))
@@ -88,7 +87,7 @@ class Incoming:
 
 @asynccontextmanager
 async def incoming_to(home: HomePaths) -> AsyncGenerator[Incoming]:
-    """Take files; those that were not put in place are forgotten when the context is left."""
+    """Stage files; those that were not put in place are deleted when the context ends."""
     await asyncio.to_thread(private_folder, home.state)
     folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix=_INCOMING, dir=home.state))
     try:
@@ -98,10 +97,10 @@ async def incoming_to(home: HomePaths) -> AsyncGenerator[Incoming]:
 
 
 def forget_old(home: HomePaths) -> None:
-    """Remove what processes left that died while files came in."""
+    """Remove staged files of processes that died."""
     long_ago = time.time() - _FORGOTTEN_AFTER_S
     for folder in home.state.glob(f"{_INCOMING}*"):
-        with suppress(FileNotFoundError):  # somebody else removes it
+        with suppress(FileNotFoundError):  # another process removes it
             if folder.stat().st_mtime < long_ago:
                 shutil.rmtree(folder, ignore_errors=True)
 
@@ -117,40 +116,41 @@ def _append(path: Path, data: bytes) -> None:
 
 
 class HomeStore(Protocol):
-    """Keeps all files of profiles."""
+    """Stores all files of profiles."""
 
     async def profiles(self) -> Sequence[str]:
-        """The profiles that have any, and the default one."""
+        """Return the default profile and all profiles that have files."""
         ...
 
     async def contents(self, profile: str) -> Contents:
-        """What moves with a profile, by path."""
+        """Return a profile's files that an export includes, by path."""
         ...
 
     def read(self, file: HomeFile) -> AsyncGenerator[bytes]:
-        """A file in pieces; nothing where it is gone."""
+        """Yield a file in pieces; nothing if it is gone."""
         ...
 
     def incoming(self) -> AbstractAsyncContextManager[Incoming]:
-        """Take files; what was not put is forgotten when the context is left."""
+        """Stage files; those that were not put in place are deleted when the context ends."""
         ...
 
     async def put(self, incoming: Incoming, existing: Existing, *, dry_run: bool) -> ImportedFiles:
-        """Put all files in their places, or only say what that would be.
+        """Put all files in place, or only report what that would do; repeating completes a
+        broken-off put.
 
-        None is put where one is in the way. Who repeats a put that was cut off completes it.
+        If one file is in the way, none is put.
         """
         ...
 
     async def recover(self) -> None:
-        """Forget what was under way when a process died."""
+        """Clean up after a process that died."""
         ...
 
 
 def changed_together(files: Collection[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """What the agent itself changes of files, by profile: `skills` as one, each memory.
+    """Yield, by profile, the units that the agent itself changes: `skills` as one, and each memory.
 
-    Who holds several of them takes them in this order.
+    Lock several of them in this order.
     """
     for profile in sorted({profile for profile, _ in files}):
         if any(owner == profile and path.startswith("skills/") for owner, path in files):
@@ -159,7 +159,7 @@ def changed_together(files: Collection[tuple[str, str]]) -> Iterator[tuple[str, 
 
 
 def decided(taken: ImportedFiles, existing: Existing) -> ImportedFiles:
-    """What is to become of files; AlreadyExists where some are in the way."""
+    """Decide what happens to each file; AlreadyExists if some are in the way."""
     if existing is Existing.KEEP:
         return ImportedFiles(taken.added, (), taken.replaced, taken.unchanged, taken.left_out)
     if existing is Existing.REFUSE:
@@ -177,7 +177,7 @@ def _refuse(conflicts: Sequence[tuple[str, str]]) -> None:
 
 
 def check_places(coming: Collection[tuple[str, str]], there: Collection[tuple[str, str]]) -> None:
-    """Refuse a file where another, by profile and path, needs a folder."""
+    """Refuse a file whose path another file, by profile and path, needs as a folder."""
     folders = {(profile, folder) for profile, path in there for folder in _folders(path)}
     for profile, path in coming:
         problem = f"{path} is a folder" if (profile, path) in folders else ""
@@ -194,7 +194,7 @@ def _folders(path: str) -> Sequence[str]:
 
 
 def kept_mode(file: HomeFile) -> int:
-    """The permissions that a file has here: its owner's always, and only those for secrets."""
+    """Return a file's permissions here: always the owner's, and for secrets no others."""
     if is_secret(file.path):
         return 0o600
     return (file.mode & 0o777) | 0o600

@@ -1,4 +1,4 @@
-"""Homes as files, each of which is replaced as a whole."""
+"""Homes stored as files; each file is replaced as a whole."""
 
 import asyncio
 import errno
@@ -30,22 +30,19 @@ from services.lifecycle import unbroken
 
 
 class FileHomes:
-    """All files of a home, which other programs may read and change as well."""
+    """All files of a home, which other programs may also read and change."""
 
     def __init__(self, home: HomePaths) -> None:
         self._home = home
         self._putting = asyncio.Lock()
 
     async def profiles(self) -> Sequence[str]:
-        """The profiles that the home has a folder of."""
         return await asyncio.to_thread(profiles_of, self._home)
 
     async def contents(self, profile: str) -> Contents:
-        """What moves with a profile."""
         return await asyncio.to_thread(contents, self._home, profile)
 
     async def read(self, file: HomeFile) -> AsyncGenerator[bytes]:
-        """A file in pieces."""
         path = self._home.profile(file.profile).root / file.path
         stream = await asyncio.to_thread(_open, path)
         if stream is None:
@@ -57,11 +54,9 @@ class FileHomes:
             await asyncio.to_thread(stream.close)
 
     def incoming(self) -> AbstractAsyncContextManager[Incoming]:
-        """Take files."""
         return incoming_to(self._home)
 
     async def put(self, incoming: Incoming, existing: Existing, *, dry_run: bool) -> ImportedFiles:
-        """Put files in their places."""
         await incoming.flush()
         async with self._putting, AsyncExitStack() as locks:
             if not dry_run:
@@ -72,7 +67,6 @@ class FileHomes:
         return taken
 
     async def recover(self) -> None:
-        """Forget what was under way when a process died."""
         await asyncio.to_thread(forget_old, self._home)
 
     async def _lock(self, locks: AsyncExitStack, incoming: Incoming) -> None:

@@ -1,4 +1,4 @@
-"""Moves homes: what goes out of them, and what has to follow when files have come in."""
+"""Exports and imports homes, and updates what depends on imported files."""
 
 import logging
 import re
@@ -26,17 +26,17 @@ _log = logging.getLogger(__name__)
 
 
 class Outgoing(Struct, frozen=True):
-    """What an export has."""
+    """The files of an export."""
 
     profiles: Sequence[str]
     files: Sequence[HomeFile]
     left_out: Sequence[LeftOut]
     texts: Mapping[HomeFile, bytes]
-    """What those hold of which only a part goes out."""
+    """Replacement content of files that are exported only in part."""
 
 
 class Moving(Struct, frozen=True):
-    """Lets homes out and in."""
+    """Exports and imports homes."""
 
     homes: HomeStore
     memories: MemoryStore
@@ -44,9 +44,9 @@ class Moving(Struct, frozen=True):
     shelves: SkillShelves
 
     async def outgoing(self, wanted: Sequence[str], *, with_secrets: bool) -> Outgoing:
-        """What goes out of some profiles, or of all; NotFound where there is no such profile.
+        """Return the files to export of some or all profiles; NotFound if a profile does not exist.
 
-        Skills that are as they came with Hermes stay: where the home goes, they are already.
+        Unmodified bundled skills are left out: the target has them already.
         """
         profiles = await self.homes.profiles()
         if unknown := [name for name in wanted if name not in profiles]:
@@ -66,25 +66,23 @@ class Moving(Struct, frozen=True):
         return Outgoing(wanted or profiles, files, left_out, texts)
 
     def read(self, outgoing: Outgoing, file: HomeFile) -> AsyncGenerator[bytes]:
-        """A file of what goes out, in pieces."""
         text = outgoing.texts.get(file)
         return self.homes.read(file) if text is None else _whole(text)
 
     def incoming(self) -> AbstractAsyncContextManager[Incoming]:
-        """Take files."""
         return self.homes.incoming()
 
     async def plan(
         self, incoming: Incoming, profiles: Sequence[str], existing: Existing
     ) -> ImportedFiles:
-        """What `put` would do."""
+        """Return what `put` would do."""
         async with self._without_bundled(profiles):
             return await self.homes.put(incoming, existing, dry_run=True)
 
     async def put(
         self, incoming: Incoming, profiles: Sequence[str], existing: Existing, by: str
     ) -> tuple[ImportedFiles, int]:
-        """Put what came in its place; also how many sessions were new among it."""
+        """Put the imported files in place; also return the number of new sessions."""
         before = {profile: await self.memories.texts(profile) for profile in profiles}
         async with self._without_bundled(profiles):
             taken = await self.homes.put(incoming, existing, dry_run=False)
@@ -96,16 +94,17 @@ class Moving(Struct, frozen=True):
 
     @asynccontextmanager
     async def _without_bundled(self, profiles: Sequence[str]) -> AsyncGenerator[None]:
-        """Let no skill that came with Hermes, and comes again, be in the way of what comes."""
+        """Remove unmodified bundled skills for a while, so that imported ones find their place
+        free."""
         async with AsyncExitStack() as stack:
             for profile in sorted(set(profiles)):
                 await stack.enter_async_context(self.shelves.of(profile).without_bundled())
             yield
 
     async def _take_sessions(self, taken: ImportedFiles) -> tuple[int, list[LeftOut]]:
-        """Take the sessions that stand in no folder here; those that do were taken from there.
+        """Import the session files that were written, as sessions of the database.
 
-        Gives how many were new, and the files that are none, which the home keeps as files.
+        Returns the number of new sessions, and the invalid files, which stay in the home as files.
         """
         count, refused = 0, list[LeftOut]()
         for profile, path in taken.written:
@@ -126,7 +125,7 @@ class Moving(Struct, frozen=True):
 def _theirs(
     files: Sequence[HomeFile], own: Own | None, texts: dict[HomeFile, bytes]
 ) -> Iterator[HomeFile]:
-    """The files but for what came with Hermes; of the list of that goes out what is of others."""
+    """Filter out unmodified bundled skills, also from the exported manifest."""
     for file in files:
         if own is None or file.path.removeprefix(_SKILLS) not in {*own.paths, BUNDLED}:
             yield file

@@ -1,4 +1,4 @@
-"""Homes as rows."""
+"""Homes stored as rows."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
@@ -32,7 +32,7 @@ from services.home.paths import HomePaths
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 MAX_HOME_BYTES = 256 * 1024 * 1024
-"""Of one import, which is in memory while it is put in its place."""
+"""The limit for one import, which is in memory while it is put in place."""
 NOT_KEPT = "it holds secrets, which are not kept in the database: give them to the services"
 
 
@@ -42,7 +42,7 @@ class _File(Struct, frozen=True):
 
 
 class RowHomes:
-    """All files of all profiles, in the database."""
+    """All files of all profiles in the database."""
 
     def __init__(self, home: HomePaths, database: Database, locks: RowLocks, clock: Clock) -> None:
         self._home = home
@@ -51,32 +51,28 @@ class RowHomes:
         self._clock = clock
 
     async def profiles(self) -> Sequence[str]:
-        """The profiles that have files, and the home's own."""
         own = self._home.name
         found = await self._database.read(files.profiles)
         return [own, *(name for name in found if name != own)]
 
     async def contents(self, profile: str) -> Contents:
-        """What moves with a profile."""
         name = self._home.profile(profile).name
         found = await self._database.read(lambda conn: files.all_of(conn, name))
         listed = [HomeFile(name, one.path, one.size_bytes, one.mode) for one in found]
-        # The database may order text by a language's rules.
+        # The database may sort text by the rules of a language.
         return Contents(sorted(listed, key=lambda file: file.path))
 
     async def read(self, file: HomeFile) -> AsyncGenerator[bytes]:
-        """A file in pieces."""
         found = await self._database.read(lambda conn: files.data_of(conn, file.profile, file.path))
         data = found or b""
         for at in range(0, len(data), PIECE_BYTES):
             yield data[at : at + PIECE_BYTES]
 
     def incoming(self) -> AbstractAsyncContextManager[Incoming]:
-        """Take files."""
         return incoming_to(self._home)
 
     async def put(self, incoming: Incoming, existing: Existing, *, dry_run: bool) -> ImportedFiles:
-        """Put files in their places, in one transaction."""
+        """Put files in place in one transaction."""
         await incoming.flush()
         coming, left_out = await asyncio.to_thread(_read, incoming)
         async with AsyncExitStack() as stack:
@@ -93,7 +89,7 @@ class RowHomes:
             return replace(await self._database.write(put), left_out=left_out)
 
     async def recover(self) -> None:
-        """Forget what was under way when a process died, and free what this one held."""
+        """Clean up after a process that died, and free its locks."""
         await asyncio.to_thread(forget_old, self._home)
         await self._locks.recover()
 
@@ -112,7 +108,7 @@ class RowHomes:
 
 
 def _read(incoming: Incoming) -> tuple[dict[tuple[str, str], _File], list[LeftOut]]:
-    """What goes into the database, and what does not."""
+    """Return the files for the database, and those that are left out."""
     coming: dict[tuple[str, str], _File] = {}
     left_out: list[LeftOut] = []
     left = MAX_HOME_BYTES

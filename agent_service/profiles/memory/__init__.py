@@ -1,1 +1,1 @@
-"""What the agent keeps of its user and of its own experience, across sessions."""
+"""What the agent remembers of its user and its own work across sessions."""

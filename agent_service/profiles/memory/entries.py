@@ -1,4 +1,4 @@
-"""The entries of a memory file, and how long it may be."""
+"""The entries of a memory file, and their limits."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
@@ -9,33 +9,33 @@ from agent_service.records.errors import ModelNotConfigured
 from services.errors import FailedPrecondition
 
 USUAL_WINDOW = 128_000
-"""Tokens of a model for which the limits hold as they are."""
+"""The context window, in tokens, for which the limits apply unscaled."""
 MOST_TIMES = 4
 
 
 class Target(StrEnum):
-    """Which of a profile's two memories."""
+    """One of a profile's two memories."""
 
     MEMORY = "memory"
-    """What the agent has learned of its work."""
+    """What the agent has learned from its work."""
     USER = "user"
-    """Who the user is."""
+    """What the agent knows about the user."""
 
 
 class Limits(Struct, frozen=True):
-    """Characters that each memory may have."""
+    """The maximum number of characters of each memory."""
 
     usual: Mapping[Target, int]
     window: Callable[[], Awaitable[int]] | None = None
-    """Tokens of the model that they grow with; None where they do not."""
+    """Returns the context window that the limits scale with; None if they are fixed."""
 
     @property
     def grow(self) -> bool:
-        """Whether they are others for another model."""
+        """Return whether the limits depend on the model."""
         return self.window is not None
 
     async def now(self) -> Mapping[Target, int]:
-        """The limits for the model that is configured."""
+        """Return the limits for the configured model."""
         if self.window is None:
             return self.usual
         try:
@@ -47,15 +47,15 @@ class Limits(Struct, frozen=True):
 
 DELIMITER = "\n§\n"
 SHOWN_CHARS = 120
-"""As much of an entry is quoted in a message about it."""
+"""The number of characters of an entry that messages quote."""
 
 
 class MemoryRefused(FailedPrecondition):
-    """A memory cannot be changed like this; the message says why, and what it holds."""
+    """A memory cannot be changed like this; the message says why, and shows the memory."""
 
 
 class Action(StrEnum):
-    """What an operation does."""
+    """Kind of operation."""
 
     ADD = "add"
     REPLACE = "replace"
@@ -63,33 +63,33 @@ class Action(StrEnum):
 
 
 class Operation(Struct, frozen=True):
-    """One change of one entry."""
+    """A change of one entry."""
 
     action: Action
     content: str = ""
     """The new entry, for `add` and `replace`."""
     old_text: str = ""
-    """A part of the entry that is meant, which no other one has."""
+    """A part of the entry to change, which must be unique."""
 
 
 def parse(text: str) -> list[str]:
-    """The entries of a text, trimmed, the first of those that are equal."""
+    """Return the trimmed entries of a text without duplicates."""
     entries = (entry.strip() for entry in text.lstrip("\ufeff").split(DELIMITER))
     return list(dict.fromkeys(filter(None, entries)))
 
 
 def render(entries: Sequence[str]) -> str:
-    """The text of entries, as it stands in the file."""
+    """Return entries as the text of the file."""
     return DELIMITER.join(entries)
 
 
 def is_drifted(text: str) -> bool:
-    """Whether somebody has edited a text in a way that writing it anew would not keep."""
+    """Return whether a person has edited the text in a way that rewriting it would lose."""
     return render(parse(text)) != text.rstrip("\n")
 
 
 def apply(text: str, operations: Sequence[Operation], limit: int) -> str:
-    """The text after all operations; MemoryRefused, with none done, where one cannot be."""
+    """Apply all operations; MemoryRefused, with none applied, if one cannot be."""
     if not operations:
         raise MemoryRefused("There is nothing to do: give an action, or operations.")
     entries = parse(text)
@@ -99,11 +99,11 @@ def apply(text: str, operations: Sequence[Operation], limit: int) -> str:
         except MemoryRefused as error:
             if len(operations) == 1:
                 raise
-            # What stands there then is what those before it would have made of it.
+            # The memory that the error shows includes the operations before the failed one.
             told = f"None of the operations was done, as number {number} cannot be. {error}"
             raise MemoryRefused(told) from error
     changed = render(entries)
-    # What takes something away always helps, also where a person has written more than fits.
+    # Removing text is always allowed, even if a person wrote more than the limit.
     if len(changed) > max(limit, len(text.rstrip("\n")) - 1):
         raise MemoryRefused(
             f"That would be {len(changed)} of {limit} characters. Merge or remove entries, then "
@@ -124,7 +124,7 @@ def _apply(entries: list[str], operation: Operation) -> None:
     if operation.action is Action.REMOVE:
         content = ""
     elif content in entries[:position] + entries[position + 1 :]:
-        content = ""  # which is there already
+        content = ""  # which exists already
     entries[position : position + 1] = [content] if content else []
 
 

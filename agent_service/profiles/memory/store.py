@@ -1,8 +1,7 @@
-"""The memories of a profile: read for a session's prompt, changed by tools and people.
+"""A profile's memories: read for a session's prompt, changed by tools and people.
 
-A change is a row before it is made, by the key of who asks for it. Whoever asks again, as a turn
-does that is resumed, finds the row and what the document holds, and makes it if that is still to
-be done.
+A change is recorded under the caller's key before it is made, so a resumed turn that repeats it
+finds the record and completes the change only if needed.
 """
 
 import asyncio
@@ -49,41 +48,36 @@ class Memory(Struct, frozen=True):
     target: Target
     text: str
     limit: int
-    """Characters that it may have."""
 
     @property
     def entries(self) -> list[str]:
-        """Its entries."""
         return parse(self.text)
 
     @property
     def is_drifted(self) -> bool:
-        """Whether a person has edited it so that a change keeps a copy of it."""
+        """Return whether a person edited the memory, so that a change must keep a copy."""
         return is_drifted(self.text)
 
     @property
     def version(self) -> str:
-        """Another one for every other text."""
+        """Return a version that differs for every text."""
         return sha256(self.text.encode()).hexdigest()[:16]
 
     @property
     def length(self) -> int:
-        """Characters that it has."""
         return len(self.text.rstrip("\n"))
 
     @property
     def used_ratio(self) -> float:
-        """How full it is."""
         return self.length / self.limit
 
     @property
     def used(self) -> str:
-        """How full it is, in words."""
         return f"{self.length * 100 // self.limit}% — {self.length}/{self.limit} chars"
 
     @property
     def too_long(self) -> str:
-        """What a person is to hear where it has more than it may; empty where it has not."""
+        """Return a warning for people if the memory exceeds its limit; else an empty text."""
         if self.length <= self.limit:
             return ""
         return (
@@ -93,9 +87,7 @@ class Memory(Struct, frozen=True):
         )
 
     def in_prompt(self, screened: Callable[[str], str] = str) -> str:
-        """What a session's prompt has of it, each entry as it is `screened`; empty where there is
-        nothing.
-        """
+        """Return the memory as shown in a prompt, each entry `screened`; may be empty."""
         if not self.entries:
             return ""
         head = f"{RULE}\n{_TITLES[self.target]} [{self.used}]\n{RULE}\n"
@@ -107,28 +99,27 @@ class Snapshot(Struct, frozen=True):
 
     texts: tuple[str, ...] = ()
     limits: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Characters that they may have for as long as the session goes on; empty where it is always
-    the settings that say it."""
+    """Limits in characters for the whole session; empty if the current settings always apply."""
     too_long: tuple[str, ...] = ()
-    """What a person is to hear of those that have more."""
+    """Warnings for people about memories that exceed their limits."""
     blocked: tuple[str, ...] = ()
-    """What a person is to hear of entries that are kept out of prompts."""
+    """Warnings for people about entries that are kept out of prompts."""
 
 
 class MemoryChangeRequest(Struct, frozen=True):
-    """A change that somebody asks for."""
+    """A requested change."""
 
     key: str
-    """Of this request, and the same when it is repeated."""
+    """Identifies the request; the same if it is repeated."""
     profile: str
     target: Target
     operations: Sequence[Operation]
     by: str
     turn_id: str = ""
     version: str = ""
-    """What the memory must still be; empty where that does not matter."""
+    """The version that the memory must have; empty if any will do."""
     limit: int | None = None
-    """Characters that it may have where the session was told so; None is what holds now."""
+    """The limit in characters that the session was told; None means the current one."""
 
 
 class MemoryStore:
@@ -149,7 +140,6 @@ class MemoryStore:
         self._scanner = scanner
 
     async def load(self, profile: str) -> list[Memory]:
-        """Both memories of a profile, as they are now."""
         found = await self._profiles.read(profile, *_DOCUMENTS.values())
         limits = await self._limits.now()
         return [
@@ -158,7 +148,7 @@ class MemoryStore:
         ]
 
     async def snapshot(self, profile: str) -> Snapshot:
-        """What a session's prompt has of both, without entries that try to give orders."""
+        """Return both memories for a session's prompt, without entries that try to give orders."""
         memories = await self.load(profile)
         shown = [await asyncio.to_thread(self._shown, memory) for memory in memories]
         too_long = tuple(filter(None, (memory.too_long for memory in memories)))
@@ -171,7 +161,7 @@ class MemoryStore:
         )
 
     async def change(self, asked: MemoryChangeRequest) -> Memory:
-        """Do what is asked for, all or nothing; MemoryRefused says why it cannot be done."""
+        """Make a change as a whole; MemoryRefused says why it cannot be made."""
 
         async def after(memory: Memory) -> str:
             if asked.version and asked.version != memory.version:
@@ -184,7 +174,7 @@ class MemoryStore:
         return await self._made(asked, after)
 
     async def undo(self, profile: str, undone: str, key: str, by: str) -> Memory:
-        """Take a change back; MemoryRefused when the memory was changed since."""
+        """Undo a change; MemoryRefused if the memory was changed since."""
         change = await self._database.read(lambda conn: storage.get(conn, profile, undone))
 
         async def after(memory: Memory) -> str:
@@ -199,11 +189,11 @@ class MemoryStore:
         )
 
     async def texts(self, profile: str) -> Mapping[Target, str]:
-        """Both memories as text, to be compared with what they become."""
+        """Return both memories as text, to compare with a later state."""
         return {memory.target: memory.text for memory in await self.load(profile)}
 
     async def note_import(self, profile: str, before: Mapping[Target, str], by: str) -> None:
-        """Keep in the history what an import has replaced, so that it can be undone."""
+        """Record in the history what an import replaced, so that it can be undone."""
         for target, after in (await self.texts(profile)).items():
             if before[target] != after:
                 key = new_id("chg")
@@ -213,7 +203,7 @@ class MemoryStore:
                 await self._note(key)
 
     async def history(self, profile: str, most: int) -> Sequence[MemoryChange]:
-        """The last changes of a profile, the newest first."""
+        """Return a profile's latest changes, newest first."""
         return await self._database.read(lambda conn: storage.latest(conn, profile, most))
 
     def _check(self, operations: Sequence[Operation]) -> None:
@@ -225,7 +215,7 @@ class MemoryStore:
                 )
 
     def _shown(self, memory: Memory) -> tuple[str, str]:
-        """What a prompt has of a memory, and what a person is to hear of what it has not."""
+        """Return the prompt text of a memory, and a warning about what was left out."""
         blocked: list[str] = []
 
         def screened(entry: str) -> str:
@@ -256,7 +246,7 @@ class MemoryStore:
     async def _made(
         self, asked: MemoryChangeRequest, after: Callable[[Memory], Awaitable[str]]
     ) -> Memory:
-        """The memory once it is changed, by this request or by the same one before."""
+        """Return the memory after a change that this request or an earlier attempt made."""
         async with self._profiles.opened(asked.profile, _DOCUMENTS[asked.target]) as document:
             memory = await self._writable(asked.target, document.data, asked.limit)
             known = await self._database.read(lambda conn: storage.find(conn, asked.key))
@@ -291,7 +281,7 @@ class MemoryStore:
         await self._database.write(lambda conn: storage.made(conn, key))
 
     async def _keep_copy(self, profile: str, memory: Memory) -> None:
-        """Keep what a person has written beside the file."""
+        """Keep a copy of what a person wrote beside the file."""
         name = f"{_DOCUMENTS[memory.target]}.bak.{self._clock.now():%Y%m%d-%H%M%S}"
         async with self._profiles.opened(profile, name) as copy:
             await copy.replace(memory.text.encode())

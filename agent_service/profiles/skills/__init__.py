@@ -1,1 +1,1 @@
-"""The skill library: what the agent has learned to do, as files of the home."""
+"""The skill library: files of the home that say what the agent has learned to do."""

@@ -1,4 +1,4 @@
-"""The skills that come with Hermes, and how they get into a library."""
+"""The skills that are bundled with Hermes, and their installation into libraries."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,34 +23,31 @@ FOLDER = "bundled"
 
 
 class Shipped(Struct, frozen=True):
-    """One skill of the package."""
+    """A bundled skill."""
 
     name: str
     category: str
     files: Mapping[str, bytes]
-    """By path in its folder."""
+    """Content by path in the skill's folder."""
 
     @property
     def folder(self) -> str:
-        """Its folder in a library."""
         return f"{self.category}/{self.name}"
 
     @property
     def digest(self) -> str:
-        """By which it is known to be as it was shipped."""
         return content_digest(self.files).removeprefix("sha256:")
 
 
 class Package:
-    """What is in the package, read when it is first asked for."""
+    """The bundled skills, read on first use."""
 
     def __init__(self, root: Path | None = None) -> None:
-        """Take the package's own folder, or another one with the same layout."""
+        """Read the package's own folder, or another one with the same layout."""
         self._root = root
         self._skills: Sequence[Shipped] | None = None
 
     async def skills(self) -> Sequence[Shipped]:
-        """Every skill, by category and name."""
         if self._skills is None:
             self._skills = await asyncio.to_thread(self._read)
         return self._skills
@@ -74,34 +71,34 @@ def _contents(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 
 STAGE = ".bundled"
-"""Where a skill is made ready, under its name; what it replaces is beside it meanwhile, under
+"""The staging folder for a skill; what the skill replaces is kept beside it as
 `category+name+random`."""
 _BESIDE = "+"
 _NAMED = 3
-"""How many skills that could not be copied are told."""
+"""How many failed skills a message names."""
 
 Tree = Mapping[str, FileFact]
 
 
 class Own(Struct, frozen=True):
-    """What in a library is as Hermes has put it there, so that it need not move with a home."""
+    """The unmodified bundled skills of a library, which exports leave out."""
 
     skills: Mapping[str, str]
-    """The folder of each, by name."""
+    """The folder of each skill, by name."""
     paths: frozenset[str]
-    """Its files."""
+    """Paths of their files."""
     manifest: Mapping[str, str]
-    """The digests of all others, by name."""
+    """The manifest's digests of all other skills, by name."""
 
 
 class BundledSkills:
-    """Puts the package's skills into libraries."""
+    """Installs bundled skills into libraries."""
 
     def __init__(self, package: Package) -> None:
         self._package = package
 
     async def copy(self, files: SkillFiles) -> None:
-        """Put there what is new, and renew what is unchanged; FileRefused where that cannot be."""
+        """Add new skills and update unmodified ones; FileRefused if that fails."""
         shipped = await self._package.skills()
         manifest = await _manifest(files)
         if all(manifest.get(skill.name) == skill.digest for skill in shipped):
@@ -126,7 +123,7 @@ class BundledSkills:
             raise FileRefused("; ".join(refused[:_NAMED]))
 
     async def own(self, files: SkillFiles) -> Own:
-        """What is there as it was shipped."""
+        """Return the skills that are unmodified."""
         manifest = await _manifest(files)
         tree = await files.tree()
         found: dict[str, str] = {}
@@ -143,13 +140,13 @@ class BundledSkills:
         )
 
     async def withdraw(self, files: SkillFiles) -> None:
-        """Take away what is as it was shipped, as if it had never been put there."""
+        """Remove unmodified skills as if they had never been installed."""
         async with files.locked():
             await _undo(files)
             own = await self.own(files)
             if not own.skills:
                 return
-            # First of all: without its line, a skill that stays is taken for ours again.
+            # The manifest first: a skill without a line that is left over is taken for ours again.
             if own.manifest:
                 await files.write(BUNDLED, encoded(own.manifest))
             else:
@@ -160,19 +157,19 @@ class BundledSkills:
 
 
 def encoded(manifest: Mapping[str, str]) -> bytes:
-    """`.bundled_manifest`: lines `name:digest`, also those of other programs."""
+    """Encode `.bundled_manifest`: lines `name:digest`, including those of other programs."""
     return "".join(f"{name}:{value}\n" for name, value in manifest.items()).encode()
 
 
 async def _manifest(files: SkillFiles) -> dict[str, str]:
-    """The digest with which each skill was put there; lines of another form are left out."""
+    """Return the digest of each skill as installed; malformed lines are skipped."""
     lines = (await files.read(BUNDLED, MAX_LIST_BYTES) or b"").decode(errors="replace").splitlines()
     parts = (line.partition(":") for line in lines if ":" in line)
     return {name.strip(): value.strip() for name, _, value in parts}
 
 
 async def _put(files: SkillFiles, tree: Tree, skill: Shipped, listed: str | None) -> str | None:
-    """Put one skill there, if it may be; the digest for its line, None to leave that as it is."""
+    """Install a skill if allowed; return the digest for the manifest, None to keep its line."""
     folder = _folder_of(tree, skill)
     if not folder:
         if listed is None and not _was_put_away(tree, skill.name):
@@ -200,7 +197,7 @@ async def _install(files: SkillFiles, skill: Shipped, place: str, replaced: str)
 
 
 async def _undo(files: SkillFiles) -> None:
-    """Bring back what was being replaced when a process was killed."""
+    """Restore what was being replaced when a process was killed."""
     tree = await files.tree()
     left = {path.split("/")[1] for path in tree if path.startswith(f"{STAGE}/")}
     for beside in (each for each in left if each.count(_BESIDE) >= 2):
@@ -213,13 +210,13 @@ async def _undo(files: SkillFiles) -> None:
 
 async def _clear(files: SkillFiles, folder: str) -> None:
     found = [each for each in await files.tree() if each.startswith(folder)]
-    # The innermost first: only a folder that is empty goes with its last file.
+    # Innermost first: a folder is removed with its last file only if it is empty.
     for path in sorted(found, key=lambda each: each.count("/"), reverse=True):
         await files.remove(path)
 
 
 def _folder_of(tree: Tree, skill: Shipped) -> str:
-    """Where a skill of that name is, whatever its owner calls its category; empty if nowhere."""
+    """Return the folder of a skill of that name in any category; empty if there is none."""
     tops: Sequence[str] = [path.removesuffix(f"/{DOCUMENT}") for path in tree]
     found = [
         top
@@ -231,7 +228,7 @@ def _folder_of(tree: Tree, skill: Shipped) -> str:
 
 
 def _place(tree: Tree, skill: Shipped) -> str:
-    """Where a new one goes: its category may be the name of somebody's skill."""
+    """Return the folder for a new skill; a person's skill may be named like its category."""
     return skill.name if f"{skill.category}/{DOCUMENT}" in tree else skill.folder
 
 
@@ -244,7 +241,7 @@ def _is_in(path: str, folder: str) -> bool:
 
 
 async def _digest(files: SkillFiles, tree: Tree, folder: str) -> str:
-    """The digest of a folder as it is; empty where it has what we never shipped."""
+    """Return the digest of a folder; empty if it has files that were never bundled."""
     contents: dict[str, bytes] = {}
     for path in tree:
         if _is_in(path, folder):

@@ -1,4 +1,4 @@
-"""What a change of the library comes to, and why it may not be made; nothing is written here."""
+"""Works out a change of the library, or why it is refused; writes nothing."""
 
 import asyncio
 from datetime import datetime
@@ -28,7 +28,7 @@ from agent_service.profiles.skills.names import (
 
 
 class Action(StrEnum):
-    """What can be done to a skill."""
+    """Kind of change to a skill."""
 
     CREATE = "create"
     PATCH = "patch"
@@ -39,7 +39,7 @@ class Action(StrEnum):
 
 
 class Use(StrEnum):
-    """What a change means for the record of the skill's use."""
+    """How a change affects the skill's usage record."""
 
     CREATED = "created"
     PATCHED = "patched"
@@ -47,7 +47,7 @@ class Use(StrEnum):
 
 
 class SkillChangeRequest(Struct, frozen=True):
-    """A change as somebody asks for it."""
+    """A requested change."""
 
     action: Action
     name: str
@@ -62,32 +62,32 @@ class SkillChangeRequest(Struct, frozen=True):
 
 
 class Change(Struct, frozen=True):
-    """One file to write or to remove, or one folder to move: never more, so that it is whole."""
+    """One file to write or remove, or one folder to move: a single step, so that it is atomic."""
 
     name: str
     path: str
     told: str
     use: Use
     at: str = ""
-    """When it was asked for."""
+    """When it was requested."""
     before: str = ""
-    """Digest of what the file holds now; empty where there is none."""
+    """The digest of the current file; empty if there is none."""
     after: str = ""
-    """Digest of what it is to hold; empty removes it."""
+    """The digest of the new content; empty removes the file."""
     data: bytes | None = None
-    """What that is; not kept."""
+    """The new content; not stored."""
     target: str = ""
-    """Where a folder goes."""
+    """The new place of a folder."""
 
 
 class Changes:
-    """Works out changes against a library as it is."""
+    """Works out changes against the current library."""
 
     def __init__(self, library: Library) -> None:
         self._library = library
 
     async def of(self, wanted: SkillChangeRequest, now: datetime) -> Change:
-        """The change; BadSkill or FileRefused says why there is none."""
+        """Return the change; BadSkill or FileRefused says why there is none."""
         catalogue = await self._library.catalogue()
         if wanted.action is Action.CREATE:
             return await asyncio.to_thread(_created, wanted, catalogue)

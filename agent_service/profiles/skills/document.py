@@ -1,4 +1,4 @@
-"""SKILL.md: its frontmatter, which is read leniently and written strictly, and its text."""
+"""SKILL.md: its text, and its frontmatter, which is read leniently and written strictly."""
 
 import json
 import re
@@ -30,13 +30,13 @@ class BadFrontmatter(Exception):
 
 
 def split(text: str) -> tuple[str | None, str]:
-    """The YAML, or None where the text has no frontmatter, and what follows it."""
+    """Return the YAML, or None if there is no frontmatter, and the text after it."""
     found = _BETWEEN.match(text)
     return (None, text) if found is None else (found["fields"], text[found.end() :])
 
 
 def parse(text: str) -> Fields:
-    """What the YAML says; BadFrontmatter when it cannot be read."""
+    """Parse the YAML; BadFrontmatter if it is invalid."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
@@ -56,7 +56,7 @@ def parse(text: str) -> Fields:
 
 
 def parse_leniently(text: str) -> Fields:
-    """What the YAML says; where it is none, the lines that look like `key: value`."""
+    """Parse the YAML; if it is invalid, the lines that look like `key: value`."""
     try:
         return parse(text)
     except BadFrontmatter:
@@ -65,7 +65,7 @@ def parse_leniently(text: str) -> Fields:
 
 
 def render(fields: Mapping[str, Value]) -> str:
-    """The fields as strict YAML between two lines of `---`."""
+    """Return the fields as strict YAML between two `---` lines."""
     body = "\n".join(_lines(fields, 0))
     if "---" in body:
         raise BadFrontmatter("the frontmatter may not contain ---; write a dash instead")
@@ -117,7 +117,7 @@ MAX_COMPATIBILITY_CHARS = 500
 MAX_BODY_CHARS = 100_000
 
 FIELDS = ("name", "description", "license", "compatibility", "allowed-tools", "metadata")
-"""What the format knows; everything else that a home has belongs under `metadata.hermes`."""
+"""The fields of the format; all others belong under `metadata.hermes`."""
 
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _SYSTEMS = frozenset({"linux", "macos", "darwin", "windows", "win32"})
@@ -125,38 +125,37 @@ _SAME_SYSTEM = {"darwin": "macos", "win32": "windows"}
 
 
 class BadSkill(Exception):
-    """A skill that may not be written like this; the message says what is wrong."""
+    """A skill that cannot be written like this; the message says what is wrong."""
 
 
 def is_name(text: str) -> bool:
-    """Whether a skill or a category may be called this."""
+    """Return whether this is a valid name of a skill or category."""
     return len(text) <= MAX_NAME_CHARS and _NAME.fullmatch(text) is not None
 
 
 class Surroundings(Struct, frozen=True):
-    """What there is in a session, on which it depends whether a skill can be used."""
+    """The properties of a session that decide which skills it is offered."""
 
     toolsets: frozenset[str]
     tools: frozenset[str]
     platform: str
-    """Where the conversation takes place, such as cli or telegram."""
+    """The platform of the conversation, such as cli or telegram."""
     system: str = "linux"
     """linux, macos or windows."""
 
 
 class Conditions(Struct, frozen=True):
-    """When a skill is offered; empty is always."""
+    """When a skill is offered; an empty field sets no condition."""
 
     platforms: frozenset[str] = frozenset()
-    """Systems and platforms of conversation, of which each kind that is named has to fit."""
+    """Operating systems and platforms; of each kind that is named, one must match."""
     requires_toolsets: frozenset[str] = frozenset()
     requires_tools: frozenset[str] = frozenset()
     fallback_for_toolsets: frozenset[str] = frozenset()
-    """The skill replaces these, so that it is offered only where they are missing."""
+    """Toolsets that the skill replaces: it is offered only if they are missing."""
     fallback_for_tools: frozenset[str] = frozenset()
 
     def hold(self, around: Surroundings) -> bool:
-        """Whether the skill is of use in these surroundings."""
         systems = {_SAME_SYSTEM.get(each, each) for each in self.platforms & _SYSTEMS}
         places = self.platforms - _SYSTEMS
         return (
@@ -170,17 +169,15 @@ class Conditions(Struct, frozen=True):
 
 
 class SkillDocument(Struct, frozen=True):
-    """A SKILL.md as it was read."""
+    """A parsed SKILL.md."""
 
     name: str
     description: str
     fields: Mapping[str, Value]
-    """The frontmatter, whatever it has."""
     body: str
 
     @property
     def conditions(self) -> Conditions:
-        """When it is offered."""
         hermes = hermes_fields(self.fields)
         platforms = self.fields.get("platforms", hermes.get("platforms", ""))
         return Conditions(
@@ -193,26 +190,25 @@ class SkillDocument(Struct, frozen=True):
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """What it is about."""
         return tuple(sorted(_words(hermes_fields(self.fields).get("tags", ""))))
 
 
 def hermes_fields(fields: Mapping[str, Value]) -> Fields:
-    """What is under `metadata.hermes`."""
+    """Return the fields under `metadata.hermes`."""
     metadata = fields.get("metadata")
     found = metadata.get("hermes") if isinstance(metadata, dict) else None
     return found if isinstance(found, dict) else {}
 
 
 def own_name(text: str) -> str:
-    """The name that a SKILL.md gives itself; empty where it gives none."""
+    """Return the name in a SKILL.md; empty if it has none."""
     between, _ = split(text)
     found = parse_leniently(between or "").get("name", "")
     return found.strip() if isinstance(found, str) else ""
 
 
 def read(text: str, folder: str) -> SkillDocument:
-    """The skill in a folder of that name, whatever its file is like."""
+    """Read the skill in a folder of that name, even if its file is invalid."""
     between, body = split(text)
     fields = {} if between is None else parse_leniently(between)
     described = fields.get("description", "")
@@ -221,7 +217,7 @@ def read(text: str, folder: str) -> SkillDocument:
 
 
 def checked(text: str, folder: str) -> SkillDocument:
-    """The skill that a new SKILL.md describes; BadSkill says what is wrong with it."""
+    """Return the skill that a new SKILL.md describes; BadSkill says what is wrong with it."""
     if "\0" in text:
         raise BadSkill("SKILL.md would be no text: it has a NUL character.")
     between, body = split(text)
@@ -250,7 +246,7 @@ def checked(text: str, folder: str) -> SkillDocument:
 
 
 def written(document: SkillDocument) -> str:
-    """The SKILL.md of a checked skill, as strict readers want it."""
+    """Return the SKILL.md of a checked skill in strict form."""
     ordered = {key: document.fields[key] for key in FIELDS if key in document.fields}
     try:
         return render(ordered) + document.body
@@ -259,7 +255,7 @@ def written(document: SkillDocument) -> str:
 
 
 def with_body(document: SkillDocument, body: str) -> SkillDocument:
-    """The same skill that says something else."""
+    """Return the skill with another text."""
     return replace(document, body=body)
 
 
@@ -274,7 +270,7 @@ def _check_name(name: str, folder: str) -> None:
 
 
 def _in_their_places(fields: Fields) -> Fields:
-    """The fields with those that the format does not know under `metadata.hermes`."""
+    """Return the fields, with those that the format does not know under `metadata.hermes`."""
     known = {key: value for key, value in fields.items() if key in FIELDS}
     others = {key: value for key, value in fields.items() if key not in FIELDS}
     if not others:
@@ -293,7 +289,7 @@ def _text(fields: Mapping[str, Value], name: str) -> str:
 
 
 def _words(value: Value) -> frozenset[str]:
-    """A list of words, however it was written."""
+    """Return a list of words, in whichever form it was written."""
     if isinstance(value, str):
         items: list[Value] = [*value.strip("[]").replace(",", " ").split()]
     else:
@@ -303,6 +299,6 @@ def _words(value: Value) -> frozenset[str]:
 
 
 def _opening(body: str) -> str:
-    """The first words of a text that describes itself nowhere else."""
+    """Return the first words of a text, for skills without a description."""
     lines = (line.strip() for line in body.splitlines())
     return next((line for line in lines if line and not line.startswith(("#", "<!--"))), "")

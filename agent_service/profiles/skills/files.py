@@ -1,4 +1,4 @@
-"""The files of one profile's `skills/`: the interface, and the files of a home."""
+"""The interface to the files of a profile's `skills/`, and its implementation in a home."""
 
 import asyncio
 import errno
@@ -16,45 +16,45 @@ from services.home.file_lock import LockHeld, wait_for
 
 
 class FileRefused(Exception):
-    """A file cannot be read or written as it is; the message says why."""
+    """A file cannot be read or written; the message says why."""
 
 
 class LibraryBusy(FileRefused):
-    """Somebody else is changing the files; the same call may succeed later."""
+    """Another process is changing the files; the call may succeed later."""
 
 
 class FileFact(Struct, frozen=True):
-    """By what a file is known to have changed."""
+    """A file's size and times, which tell whether it changed."""
 
     size_bytes: int
     modified_at_ns: int
 
 
 class SkillFiles(Protocol):
-    """Files and folders; FileRefused from every method."""
+    """Files and folders of a library; every method may raise FileRefused."""
 
     async def tree(self) -> Mapping[str, FileFact]:
-        """Every regular file down to `category/skill/references/file`, by path."""
+        """Return every regular file down to `category/skill/references/file`, by path."""
         ...
 
     async def read(self, path: str, max_bytes: int) -> bytes | None:
-        """The whole file, or None when there is none; refused when it is longer."""
+        """Return the whole file, or None if there is none; FileRefused if it is longer."""
         ...
 
     async def write(self, path: str, data: bytes) -> None:
-        """Replace or make the file as a whole, and the folders above it."""
+        """Create or atomically replace a file, and create its folders."""
         ...
 
     async def remove(self, path: str) -> None:
-        """Remove a file, and its folder when that is empty then; nothing where there is none."""
+        """Remove a file if it exists, and its folder if that is then empty."""
         ...
 
     async def move(self, source: str, target: str) -> None:
-        """Give a folder another place, where nothing may be yet."""
+        """Move a folder to a place that must be free."""
         ...
 
     def locked(self) -> AbstractAsyncContextManager[None]:
-        """Nobody else changes these files until the context is left."""
+        """Lock the files against other writers."""
         ...
 
 
@@ -68,7 +68,8 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class HomeSkillFiles:
-    """The folder `skills` of a home; the folder itself may be a link, nothing in it is followed."""
+    """The folder `skills` of a home; the folder itself may be a link, but no link in it is
+    followed."""
 
     def __init__(
         self, root: Path, lock: str = LOCK, *, patience_s: float = LOCK_PATIENCE_S
@@ -78,28 +79,23 @@ class HomeSkillFiles:
         self._patience_s = patience_s
 
     async def tree(self) -> Mapping[str, FileFact]:
-        """Every regular file, by path."""
         return await asyncio.to_thread(self._tree)
 
     async def read(self, path: str, max_bytes: int) -> bytes | None:
-        """The whole file, or None."""
         return await asyncio.to_thread(self._read, path, max_bytes)
 
     async def write(self, path: str, data: bytes) -> None:
-        """Replace or make the file."""
         await asyncio.to_thread(self._write, path, data)
 
     async def remove(self, path: str) -> None:
-        """Remove the file."""
         await asyncio.to_thread(self._remove, path)
 
     async def move(self, source: str, target: str) -> None:
-        """Give a folder another place."""
         await asyncio.to_thread(self._move, source, target)
 
     @asynccontextmanager
     async def locked(self) -> AsyncGenerator[None]:
-        """Hold the lock that every program keeps to which changes usage records."""
+        """Hold the lock that every program takes to change usage records."""
         handle = await asyncio.to_thread(self._open_lock)
         try:
             await wait_for(handle, self._patience_s)
@@ -117,7 +113,7 @@ class HomeSkillFiles:
             try:
                 files, inner = self._listed(folder)
             except (FileNotFoundError, PermissionError):
-                continue  # gone since it was listed, or nothing that we may see
+                continue  # deleted since it was listed, or not readable by us
             found |= files
             if folder.count("/") + 2 < MAX_DEPTH:
                 folders += inner
@@ -126,7 +122,6 @@ class HomeSkillFiles:
         return found
 
     def _listed(self, folder: str) -> tuple[Mapping[str, FileFact], list[str]]:
-        """The files and the folders in a folder."""
         files: dict[str, FileFact] = {}
         folders: list[str] = []
         with self._folder(folder) as handle, os.scandir(handle) as entries:
@@ -213,7 +208,7 @@ class HomeSkillFiles:
 
     @contextmanager
     def _folder(self, path: str, *, make: bool = False) -> Generator[int]:
-        """A handle of a folder, reached step by step so that no step is a link."""
+        """Open a folder step by step, so that no step follows a link."""
         if make:
             self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
         handle = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -231,7 +226,6 @@ class HomeSkillFiles:
 
 
 def _split(path: str) -> tuple[str, str]:
-    """The folder and the name of a file."""
     folder, _, name = path.rpartition("/")
     _check_name(name, path)
     return folder, name
@@ -253,7 +247,7 @@ def _write_through(parent: int, name: str, data: bytes, mode: int) -> None:
 
 
 def _mode(parent: int, name: str) -> int:
-    """That of the file which is replaced, which its owner may have chosen."""
+    """Return the mode of the file to be replaced, which its owner may have chosen."""
     try:
         found = os.stat(name, dir_fd=parent, follow_symlinks=False)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The index of skills in a new prompt: the few words by which a model finds a skill."""
+"""The skill index in a new session's prompt, by which a model finds skills."""
 
 from collections.abc import Iterator
 from itertools import groupby
@@ -9,7 +9,7 @@ from agent_service.security.threats import Screened
 
 MAX_DESCRIPTION_CHARS = 240
 UNSORTED = "general"
-"""What the skills that stand in no category are listed under."""
+"""The heading for skills without a category."""
 
 _INSTRUCTION = """\
 # Skills
@@ -19,7 +19,7 @@ without one."""
 
 
 def index(catalogue: Catalogue, around: Surroundings) -> Screened:
-    """The layer of the prompt: the index of the skills that can be used, empty where none can."""
+    """Return the index of usable skills as a prompt layer; empty if there are none."""
     usable = [skill for skill in catalogue.skills if skill.conditions.hold(around)]
     if not usable:
         return Screened()
@@ -37,7 +37,7 @@ def index(catalogue: Catalogue, around: Surroundings) -> Screened:
 
 
 def one_line(text: str, most: int = MAX_DESCRIPTION_CHARS) -> str:
-    """A text as a line of a list, in which it cannot end the list or hide anything."""
+    """Return a text as one line of a list, which it cannot break out of or hide parts of."""
     visible = "".join(each if each.isprintable() else " " for each in text)
     line = " ".join(visible.split()).replace("<", "&lt;").replace(">", "&gt;")
     return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"

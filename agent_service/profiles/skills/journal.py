@@ -1,7 +1,7 @@
-"""Makes many changes of a library as one: they are written down first, and then all are made.
+"""Makes many changes of a library as one: they are written to a journal first, then made.
 
-The list of changes, written whole, is the decision. Until it stands the library is as it was; who
-finds it, also after a crash, makes the rest of the changes and takes it away.
+Writing the journal is the commit. A process that finds a journal, also after a crash, makes the
+remaining changes and deletes it.
 """
 
 import hashlib
@@ -22,23 +22,23 @@ _log = logging.getLogger(__name__)
 
 
 class Write(Struct, frozen=True, tag="write"):
-    """A file to write, where it still is as it was."""
+    """A file to write if it still has the expected content."""
 
     path: str
     before: str
-    """Digest of what it holds; empty where there is none."""
+    """The digest of its content; empty if there is none."""
     data: bytes
 
 
 class Remove(Struct, frozen=True, tag="remove"):
-    """A file to take away, where it still is as it was; a backup has it."""
+    """A file to remove if it still has the expected content; a backup has a copy."""
 
     path: str
     before: str
 
 
 class Move(Struct, frozen=True, tag="move"):
-    """A folder that gets another place."""
+    """A folder to move."""
 
     source: str
     target: str
@@ -48,19 +48,19 @@ Change = Write | Move | Remove
 
 
 class Entry(Struct, frozen=True):
-    """A decision."""
+    """A committed list of changes."""
 
     changes: tuple[Change, ...]
     report: Mapping[str, Any]
-    """What is told of it, once it is done."""
+    """What `Finish` reports."""
 
 
 Finish = Callable[[Mapping[str, Any]], Awaitable[None]]
-"""Tells what was done; the second time changes nothing."""
+"""Reports what was done; must be idempotent."""
 
 
 def applied(library: Mapping[str, bytes], changes: Iterable[Change]) -> Mapping[str, bytes]:
-    """What a library holds after changes."""
+    """Return a library's content after changes."""
     there = dict(library)
     for change in changes:
         match change:
@@ -75,12 +75,12 @@ def applied(library: Mapping[str, bytes], changes: Iterable[Change]) -> Mapping[
 
 
 def digest(data: bytes | None) -> str:
-    """By which a file is known to be as it was; empty where there is none."""
+    """Return the digest of a file's content; empty if there is none."""
     return "" if data is None else hashlib.sha256(data).hexdigest()
 
 
 def content_digest(files: Mapping[str, bytes]) -> str:
-    """The digest of a folder's files: of their paths and of what they hold."""
+    """Return the digest of a folder: of its paths and their content."""
     whole = hashlib.sha256()
     for path in sorted(files):
         whole.update(f"{digest(files[path])}  {path}\n".encode())
@@ -88,24 +88,23 @@ def content_digest(files: Mapping[str, bytes]) -> str:
 
 
 async def commit(files: SkillFiles, entry: Entry, finish: Finish, path: str) -> None:
-    """Make all changes; the library has to be held. `path` is whose journal it is."""
+    """Make all changes; the library must be locked. `path` is the journal's."""
     data = msgspec.json.encode(entry)
     if len(data) > MAX_BYTES:
         raise FailedPrecondition("the changes are more than can be made at once")
     try:
         await files.write(path, data)
     except FileRefused:
-        # It may have been written all the same, and then it is decided.
+        # The write may have succeeded despite the error; then it is committed.
         if await files.read(path, MAX_BYTES) != data:
             raise
     await recover(files, finish, path)
 
 
 async def recover(files: SkillFiles, finish: Finish, path: str) -> bool:
-    """Make the rest of the changes that were decided; whether there were any. It has to be held.
+    """Complete committed changes; return whether there were any. The library must be locked.
 
-    Where they cannot be made it is ServiceUnavailable, never a refusal: what was decided comes to
-    be, if not by this call then by a later one.
+    Raises ServiceUnavailable if they cannot be made, never a refusal: a later call completes them.
     """
     data = await _written(files, path)
     if data is None:
@@ -113,7 +112,7 @@ async def recover(files: SkillFiles, finish: Finish, path: str) -> bool:
     try:
         entry = decode(data, Entry)
     except msgspec.MsgspecError:
-        # It is written whole, so that somebody else wrote this one.
+        # Journals are written atomically, so another program wrote this.
         raise FailedPrecondition(f"{path} of the skills is no journal; move it away") from None
     try:
         for change in entry.changes:
@@ -155,7 +154,7 @@ async def _make(files: SkillFiles, change: Change) -> None:
 
 
 def _is_unchanged(path: str, found: bytes | None, before: str, after: str) -> bool:
-    """Whether a file still is as it was when its change was decided, and not yet as it is to be."""
+    """Return whether a file is still as it was when its change was committed."""
     now = digest(found)
     if now not in (before, after):
         _log.warning("%s was changed before its change was made, and stays", path)

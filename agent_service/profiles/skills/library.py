@@ -1,4 +1,4 @@
-"""The library of one profile as it is read: its skills, their text, and whose they are."""
+"""Reads a profile's library: its skills, their text, and their origin."""
 
 import asyncio
 import json
@@ -41,65 +41,64 @@ class Origin(StrEnum):
 
 
 class Skill(Struct, frozen=True):
-    """One skill, without its text."""
+    """A skill without its text."""
 
     name: str
     category: str
-    """Empty where it stands in none."""
+    """Empty if it has none."""
     description: str
     conditions: Conditions
     tags: tuple[str, ...]
     files: tuple[str, ...]
-    """Its support files, such as references/api.md."""
+    """Support files, such as references/api.md."""
 
     @property
     def folder(self) -> str:
-        """Its folder in the library."""
         return f"{self.category}/{self.name}" if self.category else self.name
 
 
 class Catalogue(Struct, frozen=True):
-    """Everything that a library offers, by category and name."""
+    """The skills of a library by category and name."""
 
     skills: tuple[Skill, ...] = ()
     categories: Mapping[str, str] | None = None
-    """What the categories are about, those that say so."""
+    """Descriptions of categories that have one."""
     blocked: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What is kept from models of descriptions, by the folder of a skill or category."""
+    """What was removed from descriptions before models see them, by folder of skill or category."""
 
     def find(self, name: str) -> tuple[Skill, ...]:
-        """The skills of that name, or the one of that `category/name`."""
+        """Return the skills of that name, or the one at `category/name`."""
         return tuple(skill for skill in self.skills if name in (skill.name, skill.folder))
 
     def about(self, category: str) -> str:
-        """What a category is about; empty where it does not say."""
+        """Return a category's description; may be empty."""
         return (self.categories or {}).get(category, "")
 
 
 class Installed(Struct, frozen=True):
-    """A skill of a hub; times are ISO 8601 in UTC."""
+    """A hub skill's entry; times are ISO 8601 in UTC."""
 
     source: str = ""
-    """As a source is written; of an entry that another program has made, whatever it says."""
+    """The source as text; entries of other programs may hold anything."""
     identifier: str = ""
-    """Where in the source it is."""
+    """The skill's place in the source."""
     trust_level: str = ""
     scan_verdict: str = ""
     content_hash: str = ""
     install_path: str = ""
     files: Sequence[str] = ()
     version: str = ""
-    """The version that it says it has."""
+    """The version that the skill states."""
     commit: str = ""
-    """The commit that it is of; empty where the source has none."""
+    """Its commit; empty if the source has none."""
     accepted: Sequence[str] = ()
-    """The families that a person has accepted."""
+    """Families of findings that a person accepted."""
     installed_at: str = ""
     updated_at: str = ""
 
 
 class LockFile:
-    """The file, with whatever else it has."""
+    """The lock file with its unknown fields."""
 
     def __init__(self, kept: Mapping[str, Any]) -> None:
         self._kept = {"version": 1, **kept}
@@ -107,7 +106,8 @@ class LockFile:
 
     @classmethod
     def parse(cls, data: bytes | None) -> "LockFile":
-        """The file; BadSkill where nobody can tell which skills are of a hub."""
+        """Parse the file; BadSkill if it is invalid, because hub skills could not be told from
+        others."""
         loaded = json_object(data or b"{}")
         if loaded is None:
             raise BadSkill(
@@ -118,35 +118,31 @@ class LockFile:
 
     @property
     def names(self) -> Sequence[str]:
-        """The skills."""
         return sorted(name for name, value in self._installed.items() if isinstance(value, dict))
 
     def of(self, name: str) -> Installed | None:
-        """What is known of a skill."""
         found = self._installed.get(name)
         return lenient(cast("object", found), Installed) if isinstance(found, dict) else None
 
     def put(self, name: str, entry: Installed | None) -> None:
-        """Note a skill, with the unknown fields that its entry had, or forget it."""
+        """Set a skill's entry, keeping its unknown fields; None removes it."""
         before = self._installed.pop(name, None)
         if entry is not None:
             self._installed[name] = {**object_of(before), **msgspec.to_builtins(entry)}
 
     def encoded(self) -> bytes:
-        """The file."""
         whole = {**self._kept, "installed": self._installed}
         return (json.dumps(whole, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 class Provenance(Struct, frozen=True):
-    """Whose the skills of a library are."""
+    """Where the skills of a library come from."""
 
     bundled: frozenset[str]
     hub: LockFile
     usage: UsageFile
 
     def of(self, name: str) -> Origin:
-        """Where the skill of that name comes from."""
         if name in self.bundled:
             return Origin.BUNDLED
         if self.hub.of(name) is not None:
@@ -155,7 +151,7 @@ class Provenance(Struct, frozen=True):
 
 
 class Library:
-    """Reads a library, and again only what has changed."""
+    """Reads a library, and rereads only what changed."""
 
     def __init__(self, files: SkillFiles) -> None:
         self.files = files
@@ -164,7 +160,6 @@ class Library:
         self._read: dict[str, tuple[FileFact, SkillDocument]] = {}
 
     async def catalogue(self) -> Catalogue:
-        """The library as its files are now."""
         tree = await self.files.tree()
         manifest = {path: fact for path, fact in tree.items() if not _is_hidden(path)}
         if manifest != self._manifest:
@@ -173,32 +168,29 @@ class Library:
         return self._catalogue
 
     def facts(self, folder: str) -> Mapping[str, FileFact]:
-        """The files of a skill as the catalogue was last read; none where there is no such skill.
-
-        What is too large to be one of its files is none.
-        """
+        """Return the files of a skill when the catalogue was last read; without files that are too
+        large."""
         skill = next((each for each in self._catalogue.skills if each.folder == folder), None)
         paths = () if skill is None else (DOCUMENT, *skill.files)
         found = {path: self._manifest[f"{folder}/{path}"] for path in paths}
         return {path: fact for path, fact in found.items() if fact.size_bytes <= MAX_SUPPORT_BYTES}
 
     async def provenance(self) -> Provenance:
-        """Whose the skills are, and how they were used."""
         bundled = await self.files.read(BUNDLED, MAX_LIST_BYTES)
         hub = await self.files.read(HUB, MAX_LIST_BYTES)
         usage = UsageFile.parse(await self.files.read(USAGE, MAX_LIST_BYTES))
         return Provenance(_bundled(bundled), LockFile.parse(hub), usage)
 
     async def document(self, skill: Skill) -> str:
-        """The SKILL.md of a skill; FileRefused when it cannot be read."""
+        """Return a skill's SKILL.md; FileRefused if it cannot be read."""
         return await self.text(f"{skill.folder}/{DOCUMENT}")
 
     async def text(self, path: str) -> str:
-        """A text file of the library, to be shown; FileRefused when it is none."""
+        """Return a text file for display; FileRefused if it is not text."""
         return (await self._bytes(path)).decode(errors="replace")
 
     async def exact(self, path: str) -> str:
-        """A text file of the library, to be changed; FileRefused when it is not all UTF-8."""
+        """Return a text file for editing; FileRefused if it is not all UTF-8."""
         try:
             return (await self._bytes(path)).decode()
         except UnicodeDecodeError:
@@ -246,7 +238,7 @@ class Library:
             _log.warning("a skill is left out: %s", refused)
             return None
         found = await asyncio.to_thread(read, text, folder.rpartition("/")[2])
-        # The catalogue is kept; what the skill says is read when somebody asks.
+        # The catalogue stays in memory, so it holds no texts; they are read on request.
         return SkillDocument(found.name, found.description, found.fields, "")
 
     async def _about(self, category: str, manifest: Mapping[str, FileFact]) -> str:
@@ -265,7 +257,7 @@ def _is_hidden(path: str) -> bool:
 
 
 def _skill_folders(manifest: Mapping[str, FileFact]) -> Iterator[str]:
-    """The folders with a SKILL.md, at the top or in a category, which is no skill itself."""
+    """Yield the folders with a SKILL.md at the top or in a category that is not a skill itself."""
     for path in manifest:
         folder, _, name = path.rpartition("/")
         category, slash, _ = folder.partition("/")
@@ -276,7 +268,7 @@ def _skill_folders(manifest: Mapping[str, FileFact]) -> Iterator[str]:
 
 
 def _support_files(manifest: Mapping[str, FileFact]) -> Mapping[str, list[str]]:
-    """The support files of each folder that may be a skill's."""
+    """Return the support files of each folder that may be a skill."""
     found: defaultdict[str, list[str]] = defaultdict(list)
     for path in sorted(manifest):
         folder, _, name = path.rpartition("/")
@@ -304,7 +296,7 @@ def _bundled(data: bytes | None) -> frozenset[str]:
 
 
 async def change_usage(files: SkillFiles, name: str, change: Callable[[Usage], Usage]) -> None:
-    """Change the record of a skill's use; the library has to be held."""
+    """Change a skill's usage record; the library must be locked."""
     usage = UsageFile.parse(await files.read(USAGE, MAX_LIST_BYTES))
     before = usage.of(name)
     after = change(before)
@@ -314,17 +306,17 @@ async def change_usage(files: SkillFiles, name: str, change: Callable[[Usage], U
 
 
 class Trust(StrEnum):
-    """Whose word a skill is."""
+    """How far a skill is trusted."""
 
     BUNDLED = "bundled"
     TRUSTED = "trusted"
-    """Of a hub that the settings call so."""
+    """From a hub that the settings trust."""
     COMMUNITY = "community"
     AGENT_CREATED = "agent-created"
 
 
 def trust_of(origin: Origin, note: Installed) -> str:
-    """Whose word it is; empty where it is the user's own."""
+    """Return a skill's trust; empty if it is the user's own."""
     match origin:
         case Origin.BUNDLED:
             return Trust.BUNDLED
@@ -337,7 +329,7 @@ def trust_of(origin: Origin, note: Installed) -> str:
 
 
 class Protection(StrEnum):
-    """Why a skill stays as it is."""
+    """Why a skill must not change."""
 
     NONE = ""
     BUNDLED = "it came with Hermes"
@@ -346,7 +338,7 @@ class Protection(StrEnum):
 
 
 def protection(origin: Origin, usage: Usage) -> Protection:
-    """Why a skill stays as it is; NONE, which is false, where it may be changed."""
+    """Return why a skill must not change; NONE, which is falsy, if it may."""
     if origin is Origin.BUNDLED:
         return Protection.BUNDLED
     if origin is Origin.HUB:

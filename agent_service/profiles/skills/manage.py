@@ -1,4 +1,4 @@
-"""Changes to a library by tools and by its owner."""
+"""Changes a library for tools and its owner."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -34,10 +34,10 @@ _UNSURE = (
 
 
 class Notes(Protocol):
-    """Values that are kept with the session."""
+    """Values that are stored with the session."""
 
     async def get(self, name: str) -> Any:
-        """The stored value, or None."""
+        """Return the stored value, or None."""
         ...
 
     async def put(self, name: str, value: Any) -> None:
@@ -46,7 +46,7 @@ class Notes(Protocol):
 
 
 class SkillManager:
-    """Changes one library, as tools and as its owner want it."""
+    """Changes one library for tools and its owner."""
 
     def __init__(self, library: Library, clock: Clock) -> None:
         self._library = library
@@ -55,7 +55,7 @@ class SkillManager:
         self._clock = clock
 
     async def manage(self, key: str, wanted: SkillChangeRequest, notes: Notes) -> str:
-        """Make a change, or finish it; BadSkill or FileRefused says why not."""
+        """Make or complete a change; BadSkill or FileRefused says why not."""
         async with self._files.locked():
             kept: dict[str, Any] = dict(await notes.get(NOTES) or {})
             known = convert(kept[key], Change) if key in kept else None
@@ -73,11 +73,9 @@ class SkillManager:
             return known.told
 
     async def viewed(self, name: str) -> None:
-        """Count that somebody read a skill."""
         await self._count(name, Usage.viewed)
 
     async def used(self, name: str) -> None:
-        """Count that a model was given a skill to follow."""
         await self._count(name, Usage.used)
 
     async def _count(self, name: str, counted: Callable[[Usage, str], Usage]) -> None:
@@ -94,20 +92,19 @@ class SkillManager:
             await self._files.write(change.path, change.data)
 
     async def _stands(self, change: Change, expected: str, place: str) -> bool:
-        """Whether the file is as a digest says, or the folder that is moved is at a place."""
+        """Return whether the file has the expected digest, or the moved folder is at `place`."""
         if change.target:
             return await self._files.read(f"{place}/{DOCUMENT}", MAX_SUPPORT_BYTES * 64) is not None
         return digest(await self._files.read(change.path, MAX_SUPPORT_BYTES * 64)) == expected
 
     async def pin(self, skill: Skill, *, is_pinned: bool) -> None:
-        """Have a skill stay as it is, or not."""
         async with self._files.locked():
             await change_usage(
                 self._files, skill.name, lambda usage: usage.with_pin(is_pinned=is_pinned)
             )
 
     async def archive(self, skill: Skill) -> str:
-        """Put a skill away; returns where it is kept."""
+        """Archive a skill; return its new folder."""
         async with self._files.locked():
             now = self._clock.now()
             there = archive_folders(await self._files.tree())
@@ -121,7 +118,7 @@ class SkillManager:
         return target
 
     async def restore(self, folder: str) -> str:
-        """Bring a skill back into its category; returns its name, which is that of its folder."""
+        """Restore a skill into its category; return its name, which is that of its folder."""
         async with self._files.locked():
             there = await self.archived()
             if folder not in there:
@@ -138,19 +135,19 @@ class SkillManager:
         return name
 
     async def _category(self, noted: str) -> str:
-        """The category of which that is noted; none where it is no category, or a skill by now."""
+        """Return the recorded category; empty if it is invalid or the name of a skill by now."""
         is_one = all(map(is_name, noted.split("/")))
         is_skill = is_one and f"{noted}/{DOCUMENT}" in await self._files.tree()
         return noted if is_one and not is_skill else ""
 
     async def archived(self) -> Sequence[str]:
-        """The folders of the archive that are skills."""
+        """Return the archive's folders that are skills."""
         tree = await self._files.tree()
         parts = (path.split("/") for path in tree if path.startswith(f"{ARCHIVE}/"))
         return sorted({each[1] for each in parts if len(each) == 3 and each[2] == DOCUMENT})
 
     async def _name(self, folder: str) -> str:
-        """What a skill of the archive is called, whose folder may have got a time behind it."""
+        """Return an archived skill's name, without the time that its folder may end in."""
         try:
             text = await self._library.text(f"{ARCHIVE}/{folder}/{DOCUMENT}")
         except FileRefused as error:

@@ -1,4 +1,4 @@
-"""Skills as rows of the database, which every replica sees."""
+"""Skills in the database, which every replica sees."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -27,7 +27,7 @@ _T = TypeVar("_T")
 
 
 class RowSkillFiles:
-    """The folder `skills` of a profile in the database, or another one."""
+    """The `skills` folder, or another one, of a profile in the database."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class RowSkillFiles:
         profile: str,
         place: tuple[str, str] = (FOLDER, LOCKED),
     ) -> None:
-        """Take the folder with its slash, and the file whose lock is that of all of them."""
+        """`place` is the folder with its slash, and the file whose lock covers it."""
         self._database = database
         self._locks = locks
         self._clock = clock
@@ -46,7 +46,6 @@ class RowSkillFiles:
         self._lease: Lease | None = None
 
     async def tree(self) -> Mapping[str, FileFact]:
-        """Every file, by path."""
         found = await self._database.read(
             lambda conn: files.all_of(conn, self._profile, self._folder)
         )
@@ -59,7 +58,6 @@ class RowSkillFiles:
         }
 
     async def read(self, path: str, max_bytes: int) -> bytes | None:
-        """The whole file, or None."""
         place = self._placed(path)
 
         def read(conn: Connection) -> bytes | None:
@@ -71,7 +69,6 @@ class RowSkillFiles:
         return await self._database.read(read)
 
     async def write(self, path: str, data: bytes) -> None:
-        """Replace or make the file."""
         place, now = self._placed(path), self._clock.now()
 
         def write(conn: Connection) -> None:
@@ -82,12 +79,10 @@ class RowSkillFiles:
         await self._write(write)
 
     async def remove(self, path: str) -> None:
-        """Remove the file."""
         place = self._placed(path)
         await self._write(lambda conn: files.remove(conn, self._profile, place))
 
     async def move(self, source: str, target: str) -> None:
-        """Give a folder another place."""
         left, right, now = self._placed(source), self._placed(target), self._clock.now()
 
         def move(conn: Connection) -> None:
@@ -106,7 +101,6 @@ class RowSkillFiles:
 
     @asynccontextmanager
     async def locked(self) -> AsyncGenerator[None]:
-        """Hold the library against all other replicas."""
         async with AsyncExitStack() as stack:
             try:
                 held = self._locks.held(self._profile, self._locked)

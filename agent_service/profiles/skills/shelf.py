@@ -1,4 +1,4 @@
-"""One profile's skills as tools and callers use them, and the libraries of all profiles."""
+"""One profile's skills for tools and callers, and the libraries of all profiles."""
 
 import asyncio
 import logging
@@ -34,21 +34,21 @@ _log = logging.getLogger(__name__)
 
 
 class SkillScreen:
-    """Looks through what one library says."""
+    """Screens the texts of one library."""
 
     def __init__(self, scanner: ThreatScanner) -> None:
         self._scanner = scanner
         self._seen, self._shown = Catalogue(), Catalogue()
 
     async def catalogue(self, catalogue: Catalogue) -> Catalogue:
-        """The catalogue with what offends in its descriptions blocked; the same one costs once."""
+        """Return the catalogue with offending descriptions blocked; results are cached."""
         if catalogue is not self._seen:
             shown = await asyncio.to_thread(self._described, catalogue)
             self._seen, self._shown = catalogue, shown
         return self._shown
 
     async def text(self, name: str, text: str) -> tuple[str, tuple[str, ...]]:
-        """A text of a skill with each offending line blocked, and the families of those."""
+        """Return a skill's text with offending lines blocked, and the families of these lines."""
         return await asyncio.to_thread(self._cleaned, name, text)
 
     def _described(self, catalogue: Catalogue) -> Catalogue:
@@ -70,28 +70,28 @@ class SkillScreen:
 
 
 PLACE = "/skills"
-"""Where in a sandbox the files of a session's skills are, each in a folder of its name."""
+"""The sandbox folder with the session's skills, each in a folder of its name."""
 LOADED = "loaded_skills"
-"""By what name a session keeps the folders of those."""
+"""The session note that holds the folders of loaded skills."""
 
 PROFILES_KEPT = 64
 FRESH_S = 1.0
-"""How old the list of skills may be from which a new session's prompt is made; what is changed
-through here shows at once."""
+"""How old the skill list in a new session's prompt may be; changes made through this class show at
+once."""
 
 
 class SkillRecord(Struct, frozen=True):
-    """A skill, whose it is, and how it was used."""
+    """A skill with its origin and use."""
 
     skill: Skill
     origin: Origin
     usage: Usage
     note: Installed = Installed()
-    """What is known of where it was installed from."""
+    """Where it was installed from."""
 
     @property
     def trust(self) -> str:
-        """Whose word it is; empty where it is the user's own."""
+        """Return the skill's trust; empty if it is the user's own."""
         return trust_of(self.origin, self.note)
 
 
@@ -105,7 +105,7 @@ class ProfileSkills(SkillManager):
         scanner: ThreatScanner,
         bundled: BundledSkills | None = None,
     ) -> None:
-        """Take the library's files, and what is copied there before it is first read."""
+        """`bundled` is copied into the library before it is first read."""
         super().__init__(Library(files), clock)
         self._bundled = bundled
         self._has_bundled = bundled is None
@@ -114,12 +114,11 @@ class ProfileSkills(SkillManager):
         self._recent: tuple[float, Catalogue] | None = None
 
     async def catalogue(self) -> Catalogue:
-        """What there is."""
         await self.ready()
         return await self._library.catalogue()
 
     async def ready(self) -> None:
-        """Copy what comes with Hermes, once in the life of a process."""
+        """Copy the bundled skills, once per process."""
         if self._has_bundled or self._bundled is None:
             return
         async with self._copying:
@@ -132,15 +131,15 @@ class ProfileSkills(SkillManager):
             self._has_bundled = True
 
     async def own(self) -> Own | None:
-        """What is as it came with Hermes, so that another Hermes has it, too."""
+        """Return the unmodified bundled skills, which another Hermes has too."""
         await self.ready()
         return None if self._bundled is None else await self._bundled.own(self._library.files)
 
     @asynccontextmanager
     async def without_bundled(self) -> AsyncGenerator[None]:
-        """Be without what is as it came with Hermes, until somebody uses the library again.
+        """Remove unmodified bundled skills until the library is next used.
 
-        Nor does it say when the curator looked at it first, which it does within seconds.
+        This also forgets when the curator first looked at it, which it does again within seconds.
         """
         async with self._copying:
             if self._bundled is not None:
@@ -150,33 +149,31 @@ class ProfileSkills(SkillManager):
             yield
 
     async def offered(self) -> Catalogue:
-        """What there is, as models are told of it."""
+        """Return the catalogue as models see it."""
         return await self._screen.catalogue(await self.catalogue())
 
     async def index(self, around: Surroundings) -> Screened:
-        """The index for a session's prompt; empty where there is nothing to list."""
+        """Return the index for a session's prompt; empty if there is nothing to list."""
         now = self._clock.monotonic()
         if self._recent is None or now - self._recent[0] > FRESH_S:
             self._recent = (now, await self.offered())
         return index(self._recent[1], around)
 
     async def records(self) -> list[SkillRecord]:
-        """All skills with their records."""
         catalogue, provenance = await self.catalogue(), await self._library.provenance()
         return [_record(skill, provenance) for skill in catalogue.skills]
 
     async def states(self) -> Mapping[SkillState, int]:
-        """How many there are of each state."""
+        """Count the skills by state."""
         found = Counter(record.usage.state for record in await self.records())
         return found | {SkillState.ARCHIVED: len(await self.archived())}
 
     async def record(self, skill: Skill) -> SkillRecord:
-        """A skill with its record."""
         provenance = await self._library.provenance()
         return _record(skill, provenance)
 
     async def find(self, name: str) -> Skill:
-        """The skill of that name, or of that `category/name`; BadSkill when it is not the only."""
+        """Return the skill of that name or `category/name`; BadSkill unless exactly one matches."""
         found = (await self.catalogue()).find(name)
         if len(found) == 1:
             return found[0]
@@ -186,7 +183,7 @@ class ProfileSkills(SkillManager):
         raise BadSkill(f"There are several skills {name!r}: {places}. Say which.")
 
     async def text(self, skill: Skill, file_path: str = "") -> str:
-        """A skill's SKILL.md, or one of its files."""
+        """Return a skill's SKILL.md, or one of its files."""
         if not file_path or file_path == DOCUMENT:
             return await self._library.document(skill)
         path = support_file(file_path)
@@ -196,12 +193,12 @@ class ProfileSkills(SkillManager):
         return await self._library.text(f"{skill.folder}/{path}")
 
     async def editions(self, folders: Sequence[str]) -> Mapping[str, Mapping[str, FileFact]]:
-        """The files of some skills as they are now, of those of them that there still are."""
+        """Return the current files of those skills that still exist."""
         await self.catalogue()
         return {folder: facts for folder in folders if (facts := self._library.facts(folder))}
 
     async def contents(self, folder: str, paths: Iterable[str]) -> Mapping[str, bytes]:
-        """What the files of a skill hold, whatever that is."""
+        """Return the raw content of a skill's files."""
         held = {
             path: await self._library.files.read(f"{folder}/{path}", MAX_SUPPORT_BYTES)
             for path in paths
@@ -209,21 +206,21 @@ class ProfileSkills(SkillManager):
         return {path: data for path, data in held.items() if data is not None}
 
     async def screened(self, skill: Skill, text: str) -> tuple[str, tuple[str, ...]]:
-        """Some of a skill's text as models read it, and the families of what is kept from them."""
+        """Return part of a skill's text as models see it, and the families of what was blocked."""
         return await self._screen.text(skill.name, text)
 
     async def archive(self, skill: Skill) -> str:
-        """Put a skill away; returns where it is kept."""
+        """Archive a skill; return its new folder."""
         self._recent = None
         return await super().archive(skill)
 
     async def restore(self, folder: str) -> str:
-        """Bring a skill back into its category; returns its name, which is that of its folder."""
+        """Restore a skill into its category; return its name, which is that of its folder."""
         self._recent = None
         return await super().restore(folder)
 
     async def manage(self, key: str, wanted: SkillChangeRequest, notes: Notes) -> str:
-        """Change the library, once for each key."""
+        """Change the library, once per key."""
         try:
             return await super().manage(key, wanted, notes)
         finally:
@@ -236,7 +233,7 @@ def _record(skill: Skill, provenance: Provenance) -> SkillRecord:
 
 
 class SkillShelves:
-    """The skills of each profile; those used last stay read."""
+    """The skills of each profile; recently used ones stay in memory."""
 
     def __init__(
         self,
@@ -252,7 +249,6 @@ class SkillShelves:
         self._kept: OrderedDict[str, ProfileSkills] = OrderedDict()
 
     def of(self, profile: str) -> ProfileSkills:
-        """One profile's skills."""
         found = self._kept.get(profile)
         if found is None:
             found = ProfileSkills(self._files(profile), self._clock, self._scanner, self._bundled)

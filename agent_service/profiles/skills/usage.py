@@ -1,4 +1,4 @@
-"""How skills are used: `.usage.json`, by which the curator knows what has gone stale."""
+"""The usage records of skills in `.usage.json`, by which the curator finds stale skills."""
 
 import json
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from services.validation import json_object, lenient, object_of
 
 
 class SkillState(StrEnum):
-    """Where a skill is in its life."""
+    """State of a skill in its life cycle."""
 
     ACTIVE = "active"
     STALE = "stale"
@@ -22,14 +22,14 @@ class SkillState(StrEnum):
 
 
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-"""As the wire can carry it."""
+"""Limited to what the wire can carry."""
 
 
 class Usage(Struct, frozen=True):
-    """What is known of one skill's use; times are ISO 8601 in UTC, or None."""
+    """A skill's usage; times are ISO 8601 in UTC, or None."""
 
     created_by: str | None = None
-    """`agent`, or None where a person made it or it came with Hermes."""
+    """`agent`, or None if a person or Hermes created it."""
     use_count: Count = 0
     view_count: Count = 0
     patch_count: Count = 0
@@ -41,62 +41,59 @@ class Usage(Struct, frozen=True):
     pinned: bool = False
     archived_at: str | None = None
     archived_from: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The categories that skills of this name came from, by their folders in the archive."""
+    """The former categories of archived skills of this name, by archive folder."""
 
     @property
     def active_time(self) -> datetime | None:
-        """When anything was last done with it."""
         times = (self.last_used_at, self.last_viewed_at, self.last_patched_at)
         return max((time for time in map(moment, times) if time is not None), default=None)
 
     @property
     def created_time(self) -> datetime | None:
-        """When it was made or first seen; None where that is not known."""
+        """Return when the skill was created or first seen; None if unknown."""
         return moment(self.created_at)
 
     def viewed(self, at: str) -> "Usage":
-        """After it was read, which brings a stale skill back."""
+        """Return the record after a read, which revives a stale skill."""
         return replace(self._active(), view_count=self.view_count + 1, last_viewed_at=at)
 
     def used(self, at: str) -> "Usage":
-        """After a model was given it to follow, likewise."""
+        """Return the record after a model was given the skill to follow, which also revives it."""
         return replace(self._active(), use_count=self.use_count + 1, last_used_at=at)
 
     def patched(self, at: str) -> "Usage":
-        """After it was changed; the same change, told twice, counts once."""
+        """Return the record after a change; repeats of one change count once."""
         if self.last_patched_at == at:
             return self
         return replace(self._active(), patch_count=self.patch_count + 1, last_patched_at=at)
 
     def created(self, at: str) -> "Usage":
-        """When the agent has just made it, under a name that may have been used before."""
+        """Return the record of a skill that the agent created, whose name may have been used
+        before."""
         return replace(self.anew(at), created_by="agent")
 
     def anew(self, at: str) -> "Usage":
-        """When another skill has the name: what is known of those in the archive stays.
-
-        A pin was of the one before.
-        """
+        """Return the record when another skill takes the name: it keeps archive data but not the
+        pin."""
         return Usage(created_at=at, archived_from=self.archived_from)
 
     def archived(self, at: str, folder: str, target: str) -> "Usage":
-        """After its folder was put away as another one of the archive."""
+        """Return the record after the skill's folder was archived as `target`."""
         category, away = folder.rpartition("/")[0], target.rpartition("/")[2]
         others = self.without(away).archived_from
         places = {**others, away: category} if category else others
         return replace(self, state=SkillState.ARCHIVED, archived_at=at, archived_from=places)
 
     def restored(self, at: str) -> "Usage":
-        """After it was brought back, from which on it counts as used: it was wanted."""
+        """Return the record after a restore, which counts as use."""
         return replace(self, state=SkillState.ACTIVE, archived_at=None, last_patched_at=at)
 
     def without(self, away: str) -> "Usage":
-        """When a folder is no more in the archive."""
+        """Return the record after an archive folder is gone."""
         kept = {each: it for each, it in self.archived_from.items() if each != away}
         return replace(self, archived_from=kept)
 
     def with_pin(self, *, is_pinned: bool) -> "Usage":
-        """When its user wants it to stay as it is, or no longer."""
         return replace(self, pinned=is_pinned)
 
     def _active(self) -> "Usage":
@@ -104,30 +101,29 @@ class Usage(Struct, frozen=True):
 
 
 class UsageFile:
-    """The records of a library, and whatever else its file has, which is kept."""
+    """The usage file with its unknown fields."""
 
     def __init__(self, kept: Mapping[str, Any]) -> None:
         self._kept = dict(kept)
 
     @classmethod
     def parse(cls, data: bytes | None) -> "UsageFile":
-        """The file's records; BadSkill when it cannot be read, as it then must not be replaced."""
+        """Parse the file; BadSkill if it is invalid and so must not be replaced."""
         loaded = json_object(data) if data and data.strip() else {}
         if loaded is None:
             raise BadSkill(".usage.json is no JSON object; move it away, or mend it.")
         return cls(loaded)
 
     def of(self, name: str) -> Usage:
-        """What is known of a skill; a new record where nothing is."""
+        """Return a skill's record; a new one if there is none."""
         return lenient(self._kept.get(name), Usage)
 
     @property
     def records(self) -> Mapping[str, Any]:
-        """All that the file has, as it has it."""
         return self._kept
 
     def put(self, name: str, usage: Usage) -> None:
-        """Record it, with what its record had that we do not know."""
+        """Set a skill's record, keeping its unknown fields."""
         before = object_of(self._kept.get(name))
         values = {name: getattr(usage, name) for name in Usage.__struct_fields__}
         kept = {**before, **values, "state": usage.state.value}
@@ -136,27 +132,25 @@ class UsageFile:
         self._kept[name] = kept
 
     def with_records(self, records: Mapping[str, Usage]) -> "UsageFile":
-        """The same with some records anew."""
         changed = UsageFile(self._kept)
         for name, usage in records.items():
             changed.put(name, usage)
         return changed
 
     def encoded(self) -> bytes:
-        """The file."""
         return (json.dumps(self._kept, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 def timestamp(moment: datetime) -> str:
-    """A moment as the file has it."""
+    """Return a time in the file's format."""
     return moment.astimezone(UTC).isoformat()
 
 
 def moment(text: str | None) -> datetime | None:
-    """A moment that the file has; None where it is none. Without a zone it is in UTC."""
+    """Parse a time of the file; None if invalid. Without a zone it is UTC."""
     try:
         found = datetime.fromisoformat(text or "")
         return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     except (ValueError, OverflowError):
-        # One of the first or the last day may be none in UTC.
+        # Times on the first or last possible day may overflow in UTC.
         return None

@@ -1,4 +1,4 @@
-"""A skill as models read it: what it says, without what looks like an attack, and its files."""
+"""A skill as models read it: its files, with text that looks like an attack removed."""
 
 import logging
 from collections.abc import Sequence
@@ -23,15 +23,15 @@ class Viewed(Struct, frozen=True):
 
     text: str
     warning: str
-    """What it has to know besides; empty is nothing."""
+    """A warning for the model; may be empty."""
 
 
 async def view(
     skills: ProfileSkills, skill: Skill, file_path: str = "", *, is_placed: bool = False
 ) -> Viewed:
-    """What a skill says, or one of its files; BadSkill and FileRefused say why not.
+    """Return a skill's text or one of its files; BadSkill or FileRefused says why not.
 
-    Where `is_placed`, commands find its files.
+    With `is_placed`, the text says where commands find its files.
     """
     whole = await skills.text(skill, file_path)
     text, families = await skills.screened(skill, whole[:MAX_CHARS])
@@ -46,20 +46,20 @@ async def view(
 
 
 class Loaded(Struct, frozen=True):
-    """A skill as it comes with a message."""
+    """A skill that is loaded with a message."""
 
     text: str
     skill: Skill | None = None
-    """None where it cannot be loaded, which the text says."""
+    """None if it cannot be loaded; the text says why."""
 
 
 async def loaded(skills: ProfileSkills, names: Sequence[str]) -> Sequence[Loaded]:
-    """Skills as they come with a message."""
+    """Load skills for a message."""
     return [await _loaded(skills, name) for name in names]
 
 
 async def used(skills: ProfileSkills, given: Sequence[Loaded]) -> None:
-    """Count that a model was given them, which nobody waits for to come out right."""
+    """Count that a model was given these skills; a failure is only logged."""
     for each in given:
         if each.skill is not None:
             try:

@@ -1,1 +1,1 @@
-"""Skills of others: found, looked through, installed as a whole, updated, removed, exported."""
+"""Skills from hubs: found, scanned, installed, updated, removed and exported."""

@@ -1,4 +1,4 @@
-"""A library as a hub changes it: the lock file, and changes made as a whole or not at all."""
+"""A hub's changes of a library, each atomic, and the lock file."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -33,7 +33,7 @@ JOURNAL = ".hub_journal.json"
 
 
 class Shelf(Struct, frozen=True):
-    """A library as it is."""
+    """The current state of a library."""
 
     catalogue: Catalogue
     provenance: Provenance
@@ -41,17 +41,16 @@ class Shelf(Struct, frozen=True):
 
     @property
     def lock(self) -> LockFile:
-        """What is installed from hubs."""
         return self.provenance.hub
 
     def folder(self, name: str) -> str:
-        """Where the skill of a hub stands; empty where it is nowhere."""
+        """Return the folder of a hub skill; empty if it is not in the library."""
         entry = self.lock.of(name)
         places = (entry.install_path if entry else "", name, *self._places(name))
         return next((each for each in places if f"{each}/{DOCUMENT}" in self.paths), "")
 
     def inside(self, folder: str) -> Sequence[str]:
-        """The files in a folder, but for what is hidden."""
+        """Return the files in a folder, without hidden ones."""
         below = f"{folder}/"
         return [
             path
@@ -60,7 +59,6 @@ class Shelf(Struct, frozen=True):
         ]
 
     def archive_for(self, name: str, now: datetime) -> str:
-        """A free place of the archive."""
         return archive_place(archive_folders(self.paths), name, now)
 
     def _places(self, name: str) -> Sequence[str]:
@@ -68,19 +66,18 @@ class Shelf(Struct, frozen=True):
 
 
 class HubShelf:
-    """Reads and changes a library; whoever changes it holds its files."""
+    """Reads and changes a library; lock its files for changes."""
 
     def __init__(self, files: SkillFiles) -> None:
         self.files = files
         self._library = Library(files)
 
     async def read(self) -> Shelf:
-        """What there is."""
         catalogue, provenance = await self._library.catalogue(), await self._library.provenance()
         return Shelf(catalogue, provenance, sorted(await self.files.tree()))
 
     async def content(self, shelf: Shelf, folder: str) -> Mapping[str, bytes]:
-        """The files of a skill; none where it is nowhere."""
+        """Return the files of a skill; none if it has no folder."""
         found: dict[str, bytes] = {}
         for path in shelf.inside(folder) if folder else ():
             data = await self.files.read(path, MAX_SUPPORT_BYTES * 64)
@@ -96,13 +93,12 @@ class HubShelf:
         kept_at: str,
         noted: "Noted",
     ) -> None:
-        """Give a folder these files in place of those that are there, which are kept elsewhere
-        where a place is named."""
+        """Replace the files in a folder, and move the old ones to `kept_at` if given."""
         changes: list[Change] = []
         if kept_at:
             changes += [Write(f"{kept_at}/{path}", "", data) for path, data in there.items()]
         gone = sorted(set(there).difference(files))
-        # The document comes last: with it the skill begins to be there.
+        # SKILL.md last: only with it does the skill exist.
         for path in sorted(files, key=lambda path: (path == DOCUMENT, path)):
             before = there.get(path)
             if before != files[path]:
@@ -111,15 +107,14 @@ class HubShelf:
         await self._commit(changes, noted)
 
     async def move(self, folder: str, target: str, noted: "Noted") -> None:
-        """Put a folder elsewhere."""
         await self._commit([Move(folder, target)] if folder else [], noted)
 
     async def is_whole(self) -> bool:
-        """Whether no change is half made."""
+        """Return whether no change is incomplete."""
         return await self.files.read(JOURNAL, journal.MAX_BYTES) is None
 
     async def recover(self) -> None:
-        """Make the rest of changes that were decided when a process died; it has to be held."""
+        """Complete changes that were committed when a process died; the library must be locked."""
         await journal.recover(self.files, self._finish, JOURNAL)
 
     async def _commit(self, changes: Sequence[Change], noted: "Noted") -> None:
@@ -137,21 +132,21 @@ class HubShelf:
 
 
 class Noted(Struct, frozen=True):
-    """What is written down once a change was made."""
+    """What is recorded after a change."""
 
     name: str
     entry: Installed | None
-    """None is forgotten."""
+    """None removes the entry."""
     at: str
     is_new: bool = False
     folder: str = ""
-    """Of what is forgotten, where it was."""
+    """The former folder of a removed skill."""
     target: str = ""
-    """Where it is in the archive."""
+    """Its place in the archive."""
 
 
 def noted(name: str, entry: Installed | None, now: datetime, *, is_new: bool = False) -> Noted:
-    """The same, at a time."""
+    """Return a record with the current time."""
     return Noted(name, entry, timestamp(now), is_new)
 
 

@@ -1,4 +1,4 @@
-"""Skills in git repositories of others, read without a checkout and within bounds."""
+"""Skills in remote git repositories, read without a checkout and within limits."""
 
 import asyncio
 import os
@@ -29,7 +29,7 @@ READ_S = 30.0
 MAX_PACK_BYTES = 128 * 1024 * 1024
 MAX_LISTING_BYTES = 8 * 1024 * 1024
 OLDEST = (2, 37)
-"""The first git that takes addresses along with a URL."""
+"""The first git version that accepts addresses along with a URL."""
 _PATH = "/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin"
 _MEMORY_KIB = 2 * 1024 * 1024
 _LIMITED = (
@@ -48,16 +48,16 @@ _SETTINGS = (
 
 
 class Git:
-    """A bare repository of our own in a folder that is gone in the end."""
+    """A temporary bare repository."""
 
     def __init__(self, folder: Path, program: str, pack_bytes: int) -> None:
-        """No file that it writes may have more than so many bytes."""
+        """Limit each file that git writes to `pack_bytes`."""
         self._folder = folder
         self._program = program
         self._pack_bytes = pack_bytes
 
     async def check_version(self) -> None:
-        """HubRefused where it is too old to be held to addresses."""
+        """Raise HubRefused if git is too old to pin addresses."""
         said = (await self._run(READ_S, "version")).decode(errors="replace")
         match = re.search(r"(\d+)\.(\d+)", said)
         if match is None or (int(match[1]), int(match[2])) < OLDEST:
@@ -67,9 +67,9 @@ class Git:
     async def fetch(
         self, url: str, ref: str, addresses: Sequence[str], *, limit_s: float = FETCH_S
     ) -> str:
-        """Take one commit of a repository, and nothing before it; returns its id.
+        """Fetch one commit without its history, and return its id.
 
-        `addresses` are `host:port:address` of a URL; nothing else is connected to.
+        `addresses` are `host:port:address` of a URL; git connects to no others.
         """
         protocol = "file" if url.startswith("/") else url.partition(":")[0]
         settings = [f"http.curloptResolve={each}" for each in addresses]
@@ -86,14 +86,14 @@ class Git:
         return found.decode().strip()
 
     async def listing(self, folder: str) -> bytes:
-        """What `ls-tree` says of a folder and all below; HubRefused where that is too much."""
+        """Return the recursive `ls-tree` of a folder; HubRefused if it is too long."""
         where = ["--", f"{folder}/"] if folder else []
         return await self._run(
             READ_S, "ls-tree", "-r", "-z", "-l", "--full-tree", "refs/hermes/found", *where
         )
 
     async def blobs(self, ids: Sequence[str], total_bytes: int) -> Sequence[bytes]:
-        """Files by their ids, which together have that many bytes."""
+        """Return files by their ids; `total_bytes` is their total size."""
         said = "".join(f"{each}\n" for each in ids).encode()
         most = total_bytes + 128 * (len(ids) + 1)
         answer = await self._run(READ_S, "cat-file", "--batch", said=said, most=most)
@@ -143,7 +143,7 @@ class Git:
 
 @asynccontextmanager
 async def repository(pack_bytes: int = MAX_PACK_BYTES) -> AsyncGenerator[Git]:
-    """A folder to fetch into."""
+    """Create a temporary repository to fetch into."""
     program = await asyncio.to_thread(shutil.which, "git", os.F_OK | os.X_OK, _PATH)
     if program is None:
         raise HubRefused("git is not installed where the agent runs; sources of git need it")
@@ -157,7 +157,7 @@ async def repository(pack_bytes: int = MAX_PACK_BYTES) -> AsyncGenerator[Git]:
 
 
 def _environment(folder: Path, protocol: str) -> dict[str, str]:
-    """All that git knows of this machine."""
+    """Return the whole environment of git, which hides the machine's own configuration."""
     return {
         "PATH": _PATH,
         "HOME": str(folder),
@@ -179,7 +179,7 @@ def _environment(folder: Path, protocol: str) -> dict[str, str]:
 
 
 async def _talk(process: asyncio.subprocess.Process, said: bytes, most: int) -> tuple[bytes, bytes]:
-    """What a process answers; HubRefused where it says more than it may."""
+    """Return a process's output; HubRefused if it exceeds `most` bytes."""
     assert process.stdin is not None
     async with asyncio.TaskGroup() as group:
         answer = group.create_task(_read(process, process.stdout, most))
@@ -197,7 +197,7 @@ async def _talk(process: asyncio.subprocess.Process, said: bytes, most: int) -> 
 async def _read(
     process: asyncio.subprocess.Process, stream: asyncio.StreamReader | None, most: int
 ) -> bytes:
-    """What comes, at most one byte more than it may be; more ends the process."""
+    """Read a stream up to one byte beyond the limit; more kills the process."""
     found = bytearray()
     while stream is not None and (data := await stream.read(64 * 1024)):
         found += data
@@ -208,19 +208,18 @@ async def _read(
 
 
 def _kill(process: asyncio.subprocess.Process) -> None:
-    """Kill it with all that it has started."""
+    """Kill a process with its children."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """End it with all that it has started."""
     _kill(process)
     await process.wait()
 
 
 def _told(problem: bytes) -> str:
-    """The first line of what git complains about."""
+    """Return the first line of git's error output."""
     lines = problem.decode(errors="replace").splitlines()
     line = next((each for each in lines if each.startswith(("fatal:", "error:"))), "")
     shown = "".join(each for each in line or "it has failed" if each.isprintable())
@@ -248,7 +247,6 @@ class Repository:
         self._entries = entries
 
     async def offers(self) -> Sequence[Offer]:
-        """The skills that it has."""
         folders = skill_folders(list(self._entries))
         documents = [f"{each}/{DOCUMENT}" if each else DOCUMENT for each in folders]
         read = [
@@ -264,7 +262,7 @@ class Repository:
         return await asyncio.to_thread(_offers, placed)
 
     async def take(self, offer: Offer) -> Package:
-        """A skill with all that it has."""
+        """Return a skill with all its files."""
         folder = offer.place.removeprefix(self.source.folder).strip("/")
         inside = f"{folder}/" if folder else ""
         entries = {
@@ -298,7 +296,7 @@ class Repository:
 async def open_repository(
     source: Source, url: str, addresses: Sequence[str]
 ) -> AsyncGenerator[Repository]:
-    """Fetch it from a URL, where only the addresses are connected to."""
+    """Fetch a repository from a URL, connecting only to the given addresses."""
     async with repository() as git:
         try:
             version = await git.fetch(url, source.ref, addresses)

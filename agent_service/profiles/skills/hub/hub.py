@@ -1,4 +1,4 @@
-"""One profile's skills of hubs: installed, updated and removed, each as a whole or not at all."""
+"""Installs, updates and removes one profile's hub skills, each atomically."""
 
 import logging
 from collections import defaultdict
@@ -34,7 +34,7 @@ class Hub:
         self._clock = clock
 
     async def install(self, text: str, names: Sequence[str], terms: Terms) -> Told:
-        """Install skills of a source; HubRefused or HubFailed where the source cannot be had."""
+        """Install skills of a source; HubRefused or HubFailed if the source is unavailable."""
         source, skill = self._sources.named(text)
         yield Step(f"fetching {source.text}")
         async with self._sources.opened(source) as opened:
@@ -49,7 +49,7 @@ class Hub:
                 yield await self._put(candidate, terms, is_update=False)
 
     async def update(self, names: Sequence[str], terms: Terms) -> Told:
-        """Update skills, all of them where none is named."""
+        """Update the named skills; all if none is named."""
         shelf = await self._shelf.read()
         by_source: defaultdict[str, list[str]] = defaultdict(list)
         for name in names or shelf.lock.names:
@@ -78,7 +78,7 @@ class Hub:
                     yield Outcome(name, Status.FAILED, str(error), text)
 
     async def remove(self, name: str) -> Outcome:
-        """Put a skill of a hub into the archive, and forget where it came from."""
+        """Move a hub skill to the archive, and forget its source."""
         async with self._files.locked():
             await self._shelf.recover()
             shelf = await self._shelf.read()
@@ -94,14 +94,14 @@ class Hub:
         return Outcome(name, Status.REMOVED, told, entry.source)
 
     async def recover(self) -> None:
-        """Finish what was decided when a process died."""
+        """Complete changes that were committed when a process died."""
         if await self._shelf.is_whole():
             return
         async with self._files.locked():
             await self._shelf.recover()
 
     async def _candidate(self, opened: Opened, offer: Offer, known: str = "") -> Candidate:
-        """A skill as it was looked through, unless it is one that is known already."""
+        """Return a scanned skill; the known version is not scanned again."""
         package = await opened.take(offer)
         is_known = package.digest == known
         review = Review() if is_known else await looked_through(package.name, package.files)
@@ -182,7 +182,7 @@ class Hub:
 
 
 def _stopped(candidate: Candidate, terms: Terms, there: str, why: str) -> Outcome | None:
-    """What keeps a skill from being written now; None where nothing does."""
+    """Return why a skill is not written now; None if nothing prevents it."""
     verdict, name = candidate.review.verdict, candidate.package.name
     if verdict is Verdict.DANGEROUS:
         told = f"{name} is dangerous and is not installed, whoever accepts it"
@@ -196,7 +196,7 @@ def _stopped(candidate: Candidate, terms: Terms, there: str, why: str) -> Outcom
 
 
 def _again(candidate: Candidate, entry: Installed, here: str) -> Outcome:
-    """What is told where a skill of the name was installed already; `here` is its digest."""
+    """Return the outcome for a skill that is already installed; `here` is its digest."""
     name = candidate.package.name
     if entry.source != candidate.source.text:
         why = f"{name} is installed from {entry.source}; `hermes skills remove {name}` makes room"
@@ -208,7 +208,7 @@ def _again(candidate: Candidate, entry: Installed, here: str) -> Outcome:
 
 
 def _conflict(shelf: Shelf, name: str) -> str:
-    """Why there is no place for a skill of that name, and what to do; empty where there is."""
+    """Return why the name is not free, and what to do; empty if it is."""
     found = shelf.catalogue.find(name)
     categories = {skill.category for skill in shelf.catalogue.skills}
     if found:
@@ -230,7 +230,7 @@ def _conflict(shelf: Shelf, name: str) -> str:
 
 
 def _compared(candidate: Candidate, entry: Installed) -> Candidate:
-    """The candidate with what is strange in view of what was installed before."""
+    """Return the candidate with findings from a comparison with the installed version."""
     version = candidate.package.version
     if candidate.source.kind is not Kind.INDEX or not version or version != entry.version:
         return candidate

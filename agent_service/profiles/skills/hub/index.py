@@ -1,7 +1,7 @@
-"""Skills of a web site that lists them, as the discovery of agentskills.io has it.
+"""Skills that a web site lists, according to agentskills.io's discovery format.
 
-Both layouts in use are read: 0.2, in which each skill is one artifact with its digest, and 0.1, in
-which it is a folder of files.
+Both layouts in use are read: in 0.2 each skill is one artifact with a digest, in 0.1 a folder of
+files.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 class Entry(Struct, frozen=True, omit_defaults=True):
-    """A skill of an index."""
+    """A skill in an index."""
 
     name: str
     description: str = ""
@@ -45,23 +45,23 @@ class Entry(Struct, frozen=True, omit_defaults=True):
     url: str = ""
     digest: str = ""
     files: tuple[str, ...] = ()
-    """Of layout 0.1, which has no artifacts."""
+    """Files of layout 0.1, which has no artifacts."""
 
 
 class Listing(Struct, frozen=True, omit_defaults=True):
-    """An index."""
+    """An index file."""
 
     skills: tuple[Entry, ...]
     schema: str = field(default="", name="$schema")
 
 
 class SiteIndex:
-    """An index that was fetched."""
+    """A fetched index."""
 
     version = ""
 
     def __init__(self, reach: HubReach, source: Source, url: str, listing: Listing) -> None:
-        """`url` is where it came from in the end."""
+        """`url` is the index's address after redirects."""
         self.source = source
         self._url = url
         self._reach = reach
@@ -69,14 +69,13 @@ class SiteIndex:
         self._has_artifacts = bool(listing.schema)
 
     async def offers(self) -> Sequence[Offer]:
-        """The skills that it lists."""
         return [
             Offer(name, entry.description[:1024], name)
             for name, entry in sorted(self._entries.items())
         ]
 
     async def take(self, offer: Offer) -> Package:
-        """A skill with all that it has."""
+        """Return a skill with all its files."""
         entry = self._entries[offer.name]
         files = await (self._artifact(entry) if self._has_artifacts else self._files(entry))
         return await asyncio.to_thread(packaged, entry.name, files)
@@ -137,7 +136,7 @@ async def open_index(reach: HubReach, source: Source) -> SiteIndex:
 
 
 async def find_index(reach: HubReach, source: Source) -> SiteIndex:
-    """The index of a site; HubFailed where it has none."""
+    """Find the index of a site; HubFailed if it has none."""
     for place in PLACES:
         try:
             found = Source(Kind.INDEX, source.url.rstrip("/") + place)

@@ -1,4 +1,4 @@
-"""What is wanted of a hub, and what came of it."""
+"""Requests to a hub and their outcomes."""
 
 import hashlib
 from collections.abc import Sequence
@@ -13,27 +13,27 @@ from agent_service.profiles.skills.library import Trust
 
 
 class Status(StrEnum):
-    """What became of a skill."""
+    """The outcome for a skill."""
 
     INSTALLED = "installed"
     UPDATED = "updated"
     REMOVED = "removed"
     UNCHANGED = "unchanged"
     ASKS = "asks"
-    """Nothing was done: a person has to look at it, and say the consent."""
+    """Not done: a person must review the findings and pass the consent."""
     REFUSED = "refused"
     FAILED = "failed"
-    """Nothing was done, and the same may succeed later."""
+    """Not done; the same may succeed later."""
 
 
 class Step(Struct, frozen=True):
-    """What is being done."""
+    """Kind of request."""
 
     text: str
 
 
 class Outcome(Struct, frozen=True):
-    """What became of one skill."""
+    """The outcome for one skill."""
 
     name: str
     status: Status
@@ -43,21 +43,21 @@ class Outcome(Struct, frozen=True):
     digest: str = ""
     trust: str = ""
     review: Review | None = None
-    """None where it was not looked through."""
+    """None if it was not scanned."""
     files: Sequence[str] = ()
     consent: str = ""
-    """What accepts just this content with just these findings."""
+    """The token that accepts exactly this content with exactly these findings."""
 
 
 class Terms(Struct, frozen=True):
-    """On which somebody wants something."""
+    """The conditions of a request."""
 
     consents: frozenset[str] = frozenset()
     dry_run: bool = False
 
 
 class Candidate(Struct, frozen=True):
-    """A skill that could be in the library."""
+    """A skill that may be installed."""
 
     package: Package
     source: Source
@@ -66,10 +66,9 @@ class Candidate(Struct, frozen=True):
     trust: Trust
     review: Review
     is_known: bool = False
-    """It is what is installed, and was not looked through again."""
+    """It is the installed version, and was not scanned again."""
 
     def outcome(self, status: Status, message: str = "", consent: str = "") -> Outcome:
-        """What became of it."""
         return Outcome(
             self.package.name,
             status,
@@ -84,7 +83,7 @@ class Candidate(Struct, frozen=True):
         )
 
     def consent(self, there: str) -> str:
-        """What accepts it in place of what is there."""
+        """Return the token that accepts this skill in place of the current one."""
         seen = (self.package.name, self.package.digest, self.review.verdict.value, there)
         families = sorted({each.family for each in self.review.findings})
         return hashlib.sha256("\n".join([*seen, *families]).encode()).hexdigest()[:32]

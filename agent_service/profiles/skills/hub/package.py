@@ -1,4 +1,4 @@
-"""What a place offers: skills with their files, unpacked and checked."""
+"""Packages of skills: unpacked, checked, and reduced to the files that a library keeps."""
 
 import io
 import stat
@@ -29,27 +29,26 @@ from agent_service.profiles.skills.names import (
 
 MAX_FILES = 200
 MAX_BYTES = 4 * 1024 * 1024
-"""Of all files of a skill together."""
+"""The limit for all files of a skill."""
 _IGNORED = frozenset({".DS_Store", ".gitignore", ".gitattributes", ".gitkeep", ".editorconfig"})
 
 
 class Package(Struct, frozen=True):
-    """A skill with everything that it has."""
+    """A skill with all its files."""
 
     name: str
     document: SkillDocument
     files: Mapping[str, bytes]
     left_out: Sequence[str]
-    """What it had that a library does not keep."""
+    """Files that a library does not keep."""
 
     @property
     def digest(self) -> str:
-        """By which the same content is known again."""
         return content_digest(self.files)
 
     @property
     def version(self) -> str:
-        """The version that it says it has; empty where it says none."""
+        """Return the version that the skill states; empty if it has none."""
         fields = self.document.fields
         metadata = fields.get("metadata")
         inside = metadata.get("version") if isinstance(metadata, dict) else None
@@ -58,7 +57,7 @@ class Package(Struct, frozen=True):
 
 
 def kept(name: str, sizes: Mapping[str, int]) -> tuple[Sequence[str], Sequence[str]]:
-    """Of a skill's files those that a library keeps, and those that are left out."""
+    """Divide a skill's files into those that a library keeps and those that are left out."""
     keep: list[str] = []
     left_out: list[str] = []
     for path in sorted(sizes):
@@ -81,7 +80,7 @@ def kept(name: str, sizes: Mapping[str, int]) -> tuple[Sequence[str], Sequence[s
 
 
 def packaged(name: str, files: Mapping[str, bytes], left_out: Sequence[str] = ()) -> Package:
-    """The skill of that name, or of the name that it gives itself; HubRefused where it is none."""
+    """Package a skill under the name it gives itself, else `name`; HubRefused if it is invalid."""
     keep, more = kept(name or "it", {path: len(data) for path, data in files.items()})
     try:
         text = files[DOCUMENT].decode()
@@ -100,7 +99,7 @@ _GZIP, _ZIP = b"\x1f\x8b", b"PK\x03\x04"
 
 
 def unpacked(data: bytes, name: str) -> Mapping[str, bytes]:
-    """The files of an archive by path; HubRefused where it is none, or is hostile."""
+    """Return an archive's files by path; HubRefused if it is invalid or hostile."""
     try:
         if data.startswith(_ZIP):
             found = _zip(data, name)
@@ -176,7 +175,7 @@ def _add(found: dict[str, bytes], path: str, data: bytes, name: str) -> None:
 
 
 def _at_top(found: Mapping[str, bytes], name: str) -> Mapping[str, bytes]:
-    """The files as they stand in the skill, also where the archive has its folder around them."""
+    """Return the files relative to the skill, even if the archive wraps them in a folder."""
     around = f"{name}/"
     if DOCUMENT not in found and found and all(path.startswith(around) for path in found):
         return {path.removeprefix(around): data for path, data in found.items()}
@@ -194,39 +193,40 @@ MAX_OFFERS = 1_000
 
 
 class Offer(Struct, frozen=True):
-    """A skill that can be had."""
+    """An available skill."""
 
     name: str
     description: str
     place: str
-    """Where in the source it is: a folder, or the URL of what is fetched; empty is all of it."""
+    """Where it is in the source: a folder, or the URL of an artifact; empty means the whole source.
+    """
     tags: Sequence[str] = ()
 
 
 class Opened(Protocol):
-    """A source that was reached."""
+    """A source that was opened."""
 
     @property
     def source(self) -> Source:
-        """What it turned out to be."""
+        """Return the source as resolved."""
         ...
 
     @property
     def version(self) -> str:
-        """The commit that it stands at; empty where it has none."""
+        """Return its commit; empty if it has none."""
         ...
 
     async def offers(self) -> Sequence[Offer]:
-        """The skills that it has, by name."""
+        """Return the available skills by name."""
         ...
 
     async def take(self, offer: Offer) -> Package:
-        """A skill with all that it has; HubRefused where it is none."""
+        """Return a skill with all its files; HubRefused if it is invalid."""
         ...
 
 
 def offer_of(place: str, document: bytes) -> Offer:
-    """What a SKILL.md in a folder says of itself."""
+    """Read the offer in a folder's SKILL.md."""
     folder = place.rpartition("/")[2]
     found = read(document.decode(errors="replace"), folder)
     named = found.fields.get("name", "")
@@ -235,7 +235,7 @@ def offer_of(place: str, document: bytes) -> Offer:
 
 
 def skill_folders(paths: Sequence[str]) -> Sequence[str]:
-    """The folders with a SKILL.md that are in no other such folder."""
+    """Return the folders with a SKILL.md that are not inside another such folder."""
     folders = sorted(
         path.removesuffix(DOCUMENT).rstrip("/")
         for path in paths
@@ -250,7 +250,7 @@ def skill_folders(paths: Sequence[str]) -> Sequence[str]:
 
 
 def chosen(offers: Sequence[Offer], wanted: Sequence[str], source: Source) -> Sequence[Offer]:
-    """Of what is offered what somebody wants; HubRefused where that is not clear."""
+    """Return the offers that were asked for; HubRefused if that is not clear."""
     names = ", ".join(sorted({each.name for each in offers})[:40])
     if not offers:
         raise HubRefused(f"{source.text} has no skills: no folder in it has a {DOCUMENT}")

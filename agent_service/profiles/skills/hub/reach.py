@@ -1,4 +1,4 @@
-"""The net as hubs are reached by it: vetted addresses, bounded answers, https unless at home."""
+"""Network access for hubs: checked addresses, limited sizes, https except on private networks."""
 
 import asyncio
 from collections.abc import Sequence
@@ -29,11 +29,11 @@ class HubReach:
         self._vetting = AddressVetting()
 
     async def get(self, url: str, most_bytes: int) -> bytes:
-        """What stands at a URL, all of it."""
+        """Return the whole content of a URL."""
         return (await self.fetched(url, most_bytes))[1]
 
     async def fetched(self, url: str, most_bytes: int) -> tuple[str, bytes]:
-        """Where it came from in the end, and what stands there."""
+        """Return the final URL after redirects, and its content."""
         answer = await self._answer(url, most_bytes)
         if answer.status != 200:
             raise HubFailed(f"{url} answers with status {answer.status}")
@@ -42,10 +42,10 @@ class HubReach:
         return answer.url, answer.data
 
     async def git_url(self, url: str) -> str | None:
-        """The URL that git is given, after redirects; None where no repository answers there.
+        """Return the URL for git after redirects; None if no repository answers there.
 
-        Only the protocol in which the server thinks is spoken: the other one follows what files of
-        the repository say.
+        Only the smart protocol is used: the dumb one follows paths that files of the repository
+        name.
         """
         answer = await self._answer(f"{url}{_REFS}?service=git-upload-pack", 64 * 1024)
         if answer.status in (401, 403):
@@ -55,7 +55,7 @@ class HubReach:
         return _spelled_out(answer.url.partition("?")[0].removesuffix(_REFS))
 
     async def pinned(self, url: str) -> Sequence[str]:
-        """The addresses of a URL as git is held to them; none where it is one itself."""
+        """Return the addresses that git must use for a URL; none if its host is an address."""
         origin = Origin.of(url)
         try:
             found = await self._destinations.addresses(url)
@@ -80,7 +80,7 @@ class HubReach:
         return answer
 
     async def _check_scheme(self, url: str) -> None:
-        """Anybody on the way can change what comes by http, so that it is for networks of ours."""
+        """Allow plain http only in private networks: anybody on the way can change the content."""
         if Origin.of(url).scheme == "https":
             return
         for address in await self._destinations.addresses(url):
@@ -89,8 +89,8 @@ class HubReach:
 
 
 def _spelled_out(url: str) -> str:
-    """The URL with its host as it is pinned: git asks for another spelling, such as one with a dot
-    behind it, on its own."""
+    """Return the URL with its host in the pinned spelling; git would resolve others, such as one
+    with a trailing dot, itself."""
     origin, parts = Origin.of(url), urlsplit(url)
     host = f"[{origin.host}]" if ":" in origin.host else origin.host
     place = host if parts.port is None else f"{host}:{origin.port}"

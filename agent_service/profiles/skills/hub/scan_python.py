@@ -1,4 +1,4 @@
-"""Judges Python programs of a skill by their syntax: what they run, and where it comes from."""
+"""Judges a skill's Python programs by their syntax: what they run, and where that comes from."""
 
 import ast
 import shlex
@@ -32,7 +32,7 @@ _NETWORK = ("requests", "urllib", "urllib3", "http", "httpx", "aiohttp", "socket
 def of_program(
     classifier: CommandClassifier, path: str, text: str, *, first: int = 1, is_whole: bool = True
 ) -> Iterator[Finding]:
-    """What a program does; `first` is where it begins in its file, of which it may be a part."""
+    """Yield findings of a program; `first` is the line where it begins in its file."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -59,7 +59,6 @@ class _Program:
         self._tainted = self._assigned()
 
     def findings(self) -> Iterator[Finding]:
-        """What it does."""
         called = {self._called(call) for call in self._calls}
         for call in self._calls:
             name = self._called(call)
@@ -97,7 +96,7 @@ class _Program:
             yield self._found(found.verdict, found.family, call)
 
     def _origin(self, node: ast.expr) -> str:
-        """Of what family it is to run this; empty where it is a text like any other."""
+        """Return the family of running this expression; empty if it is ordinary text."""
         for inner in ast.walk(node):
             if isinstance(inner, ast.Name) and inner.id in self._tainted:
                 return self._tainted[inner.id]
@@ -114,7 +113,7 @@ class _Program:
         return "remote-to-shell" if is_network and last in _FETCHES else ""
 
     def _assigned(self) -> dict[str, str]:
-        """Names of what was decoded or fetched, also by way of other names."""
+        """Return names that hold decoded or fetched data, directly or through other names."""
         self._tainted: dict[str, str] = {}
         pairs = [pair for node in ast.walk(self._tree) for pair in _assignments(node)]
         for _ in range(3):
@@ -134,7 +133,7 @@ class _Program:
 
 
 def _imported(tree: ast.Module) -> dict[str, str]:
-    """What names of modules and of their members stand for."""
+    """Return the modules and members that imported names stand for."""
     found: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -172,7 +171,7 @@ def _dotted(node: ast.expr) -> str:
 
 
 def _literals(arguments: list[ast.expr]) -> Iterator[str]:
-    """The words of a command, of which those that nobody knows are left open."""
+    """Yield the words of a command; unknown words become placeholders."""
     for argument in arguments:
         parts = argument.elts if isinstance(argument, ast.List | ast.Tuple) else [argument]
         for part in parts:

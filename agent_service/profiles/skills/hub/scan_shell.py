@@ -1,4 +1,4 @@
-"""Judges shell text of a skill: its scripts, and what its documents show to be typed."""
+"""Judges the shell text of a skill: its scripts, and commands that its documents show."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -10,20 +10,20 @@ from agent_service.security.commands.families import FAMILIES, CommandClass
 MAX_LINES = 2_000
 _DANGEROUS = frozenset({"reverse-shell", "bind-shell", "decode-to-shell", "hidden-command"})
 _EVERYDAY = frozenset({"recursive-delete", "workspace-delete", "overwrite"})
-"""What builds do all the time; who runs them is asked where it matters."""
+"""Ordinary in build scripts; the person who runs one is asked if it matters."""
 _LEADS_OUT = frozenset({"credential-files", "upload"})
 WORST = frozenset(
     {*_DANGEROUS, "remote-to-shell", "credential-files"}
     | {name for name, family in FAMILIES.items() if family.hardline}
 )
-"""What also tells in a line whose surroundings are not understood."""
+"""Reported even in a single line whose context is not understood."""
 _PROMPT = re.compile(r"^\s*(?:\$|#|>|%|[\w.-]+@[\w.-]+[:~\w/ .-]*[$#])\s+(?=\S)")
 
 
 def of_script(
     classifier: CommandClassifier, path: str, text: str, *, first: int = 1, is_whole: bool = True
 ) -> Iterator[Finding]:
-    """What a script does; `first` is where it begins in its file, of which it may be a part."""
+    """Yield findings of a script; `first` is the line where it begins in its file."""
     for begin, part in _parts(text, first):
         verdict = classifier.classify(part)
         if is_whole and verdict.kind is CommandClass.UNPARSEABLE:
@@ -40,19 +40,19 @@ def of_script(
 def of_mention(
     classifier: CommandClassifier, path: str, line: int, command: str
 ) -> Iterator[Finding]:
-    """What a command in a sentence would do, which may well be what one must not do."""
+    """Yield findings of a command in a sentence, which may well warn against it."""
     for family in _worth_telling(classifier.classify(command.rstrip(" .,;:!?)")).families):
         yield Finding(Verdict.CAUTION, family, path, line, excerpt(command))
 
 
 def severity(family: str) -> Verdict:
-    """How bad a command of a family is in a skill."""
+    """Return the severity of a command family in a skill."""
     is_dangerous = FAMILIES[family].hardline or family in _DANGEROUS
     return Verdict.DANGEROUS if is_dangerous else Verdict.CAUTION
 
 
 def without_prompts(text: str) -> str:
-    """What is typed of a dialogue with a shell, each at its line."""
+    """Return the commands of a shell transcript, each on its line."""
     lines = text.split("\n")
     if not any(_PROMPT.match(line) for line in lines):
         return text
@@ -66,7 +66,7 @@ def _worth_telling(families: Iterable[str]) -> list[str]:
 def _located(
     classifier: CommandClassifier, path: str, text: str, begin: int, families: frozenset[str]
 ) -> Iterator[Finding]:
-    """Both at once in one statement: what is read there is what is sent."""
+    """Yield a finding if one statement both reads secrets and sends data."""
     line, shown = _line_of(classifier, text, begin, families)
     if shown:
         yield Finding(Verdict.DANGEROUS, "exfiltration", path, line, shown)
@@ -75,7 +75,7 @@ def _located(
 def _line_of(
     classifier: CommandClassifier, text: str, begin: int, families: frozenset[str]
 ) -> tuple[int, str]:
-    """The first line that is of the families on its own; else the beginning, without a text."""
+    """Return the first line that shows the families by itself; else the beginning, without text."""
     for number, line in _logical(text):
         if families <= set(classifier.classify(line).families):
             return begin + number, excerpt(line)
@@ -83,7 +83,7 @@ def _line_of(
 
 
 def _logical(text: str) -> Iterator[tuple[int, str]]:
-    """The lines of a script with those that go on with them."""
+    """Yield the logical lines of a script, with continuation lines joined."""
     held, at = "", 0
     for number, line in enumerate(text.split("\n")[:MAX_LINES]):
         at = at if held else number
@@ -99,7 +99,7 @@ def _logical(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _parts(text: str, first: int) -> Iterator[tuple[int, str]]:
-    """The script in pieces that can be looked at."""
+    """Yield the script in parts that can be parsed."""
     begin, held, size = first, list[str](), 0
     for number, line in enumerate(text.split("\n"), first):
         if held and size + len(line) > LONGEST - 1024:

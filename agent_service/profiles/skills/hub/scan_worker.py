@@ -1,4 +1,4 @@
-"""Looks through a skill in a process of its own, which may hang or crash on what it reads."""
+"""Scans a skill in a process of its own, which may hang or crash on hostile input."""
 
 import sys
 from collections.abc import Mapping
@@ -17,14 +17,14 @@ LIMIT_S = 120.0
 
 
 def main() -> None:
-    """Read the files, and say what was found in them."""
+    """Read files from standard input and print the findings."""
     files = decode(sys.stdin.buffer.read(), dict[str, bytes])
     review = SkillScanner(ThreatScanner()).review(files)
     sys.stdout.buffer.write(msgspec.json.encode(review))
 
 
 async def looked_through(name: str, files: Mapping[str, bytes]) -> Review:
-    """What is in a skill's files; HubRefused where nobody could say."""
+    """Scan a skill's files; HubRefused if the scan fails."""
     try:
         answer = await answer_of(Path(__file__), msgspec.json.encode(dict(files)), LIMIT_S)
         return decode(answer, Review)

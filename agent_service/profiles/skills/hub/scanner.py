@@ -1,4 +1,4 @@
-"""Looks through everything that a skill has, before any of it is in a library."""
+"""Scans all files of a skill before any of them enters a library."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,7 +41,7 @@ _DROPS = re.compile(
 
 
 def of_secrets(path: str, text: str, *, first: int = 1) -> Iterator[Finding]:
-    """What a program reads that is secret; dangerous where it also sends something."""
+    """Yield secrets that a program reads; dangerous if it also sends data."""
     sends = _SENDS.search(text) is not None
     drops = _DROPS.search(text)
     for pattern in (_READS, _DUMPS):
@@ -91,18 +91,18 @@ _PROGRAMS = (b"\x7fELF", b"MZ", b"\xfe\xed\xfa", b"\xcf\xfa\xed\xfe", b"\xca\xfe
 _ARCHIVES = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"7z\xbc\xaf", b"\xfd7zXZ", b"Rar!")
 _PICTURES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"%PDF", b"wOFF", b"wOF2", b"\0\1\0\0")
 _STARTS = {"program": _PROGRAMS, "archive": _ARCHIVES, "picture": _PICTURES}
-"""How files begin that are no text."""
+"""First bytes of files that are not text."""
 
 
 class SkillScanner:
-    """Judges skills; one is made for each process, since its patterns and parser are costly."""
+    """Scans skills; create one per process, because its patterns and parser are costly."""
 
     def __init__(self, threats: ThreatScanner) -> None:
         self._threats = threats
         self._classifier = CommandClassifier()
 
     def review(self, files: Mapping[str, bytes]) -> Review:
-        """What is in a skill's files, by path."""
+        """Return the findings in a skill's files, by path."""
         return reviewed(each for path, data in files.items() for each in self._file(path, data))
 
     def _file(self, path: str, data: bytes) -> Iterator[Finding]:
@@ -129,7 +129,7 @@ class SkillScanner:
             yield from _program(path, text)
 
     def _said(self, path: str, text: str, examples: Sequence[tuple[int, int]]) -> Iterator[Finding]:
-        """What speaks to the agent, wherever it stands; code is full of what is said to others."""
+        """Yield text that gives orders to the agent; code is full of text for others."""
         for threat in self._threats.scan(text):
             line = text[threat.begin : threat.end]
             is_example = any(begin <= threat.begin < end for begin, end in examples)
@@ -152,7 +152,7 @@ class SkillScanner:
         if language in _SHELL_FENCES:
             typed = scan_shell.without_prompts(text)
             found = scan_shell.of_script(self._classifier, path, typed, first=first, is_whole=False)
-            # What is not said to be shell is mostly a form or a picture, with words in it.
+            # A block without a language is mostly a form or a picture with words in it.
             is_shell = language not in _UNSAID
             yield from (
                 each
@@ -173,7 +173,7 @@ class SkillScanner:
 
 
 def _kind(data: bytes) -> str:
-    """The family of a file that is no text, or `picture`; empty for text."""
+    """Return the family of a file that is not text, or `picture`; empty for text."""
     for family, starts in _STARTS.items():
         if data.startswith(starts):
             return family
@@ -184,7 +184,7 @@ def _kind(data: bytes) -> str:
 
 
 def _language(path: str, text: str) -> str:
-    """What a file is written in: sh, py, another language's suffix, or md."""
+    """Return the language of a file: sh, py, another language's suffix, or md."""
     first = text.partition("\n")[0]
     if first.startswith("#!"):
         words = first[2:].replace("/", " ").split()
@@ -213,7 +213,7 @@ _INTERPRETERS = {
 
 
 def _program(path: str, text: str, first: int = 1) -> Iterator[Finding]:
-    """A program in a language whose syntax is not known, line by line."""
+    """Scan a program in another language line by line."""
     for number, line in enumerate(text.split("\n"), first):
         for finding in code.judge(line[:2000]).findings:
             if finding.family not in scan_shell.WORST:
@@ -223,7 +223,7 @@ def _program(path: str, text: str, first: int = 1) -> Iterator[Finding]:
 
 
 def _letters(path: str, text: str) -> Iterator[Finding]:
-    """Words of letters that look alike and are not, and characters that turn text around."""
+    """Yield look-alike letters in words, and characters that reverse the direction of text."""
     if text.isascii():
         return
     for number, line in enumerate(text.split("\n"), 1):
@@ -245,12 +245,12 @@ def _opaque(path: str, text: str, first: int = 1) -> Iterator[Finding]:
 
 
 def _fenced(text: str) -> list[tuple[int, int]]:
-    """Where a document shows code."""
+    """Return the ranges of code blocks in a document."""
     return [(match.start("text"), match.end("text")) for match in _FENCE.finditer(text)]
 
 
 def _judged(family: str, line: str, *, is_example: bool) -> tuple[str, Verdict]:
-    """How bad it is that something speaks to the agent."""
+    """Return the severity of text that gives orders to the agent."""
     if family == INVISIBLE:
         turns = _TURNS.search(line) is not None
         return ("turned-text", Verdict.DANGEROUS) if turns else (family, Verdict.CAUTION)

@@ -1,4 +1,4 @@
-"""Names of places that skills come from, and why something there cannot be had."""
+"""Sources of skills, and the errors of reading them."""
 
 import re
 from enum import StrEnum
@@ -10,11 +10,11 @@ from agent_service.profiles.skills.names import is_folder
 
 
 class HubRefused(Exception):
-    """It may not be installed, read or written as it is; the message says why and what to do."""
+    """The skill or source is not acceptable; the message says why and what to do."""
 
 
 class HubFailed(Exception):
-    """It may be had, and did not come: a server that does not answer, a repository that is gone."""
+    """The source did not deliver: a server does not answer, or a repository is gone."""
 
 
 FORMS = (
@@ -27,12 +27,12 @@ MAX_CHARS = 2_048
 
 
 class Kind(StrEnum):
-    """What stands at a place."""
+    """Kind of source."""
 
     GIT = "git"
     INDEX = "index"
     UNKNOWN = "unknown"
-    """A URL that has to be asked."""
+    """A URL whose kind is found out by a request."""
 
 
 class Source(Struct, frozen=True):
@@ -42,25 +42,24 @@ class Source(Struct, frozen=True):
     url: str
     """An http or https URL, or the absolute path of a repository."""
     ref: str = ""
-    """A branch, a tag or a commit; empty is what the repository begins with."""
+    """A branch, tag or commit; empty means the default branch."""
     folder: str = ""
-    """Where in it the skills are; empty is at its top."""
+    """The folder with the skills; empty means the top."""
 
     @property
     def text(self) -> str:
-        """As it is written down; the same source is read from it again."""
+        """Return the source as text, from which `parsed` returns the same source."""
         prefix = "git+" if self.kind is Kind.GIT else ""
         ref = f"@{self.ref}" if self.ref else ""
         return f"{prefix}{self.url}{ref}{f'#{self.folder}' if self.folder else ''}"
 
     @property
     def is_local(self) -> bool:
-        """Whether it is a repository on this machine."""
         return self.url.startswith("/")
 
 
 def parsed(text: str) -> Source:
-    """The source that a text names; HubRefused where it names none."""
+    """Parse a source; HubRefused if the text is not one."""
     if len(text) > MAX_CHARS or any(ord(each) < 32 or each.isspace() for each in text):
         raise HubRefused(f"{text[:80]!r} is no source; a source is {FORMS}")
     is_git = text.startswith("git+")
@@ -78,7 +77,7 @@ def parsed(text: str) -> Source:
 
 
 def _without_ref(place: str) -> tuple[str, str]:
-    """The place and what stands behind the last @ of its last part."""
+    """Split off the ref after the last @ of the last path segment."""
     head, slash, last = place.rpartition("/")
     name, at, ref = last.rpartition("@")
     if at and name:

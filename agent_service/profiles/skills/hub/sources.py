@@ -1,4 +1,4 @@
-"""Every kind of source behind one door, and the hubs that the settings name."""
+"""Opens sources of every kind, and knows the configured hubs."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -15,7 +15,7 @@ from agent_service.profiles.skills.library import Trust
 
 
 class HubSetting(Struct, frozen=True):
-    """A hub of the settings."""
+    """A configured hub."""
 
     name: str
     source: Source
@@ -30,7 +30,7 @@ class Sources:
         self.hubs = hubs
 
     def named(self, text: str) -> tuple[Source, str]:
-        """The source that a person names, and the skill in it where that is part of the name."""
+        """Return the source that a person names, and the skill if the name includes one."""
         name, _, skill = text.partition("/")
         for hub in self.hubs:
             if hub.name == name:
@@ -41,13 +41,12 @@ class Sources:
         return parsed(text), ""
 
     def trust(self, source: Source) -> Trust:
-        """Whose word the skills of a source are."""
+        """Return how far the skills of a source are trusted."""
         same = (hub.trust for hub in self.hubs if _is_of(source, hub.source))
         return next(same, Trust.COMMUNITY)
 
     @asynccontextmanager
     async def opened(self, source: Source) -> AsyncGenerator[Opened]:
-        """Reach a source."""
         if source.is_local:
             async with open_repository(source, source.url, ()) as found:
                 yield found
@@ -67,7 +66,7 @@ class Sources:
 
 
 def _is_of(source: Source, hub: Source) -> bool:
-    """Whether a source is that of a hub, also once it is known what kind it is."""
+    """Return whether a source belongs to a hub, even after its kind was found out."""
     if (source.ref, source.folder) != (hub.ref, hub.folder):
         return False
     place = source.url.removesuffix("/index.json").partition("/.well-known/")[0]

@@ -1,4 +1,4 @@
-"""What the scanner says of a skill: how bad it is, where, and of which family."""
+"""The scanner's findings: family, place and severity."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -13,58 +13,56 @@ MAX_EXCERPT_CHARS = 160
 
 
 class Verdict(StrEnum):
-    """What is done with a skill."""
+    """What happens to a skill."""
 
     SAFE = "safe"
     CAUTION = "caution"
-    """A person looks at the findings first."""
+    """A person must review the findings first."""
     DANGEROUS = "dangerous"
-    """It is not installed, whoever asks."""
+    """It is never installed."""
 
 
 class Finding(Struct, frozen=True):
-    """One place of a skill."""
+    """A finding at one place of a skill."""
 
     verdict: Verdict
     family: str
     path: str
     line: int
-    """From 1 on; 0 is the file as a whole."""
+    """From 1; 0 means the whole file."""
     text: str = ""
-    """The line as it can be shown: one line, nothing in it hidden."""
+    """The line in displayable form: single-line, with hidden characters shown."""
 
     @property
     def about(self) -> str:
-        """What the family is."""
         if self.family in FAMILIES:
             return FAMILIES[self.family].about
         return _ABOUT.get(self.family, "")
 
 
 class Review(Struct, frozen=True):
-    """What was found in all of a skill, the worst first."""
+    """All findings of a skill, worst first."""
 
     findings: Sequence[Finding] = ()
 
     @property
     def verdict(self) -> Verdict:
-        """The worst of them."""
         return self.findings[0].verdict if self.findings else Verdict.SAFE
 
     def with_findings(self, more: Iterable[Finding]) -> "Review":
-        """The same with what was found beside the texts."""
+        """Add findings that come from elsewhere than the texts."""
         return reviewed((*self.findings, *more))
 
 
 def reviewed(findings: Iterable[Finding]) -> Review:
-    """The findings, each once and the worst first."""
+    """Return a review with each finding once, worst first."""
     once = dict.fromkeys(findings)
     ordered = sorted(once, key=lambda each: (_BADNESS[each.verdict], each.path, each.line))
     return Review(tuple(ordered[:MAX_FINDINGS]))
 
 
 def excerpt(line: str) -> str:
-    """A line as it can be shown to a person."""
+    """Return a line in displayable form."""
     shown = "".join(
         each if each.isprintable() or each == "\t" else f"\\u{ord(each):04x}"
         for each in line.strip()[: MAX_EXCERPT_CHARS * 2]
