@@ -1,5 +1,5 @@
 """The process inside a box that starts, feeds, reads and ends commands.
 
-Standard library only, Python 3.8 or newer: the package is shipped into boxes as one zip file and
-runs on whatever Python the box has. `executor_service.link` is the other end of its channel.
+Standard library only, Python 3.8 or newer: it is shipped into boxes as one zip file and runs on
+their Python. `executor_service.link` is the other end of its channel.
 """

@@ -1,8 +1,8 @@
-"""Tar archives that become whole folders: unpacked beside their place and then put there.
+"""Unpacks tar archives into whole folders: first beside the target, then renamed.
 
-Nothing in an archive is trusted. Python's own module reads the headers, from a file that lets it
-read no header of an unreasonable size. Names are walked through descriptors and never through a
-link, links are made last, and one entry that is not plain undoes all of it.
+Nothing in an archive is trusted. Python's tarfile reads the headers, from a file object that limits
+their size. Names are opened through descriptors and never through links, symbolic links are made
+last, and one entry of a refused kind undoes everything.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ MAX_ENTRIES = 100_000
 MAX_DEPTH = 64
 _MAX_HEADER_BYTES = 64 * 1024
 _MAX_ENTRY_BYTES = 16 * _MAX_HEADER_BYTES
-"""What all headers of an entry may have, lists of holes in it among them."""
+"""Limit for all headers of an entry, including lists of holes."""
 _BLOCK_BYTES = 512
 _PIECE_BYTES = 256 * 1024
 _MAX_TARGETS_BYTES = 16 * 1024 * 1024
-"""Of all symbolic links together, which wait until everything else is there."""
+"""Limit for all symbolic links, which are kept until everything else is there."""
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -36,7 +36,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 def unpack(archive: BinaryIO, folder: int, part: str, most: int = MAX_ENTRIES) -> Iterator[None]:
     """Unpack an archive into the new folder `part`; yields as it goes.
 
-    After an error, FileError or OSError, the caller has to undo what there is of it.
+    After FileError or OSError, the caller must `undo` it.
     """
     os.mkdir(part, 0o700, dir_fd=folder)
     with closing(os.open(part, _FOLDER, dir_fd=folder)) as root:
@@ -45,7 +45,7 @@ def unpack(archive: BinaryIO, folder: int, part: str, most: int = MAX_ENTRIES) -
 
 
 def undo(folder: int, part: str, *, at_once: bool) -> Generator[None, None, None]:
-    """Remove what was unpacked; yields as it goes, unless nobody asks it to go on any more."""
+    """Remove what was unpacked; yields as it goes unless at_once; closing it finishes it."""
     with suppress(FileNotFoundError):
         try:
             for _ in files.remove_tree(folder, part):
@@ -58,7 +58,7 @@ def undo(folder: int, part: str, *, at_once: bool) -> Generator[None, None, None
 
 
 class _Headers:
-    """The archive as the reader of headers sees it."""
+    """The archive as tarfile sees it, with a limit on the size of headers."""
 
     def __init__(self, archive: BinaryIO) -> None:
         self._archive = archive
@@ -66,11 +66,11 @@ class _Headers:
         self.seek, self.tell = archive.seek, archive.tell
 
     def next_entry(self) -> None:
-        """Begin to count what the headers of one entry have together."""
+        """Start counting the headers of the next entry."""
         self._left = _MAX_ENTRY_BYTES
 
     def read(self, size: int) -> bytes:
-        """What tarfile asks for; it would take whatever a header announces into memory."""
+        """Read for tarfile, which would load a header of any announced size into memory."""
         self._left -= size
         if size > _MAX_HEADER_BYTES or self._left < 0:
             raise FileError("TOO_LARGE", "the archive has a header that is too large")
@@ -78,17 +78,17 @@ class _Headers:
 
 
 def _entries(archive: BinaryIO) -> Iterator[TarInfo]:
-    """Each entry, until the archive says that it is whole."""
+    """Yield each entry; FileError unless the archive is whole."""
     import tarfile
 
     try:
         headers: Any = _Headers(archive)
         reader: Any = tarfile.TarFile(fileobj=headers, errors="surrogateescape")
-        # It takes a damaged header for the end.
+        # tarfile takes a damaged header for the end.
         for info in iter(reader.next, None):
             reader.members = []
             headers.next_entry()
-            # Attributes of the whole archive may give an entry a size that it has no room for.
+            # Attributes of the whole archive may give an entry an impossible size.
             if info.size < 0 or (info.isfile() and info.offset_data + info.size > reader.offset):
                 raise FileError("NOT_AN_ARCHIVE", f"{info.name!r} has a size that cannot be")
             yield info
@@ -100,8 +100,6 @@ def _entries(archive: BinaryIO) -> Iterator[TarInfo]:
 
 
 class _Unpacking:
-    """An archive on its way into a new folder."""
-
     def __init__(self, root: int, archive: BinaryIO, most: int) -> None:
         self._root = root
         self._archive = archive
@@ -162,7 +160,7 @@ class _Unpacking:
             yield
 
     def _open_folder(self, parts: list[str]) -> int:
-        """A descriptor for a folder, made with those above it where missing."""
+        """Open a folder; missing folders are made."""
         fd = os.dup(self._root)
         for part in parts:
             with closing(fd):
@@ -174,12 +172,12 @@ class _Unpacking:
 
 
 def _is_sparse(entry: TarInfo) -> bool:
-    """Whether it may be larger than what is in the archive."""
+    """Whether the file may be larger than its data in the archive."""
     return entry.issparse() or any(key.startswith("GNU.sparse") for key in entry.pax_headers)
 
 
 def _parts(name: str) -> list[str]:
-    """The names on the way to an entry; none for the folder itself."""
+    """Return the names on the way to an entry; none for the root."""
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/") or ".." in parts or "\0" in name:
         raise FileError("REFUSED", f"{name!r} leads out of the archive")
@@ -191,9 +189,9 @@ def _parts(name: str) -> list[str]:
 
 
 def _inside(parts: list[str], target: str) -> str:
-    """Where a symbolic link points, which is in the archive whatever other links there are.
+    """Return a symbolic link's target; FileError if it may lead out of the archive.
 
-    It may first climb the folders that it is in, which are real, and then only go down.
+    It may first climb the link's own folders, which are real, and then only descend.
     """
     depth, descends = len(parts) - 1, False
     for part in target.split("/"):

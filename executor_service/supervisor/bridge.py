@@ -1,7 +1,5 @@
-"""Joins standard input and output to the supervisor's socket, for ways into a box that only run a
-program: the stream of an engine's exec call, a remote shell.
-
-Every connection starts one, so this module loads next to nothing.
+"""Connects standard input and output to the supervisor's socket, for engines and shells that can
+only run a program in the box. Each connection starts one, so this module imports little.
 """
 
 from __future__ import annotations
@@ -16,9 +14,9 @@ from contextlib import suppress
 from executor_service.supervisor.syscalls import hide_from_same_user
 
 GREETING = b"supervisor-bridge\n"
-"""What a bridge says when it has reached the supervisor, and never the error of what ran it."""
+"""Sent once connected; tells the bridge's output from an error of what runs it."""
 NO_SUPERVISOR = b"no-supervisor\n"
-"""What it says when nobody listens there."""
+"""Sent when nothing listens at the socket."""
 _F_SETPIPE_SZ = 1031
 _PIPE_BYTES = 1024 * 1024
 _READ_BYTES = 256 * 1024
@@ -27,7 +25,7 @@ _POLL_S = 0.005
 
 
 class _Route:
-    """One direction, with what was read and not yet written."""
+    """One direction, with bytes read but not yet written."""
 
     def __init__(self, source: int, target: int) -> None:
         self.source = source
@@ -36,18 +34,18 @@ class _Route:
 
 
 def socket_address(path: str) -> str:
-    """A path as the kernel wants it; `@name` is a name without a file."""
+    """Return the address of a path; `@name` is an abstract socket."""
     return "\0" + path[1:] if path.startswith("@") else path
 
 
 def main(argv: list[str]) -> int:
-    """Run `--bridge PATH [--once]`; returns the exit status."""
+    """Run `--bridge PATH [--once]`; return the exit status."""
     hide_from_same_user()
     return bridge(argv[1], 0.0 if argv[2:] == ["--once"] else _WAIT_FOR_SOCKET_S)
 
 
 def bridge(path: str, wait_s: float) -> int:
-    """Copy both ways until either side ends; the exit status of the program."""
+    """Copy both ways until either side ends; return the exit status."""
     try:
         sock = _connect(path, wait_s)
     except OSError:
@@ -65,7 +63,7 @@ def _copy_until_end(sock: int) -> None:
     routes = (_Route(0, sock), _Route(sock, 1))
     for fd in (0, 1, sock):
         os.set_blocking(fd, False)
-    with suppress(OSError):  # not a pipe, or past the user's share of pipe memory
+    with suppress(OSError):  # not a pipe, or the user has too much pipe memory
         fcntl.fcntl(1, _F_SETPIPE_SZ, _PIPE_BYTES)
     while True:
         readers = [route.source for route in routes if not route.pending]
@@ -83,11 +81,11 @@ def _copy_until_end(sock: int) -> None:
 
 
 def _connect(path: str, wait_s: float) -> socket.socket:
-    """The supervisor may still be starting when the bridge comes."""
+    """Connect, and wait for a supervisor that is still starting."""
     give_up_at = time.monotonic() + wait_s
     folder, name = os.path.split(path)
     if folder:
-        # The kernel takes about a hundred characters, and a folder's name may be longer.
+        # Connect from inside the folder: the kernel limits an address to about 100 characters.
         os.chdir(folder)
     address = socket_address(name)
     while True:

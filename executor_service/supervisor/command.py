@@ -18,11 +18,11 @@ from executor_service.supervisor.tree import Forest
 
 _EVENTS_FILES = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
 _DRAIN_GRACE_S = 0.3
-"""How long output is awaited from processes that outlive the command's first one."""
+"""How long to wait for output of processes that outlive the first one."""
 
 
 class OomCounter:
-    """The kernel's count of out-of-memory kills, where the box sees its control group."""
+    """The kernel's count of out-of-memory kills, if the box sees its control group."""
 
     def __init__(self) -> None:
         self._fd: int | None = None
@@ -34,7 +34,7 @@ class OomCounter:
             break
 
     def read(self) -> int:
-        """The count since the box began; always 0 where nothing can be seen."""
+        """Return the count since the box began; 0 if it cannot be seen."""
         if self._fd is None:
             return 0
         for line in os.pread(self._fd, 4096, 0).splitlines():
@@ -55,7 +55,7 @@ class CommandContext:
 
 
 class ExitStatus(NamedTuple):
-    """How the first process ended; both None when that was never learned."""
+    """How the first process ended; both are None if unknown."""
 
     code: int | None
     signal: int | None
@@ -87,7 +87,7 @@ class Command:
         self._exit_sent = False
 
     def launch(self) -> None:
-        """Start the first process; OSError or ValueError says why not."""
+        """Start the first process; fails with OSError or ValueError."""
         context = self._context
         self._oom_kills_before = context.oom_counter.read()
         child = context.spawner.spawn(self.request, self._tree.marker)
@@ -105,14 +105,11 @@ class Command:
         self._after("heartbeat", self.request.heartbeat_s, self._heartbeat)
 
     def abandon(self) -> None:
-        """It was never started and never will be."""
+        """Release everything, because the start failed."""
         self._context.forest.remove_tree(self._tree)
 
     def process_count(self) -> int:
-        """How many processes it has now."""
         return len(self._tree.members())
-
-    # ---- what the executor asks for
 
     def end(self, reason: str, grace_s: float | None = None) -> None:
         """End the whole tree: SIGTERM now, SIGKILL after the grace period."""
@@ -131,25 +128,25 @@ class Command:
         self._tree.signal_group(number)
 
     def resize(self, size: WindowSize) -> None:
-        """Change the size of the command's terminal, if it has one."""
+        """Change the size of the terminal, if there is one."""
         if self.request.terminal is not None and self._stdin.fd is not None:
-            with suppress(OSError):  # nobody is at the terminal any more
+            with suppress(OSError):  # the terminal has no user any more
                 if not resize_terminal(self._stdin.fd, size):
-                    # Whom it does not concern ignores it.
+                    # Processes that do not handle it ignore it.
                     self._tree.signal_all(signal.SIGWINCH)
 
     def take_input(self, offset: int, data: memoryview, ends: bool) -> None:
-        """Queue standard input and hand over what the command reads."""
+        """Queue standard input and write what the command reads."""
         self._stdin.receive(offset, data, ends)
         self._write_input()
 
     def ack(self, number: int, offset: int) -> None:
-        """The executor has this much of a stream, so more may be read."""
+        """Record how much of a stream the executor has, and read more."""
         self._outputs.ack(number, offset)
         self._read_on()
 
     def describe(self) -> dict[str, Any]:
-        """What an executor needs to know to go on with this command."""
+        """Return what an executor needs to take over this command."""
         return {
             "exec_id": self.request.exec_id,
             "digest": self.request.digest,
@@ -159,21 +156,19 @@ class Command:
             "stdin_taken": self._stdin.written,
         }
 
-    # ---- sending
-
     def rewind(self, acked: list[int] | None) -> None:
-        """A new executor has so much of each stream: it gets the rest, and the exit again."""
+        """Start again from the offsets that a new executor has; also repeat the exit."""
         self._outputs.rewind(acked or self._outputs.acked())
         self._exit_sent = False
         self._stdin_told = self._stdin.written
 
     def resume(self) -> None:
-        """The new executor knows the command: what it has already leaves room to read on."""
+        """Continue reading after the new executor learned of the command."""
         self._read_on()
         self.pump()
 
     def pump(self) -> None:
-        """Send what can be sent now: output, and after the last of it the exit."""
+        """Send output as far as possible, then the exit."""
         connection = self._context.connection
         if connection is None:
             return
@@ -194,8 +189,6 @@ class Command:
             usage = self._tree.usage()._asdict()
             connection.send(frames.pack_json(frames.HEARTBEAT, self.ident, usage))
         self._after("heartbeat", self.request.heartbeat_s, self._heartbeat)
-
-    # ---- standard input
 
     def _write_input(self) -> None:
         stdin, loop = self._stdin, self._context.loop
@@ -219,10 +212,8 @@ class Command:
             self._context.loop.unwatch(fd)
             os.close(fd)
 
-    # ---- the end
-
     def leader_reaped(self, status: int, alone: bool) -> None:
-        """The first process has ended; alone says that no process of any command is left."""
+        """Record the first process's end; alone means that no process of any command is left."""
         killed_by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
         self._status = ExitStatus(None if killed_by else os.WEXITSTATUS(status), killed_by)
         self.leader = None
@@ -236,7 +227,6 @@ class Command:
             self._after("drain", _DRAIN_GRACE_S, self._end_leftovers)
 
     def _read_on(self) -> None:
-        """Take more output if there is room for it now."""
         if self._survivors is None:
             self._outputs.watch()
         else:
@@ -247,7 +237,7 @@ class Command:
             self._end_leftovers()
 
     def _end_leftovers(self) -> None:
-        """Some processes outlive the first one, and have had time to finish on their own."""
+        """Handle processes that outlive the first one and its grace time."""
         if self.request.leave_children and not self._reason:
             self._stays = True
             self._settle(survivors=0)
@@ -260,7 +250,7 @@ class Command:
         self._tree.kill(self._settle)
 
     def _settle(self, survivors: int) -> None:
-        """Nothing of the command will write any more that we would wait for."""
+        """Finish once the remaining output is read; no writer is awaited any more."""
         if self._survivors is not None:
             return
         for name in list(self._timers):
@@ -292,8 +282,6 @@ class Command:
         if by_kernel and self._context.oom_counter.read() > self._oom_kills_before:
             return "OOM"
         return "EXITED" if status.signal is None else "SIGNALED"
-
-    # ---- timers
 
     def _after(self, name: str, delay_s: float, call: Callable[[], None]) -> None:
         self._cancel(name)

@@ -1,4 +1,4 @@
-"""The channel to the executor: who may speak, what was said, and what waits to be sent."""
+"""The channel to the executor: handshake, frames and the queue of outgoing bytes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from executor_service.supervisor.loop import READABLE, WRITABLE, Loop
 _READ_BYTES = 256 * 1024
 _CONGESTED_BYTES = 256 * 1024
 _SEND_BUFFER_BYTES = 2 * frames.MAX_OUTPUT_BYTES
-"""What the kernel takes of it: a frame in one call, while the executor reads the one before."""
+"""Room for two frames, so that one can be sent while the executor reads the one before."""
 _MOST_PARTS = 64
 _MAX_STRANGERS = 8
 _HELLO_TIMEOUT_S = 10.0
 _MAX_HELLO_BYTES = 512 * 1024
 
 Handler = Callable[[int, int, memoryview], None]
-"""Takes one request: kind, id, payload; raises FrameError for what it cannot mean."""
+"""Takes a request's kind, id and payload; raises FrameError for an invalid one."""
 
 
 class Connection:
@@ -49,7 +49,7 @@ class Connection:
         return self._queued_bytes > _CONGESTED_BYTES
 
     def send(self, *parts: Buffer) -> None:
-        """Send the parts, now as far as possible, the rest when the socket takes it."""
+        """Send the parts, now as far as possible and the rest when the socket takes it."""
         if self.closed:
             return
         sent = 0
@@ -68,7 +68,7 @@ class Connection:
             self._loop.watch(self._sock.fileno(), READABLE | WRITABLE, self._ready)
 
     def close(self) -> None:
-        """End the connection; what waits is dropped."""
+        """Close the connection and drop the queue."""
         if self.closed:
             return
         self.closed = True
@@ -114,7 +114,7 @@ class Connection:
         self.on_drained()
 
     def _forget(self, count: int) -> None:
-        """So many bytes of what waits have been sent."""
+        """Remove sent bytes from the queue."""
         self._queued_bytes -= count
         while self._queue and count >= len(self._queue[0]):
             count -= len(self._queue.popleft())
@@ -123,7 +123,7 @@ class Connection:
 
 
 class Handshake:
-    """Admits the executor that knows the box's secret, with the highest epoch."""
+    """Admits the executor that knows the box's secret and has the highest epoch."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class Handshake:
             hello = frames.read_json(payload)
             refusal = self._refusal(hello)
             if refusal:
-                # The first that is sent, so the kernel has room for all of it.
+                # It is the first frame, so the kernel has room for it.
                 connection.send(frames.pack_json(frames.DENIED, 0, {"reason": refusal}))
                 connection.close()
                 return

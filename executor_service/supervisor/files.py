@@ -1,4 +1,4 @@
-"""Looking at, reading, writing, moving and removing files, as the box's user and inside the box."""
+"""Examines, reads, writes, moves and removes files, as the box's user and inside the box."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _READ_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK | os.O_CLOEXEC
 _REAL_FOLDER = _READ_FOLDER | os.O_NOFOLLOW
 
 Steps = Generator[None, None, None]
-"""Work that takes long, in pieces; closing it stops it."""
+"""Long work in pieces; closing it stops it."""
 
 _CODES = {
     errno.ENOENT: "NOT_FOUND",
@@ -43,7 +43,7 @@ _CODES = {
 
 
 class FileError(Exception):
-    """A file operation could not be done; code is one of a fixed set of words."""
+    """A file operation failed; code is one of a fixed set of words."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -51,14 +51,14 @@ class FileError(Exception):
 
 
 def file_error(error: OSError) -> FileError:
-    """The word for what the kernel said."""
+    """Return the FileError for an error of the kernel."""
     code = _CODES.get(error.errno or 0, "IO_ERROR")
     where = str(error.filename or "")[:_MAX_SHOWN_CHARACTERS]
     return FileError(code, f"{error.strerror or error}: {where}".rstrip(": "))
 
 
 def describe(status: os.stat_result) -> dict[str, Any]:
-    """What is told about a file."""
+    """Return what the executor learns about a file."""
     return {
         "type": file_type(status.st_mode),
         "size": status.st_size,
@@ -68,7 +68,7 @@ def describe(status: os.stat_result) -> dict[str, Any]:
 
 
 def file_type(mode: int) -> str:
-    """file, directory, symlink or other."""
+    """Return file, directory, symlink or other."""
     if stat.S_ISREG(mode):
         return "file"
     if stat.S_ISDIR(mode):
@@ -77,7 +77,7 @@ def file_type(mode: int) -> str:
 
 
 def text_field(message: dict[str, Any], name: str) -> str:
-    """A field of a request that must be text."""
+    """Return a field that must be text."""
     value = message.get(name)
     if not isinstance(value, str):
         raise FrameError(f"{name} is not text")
@@ -85,7 +85,7 @@ def text_field(message: dict[str, Any], name: str) -> str:
 
 
 def number_field(message: dict[str, Any], name: str, default: int) -> int:
-    """A field of a request that must be a whole number that is not negative."""
+    """Return a field that must be a non-negative integer."""
     value = message.get(name, default)
     if not isinstance(value, int) or not 0 <= value <= MAX_NUMBER:
         raise FrameError(f"{name} is not a number")
@@ -93,7 +93,7 @@ def number_field(message: dict[str, Any], name: str, default: int) -> int:
 
 
 def stat_path(paths: Paths, message: dict[str, Any]) -> dict[str, Any]:
-    """Type, size, mode and time of path, of the link itself unless follow is set."""
+    """Return type, size, mode and time of path, of the link itself unless follow is set."""
     path, follow = text_field(message, "path"), bool(message.get("follow"))
     with closing(paths.open(path, os.O_PATH | (0 if follow else os.O_NOFOLLOW))) as fd:
         status = os.stat(fd)
@@ -104,7 +104,7 @@ def stat_path(paths: Paths, message: dict[str, Any]) -> dict[str, Any]:
 
 
 def list_folder(paths: Paths, message: dict[str, Any]) -> dict[str, Any]:
-    """One page of a folder, sorted by name, beginning after the name `after`."""
+    """Return one page of a folder, sorted by name, beginning after the name `after`."""
     after = str(message.get("after") or "")
     limit = min(max(1, number_field(message, "limit", _MAX_PAGE_ENTRIES)), _MAX_PAGE_ENTRIES)
     with closing(paths.open(text_field(message, "path"), _READ_FOLDER)) as fd:
@@ -125,7 +125,7 @@ def list_folder(paths: Paths, message: dict[str, Any]) -> dict[str, Any]:
 
 
 def open_or_make_folder(paths: Paths, path: str) -> int:
-    """A descriptor for the folder path, made with its parents where missing."""
+    """Return a descriptor for the folder path; missing folders are made."""
     missing: list[str] = []
     while True:
         try:
@@ -152,7 +152,7 @@ def open_or_make_folder(paths: Paths, path: str) -> int:
 
 
 def move_path(paths: Paths, message: dict[str, Any]) -> dict[str, Any]:
-    """Rename, within one file system; an existing target is replaced only with overwrite."""
+    """Rename within one file system; an existing target is replaced only with overwrite."""
     source_folder, source = paths.open_parent(text_field(message, "source"))
     with closing(source_folder):
         target_folder, target = paths.open_parent(text_field(message, "target"))
@@ -166,8 +166,7 @@ def move_path(paths: Paths, message: dict[str, Any]) -> dict[str, Any]:
 def remove_path(paths: Paths, message: dict[str, Any]) -> Steps:
     """Remove a file, a link, an empty folder, or with recursive a whole tree; yields as it goes.
 
-    Descends through descriptors and never through a link, so that nothing outside is reached
-    whatever is swapped meanwhile.
+    It descends through descriptors and never through links, so nothing outside is ever reached.
     """
     folder, name = paths.open_parent(text_field(message, "path"))
     with closing(folder):
@@ -180,7 +179,7 @@ def remove_path(paths: Paths, message: dict[str, Any]) -> Steps:
 
 
 def remove_tree(folder: int, name: str, depth: int = 0) -> Steps:
-    """Remove a folder that is in another one, with all that is in it; yields as it goes."""
+    """Remove a folder of another folder with its content; yields as it goes."""
     if depth > _MAX_DEPTH:
         raise FileError("TOO_DEEP", f"more than {_MAX_DEPTH} folders inside each other")
     with closing(os.open(name, _REAL_FOLDER, dir_fd=folder)) as fd, os.scandir(fd) as scan:
@@ -194,7 +193,7 @@ def remove_tree(folder: int, name: str, depth: int = 0) -> Steps:
 
 
 def require_free(name: str, folder: int) -> None:
-    """Raise FileExistsError if a folder has something of this name."""
+    """Raise FileExistsError if the folder has an entry of this name."""
     try:
         os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:

@@ -1,9 +1,9 @@
-"""Copies, measures, lists and removes whole workspaces, wherever they are folders.
+"""Copies, measures, lists and removes whole workspaces that are folders.
 
-    supervisor --folders REQUEST    does what the JSON text asks, answers in one line
+    supervisor --folders REQUEST    handle the request, which is JSON, and answer in one line
 
-It is a process of its own on purpose, which may be killed at any time: a copy appears whole, by
-rename, or not at all, and what was half removed is removed by the next who is told to.
+This process may be killed at any time. A copy appears whole, by rename, or not at all; the next
+removal finishes one that was interrupted.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ from executor_service.supervisor.trees import (
 _PIECE_BYTES = 16 * 1024 * 1024
 _MAX_LINKS = 1_000_000
 _CLONE = 0x40049409
-"""The ioctl FICLONE: both files have the same blocks until one is written to."""
+"""The ioctl FICLONE: both files share their blocks until one is written to."""
 _READ_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NO_LINK = frozenset({errno.ENAMETOOLONG, errno.EMLINK, errno.EPERM, errno.EOPNOTSUPP})
 _CHANGED = frozenset({errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.ELOOP, errno.ENXIO})
-"""What is said of a name that somebody has given to another thing meanwhile."""
+"""Errors of a name that was given to something else meanwhile."""
 ANSWER = "hermes-folders:"
-"""Begins the line that is the answer: a login shell may have said something before."""
+"""Prefix of the answer's line, because a login shell may print something before it."""
 _PATIENCE = 10
-"""Commands in sandboxes come first."""
+"""Niceness: commands in sandboxes come first."""
 
 
 def copy(root: str, name: str, target: str, most_bytes: int) -> dict[str, Any]:
-    """Copy a folder of root beside itself: all of it under the new name, or nothing."""
+    """Copy a folder of root to a new name: all of it or nothing."""
     part = os.path.join(root, PART + target)
     if os.path.lexists(os.path.join(root, target)):
         raise FileError("EXISTS", f"there is a {target} already")
@@ -68,7 +68,7 @@ def copy(root: str, name: str, target: str, most_bytes: int) -> dict[str, Any]:
 
 
 def fill(source: str, target: str, most_bytes: int) -> dict[str, Any]:
-    """Copy what is in a folder to an empty one; what is no file, folder or link is left out."""
+    """Copy a folder's content to an empty folder, except special files."""
     try:
         from_fd = os.open(source, READ_FOLDER)
     except FileNotFoundError:
@@ -80,8 +80,6 @@ def fill(source: str, target: str, most_bytes: int) -> dict[str, Any]:
 
 
 class _Copying:
-    """One copy under way."""
-
     def __init__(self, source: int, target: int, most_bytes: int) -> None:
         self.used = 0
         self.left_out = 0
@@ -89,10 +87,10 @@ class _Copying:
         self._most_bytes = most_bytes
         self._device = os.fstat(source).st_dev
         self._links: dict[tuple[int, int], str] = {}
-        """Where in the target each file is that has more names than one."""
+        """By device and inode, the path in the target of each file with several names."""
 
     def folder(self, source: int, target: int, path: str, depth: int) -> None:
-        """Everything in one folder, then what the folder itself is."""
+        """Copy one folder, then its owner, mode and time."""
         if depth > MAX_DEPTH:
             raise FileError("TOO_DEEP", f"more than {MAX_DEPTH} folders inside each other")
         for entry in entries(source):
@@ -132,7 +130,7 @@ class _Copying:
                     _describe(made, status)
 
     def _link(self, status: os.stat_result, target: int, name: str, path: str) -> bool:
-        """Whether the file is in the target already under another name, and now under this too."""
+        """Link a file that is already in the target under another name; return whether it is."""
         if status.st_nlink < 2:
             return False
         key = (status.st_dev, status.st_ino)
@@ -150,7 +148,7 @@ class _Copying:
         return True
 
     def _content(self, source: int, target: int, status: os.stat_result) -> None:
-        """What a file had when it was looked at; holes stay holes."""
+        """Copy a file's content up to the size that it had when examined; holes stay holes."""
         try:
             fcntl.ioctl(target, _CLONE, source)
         except OSError:
@@ -180,7 +178,7 @@ class _Copying:
 
 
 def _next_data(fd: int, offset: int, size: int) -> tuple[int, int]:
-    """Where the next part of a file is that is no hole."""
+    """Return start and end of the next part that is not a hole."""
     try:
         start = os.lseek(fd, offset, os.SEEK_DATA)
         return min(start, size), min(os.lseek(fd, start, os.SEEK_HOLE), size)
@@ -191,7 +189,7 @@ def _next_data(fd: int, offset: int, size: int) -> tuple[int, int]:
 
 
 def _describe(target: int, status: os.stat_result) -> None:
-    """Give a copy the owner, the bits and the time of what it was made from."""
+    """Give a copy the owner, mode and time of its source."""
     if os.geteuid() == 0:
         os.fchown(target, status.st_uid, status.st_gid)
     os.fchmod(target, status.st_mode & 0o1777)
@@ -199,16 +197,16 @@ def _describe(target: int, status: os.stat_result) -> None:
 
 
 def main(argv: list[str]) -> int:
-    """Do as the last argument says; returns the exit status."""
+    """Handle the request in the last argument; return the exit status."""
     os.umask(0o077)
     request = json.loads(argv[-1])
     if "parent" in request and not die_with_parent(request["parent"]):
         return 1
-    # The end of a process that nobody waits for any more. The first one of a container is sent no
-    # signal that it does not handle.
+    # End this process when nobody waits for it any more. A handler is needed, because a container's
+    # first process ignores signals without one.
     signal.signal(signal.SIGALRM, lambda _signal, _frame: os._exit(128 + signal.SIGALRM))
     signal.alarm(request["within_s"])
-    # Nor does one that nobody listens to have anything to complain of.
+    # End quietly when nobody reads the answer.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     with suppress(OSError):
         os.nice(_PATIENCE)
@@ -228,7 +226,7 @@ def main(argv: list[str]) -> int:
 
 
 def handle(request: dict[str, Any]) -> dict[str, Any]:
-    """The answer to one request; FileError or OSError says why there is none."""
+    """Answer one request; fails with FileError or OSError."""
     do, root = request["do"], request["root"]
     os.makedirs(root, mode=0o700, exist_ok=True)
     if do == "list":
@@ -253,7 +251,7 @@ def handle(request: dict[str, Any]) -> dict[str, Any]:
     if do == "fill":
         return fill(os.path.join(root, name), request["target"], request["most_bytes"])
     if do == "remove":
-        # Boxes that are kept beside their workspaces may be those of other executors as well.
+        # Boxes beside their workspaces may belong to other executors too.
         if users_of(os.path.dirname(root), os.path.join(root, name)):
             raise FileError("IN_USE", "a sandbox is over it")
         remove(root, name)

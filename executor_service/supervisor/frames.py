@@ -1,13 +1,12 @@
 """The frames between the executor and a supervisor, the same code at both ends.
 
-A frame is a header (payload length, kind, id, crc32) and a payload. The checksum is of the header
-and of the payload, of a long one only of both its ends. That is enough to notice a stream that has
-lost bytes or got foreign ones, as then the wrong ones are at the end; that none changes on the way
-is up to what carries them: sockets and pipes of a kernel, TLS, SSH.
+A frame is a header (payload length, kind, id, CRC-32) and a payload. The checksum covers the
+header and the payload, or only the first and last bytes of a long payload: enough to notice lost or
+foreign bytes in the stream. Sockets, pipes, TLS and SSH keep each byte intact.
 
-The id names a command or a file transfer and is chosen by the executor; 0 is the connection itself.
-Streams out of the box have kinds of their own and ids that the supervisor chooses, each higher than
-the last. Control payloads are JSON objects; stream payloads are a small binary head and raw bytes.
+The executor chooses the id, which names a command or a file transfer; 0 is the connection itself.
+Streams out of the box have kinds of their own, and ascending ids chosen by the supervisor. Control
+payloads are JSON objects; stream payloads are a small binary head and raw bytes.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ class FrameError(ValueError):
 
 
 def header(kind: int, ident: int, *parts: Buffer) -> bytes:
-    """The header of a frame whose payload is the concatenation of parts."""
+    """Return the header of a frame whose payload is the concatenation of parts."""
     size = sum(map(len, parts))
     return HEADER.pack(size, kind, ident, _checksum(size, kind, ident, *parts))
 
@@ -89,17 +88,17 @@ def _checksum(size: int, kind: int, ident: int, *parts: Buffer) -> int:
 
 
 def pack(kind: int, ident: int, payload: Buffer = b"") -> bytes:
-    """One whole frame as bytes."""
+    """Return a whole frame."""
     return header(kind, ident, payload) + payload
 
 
 def pack_json(kind: int, ident: int, message: dict[str, Any]) -> bytes:
-    """One whole control frame; text that was not UTF-8 survives as lone surrogates."""
+    """Return a whole control frame; text that was not UTF-8 survives as lone surrogates."""
     return pack(kind, ident, json.dumps(message, separators=(",", ":")).encode("ascii"))
 
 
 def read_json(payload: Buffer) -> dict[str, Any]:
-    """The object in a control frame."""
+    """Return the object in a control frame; FrameError if it is not one."""
     try:
         message = json.loads(bytes(payload))
     except (ValueError, RecursionError) as error:
@@ -110,14 +109,14 @@ def read_json(payload: Buffer) -> dict[str, Any]:
 
 
 def split_head(head: struct.Struct, payload: memoryview) -> tuple[tuple[int, ...], memoryview]:
-    """The binary head of a stream frame and the bytes after it."""
+    """Return the binary head of a stream frame and the bytes after it."""
     if len(payload) < head.size:
         raise FrameError("frame is too short")
     return head.unpack_from(payload), payload[head.size :]
 
 
 class FrameReader:
-    """Cuts a byte stream into frames and refuses what is not one."""
+    """Cuts a byte stream into frames and refuses invalid ones."""
 
     def __init__(self, kinds: frozenset[int], max_payload_bytes: int) -> None:
         self._kinds = kinds
@@ -127,9 +126,9 @@ class FrameReader:
         self._wanted_bytes = HEADER.size
 
     def feed(self, data: bytes) -> Iterator[tuple[int, int, memoryview]]:
-        """Kind, id and payload of every frame that data completes; FrameError at the first bad one.
+        """Yield kind, id and payload of each complete frame; FrameError at the first bad one.
 
-        A payload is a view into a buffer that is never changed afterwards.
+        The buffer behind a payload never changes afterwards.
         """
         self._kept.append(data)
         self._kept_bytes += len(data)

@@ -1,8 +1,8 @@
-"""Puts the supervisor on a machine that has none yet; it runs there straight from its text.
+"""Installs the supervisor on a machine; runs there straight from its source text.
 
-Arguments are the folder and the SHA-256 of the supervisor's zip archive, standard input is the
-archive, or nothing as long as the machine may have it already. One line of JSON is the answer.
-It is within what Python 3.6 can read, so that one which is too old can say what it is.
+The arguments are the folder and the SHA-256 of the supervisor's zip archive. Standard input is the
+archive, or empty if the machine may have it already. The answer is one line of JSON.
+Python 3.6 can read this file, so that a Python that is too old can report its version.
 """
 
 import compileall
@@ -21,7 +21,7 @@ OLDEST = (3, 8)
 
 
 def main(folder: str, digest: str, archive: bytes) -> None:
-    """Answer what there is on this machine, and where the supervisor is."""
+    """Print what this machine has, and where the supervisor is."""
     here = os.uname()
     answer: Dict[str, object] = {"python": sys.version_info[:3], "host": here[1], "system": here[0]}
     if sys.version_info >= OLDEST:
@@ -35,7 +35,7 @@ def main(folder: str, digest: str, archive: bytes) -> None:
 
 
 def install(folder: str, digest: str, archive: bytes) -> Optional[str]:
-    """The supervisor's folder; None if it is not there and the archive has not been sent."""
+    """Return the supervisor's folder; None if it is missing and no archive was sent."""
     os.makedirs(folder, mode=0o700, exist_ok=True)
     found = os.stat(folder)
     if found.st_uid != os.getuid() or found.st_mode & 0o022:

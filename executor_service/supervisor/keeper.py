@@ -1,10 +1,9 @@
-"""Makes, lists and ends boxes that are nothing but processes of this machine, for one account.
+"""Makes, lists and ends boxes that are only processes of this machine, for one account.
 
-    supervisor --keep FOLDER    answers one request of standard input in one line of standard output
+    supervisor --keep FOLDER    answer one request of standard input in one line of standard output
 
-Everything about a box is in `FOLDER/boxes/KEY`: what is remembered of it, the socket and the last
-words of its supervisor, and its commands' temporary files. A workspace is a folder that is there
-already, or one below `FOLDER/workspaces`; either stays.
+`FOLDER/boxes/KEY` has a box's record, its supervisor's socket and error output, and its commands'
+temporary files. A workspace is a folder that exists or one below `FOLDER/workspaces`; it stays.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from executor_service.supervisor.processes import (
 from executor_service.supervisor.trees import NAME, clear
 
 ANSWER = "hermes-keeper:"
-"""Begins the line that is the answer: a login shell may have said something before."""
+"""Prefix of the answer's line, because a login shell may print something before it."""
 WORKSPACES = "workspaces"
 BOXES = "boxes"
 _START_TIMEOUT_S = 15.0
@@ -44,11 +43,11 @@ _RECORD, _SOCKET, _ERRORS, _TMP = "box.json", "socket", "stderr", "tmp"
 
 
 class KeeperError(Exception):
-    """What was asked for cannot be done; the message is for the operator."""
+    """The request cannot be done; the message is for the operator."""
 
 
 def main(argv: list[str]) -> int:
-    """Run `--keep FOLDER`; returns the exit status."""
+    """Run `--keep FOLDER`; return the exit status."""
     os.umask(0o077)
     try:
         answer = handle(Keeper(argv[1]), json.loads(sys.stdin.read()))
@@ -59,7 +58,7 @@ def main(argv: list[str]) -> int:
 
 
 def handle(keeper: Keeper, request: dict[str, Any]) -> dict[str, Any]:
-    """The answer to one request; KeeperError or OSError says why there is none."""
+    """Answer one request; fails with KeeperError or OSError."""
     if request["do"] == "start":
         return {"box": keeper.start(request)}
     if request["do"] == "list":
@@ -71,14 +70,12 @@ def handle(keeper: Keeper, request: dict[str, Any]) -> dict[str, Any]:
 
 
 class Keeper:
-    """The boxes below one folder."""
-
     def __init__(self, folder: str) -> None:
         self._boxes = os.path.join(folder, BOXES)
         self._workspaces = os.path.join(folder, WORKSPACES)
 
     def start(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Start a box's supervisor; what is remembered of it, once it listens."""
+        """Start a box's supervisor; return its record once it listens."""
         key, folder = request["key"], request["folder"]
         if not _KEY.fullmatch(key):
             raise KeeperError(f"{key!r} cannot be the key of a box")
@@ -95,7 +92,6 @@ class Keeper:
             raise KeeperError(f"there is a box {key} already") from None
         tmp = os.path.join(place, _TMP)
         os.mkdir(tmp, 0o700)
-        # An absolute path stays as it is.
         workspace = os.path.join(self._workspaces, folder) if folder else tmp
         os.makedirs(workspace, mode=0o700, exist_ok=True)
         try:
@@ -133,12 +129,12 @@ class Keeper:
                 supervisor.kill()
                 supervisor.wait()
                 raise
-            # It lives on without this process, so nobody here may wait for it.
+            # The supervisor outlives this process, so Popen must not wait for it.
             supervisor.returncode = 0
             return record
 
     def living(self, owner: str) -> list[dict[str, Any]]:
-        """What is remembered of all boxes of one owner that live; what is left of others goes."""
+        """Return the records of an owner's living boxes, and remove what is left of dead ones."""
         found: list[dict[str, Any]] = []
         with suppress(FileNotFoundError):
             for key in sorted(os.listdir(self._boxes)):
@@ -156,7 +152,7 @@ class Keeper:
         return found
 
     def end(self, key: str, owner: str) -> None:
-        """Kill all processes of a box and forget it; no error if it is gone."""
+        """Kill all processes of a box and remove it; no error if it is gone."""
         record = _load(os.path.join(self._boxes, key))
         if record is not None and record["owner"] != owner:
             raise KeeperError(f"box {key} belongs to another installation")
@@ -166,7 +162,7 @@ class Keeper:
         if not _KEY.fullmatch(key):
             return
         if supervisor is not None:
-            # It starts nothing more, and still adopts what loses its parents.
+            # A stopped supervisor starts nothing more but still adopts orphans.
             send_signal(supervisor, signal.SIGSTOP)
         left = end_all(lambda: members_of(key, supervisor), _END_TIMEOUT_S)
         if supervisor is not None and not left:
@@ -181,7 +177,7 @@ class Keeper:
 
 
 def users_of(folder: str, workspace: str) -> list[str]:
-    """The keys of all boxes below a folder, of whatever owner, that live over a workspace."""
+    """Return the keys of all owners' living boxes that use a workspace."""
     boxes = os.path.join(folder, BOXES)
     found: list[str] = []
     with suppress(FileNotFoundError):
@@ -193,7 +189,7 @@ def users_of(folder: str, workspace: str) -> list[str]:
 
 
 def _listener(place: str) -> socket.socket:
-    """A listening socket in a box's folder, however long the folder's name is."""
+    """Listen in a box's folder; the relative name avoids the kernel's limit on a socket's path."""
     os.chdir(place)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(_SOCKET)
@@ -247,7 +243,7 @@ def _load(place: str) -> dict[str, Any] | None:
 
 
 def _supervisor_of(record: dict[str, Any]) -> Process | None:
-    """A box's supervisor if it lives, and not a later process with its id."""
+    """Return a box's supervisor if it lives; a later process with its id does not count."""
     process = read_process(record["pid"])
     if process is None or process.state in "ZX" or record["boot_id"] != boot_id():
         return None
@@ -261,13 +257,13 @@ def _still(process: Process) -> list[Process]:
 
 
 def _is_old(place: str) -> bool:
-    """Whether something half made has been left for good."""
+    """Whether an unfinished box was abandoned."""
     with suppress(FileNotFoundError):
         return time.time() - os.stat(place).st_mtime > _UNFINISHED_AFTER_S
     return False
 
 
 def _remove(place: str) -> None:
-    """Remove a box's folder, whatever commands have left in it; what resists goes another time."""
+    """Remove a box's folder; what cannot be removed stays until next time."""
     with suppress(OSError):
         clear(*os.path.split(place))

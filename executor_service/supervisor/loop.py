@@ -1,4 +1,4 @@
-"""The supervisor's single thread: ready file descriptors, timers, and news of children."""
+"""The supervisor's single thread: ready file descriptors, timers and ended children."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Callable
 READABLE = select.EPOLLIN
 WRITABLE = select.EPOLLOUT
 _LONGEST_WAIT_S = 3600.0
-"""epoll takes no more than some weeks, timers do."""
+"""epoll cannot wait longer than some weeks."""
 
 
 class Timer:
-    """A call that is due at some time and can be taken back."""
+    """A scheduled call that can be cancelled."""
 
     __slots__ = ("call", "cancelled")
 
@@ -26,7 +26,7 @@ class Timer:
         self.cancelled = False
 
     def cancel(self) -> None:
-        """Make sure that the call is not made, and let go of what it holds."""
+        """Prevent the call and release what it holds."""
         self.cancelled = True
         self.call = _nothing
 
@@ -36,10 +36,10 @@ def _nothing() -> None:
 
 
 class Loop:
-    """Calls handlers when descriptors are ready, timers are due, or children have ended.
+    """Calls handlers when descriptors are ready, timers are due or children have ended.
 
-    Descriptors are level-triggered and handlers must never block; a handler may be called once
-    without cause after a descriptor's number was used again.
+    Descriptors are level-triggered, and handlers must never block. A handler may be called once
+    without cause after a descriptor's number was reused.
     """
 
     def __init__(self) -> None:
@@ -63,14 +63,12 @@ class Loop:
             self._epoll.unregister(fd)
 
     def after(self, delay_s: float, call: Callable[[], None]) -> Timer:
-        """Make call in delay_s seconds."""
         timer = Timer(call)
         self._timer_count += 1
         heapq.heappush(self._timers, (time.monotonic() + delay_s, self._timer_count, timer))
         return timer
 
     def on_children(self, reap: Callable[[], None]) -> None:
-        """Call reap after any child has ended."""
         wake_reader, wake_writer = os.pipe()
         os.set_blocking(wake_reader, False)
         os.set_blocking(wake_writer, False)
@@ -89,7 +87,6 @@ class Loop:
         self._running = False
 
     def run(self) -> None:
-        """Serve until stop."""
         self._running = True
         while self._running:
             for fd, events in self._epoll.poll(self._next_timeout_s()):

@@ -50,7 +50,7 @@ _DESCRIPTOR = struct.Struct("i")
 _KEPT_VARIABLES = (
     *("PATH", "USER", "LOGNAME", "SHELL", "TZ", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE"),
 )
-"""Variables of the machine that commands get, if it is not the box's own."""
+"""Variables of the machine that commands get if the box shares it."""
 
 
 class Options(NamedTuple):
@@ -64,11 +64,10 @@ class Options(NamedTuple):
     secret_sha256: str = ""
     workspace: str = "/workspace"
     tmp: str = ""
-    """Folder for temporary files, for a box that shares its machine."""
+    """Folder for temporary files, if the box shares its machine."""
     orphan_timeout_s: float = _ORPHAN_TIMEOUT_S
     ready_fd: int | None = None
-    """A socket: the supervisor sends a byte when it is ready, and receives one when the box is
-    recorded."""
+    """A socket: the supervisor sends a byte when ready, and gets one when the box is recorded."""
     filter_fd: int | None = None
     """A system call filter to load, if the program that makes the box cannot."""
     max_processes: int = 0
@@ -76,7 +75,7 @@ class Options(NamedTuple):
 
 
 def read_options(argv: Sequence[str]) -> Options:
-    """Parse a command line; ValueError if it is wrong."""
+    """Parse a command line; fails with ValueError."""
     found: dict[str, object] = {}
     words = iter(argv)
     for word in words:
@@ -96,7 +95,6 @@ def read_options(argv: Sequence[str]) -> Options:
 
 
 def main(argv: list[str]) -> int:
-    """Run the program; returns its exit status."""
     if "--help" in argv:
         sys.stdout.write(str(__doc__))
         return 0
@@ -116,7 +114,7 @@ def _serve(options: Options) -> int:
     os.umask(0o022)
     loop = Loop()
     paths = Paths(options.workspace)
-    # Opens its own /proc files, which belong to root once this process is hidden.
+    # The spawner opens /proc files of its own, which belong to root once this process is hidden.
     spawner = Spawner(paths, _environment(options))
     hide_from_same_user()
     adopt_orphans()
@@ -127,7 +125,7 @@ def _serve(options: Options) -> int:
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     if os.getpid() != _FIRST_PROCESS:
-        # A first process without a handler ignores SIGTERM from inside its box.
+        # As a first process, it ignores SIGTERM from inside its box as long as it has no handler.
         signal.signal(signal.SIGTERM, lambda _number, _frame: loop.stop())
     context = CommandContext(loop, spawner)
     supervisor = Supervisor(context, paths, options.orphan_timeout_s)
@@ -139,13 +137,12 @@ def _serve(options: Options) -> int:
     supervisor.serve()
     context.forest.kill_everything()
     if os.getpid() != _FIRST_PROCESS:
-        # Nothing else ends the other processes: the box has no first process of its own.
+        # Without a first process of its own, nothing else ends the box's other processes.
         return min(1, end_all(lambda: descendants_of(os.getpid()), _END_TIMEOUT_S))
     return 0
 
 
 def _environment(options: Options) -> dict[str, str]:
-    """The environment of every command."""
     if not options.tmp:
         return dict(os.environ)
     kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
@@ -182,7 +179,7 @@ def _listener(options: Options) -> socket.socket:
 
 
 def _receive_listener(path: str, timeout_s: float) -> socket.socket:
-    """Receive the listening socket that the executor has made; OSError without one."""
+    """Receive the listening socket that the executor made; OSError without one."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as executor:
         executor.settimeout(timeout_s)
         executor.connect(path)

@@ -1,10 +1,9 @@
-"""Opening what a path names, without following procfs's magic links and without races.
+"""Opens paths without races and without following procfs's magic links.
 
-A path is absolute or relative to the workspace, which is called /workspace also where it lies
-elsewhere. Everything that the box can see may be named, so
-ordinary symbolic links and `..` are fine; a magic link (/proc/self/fd/3, /proc/1/root) would lead
-out through what some process has open, and is refused. Nothing is looked at by name and then
-opened by name: every step works on what the step before has opened.
+A path is absolute or relative to the workspace, which is always called /workspace. A path may name
+everything that the box can see, so ordinary symbolic links and `..` are fine. Magic links
+(/proc/self/fd/3, /proc/1/root) are refused, because they lead out through what a process has open.
+No path is checked by name and then opened by name: each step works on a descriptor.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ _MAX_LINKS = 40
 _FOLDER_FLAGS = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 
 Opener = Callable[[str, int, int], int]
-"""Path, flags, and the folder that a relative path starts from."""
+"""Takes the path, the flags, and the folder that a relative path starts from."""
 
 
 @contextmanager
 def closing(fd: int) -> Generator[int, None, None]:
-    """A descriptor for the time of the block."""
+    """Close a descriptor at the end of the block."""
     try:
         yield fd
     finally:
@@ -37,7 +36,7 @@ def closing(fd: int) -> Generator[int, None, None]:
 
 
 class Paths:
-    """Opens paths the way that this kernel allows."""
+    """Opens paths with openat2, or one component at a time where the kernel lacks it."""
 
     def __init__(self, workspace: str, use_openat2: bool = True) -> None:
         self._workspace = workspace
@@ -47,17 +46,16 @@ class Paths:
         self._open: Opener = _open_by_kernel if by_kernel else self._open_by_walking
 
     def open(self, path: str, flags: int) -> int:
-        """A descriptor for path; OSError with ELOOP for magic links, EINVAL for NUL."""
+        """Return a descriptor for path; OSError with ELOOP for magic links, EINVAL for NUL."""
         return self._open(self._absolute(path), flags, self._root)
 
     def open_directory(self, path: str) -> int:
-        """A descriptor for a folder, to work in or below."""
         return self.open(path, _FOLDER_FLAGS)
 
     def open_parent(self, path: str, follow: bool = False) -> tuple[int, str]:
-        """The folder that holds path and the name in it; follow also steps through symbolic links.
+        """Return path's folder and the name in it; follow also resolves symbolic links.
 
-        The name is one plain component, so that what is done to it stays in that folder.
+        The name is one plain component, so operations on it stay in that folder.
         """
         parent, name = _split(self._absolute(path))
         folder = self._open(parent, _FOLDER_FLAGS, self._root)
@@ -92,7 +90,7 @@ class Paths:
         return os.path.join(self._workspace, path)
 
     def _read_link(self, name: str, folder: int) -> str | None:
-        """Where name in folder points; None when it is no symbolic link or does not exist."""
+        """Return the target of a symbolic link; None if it is not a link or does not exist."""
         try:
             found = os.stat(name, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
@@ -104,7 +102,7 @@ class Paths:
         return os.readlink(name, dir_fd=folder)
 
     def _open_by_walking(self, path: str, flags: int, start: int) -> int:
-        """What openat2 does, for kernels and sandboxes without it: one component at a time."""
+        """Do what openat2 does, for kernels and sandboxes without it."""
         todo = _components(path)
         current = os.dup(self._root if path.startswith("/") else start)
         links = 0
@@ -131,7 +129,7 @@ class Paths:
 
 
 def _components(path: str) -> list[str]:
-    """The names in path, last first."""
+    """Return the names in path, last first."""
     return [part for part in reversed(path.split("/")) if part not in ("", ".")]
 
 

@@ -1,4 +1,4 @@
-"""The table of processes, and how to end some of them for sure."""
+"""The table of processes, and how to end some of them reliably."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ _STOP_ROUNDS = 8
 _CLOCK_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 Identity = Tuple[int, int]
-"""Process id and start time: never used twice."""
+"""Process id and start time, which together are never reused."""
 BOX_VARIABLE = "HERMES_BOX"
-"""In the environment of every command of such a box."""
+"""Set for every command of a box that shares its machine."""
 _PAUSE_S = 0.005
 
 
 class Process(NamedTuple):
-    """One line of the process table."""
-
     pid: int
     state: str
     parent: int
@@ -33,7 +31,7 @@ class Process(NamedTuple):
 
     @property
     def identity(self) -> Identity:
-        """What tells it from a later process with the same id."""
+        """Tells it from a later process with the same id."""
         return (self.pid, self.started_ticks)
 
 
@@ -46,18 +44,18 @@ class Usage(NamedTuple):
 
 
 def now_ticks() -> int:
-    """The present in the unit of Process.started_ticks."""
+    """Return the current time in the unit of Process.started_ticks."""
     return int(time.clock_gettime(time.CLOCK_BOOTTIME) * _CLOCK_TICKS_PER_S)
 
 
 def boot_id() -> str:
-    """Names this run of the machine."""
+    """Return the id of this boot of the machine."""
     with open("/proc/sys/kernel/random/boot_id") as file:
         return file.read().strip()
 
 
 def read_process(pid: int) -> Process | None:
-    """One process, None if there is none."""
+    """Return a process; None if there is none."""
     try:
         with open(f"/proc/{pid}/stat", "rb", buffering=0) as stat:
             line = stat.read(4096)
@@ -77,7 +75,7 @@ def read_process(pid: int) -> Process | None:
 
 
 def read_table() -> dict[int, Process]:
-    """All processes of the box."""
+    """Return all processes of the box."""
     table: dict[int, Process] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -88,7 +86,7 @@ def read_table() -> dict[int, Process]:
 
 
 def usage_of(processes: Iterable[Process]) -> Usage:
-    """The sum over processes."""
+    """Sum up processes."""
     rss_pages = cpu_ticks = pids = 0
     for process in processes:
         rss_pages += process.resident_pages
@@ -109,14 +107,14 @@ def send_signal(process: Process, number: int) -> None:
         else:
             signal.pidfd_send_signal(fd, number)
     except OSError:
-        pass  # it has ended meanwhile, or it is not ours to signal: the next look will tell
+        pass  # ended meanwhile, or not ours to signal: the next look will tell
     finally:
         if fd is not None:
             os.close(fd)
 
 
 def _open_pidfd(pid: int) -> int | None:
-    """A handle on the process; None if it ended, or where Python or the kernel has no handles."""
+    """Return a pidfd; None if the process ended, or if Python or the kernel has no pidfds."""
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):
@@ -124,7 +122,7 @@ def _open_pidfd(pid: int) -> int | None:
 
 
 def children_of(table: dict[int, Process]) -> dict[int, list[Process]]:
-    """The processes of a table by their parents."""
+    """Group the processes of a table by their parents."""
     children: dict[int, list[Process]] = {}
     for process in table.values():
         children.setdefault(process.parent, []).append(process)
@@ -132,7 +130,7 @@ def children_of(table: dict[int, Process]) -> dict[int, list[Process]]:
 
 
 def with_descendants(roots: list[Process], children: dict[int, list[Process]]) -> list[Process]:
-    """These and all that descend from them."""
+    """Return these processes and all their descendants."""
     family = list({root.pid: root for root in roots}.values())
     known = {process.pid for process in family}
     for process in family:
@@ -143,7 +141,7 @@ def with_descendants(roots: list[Process], children: dict[int, list[Process]]) -
 
 
 def marker_of(pid: int) -> str | None:
-    """The marker in a process's environment, None if it has none or shows none."""
+    """Return the marker in a process's environment; None without one or if it is hidden."""
     try:
         with open(f"/proc/{pid}/environ", "rb", buffering=0) as environ:
             variables = environ.read(_MAX_ENVIRON_BYTES).split(b"\0")
@@ -157,8 +155,8 @@ def marker_of(pid: int) -> str | None:
 
 
 def stop_all(find: Callable[[], list[Process]]) -> list[Process]:
-    """Stop whatever find finds until a look finds no new one, so that none of them can start
-    another before it is killed; who was found last."""
+    """Stop what find returns until it finds nothing new, so that none can start another process
+    before it is killed; return what was found last."""
     stopped: set[Identity] = set()
     for _ in range(_STOP_ROUNDS):
         living = find()
@@ -172,7 +170,7 @@ def stop_all(find: Callable[[], list[Process]]) -> list[Process]:
 
 
 def end_all(find: Callable[[], list[Process]], timeout_s: float) -> int:
-    """Kill whatever find finds until it finds nothing; the number of survivors."""
+    """Kill what find returns until it finds nothing; return the number of survivors."""
     give_up_at = time.monotonic() + timeout_s
     while True:
         living = stop_all(find)
@@ -184,12 +182,12 @@ def end_all(find: Callable[[], list[Process]], timeout_s: float) -> int:
 
 
 def descendants_of(pid: int) -> list[Process]:
-    """The living descendants of a process."""
+    """Return the living descendants of a process."""
     return [process for process in _family({pid}, read_table()) if process.pid != pid]
 
 
 def members_of(box: str, supervisor: Process | None) -> list[Process]:
-    """The living processes of a box, its supervisor not among them."""
+    """Return the living processes of a box except its supervisor."""
     table = read_table()
     roots = {pid for pid in table if _is_of(box, pid)}
     if supervisor is not None:
@@ -199,7 +197,7 @@ def members_of(box: str, supervisor: Process | None) -> list[Process]:
 
 
 def _family(roots: set[int], table: dict[int, Process]) -> list[Process]:
-    """The roots and all that descend from them, without those that have ended."""
+    """Return the roots and all their descendants that still live."""
     family = with_descendants([table[pid] for pid in roots if pid in table], children_of(table))
     return [process for process in family if process.state not in "ZX"]
 

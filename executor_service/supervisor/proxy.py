@@ -1,8 +1,8 @@
-"""The way out of a box without a network: connections to a port of its loopback, carried as streams
-over the channel to the executor, which decides where they may go.
+"""The way out of a box without a network: connections to a port of its loopback become streams to
+the executor, which decides where they may go.
 
-A stream ends for good when both sides have said their last word on it: STREAM_GONE from here,
-STREAM_RESET from the executor. Until then it keeps its place among MAX_STREAMS.
+A stream ends for good after STREAM_GONE from here and STREAM_RESET from the executor. Until then it
+counts towards MAX_STREAMS.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ _BACKLOG = 128
 
 
 def _believe(certificate: str, env: dict[str, str]) -> dict[str, str]:
-    """Variables that make TLS clients believe one more authority, where commands have `env`; none
-    for no certificate."""
+    """Return variables that make TLS clients trust another authority; none without certificate."""
     if not certificate:
         return {}
     folder = env.get("TMPDIR") or "/tmp"  # noqa: S108 - commands have it, and nobody else
@@ -40,13 +39,13 @@ def _believe(certificate: str, env: dict[str, str]) -> dict[str, str]:
     new = f"{path}.{os.urandom(8).hex()}"
     with open(os.open(new, _NEW_FILE, 0o644), "wb") as file:
         file.write(_usual(env) + certificate.encode("ascii"))
-    # Commands that run have the name, and the key that it vouches with stays the same.
+    # Running commands have this file's name, and the new certificate has the same key.
     os.rename(new, path)
     return dict.fromkeys(_VARIABLES, path)
 
 
 def _usual(env: dict[str, str]) -> bytes:
-    """The certificates that the image believes."""
+    """Return the certificates that the image trusts."""
     for path in (env.get("SSL_CERT_FILE", ""), *_USUAL_FILES):
         with suppress(OSError), open(path, "rb") as file:
             return file.read().rstrip(b"\n") + b"\n"
@@ -54,8 +53,6 @@ def _usual(env: dict[str, str]) -> bytes:
 
 
 class _Stream:
-    """One connection of a command."""
-
     def __init__(self, ident: int, sock: socket.socket, proxy: Proxy) -> None:
         self.ident = ident
         self._sock: socket.socket | None = sock
@@ -72,7 +69,7 @@ class _Stream:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def watch(self) -> None:
-        """Wait for what can go on now."""
+        """Watch for what can proceed now."""
         if self._sock is None:
             return
         window = frames.STREAM_WINDOW_BYTES - (self._sent - self._acked)
@@ -84,7 +81,6 @@ class _Stream:
             self._proxy.loop.unwatch(self._fd)
 
     def data(self, offset: int, data: memoryview) -> None:
-        """Bytes for the command."""
         if offset != self._received or self._ended_by_executor:
             raise FrameError("stream has a gap")
         self._received += len(data)
@@ -93,20 +89,18 @@ class _Stream:
             self._write()
 
     def ack(self, offset: int) -> None:
-        """The executor has taken this much."""
         if not self._acked <= offset <= self._sent:
             raise FrameError("acknowledged what was not sent")
         self._acked = offset
         self.watch()
 
     def end(self) -> None:
-        """Nothing more comes from the executor."""
         self._ended_by_executor = True
         if self._sock is not None:
             self._write()
 
     def break_off(self) -> None:
-        """Drop what waits and let go of the connection."""
+        """Drop pending bytes and close the connection."""
         self._pending.clear()
         if self._sock is not None:
             self._proxy.loop.unwatch(self._fd)
@@ -172,7 +166,7 @@ class _Stream:
 
 
 class Proxy:
-    """Listens in the box while the executor wants it, and carries what connects."""
+    """Listens in the box while the executor wants it, and carries the connections."""
 
     def __init__(self, context: CommandContext) -> None:
         self.loop = context.loop
@@ -190,27 +184,23 @@ class Proxy:
 
     @property
     def congested(self) -> bool:
-        """Whether the executor reads slowly."""
         return self._context.connection is not None and self._context.connection.congested
 
     def executor_left(self) -> None:
-        """All streams end; who connects meanwhile waits for the next executor."""
+        """End all streams; new connections wait for the next executor."""
         for stream in list(self._streams.values()):
             stream.break_off()
         self._streams.clear()
         self._watch_listener()
 
     def pump(self) -> None:
-        """The connection takes more."""
         for stream in list(self._streams.values()):
             stream.watch()
 
     def send(self, kind: int, ident: int, *parts: Buffer) -> None:
-        """Send a frame of a stream, while there is an executor."""
+        """Send a frame of a stream if there is an executor."""
         if self._context.connection is not None:
             self._context.connection.send(frames.header(kind, ident, *parts), *parts)
-
-    # ---- what the executor asks for
 
     def _set(self, ident: int, payload: memoryview) -> None:
         """Listen at a port, or stop with port 0."""
@@ -272,8 +262,6 @@ class Proxy:
         self._stream(ident).break_off()
         del self._streams[ident]
         self._watch_listener()
-
-    # ---- connections
 
     def _watch_listener(self) -> None:
         if self._listener is None:

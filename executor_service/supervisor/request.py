@@ -1,4 +1,4 @@
-"""What the executor may ask for, checked once at the border."""
+"""Requests of the executor, checked once on arrival."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class StartRequest(NamedTuple):
 
     exec_id: str
     digest: str
-    """Stands for the whole request: the same id with another digest is another command."""
+    """Identifies the request: the same id with another digest is another command."""
     argv: list[str]
     fallback: str
-    """Program that is run where there is not the first one."""
+    """Program to run if the first one does not exist."""
     cwd: str
     env: dict[str, str]
     terminal: WindowSize | None
@@ -39,7 +39,7 @@ class StartRequest(NamedTuple):
 
 
 def start_request(message: dict[str, Any]) -> StartRequest:
-    """The request in a START frame; the start itself refuses text that no program can be given."""
+    """Return the request in a START frame; only the start itself checks for NUL characters."""
     try:
         request = StartRequest(**message)
         texts: list[object] = [
@@ -63,7 +63,7 @@ def start_request(message: dict[str, Any]) -> StartRequest:
 
 
 def window_size(message: dict[str, Any]) -> WindowSize:
-    """The size in a RESIZE frame or a start request."""
+    """Return the size in a RESIZE frame or a start request."""
     try:
         rows, columns = int(message["rows"]), int(message["columns"])
     except (KeyError, TypeError, ValueError) as error:
@@ -74,7 +74,7 @@ def window_size(message: dict[str, Any]) -> WindowSize:
 
 
 def acked_offsets(message: dict[str, Any]) -> dict[str, list[int]]:
-    """What a hello says to have of each command's two streams, by exec id."""
+    """Return the acknowledged offsets of each command's two streams, by exec id."""
     acked: Any = message.get("acked")
     try:
         offsets = {_name(k): [int(first), int(second)] for k, (first, second) in acked.items()}

@@ -1,4 +1,4 @@
-"""The supervisor itself: the table of commands, and what each request of the executor does."""
+"""The supervisor itself: the table of commands, and the handlers of the executor's requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from executor_service.supervisor.transfers import Transfers
 _MAX_LIVE_COMMANDS = 128
 _MAX_KNOWN_COMMANDS = 1024
 _PATIENCE_S = 1.0
-"""How long starts fail for want of processes before the largest command is ended."""
+"""How long starts may fail for lack of processes before the largest command is ended."""
 
 _START_ERRORS = {
     errno.ENOENT: "NOT_FOUND",
@@ -44,7 +44,7 @@ class Supervisor:
         self._commands: dict[int, Command] = {}
         self._by_exec_id: dict[str, Command] = {}
         self._refused_since = self._refused_last = 0.0
-        """Since when, and when last, starts failed for want of processes."""
+        """When starts began to fail for lack of processes, and when one failed last."""
         self._transfers: Transfers | None = None
         self._orphan_timer: Timer | None = None
         self._proxy = Proxy(context)
@@ -65,7 +65,6 @@ class Supervisor:
         }
 
     def serve(self) -> None:
-        """Run until the box ends."""
         self._context.loop.on_children(self._reap)
         self._context.loop.run()
 
@@ -134,15 +133,13 @@ class Supervisor:
     def _handle(self, kind: int, ident: int, payload: memoryview) -> None:
         if kind in self._of_commands:
             command = self._commands.get(ident)
-            # One may be on its way for a command that has just been forgotten.
+            # A request may arrive for a command that was just forgotten.
             if command is not None:
                 self._of_commands[kind](command, payload)
         elif kind in self._handlers:
             self._handlers[kind](ident, payload)
         else:
             raise FrameError("request makes no sense here")
-
-    # ---- commands
 
     def _start(self, ident: int, payload: memoryview) -> None:
         request = start_request(frames.read_json(payload))

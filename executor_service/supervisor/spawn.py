@@ -1,4 +1,4 @@
-"""Starting the first process of a command."""
+"""Starts the first process of a command."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CLASSIC_SIGNALS = [number for number in _CATCHABLE_SIGNALS if number < 32]
 
 
 class Child(NamedTuple):
-    """What was started, with our ends of its streams; a terminal is one descriptor for all."""
+    """A started process and our ends of its streams; a terminal is one descriptor for all."""
 
     pid: int
     stdin: int | None
@@ -33,25 +33,24 @@ class Child(NamedTuple):
 
 
 class Spawner:
-    """Starts children with default signals, in a session of their own, without our descriptors.
+    """Starts children with default signals, a session of their own and none of our descriptors.
 
-    It changes this process's directory and badness for the moment of the start, so it is only for
-    a process with one thread; that is what makes a start cheap and its errors exact.
+    A start briefly changes this process's folder and OOM score, so it must have only one thread.
+    In return, a start is cheap and its errors are exact.
     """
 
     def __init__(self, paths: Paths, base_env: dict[str, str]) -> None:
         self._paths = paths
         self.base_env = base_env
-        """The environment of every command."""
         self.extra_env: dict[str, str] = {}
-        """What commands that start now find beside that."""
+        """Added to base_env for commands that start now."""
         self._oom_score = _open_oom_score()
         self._own_oom_score = b"0"
         if self._oom_score is not None:
             self._own_oom_score = os.pread(self._oom_score, 16, 0).strip()
 
     def spawn(self, request: StartRequest, marker: str) -> Child:
-        """Start the first process of a command; OSError or ValueError says why not."""
+        """Start the first process of a command; fails with OSError or ValueError."""
         env = {**self.base_env, **self.extra_env, **request.env, MARKER_VARIABLE: marker}
         cwd = self._paths.open_directory(request.cwd)
         opened: list[int] = []
@@ -100,7 +99,7 @@ class Spawner:
         assert request.terminal is not None
         resize_terminal(ours, request.terminal)
         os.set_blocking(ours, False)
-        # Opened by a session leader that has no terminal yet, it becomes the controlling one.
+        # A session leader without a terminal that opens one makes it its controlling terminal.
         name = os.ttyname(theirs)
         pid = self._start(
             program,
@@ -113,7 +112,7 @@ class Spawner:
             ],
         )
         os.close(theirs)
-        # Two descriptors, because input and output are watched and closed on their own.
+        # Two descriptors, because input and output are watched and closed separately.
         return Child(pid, os.dup(ours), ours, None)
 
     def _start(
@@ -143,16 +142,13 @@ class Spawner:
         try:
             os.pwrite(self._oom_score, score, 0)
         except OSError:
-            # Some sandboxes show the file and refuse the change: then there is nothing to prefer.
+            # Some sandboxes show the file but refuse the change.
             os.close(self._oom_score)
             self._oom_score = None
 
 
 def resize_terminal(fd: int, size: WindowSize) -> bool:
-    """Set a terminal's size; whether its foreground processes have got SIGWINCH.
-
-    The kernel of gVisor does not tell them, and knows none of them at this end of a terminal.
-    """
+    """Set a terminal's size; return whether the kernel has sent SIGWINCH, which gVisor does not."""
     fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", size.rows, size.columns, 0, 0))
     try:
         os.tcgetpgrp(fd)
@@ -171,13 +167,13 @@ def _open_oom_score() -> int | None:
 def _pipe(opened: list[int]) -> tuple[int, int]:
     ends = os.pipe()
     opened += ends
-    with suppress(OSError):  # past the user's share of pipe memory the usual size has to do
+    with suppress(OSError):  # over the user's limit of pipe memory, the default size must do
         fcntl.fcntl(ends[0], _F_SETPIPE_SZ, _PIPE_BYTES)
     return ends
 
 
 def _find_program(request: StartRequest, search_path: str) -> tuple[str, StartRequest]:
-    """The path of what is to be run, and the request as it is run."""
+    """Return the path of the program, and the request, which may now name the fallback."""
     name = request.argv[0]
     if "/" in name:
         return name, request

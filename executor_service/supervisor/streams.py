@@ -1,4 +1,4 @@
-"""The bytes of one command on their way out and in, addressed by offset."""
+"""The output and input of one command, addressed by byte offset."""
 
 from __future__ import annotations
 
@@ -20,46 +20,43 @@ from executor_service.supervisor.frames import (
 from executor_service.supervisor.loop import READABLE, Loop
 
 _CHUNK_COST_BYTES = 128
-"""What keeping a chunk costs beside its bytes, so that tiny writes are bounded too."""
+"""What a chunk costs besides its bytes, so that tiny writes are bounded too."""
 _MERGE_BELOW_BYTES = 4096
 _END_OF_TERMINAL_INPUT = b"\x04"
 _F_SETPIPE_SZ = 1031
-"""Python has a name for it from 3.10 on."""
 _LAST_READ_BYTES = 1024 * 1024
 """How much is still read from processes that stay and never stop writing."""
 
 
 class OutputStream:
-    """What a command wrote to one descriptor, kept until the executor has acknowledged it."""
+    """Output of one descriptor, kept until the executor has acknowledged it."""
 
     def __init__(self, number: int, fd: int) -> None:
         self.number = number
         self.fd: int | None = fd
-        """Our end of the pipe; None when it is closed."""
+        """Our end of the pipe; None when closed."""
         self.idle = False
-        """True when the last look found nothing to read but the pipe is still open."""
+        """Whether the pipe is empty but still open."""
         self.end = 0
         self.acked = 0
         self._read_bytes = MAX_DATA_BYTES
         self._sent = 0
         self._kept_from = 0
-        """Where the first kept chunk begins: at acked, or before it inside the same chunk."""
+        """Where the first kept chunk begins: at acked or before it."""
         self._unacked: deque[bytes] = deque()
         self._unsent: deque[bytes] = deque()
 
     @property
     def cost_bytes(self) -> int:
-        """Memory that the kept output takes."""
         chunks = len(self._unacked) + len(self._unsent)
         return self.end - self.acked + chunks * _CHUNK_COST_BYTES
 
     @property
     def all_sent(self) -> bool:
-        """Whether everything that was read has been given to next_chunk's caller."""
         return not self._unsent
 
     def read(self) -> bool:
-        """Take one chunk from the pipe; False when nothing is there or nothing will come."""
+        """Read one chunk from the pipe; False if there is none."""
         if self.fd is None:
             return False
         try:
@@ -68,7 +65,7 @@ class OutputStream:
             self.idle = True
             return False
         except OSError:
-            data = b""  # a terminal answers EIO when its last user has gone
+            data = b""  # a terminal answers EIO when its last user is gone
         self.idle = False
         if not data:
             return False
@@ -82,16 +79,13 @@ class OutputStream:
         return True
 
     def _widen(self, fd: int) -> None:
-        """Let a command that fills its pipe write more of it at a time.
-
-        Not every command: what a user's pipes hold together is limited, and most need no more.
-        """
-        with suppress(OSError):  # a terminal, or the user has too many such pipes
+        """Enlarge a pipe that was full; not every pipe, as the kernel limits a user's total."""
+        with suppress(OSError):  # a terminal, or the user has too many large pipes
             fcntl.fcntl(fd, _F_SETPIPE_SZ, MAX_OUTPUT_BYTES)
             self._read_bytes = MAX_OUTPUT_BYTES
 
     def next_chunk(self) -> tuple[int, Buffer] | None:
-        """Offset and bytes to send next; None when all has been sent."""
+        """Return offset and bytes to send next; None when all is sent."""
         if not self._unsent:
             return None
         chunk = self._unsent.popleft()
@@ -102,20 +96,20 @@ class OutputStream:
         return (start + skip, memoryview(chunk)[skip:] if skip else chunk)
 
     def ack(self, offset: int) -> None:
-        """Forget what lies before offset; what was never sent cannot be acknowledged."""
+        """Forget what lies before offset; FrameError if it was never sent."""
         self.acked = max(self.acked, min(offset, self._sent))
         while self._unacked and self._kept_from + len(self._unacked[0]) <= self.acked:
             self._kept_from += len(self._unacked.popleft())
 
     def rewind(self) -> None:
-        """Send again, to a new executor, all that was not acknowledged."""
+        """Send everything again that was not acknowledged."""
         self._unsent.extendleft(reversed(self._unacked))
         self._unacked.clear()
         self._sent = self._kept_from
 
 
 class InputStream:
-    """What the executor sent for a command's standard input and the command has not read yet."""
+    """Standard input from the executor that the command has not read yet."""
 
     def __init__(self, fd: int | None, is_terminal: bool) -> None:
         self.fd = fd
@@ -128,11 +122,10 @@ class InputStream:
 
     @property
     def waiting(self) -> bool:
-        """Whether there is something to write once the command reads."""
         return self.fd is not None and bool(self._pending)
 
     def receive(self, offset: int, data: memoryview, ends: bool) -> None:
-        """Take input, skipping what was received before; FrameError for a gap or a flood."""
+        """Take input, skipping what was received before; FrameError for a gap or too much."""
         skip = self.received - offset
         if skip < 0:
             raise FrameError("standard input has a gap")
@@ -151,7 +144,7 @@ class InputStream:
                 self._pending.append(_END_OF_TERMINAL_INPUT)
 
     def write(self) -> bool:
-        """Hand over what the command takes now; False when it takes no more, ever."""
+        """Write as much as the command takes now; False if it never takes more."""
         assert self.fd is not None
         try:
             while self._pending:
@@ -170,7 +163,7 @@ class InputStream:
         return not self._ends or self._is_terminal
 
     def abandon(self) -> None:
-        """Forget what is pending and take whatever comes as if it had been read."""
+        """Forget pending input; from now on treat input as read."""
         self._pending.clear()
         self.written = self.received
 
@@ -188,36 +181,34 @@ class Outputs:
 
     @property
     def all_closed(self) -> bool:
-        """Whether nothing more can come."""
         return all(stream.fd is None for stream in self._streams)
 
     @property
     def all_sent(self) -> bool:
-        """Whether everything that was read has been sent."""
         return all(stream.all_sent for stream in self._streams)
 
     def ends(self) -> list[int]:
-        """Bytes read so far from descriptor 1 and 2."""
+        """Return the number of bytes read from descriptors 1 and 2."""
         return self._each(lambda stream: stream.end)
 
     def acked(self) -> list[int]:
-        """Bytes acknowledged so far of descriptor 1 and 2."""
+        """Return the number of bytes acknowledged of descriptors 1 and 2."""
         return self._each(lambda stream: stream.acked)
 
     def ack(self, number: int, offset: int) -> None:
-        """The executor has this much of a stream, so there may be room again."""
+        """Record how much of a stream the executor has; this may make room."""
         for stream in self._streams:
             if stream.number == number:
                 stream.ack(offset)
 
     def rewind(self, acked: list[int]) -> None:
-        """A new executor has this much of each stream, and shall get the rest again."""
+        """Start again from the offsets that a new executor has."""
         for stream in self._streams:
             stream.ack(acked[stream.number - 1])
             stream.rewind()
 
     def send(self, connection: Connection, ident: int) -> None:
-        """Send what was read, as long as the connection takes it."""
+        """Send output as long as the connection takes it."""
         for stream in self._streams:
             while not connection.congested:
                 chunk = stream.next_chunk()
@@ -228,7 +219,7 @@ class Outputs:
                 connection.send(frames.header(frames.OUTPUT, ident, head, data), head, data)
 
     def watch(self) -> None:
-        """Read when something comes, if there is room for it."""
+        """Read new output while there is room."""
         if not self._has_room:
             self._unwatch()
             return
@@ -238,10 +229,10 @@ class Outputs:
                 self._loop.watch(stream.fd, READABLE, self._reader(stream))
 
     def drain(self, keep_open: bool) -> bool:
-        """Read what is there now, then close; False when there is no room yet to do so.
+        """Read what is there and close; False if there is no room yet.
 
-        For after the writers have gone. keep_open is for writers that stay: what they write later
-        is dropped, which neither blocks nor ends them.
+        Call it when the writers are gone. keep_open is for writers that stay: their later output is
+        dropped, which neither blocks nor ends them.
         """
         for stream in self._streams:
             last = stream.end + _LAST_READ_BYTES

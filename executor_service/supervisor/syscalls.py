@@ -1,4 +1,4 @@
-"""The few system calls that Python's standard library has no function for."""
+"""System calls that Python's standard library does not offer."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ def hide_from_same_user() -> None:
 
 
 def die_with_parent(parent: int) -> bool:
-    """Be killed when the process ends that has this number; whether it still lives."""
+    """Be killed when the parent process ends; False if it has already ended."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     return os.getppid() == parent
 
 
 def adopt_orphans() -> None:
-    """Become the parent of descendants whose own parent has ended, as a first process is anyway."""
+    """Become the parent of descendants whose own parent has ended."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def filter_system_calls(program: bytes) -> None:
-    """Let this process and all that it starts make no other calls than program, a BPF, allows."""
+    """Restrict this process and its children to the system calls that a BPF program allows."""
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
     filter_ = _Filter(len(program) // _FILTER_STEP_BYTES, program)
     _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(filter_))
@@ -62,7 +62,7 @@ def filter_system_calls(program: bytes) -> None:
 def openat2_without_magic_links(path: str, flags: int, start: int) -> int:
     """Open path below the folder start, following symbolic links but no magic ones (ELOOP).
 
-    NotImplementedError where the kernel or its filter does not offer the call.
+    Fails with NotImplementedError where the kernel or its filter lacks the call.
     """
     if os.uname().machine not in _MACHINES_WITH_COMMON_NUMBERS:
         raise NotImplementedError

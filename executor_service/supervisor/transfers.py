@@ -1,4 +1,4 @@
-"""File operations on the channel: each has an id, and ends with one answer."""
+"""File operations on the channel: each has an id and ends with one answer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _AT_ONCE: dict[str, Callable[[Paths, dict[str, Any]], dict[str, Any]]] = {
 
 
 class Download:
-    """Sends a part of a regular file, as fast as it is acknowledged."""
+    """Sends part of a regular file, as fast as it is acknowledged."""
 
     def __init__(self, paths: Paths, message: dict[str, Any]) -> None:
         self._offset = self._acked = files.number_field(message, "offset", 0)
@@ -45,7 +45,7 @@ class Download:
             raise
 
     def pump(self, connection: Connection, ident: int) -> bool:
-        """Send what may be sent now; False when the answer has been sent."""
+        """Send what the window allows; False once the answer is sent."""
         while not (connection.closed or connection.congested):
             room = self._acked + frames.DOWNLOAD_WINDOW_BYTES - self._offset
             if room <= 0:
@@ -63,19 +63,16 @@ class Download:
         return True
 
     def ack(self, offset: int) -> None:
-        """The executor has the file up to offset."""
         if not self._acked <= offset <= self._offset:
             raise FrameError("acknowledged what was not sent")
         self._acked = offset
 
     def close(self) -> None:
-        """Let go of the file."""
         os.close(self._fd)
 
 
 class Upload:
-    """Arrives beside its target, a file or an archive that becomes a folder, and takes its place
-    only when length and digest are right."""
+    """A file or archive that becomes its target once length and digest are right."""
 
     def __init__(self, paths: Paths, message: dict[str, Any]) -> None:
         self._is_archive = message["op"] == "unpack"
@@ -87,7 +84,7 @@ class Upload:
         try:
             self._open(message)
         except OSError as error:
-            # Not the name beside it, which nobody has asked for.
+            # Report the requested path, not the temporary name.
             error.filename = message["path"]
             self.close()
             raise
@@ -107,11 +104,10 @@ class Upload:
         self._fd = os.open(self._part, _CREATE, 0o600, dir_fd=self._folder)
         os.fchmod(self._fd, mode)
         if self._is_archive:
-            # Nobody changes what was checked.
+            # Without a name, nobody can change what was checked.
             os.unlink(self._part, dir_fd=self._folder)
 
     def write(self, offset: int, data: memoryview) -> None:
-        """Append."""
         if offset != self._size:
             raise FrameError("upload has a gap")
         self._sha256.update(data)
@@ -120,7 +116,7 @@ class Upload:
             data = data[os.write(self._fd, data) :]
 
     def commit(self, size: int, sha256: str, done: dict[str, Any]) -> Steps:
-        """Take the target's place, step by step; `done` is what to tell then."""
+        """Move to the target step by step; `done` becomes the answer."""
         try:
             if (size, sha256) != (self._size, self._sha256.hexdigest()):
                 why = "length or SHA-256 of what arrived is different"
@@ -147,7 +143,7 @@ class Upload:
             raise
 
     def close(self) -> None:
-        """Let go of everything; what was not committed vanishes."""
+        """Close everything; uncommitted data is dropped."""
         if self._fd >= 0:
             with suppress(FileNotFoundError):
                 os.unlink(self._part, dir_fd=self._folder)
@@ -182,7 +178,7 @@ class Transfers:
         self._connection = connection
         self._running: dict[int, Download | Upload] = {}
         self._working: dict[int, Steps] = {}
-        """What takes many steps, as long as it does."""
+        """Operations that take many steps."""
         self.handlers: dict[int, Callable[[int, memoryview], None]] = {
             frames.FILE: self._request,
             frames.FILE_DATA: self._data,
@@ -207,7 +203,7 @@ class Transfers:
                 raise FrameError("unknown file operation")
 
     def _data(self, ident: int, payload: memoryview) -> None:
-        """Bytes of an upload; they are still coming for a while when it has failed."""
+        """Write to an upload; after a failure some data may still arrive."""
         (offset,), data = frames.split_head(frames.FILE_HEAD, payload)
         upload = self._running.get(ident)
         if isinstance(upload, Upload):
@@ -215,7 +211,6 @@ class Transfers:
                 upload.write(offset, data)
 
     def _ack(self, ident: int, payload: memoryview) -> None:
-        """The executor has this much of a download."""
         (offset,), _ = frames.split_head(frames.FILE_HEAD, payload)
         download = self._running.get(ident)
         if isinstance(download, Download):
@@ -223,7 +218,7 @@ class Transfers:
             self._pump(ident)
 
     def _cancel(self, ident: int, _payload: memoryview) -> None:
-        """Stop an operation; it is answered as cancelled unless it was answered already."""
+        """Cancel an operation that is not answered yet."""
         steps = self._working.pop(ident, None)
         if steps is not None:
             steps.close()
@@ -231,12 +226,10 @@ class Transfers:
             self._failed(ident, FileError("CANCELLED", "cancelled by the caller"))
 
     def pump(self) -> None:
-        """The connection takes more."""
         for ident in list(self._running):
             self._pump(ident)
 
     def _pump(self, ident: int) -> None:
-        """Go on with a download."""
         download = self._running.get(ident)
         if isinstance(download, Download):
             with self._answering(ident):
@@ -245,7 +238,6 @@ class Transfers:
                     download.close()
 
     def close(self) -> None:
-        """Drop everything that is under way."""
         for transfer in self._running.values():
             transfer.close()
         self._running.clear()
@@ -254,7 +246,6 @@ class Transfers:
         self._working.clear()
 
     def _failed(self, ident: int, error: FileError) -> None:
-        """Answer with an error and let go."""
         self._working.pop(ident, None)
         transfer = self._running.pop(ident, None)
         if transfer is not None:
@@ -284,7 +275,7 @@ class Transfers:
         self._work(ident, steps, done)
 
     def _work(self, ident: int, steps: Steps, done: dict[str, Any]) -> None:
-        """Take steps for a moment, then let others have their turn."""
+        """Take steps for a moment, then continue in the next round of the loop."""
         if self._working.get(ident) is not steps:
             return
         with self._answering(ident):
@@ -300,7 +291,7 @@ class Transfers:
 
     @contextmanager
     def _answering(self, ident: int) -> Generator[None, None, None]:
-        """Turn what goes wrong with files into an answer."""
+        """Turn file errors into an answer."""
         try:
             yield
         except FileError as error:
@@ -315,7 +306,7 @@ class Transfers:
 
 
 def _parent(paths: Paths, message: dict[str, Any]) -> tuple[int, str]:
-    """The folder that an upload goes to, made if asked for, and the name in it."""
+    """Return an upload's folder, made if requested, and the name in it."""
     path = files.text_field(message, "path")
     parent = os.path.dirname(path.rstrip("/"))
     if message.get("parents") and parent:

@@ -1,9 +1,9 @@
-"""All processes of one command, as one thing that can be signalled and killed.
+"""All processes of one command, to be signalled and killed together.
 
-A process belongs to a command when its chain of parents leads to the command's first process. A
-process that outlived its parents becomes the supervisor's child; then it belongs to the command
-whose marker is in its environment, or in whose session it is, or that it was seen to belong to
-before. One that hid all of that belongs to the only running command that can have started it.
+A process belongs to a command if the chain of its parents leads to the command's first process. A
+process that outlived its parents becomes the supervisor's child. It belongs to the command of the
+marker in its environment, of its session, or that it belonged to before. If it hides all of that,
+it belongs to the only running command that can have started it.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ _SLOWEST_LOOK_S = 0.1
 
 
 class Forest:
-    """The trees of every command: tells whose each process is, and remembers it for when the
-    process has lost its parents."""
+    """Tells which command each process belongs to, and remembers it once the parents are gone."""
 
     def __init__(self, loop: Loop) -> None:
         self.loop = loop
@@ -44,17 +43,15 @@ class Forest:
         self._known: dict[Identity, str] = {}
 
     def add_tree(self) -> Tree:
-        """Add a tree for a command that is about to start."""
         tree = Tree(self)
         self._trees[tree.marker] = tree
         return tree
 
     def remove_tree(self, tree: Tree) -> None:
-        """Forget the tree of a finished command."""
         self._trees.pop(tree.marker, None)
 
     def count(self) -> dict[str, list[Process]]:
-        """The living processes of each tree, by its marker."""
+        """Return the living processes of each tree, by its marker."""
         children = children_of(read_table())
         leaders = {tree.leader: tree for tree in self._trees.values() if tree.leader_lives}
         found: dict[str, list[Process]] = {marker: [] for marker in self._trees}
@@ -91,42 +88,36 @@ class Forest:
         return suspects[0] if len(suspects) == 1 else None
 
     def kill(self, marker: str) -> None:
-        """Kill every process of one tree."""
         for process in stop_all(lambda: self.count().get(marker, [])):
             send_signal(process, signal.SIGKILL)
 
     def kill_everything(self) -> None:
-        """Kill every process of every tree, for the end of the box."""
         for marker in list(self._trees):
             self.kill(marker)
 
 
 class Tree:
-    """One command's processes; they know each other by a marker in their environment."""
+    """The processes of one command, which share a marker in their environment."""
 
     def __init__(self, forest: Forest) -> None:
         self.marker = os.urandom(16).hex()
         self.leader = 0
-        """The first process, which leads a session of its own."""
+        """Process id of the first process, which leads a session of its own."""
         self.leader_lives = False
-        """False once it is reaped: from then on its id may be used again."""
+        """False once it is reaped, when its id may be used again."""
         self.created_ticks = now_ticks()
         self.is_detached = False
-        """Whether the command has finished and its processes stay."""
+        """Whether the command has finished but its processes stay."""
         self.killing = False
-        """Whether kill was called."""
         self._forest = forest
 
     def leader_started(self, pid: int) -> None:
-        """Record the first process."""
         self.leader, self.leader_lives = pid, True
 
     def members(self) -> list[Process]:
-        """The living processes."""
         return self._forest.count().get(self.marker, [])
 
     def usage(self) -> Usage:
-        """What they use together."""
         return usage_of(self.members())
 
     def signal_group(self, number: int) -> None:
@@ -136,12 +127,11 @@ class Tree:
                 os.killpg(self.leader, number)
 
     def signal_all(self, number: int) -> None:
-        """Signal every process."""
         for process in self.members():
             send_signal(process, number)
 
     def kill(self, on_gone: Callable[[int], None]) -> None:
-        """SIGKILL until nobody is left, then call on_gone with the number of survivors."""
+        """Kill until no process is left or time is up; on_gone gets the number of survivors."""
         if self.killing:
             return
         self.killing = True

@@ -1,7 +1,4 @@
-"""Looking at whole workspaces and removing them, whatever commands have left in them.
-
-Folders are opened in the ones that they are in, and links are never followed.
-"""
+"""Lists, measures and removes whole workspaces; never follows links."""
 
 from __future__ import annotations
 
@@ -18,16 +15,16 @@ from executor_service.supervisor.syscalls import die_with_parent
 MAX_DEPTH = 200
 BLOCK_BYTES = 512
 BYTES_OF_AN_ENTRY = 256
-"""What a file costs besides its content, so that empty ones are counted too."""
+"""What a file counts besides its content, so that empty files count too."""
 READ_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,200}")
 PART = ".part-"
-"""Begins the name of a copy that is being made."""
+"""Prefix of the name of an unfinished copy."""
 _TO_READ = 0o500
 
 
 def list_workspaces(root: str) -> list[str]:
-    """The folders in root."""
+    """List the folders in root."""
     with os.scandir(root) as scan:
         folders = (entry.name for entry in scan if entry.is_dir(follow_symlinks=False))
         return sorted(filter(NAME.fullmatch, folders))
@@ -36,12 +33,14 @@ def list_workspaces(root: str) -> list[str]:
 def measure(
     folder: str | os.PathLike[str], most_bytes: int, most_entries: float = math.inf
 ) -> tuple[int, bool]:
-    """What a folder's content takes, and whether all was seen: not more than `most_bytes` or
-    `most_entries`, nor too deep. Whoever fills it may change it meanwhile."""
+    """Return the size of a folder, and whether all of it was seen.
+
+    Stops at `most_bytes`, `most_entries` or MAX_DEPTH. Commands may change the folder meanwhile.
+    """
     try:
         root = os.open(folder, READ_FOLDER)
     except OSError as error:
-        # Whoever fills it may also close it, and then nobody has seen what is in it.
+        # Commands can make it unreadable; then nobody knows what is in it.
         return 0, error.errno == errno.ENOENT
     used, count, stack = 0, 0, [(root, iter(entries(root)))]
     try:
@@ -71,13 +70,13 @@ def measure(
 
 
 def entries(fd: int) -> Iterator[os.DirEntry[str]]:
-    """What is in an open folder."""
+    """List an open folder."""
     with os.scandir(fd) as scan:
         yield from scan
 
 
 def remove_empty(root: str, name: str) -> bool:
-    """Remove a folder of root if nothing is in it; whether it is gone."""
+    """Remove a folder of root if it is empty; return whether it is gone."""
     try:
         os.rmdir(os.path.join(root, name))
     except OSError as error:
@@ -86,16 +85,16 @@ def remove_empty(root: str, name: str) -> bool:
 
 
 def remove(root: str, name: str) -> None:
-    """Remove a folder of root with all that it has, however deep; no error if it is gone."""
-    # Whoever still copies to it finds nothing to give the name to.
+    """Remove a folder of root with its content; no error if it is gone."""
+    # Without its `.part-` folder, a running copy cannot finish.
     for each in (PART + name, name):
         clear(root, each)
 
 
 def clear(root: str, name: str) -> None:
-    """Remove a folder of root with all that it has, however deep, and whatever its bits are."""
+    """Remove a folder of root with its content, however deep, whatever its permissions."""
     path, ours = os.path.join(root, name), os.getpid()
-    # First without chmod, which would follow a link that has the name.
+    # Try rm before chmod, which would follow a link with this name.
     for program in (("rm", "-rf"), ("chmod", "-R", "u+rwX"), ("rm", "-rf")):
         if not os.path.lexists(path):
             return
@@ -112,14 +111,14 @@ def clear(root: str, name: str) -> None:
 
 
 def _opened(name: str, parent: int) -> int:
-    """A folder that can be read, although its owner may have closed it."""
+    """Open a folder, and make it readable first if needed."""
     if os.geteuid() == 0:
         return os.open(name, READ_FOLDER, dir_fd=parent)
     held = os.open(name, os.O_PATH | READ_FOLDER, dir_fd=parent)
     try:
         mode = stat.S_IMODE(os.fstat(held).st_mode)
         if mode & _TO_READ != _TO_READ:
-            # Only through procfs can this be done to what is open and not to its name.
+            # Only procfs can change the mode of an open folder instead of a name.
             os.chmod(f"/proc/self/fd/{held}", mode | _TO_READ)
         return os.open(".", READ_FOLDER, dir_fd=held)
     finally:
