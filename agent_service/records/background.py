@@ -1,7 +1,7 @@
-"""Commands in the background that the model is to be told of: what is wanted, and what was seen.
+"""Background commands that the model watches: what it wants to know, and what was seen.
 
-Output is looked through line by line for plain texts. What matches is gathered until it may be
-told, so that a command that talks without end is told of now and then, and not with every line.
+Output is searched line by line for plain texts. Matches are gathered between notices, so a command
+that prints endlessly is reported now and then, not with every line.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,25 +12,25 @@ from agent_service.records.requests import TurnRequest
 from agent_service.records.sandbox import Stream
 
 Fence = Callable[[str], str]
-"""What stands around output, as the sandbox that it comes from asks for."""
+"""Wraps output as the sandbox that it comes from requires."""
 
 MAX_LINES = 20
-"""Of one notice."""
+"""The limit for one notice."""
 MAX_LINE_CHARS = 300
 MAX_PARTIAL_BYTES = 16 * 1024
-"""Of a line that has not ended; a longer one counts as ended."""
+"""A line that has not ended counts as ended beyond this length."""
 MAX_MATCH_NOTICES = 20
-"""Of one command; then only its end is told."""
+"""The limit for one command; after that only its end is reported."""
 MAX_COMMAND_CHARS = 200
 
 
 class WatchRequest(Struct, frozen=True):
-    """What the model wants to be told of a command."""
+    """What the model wants to be told about a command."""
 
     end: bool
-    """That it has ended."""
+    """Report its end."""
     patterns: tuple[str, ...] = ()
-    """Texts that a line of its output has in it."""
+    """Report output lines that contain any of these texts."""
 
 
 class WatchedCommand(Struct, frozen=True):
@@ -38,35 +38,35 @@ class WatchedCommand(Struct, frozen=True):
 
     key: str
     sandbox_id: str
-    """Where it runs; its session may have another sandbox by now."""
+    """The sandbox that it runs in; its session may have another one by now."""
     command: str
     request: TurnRequest
-    """The turns that tell of it, but for their ids and texts."""
+    """The template for the turns that report on it; without ids and texts."""
     wanted: WatchRequest
 
 
 class Progress(Struct, frozen=True):
-    """How far a command was looked at, and told of."""
+    """How far a command's output was searched and reported."""
 
     offsets: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Bytes of each stream that were looked through."""
+    """Bytes searched, by stream."""
     told: int = 0
     """Notices so far."""
     told_of_matches: int = 0
     is_over: bool = False
-    """Nothing is left to be told but the notice that is being told."""
+    """Nothing is left to report after the current notice."""
 
 
 class CommandNews(Struct, frozen=True):
-    """What is to be told, and how far the command was looked at then."""
+    """A report, and the progress that it covers."""
 
     text: str
-    """Empty where nothing is to be told."""
+    """Empty if there is nothing to report."""
     progress: Progress
 
 
 class Lines:
-    """Gathers the lines of a command's output that match."""
+    """Gathers matching lines of a command's output."""
 
     def __init__(self, patterns: Sequence[str], offsets: Mapping[str, int]) -> None:
         self._patterns = [pattern.encode() for pattern in patterns]
@@ -74,19 +74,16 @@ class Lines:
         self._partial: dict[str, bytes] = dict.fromkeys(Stream, b"")
         self.found: list[str] = []
         self.more = 0
-        """Further lines that matched."""
 
     @property
     def offsets(self) -> dict[str, int]:
-        """Up to where each stream's lines were looked through."""
         return {s.value: self._read[s] - len(self._partial[s]) for s in Stream}
 
     def reads_at(self, stream: Stream) -> int:
-        """The next byte of a stream."""
         return self._read[stream]
 
     def add(self, stream: Stream, offset: int, data: bytes) -> None:
-        """Take output; what lies between it and the last was dropped by who stored it."""
+        """Add output; a gap before it was dropped by the executor."""
         partial = self._partial[stream] if offset == self._read[stream] else b""
         self._read[stream] = offset + len(data)
         block = partial + data
@@ -97,19 +94,18 @@ class Lines:
         self._look(block[:end])
 
     def end(self) -> None:
-        """The command has ended, and so have its lines."""
         for stream in Stream:
             self._look(self._partial[stream])
             self._partial[stream] = b""
 
     def take(self) -> tuple[list[str], int]:
-        """What was gathered since the last time, and how many more lines matched."""
+        """Return the matches since the last call, and how many more lines matched."""
         taken = self.found, self.more
         self.found, self.more = [], 0
         return taken
 
     def _look(self, block: bytes) -> None:
-        # Most output has no match, and then its lines need not be told apart.
+        # Most output has no match and need not be split into lines.
         if not self._matches(block):
             return
         for line in filter(self._matches, block.splitlines()):
@@ -126,7 +122,7 @@ class Lines:
 def said_of_matches(
     watched: WatchedCommand, lines: Sequence[str], more: int, told: int, fence: Fence
 ) -> str:
-    """What the model is told of lines that match."""
+    """Render the notice of matching lines."""
     parts = [f"A command in the background wrote what you watch for: {_named(watched)}"]
     parts.append(_quoted(lines, fence))
     if more:
@@ -137,7 +133,7 @@ def said_of_matches(
 
 
 def said_of_end(watched: WatchedCommand, how: str, tail: str, fence: Fence) -> str:
-    """What the model is told of a command that has ended; `tail` is its newest output."""
+    """Render the notice of a command's end; `tail` is its newest output."""
     parts = [f"A command in the background has ended, {how}: {_named(watched)}"]
     lines = tail.splitlines()[-MAX_LINES:]
     if lines:
@@ -147,13 +143,13 @@ def said_of_end(watched: WatchedCommand, how: str, tail: str, fence: Fence) -> s
 
 
 def said_of_loss(watched: WatchedCommand) -> str:
-    """What the model is told of a command of which nobody knows any more."""
+    """Render the notice that a command was lost."""
     said = "A command in the background is gone with its sandbox, and how it ended is not known"
     return _notice([f"{said}: {_named(watched)}"])
 
 
 def said_of_no_executor(watched: WatchedCommand) -> str:
-    """What the model is told of a command whose executor does not answer any more."""
+    """Render the notice that a command's executor does not answer any more."""
     said = "A command in the background is lost: its executor has not answered for a while"
     return _notice([f"{said}, and it is not looked at again: {_named(watched)}"])
 
@@ -165,7 +161,7 @@ def _named(watched: WatchedCommand) -> str:
 
 
 def _quoted(lines: Sequence[str], fence: Fence) -> str:
-    # It is output and nobody's order, wherever it stands in the conversation.
+    # Fenced, because output is never an order, wherever it stands in the conversation.
     return fence("\n".join(f"| {line}" for line in lines))
 
 

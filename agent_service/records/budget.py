@@ -1,4 +1,4 @@
-"""Budgets: how much may be spent by a profile, a session, a job and in a day."""
+"""Budgets: how much a profile, a session, a job or a day may spend."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -12,21 +12,19 @@ class Scope(StrEnum):
     """What a budget is for."""
 
     PROFILE = "profile"
-    """All that a profile ever uses."""
+    """Everything that a profile ever uses."""
     SESSION = "session"
     JOB = "job"
-    """All runs of a scheduled job."""
     DAY = "day"
-    """All that a profile uses in a day."""
 
 
 class Amount(Struct, frozen=True):
-    """Money and tokens; as a limit, 0 is no limit."""
+    """Money and tokens; in a limit, 0 means unlimited."""
 
     micro_usd: int = 0
     tokens: int = 0
     unpriced: str = ""
-    """The model whose price is not known, so that the money is not; empty where it is."""
+    """The model without a known price that made the cost unknown; else empty."""
 
     def __add__(self, other: "Amount") -> "Amount":
         return Amount(self.micro_usd + other.micro_usd, self.tokens + other.tokens)
@@ -36,7 +34,7 @@ class Amount(Struct, frozen=True):
 
 
 class Account(Struct, frozen=True):
-    """Whom a model call is charged to: its profile, session, day, and job if it has one."""
+    """The profile, session, day, and job if any, that a model call is charged to."""
 
     profile: str
     session_id: str
@@ -44,7 +42,7 @@ class Account(Struct, frozen=True):
     day: str
 
     def id_in(self, scope: Scope) -> str:
-        """Which one of a scope's it is; empty when it is none of them."""
+        """Return the account's id in a scope; empty if it has none."""
         ids = {
             Scope.PROFILE: self.profile,
             Scope.SESSION: self.session_id,
@@ -55,27 +53,27 @@ class Account(Struct, frozen=True):
 
 
 class BudgetStatus(Struct, frozen=True):
-    """How a budget stands."""
+    """A budget and what was spent of it."""
 
     scope: Scope
     scope_id: str
-    """Which session or job; empty when the budget is that of each of them."""
+    """The session or job; empty for the budget of each of them."""
     limit: Amount
     spent: Amount = field(default_factory=Amount)
     reserved: Amount = field(default_factory=Amount)
-    """By model calls that run now."""
+    """By running model calls."""
     is_set: bool = False
-    """Somebody set it, it is not that of config.yaml."""
+    """Set by a person, not by config.yaml."""
 
     def has_room_for(self, asked: Amount) -> bool:
-        """Whether so much more can be spent for certain."""
+        """Return whether the budget certainly has room for this amount."""
         if asked.unpriced and self.limit.micro_usd:
             return False
         return not self._over(self.spent + self.reserved + asked)
 
     @property
     def used_ratio(self) -> float:
-        """How much of the limit is spent, of money or tokens what is nearer to its end."""
+        """Return the used share of the limit: the larger of money and tokens."""
         return max((spent / limit for spent, limit in self._pairs if limit), default=0.0)
 
     @property
@@ -86,11 +84,10 @@ class BudgetStatus(Struct, frozen=True):
         )
 
     def is_past(self, percent: int) -> bool:
-        """Whether so much of the limit is spent."""
         return any(limit and spent * 100 >= limit * percent for spent, limit in self._pairs)
 
     def refusal(self, asked: Amount) -> str:
-        """Why a model call is not made, and what to do about it."""
+        """Return why a model call is refused, and what to do about it."""
         which = f"{self.scope} --id {self.scope_id}" if self.scope_id else f"{self.scope}"
         if asked.unpriced and self.limit.micro_usd:
             return (
@@ -111,7 +108,6 @@ class BudgetStatus(Struct, frozen=True):
         )
 
     def warning(self) -> str:
-        """How much of it is spent."""
         told = [
             f"{_shown(self.spent, in_usd=in_usd)} of {_shown(self.limit, in_usd=in_usd)}"
             for in_usd, limit in ((True, self.limit.micro_usd), (False, self.limit.tokens))
@@ -121,7 +117,7 @@ class BudgetStatus(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """What a person calls it."""
+        """Return the budget's name for people."""
         return {
             Scope.PROFILE: "The profile's budget",
             Scope.SESSION: "This session's budget",
@@ -138,14 +134,13 @@ class BudgetStatus(Struct, frozen=True):
 
 
 class Policy(Struct, frozen=True):
-    """What config.yaml says of budgets."""
+    """The budgets in config.yaml."""
 
     limits: Mapping[Scope, Amount]
     warn_percent: int = 80
 
     @property
     def is_limiting(self) -> bool:
-        """Whether it sets any limit."""
         return any(self.limits.values())
 
 

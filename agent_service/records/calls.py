@@ -1,4 +1,4 @@
-"""Tool calls on their way through a turn."""
+"""Pending tool calls of a turn."""
 
 from enum import StrEnum
 
@@ -23,36 +23,37 @@ class PendingCall(Struct, frozen=True):
     """A tool call whose result is not committed yet."""
 
     key: str
-    """Unique over all turns; the model's own call ids may repeat."""
+    """Unique across turns; the model's own call ids may repeat."""
     call: ToolCall
     sequence: int
-    """Of its step in the turn."""
+    """The number of its step in the turn."""
     message_sequence: int
-    """Of its result in the session; reserved, so that results keep the order of the calls."""
+    """The number of its result in the session; reserved, so that results keep the order of calls.
+    """
     state: StepState = StepState.INTENT
     resumed: bool = False
-    """An earlier owner of the turn may have begun it."""
+    """An earlier owner of the turn may have started it."""
 
 
 class Decided(Struct, frozen=True):
-    """What a person has decided on a call."""
+    """A person's decision on a call."""
 
     decision: Decision | None = None
-    """None where nobody was asked."""
+    """None if nobody was asked."""
     binding: str = ""
-    """Exactly what they have decided on."""
+    """The exact subject of the decision."""
     answer: str = ""
-    """What they have answered in words."""
+    """The person's answer in words."""
 
 
 SCRIPT = "script"
-"""The name by which people are told of a turn's script, and asked."""
+"""The tool name under which a turn's script is shown and approved."""
 
 
 class PendingScript(Struct, frozen=True):
-    """A turn's script whose result is not committed yet; the turn's first step."""
+    """A turn's script, its first step, whose result is not committed yet."""
 
     call: PendingCall
     script: Script
     prompt: str
-    """What the model is asked once it has run."""
+    """The model's prompt after the script has run."""

@@ -1,4 +1,4 @@
-"""What the loop yields to be committed: each batch of facts is one transaction of the journal."""
+"""Facts that the loop yields: the journal commits each batch in one transaction."""
 
 from msgspec import Struct, field
 
@@ -12,16 +12,16 @@ from agent_service.records.usage import Usage
 
 
 class ModelAnswered(Struct, frozen=True):
-    """A model call has finished; its tool calls, if any, may run once this is committed."""
+    """A model call has finished; its tool calls may run once this is committed."""
 
     step: int
     message: ModelMessage
     tokens_per_byte: float = 0.0
-    """Of what it was asked, as its provider has counted; 0 is not known."""
+    """The ratio in the request as the provider counted it; 0 if unknown."""
 
 
 class Prompted(Struct, frozen=True):
-    """The model is told something that nobody has said, in the place of the user."""
+    """A message in the user's place that no user has sent."""
 
     text: str
 
@@ -33,8 +33,6 @@ class ToolDispatched(Struct, frozen=True):
 
 
 class _Returned(Struct, frozen=True):
-    """Something that was run has ended, or was not run."""
-
     call: PendingCall
     text: str
     is_error: bool = False
@@ -42,24 +40,25 @@ class _Returned(Struct, frozen=True):
     place: SandboxInfo = NOWHERE
     duration_ms: int = 0
     uncertain: bool = False
-    """It is not known what it has done."""
+    """It is not known what it did."""
     notices: tuple[str, ...] = ()
-    """What a person is to hear of it."""
+    """Notices for the person."""
 
 
 class ToolReturned(_Returned, frozen=True):
-    """A tool call has its result, which the next model call may use once this is committed."""
+    """A tool call has its result; the next model call may use it once this is committed."""
 
     failures_in_row: int = 0
-    """In how many messages in a row the call has failed like this; 0 where it has not failed."""
+    """The number of successive messages in which the call failed like this; 0 if it did not fail.
+    """
 
 
 class ScriptReturned(_Returned, frozen=True):
-    """The turn's script has ended, or was not run; what comes of it is committed with it."""
+    """The turn's script has ended or was not run; the consequences are committed with it."""
 
 
 class ApprovalNeeded(Struct, frozen=True):
-    """A tool call goes on once a person has decided on `subject`, or has answered it in words."""
+    """A tool call waits for a person's decision on `subject`, or answer in words."""
 
     call: PendingCall
     subject: str
@@ -68,7 +67,7 @@ class ApprovalNeeded(Struct, frozen=True):
 
 
 class Compacted(Struct, frozen=True):
-    """The conversation has been made shorter, as it is sent; the next model call rests on it."""
+    """The conversation was shortened; the next model call is based on this."""
 
     compaction: Compaction
     messages: tuple[bytes, ...]
@@ -78,20 +77,20 @@ class Compacted(Struct, frozen=True):
     """Whether it is short enough now."""
     usage: Usage
     model: str = ""
-    """What was asked for notes."""
+    """The model that wrote the summary."""
 
 
 class Consulted(Struct, frozen=True):
-    """A model was asked for what is no answer of the conversation, or has given none."""
+    """A model was called for something other than an answer of the conversation."""
 
     reservation: str | None
-    """The held part of the budget that is given back; None while the call goes on."""
+    """The reservation to release; None while the call goes on."""
     model: str = ""
     usage: Usage = field(default_factory=Usage)
 
 
 class Denied(Struct, frozen=True):
-    """What joins the turn are words of somebody who may not say these slash commands."""
+    """Words of somebody who may not use these slash commands have joined the turn."""
 
     commands: frozenset[str]
 

@@ -1,7 +1,7 @@
-"""What is sent of a conversation that has become too long: pure functions over its messages.
+"""Shortens long conversations: pure functions over their messages.
 
-The messages themselves stay in the database. A compaction says which of them are sent as they are,
-and what stands for the others, so that every replica sends the same bytes.
+The database keeps all messages. A compaction says which are sent unchanged and what replaces the
+others, so that every replica sends the same bytes.
 """
 
 import json
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from agent_service.records.model import encoded
 
 PRUNED_BYTES = 600
-"""A tool's result that is longer is left out once it is old."""
+"""Longer tool results are left out once they are old."""
 PLACEHOLDER = "[This result of {count} characters was left out to save room; run the tool again.]"
 
 
@@ -22,16 +22,16 @@ class Compaction(Struct, frozen=True):
     """How a session's messages, numbered from 1, are sent."""
 
     head: int = 0
-    """The first messages, which are sent as they are."""
+    """The number of first messages that are sent unchanged."""
     through: int = 0
-    """The last message for which the summary stands; equal to `head` where there is none."""
+    """The last message that the summary covers; equal to `head` if there is no summary."""
     pruned: int = 0
-    """The last message whose result, if it is a long one, is left out."""
+    """The last message whose long result is left out."""
     summary: str = ""
-    """The message that stands for what is left out, encoded."""
+    """The encoded message that replaces what is left out."""
 
     def is_of(self, last: int) -> bool:
-        """Whether it says something of no message behind the last one."""
+        """Return whether it refers to no message after the last one."""
         return max(self.through, self.pruned) <= last
 
 
@@ -39,34 +39,34 @@ NOTHING = Compaction()
 
 
 class Conversation(Struct, frozen=True):
-    """The messages of a session as they are sent, the system prompt first."""
+    """A session's messages as sent, the system prompt first."""
 
     messages: Sequence[bytes]
     compaction: Compaction = NOTHING
 
     @property
     def first_kept(self) -> int:
-        """Index of the first message behind the head and the summary."""
+        """Return the index of the first message after the head and the summary."""
         return 1 + self.compaction.head + bool(self.compaction.summary)
 
     def number(self, index: int) -> int:
-        """The number in the session of a message behind the head."""
+        """Return the session's number of a message after the head."""
         return self.compaction.through + 1 + index - self.first_kept
 
     def before_results(self, index: int) -> int:
-        """The last index up to this one that parts no call from its results."""
+        """Return the last index up to this one that does not separate a call from its results."""
         while 1 < index < len(self.messages) and is_result(self.messages[index]):
             index -= 1
         return index
 
 
 def is_result(message: bytes) -> bool:
-    """Whether a message is a tool's result; all are encoded with their role first."""
+    """Return whether a message is a tool result; all are encoded with their role first."""
     return message.startswith(b'{"role":"tool"')
 
 
 def pruned(message: bytes) -> bytes:
-    """A message as it is sent when it is old."""
+    """Return an old message as it is sent."""
     if len(message) <= PRUNED_BYTES or not is_result(message):
         return message
     fields: dict[str, Any] = json.loads(message)
@@ -74,7 +74,7 @@ def pruned(message: bytes) -> bytes:
 
 
 def sent(rows: Iterable[tuple[int, bytes]], compaction: Compaction) -> list[bytes]:
-    """The messages of a session, given with their numbers, as they are sent."""
+    """Return a session's messages, given with their numbers, as they are sent."""
     messages: list[bytes] = []
     summary = compaction.summary.encode()
     for number, content in rows:
@@ -89,7 +89,7 @@ def sent(rows: Iterable[tuple[int, bytes]], compaction: Compaction) -> list[byte
 
 
 def headed(conversation: Conversation, protected: int) -> Conversation:
-    """The conversation with a head of about so many messages, if it has none yet."""
+    """Return the conversation with a head of about `protected` messages, unless it has one."""
     if conversation.compaction != NOTHING:
         return conversation
     head = conversation.before_results(min(1 + protected, len(conversation.messages))) - 1
@@ -97,7 +97,7 @@ def headed(conversation: Conversation, protected: int) -> Conversation:
 
 
 def prune(conversation: Conversation, end: int) -> Conversation:
-    """The conversation without long results between its head and an index."""
+    """Leave out long results between the head and an index."""
     first, kept = conversation.first_kept, conversation.messages
     if end <= first:
         return conversation
@@ -107,7 +107,7 @@ def prune(conversation: Conversation, end: int) -> Conversation:
 
 
 def summarised(conversation: Conversation, end: int, summary: bytes) -> Conversation:
-    """The conversation with a summary in place of what is between its head and an index."""
+    """Put a summary in place of the messages between the head and an index."""
     was = conversation.compaction
     through = conversation.number(end - 1)
     made = Compaction(was.head, through, max(was.pruned, through), summary.decode())

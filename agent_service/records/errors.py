@@ -17,7 +17,7 @@ class ModelNotConfigured(FailedPrecondition):
 
 
 class BudgetReached(LimitExceeded):
-    """A model call might take more than a budget has left, so it is not made."""
+    """A model call was not made because a budget might not have room for it."""
 
 
 _REASONS = {
@@ -30,7 +30,7 @@ _REASONS = {
 
 
 def model_failure(error: ModelError, partial: str) -> TurnFinished:
-    """How a turn ends whose model call failed for good."""
+    """Return the end of a turn whose model call failed for good."""
     return TurnFinished(
         Outcome.FAILED,
         text=partial,
@@ -42,5 +42,5 @@ def model_failure(error: ModelError, partial: str) -> TurnFinished:
 
 
 def budget_reached(error: BudgetReached) -> TurnFinished:
-    """How a turn ends whose next model call no budget has room for."""
+    """Return the end of a turn whose next model call exceeds a budget."""
     return TurnFinished(Outcome.LIMIT_REACHED, message=str(error))

@@ -1,7 +1,7 @@
-"""What happens in a turn, as the loop yields it and as watchers see it.
+"""Events of a turn, as the loop yields them and as watchers see them.
 
-A `Fact` is yielded by the loop and is committed by the journal before the loop goes on. It becomes
-one or more durable `Event`s with a sequence. `Live` events are only for those who watch.
+The loop yields `Fact`s, and the journal commits each before the loop goes on. A fact becomes one or
+more durable, numbered `Event`s. `Live` events are only for current watchers.
 """
 
 from datetime import datetime
@@ -20,7 +20,7 @@ class Decision(StrEnum):
     ALWAYS = "always"
     DENY = "deny"
     ANSWERED = "answered"
-    """Of a question in words."""
+    """For a question in words."""
     EXPIRED = "expired"
 
 
@@ -30,9 +30,9 @@ class Decision(StrEnum):
 class _Delta(Struct, frozen=True):
     text: str
     step: int = 0
-    """The model call of the turn, from 1; models leave it out."""
+    """The number of the model call in the turn, from 1; models leave it out."""
     offset: int = 0
-    """How many characters of the step came before."""
+    """The number of characters of the step before this text."""
 
 
 class TextDelta(_Delta, frozen=True):
@@ -44,7 +44,7 @@ class ReasoningDelta(_Delta, frozen=True):
 
 
 class TextSnapshot(Struct, frozen=True):
-    """All text of the running model call so far, for a watcher that joins late."""
+    """All text of the running model call, for a watcher that joins late."""
 
     step: int
     text: str
@@ -59,7 +59,7 @@ class ToolProgress(Struct, frozen=True):
 
 
 class Notice(Struct, frozen=True):
-    """Something that a person is told, such as a retry."""
+    """A message for the person, such as about a retry."""
 
     text: str
 
@@ -71,7 +71,7 @@ Live = TextDelta | ReasoningDelta | TextSnapshot | ToolProgress | Notice
 
 
 class _Durable(Struct, frozen=True, tag=True):
-    """An event that is stored, by the name of its kind."""
+    """A stored event, tagged with its kind."""
 
 
 class TurnStarted(_Durable, frozen=True):
@@ -90,7 +90,7 @@ class TextFinished(_Durable, frozen=True):
 
 
 class Noted(_Durable, frozen=True):
-    """Something about the session that is to be read with the answer."""
+    """A note on the session to be shown with the answer."""
 
     text: str
 
@@ -112,7 +112,7 @@ class ToolStarted(_Durable, frozen=True):
 
 
 class ToolFinished(_Durable, frozen=True):
-    """A tool has finished; `preview` is what the model was told, cut from the middle."""
+    """A tool has finished; `preview` is its result, cut in the middle."""
 
     call_id: str
     name: str
@@ -126,7 +126,7 @@ class ToolFinished(_Durable, frozen=True):
 
 
 class Compressed(_Durable, frozen=True):
-    """The conversation is sent shorter from now on; about how many tokens it had and has."""
+    """The conversation is sent shorter from now on; token counts are estimates."""
 
     before_token_count: int
     after_token_count: int
@@ -137,22 +137,21 @@ CLARIFY = "clarify"
 
 
 class ApprovalRequested(_Durable, frozen=True):
-    """The turn waits for a person's decision, or answer in words, until `expires_at`."""
+    """The turn waits until `expires_at` for a person's decision or answer in words."""
 
     approval_id: str
     call_id: str
     tool: str
     subject: str
-    """What is decided on, or the question."""
+    """What to decide on, or the question."""
     expires_at: datetime
     binding: str = ""
-    """What an allowance for longer is bound to; empty where there can be none."""
+    """What a lasting permission is bound to; empty if there can be none."""
     choices: tuple[str, ...] = ()
-    """Answers to choose from."""
 
 
 class ApprovalResolved(_Durable, frozen=True):
-    """A decision was taken, or nobody took one in time."""
+    """A decision was made, or the time ran out."""
 
     approval_id: str
     call_id: str
@@ -173,14 +172,16 @@ class Outcome(StrEnum):
 
 
 class TurnFinished(_Durable, frozen=True):
-    """The turn has ended; `text` is the answer or what there was of it, `message` why it ended or
-    what it may have left running."""
+    """The turn has ended.
+
+    `text` is the answer as far as it came, `message` the reason or what may still be running.
+    """
 
     outcome: Outcome
     text: str = ""
     message: str = ""
     reason: str = ""
-    """ErrorReason of a failure, by name without its prefix."""
+    """The ErrorReason of a failure, without its prefix."""
     retryable: bool = False
     cause: str = ""
     survivor_count: int = 0
@@ -203,7 +204,7 @@ Event = Live | Durable
 
 
 class Recorded(Struct, frozen=True):
-    """An event as watchers get it: `sequence` is 0 for a live one."""
+    """An event for watchers; `sequence` is 0 for a live event."""
 
     sequence: int
     time: datetime
@@ -215,7 +216,7 @@ PREVIEW_CHARS = 4000
 
 
 def preview(text: str) -> str:
-    """At most PREVIEW_CHARS characters of a result, cut from the middle."""
+    """Cut a result in the middle to at most PREVIEW_CHARS characters."""
     if len(text) <= PREVIEW_CHARS:
         return text
     half = PREVIEW_CHARS // 2

@@ -1,4 +1,4 @@
-"""Scheduled jobs as the agent asks for them, and the seam to who runs them."""
+"""Scheduled jobs, and the interface to the scheduler."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -9,30 +9,30 @@ from msgspec import Struct
 from agent_service.records.messages import Target
 
 LOCAL = "local"
-"""The target that is nowhere: output is only kept."""
+"""The target that delivers nowhere: output is only stored."""
 
 
 class JobChange(Struct, frozen=True):
-    """What a job is to be; None leaves it as it is, or at its default."""
+    """The settings of a job; None leaves one unchanged or at its default."""
 
     prompt: str | None = None
     schedule: str | None = None
     name: str | None = None
     max_runs: int | None = None
     deliver_to: tuple[Target | str, ...] | None = None
-    """Chats, platforms whose home channels are meant, or the words `origin` and `local`."""
+    """Chats, platforms (meaning their home channels), or the words `origin` and `local`."""
     skills: tuple[str, ...] | None = None
     model: str | None = None
     script: str | None = None
     script_mode: str | None = None
-    """`only` where the script is the whole run, else `gate`."""
+    """`only` if the script is the whole run, else `gate`."""
     context_job_ids: tuple[str, ...] | None = None
     toolsets: tuple[str, ...] | None = None
     workdir: str | None = None
 
 
 class JobView(Struct, frozen=True, kw_only=True):
-    """A job as it is."""
+    """A stored job."""
 
     id: str
     name: str = ""
@@ -44,33 +44,31 @@ class JobView(Struct, frozen=True, kw_only=True):
     next_run_time: datetime | None = None
     last_run_time: datetime | None = None
     error: str = ""
-    """Why its last run failed, or could not be delivered; empty where it did not."""
+    """Why its last run or delivery failed; else empty."""
     deliver_to: tuple[str, ...]
     run_count: int = 0
     wish: JobChange
-    """What it was told of its runs; what has its default is None."""
+    """Its settings; None for defaults."""
     changed_at: datetime
-    """When it was last changed, or made."""
+    """When it was last changed or created."""
     home: Target | None = None
-    """The chat that it was asked for in; None where that is none."""
+    """The chat that it was requested in; None if there is none."""
     pause_reason: str = ""
-    """Why it is paused where nobody has asked for that; empty where somebody has."""
+    """Why the scheduler paused it; empty if a person did."""
     notes: tuple[str, ...] = ()
-    """What whoever has just made or changed it is to know of it."""
+    """Notes for the caller that created or changed it."""
 
 
 class JobRefused(Exception):
-    """The job was not taken or changed; the message says why."""
+    """The job was not created or changed; the message says why."""
 
 
 class SchedulerAway(Exception):
-    """The scheduler did not answer, so it is not known whether it has done anything."""
+    """The scheduler did not answer; it is not known whether it acted."""
 
 
 class Jobs(Protocol):
-    """A profile's jobs; JobRefused and SchedulerAway from every method, each of which may be
-    repeated.
-    """
+    """A profile's jobs; all methods may be repeated, and may raise JobRefused or SchedulerAway."""
 
     async def create(
         self,
@@ -80,25 +78,23 @@ class Jobs(Protocol):
         origin: Mapping[str, str] | None,
         denied: Sequence[str],
     ) -> JobView:
-        """Store a job; the same id again stores nothing more.
+        """Create a job, once for each id.
 
-        `origin` is the chat that it is asked for in; None where that is none. `denied` are slash
-        commands that are denied to whoever asks for it, and so to its runs.
+        `origin` is the chat that requested it, if any. Its runs may not use the `denied` slash
+        commands, which its requester may not use.
         """
         ...
 
     async def list(self, profile: str) -> Sequence[JobView]:
-        """The jobs, the one due next first."""
+        """Return the jobs, next due first."""
         ...
 
-    async def get(self, profile: str, job_id: str) -> JobView:
-        """A job."""
-        ...
+    async def get(self, profile: str, job_id: str) -> JobView: ...
 
     async def update(
         self, profile: str, job_id: str, wish: JobChange, request_id: str, denied: Sequence[str]
     ) -> JobView:
-        """Change a job, once for each id of a request; `denied` as above, from now on."""
+        """Change a job, once for each request id; `denied` as above, from now on."""
         ...
 
     async def take(self, profile: str, job_id: str, action: str) -> None:
@@ -106,5 +102,5 @@ class Jobs(Protocol):
         ...
 
     async def run(self, profile: str, job_id: str, run_id: str) -> None:
-        """Begin a run now, once for each id."""
+        """Start a run now, once for each id."""
         ...

@@ -1,4 +1,4 @@
-"""Messages to chats besides the answer: where they may go, and the seam to who sends them."""
+"""Messages to chats besides the answer: their targets, and the interface to their sender."""
 
 import hashlib
 import re
@@ -14,14 +14,14 @@ from services.config.redacted_repr import RedactedRepr
 ORIGIN = "origin"
 TERMINAL = "cli"
 NO_CHATS = (TERMINAL, "scheduler", REVIEW)
-"""Where messages come from that nobody can be sent anything at, but for files in a terminal."""
+"""Origins that cannot receive messages, except for files in a terminal."""
 _MEDIA = re.compile(r"\s*MEDIA:\s*(\S(?:.*\S)?)\s*")
 _FENCES = ("```", "~~~")
 _TARGET = re.compile(r"([a-z][a-z0-9_]{0,31}):([^\s:]{1,128})(?::([^\s:]{1,128}))?")
 
 
 class Target(Struct, frozen=True):
-    """A chat, or a thread of one."""
+    """A chat or a thread."""
 
     platform: str
     chat_id: str
@@ -32,31 +32,30 @@ class Target(Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> "Target | None":
-        """The target that `platform:chat[:thread]` names; None for any other text."""
+        """Parse `platform:chat[:thread]`; None for any other text."""
         found = _TARGET.fullmatch(text.strip())
         return None if found is None else cls(found[1], found[2], found[3] or "")
 
     @classmethod
     def of_origin(cls, origin: Mapping[str, str]) -> "Target | None":
-        """Where a turn's message came from; None where that is no chat."""
+        """Return where a turn's message came from; None if that is not a chat."""
         if not origin.get("platform") or not origin.get("chat_id"):
             return None
         return cls(origin["platform"], origin["chat_id"], origin.get("thread_id", ""))
 
 
 class MediaFile(RedactedRepr, frozen=True):
-    """A file that goes with a message."""
+    """A file of a message."""
 
     unshown = ("data",)
 
     name: str
-    """As people see it: nothing in it plays tricks on them."""
+    """The display name, in which nothing can mislead."""
     data: bytes
     sha256: bytes
 
     @classmethod
     def of(cls, path: str, data: bytes) -> "MediaFile":
-        """The file at a path."""
         plain = (each if each.isprintable() else "_" for each in PurePosixPath(path).name)
         return cls("".join(plain), data, hashlib.sha256(data).digest())
 
@@ -68,16 +67,16 @@ class Message(Struct, frozen=True):
     """A message to a chat."""
 
     key: str
-    """The same for the same message."""
+    """Identifies the message in retries."""
     profile: str
     target: Target
     text: str
-    """Markdown; empty only beside files."""
+    """Markdown; may be empty only with files."""
     files: Sequence[MediaFile] = ()
 
 
 def split_media(message: str) -> tuple[str, Sequence[str]]:
-    """A message's text, and the paths of its `MEDIA:` lines; those in blocks of code are text."""
+    """Split off the paths of a message's `MEDIA:` lines, except in code blocks."""
     text: list[str] = []
     paths: list[str] = []
     fence = ""
@@ -94,23 +93,20 @@ def split_media(message: str) -> tuple[str, Sequence[str]]:
 
 
 class NotSent(Exception):
-    """The message was not taken; the message of the error says why."""
+    """The message was not accepted; the error says why."""
 
 
 class SendingUnknown(Exception):
-    """It is not known whether the message was taken."""
+    """It is not known whether the message was accepted."""
 
 
 class Messenger(Protocol):
-    """Takes messages and sends each once; NotSent and SendingUnknown from both methods."""
+    """Sends each message once; both methods may raise NotSent or SendingUnknown."""
 
     async def has(self, key: str, profile: str) -> bool:
-        """Whether it has taken the message of this key."""
+        """Return whether the message of this key was accepted."""
         ...
 
     async def send(self, message: Message) -> Sequence[str]:
-        """Have a message sent; the same key again sends nothing more.
-
-        Returns the names of the files that its chat cannot be shown.
-        """
+        """Send a message, once per key; return the names of files that its chat cannot show."""
         ...

@@ -1,4 +1,4 @@
-"""The model seam: what the turn loop asks a model for, and the events that it gets back."""
+"""The model seam: the loop's requests to a model, and the events it gets back."""
 
 import json
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -17,33 +17,29 @@ DEFAULT_MAX_TOKENS = 16_384
 
 
 class Purpose(StrEnum):
-    """What a model is asked for."""
+    """Why a model is called."""
 
     TURN = "turn"
-    """To answer somebody."""
     JOB = "job"
-    """To do a scheduled job."""
     SUBAGENT = "subagent"
-    """To do a task that another turn has handed over."""
+    """A task that another turn delegated."""
     REVIEW = "review"
-    """To look back at a conversation."""
+    """A review of a conversation."""
     COMPRESSION = "compression"
-    """For notes of a long conversation."""
     TITLE = "title"
-    """To name a session."""
     CURATOR = "curator"
-    """For what is to be done with a library of skills."""
+    """A plan for a skill library."""
     TOOL = "tool"
-    """A question that a tool has."""
+    """A tool's own question."""
 
 
 class ModelRequest(Struct, frozen=True):
-    """One model call, of parts that were `encoded` when they came into being.
+    """One model call, of parts that were `encoded` when they were created.
 
-    Each message is a JSON object and `tools` a JSON array (empty: none), in the shape of the
-    chat completions API; an adapter for another API translates them. Messages go out as
-    they are: encoding a long conversation again for every call would cost more CPU than the
-    rest of the call, and what a provider has cached must not change by a byte.
+    Each message is a JSON object and `tools` a JSON array (empty: none), in the shape of the chat
+    completions API; an adapter for another API translates them. Messages are sent as they are:
+    re-encoding a long conversation for every call would cost too much CPU, and what a provider has
+    cached must not change by a byte.
     """
 
     model: str
@@ -51,18 +47,16 @@ class ModelRequest(Struct, frozen=True):
     tools: bytes = b""
     max_tokens: int = DEFAULT_MAX_TOKENS
     route: str = ""
-    """Of the chain of models; empty is the configured endpoint."""
+    """Of the model chain; empty means the configured endpoint."""
     temperature: float | None = None
-    """How freely to choose words, where the model can be told; None leaves it to the model."""
+    """None leaves it to the model."""
     purpose: Purpose = Purpose.TURN
-    """As which it is counted."""
+    """The purpose that usage is counted under."""
 
 
 class ModelRetry(Struct, frozen=True):
-    """An attempt failed and another follows: every delta of this call so far is void.
-
-    `attempt` is the one that failed; the next starts after `delay_s`.
-    """
+    """Attempt number `attempt` failed, and the next starts after `delay_s`: all deltas so far are
+    void."""
 
     attempt: int
     reason: ModelErrorKind
@@ -81,8 +75,8 @@ class ToolCall(Struct, frozen=True):
 class ModelMessage(Struct, frozen=True):
     """The whole answer; always the last event of a call.
 
-    `usage` is None where the provider reported none. `reasoning_details` are the
-    provider's own reasoning blocks, to be sent back unchanged.
+    `usage` is None if the provider reported none. `reasoning_details` are the provider's own
+    reasoning blocks, to be sent back unchanged.
     """
 
     text: str
@@ -96,19 +90,18 @@ class ModelMessage(Struct, frozen=True):
 
     @property
     def used(self) -> Usage:
-        """What the call used, as sums count it."""
         return Usage(call_count=1) + (self.usage or Usage())
 
 
 def usage_of(answers: Iterable[ModelMessage]) -> Usage:
-    """What several model calls used together."""
+    """Sum up the usage of several model calls."""
     return sum((answer.used for answer in answers), Usage())
 
 
 class ModelWasted(Struct, frozen=True):
-    """An answer that says nothing, and is paid for all the same: every delta of it is void.
+    """An empty answer that is still charged; its deltas are void.
 
-    Another attempt follows, or `ModelError`.
+    Another attempt or a `ModelError` follows.
     """
 
     message: ModelMessage
@@ -157,18 +150,18 @@ def assistant_message(message: ModelMessage) -> dict[str, Any]:
 
 
 class Unwatched:
-    """A model call that nobody watches, and what has come of it, however it ends."""
+    """A model call without watchers, and its results however it ends."""
 
     def __init__(self, model: Model, request: ModelRequest) -> None:
         self.said = ""
-        """By the attempt that has not ended."""
+        """The text of the current attempt."""
         self.paid: list[ModelMessage] = []
-        """Answers that have to be paid for, also those that say nothing."""
+        """Answers that are charged, including empty ones."""
         self._model = model
         self._request = request
 
     async def answer(self) -> ModelMessage:
-        """The whole answer; raises what the model's stream raises."""
+        """Return the whole answer; raises what the model's stream raises."""
         async with self._model.stream(self._request) as events:
             async for event in events:
                 match event:

@@ -1,9 +1,4 @@
-"""Errors of the model seam, and when a failed call is tried again.
-
-Exception
-├── ModelError       a model call failed; `kind` says how
-└── InvalidEndpoint  an endpoint is configured, and it cannot work
-"""
+"""Errors of the model seam, and when a failed call is retried."""
 
 import random
 from collections.abc import Mapping
@@ -13,7 +8,7 @@ from msgspec import Struct
 
 
 class ModelErrorKind(StrEnum):
-    """Why a model call failed, as far as the loop's next step depends on it."""
+    """Why a model call failed, as far as it matters for what happens next."""
 
     AUTH = "auth"
     BILLING = "billing"
@@ -29,7 +24,7 @@ class ModelErrorKind(StrEnum):
 
     @property
     def retryable(self) -> bool:
-        """True where the same request may succeed a moment later."""
+        """Return whether the same request may succeed a moment later."""
         return self in _RETRYABLE
 
 
@@ -49,7 +44,7 @@ REST_S: Mapping[ModelErrorKind, float] = {
     ModelErrorKind.BILLING: 600.0,
     ModelErrorKind.RATE_LIMIT: 60.0,
 }
-"""How long a key is left alone by how it was refused, where its provider does not say."""
+"""How long a refused key rests, by the kind of refusal, if its provider does not say."""
 _LONGEST_REST_S = 3600.0
 
 
@@ -77,23 +72,23 @@ class ModelError(Exception):
 
     @property
     def retryable(self) -> bool:
-        """True where the same request may succeed a moment later."""
         return self.kind.retryable
 
     def rest_s(self, usual_s: float) -> float:
-        """How long whoever failed so is left alone: as is asked for, else as is usual."""
+        """Return how long a failed key or endpoint rests: what the provider asks for, else
+        `usual_s`."""
         asked_s = usual_s if self.retry_after_s is None else self.retry_after_s
         return min(asked_s, _LONGEST_REST_S)
 
 
 class InvalidEndpoint(Exception):
-    """An endpoint is configured, and it cannot work as it is; `str()` of it says what to set."""
+    """The configured endpoint cannot work; `str()` says what to set."""
 
 
 class RetryPolicy(Struct, frozen=True):
-    """Exponential back-off with jitter; what the provider asks for goes first.
+    """Exponential back-off with jitter; a delay that the provider asks for takes precedence.
 
-    A provider that asks for more than `longest_wait_s` is not waited for: the user is told.
+    If it asks for more than `longest_wait_s`, the call fails and the user is told.
     """
 
     max_retries: int = 3

@@ -1,4 +1,4 @@
-"""What is sent beside a session's prompt: overlays, and personalities to choose from."""
+"""What requests contain besides a session's prompt and messages: overlays and personalities."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,41 +16,38 @@ NO_PERSONALITY = "none"
 
 
 class OverlayMessage(Struct, frozen=True):
-    """A message that every request of a session has before what was really said."""
+    """A message that every request of a session has before its real messages."""
 
     role: str
-    """user or assistant."""
     content: str
 
 
 class Overlay(Struct, frozen=True):
-    """What the requests of a session have besides its prompt and its messages."""
+    """What a session's requests contain besides its prompt and messages."""
 
     instructions: tuple[str, ...] = ()
-    """From the configuration, of the chat, and from the caller that creates the session."""
+    """From the configuration, the chat, and the caller that creates the session."""
     prefill: tuple[OverlayMessage, ...] = ()
     personality: str = ""
-    """The name of the one that a person has chosen."""
+    """The name of the chosen personality."""
     personality_prompt: str = ""
-    """What it says, as it was when it was chosen."""
+    """Its prompt at the time it was chosen."""
     terminal_timeout_s: float = 0.0
-    """That the tools of the session say is usual for commands; 0 where they say what is in them."""
+    """The default time limit of commands; 0 means the tools' own."""
 
     @classmethod
     def of(cls, stored: Mapping[str, Any] | None) -> "Overlay":
-        """What is kept with a session."""
         return convert(stored, cls) if stored else NOTHING
 
     def stored(self) -> dict[str, Any]:
-        """The same as it is kept with a session."""
         return to_builtins(self)
 
     def with_personality(self, name: str, prompt: str) -> "Overlay":
-        """The same with another personality; empty texts are none."""
+        """Return the overlay with another personality; empty texts mean none."""
         return replace(self, personality=name, personality_prompt=prompt)
 
     def sent(self, messages: Sequence[bytes]) -> Sequence[bytes]:
-        """A conversation, its prompt first, as it is sent."""
+        """Return a conversation, its prompt first, as it is sent."""
         if not (self.instructions or self.prefill or self.personality_prompt):
             return messages
         prompt: dict[str, Any] = json.loads(messages[0])
@@ -67,11 +64,10 @@ MAX_NAME_CHARS = 40
 
 
 class Personality(Struct, frozen=True):
-    """One of them."""
+    """A personality."""
 
     name: str
     prompt: str
-    """What the model is told."""
     is_built_in: bool = False
 
 
@@ -106,7 +102,7 @@ BUILT_IN = {
 
 
 class Personalities:
-    """Those that there are: the configured ones before our own of the same name."""
+    """The available personalities; configured ones override built-in ones of the same name."""
 
     def __init__(self, configured: Mapping[str, str]) -> None:
         ours = {name: Personality(name, text, is_built_in=True) for name, text in BUILT_IN.items()}
@@ -114,11 +110,10 @@ class Personalities:
         self._all = ours | theirs
 
     def all(self) -> Sequence[Personality]:
-        """All of them by name."""
         return sorted(self._all.values(), key=lambda one: one.name)
 
     def find(self, name: str) -> Personality:
-        """The one of a name; InvalidArgument names the nearest where there is none such."""
+        """Return a personality by name; InvalidArgument names similar ones if there is none."""
         found = self._all.get(name.strip().lower())
         if found is None:
             hint = suggestion(nearest(name, tuple(self._all)))

@@ -1,4 +1,4 @@
-"""What a caller asks of the agent, and what it is told of a turn."""
+"""Requests of the agent's callers, and what they are told of a turn."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -20,75 +20,75 @@ OUTPUT = "what another job came to"
 
 
 COMPRESS = "compress"
-"""The kind of a turn that condenses its session's conversation, and adds nothing to it."""
+"""The kind of turn that compacts its session's conversation and adds nothing to it."""
 
 
 JOB = "job"
-"""A run of a scheduled job."""
+"""The kind of a scheduled job's run."""
 JOBS = "cron_"
-"""What begins the sessions of jobs, which run without anybody."""
+"""The id prefix of the sessions of jobs."""
 
 SUBAGENT = "subagent"
-"""The kind of a turn that does what another one has handed over, and its platform."""
+"""The kind, and platform, of a turn that does what another turn delegated."""
 
 PARENT_SESSION = "parent_session_id"
-"""What its origin has as the session of that other one."""
+"""The key in its origin for the delegating session."""
 PARENT_TURN = "parent_turn_id"
-"""Likewise as its turn."""
+"""The key in its origin for the delegating turn."""
 
 NOTICE = "notice"
-"""The kind of a turn by which the model is told of what happened, and nobody has said."""
+"""The kind of turn that tells the model of an event rather than a person's message."""
 
 REVIEW = "review"
-"""The kind of a turn in which the model looks back at another session, and its platform."""
+"""The kind, and platform, of a turn that reviews another session."""
 REVIEW_KIND = "review_kind"
-"""What its origin has as what it may change: memory, skills or both."""
+"""The key in its origin for what it may change: memory, skills or both."""
 
 UNATTENDED_KINDS = frozenset({JOB, SUBAGENT, NOTICE, REVIEW})
-"""Kinds of turns that nobody sits before."""
+"""Kinds of turns without a person present."""
 
 
 class Unattended(StrEnum):
-    """What becomes of a call that a person would have to allow, where nobody can be asked."""
+    """What happens to a call that needs permission when nobody can be asked."""
 
     DENY = "deny"
     """It is not run, and the model is told so."""
     WAIT = "wait"
     """It waits for a decision from elsewhere."""
     HALT = "halt"
-    """It is not run, and the turn ends there."""
+    """It is not run, and the turn ends."""
 
 
 class ScriptMode(StrEnum):
     """What a script is for."""
 
     GATE = "gate"
-    """It decides whether the model is asked, and shows it something."""
+    """It decides whether the model is called, and adds to its prompt."""
     ONLY = "only"
     """It is the whole turn."""
 
 
 class Script(Struct, frozen=True):
-    """What runs in a turn's sandbox before anything else."""
+    """A script that runs in a turn's sandbox before anything else."""
 
     text: str
     mode: ScriptMode = ScriptMode.GATE
 
 
 class Quote(Struct, frozen=True, omit_defaults=True):
-    """Words of somebody else that come with a message."""
+    """Words of another author in a message."""
 
     text: str
     author: str
-    """A name that may say anything; empty where it is not known."""
+    """The name, which may be any text; empty if unknown."""
     is_forwarded: bool
-    """Whoever speaks has passed them on; else the message answers them."""
+    """The sender forwarded it; else the message replies to it."""
     is_output: bool = False
-    """The author is a job, which has come to them."""
+    """The author is a job, whose output was delivered to the chat."""
 
 
 class BusyMode(StrEnum):
-    """What happens when the session already has a live turn."""
+    """What happens if the session already has a live turn."""
 
     INTERRUPT = "interrupt"
     QUEUE = "queue"
@@ -96,44 +96,42 @@ class BusyMode(StrEnum):
 
 
 class Switched(Struct, frozen=True):
-    """Another model answers for the rest of the turn; what the running call has said is void."""
+    """Another model answers the rest of the turn; the running call's text is void."""
 
     route: str
     model: str
 
 
 class TurnOptions(Struct, frozen=True, omit_defaults=True):
-    """How a turn works. Empty means as configured.
+    """How a turn works; empty fields mean the configured value.
 
-    An option stands here and where it is used: requests, rows and running turns carry it, and
-    turns that come of a turn inherit it.
+    Requests, rows and running turns carry these options, and turns that a turn starts inherit them.
     """
 
     model: str = ""
     toolsets: tuple[str, ...] = ()
-    """Those that the turn may use at most; empty means all."""
+    """The only toolsets that the turn may use; empty means all."""
     max_model_calls: Annotated[int, Meta(ge=0, le=1000)] = 0
     unattended: Unattended | None = None
-    """Read in turns of UNATTENDED_KINDS."""
+    """Applies to turns of UNATTENDED_KINDS."""
     denied_commands: tuple[str, ...] = ()
-    """Slash commands that the sender may not use. While the turn runs, those of everybody whose
-    words it works on."""
+    """Slash commands that the sender, or anybody else whose words join the turn, may not use."""
 
     def or_else(self, defaults: "TurnOptions") -> "TurnOptions":
-        """The same options, with defaults in place of those that are empty."""
+        """Return the options with empty fields filled from `defaults`."""
         own = zip(astuple(self), astuple(defaults), strict=True)
         return TurnOptions(*(value or default for value, default in own))
 
 
 class PrefillMessage(Struct, frozen=True):
-    """A message that precedes those of a session and was never sent in it."""
+    """A message that precedes a session's messages and was never sent in it."""
 
     role: Literal["user", "assistant"]
     text: Annotated[str, Meta(pattern=r"\S")]
 
 
 class RequestOverlays(Struct, frozen=True, omit_defaults=True):
-    """What a session's requests have besides its prompt and its messages."""
+    """What a session's requests contain besides its prompt and messages."""
 
     ephemeral_system_prompt: Annotated[str, Meta(max_length=100_000)] = ""
     prefill_messages: Annotated[tuple[PrefillMessage, ...], Meta(max_length=50)] = ()
@@ -146,12 +144,12 @@ class SessionOptions(Struct, frozen=True, omit_defaults=True):
     system_message: str = ""
     workdir: str = ""
     sandbox_template: str = ""
-    """What its sandboxes are made from; empty means the configured template."""
+    """Empty means the configured template."""
     skip_context_files: bool = False
     """Leave out SOUL.md and the context files of its folders."""
     overlays: RequestOverlays = RequestOverlays()
     context_file: NotesAbove | None = None
-    """What a folder above its folder says to agents."""
+    """The context file of a folder above its folder."""
 
 
 class TurnRequest(Struct, frozen=True, omit_defaults=True):
@@ -162,66 +160,64 @@ class TurnRequest(Struct, frozen=True, omit_defaults=True):
     session_id: str
     text: str
     origin: Mapping[str, str]
-    """Platform, chat, thread and user; `platform` is always there."""
+    """Platform, chat, thread and user; `platform` is always present."""
     kind: str
     busy_mode: BusyMode = BusyMode.INTERRUPT
     options: TurnOptions = TurnOptions()
     new_session: SessionOptions = SessionOptions()
     retries: bool = False
-    """It repeats its session's last turn, which is taken back."""
+    """It replaces the session's last turn."""
     quotes: tuple[Quote, ...] = ()
     speaker: str = ""
-    """The sender's name, where several people share the session."""
+    """The sender's name, if several people share the session."""
     script: Script | None = None
-    """Runs before the model is asked, and decides whether it is."""
+    """Runs before the model is called, and decides whether it is."""
     skills: Annotated[
         tuple[Annotated[str, Meta(max_length=128, pattern=r"\S")], ...], Meta(max_length=20)
     ] = ()
     """Names of skills whose texts join the message."""
-    # What follows is added by the agent.
+    # The agent sets the fields below.
     allowed: tuple[str, ...] = ()
-    """The toolsets that the configuration leaves of those in the options; empty means all."""
+    """The toolsets of the options that the configuration permits; empty means all."""
     screened: tuple[str, ...] = ()
-    """The quotes as the model gets them."""
+    """The quotes as the model sees them."""
     loaded: tuple[str, ...] = ()
-    """The skills' texts as the model gets them."""
+    """The skills' texts as the model sees them."""
     notices: tuple[str, ...] = ()
-    """What a person is told with the first answer."""
+    """Notices for the person, shown with the first answer."""
     untrusted: tuple[str, ...] = ()
-    """Sources of data of others that the text may be made of."""
+    """Sources of untrusted data that the text may contain."""
     traceparent: str = ""
-    """Of the call that started it; empty without tracing."""
+    """From the call that started it; empty without tracing."""
     asked: str = ""
-    """The digest of the original request, where secrets were taken out of this one."""
+    """The digest of the original request, if secrets were removed from this one."""
     switched: Switched | None = None
     """The model that has taken over."""
 
     @property
     def is_script_only(self) -> bool:
-        """Whether no model is ever asked."""
+        """Return whether the model is never called."""
         return self.script is not None and self.script.mode is ScriptMode.ONLY
 
     @property
     def platform(self) -> str:
-        """The platform that the message came from."""
         return self.origin["platform"]
 
     @property
     def parent_session_id(self) -> str:
-        """The session that has handed it over; empty where none has."""
+        """Return the delegating session; empty if there is none."""
         return self.origin.get(PARENT_SESSION, "")
 
     @property
     def granted(self) -> tuple[str, ...]:
-        """The toolsets that it gets; empty means all."""
+        """Return the toolsets that it may use; empty means all."""
         return self.allowed or self.options.toolsets
 
     def inherited(self) -> TurnOptions:
-        """The options of turns that come of this one."""
+        """Return the options for turns that this one starts."""
         return replace(self.options, toolsets=self.granted)
 
     def deny(self, commands: Iterable[str]) -> "TurnRequest":
-        """The same request, with more slash commands denied to it."""
         denied = frozenset(self.options.denied_commands).union(commands)
         if denied == frozenset(self.options.denied_commands):
             return self
@@ -229,7 +225,7 @@ class TurnRequest(Struct, frozen=True, omit_defaults=True):
         return replace(self, options=options)
 
     def digest(self) -> str:
-        """The same for the same request, whatever the agent has added to it."""
+        """Return a digest that ignores what the agent has added to the request."""
         if self.asked:
             return self.asked
         asked = {name: value for name, value in asdict(self).items() if name not in _ADDED}
@@ -237,12 +233,11 @@ class TurnRequest(Struct, frozen=True, omit_defaults=True):
 
     @property
     def words(self) -> str:
-        """What its sender says, or where that is nothing, what the sender passes on."""
+        """Return the sender's words, or if there are none, what the sender forwarded."""
         return self.text if self.text.strip() or not self.quotes else self.quotes[0].text
 
     @property
     def steers(self) -> bool:
-        """Whether it joins the work in progress."""
         return self.busy_mode is BusyMode.STEER
 
 
@@ -264,16 +259,15 @@ class TurnInfo(Struct, frozen=True):
     owner_endpoint: str = ""
     usage: Usage = field(default_factory=Usage)
     is_new: bool = False
-    """Whether this very request has stored it."""
+    """Whether this request created it."""
 
     @property
     def is_finished(self) -> bool:
-        """Whether it has ended."""
         return self.finished_at is not None
 
 
 def stored(request: TurnRequest, defaults: TurnOptions) -> TurnRequest:
-    """What is stored of a request: its message as the model gets it, and its effective options."""
+    """Return a request as stored: with screened texts and effective options."""
     name = quoted_name(request.speaker)
     own = f"[{name} writes:]\n{request.text}".rstrip() if name else request.text
     return replace(
@@ -289,13 +283,13 @@ def stored(request: TurnRequest, defaults: TurnOptions) -> TurnRequest:
 
 
 def source_of(quote: Quote) -> str:
-    """What a quote is to the model."""
+    """Return a quote's description for the model."""
     if quote.is_output:
         return OUTPUT
     return FORWARDED if quote.is_forwarded else ANSWERED
 
 
 def quoted_name(name: str) -> str:
-    """A name that somebody chose as text that can be nothing but a name."""
+    """Return a name that anybody may have chosen as text that is safe in a prompt."""
     plain = " ".join("".join(c if c.isprintable() else " " for c in name).split())
     return json.encode(plain[:_MAX_NAME_CHARS]).decode() if plain else ""

@@ -1,4 +1,4 @@
-"""What the model is told when it is to look back at a conversation."""
+"""Prompts and requests of turns that review a conversation."""
 
 import hashlib
 
@@ -61,7 +61,7 @@ last chance to keep something of it."""
 
 
 def review_prompt(*, memory: bool, skills: bool, is_last: bool = False) -> str:
-    """What a review begins with."""
+    """Return the prompt of a review."""
     parts = (
         _LOOK_BACK,
         _LAST if is_last else "",
@@ -73,22 +73,19 @@ def review_prompt(*, memory: bool, skills: bool, is_last: bool = False) -> str:
 
 
 def review_turn_id(parent_turn_id: str) -> str:
-    """The id of the review that begins with the end of a turn."""
+    """Return the id of the review that starts when a turn ends."""
     return f"trn_{_digest(parent_turn_id)}"
 
 
 def review_session_id(turn_id: str) -> str:
-    """The id of a review's session."""
+    """Return the id of a review's session."""
     return f"rev_{_digest(turn_id)}"
 
 
 def review_request(
     last: TurnRequest, turn_id: str, *, memory: bool, skills: bool, is_last: bool = False
 ) -> TurnRequest:
-    """A review of what was said up to the last turn of a session.
-
-    The review inherits that turn's options and model.
-    """
+    """Return a review of a session up to its last turn, whose options and model it inherits."""
     return TurnRequest(
         turn_id=turn_id,
         profile=last.profile,

@@ -1,7 +1,7 @@
-"""The seam between tools and the executor: commands and files of one session's sandbox.
+"""The interface between tools and the executor: commands and files of a session's sandbox.
 
-The sandbox is claimed by the first call that needs it. A command's key is chosen by the caller, so
-that starting it again finds the one that runs already.
+The first call that needs the sandbox claims it. Callers choose a command's key, so starting it
+again finds the running command.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,27 +12,27 @@ from msgspec import Struct, field
 
 
 class SandboxUnavailable(Exception):
-    """No sandbox can be had; the message says why and what to do."""
+    """No sandbox is available; the message says why and what to do."""
 
 
 class ExecutorAway(SandboxUnavailable):
-    """The one of several executors that has the sandbox does not answer."""
+    """The executor that has the sandbox, one of several, does not answer."""
 
 
 class CommandUncertain(Exception):
-    """The command may have been started, and nobody can be asked; it is not run again."""
+    """The command may have been started, which cannot be found out; it is not run again."""
 
 
 class CommandUnknown(Exception):
-    """The sandbox knows no command of this key."""
+    """The sandbox has no command of this key."""
 
 
 class PathRefused(Exception):
-    """A path is missing, not of the right kind or not allowed; the message says which."""
+    """A path is missing, of the wrong kind or not allowed; the message says which."""
 
 
 class Stream(StrEnum):
-    """Which output of a command."""
+    """Output stream of a command."""
 
     STDOUT = "stdout"
     STDERR = "stderr"
@@ -61,7 +61,7 @@ class Command(Struct, frozen=True):
     key: str
     argv: tuple[str, ...]
     cwd: str = ""
-    """Absolute or relative to /workspace; empty is /workspace."""
+    """Absolute or relative to /workspace; empty means /workspace."""
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     timeout_s: float = 180
     terminal: tuple[int, int] | None = None
@@ -69,7 +69,7 @@ class Command(Struct, frozen=True):
     background: bool = False
     """Children may outlive the command."""
     stdin: bool = False
-    """It is given input while somebody follows it; one in the background can always be."""
+    """It accepts input while it is followed; background commands always do."""
 
 
 class Exit(Struct, frozen=True):
@@ -108,14 +108,14 @@ class FileStat(Struct, frozen=True):
     size_bytes: int = 0
     modified_at_ms: int = 0
     link_target: str = ""
-    """Where a symbolic link points; empty otherwise."""
+    """The target of a symbolic link, else empty."""
 
 
 NO_ISOLATION = "none"
 
 
 class Opening(StrEnum):
-    """How texts of others can come into a sandbox; the values name it as where they are from."""
+    """How untrusted data can enter a sandbox; the values are names of its source."""
 
     MACHINE = "a machine that is no sandbox"
     FOLDER = "a folder that was there before"
@@ -123,20 +123,20 @@ class Opening(StrEnum):
 
 
 class SandboxInfo(Struct, frozen=True):
-    """The sandbox in which something was done; empty where none was needed."""
+    """The sandbox that was used; empty if none was."""
 
     backend: str = ""
     isolation: str = ""
-    """What stands between it and its machine: none, namespace, userspace_kernel or microvm."""
+    """Its isolation from the host: none, namespace, userspace_kernel or microvm."""
     sandbox_id: str = ""
     opening: Opening | None = None
-    """None where nothing is in there but what the session itself has put there."""
+    """None if it holds nothing but the session's own data."""
     has_network: bool = False
-    """Whether something can be sent from there."""
+    """Whether data can be sent from it."""
 
     @property
     def warning(self) -> str:
-        """What the model is told of it with each result; empty where it is a real sandbox."""
+        """Return a warning for the model with each result; empty for a real sandbox."""
         if self.isolation != NO_ISOLATION:
             return ""
         return f"[{self.backend} is no sandbox: this was done on the machine itself]"
@@ -153,9 +153,9 @@ class Commands(Protocol):
     async def run(self, command: Command, on_output: OnOutput) -> CommandStatus:
         """Start the command, or find it by its key, and follow it to its end.
 
-        Output comes from the first stored byte on, once each, also across reconnects. Cancelling
-        leaves the command running. Raises PathRefused where the program or the folder is missing,
-        else SandboxUnavailable or CommandUncertain.
+        Output comes from the first stored byte, once, also across reconnects. Cancelling leaves the
+        command running. Raises PathRefused if the program or folder is missing, else
+        SandboxUnavailable or CommandUncertain.
         """
         ...
 
@@ -164,48 +164,48 @@ class Commands(Protocol):
         ...
 
     async def kill(self, key: str) -> CommandStatus:
-        """End the command's whole tree and verify it; CommandUnknown when there is none."""
+        """Kill the command's whole process tree and verify it; CommandUnknown if there is none."""
         ...
 
     async def list(self) -> list[CommandStatus]:
-        """The commands that the sandbox knows, the oldest first; none when there is no sandbox."""
+        """Return the sandbox's commands, oldest first; none if there is no sandbox."""
         ...
 
     async def read(self, key: str, stream: Stream, offset: int, length: int) -> OutputPage:
-        """Stored output from `offset` on; a negative offset counts from the end."""
+        """Return stored output from `offset`; a negative offset counts from the end."""
         ...
 
     async def write(self, key: str, data: bytes, eof: bool, at: int | None = None) -> None:
-        """Give the command input, and end it when `eof` is set.
+        """Write to the command's input, and close it if `eof`.
 
-        With the position `at` of the data in all input, what the command has already is left out.
+        `at` is the data's position in all input: what was already received is skipped.
         """
         ...
 
 
 class Files(Protocol):
-    """Files of a session's sandbox; PathRefused and SandboxUnavailable from every method."""
+    """Files of a session's sandbox; every method may raise PathRefused or SandboxUnavailable."""
 
     async def stat(self, path: str) -> FileStat | None:
-        """What is at the path; None when nothing is."""
+        """Return what is at the path, or None."""
         ...
 
     async def list(self, path: str, limit: int) -> tuple[list[FileStat], bool]:
-        """At most `limit` entries of a folder by name, and whether there are more."""
+        """Return at most `limit` entries of a folder by name, and whether there are more."""
         ...
 
     async def read(self, path: str, max_bytes: int) -> bytes:
-        """The whole file; PathRefused when it is longer than `max_bytes`."""
+        """Return the whole file; PathRefused if it is longer than `max_bytes`."""
         ...
 
     async def write(self, path: str, data: bytes) -> None:
-        """Replace or make the file as a whole, and the folders above it."""
+        """Create or atomically replace a file, and create its folders."""
         ...
 
     async def move(self, source: str, target: str) -> None:
-        """Give a file, if it is still there, another name, also that of a file that is there."""
+        """Rename a file if it exists, replacing the target."""
         ...
 
     async def remove(self, path: str) -> None:
-        """Remove a file, if it is still there."""
+        """Remove a file if it exists."""
         ...

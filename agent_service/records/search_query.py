@@ -1,4 +1,4 @@
-"""What people search for, and the terms under which texts are found."""
+"""Search queries, and the terms under which texts are indexed."""
 
 import re
 import unicodedata
@@ -11,23 +11,23 @@ from msgspec import Struct
 from services.errors import InvalidArgument
 
 SPOKEN_CHARS = 20_000
-"""Of what a person or the model says, so much is indexed."""
+"""The indexed part of what a person or the model says."""
 TOOL_HEAD_CHARS, TOOL_TAIL_CHARS = 3_000, 1_000
-"""Of what a tool says: the most of it is a listing that nobody looks for by its words."""
+"""The indexed part of a tool's result: most of it is listings that nobody searches for."""
 CALL_CHARS = 1_000
-"""Of the arguments of a tool's call."""
+"""The indexed part of a tool call's arguments."""
 WORD_CHARS = 64
-"""A longer word is cut: it is a key, a digest or a picture."""
+"""Longer words are cut: they are keys, digests or pictures."""
 
 _WORD = re.compile(r"[^\W_]+")
 _ALONE = re.compile(
     r"([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff])"
 )
-"""Letters of scripts that put no space between words: each is looked for as a word."""
+"""Letters of scripts without spaces between words: each is indexed as a word."""
 
 
 def words(text: str) -> list[str]:
-    """The words of a text, as they are indexed."""
+    """Return the words of a text as they are indexed."""
     if text.isascii():
         folded = text.lower()
     else:
@@ -38,7 +38,7 @@ def words(text: str) -> list[str]:
 
 
 def _spread(text: str) -> str:
-    """The text in small and plain letters, also where one of the two makes work for the other.
+    """Return decomposed, case-folded text; either step can make work for the other.
 
     A capital that was left over could pass for the mark of a profile or a role.
     """
@@ -48,12 +48,12 @@ def _spread(text: str) -> str:
 
 
 def terms(text: str) -> str:
-    """The words of a text in a row, as a database indexes them."""
+    """Return a text's words joined as a database indexes them."""
     return " ".join(words(text))
 
 
 def searchable(message: Mapping[str, Any]) -> str:
-    """What of a message, in the form of the chat completions API, it is to be found by."""
+    """Return the searchable text of a message in the form of the chat completions API."""
     text = text_of(message.get("content"))
     if message.get("role") == "tool":
         if len(text) > TOOL_HEAD_CHARS + TOOL_TAIL_CHARS:
@@ -67,7 +67,7 @@ def searchable(message: Mapping[str, Any]) -> str:
 
 
 def text_of(content: Any) -> str:
-    """The text of a message's content, which may be one of several parts."""
+    """Return the text of a message's content, which may have several parts."""
     if isinstance(content, str):
         return content
     if isinstance(content, Sequence):
@@ -76,7 +76,7 @@ def text_of(content: Any) -> str:
 
 
 def said_and_called(content: Mapping[str, Any]) -> str:
-    """A message as text: what it says, and what it calls."""
+    """Return a message's text and tool calls as text."""
     calls = (call["function"] for call in content.get("tool_calls", ()))
     called = [f"{function['name']} {function['arguments']}" for function in calls]
     return "\n".join(filter(None, (text_of(content["content"]), *called)))
@@ -93,7 +93,7 @@ def _texts(parts: Sequence[Any]) -> Iterator[str]:
 
 
 def excerpt(text: str, wanted: frozenset[str], chars: int) -> str:
-    """So much of a text around the first of some words, on one line; its beginning without one."""
+    """Return a one-line excerpt around the first of the words; without one, the beginning."""
     at = next(
         (found.start() for found in _WORD.finditer(text) if wanted.intersection(words(found[0]))), 0
     )
@@ -112,23 +112,21 @@ _OR = "OR"
 
 
 class Query(Struct, frozen=True):
-    """Each group has to be there, by one of its phrases; a phrase is words in a row."""
+    """All groups must match, each by one of its phrases; a phrase is a sequence of words."""
 
     groups: tuple[tuple[str, ...], ...]
 
     @property
     def phrases(self) -> list[str]:
-        """All phrases."""
         return list(chain.from_iterable(self.groups))
 
     @property
     def words(self) -> frozenset[str]:
-        """All words."""
         return frozenset(word for phrase in self.phrases for word in phrase.split())
 
 
 def parse(text: str) -> Query:
-    """The query that a text is; InvalidArgument only where it has no words, or too many."""
+    """Parse a query; InvalidArgument if it has no words or too many."""
     if len(text) > MAX_CHARS:
         raise InvalidArgument(
             f"a query has at most {MAX_CHARS} characters", fields={"query": f"{MAX_CHARS} at most"}
@@ -140,7 +138,7 @@ def parse(text: str) -> Query:
         if word == _OR:
             joins = bool(groups)
             continue
-        # What is one word to a person, such as a path, may be several here: they are in a row.
+        # One word to a person, such as a path, may be several here: they form a phrase.
         phrase = " ".join(words(quoted if word is None else word))
         if not phrase:
             continue

@@ -1,4 +1,4 @@
-"""The seam between a tool that hands work over and the turns that do it."""
+"""The interface between the delegation tool and the turns that do the work."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -7,34 +7,32 @@ from msgspec import Struct
 
 
 class NoSubagents(Exception):
-    """Work cannot be handed over like this; the message says why."""
+    """Work cannot be delegated like this; the message says why."""
 
 
 class Task(Struct, frozen=True):
-    """A piece of work that is handed over."""
+    """A delegated task."""
 
     goal: str
     context: str = ""
 
 
 class Report(Struct, frozen=True):
-    """What came of a task."""
+    """The outcome of a task."""
 
     outcome: str
     """completed, failed, cancelled, limit_reached or needs_review."""
     text: str
-    """The last message of who worked on it, or why there is none."""
+    """The last message of the turn, or why there is none."""
     untrusted: tuple[str, ...] = ()
-    """Where untrusted data came from that went into it."""
+    """Sources of untrusted data that it used."""
 
 
 class Subagents(Protocol):
-    """Works on tasks for one tool call."""
+    """Runs the tasks of one tool call."""
 
     @property
-    def most(self) -> int:
-        """How many tasks one call may hand over."""
-        ...
+    def most(self) -> int: ...
 
     async def work(
         self,
@@ -43,11 +41,9 @@ class Subagents(Protocol):
         untrusted: Sequence[str],
         ended: Callable[[int, Report], None],
     ) -> list[Report]:
-        """Have tasks done side by side, and say of each when it ends.
+        """Run tasks in parallel, and report each when it ends; a repeated call finds its tasks.
 
-        `untrusted` says where untrusted data came from that the tasks may be made of.
-
-        The call that is made again finds the tasks that it has handed over. NoSubagents when none
-        of the toolsets may be used; empty means those of the caller.
+        `untrusted` names sources of untrusted data in the tasks. Empty `toolsets` mean the
+        caller's; NoSubagents if none of them may be used.
         """
         ...

@@ -1,4 +1,4 @@
-"""What a session is called before anybody gives it a name."""
+"""Titles of sessions that nobody has named."""
 
 import re
 
@@ -14,7 +14,7 @@ _GREETING = re.compile(r"(?:hi|hey|hello|dear)\b[^.!?\n]{0,20}[,.!]\s+(?=\S)", r
 
 
 def title_of(text: str) -> str:
-    """The title that a first message makes, always the same one; empty for a message without text.
+    """Return a title from a first message, always the same; empty for a message without text.
 
     It is the first sentence of the first line that says something, without markup and greeting.
     """
@@ -28,7 +28,7 @@ def title_of(text: str) -> str:
 
 
 def made_title(text: str) -> str:
-    """The title that a model's answer is: its first line that says something, without trimmings."""
+    """Return a title from a model's answer: its first line with text, cleaned up."""
     for line in text.splitlines():
         said = " ".join(_MARKUP.sub("", _UNSEEN.sub(" ", line)).split())
         named = _LABEL.sub("", said.strip(_QUOTES), count=1).strip(_QUOTES)
@@ -46,5 +46,5 @@ def _cut(said: str) -> str:
         return said.rstrip(".\u3002")
     cut, reach = said[: TITLE_CHARS - 1], said[:TITLE_CHARS]
     whole, space, _ = reach.rpartition(" ")
-    # A word that is longer than half of it is cut, too.
+    # A word longer than half the title is cut, too.
     return f"{(whole if space and len(whole) > TITLE_CHARS // 2 else cut).rstrip(' ,;:.')}…"

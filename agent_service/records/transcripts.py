@@ -1,7 +1,7 @@
 """Sessions as JSON documents of a home: read leniently, written strictly.
 
 {"session_id", "model", "messages": [{"role", "content", "timestamp", "tool_calls"?, "reasoning"?,
-"tool_call_id"?}]}; we also write "title" where a person has given one.
+"tool_call_id"?}]}; we also write "title" if a person has set one.
 """
 
 import json
@@ -27,7 +27,7 @@ _EARLIEST, _LATEST = datetime(1970, 1, 2, tzinfo=UTC), datetime(2200, 1, 1, tzin
 
 
 class TranscriptMessage(Struct, frozen=True):
-    """One message, in the form of the chat completions API."""
+    """A message in the form of the chat completions API."""
 
     content: dict[str, Any]
     reasoning: str
@@ -40,14 +40,14 @@ class Transcript(Struct, frozen=True):
     session_id: str
     model: str
     title: str
-    """Empty where the document has none."""
+    """Empty if the document has none."""
     messages: tuple[TranscriptMessage, ...]
 
 
 def parse(data: bytes, name: str, fallback: datetime) -> Transcript:
-    """The session that a document holds; InvalidArgument where it is none.
+    """Return the session in a document; InvalidArgument if it is invalid.
 
-    `name` is its id where it says none, `fallback` its time where nothing else tells it.
+    `name` is used if it has no id, `fallback` if it has no time.
     """
     try:
         document = json.loads(data.decode("utf-8-sig", errors="replace"))
@@ -71,7 +71,7 @@ def parse(data: bytes, name: str, fallback: datetime) -> Transcript:
 
 
 def opening(session_id: str, model: str, title: str) -> str:
-    """How the document of a session begins; messages follow, parted by `SEPARATOR`."""
+    """Return the beginning of a document; messages follow, separated by `SEPARATOR`."""
     head: dict[str, Any] = {"session_id": session_id, "model": model}
     if title:
         head["title"] = title
@@ -82,7 +82,7 @@ SEPARATOR, CLOSING = ",\n", "\n]}\n"
 
 
 def written(said: TranscriptMessage) -> str:
-    """A message of a document."""
+    """Return a message as it is written to a document."""
     content = said.content
     entry: dict[str, Any] = {
         "role": content["role"],
@@ -105,7 +105,7 @@ def _messages(found: Sequence[Any], begun: datetime) -> Iterator[TranscriptMessa
     for entry in found:
         if not _is_object(entry):
             continue
-        # One without a time came right after the one before it.
+        # A message without a time came right after the one before it.
         at = _time(entry.get("timestamp")) or at + timedelta(milliseconds=1)
         message = _message(entry)
         reasoning = _text(entry.get("reasoning") or entry.get("reasoning_content"))
@@ -113,7 +113,7 @@ def _messages(found: Sequence[Any], begun: datetime) -> Iterator[TranscriptMessa
 
 
 def _message(entry: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The message as it is sent; None for what is none, such as an old system prompt."""
+    """Return the message as it is sent; None if it is not kept, such as an old system prompt."""
     role, text = entry.get("role"), _words(entry.get("content")).replace("\0", "")
     if role == "user":
         return {"role": "user", "content": text}
@@ -131,7 +131,7 @@ def _message(entry: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _words(content: Any) -> str:
-    """The text of a message; of a picture and the like, which are not taken, that it was there."""
+    """Return the text of a message; pictures and the like are only mentioned."""
     if not isinstance(content, list):
         return text_of(content)
     parts = cast("list[Any]", content)
@@ -158,7 +158,7 @@ def _call(entry: Mapping[str, Any], number: int) -> dict[str, Any]:
 
 
 def _paired(said: Sequence[TranscriptMessage]) -> Iterator[TranscriptMessage]:
-    """The messages with one result for each call, as every provider insists."""
+    """Yield the messages with exactly one result for each call, as providers require."""
     waiting: dict[str, TranscriptMessage] = {}
     for one in said:
         answered = one.content.get("tool_call_id", "")
@@ -182,7 +182,7 @@ def _time(value: Any) -> datetime | None:
         if isinstance(value, str):
             moment = datetime.fromisoformat(value).astimezone(UTC)
         elif isinstance(value, int | float) and math.isfinite(value):
-            # Some wrote milliseconds.
+            # Some programs wrote milliseconds.
             moment = datetime.fromtimestamp(value / 1000 if value > 1e11 else value, UTC)
         else:
             return None

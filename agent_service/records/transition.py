@@ -1,4 +1,4 @@
-"""What a batch of facts does to a turn: the rows to store, and the state once they are stored."""
+"""The effect of a batch of facts on a turn: rows to store, and the state afterwards."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -57,21 +57,20 @@ class NewMessage(Struct, frozen=True):
     role: str
     content: bytes
     terms: str
-    """What it is found by."""
+    """The search terms."""
     reasoning: str = ""
 
 
 _SHARED = frozenset({"has_reserved", "kept"})
-"""What others change of a turn while a transition is stored."""
+"""Fields of a turn that others change while a transition is stored."""
 
 
 class Transition(Struct):
-    """Collects what a batch of facts stores; `apply` is called once that is committed."""
+    """Collects what a batch of facts stores; call `apply` once that is committed."""
 
     turn: LiveTurn
     now: datetime
     after: LiveTurn
-    """The turn as it is then."""
     steps: list[NewStep] = field(default_factory=list[NewStep])
     step_states: list[tuple[int, StepState]] = field(default_factory=list[tuple[int, StepState]])
     messages: list[NewMessage] = field(default_factory=list[NewMessage])
@@ -79,14 +78,14 @@ class Transition(Struct):
     approvals: list[ApprovalRequested] = field(default_factory=list[ApprovalRequested])
     compacted: Compacted | None = None
     answers: list[tuple[str, Usage]] = field(default_factory=list[tuple[str, Usage]])
-    """What each answer used, and which model gave it."""
+    """Each answer's model and usage."""
     settled: list[str] = field(default_factory=list[str])
-    """Reservations of the turn's budgets that are let go."""
+    """Budget reservations to release."""
     state: str = "RUNNING"
 
     @classmethod
     def of(cls, turn: LiveTurn, facts: tuple[Fact, ...], now: datetime) -> "Transition":
-        """The transition that a batch of facts makes."""
+        """Return the transition for a batch of facts."""
         copied = {
             name: dict(getattr(turn, name)) for name in ("pending", "results", "result_chars")
         }
@@ -103,13 +102,13 @@ class Transition(Struct):
         return transition
 
     def apply(self) -> None:
-        """Bring the turn to the state that is now stored."""
+        """Update the turn to the stored state."""
         for name in self.turn.__struct_fields__:
             if name not in _SHARED:
                 setattr(self.turn, name, getattr(self.after, name))
 
     def _send(self) -> None:
-        """Have the conversation as the next request sends it."""
+        """Update the conversation to what the next request sends."""
         after = self.after
         after.messages = [*after.messages, *(m.content for m in self.messages if m.role != "tool")]
         if not after.pending:
@@ -209,7 +208,7 @@ class Transition(Struct):
         self._event(asked)
 
     def _finished(self, fact: TurnFinished) -> None:
-        if fact.text and not self.after.model_calls:  # said by no model, and so not yet
+        if fact.text and not self.after.model_calls:  # not written by a model, so not stored yet
             self._event(TextFinished(self.turn.step, fact.text, 0))
         if not self.after.model_calls:
             self._note(self.turn.notices)
@@ -252,7 +251,7 @@ class Transition(Struct):
 
 
 def new_message(sequence: int, message: Mapping[str, Any], reasoning: str = "") -> NewMessage:
-    """A message to insert at a place in its session."""
+    """Return a message to insert."""
     said = terms(searchable(message))
     return NewMessage(sequence, message["role"], encoded(message), said, reasoning)
 

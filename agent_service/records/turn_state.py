@@ -26,11 +26,11 @@ from agent_service.records.usage import Usage
 from services.database.leases import Lease
 
 STOP_AT = 5
-"""So many messages in a row with a call that fails as before end the turn."""
+"""After so many successive messages with the same failing call, the turn ends."""
 
 
 _PURPOSES = frozenset({JOB, SUBAGENT, REVIEW})
-"""Kinds of turns whose calls are counted apart from answers to somebody."""
+"""Kinds of turns whose calls are counted separately."""
 
 
 class LiveTurn(Struct):
@@ -38,138 +38,127 @@ class LiveTurn(Struct):
 
     request: TurnRequest
     platform: str
-    """Of its session."""
+    """The session's platform."""
     lease: Lease
-    """What every write of the turn is fenced by."""
+    """Fences every write of the turn."""
     max_tokens: int
-    """Of one answer."""
+    """The limit for one answer."""
     messages: list[bytes]
-    """The conversation, each message encoded as it is sent, the system prompt first."""
+    """The encoded conversation as sent, the system prompt first."""
     message_count: int
-    """Messages of the session, those reserved for pending calls included."""
+    """Messages of the session, including those reserved for pending calls."""
     sequence: int
-    """Of the last durable event."""
+    """The number of the last durable event."""
     steps: int
-    """Steps so far, of models and tools."""
+    """Model and tool steps so far."""
     started_at: datetime
     approval_timeout: timedelta
     session_usage: Usage
-    """What its session has used without it."""
+    """The session's usage without this turn."""
     model_calls: int = 0
     usage: Usage = field(default_factory=Usage)
     pending: dict[str, PendingCall] = field(default_factory=dict[str, PendingCall])
     """By call key, in the model's order."""
     script: PendingScript | None = None
-    """What has to run before the model is asked."""
+    """The script to run before the model is called."""
     results: dict[int, bytes] = field(default_factory=dict[int, bytes])
     """Results of the running batch by message sequence, until all are there."""
     result_chars: dict[int, int] = field(default_factory=dict[int, int])
-    """How long the turn's results are, by message sequence."""
+    """Lengths of the turn's results, by message sequence."""
     decided: dict[str, Decided] = field(default_factory=dict[str, Decided])
-    """What persons have decided, by call key."""
+    """Persons' decisions, by call key."""
     compaction: Compaction = NOTHING
-    """How the session's messages are sent."""
     overlay: Overlay = NO_OVERLAY
-    """What is sent beside them."""
     tokens_per_byte: float = 0.0
-    """Of its session's last request, as its provider has counted; 0 is not known."""
+    """The ratio in the session's last request as the provider counted it; 0 if unknown."""
     compressed_in_vain: int = 0
     failures_in_row: int = 0
-    """In how many messages in a row, up to the last one, a call has failed in the same way."""
+    """The number of latest successive messages in which a call failed in the same way."""
     revision: int = 0
-    """Of the session: another one when messages were taken out."""
+    """The session's revision, which changes when messages are removed."""
     waits_for_person: bool = False
     has_reserved: bool = False
-    """Something is reserved of its budgets, until what its model call took is stored."""
+    """Whether budget is reserved for a model call whose usage is not stored yet."""
     kept: dict[str, Any] = field(default_factory=dict[str, Any])
-    """Values of the session that its calls alone change, as far as one has looked."""
+    """Cached values of the session that only its calls change."""
     notices: tuple[str, ...] = ()
-    """What a person is to hear with the turn's first answer."""
+    """Notices for the person, shown with the turn's first answer."""
     finished: TurnFinished | None = None
 
     @property
     def id(self) -> str:
-        """The turn's id."""
         return self.request.turn_id
 
     @property
     def kind(self) -> str:
-        """What the turn is for."""
         return self.request.kind
 
     @property
     def profile(self) -> str:
-        """The profile that it runs in."""
         return self.request.profile
 
     @property
     def session_id(self) -> str:
-        """The session that it belongs to."""
         return self.request.session_id
 
     @property
     def options(self) -> TurnOptions:
-        """How it works."""
         return self.request.options
 
     @property
     def model(self) -> str:
-        """The model that answers now."""
         switched = self.request.switched
         return self.options.model if switched is None else switched.model
 
     @property
     def route(self) -> str:
-        """The route to that model; empty means the configured endpoint."""
+        """Return the route to that model; empty means the configured endpoint."""
         return "" if self.request.switched is None else self.request.switched.route
 
     @property
     def toolsets(self) -> frozenset[str]:
-        """The toolsets that it may use; empty means all."""
+        """Return the toolsets that it may use; empty means all."""
         return frozenset(self.request.granted)
 
     @property
     def unattended(self) -> Unattended | None:
-        """What becomes of calls that need a decision; None where a person can be asked."""
+        """Return what happens to calls that need a decision; None if a person can be asked."""
         return self.options.unattended if self.kind in UNATTENDED_KINDS else None
 
     @property
     def calls_left(self) -> int:
-        """How many more model calls it may make."""
         return max(0, self.options.max_model_calls - self.model_calls)
 
     @property
     def origin(self) -> Mapping[str, str]:
-        """Platform, chat, thread and user that its message came from."""
         return self.request.origin
 
     @property
     def epoch(self) -> int:
-        """Counts the owners of the turn, from 1."""
+        """Return the number of the turn's owner, from 1."""
         return self.lease.epoch
 
     @property
     def purpose(self) -> Purpose:
-        """What its model is asked for."""
         return Purpose(self.kind) if self.kind in _PURPOSES else Purpose.TURN
 
     @property
     def result_chars_sent(self) -> int:
-        """How long those of the turn's results are together that are still sent."""
+        """Return the total length of the turn's results that are still sent."""
         left_out = max(self.compaction.through, self.compaction.pruned)
         return sum(chars for number, chars in self.result_chars.items() if number > left_out)
 
     @property
     def under_way(self) -> tuple[str, ...]:
-        """Keys of what may be running in its sandbox."""
+        """Return keys of what may be running in its sandbox."""
         return (*self.pending, *(() if self.script is None else (self.script.call.key,)))
 
     @property
     def charged_session_id(self) -> str:
-        """The session whose budgets it is held to: where it was handed over, that of who did so."""
+        """Return the session whose budgets apply; for a delegated turn, the delegating one."""
         return self.origin.get(PARENT_SESSION, self.session_id)
 
     @property
     def step(self) -> int:
-        """Number of the running or next model call, from 1."""
+        """Return the number of the running or next model call, from 1."""
         return self.model_calls + 1

@@ -1,14 +1,14 @@
-"""What model calls use."""
+"""Usage of model calls."""
 
 from msgspec import Struct
 from msgspec.structs import astuple
 
 
 class Usage(Struct, frozen=True):
-    """What one model call or several together used.
+    """The usage of one or several model calls.
 
     Prompt tokens include those read from and written to a cache; completion tokens include
-    reasoning. `cost_micro_usd` is None where no price is known, and sums leave such calls out.
+    reasoning. `cost_micro_usd` is None if no price is known, and sums leave such calls out.
     """
 
     prompt_tokens: int = 0
@@ -21,7 +21,6 @@ class Usage(Struct, frozen=True):
 
     @property
     def tokens(self) -> int:
-        """All tokens, sent and received."""
         return self.prompt_tokens + self.completion_tokens
 
     def __sub__(self, other: "Usage") -> "Usage":
