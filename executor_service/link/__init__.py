@@ -1,7 +1,7 @@
 """The executor's end of the channel to a box's supervisor.
 
-`async with open_link(stream, hello, adopt) as link` speaks over a backend's byte stream: it starts
-commands, hands their output to sinks as it comes, and works on files. The link ends when the
-stream does (LinkClosed) or when the supervisor breaks the protocol (BoxPoisoned); commands go on
-in the box, and a new link resumes their output by offset.
+`async with open_link(stream, hello, adopt) as link` starts commands, passes their output to sinks
+and works on files, over a backend's byte stream. The link ends with the stream (LinkClosed) or when
+the supervisor breaks the protocol (BoxPoisoned). Commands continue in the box; a new link resumes
+their output by offset.
 """

@@ -19,7 +19,6 @@ class SocketStream:
         self._calls = 0
 
     async def read(self, n: int) -> bytes:
-        """At least one and at most n bytes; empty when the stream has ended or broke."""
         if self._closing:
             return b""
         with self._call():
@@ -29,7 +28,6 @@ class SocketStream:
                 return b""
 
     async def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Take all of data, waiting while the other side is slow; LinkClosed when it cannot."""
         if self._closing:
             raise LinkClosed("the stream is closed")
         with self._call():
@@ -39,7 +37,6 @@ class SocketStream:
                 raise LinkClosed(f"the stream broke: {error}") from error
 
     async def close(self) -> None:
-        """End the stream, waking a pending read; safe to call twice."""
         if self._closing:
             return
         self._closing = True
@@ -64,13 +61,13 @@ class ByteStream(Protocol):
     """A two-way stream of bytes to the supervisor of one box."""
 
     async def read(self, n: int) -> bytes:
-        """At least one and at most n bytes; empty when the stream has ended or broke."""
+        """Return 1 to n bytes; empty when the stream has ended or broken."""
         ...
 
     async def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Take all of data, waiting while the other side is slow; LinkClosed when it cannot."""
+        """Send all of data at the other side's pace; fails with LinkClosed."""
         ...
 
     async def close(self) -> None:
-        """End the stream, waking a pending read; safe to call twice."""
+        """End the stream and wake a pending read; safe to call twice."""
         ...

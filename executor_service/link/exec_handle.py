@@ -1,4 +1,4 @@
-"""One command in a box, as far as one link to that box goes."""
+"""One command in a box, as seen over one link to that box."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,22 +15,20 @@ _MOST_UNACKED_BYTES = frames.WINDOW_BYTES + 2 * frames.MAX_OUTPUT_BYTES
 
 
 class CommandSink(Protocol):
-    """Takes what a command does; called from the link's reader, so it must be quick."""
+    """Receives a command's events; called from the link's reader, so it must return quickly."""
 
     def output(self, fd: int, offset: int, data: memoryview) -> None:
-        """Bytes of stdout (1) or stderr (2), each exactly once and in order.
+        """Take bytes of stdout (1) or stderr (2), each exactly once and in order.
 
-        Output flows on only after `RemoteCommand.ack`; data may be kept, it never changes.
+        Output continues only after `ExecHandle.ack`. The buffer of data never changes.
         """
         ...
 
     def stdin_taken(self, offset: int) -> None:
-        """The command has read this much of its input."""
+        """Record how much of its input the command has read."""
         ...
 
-    def heartbeat(self, usage: Usage) -> None:
-        """What the command uses now."""
-        ...
+    def heartbeat(self, usage: Usage) -> None: ...
 
     def exited(self, exit_: Exit) -> None:
         """The command is over; nothing comes after this."""
@@ -42,7 +40,7 @@ class CommandSink(Protocol):
 
 
 class ExecHandle:
-    """Handle on a command of a box; another link to the box has another handle."""
+    """A command of a box over one link."""
 
     def __init__(
         self,
@@ -55,7 +53,7 @@ class ExecHandle:
         """The number of its frames."""
         self.exec_id = state.exec_id
         self.state = state
-        """As it was when this handle was made."""
+        """The state when this handle was made."""
         self.exit: Exit | None = None
         self.sink: CommandSink | None = None
         self._on_forgotten = on_forgotten
@@ -68,17 +66,16 @@ class ExecHandle:
         self._error: ExecutorError | None = None
 
     def ack(self, fd: int, offset: int) -> None:
-        """Everything before offset is safe here; the box forgets it and sends more."""
+        """Confirm that output before offset is stored; the box forgets it and sends more."""
         if not self._acked[fd] <= offset <= self._received[fd]:
             raise ValueError(f"acknowledged {offset} of {self._received[fd]} received bytes")
         self._acked[fd] = offset
         self._outgoing.send(frames.ACK, self.ident, frames.OUTPUT_HEAD.pack(fd, offset))
 
     async def write_stdin(self, offset: int, data: bytes, ends: bool = False) -> None:
-        """Send input as fast as the command reads it.
+        """Send input as fast as the command reads it; raises the link's error if it ends.
 
-        Bytes that the box has already are skipped, so a caller may begin again; a gap is a
-        ValueError. Raises how the link ended if it does.
+        Bytes that the box already has are skipped, so they may be repeated; a gap is a ValueError.
         """
         if offset > self._stdin_sent:
             raise ValueError(f"input at {offset} follows {self._stdin_sent} bytes")
@@ -94,7 +91,6 @@ class ExecHandle:
                 return
 
     def resize(self, size: TerminalSize) -> None:
-        """Change the size of the command's terminal."""
         message = {"rows": size.rows, "columns": size.columns}
         self._outgoing.send_json(frames.RESIZE, self.ident, message)
 
@@ -117,10 +113,7 @@ class ExecHandle:
         self._on_forgotten(self)
         self._outgoing.send(frames.FORGET, self.ident)
 
-    # ---- what the link hands in
-
     def on_output(self, payload: memoryview) -> None:
-        """An OUTPUT frame."""
         (fd, offset), data = frames.split_head(frames.OUTPUT_HEAD, payload)
         if self.exit is not None or fd not in self._received:
             raise FrameError("output after the exit or on no stream")
@@ -135,7 +128,6 @@ class ExecHandle:
             self.ack(fd, self._received[fd])
 
     def on_stdin_ack(self, payload: memoryview) -> None:
-        """A STDIN_ACK frame."""
         (taken,), _ = frames.split_head(frames.STDIN_ACK_BODY, payload)
         if not self._stdin_taken <= taken <= self._stdin_sent:
             raise FrameError("took input that was not sent")
@@ -145,13 +137,11 @@ class ExecHandle:
             self.sink.stdin_taken(taken)
 
     def on_heartbeat(self, payload: memoryview) -> None:
-        """A HEARTBEAT frame."""
         usage = read(frames.read_json(payload), Usage)
         if self.sink is not None:
             self.sink.heartbeat(usage)
 
     def on_exited(self, payload: memoryview) -> None:
-        """An EXITED frame."""
         exit_ = read(frames.read_json(payload), Exit)
         if self.exit is not None:
             raise FrameError("a second exit")
@@ -165,14 +155,13 @@ class ExecHandle:
             self.forget()
 
     def on_link_ended(self, error: ExecutorError) -> None:
-        """Nothing more will come through this handle."""
         self._error = error
         self._stdin_moved.set()
         if self.sink is not None and self.exit is None:
             self.sink.lost(error)
 
     async def _stdin_room(self) -> int:
-        """How much may be sent now: at least one byte."""
+        """Return how many bytes may be sent now; waits until it is at least one."""
         while True:
             await self._outgoing.room()
             if self._error is not None:

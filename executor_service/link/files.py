@@ -1,4 +1,4 @@
-"""Files of a box, worked on by its supervisor."""
+"""Operations on files of a box, executed by its supervisor."""
 
 import asyncio
 from collections import deque
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class _Operation(Protocol):
-    """Something that has been asked of the box."""
+    """A pending operation in the box."""
 
     def data(self, offset: int, data: memoryview) -> None: ...
 
@@ -40,14 +40,14 @@ class _Answer(Generic[T]):
 
     def done(self, message: Message) -> None:
         said = read(message, self._kind)
-        # Whoever asked may have left in this moment.
+        # The caller may have left just now.
         if not self.result.done():
             self.result.set_result(said)
 
     def failed(self, error: ExecutorError) -> None:
         if not self.result.done():
             self.result.set_exception(error)
-            # It may be that nobody looks for it any more.
+            # Mark the exception as seen, in case no caller reads it.
             self.result.exception()
 
 
@@ -79,7 +79,6 @@ class Download:
             await self._more.wait()
 
     def data(self, offset: int, data: memoryview) -> None:
-        """A FILE_BYTES frame."""
         if offset != self._received or not data:
             raise FrameError("file data with a gap")
         self._received += len(data)
@@ -89,7 +88,6 @@ class Download:
         self._more.set()
 
     def done(self, message: Message) -> None:
-        """The FILE_DONE frame."""
         if read_number(message, "end") != self._received:
             raise FrameError("file does not end where its data does")
         self.info = read(message, FileInfo)
@@ -102,7 +100,7 @@ class Download:
 
 
 class Upload(_Answer[FileInfo]):
-    """A file on its way into the box; it appears there whole, by commit, or not at all."""
+    """An upload to the box; the file appears there whole, by commit, or not at all."""
 
     def __init__(self, ident: int, outgoing: Outgoing) -> None:
         super().__init__(FileInfo)
@@ -111,7 +109,7 @@ class Upload(_Answer[FileInfo]):
         self._sent = 0
 
     async def write(self, data: bytes | memoryview) -> None:
-        """Append data; FileRefused as soon as the box has said why not."""
+        """Append data; FileRefused as soon as the box refuses it."""
         view = memoryview(data)
         while view:
             piece, view = view[: frames.MAX_DATA_BYTES], view[frames.MAX_DATA_BYTES :]
@@ -123,26 +121,26 @@ class Upload(_Answer[FileInfo]):
             self._outgoing.send(frames.FILE_DATA, self._ident, head, piece)
 
     async def commit(self, size_bytes: int, sha256: str) -> FileInfo:
-        """Put the file in its place if size and SHA-256 (hex) are those of what arrived."""
+        """Put the file in place if its size and SHA-256 (hex) match what arrived."""
         message = {"op": "commit", "size": size_bytes, "sha256": sha256}
         self._outgoing.send_json(frames.FILE, self._ident, message)
         return await self.result
 
 
 class RemoteFiles:
-    """Operations on the files of one box; paths are absolute or relative to the workspace.
+    """File operations in one box; paths are absolute or relative to the workspace.
 
-    Each raises FileRefused with a code when the box cannot, or how the link ended.
+    Each raises FileRefused with a code if the box cannot do it, or the link's error.
     """
 
     def __init__(self, outgoing: Outgoing) -> None:
         self._outgoing = outgoing
         self._operations: dict[int, _Operation | None] = {}
-        """None stands for one whose caller has given it up."""
+        """None stands for an operation that its caller has cancelled."""
         self._error: ExecutorError | None = None
 
     async def stat(self, path: str, follow: bool = False) -> FileInfo:
-        """What path is; of a symbolic link itself unless follow is set."""
+        """Describe path; describes a symbolic link itself unless follow is set."""
         message = {"op": "stat", "path": path, "follow": follow}
         return await self._ask(message, FileInfo)
 
@@ -176,15 +174,14 @@ class RemoteFiles:
     def upload(
         self, path: str, mode: int | None = None, parents: bool = False
     ) -> AbstractAsyncContextManager[Upload]:
-        """Write a file beside path; only commit puts it there, leaving the block drops it.
+        """Write a file beside path; commit moves it there, otherwise it is dropped.
 
-        An existing file keeps its permission bits unless mode is given; parents makes missing
-        folders.
+        An existing file keeps its permissions unless mode is given; parents makes missing folders.
         """
         return self._upload({"op": "write", "path": path, "mode": mode, "parents": parents})
 
     def unpack(self, path: str, parents: bool = False) -> AbstractAsyncContextManager[Upload]:
-        """Write a tar archive, of which commit makes a new folder; leaving the block drops it."""
+        """Upload a tar archive, which commit unpacks to a new folder; otherwise it is dropped."""
         return self._upload({"op": "unpack", "path": path, "parents": parents})
 
     @asynccontextmanager
@@ -211,27 +208,22 @@ class RemoteFiles:
             yield
         finally:
             if ident in self._operations:
-                # Its answer may be on the way already, or still has to come.
+                # Its answer may still arrive.
                 self._operations[ident] = None
                 self._outgoing.send(frames.FILE_CANCEL, ident)
 
-    # ---- what the link hands in
-
     def on_bytes(self, ident: int, payload: memoryview) -> None:
-        """A FILE_BYTES frame."""
         (offset,), data = frames.split_head(frames.FILE_HEAD, payload)
         if operation := self._operation(ident):
             operation.data(offset, data)
 
     def on_done(self, ident: int, payload: memoryview) -> None:
-        """A FILE_DONE frame."""
         message = frames.read_json(payload)
         if operation := self._operation(ident):
             operation.done(message)
         del self._operations[ident]
 
     def on_failed(self, ident: int, payload: memoryview) -> None:
-        """A FILE_FAILED frame."""
         message = frames.read_json(payload)
         error = FileRefused(read_text(message, "code"), read_text(message, "message"))
         if operation := self._operation(ident):
@@ -239,7 +231,6 @@ class RemoteFiles:
         del self._operations[ident]
 
     def on_link_ended(self, error: ExecutorError) -> None:
-        """Nothing more will be answered."""
         self._error = error
         for operation in filter(None, self._operations.values()):
             operation.failed(error)
@@ -252,4 +243,4 @@ class RemoteFiles:
 
 
 class _Nothing(Struct, frozen=True):
-    """What the answer of an operation without a result says."""
+    """The answer of an operation without a result."""

@@ -1,4 +1,4 @@
-"""The link itself: hello, the table of commands, and who gets which frame."""
+"""The link itself: the hello, the table of commands, and the dispatch of frames."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -33,23 +33,22 @@ _START_RETRY_S = 0.1
 _START_WITHIN_S = 10.0
 
 Adopt = Callable[[ExecHandle], CommandSink | None]
-"""Says who takes what a command does; None ends a command that nobody wants."""
+"""Returns the sink of a command; None ends the command."""
 
 
 class Hello(RedactedRepr, frozen=True):
-    """What the executor says first."""
+    """The executor's first message."""
 
     unshown = ("secret",)
 
     box_key: str
     secret: str
     epoch: int
-    """The box refuses a lower epoch than it has seen, and closes the link that this replaces."""
+    """The box refuses an epoch lower than one it has seen, and closes its previous link."""
     acked: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
-    """By exec id, how much of stdout and stderr is here already; output goes on from there."""
+    """By exec id, the bytes of stdout and stderr that are stored; output continues from there."""
     orphan_timeout_s: float | None = None
-    """How long the box waits for an executor once this one is gone, before it ends; None leaves
-    that to the box."""
+    """How long the box lives without an executor; None leaves that to the box."""
 
 
 class _Starting(Struct, frozen=True):
@@ -64,7 +63,7 @@ class SupervisorLink:
 
     def __init__(self, stream: ByteStream, hello: Hello, adopt: Adopt) -> None:
         self.commands: dict[str, ExecHandle] = {}
-        """By exec id: all commands that the box knows, until they are forgotten."""
+        """By exec id, all commands that the box knows, until they are forgotten."""
         self.error: ExecutorError | None = None
         """How the link ended; None while it lives."""
         self._outgoing = Outgoing(stream)
@@ -76,7 +75,7 @@ class SupervisorLink:
         self._ended = asyncio.Event()
         self._is_ready = False
         self._unheard: set[int] = set()
-        """Commands that had ended before this link came, and have not said yet how."""
+        """Commands that ended before this link and whose exits have not arrived yet."""
         self._caught_up = asyncio.Event()
         self._by_ident: dict[int, ExecHandle] = {}
         self._starting: dict[int, _Starting] = {}
@@ -97,11 +96,11 @@ class SupervisorLink:
         }
 
     async def start(self, request: StartCommand, adopt: Adopt) -> ExecHandle:
-        """Start a command; adopt is called before its first output, if it could be started.
+        """Start a command; if that succeeds, adopt is called before its first output.
 
-        A command that the box knows by this id and the same request is returned as it is, adopt is
-        not called. StartRefused when the box cannot, or when the id means another request. How the
-        link ended when it does meanwhile; then the next link's table tells whether it was started.
+        If the box has this id with the same request, its handle is returned; adopt is not called.
+        Fails with StartRefused if the box cannot start it or has another request with this id, or
+        with the link's error; then the next link's table tells whether the command was started.
         """
         if self.error is not None:
             raise self.error
@@ -123,11 +122,11 @@ class SupervisorLink:
             except StartRefused as refused:
                 if refused.code != "NO_PROCESSES" or loop.time() > give_up_at:
                     raise
-            # The box is full of processes, and ends the command with the most of them before long.
+            # The box has too many processes; it soon ends the command with the most of them.
             await asyncio.sleep(_START_RETRY_S)
 
     async def ping(self, timeout_s: float) -> None:
-        """Ask for a sign of life; TimeoutError without one, or how the link ended."""
+        """Wait for a sign of life; fails with TimeoutError or the link's error."""
         ident = self._outgoing.new_ident()
         answer = self._outgoing.expect(frames.PING, ident)
         self._outgoing.send(frames.PING, ident)
@@ -135,15 +134,13 @@ class SupervisorLink:
             await answer
 
     async def wait_ended(self) -> ExecutorError:
-        """Wait until the link has ended, and how."""
+        """Wait until the link has ended; return how."""
         await self._ended.wait()
         assert self.error is not None
         return self.error
 
-    # ---- life, for open_link
-
     async def say_hello(self) -> None:
-        """Prove who we are and learn what the box has, and how ended what has ended."""
+        """Send the hello and receive the box's commands, with the exits of those that ended."""
         message: dict[str, Any] = {
             "version": frames.PROTOCOL_VERSION,
             "box": self._hello.box_key,
@@ -163,7 +160,6 @@ class SupervisorLink:
             raise self.error
 
     async def read(self) -> None:
-        """Take frames until the link ends."""
         reader = FrameReader(frames.REPLIES, frames.MAX_REPLY_BYTES)
         since_pause_bytes = 0
         try:
@@ -184,7 +180,6 @@ class SupervisorLink:
             await self._stream.close()
 
     async def write(self) -> None:
-        """Send frames until the link ends."""
         try:
             await self._outgoing.run()
         except LinkClosed as error:
@@ -193,7 +188,7 @@ class SupervisorLink:
             await self._stream.close()
 
     async def close(self) -> None:
-        """End the link; commands go on in the box."""
+        """End the link; commands continue in the box."""
         self._end(LinkClosed("closed by the executor"))
         await self._stream.close()
 
@@ -208,8 +203,6 @@ class SupervisorLink:
         self.streams.on_link_ended(error)
         self._caught_up.set()
         self._ended.set()
-
-    # ---- frames
 
     def _on_command(self, ident: int, payload: memoryview) -> None:
         state = read(frames.read_json(payload), CommandState)
@@ -286,15 +279,14 @@ class SupervisorLink:
 async def open_link(
     stream: ByteStream, hello: Hello, adopt: Adopt
 ) -> AsyncGenerator[SupervisorLink]:
-    """A link over stream for the time of the block; it takes the stream over and closes it.
+    """Open a link over stream, which it owns and closes, for the time of the block.
 
-    adopt is asked for each command that the box knows already, before its output goes on; the
-    exits of those that have ended are told before the block begins.
-    LinkRefused, LinkClosed or BoxPoisoned when the box does not answer as it should; afterwards
-    wait_ended tells how the link ended.
+    adopt is called for each command that the box already has, before its output continues. The
+    exits of ended commands arrive before the block begins. Fails with LinkRefused, LinkClosed or
+    BoxPoisoned; later, wait_ended returns how the link ended.
     """
     link = SupervisorLink(stream, hello, adopt)
-    # Whichever of them fails ends the link, and with it the other.
+    # If either fails, the link ends and the other is cancelled.
     running = asyncio.gather(link.read(), link.write())
     try:
         await link.say_hello()

@@ -1,7 +1,6 @@
-"""What is said over a link, as values; and the checks on what a supervisor says.
+"""Messages of a link as values, with strict checks: a `FrameError` ends the link.
 
 A supervisor shares its box with untrusted commands, so every field of every frame is checked.
-A `FrameError` ends the link.
 """
 
 import hashlib
@@ -36,7 +35,7 @@ class StartCommand(Struct, frozen=True):
     argv: tuple[str, ...]
     """Program and arguments; bytes that are not UTF-8 as lone surrogates."""
     fallback: str = ""
-    """Program that is run where the box does not have the first one."""
+    """Program to run if the box does not have the first one."""
     cwd: str = ""
     """Absolute, or relative to the workspace."""
     env: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -50,7 +49,7 @@ class StartCommand(Struct, frozen=True):
     output_limit_bytes: int | None = None
     """Of both streams together; with more the whole tree is killed with reason OUTPUT_LIMIT."""
     kill_grace_s: float = 2.0
-    """Time between the polite signal and SIGKILL."""
+    """Time between SIGTERM and SIGKILL."""
     heartbeat_s: float = 5.0
     leave_children: bool = False
     """Let background processes outlive the first one instead of killing them."""
@@ -77,20 +76,19 @@ class CommandState(Struct, frozen=True):
     digest: Text
     state: Literal["running", "finished"]
     acked: tuple[Number, Number]
-    """Where its standard output and standard error go on."""
+    """Where its standard output and standard error continue."""
     stdin_received: Number
     stdin_taken: Number
 
 
 class FileInfo(Struct, frozen=True):
-    """What a file is."""
+    """Type and attributes of a file."""
 
     type: Literal["file", "directory", "symlink", "other"]
     mode: Annotated[int, Meta(ge=0, le=0o7777)]
     mtime_ns: Annotated[int, Meta(ge=-MAX_NUMBER, le=MAX_NUMBER)]
     size_bytes: Number = field(name="size")
     target: Text | None = None
-    """Where a symbolic link points."""
 
 
 class DirectoryEntry(FileInfo, frozen=True, kw_only=True):
@@ -108,7 +106,7 @@ class DirectoryPage(Struct, frozen=True):
 
 
 def read(message: Mapping[str, Any], kind: type[T]) -> T:
-    """What a frame says, as one of the kinds above; FrameError for what it cannot be."""
+    """Convert a frame's object to one of the kinds above; fails with FrameError."""
     try:
         return convert(message, kind)
     except ValidationError as error:
@@ -116,7 +114,7 @@ def read(message: Mapping[str, Any], kind: type[T]) -> T:
 
 
 def read_number(message: Mapping[str, Any], name: str) -> int:
-    """A field that must be a number that is not negative."""
+    """Read a field that must be a non-negative number."""
     value = message.get(name)
     if type(value) is not int or not 0 <= value <= MAX_NUMBER:
         raise FrameError(f"{name} is not a number")
@@ -124,7 +122,7 @@ def read_number(message: Mapping[str, Any], name: str) -> int:
 
 
 def read_text(message: Mapping[str, Any], name: str) -> str:
-    """A field that people read: what no terminal shows, or no answer can carry, is replaced."""
+    """Read a field for people; characters that a terminal or answer cannot carry are replaced."""
     said = message.get(name)
     if not isinstance(said, str) or len(said) > _MAX_TEXT_CHARACTERS:
         raise FrameError(f"{name} is not text")

@@ -1,4 +1,4 @@
-"""Frames on their way to a box: one task writes them in order, and senders can wait for room."""
+"""Outgoing frames of a link: one task writes them in order, and senders can wait for room."""
 
 import asyncio
 from typing import Any
@@ -11,7 +11,7 @@ from executor_service.supervisor.frames import Buffer, FrameError
 _HIGH_BYTES = 512 * 1024
 _FLOOD_BYTES = 64 * 1024 * 1024
 _FLOOD_PARTS = 1 << 16
-"""Senders that wait for room never queue this much; only answers to a box that reads nothing do."""
+"""Senders that wait for room never queue this much; only answers to a box that does not read do."""
 
 
 class Outgoing:
@@ -43,7 +43,6 @@ class Outgoing:
         _settle(answer, said)
 
     def new_ident(self) -> int:
-        """A new id for a command, an operation or a question."""
         self.last_ident += 1
         return self.last_ident
 
@@ -63,7 +62,6 @@ class Outgoing:
             self._room.clear()
 
     def send_json(self, kind: int, ident: int, message: dict[str, Any]) -> None:
-        """Queue a control frame."""
         if self._error is None:
             packed = frames.pack_json(kind, ident, message)
             self._waiting.append(packed)
@@ -71,7 +69,7 @@ class Outgoing:
             self._more.set()
 
     async def room(self) -> None:
-        """Wait until not too much is queued; raises how the link ended."""
+        """Wait until not too much is queued; raises the link's error if it ends."""
         await self._room.wait()
         if self._error is not None:
             raise self._error
@@ -89,7 +87,7 @@ class Outgoing:
                 self._room.set()
 
     def end(self, error: ExecutorError) -> None:
-        """The link has ended: drop what waits and wake everyone."""
+        """Drop the queue, because the link has ended, and wake all waiters."""
         self._error = error
         for answer in self._expected.values():
             _settle(answer, error)
@@ -99,11 +97,11 @@ class Outgoing:
 
 
 def _settle(answer: asyncio.Future[Any], said: object) -> None:
-    """Nothing where whoever asked has left."""
+    """Does nothing if the caller has left."""
     if not answer.done():
         if isinstance(said, ExecutorError):
             answer.set_exception(said)
-            # It may be that nobody looks for it any more.
+            # Mark the exception as seen, in case no caller reads it.
             answer.exception()
         else:
             answer.set_result(said)

@@ -1,4 +1,4 @@
-"""Connections of a box's commands to the world, as far as one link to that box goes."""
+"""Network connections of a box's commands, as seen over one link to that box."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -16,16 +16,16 @@ _LINGER_S = 5.0
 
 
 class BoxStream:
-    """One connection that a command has made: a ByteStream."""
+    """A connection that a command has made: a ByteStream."""
 
     def __init__(self, ident: int, outgoing: Outgoing) -> None:
         self.ident = ident
         self.when_aborted: Callable[[], object] | None = None
-        """Called when it goes before the command has ended what it sends."""
+        """Called if the stream goes before the command has ended its side."""
         self._outgoing = outgoing
         self._received = self._taken = 0
         self._sent = self._sent_taken = 0
-        # Copied together, as a view of a byte would keep all that has come with it.
+        # Copied together, because a view of one byte would keep the whole frame in memory.
         self._buffer = bytearray()
         self._box_ended = False
         self._we_ended = False
@@ -35,7 +35,7 @@ class BoxStream:
         """Whether our last frame of it has been sent."""
 
     async def read(self, n: int) -> bytes:
-        """At least one and at most n bytes; empty when the command sends no more."""
+        """Return 1 to n bytes; empty when the command sends no more."""
         while not self._buffer:
             if self._box_ended or self._is_over:
                 return b""
@@ -47,7 +47,7 @@ class BoxStream:
         return data
 
     async def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Take all of data, as fast as the command reads; LinkClosed when it has gone."""
+        """Send all of data at the command's pace; LinkClosed when it has gone."""
         view = memoryview(data)
         while view:
             await self._outgoing.room()
@@ -69,7 +69,7 @@ class BoxStream:
             self._send(frames.STREAM_END)
 
     async def close(self) -> None:
-        """End it, once the command has read what was sent and has closed its end, or soon."""
+        """End it once the command has read everything and closed its end, or after a while."""
         self.end()
         with suppress(TimeoutError):
             async with asyncio.timeout(_LINGER_S):
@@ -83,10 +83,7 @@ class BoxStream:
         self._buffer.clear()
         self._finish()
 
-    # ---- what the link hands in
-
     def on_bytes(self, payload: memoryview) -> None:
-        """A STREAM_BYTES frame."""
         (offset,), data = frames.split_head(frames.STREAM_HEAD, payload)
         if self._box_ended or offset != self._received or not data:
             raise FrameError("stream has a gap")
@@ -98,7 +95,6 @@ class BoxStream:
             self._moved.set()
 
     def on_taken(self, payload: memoryview) -> None:
-        """A STREAM_TAKEN frame."""
         (offset,), _ = frames.split_head(frames.STREAM_HEAD, payload)
         if not self._sent_taken <= offset <= self._sent:
             raise FrameError("took more of a stream than was sent")
@@ -106,14 +102,13 @@ class BoxStream:
         self._moved.set()
 
     def on_ended(self) -> None:
-        """A STREAM_ENDED frame."""
         if self._box_ended:
             raise FrameError("a second end of a stream")
         self._box_ended = True
         self._moved.set()
 
     def on_gone(self, error: ExecutorError | None = None) -> None:
-        """A STREAM_GONE frame, or the end of the link; what has come can still be read."""
+        """The STREAM_GONE frame, or the end of the link; received bytes can still be read."""
         self._error = error
         if self.when_aborted is not None and not (self._box_ended or self._is_over):
             self.when_aborted()
@@ -157,17 +152,16 @@ class RemoteStreams:
         authority: str,
         on_stream: Callable[[BoxStream], None],
     ) -> None:
-        """Let commands that start from now on find a proxy at a port of the box's loopback.
+        """Give commands that start from now on a proxy at a port of the box's loopback.
 
-        They believe an authority whose certificate is given, in PEM form, beside the usual ones;
-        none for an empty one. Each connection is given to on_stream, which owns it. ProxyRefused
-        when the box cannot do so.
+        They also trust the authority with this certificate in PEM form, unless it is empty.
+        on_stream gets and owns each connection. Fails with ProxyRefused.
         """
         self._on_stream = on_stream
         await self._set({"port": port, "env": dict(env), "authority": authority})
 
     async def stop(self) -> None:
-        """Let nothing connect any more; streams that are open stay so."""
+        """Accept no more connections; open streams stay."""
         self._on_stream = None
         await self._set({"port": 0})
 
@@ -181,10 +175,7 @@ class RemoteStreams:
         except TimeoutError:
             raise ProxyRefused("it does not answer") from None
 
-    # ---- what the link hands in
-
     def on_link_ended(self, error: ExecutorError) -> None:
-        """Nothing more will come."""
         for stream in self._streams.values():
             stream.on_gone(error)
         self._streams.clear()
