@@ -1,8 +1,8 @@
 """AttachExec: what a client sees of a command, and what it sends.
 
-A view reads what the spool has. Any number of clients may watch, each from any offset and at its
-own pace. The command waits a little for the fastest of them (`executor_service.execs.command`). A
-client that is slow all the same misses the output that the spool drops in the meantime.
+Any number of clients may watch, each from any offset and at its own pace. The command waits a
+little for the fastest of them (`executor_service.execs.command`); a client that is still too slow
+misses the output that the spool drops in the meantime.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from services.lifecycle import Workers
 from services.rpc.messages import message_of
 
 PIECE_BYTES = 256 * 1024
-"""Most output in one message; each message costs as much as copying so many bytes."""
+"""Most output in one message; a message itself costs as much as copying this many bytes."""
 _HEARTBEAT_S = 5.0
 
 Event = exec_pb2.AttachExecResponse
@@ -44,12 +44,10 @@ class CommandView:
         """Whether this client also sends the input."""
 
     def close(self) -> None:
-        """Ends the events, without an exit."""
         self._closed = True
         self._changed.set()
 
     def fail(self, error: HermesError) -> None:
-        """Ends the events with an error."""
         self._failure = error
         self.close()
 
@@ -116,7 +114,7 @@ class CommandView:
         self._command.pacer.on_progress()
         if not data and start == position:
             return []
-        # Filled in where it is: to make it apart would copy the data twice more.
+        # Filled in place, because assigning a finished message would copy the data twice more.
         event = Event()
         # Numbered on the wire as in the command.
         event.output.stream = cast("exec_pb2.OutputStream.ValueType", stream)
@@ -143,7 +141,7 @@ class CommandView:
 
 
 def exit_to_wire(ended: Exit) -> exec_pb2.Exit:
-    """How a command ended."""
+    """Convert how a command ended."""
     return message_of(
         ended,
         exec_pb2.Exit,
@@ -194,7 +192,6 @@ class Attachment:
         await self._pieces.put((offset, data))
 
     async def _feed(self) -> None:
-        """Sends the queued input, until cancelled."""
         try:
             while True:
                 offset, data = await self._pieces.get()
@@ -206,7 +203,7 @@ class Attachment:
             self.view.fail(error)
 
     async def _do(self, message: exec_pb2.AttachExecRequest, workers: Workers) -> bool:
-        """False when the client leaves."""
+        """Handles a message; returns False when the client leaves."""
         kind = message.WhichOneof("kind")
         if kind == "detach":
             if self._ends:
@@ -233,7 +230,7 @@ class Attachment:
 
 
 def terminal(size: exec_pb2.TerminalSize) -> TerminalSize:
-    """The size of a terminal; fails with InvalidArgument."""
+    """Convert the size of a terminal; fails with InvalidArgument."""
     return TerminalSize(
         in_range("row_count", size.row_count, 1, _MOST_CELLS),
         in_range("column_count", size.column_count, 1, _MOST_CELLS),

@@ -1,7 +1,4 @@
-"""Which backends this machine can use, for `hermes doctor`.
-
-Each backend that is configured really makes a box, or says why it cannot.
-"""
+"""Which backends this machine can use, for `hermes doctor`; each is tried by making a box."""
 
 import asyncio
 import shutil
@@ -18,7 +15,7 @@ from services.lifecycle import all_of
 from services.runtime.checks import Check, Verdict
 
 PROBE_S = 20.0
-"""How long a backend may take to say whether it can be used."""
+"""How long a backend may take to answer."""
 
 _OWNER = "doctor"
 

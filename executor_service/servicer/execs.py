@@ -39,7 +39,7 @@ _LONGEST_RUN_S = 24 * 3600.0
 _DEFAULT_GRACE_S = 2.0
 _LONGEST_GRACE_S = 30.0
 _MOST_CHARACTERS = 512 * 1024
-"""Of a command and its variables; the kernel takes no single argument of more than 128 KiB."""
+"""Of a command and its variables; the kernel takes no argument of more than 128 KiB."""
 _PATHS = frozenset({"NOT_FOUND", "PERMISSION_DENIED", "NOT_EXECUTABLE"})
 _LIMITS = frozenset({"NO_PROCESSES", "TOO_MANY_COMMANDS"})
 
@@ -53,14 +53,12 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
     async def StartExec(
         self, request: exec_pb2.StartExecRequest, context: Context
     ) -> exec_pb2.StartExecResponse:
-        """Starts a command."""
         sandbox, command = await self._start(request)
         return exec_pb2.StartExecResponse(exec=_command(command.record, sandbox.claim))
 
     async def AttachExec(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, request_iterator: AsyncIterator[exec_pb2.AttachExecRequest], context: Context
     ) -> None:
-        """Watches and drives a command."""
         first = await anext(request_iterator, exec_pb2.AttachExecRequest())
         attachment, opened = await self._attach(first)
         await context.write(exec_pb2.AttachExecResponse(opened=opened))
@@ -72,28 +70,26 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
             taking = workers.start(f"input of {opened.exec_id}", attachment.take(request_iterator))
             async for event in events:
                 await writer.write(event)
-            # A client that still writes when its stream ends loses what it has not read yet.
-            # One that leaves now has got everything: its call is no failure.
+            # A client that still writes when its stream ends loses what it has not read yet. One
+            # that leaves now has received everything, so its call does not fail.
             with suppress(asyncio.CancelledError):
                 await asyncio.wait({taking}, timeout=_FAREWELL_S)
 
     async def GetExec(
         self, request: exec_pb2.GetExecRequest, context: Context
     ) -> exec_pb2.GetExecResponse:
-        """Returns a command."""
         sandbox, command = await self._find(request)
         return exec_pb2.GetExecResponse(exec=_command(command.record, sandbox.claim))
 
     async def WaitExec(
         self, request: exec_pb2.WaitExecRequest, context: Context
     ) -> exec_pb2.WaitExecResponse:
-        """Waits until a command has ended."""
         sandbox, command = await self._find(request)
         wait_s = seconds("wait", request.wait, _DEFAULT_WAIT_S, _LONGEST_WAIT_S)
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
                 await command.ended.wait()
-        # The sandbox may have a later owner by now. An operator has no epoch and is no owner.
+        # The sandbox may have a new owner by now. An operator has no epoch and is no owner.
         if request.lease.epoch == sandbox.claim.epoch:
             sandbox.use()
         return exec_pb2.WaitExecResponse(exec=_command(command.record, sandbox.claim))
@@ -101,7 +97,6 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
     async def SignalExec(
         self, request: exec_pb2.SignalExecRequest, context: Context
     ) -> exec_pb2.SignalExecResponse:
-        """Sends a signal, or kills the whole tree."""
         in_range("number", request.number, 0, _HIGHEST_SIGNAL)
         sandbox, command = await self._find(request)
         if command.record.exit is None and request.number:
@@ -115,7 +110,6 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
     async def ListExecs(
         self, request: exec_pb2.ListExecsRequest, context: Context
     ) -> exec_pb2.ListExecsResponse:
-        """Lists a sandbox's commands."""
         sandbox = self._leases.authorize(proof(request.lease, request.profile))
         found = (await sandbox.commands()).list()
         return exec_pb2.ListExecsResponse(
@@ -125,7 +119,6 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
     async def ReadExecOutput(
         self, request: exec_pb2.ReadExecOutputRequest, context: Context
     ) -> exec_pb2.ReadExecOutputResponse:
-        """Reads stored output."""
         stream = int(request.stream)
         if stream not in STREAMS:
             wanted = "standard output or standard error"
@@ -145,7 +138,7 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
         )
 
     async def _start(self, request: exec_pb2.StartExecRequest) -> tuple[Sandbox, Command]:
-        """Starts what is not yet started, and returns it with its sandbox."""
+        """Starts the command unless it is known, and returns it with its sandbox."""
         sandbox = self._leases.authorize(proof(request.lease, request.profile))
         connection = sandbox.get_connection()
         placeholders = connection.placeholders(request.secret_refs)
@@ -159,7 +152,7 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
         return sandbox, command
 
     async def _attach(self, first: exec_pb2.AttachExecRequest) -> tuple[Attachment, exec_pb2.Exec]:
-        """What the first message asks for, and the command as it is now."""
+        """Returns what the first message requests, and the command as it is now."""
         match first.WhichOneof("kind"):
             case "start":
                 try:
@@ -189,16 +182,15 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
         | exec_pb2.ReadExecOutputRequest
         | exec_pb2.AttachExecRequest.Open,
     ) -> tuple[Sandbox, Command]:
-        """The sandbox and the command that a request is about."""
         sandbox = self._leases.authorize(proof(request.lease, request.profile))
         check_id("exec_id", request.exec_id)
         return sandbox, await sandbox.command(request.exec_id)
 
 
 def _start_command(request: exec_pb2.StartExecRequest, secrets: Mapping[str, str]) -> StartCommand:
-    """What is to be run; fails with InvalidArgument.
+    """Convert a command to run; fails with InvalidArgument.
 
-    Placeholders of secrets that the request names replace its variables of the same names.
+    Placeholders of requested secrets replace variables of the same names.
     """
     check_id("exec_id", request.exec_id)
     match request.WhichOneof("command"):
@@ -239,7 +231,6 @@ def _check_texts(argv: Sequence[str], request: exec_pb2.StartExecRequest) -> Non
 
 
 def _command(record: CommandRecord, claim: Claim) -> exec_pb2.Exec:
-    """A command as it is now."""
     return message_of(
         record,
         exec_pb2.Exec,
@@ -252,7 +243,6 @@ def _command(record: CommandRecord, claim: Claim) -> exec_pb2.Exec:
 
 
 def _start_refused(why: StartRefused) -> HermesError:
-    """The answer; the command never ran."""
     message = f"the command was not started: {why}"
     if why.code in _PATHS:
         return PathInvalid(message, fields={"command": str(why)})

@@ -18,25 +18,25 @@ _Number = TypeVar("_Number", int, float)
 
 
 def profile_of(name: str) -> str:
-    """The profile that a request means."""
+    """Return the profile of a request; empty is the default one."""
     return name or DEFAULT_PROFILE
 
 
 def proof(lease: sandbox_pb2.Lease, profile: str) -> Proof:
-    """The lease of a request, or that its caller is an operator."""
+    """Return the lease of a request, or the operator's proof without one."""
     shows_nothing = not lease.token and not lease.epoch
     is_operator = shows_nothing and caller() is Identity.OPERATOR
     return Proof(profile_of(profile), lease.sandbox_id, lease.token, lease.epoch, is_operator)
 
 
 def seconds(field: str, duration: Duration, default: float, most: float) -> float:
-    """A duration; the default where it is 0, refused when it is negative or too long."""
+    """Convert a duration; 0 is the default, and a negative or too long one is refused."""
     value = duration.ToNanoseconds() / 1e9
     return in_range(field, value, 0.0, most) or default
 
 
 def in_range(field: str, value: _Number, least: _Number, most: _Number) -> _Number:
-    """A number, refused when it is out of range."""
+    """Refuse a number out of range."""
     if not least <= value <= most:
         wanted = f"{least:g} to {most:g}"
         raise InvalidArgument(f"{field} is out of range: {wanted}", fields={field: wanted})
@@ -44,7 +44,7 @@ def in_range(field: str, value: _Number, least: _Number, most: _Number) -> _Numb
 
 
 def text(field: str, value: str) -> str:
-    """Text for a program, refused when it has NUL characters."""
+    """Refuse text with NUL characters."""
     if not _TEXT.fullmatch(value):
         wanted = "text without NUL characters"
         raise InvalidArgument(f"{field}: {wanted} is wanted", fields={field: wanted})
@@ -52,14 +52,14 @@ def text(field: str, value: str) -> str:
 
 
 def duration(value_s: float) -> Duration:
-    """Seconds on the wire."""
+    """Convert seconds."""
     wire = Duration()
     wire.FromMilliseconds(round(value_s * 1000))
     return wire
 
 
 def timestamp(moment: float) -> Timestamp:
-    """Seconds since 1970 on the wire."""
+    """Convert seconds since 1970."""
     wire = Timestamp()
     wire.FromDatetime(datetime.fromtimestamp(moment, UTC))
     return wire

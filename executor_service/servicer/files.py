@@ -49,8 +49,6 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
     async def UploadFile(
         self, request_iterator: AsyncIterator[file_pb2.UploadFileRequest], context: Context
     ) -> file_pb2.UploadFileResponse:
-        """Writes a file."""
-
         def begin(files: RemoteFiles, header: Any) -> AbstractAsyncContextManager[Upload]:
             mode = in_range("mode", header.mode, 0, _PERMISSIONS)
             return files.upload(header.path, mode or None, parents=True)
@@ -61,8 +59,6 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
     async def UploadArchive(
         self, request_iterator: AsyncIterator[file_pb2.UploadArchiveRequest], context: Context
     ) -> file_pb2.UploadArchiveResponse:
-        """Makes a folder of an archive."""
-
         def begin(files: RemoteFiles, header: Any) -> AbstractAsyncContextManager[Upload]:
             return files.unpack(header.path, parents=True)
 
@@ -75,7 +71,7 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
         most_bytes: int,
         begin: Callable[[RemoteFiles, Any], AbstractAsyncContextManager[Upload]],
     ) -> file_pb2.FileInfo:
-        """Writes what comes, whole when it is what was announced, or not at all."""
+        """Writes a file or folder: whole if it matches what was announced, or not at all."""
         first = await anext(messages, None)
         if first is None or first.WhichOneof("kind") != "header":
             raise InvalidArgument(
@@ -106,7 +102,6 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
     async def DownloadFile(
         self, request: file_pb2.DownloadFileRequest, context: Context
     ) -> AsyncGenerator[file_pb2.DownloadFileResponse, None]:
-        """Reads a file."""
         connection = self._box(request.lease, request.profile)
         offset = in_range("offset", request.offset, 0, _FARTHEST)
         length = in_range("length_bytes", request.length_bytes, 0, _FARTHEST)
@@ -128,7 +123,6 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
     async def StatPath(
         self, request: file_pb2.StatPathRequest, context: Context
     ) -> file_pb2.StatPathResponse:
-        """Describes a path."""
         connection = self._box(request.lease, request.profile)
         info = await _ask(connection, lambda files: files.stat(request.path))
         return file_pb2.StatPathResponse(file=_file_info(request.path, info))
@@ -136,7 +130,6 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
     async def ListDirectory(
         self, request: file_pb2.ListDirectoryRequest, context: Context
     ) -> file_pb2.ListDirectoryResponse:
-        """Lists a folder."""
         connection = self._box(request.lease, request.profile)
         size = page_size(request.page_size, _MAX_PAGE_ENTRIES)
         after = _after(request.page_token)
@@ -158,7 +151,6 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
     async def MovePath(
         self, request: file_pb2.MovePathRequest, context: Context
     ) -> file_pb2.MovePathResponse:
-        """Renames a path."""
         connection = self._box(request.lease, request.profile)
         async with _answering():
             files = (await connection.link()).files
@@ -168,7 +160,6 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
     async def RemovePath(
         self, request: file_pb2.RemovePathRequest, context: Context
     ) -> file_pb2.RemovePathResponse:
-        """Removes a path."""
         connection = self._box(request.lease, request.profile)
         async with _answering():
             await (await connection.link()).files.remove(request.path, request.recursive)
@@ -225,7 +216,6 @@ async def _chunks(
 
 
 def _file_info(path: str, info: FileInfo) -> file_pb2.FileInfo:
-    """What is at a path."""
     changed = Timestamp()
     changed.FromNanoseconds(info.mtime_ns)
     return file_pb2.FileInfo(
@@ -239,15 +229,15 @@ def _file_info(path: str, info: FileInfo) -> file_pb2.FileInfo:
 
 
 def _page_token(name: str) -> str:
-    """What asks for the entries after this one, whose name may be no text."""
+    """Encode the last name of a page, which may not be UTF-8."""
     return quote(name, errors="surrogateescape")
 
 
 def _after(token: str) -> str:
-    """The name of the last entry of the page before."""
+    """Decode the last name of the page before."""
     return unquote(token, errors="surrogateescape")
 
 
 def _shown(path: str) -> str:
-    """A path as text; what of it is no UTF-8 is U+FFFD."""
+    """A path as text, with U+FFFD for what is not UTF-8."""
     return path.encode(errors="surrogateescape").decode(errors="replace")

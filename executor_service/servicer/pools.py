@@ -27,13 +27,11 @@ class PoolServicer(pool_pb2_grpc.PoolServiceServicer):
     async def GetPoolStats(
         self, request: pool_pb2.GetPoolStatsRequest, context: Context
     ) -> pool_pb2.GetPoolStatsResponse:
-        """Returns the state of all pools."""
         return pool_pb2.GetPoolStatsResponse(pools=map(_pool, self._templates))
 
     async def ResizePool(
         self, request: pool_pb2.ResizePoolRequest, context: Context
     ) -> pool_pb2.ResizePoolResponse:
-        """Changes a pool's sizes."""
         template = self._templates.find(request.template)
         warm, most = _sizes(request, template.pool.stats)
         await template.pool.resize(warm, most)
@@ -42,7 +40,6 @@ class PoolServicer(pool_pb2_grpc.PoolServiceServicer):
     async def Drain(
         self, request: pool_pb2.DrainRequest, context: Context
     ) -> pool_pb2.DrainResponse:
-        """Takes no new work."""
         await self._templates.drain()
         return pool_pb2.DrainResponse(
             claimed_count=sum(template.pool.stats.claimed_count for template in self._templates),
@@ -52,19 +49,16 @@ class PoolServicer(pool_pb2_grpc.PoolServiceServicer):
     async def Undrain(
         self, request: pool_pb2.UndrainRequest, context: Context
     ) -> pool_pb2.UndrainResponse:
-        """Takes new work again."""
         await self._templates.undrain()
         return pool_pb2.UndrainResponse()
 
     async def ListOrphans(
         self, request: pool_pb2.ListOrphansRequest, context: Context
     ) -> pool_pb2.ListOrphansResponse:
-        """Lists orphaned boxes."""
         found = [box for template in self._templates for box in await template.reaper.find()]
         return pool_pb2.ListOrphansResponse(boxes=map(_orphan, found))
 
     async def Reap(self, request: pool_pb2.ReapRequest, context: Context) -> pool_pb2.ReapResponse:
-        """Ends orphaned boxes."""
         ended: list[str] = []
         for template in self._templates:
             for box in await template.reaper.find():
@@ -75,17 +69,15 @@ class PoolServicer(pool_pb2_grpc.PoolServiceServicer):
 
 
 def _pool(template: Template) -> pool_pb2.PoolStats:
-    """A template's pool as it is now."""
     return message_of(template.pool.stats, pool_pb2.PoolStats)
 
 
 def _sizes(request: pool_pb2.ResizePoolRequest, now: PoolStats) -> tuple[int, int]:
-    """How many boxes are to be ready and how many there may be; fails with InvalidArgument."""
+    """Return how many boxes to keep ready and to allow; fails with InvalidArgument."""
     warm = request.warm_size if request.HasField("warm_size") else now.warm_size
     most = request.max_size if request.HasField("max_size") else now.max_size
     return in_range("warm_size", warm, 0, _MOST_WARM), in_range("max_size", most, 1, _MOST)
 
 
 def _orphan(box: Box) -> pool_pb2.OrphanBox:
-    """An orphaned box."""
     return message_of(box, pool_pb2.OrphanBox, box_key=box.key, template=box.pool)

@@ -46,7 +46,6 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
     async def GetCapabilities(
         self, request: sandbox_pb2.GetCapabilitiesRequest, context: Context
     ) -> sandbox_pb2.GetCapabilitiesResponse:
-        """Says what the backends can do."""
         found = [_of_template(one) for one in self._templates]
         found += [_refused(name, why) for name, why in self._templates.refused.items()]
         others = self._templates.default.choice.others
@@ -60,7 +59,6 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
     async def AcquireSandbox(
         self, request: sandbox_pb2.AcquireSandboxRequest, context: Context
     ) -> sandbox_pb2.AcquireSandboxResponse:
-        """Gives a session its sandbox."""
         wanted = _acquire_request(request)
         started = self._clock.monotonic()
         try:
@@ -74,7 +72,6 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
     async def RenewLease(
         self, request: sandbox_pb2.RenewLeaseRequest, context: Context
     ) -> sandbox_pb2.RenewLeaseResponse:
-        """Prolongs a lease."""
         sandbox = self._leases.authorize(proof(request.lease, request.profile))
         sandbox.get_connection()
         return sandbox_pb2.RenewLeaseResponse(expires_in=duration(sandbox.expires_in_s))
@@ -82,14 +79,12 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
     async def ReleaseSandbox(
         self, request: sandbox_pb2.ReleaseSandboxRequest, context: Context
     ) -> sandbox_pb2.ReleaseSandboxResponse:
-        """Ends a lease and its box."""
         await self._leases.release(self._leases.authorize(proof(request.lease, request.profile)))
         return sandbox_pb2.ReleaseSandboxResponse()
 
     async def GetSandbox(
         self, request: sandbox_pb2.GetSandboxRequest, context: Context
     ) -> sandbox_pb2.GetSandboxResponse:
-        """Returns a sandbox."""
         found = self._leases.find(profile_of(request.profile), request.sandbox_id)
         found.check_settled()
         return sandbox_pb2.GetSandboxResponse(sandbox=_sandbox(found))
@@ -114,7 +109,7 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
 
 
 def _acquire_request(request: sandbox_pb2.AcquireSandboxRequest) -> AcquireRequest:
-    """What a request asks for; fails with InvalidArgument."""
+    """Convert a request for a sandbox; fails with InvalidArgument."""
     profile = profile_of(request.profile)
     for field, value in (
         ("request_id", request.request_id),
@@ -147,7 +142,6 @@ def _isolation(level: sandbox_pb2.IsolationLevel.ValueType) -> Isolation:
 
 
 def _acquired(grant: Grant, endpoint: str) -> sandbox_pb2.AcquireSandboxResponse:
-    """A sandbox and its lease."""
     claim = grant.sandbox.claim
     return sandbox_pb2.AcquireSandboxResponse(
         sandbox=_sandbox(grant.sandbox),
@@ -163,7 +157,6 @@ def _acquired(grant: Grant, endpoint: str) -> sandbox_pb2.AcquireSandboxResponse
 
 
 def _sandbox(found: Sandbox) -> sandbox_pb2.Sandbox:
-    """A sandbox as it is now."""
     claim = found.claim
     return message_of(
         claim,
@@ -177,7 +170,7 @@ def _sandbox(found: Sandbox) -> sandbox_pb2.Sandbox:
 
 
 def _of_template(template: Template) -> sandbox_pb2.BackendCapabilities:
-    """What a backend can do, and what a template makes of it."""
+    """What a backend can do, with the settings of a template."""
     found = template.capabilities
     return _capabilities(
         found,
@@ -188,7 +181,6 @@ def _of_template(template: Template) -> sandbox_pb2.BackendCapabilities:
 
 
 def _capabilities(found: Capabilities, **more: str | None) -> sandbox_pb2.BackendCapabilities:
-    """What a backend can do."""
     return message_of(
         found,
         sandbox_pb2.BackendCapabilities,
@@ -210,7 +202,7 @@ def _refused(template: str, why: str) -> sandbox_pb2.BackendCapabilities:
 
 
 def _policy(wire: network_pb2.NetworkPolicy) -> NetworkPolicy:
-    """The policy that a request asks for; fails with InvalidArgument."""
+    """Convert a policy; fails with InvalidArgument."""
     mode = enum_word(network_pb2.NetworkMode.DESCRIPTOR, wire.mode)
     try:
         return NetworkPolicy(NetworkMode(mode), tuple(map(_rule, wire.rules)))

@@ -32,7 +32,6 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
     async def CreateWorkspace(
         self, request: workspace_pb2.CreateWorkspaceRequest, context: Context
     ) -> workspace_pb2.CreateWorkspaceResponse:
-        """Makes an empty workspace."""
         template = self._templates.find(request.template)
         made = await self._manager.create(_order(request), template)
         return workspace_pb2.CreateWorkspaceResponse(workspace=self._one(made))
@@ -40,14 +39,12 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
     async def GetWorkspace(
         self, request: workspace_pb2.GetWorkspaceRequest, context: Context
     ) -> workspace_pb2.GetWorkspaceResponse:
-        """Returns a workspace."""
         found = self._find(request.profile, request.workspace_id, WorkspaceKind.WORKSPACE)
         return workspace_pb2.GetWorkspaceResponse(workspace=self._one(found))
 
     async def ListWorkspaces(
         self, request: workspace_pb2.ListWorkspacesRequest, context: Context
     ) -> workspace_pb2.ListWorkspacesResponse:
-        """Lists workspaces."""
         if request.orphans:
             _check_operator()
             orphans = [_orphan(path) for _, path in await self._manager.orphans()]
@@ -60,7 +57,6 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
     async def DeleteWorkspace(
         self, request: workspace_pb2.DeleteWorkspaceRequest, context: Context
     ) -> workspace_pb2.DeleteWorkspaceResponse:
-        """Removes a workspace."""
         if request.orphan:
             _check_operator()
             await self._manager.remove_orphan(request.workspace_id)
@@ -71,7 +67,6 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
     async def ForkWorkspace(
         self, request: workspace_pb2.ForkWorkspaceRequest, context: Context
     ) -> workspace_pb2.ForkWorkspaceResponse:
-        """Copies a workspace or a snapshot."""
         is_snapshot = request.source_id.startswith("snp_")
         kind = WorkspaceKind.SNAPSHOT if is_snapshot else WorkspaceKind.WORKSPACE
         source = self._find(request.profile, request.source_id, kind)
@@ -81,7 +76,6 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
     async def CreateSnapshot(
         self, request: workspace_pb2.CreateSnapshotRequest, context: Context
     ) -> workspace_pb2.CreateSnapshotResponse:
-        """Keeps a copy of a workspace."""
         source = self._find(request.profile, request.workspace_id, WorkspaceKind.WORKSPACE)
         order = _order(request, WorkspaceKind.SNAPSHOT)
         made = await self._manager.copy(order, source)
@@ -90,7 +84,6 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
     async def ListSnapshots(
         self, request: workspace_pb2.ListSnapshotsRequest, context: Context
     ) -> workspace_pb2.ListSnapshotsResponse:
-        """Lists snapshots."""
         found, token = self._page(request, WorkspaceKind.SNAPSHOT, request.workspace_id)
         return workspace_pb2.ListSnapshotsResponse(
             snapshots=[_snapshot(one) for one in found], next_page_token=token
@@ -99,7 +92,6 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
     async def DeleteSnapshot(
         self, request: workspace_pb2.DeleteSnapshotRequest, context: Context
     ) -> workspace_pb2.DeleteSnapshotResponse:
-        """Removes a snapshot."""
         await self._remove(request.profile, request.snapshot_id, WorkspaceKind.SNAPSHOT)
         return workspace_pb2.DeleteSnapshotResponse()
 
@@ -116,7 +108,7 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
         kind: WorkspaceKind,
         source_id: str,
     ) -> tuple[list[Workspace], str]:
-        """Some of a profile's, and the token of the page that follows."""
+        """Returns a page of a profile's workspaces, and the token of the next page."""
         size = page_size(request.page_size, _PAGE_ENTRIES)
         found = [
             one
@@ -150,7 +142,7 @@ def _order(
     | workspace_pb2.CreateSnapshotRequest,
     kind: WorkspaceKind = WorkspaceKind.WORKSPACE,
 ) -> Order:
-    """The request for a workspace; fails with InvalidArgument."""
+    """Convert a request for a workspace; fails with InvalidArgument."""
     profile = profile_of(request.profile)
     check_id("request_id", request.request_id)
     check_id("profile", profile)
@@ -161,14 +153,13 @@ def _order(
 
 
 def _orphan(path: Path) -> workspace_pb2.Workspace:
-    """A workspace that nothing is known about."""
+    """A workspace without a record."""
     return workspace_pb2.Workspace(
         workspace_id=path.name, state=workspace_pb2.WORKSPACE_STATE_ORPHAN
     )
 
 
 def _snapshot(found: Workspace) -> workspace_pb2.Snapshot:
-    """A snapshot."""
     return message_of(
         found,
         workspace_pb2.Snapshot,
