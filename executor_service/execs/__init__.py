@@ -1,1 +1,1 @@
-"""Commands in sandboxes: those that run, who watches them, what is kept of those that ended."""
+"""Commands in sandboxes: running, watched, and recorded after their end."""

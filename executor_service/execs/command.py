@@ -1,9 +1,8 @@
-"""One command: what its box says of it, and what callers ask of it.
+"""One command: what its box reports and what callers request.
 
-Output is stored in a ring, which a command may fill faster than a client can read it over the
-network. So while the fastest reader is far behind, the box is told late that there is room for
-more. A reader that takes tens of megabytes a second misses nothing; a slower one holds the command
-up no longer than that.
+Output is stored in a ring, which a command may fill faster than clients read it over the network.
+While even the fastest reader is far behind, the box therefore gets its acknowledgements late. A
+reader of tens of megabytes per second misses nothing; a slower one delays the command no further.
 """
 
 import asyncio
@@ -22,12 +21,12 @@ from services.errors import HermesError, Unavailable
 
 FAR_BEHIND_BYTES = 1024 * 1024
 HOLD_S = 0.02
-"""At most for each MiB, which leaves 50 MB/s."""
+"""The longest delay for each MiB, which still allows 50 MB/s."""
 
 Send = Callable[[int, int], None]
 """Tells the box how far a stream is stored."""
 Behind = Callable[[], int]
-"""How many bytes a reader is behind."""
+"""Returns how many bytes a reader is behind."""
 
 
 class OutputPacer:
@@ -54,7 +53,6 @@ class OutputPacer:
             self.on_progress()
 
     def on_progress(self) -> None:
-        """A reader has read more."""
         if self._timer is not None and not self._is_late:
             self._release()
 
@@ -69,7 +67,7 @@ class OutputPacer:
                 self._release()
 
     def forget(self) -> None:
-        """Drops pending acknowledgements of a link that has ended."""
+        """Drops the pending acknowledgements of a link that has ended."""
         self._held.clear()
         self._release()
 
@@ -90,15 +88,11 @@ INPUT_LOST = "the connection to the sandbox broke; attach again and continue the
 
 
 class CommandEvents(Protocol):
-    """What a command notifies about itself."""
+    """What a command reports about itself."""
 
-    def on_ended(self, command: "Command") -> None:
-        """The command has ended and must be recorded."""
-        ...
+    def on_ended(self, command: "Command") -> None: ...
 
-    def on_recorded(self, command: "Command") -> None:
-        """The command's end is in the journal."""
-        ...
+    def on_recorded(self, command: "Command") -> None: ...
 
 
 class Command:
@@ -116,7 +110,7 @@ class Command:
         """How often input was lost with a link."""
         self.ended = asyncio.Event()
         self.bound = False
-        """Whether its box is known to have started it."""
+        """Whether its box has confirmed the start."""
         self._events = events
         self._is_recorded = record.exit is not None
         self._settled = asyncio.Event()
@@ -127,7 +121,6 @@ class Command:
         self._signals: set[int] = set()
         self._watchers: set[asyncio.Event] = set()
         self.pacer = OutputPacer(self._acknowledge)
-        """Slows the command down for its readers."""
         if record.exit is not None:
             self.ended.set()
             self._settled.set()
@@ -135,7 +128,6 @@ class Command:
 
     @property
     def exec_id(self) -> str:
-        """The command's id."""
         return self.record.exec_id
 
     @contextmanager
@@ -148,10 +140,7 @@ class Command:
         finally:
             self._watchers.discard(changed)
 
-    # ---- its start and its end
-
     def bind(self, remote: ExecHandle) -> "Command":
-        """Uses this handle of the box from now on."""
         self.bound = True
         self.pacer.forget()
         self._remote = remote
@@ -176,7 +165,6 @@ class Command:
             raise self._refusal
 
     def end(self, ended_at: float, exit_: Exit) -> None:
-        """Records its end."""
         if self.record.exit is not None:
             return
         self.record = replace(self.record, ended_at=ended_at, exit=exit_)
@@ -197,8 +185,6 @@ class Command:
         self._forget_in_box()
         self._events.on_recorded(self)
 
-    # ---- what callers ask for
-
     def cancel(self, reason: EndReason = EndReason.CANCELLED) -> None:
         """Ends the whole process tree: SIGTERM, then SIGKILL; repeated over a new link."""
         self._cancelled_for = self._cancelled_for or reason
@@ -215,7 +201,6 @@ class Command:
         self._remote.signal(number)
 
     def resize(self, size: TerminalSize) -> None:
-        """Changes the size of its terminal."""
         if self._remote is not None:
             self._remote.resize(size)
 
@@ -239,24 +224,18 @@ class Command:
             if remote is self._remote:
                 self.input_offset = max(self.input_offset, start + len(data))
 
-    # ---- what its box says
-
     def output(self, fd: int, offset: int, data: memoryview) -> None:
-        """Bytes that it wrote."""
         self.spool.append(fd, offset, data)
         self._notify()
 
     def stdin_taken(self, offset: int) -> None:
-        """It has read this much of its input."""
         self.input_taken = offset
         self._notify()
 
     def heartbeat(self, usage: Usage) -> None:
-        """What it uses."""
         self.usage = usage
 
     def exited(self, exit_: Exit) -> None:
-        """It has ended by itself or was ended in its box."""
         if self.record.exit is not None:
             self._forget_in_box()
             return
@@ -267,7 +246,6 @@ class Command:
         self.end(ended_at, replace(exit_, reason=reason, truncated=self.spool.truncated))
 
     def lost(self, error: ExecutorError) -> None:
-        """The link has ended."""
         self.pacer.forget()
         self._remote = None
 

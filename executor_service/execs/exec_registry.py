@@ -1,8 +1,7 @@
 """The commands of one sandbox, and how they get into the journal.
 
-A command's end is reported before it is recorded: its box keeps the end until then and would tell
-the next executor, before anyone can ask that one. So a box is ended only after its commands are
-recorded.
+A command's end is reported first and recorded later. Until then its box keeps the end and would
+report it to the next executor, so a box is ended only after its commands are recorded.
 """
 
 import asyncio
@@ -39,7 +38,6 @@ class Recorder:
         self._latest.set()
 
     def note(self, command: Command) -> None:
-        """Queues a command to be recorded."""
         if not self._waiting:
             self._latest = asyncio.Event()
         self._waiting[command] = None
@@ -67,7 +65,7 @@ class Recorder:
 
 
 async def _final(command: Command) -> CommandRecord:
-    """The record to write; a command's output is stored before its end."""
+    """Returns the record to write; a command's output is stored before its end."""
     if command.record.exit is None:
         return command.record
     await command.spool.flush()
@@ -78,7 +76,7 @@ async def _final(command: Command) -> CommandRecord:
 
 
 _RECENT = 32
-"""How many ended commands stay in memory, as they are asked for most."""
+"""How many ended commands stay in memory for quick answers."""
 
 
 class Stores(Struct, frozen=True):
@@ -107,10 +105,7 @@ class ExecRegistry:
 
     @property
     def running(self) -> list[Command]:
-        """The commands that have not ended."""
         return [found for found in self._commands.values() if found.record.exit is None]
-
-    # ---- for callers
 
     async def get(self, exec_id: str) -> Command:
         """Returns a command; fails with NotFound."""
@@ -146,8 +141,6 @@ class ExecRegistry:
         self._commands.pop(command.exec_id, None)
         command.refuse(why)
 
-    # ---- for the keeper of the link
-
     async def prepare(self) -> Mapping[str, tuple[int, int]]:
         """Returns how much of each command's output is stored, for a new link."""
         for command in self._commands.values():
@@ -173,7 +166,6 @@ class ExecRegistry:
                 command.give_up(EndReason.UNKNOWN, self._now())
 
     async def restore(self, records: Iterable[CommandRecord]) -> None:
-        """Restores commands from the journal."""
         for record in records:
             if record.exit is not None:
                 self.ended_records[record.exec_id] = record
@@ -201,19 +193,15 @@ class ExecRegistry:
         """Waits until all reported commands are in the journal."""
         await self._stores.recorder.flush()
 
-    # ---- for those who make room
-
     async def forget(self, record: CommandRecord) -> None:
-        """Forgets an ended command and its output."""
         await self._remove_output(record)
         await self._stores.journal.forget_command(self.sandbox_id, record.exec_id)
         del self.ended_records[record.exec_id]
         self._commands.pop(record.exec_id, None)
-        with suppress(ValueError):  # the id may be used again
+        with suppress(ValueError):  # the id may be in use again
             self._recent.remove(record.exec_id)
 
     async def forget_output(self, record: CommandRecord) -> None:
-        """Removes the output of an ended command."""
         await self._stores.journal.put_commands([await self._remove_output(record)])
 
     async def _remove_output(self, record: CommandRecord) -> CommandRecord:
@@ -225,10 +213,7 @@ class ExecRegistry:
         self.ended_records[record.exec_id] = left
         return left
 
-    # ---- for the commands
-
     def on_ended(self, command: Command) -> None:
-        """Counts and records a command's end."""
         if command.record.exit is not None:
             self._stores.metrics.count_exit(self._backend, command.record.exit)
         self._stores.recorder.note(command)
@@ -239,8 +224,6 @@ class ExecRegistry:
         self._recent.append(command.exec_id)
         if len(self._recent) > _RECENT:
             self._commands.pop(self._recent.popleft(), None)
-
-    # ---- finding and making
 
     async def _find(self, exec_id: str) -> Command | None:
         found, record = self._commands.get(exec_id), self.ended_records.get(exec_id)

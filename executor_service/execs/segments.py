@@ -1,4 +1,4 @@
-"""How one command's output lies on disk: which file has which bytes, and which are dropped first.
+"""How one command's output lies on disk, and which parts are dropped first.
 
 Each stream is a row of segment files, named after the offset of their first byte. The first
 segments of each stream are kept. When there are too many, the oldest later segment of the longer
@@ -37,12 +37,10 @@ class Segment(Struct):
 
     @property
     def end(self) -> int:
-        """The offset after its last byte."""
         return self.start + self.size
 
     @property
     def name(self) -> str:
-        """The file's name."""
         return f"{self.stream}-{self.start}"
 
 
@@ -58,7 +56,6 @@ class Layout:
 
     @property
     def size(self) -> int:
-        """Bytes in all segments."""
         return sum(segment.size for row in self._streams.values() for segment in row)
 
     def end(self, stream: int) -> int:
@@ -69,7 +66,7 @@ class Layout:
     def place(
         self, stream: int, offset: int, data: memoryview
     ) -> Iterator[tuple[Segment, memoryview]]:
-        """Splits bytes that follow the stream's last ones, or leave a gap, into segments.
+        """Splits bytes into segments; missing bytes before them are a gap.
 
         Write each piece at the end of its segment; it is counted when the next one is taken.
         """
@@ -115,7 +112,7 @@ class Layout:
 
 
 class Write(Struct, frozen=True):
-    """Bytes on their way into one file."""
+    """Bytes to write to one file."""
 
     path: Path
     position: int
@@ -147,13 +144,13 @@ def remove(paths: Iterable[Path]) -> None:
 
 
 def read_file(path: Path, position: int, size: int) -> bytes:
-    """Bytes of a segment, by their position in its file."""
+    """Read bytes of a segment, by their position in its file."""
     with path.open("rb", buffering=0) as file:
         return os.pread(file.fileno(), size, position)
 
 
 def segments_in(folder: Path) -> list[Segment]:
-    """The segments of a command."""
+    """Return the segments of a command."""
     try:
         with os.scandir(folder) as scan:
             sizes = {entry.name: entry.stat().st_size for entry in scan}

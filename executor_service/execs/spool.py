@@ -1,7 +1,7 @@
 """The output of commands on disk: read by offset, bounded, and written by one thread.
 
-Output waits in memory until it is in a file. Only then is it acknowledged to the box, which may
-send more. So memory holds at most one window per command, and acknowledged output survives a crash.
+Output is acknowledged to the box, which then sends more, only once it is in a file. So memory holds
+at most one window per command, and acknowledged output survives a crash.
 """
 
 import asyncio
@@ -46,12 +46,10 @@ class StreamBuffer:
 
     @property
     def end(self) -> int:
-        """The offset after the last byte that has arrived."""
         return self.written + len(self._bytes)
 
     @property
     def is_waiting(self) -> bool:
-        """Whether there is something to take."""
         return self._taken < self.end
 
     def append(self, offset: int, data: memoryview) -> None:
@@ -114,7 +112,6 @@ class CommandSpool:
 
     @property
     def truncated(self) -> bool:
-        """Whether some of the output was dropped."""
         arrived = sum(self.ends)
         waiting = sum(stream.end - stream.written for stream in self._streams.values())
         return self._layout.size + waiting < arrived
@@ -132,8 +129,7 @@ class CommandSpool:
     async def read(self, stream: int, offset: int, limit: int) -> tuple[int, bytes]:
         """Returns up to `limit` bytes from an offset on, and where they begin.
 
-        They begin later if earlier bytes were dropped. Without bytes it is where the next ones
-        will come.
+        They begin later if earlier bytes were dropped; without bytes it is where more will come.
         """
         state = self._streams[stream]
         if offset < state.written:
@@ -167,10 +163,7 @@ class CommandSpool:
             self._spool.drop(dropped.size, [self._folder / dropped.name])
         return dropped is not None
 
-    # ---- for the spool
-
     def take(self) -> list[Write]:
-        """Returns what must be written now."""
         writes: list[Write] = []
         for number, state in self._streams.items():
             for segment, piece in self._layout.place(number, *state.take()):
@@ -214,7 +207,6 @@ class Spool:
         self._thread.shutdown(wait=False)
 
     def account(self, size: int) -> None:
-        """Adds to the count of bytes on disk."""
         self.stored_bytes += size
         if self.stored_bytes > self._limits.total_bytes:
             self.over_budget.set()
@@ -222,13 +214,12 @@ class Spool:
             self.over_budget.clear()
 
     def new(self, sandbox_id: str, exec_id: str) -> CommandSpool:
-        """The spool of a new command."""
         return CommandSpool(self, self._folder_of(sandbox_id, exec_id), Layout(self._limits))
 
     async def load(
         self, sandbox_id: str, exec_id: str, ends: tuple[int, int] | None = None
     ) -> CommandSpool:
-        """The spool of an earlier command; without `ends` it is as long as its files."""
+        """Loads the spool of an earlier command; without `ends` it is as long as its files."""
         folder = self._folder_of(sandbox_id, exec_id)
         layout = Layout(self._limits, await self.do(lambda: segments_in(folder)))
         return CommandSpool(self, folder, layout, ends)
@@ -243,12 +234,10 @@ class Spool:
         return [name.removeprefix(_COMMAND) for name in await self.do(names)]
 
     async def remove_command(self, sandbox_id: str, exec_id: str) -> None:
-        """Deletes a command's output."""
         folder = self._folder_of(sandbox_id, exec_id)
         await self.do(lambda: shutil.rmtree(folder, ignore_errors=True))
 
     async def remove_sandbox(self, sandbox_id: str) -> None:
-        """Deletes the output of a sandbox's commands."""
         await self.do(lambda: shutil.rmtree(self._folder / sandbox_id, ignore_errors=True))
 
     async def remove_all_but(self, sandbox_ids: Iterable[str]) -> None:
@@ -276,10 +265,7 @@ class Spool:
         why = "output cannot be written; commands wait"
         await insist(lambda: self.do(lambda: write(writes)), OSError, why)
 
-    # ---- for the spools of commands
-
     def schedule_write(self, spool: CommandSpool) -> None:
-        """Queues a command whose output must be written."""
         self._dirty[spool] = None
         self._wake.set()
 
@@ -293,7 +279,6 @@ class Spool:
         return await asyncio.get_running_loop().run_in_executor(self._thread, job)
 
     def _folder_of(self, sandbox_id: str, exec_id: str) -> Path:
-        """Where the files of a command are."""
         # An exec id may be `.` or `..`.
         return self._folder / sandbox_id / f"{_COMMAND}{exec_id}"
 

@@ -18,7 +18,7 @@ _RULE = re.compile(
     r"(?:\[(?P<address>[^\[\]]+)\]|(?P<host>[^\[\]:]+))(?::(?P<ports>\d{1,5}(?:,\d{1,5}){0,31}))?"
 )
 _ENDS_IN_NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)")
-"""Such a name is an address to some programs: 127.1, 2130706433, 0x7f000001."""
+"""Some programs take such a name for an address: 127.1, 2130706433, 0x7f000001."""
 
 
 class NetworkMode(StrEnum):
@@ -27,13 +27,12 @@ class NetworkMode(StrEnum):
     NONE = "none"
     """Nothing but its own loopback."""
     ALLOW_LIST = "allow_list"
-    """The hosts that are listed."""
     OPEN = "open"
     """Every public address."""
 
 
 class Target(Struct, frozen=True):
-    """Where somebody wants to connect to."""
+    """The host and port of a connection."""
 
     host: str
     """A name in lower case, or an address in its usual form."""
@@ -41,7 +40,7 @@ class Target(Struct, frozen=True):
 
     @classmethod
     def parse(cls, host: str, port: int) -> Self:
-        """The target; ValueError for a host that is neither a name nor an address."""
+        """Returns the target; ValueError if the host is neither a name nor an address."""
         return cls(parse_host(host), port)
 
     def __str__(self) -> str:
@@ -55,17 +54,17 @@ class Rule(Struct, frozen=True):
     host: str
     """A name, `*.` and a name for everything below it, or an address."""
     ports: tuple[int, ...] = ()
-    """None are those of the web: 80 and 443."""
+    """Empty stands for 80 and 443."""
 
     @classmethod
     def create(cls, host: str, ports: Iterable[int] = ()) -> Self:
-        """The rule for a host in any of its forms; ValueError says what is wanted."""
+        """Returns the rule for a host in any form; the ValueError says what is expected."""
         below = "*." if host.startswith("*.") else ""
         return cls(below + parse_host(host.removeprefix("*.")), tuple(ports))
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The rule that a text is: `host`, `host:port` or `[address]:port,port`; or ValueError."""
+        """Parses `host`, `host:port` or `[address]:port,port`; fails with ValueError."""
         found = _RULE.fullmatch(text)
         if found is None:
             raise ValueError(f"{text[:80]!r} is no host with ports, such as example.com:443,8443")
@@ -73,7 +72,7 @@ class Rule(Struct, frozen=True):
         return cls.create(found["address"] or found["host"], ports)
 
     def __post_init__(self) -> None:
-        """Fails with ValueError, whose text says what is wanted."""
+        """Fails with ValueError, which says what is expected."""
         if parse_host(self.host.removeprefix("*.")) != self.host.removeprefix("*."):
             raise ValueError(f"{self.host!r} is not in its usual form")
         if self.host.startswith("*.") and address_of(self.host[2:]):
@@ -82,7 +81,6 @@ class Rule(Struct, frozen=True):
             raise ValueError(f"{self.host!r}: ports are 1 to 65535")
 
     def matches(self, target: Target) -> bool:
-        """Whether it allows a target."""
         if target.port not in (self.ports or WEB_PORTS):
             return False
         if self.host.startswith("*."):
@@ -95,37 +93,37 @@ class NetworkPolicy(Struct, frozen=True):
 
     mode: NetworkMode = NetworkMode.NONE
     rules: tuple[Rule, ...] = ()
-    """Of an allow list."""
+    """The allow list."""
     generation: int = 1
     """Counts the policies that the sandbox has had."""
 
     def __post_init__(self) -> None:
-        """Fails with ValueError, whose text says what is wanted."""
+        """Fails with ValueError, which says what is expected."""
         if self.rules and self.mode is not NetworkMode.ALLOW_LIST:
             raise ValueError("rules are for an allow list only")
         if len(self.rules) > MAX_RULES:
             raise ValueError(f"at most {MAX_RULES} rules are taken")
 
     def rule_for(self, target: Target) -> Rule | None:
-        """The rule that allows a target; of an open network it is EVERYTHING."""
+        """Returns the rule that allows a target; for an open network it is EVERYTHING."""
         if self.mode is NetworkMode.OPEN:
             return EVERYTHING
         return next((rule for rule in self.rules if rule.matches(target)), None)
 
     @property
     def is_initial(self) -> bool:
-        """Whether the sandbox never had another than none."""
+        """Whether the sandbox has never had a network."""
         return self.mode is NetworkMode.NONE and self.generation == 1
 
     def requires_tls(self, target: Target, rule: Rule) -> bool:
-        """Whether a tunnel to a target must be TLS: unless a rule names its port, and not 443."""
+        """Whether a tunnel must use TLS: always, unless the rule names a port other than 443."""
         if rule is EVERYTHING:
             return target.port == 443
         return target.port == 443 or target.port not in rule.ports
 
 
 def parse_host(text: str) -> str:
-    """A host in its one form; ValueError for what is neither a name nor an address."""
+    """Returns the normal form of a host; ValueError if it is neither a name nor an address."""
     address = address_of(text)
     if address is not None:
         if "%" in text:
@@ -140,4 +138,4 @@ def parse_host(text: str) -> str:
 
 
 EVERYTHING = Rule("open")
-"""Stands for all that an open network allows."""
+"""The rule for all that an open network allows."""

@@ -17,7 +17,7 @@ Number = Annotated[int, Meta(ge=0, le=MAX_NUMBER)]
 
 
 class Isolation(StrEnum):
-    """What stands between a command and the machine, weakest first."""
+    """What separates a command from the machine, weakest first."""
 
     NONE = "none"
     NAMESPACE = "namespace"
@@ -26,11 +26,10 @@ class Isolation(StrEnum):
 
 
 class SandboxState(StrEnum):
-    """Where a sandbox is in its life."""
+    """The state of a sandbox."""
 
     READY = "ready"
     RELEASED = "released"
-    """Its lease has ended."""
     LOST = "lost"
     """Its box ended unexpectedly."""
 
@@ -84,7 +83,7 @@ class AcquireRequest(Struct, frozen=True):
 
 
 class Claim(Struct, frozen=True):
-    """Who has a sandbox; stored before the caller gets it."""
+    """The record of who has a sandbox; stored before the caller gets it."""
 
     sandbox_id: str
     """Also the key of its box."""
@@ -102,20 +101,19 @@ class Claim(Struct, frozen=True):
     """The boot of `begun_s`."""
     lifetimes: Lifetimes
     epoch: int
-    """Counts the owners; only the latest may do anything."""
+    """Counts the owners; only the latest may use the sandbox."""
     request_id: str
     """The request that made the latest epoch."""
     workspace_id: str = ""
     """The workspace's id; empty if it ends with the sandbox or is a folder of the host."""
     template: str = DEFAULT_TEMPLATE
-    """The template that it was made from."""
     network: NetworkPolicy | None = None
     """What it may reach; None if it has the network of its machine."""
     state: SandboxState = SandboxState.READY
     ended_at: float | None = None
 
     def next_network(self, wanted: NetworkPolicy | None) -> NetworkPolicy | None:
-        """The next owner's policy, with the next generation if it changes."""
+        """Returns the next owner's policy, with the next generation if it changes."""
         has = self.network
         if wanted is None or has is None:
             return wanted or has
@@ -144,9 +142,9 @@ class CommandRecord(Struct, frozen=True):
     sandbox_id: str
     exec_id: str
     digest: str
-    """Stands for the request: the same id with another digest is another command."""
+    """Identifies the request: the same id with another digest is another command."""
     started_at: float
     ended_at: float | None = None
     exit: Exit | None = None
     stored_bytes: int = 0
-    """Output that is on disk, once the command has ended."""
+    """Output on disk, once the command has ended."""
