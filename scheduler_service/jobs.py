@@ -196,6 +196,7 @@ class Claim(Struct, frozen=True):
 
 
 def turn_id_of(run_id: str, attempt: int) -> str:
+    """Return the id of an attempt's turn."""
     return run_id if attempt == 1 else f"{run_id}.{attempt}"
 
 

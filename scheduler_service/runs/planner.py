@@ -38,6 +38,8 @@ _CONTENDED_SLEEP_S = 0.05
 
 
 class Timing(Struct, frozen=True):
+    """How late a run may be, and how long a planner sleeps."""
+
     grace: timedelta
     """A due time that is later than this is skipped."""
     sleep_s: float = 5.0
@@ -45,6 +47,8 @@ class Timing(Struct, frozen=True):
 
 
 class Planner:
+    """Claims due runs of all profiles and starts them as workers."""
+
     def __init__(
         self,
         database: Database,

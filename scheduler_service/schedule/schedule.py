@@ -42,6 +42,8 @@ _NOTHING = (
 
 
 class Once(Struct, frozen=True, tag="once"):
+    """One firing at an instant."""
+
     kind: ClassVar[Kind] = "once"
     at: datetime
 
