@@ -39,11 +39,7 @@ DETAILS_KEY = "grpc-status-details-bin"
 
 
 class Reason(StrEnum):
-    """Why a call failed, and the gRPC status that goes with it.
-
-    The names are those of `hermes.common.v1.ErrorReason` without their prefix, as
-    `ErrorInfo.reason`.
-    """
+    """The reasons of `hermes.common.v1.ErrorReason`, without prefix, and their gRPC statuses."""
 
     _value_: str
     status: StatusCode
@@ -90,17 +86,17 @@ class Reason(StrEnum):
 UNREACHABLE = frozenset(
     {StatusCode.UNAVAILABLE, StatusCode.DEADLINE_EXCEEDED, StatusCode.CANCELLED}
 )
-"""The statuses of a call that no service has answered."""
+"""The statuses of a call that no service answered."""
 
 WRITTEN_TOO_LATE = "Internal error from Core"
-"""What gRPC reports instead of the cause if a stream ends while this side writes to it."""
+"""gRPC's message, instead of the cause, if a stream ends while this side writes to it."""
 
 MAX_MESSAGE_CHARS = 2000
-"""Longer messages are cut, as they travel in the trailing metadata, which is limited."""
+"""Longer messages are cut, as trailing metadata is limited."""
 
 
 class HermesError(Exception):
-    """An error that a service raises on purpose. The message is for people, without secrets."""
+    """An error that a service raises on purpose, with a message for people, without secrets."""
 
     default_reason: ClassVar[Reason] = Reason.INTERNAL
 
@@ -122,13 +118,13 @@ class HermesError(Exception):
 
 
 class InvalidArgument(HermesError):
-    """A field is missing or malformed; `fields` maps the paths of fields to what is wrong."""
+    """A field is missing or malformed; `fields` maps field paths to problems."""
 
     default_reason = Reason.INVALID_ARGUMENT
 
 
 class NotFound(HermesError):
-    """It does not exist, or belongs to another profile: callers cannot tell which."""
+    """It does not exist or belongs to another profile; callers cannot tell which."""
 
     default_reason = Reason.NOT_FOUND
 
@@ -140,7 +136,7 @@ class AlreadyExists(HermesError):
 
 
 class Unauthenticated(HermesError):
-    """The caller has sent no valid credential."""
+    """The caller sent no valid credential."""
 
     default_reason = Reason.UNAUTHENTICATED
 
@@ -170,11 +166,11 @@ class Aborted(HermesError):
 
 
 class StaleEpoch(Aborted):
-    """A later owner has taken this over from the caller."""
+    """A later owner has taken over from the caller."""
 
 
 class ResourceExhausted(HermesError):
-    """Nothing is left of a resource at the moment."""
+    """A resource is exhausted at the moment."""
 
     default_reason = Reason.LIMIT_EXCEEDED
 
@@ -184,7 +180,7 @@ class LimitExceeded(ResourceExhausted):
 
 
 class Unavailable(HermesError):
-    """This is not possible at the moment; the same call may succeed later."""
+    """Not possible at the moment; the same call may succeed later."""
 
     default_reason = Reason.SERVICE_UNAVAILABLE
 
@@ -206,7 +202,7 @@ class ServiceUnavailable(Unavailable):
 
 
 class Internal(HermesError):
-    """A bug, or a condition that nobody foresaw; the log has the details."""
+    """A bug or an unforeseen condition; the log has the details."""
 
 
 class ErrorDetails(Struct, frozen=True):
@@ -275,14 +271,14 @@ def reason_of(error: grpc.aio.AioRpcError) -> Reason:
 
 
 def is_passing(error: grpc.aio.AioRpcError) -> bool:
-    """Whether the same call may succeed soon: the service is away, or says when to try again."""
+    """Return whether the same call may succeed soon: the service is away or says when to retry."""
     details = details_of(error)
     is_unserved = details.reason in (Reason.SERVICE_UNAVAILABLE, Reason.DRAINING)
     return is_unserved or details.retry_after_s is not None
 
 
 def message_of(error: grpc.aio.AioRpcError) -> str:
-    """Return what went wrong, for a person to read."""
+    """Return the error message for people."""
     return details_of(error).message
 
 
@@ -298,5 +294,5 @@ def _wire_status(error: grpc.aio.AioRpcError) -> status_pb2.Status:
 
 
 def _known_reason(name: str) -> Reason:
-    # A later version may send a reason that this one does not know yet.
+    # A later version may send a reason that is unknown here.
     return Reason.__members__.get(name, Reason.INTERNAL)

@@ -1,4 +1,4 @@
-"""Identifiers: a prefix that says what it names, and a part that sorts by time."""
+"""Identifiers: a prefix for the kind, and a part that sorts by time."""
 
 import base64
 import secrets

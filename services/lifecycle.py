@@ -1,4 +1,4 @@
-"""The tasks of a process, and how the process stops."""
+"""The tasks of a process, and its shutdown."""
 
 import asyncio
 import logging
@@ -23,10 +23,9 @@ _SWITCH_INTERVAL_S = 0.0002
 
 
 def share_interpreter() -> None:
-    """Shorten the interval after which a thread must yield the interpreter; call it at start.
+    """Shorten the thread switch interval; call it at start.
 
-    With the default of 5 ms, threads that write to a database waited for a busy event loop for up
-    to 7 s.
+    With the default of 5 ms, database threads waited up to 7 s for a busy event loop.
     """
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
 
@@ -39,7 +38,7 @@ class Failure(Struct, frozen=True):
 
 
 class Workers:
-    """A group of tasks, in which a failure is logged and does not end the other tasks."""
+    """A group of tasks in which a failure is logged and does not end the others."""
 
     def __init__(self, on_failure: Callable[[Failure], None] | None = None) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -60,15 +59,15 @@ class Workers:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the workers that run now."""
+        """The names of the running workers."""
         return tuple(sorted(task.get_name() for task in self._tasks))
 
     def start(
         self, name: str, coro: Coroutine[Any, Any, _T], context: Context | None = None
     ) -> asyncio.Task[_T]:
-        """Run `coro` as a worker; raises Draining after `drain`. The name is shown in logs.
+        """Run `coro` as a worker, named in logs; raises Draining after `drain`.
 
-        The worker has the context variables of `context`, by default the caller's.
+        `context` holds its context variables, by default the caller's.
         """
         if self._closed:
             coro.close()
@@ -79,7 +78,7 @@ class Workers:
         return task
 
     async def drain(self, timeout_s: float) -> tuple[str, ...]:
-        """Start no more workers, wait for those that run, and return the names of the rest."""
+        """Start no more workers, wait for the running ones, and return the names of the rest."""
         self._closed = True
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=timeout_s)
@@ -99,7 +98,7 @@ class Workers:
             self._on_failure(failure)
 
     async def _outlive_all(self) -> None:
-        """Wait until no worker runs, even if the caller is cancelled; then raise that."""
+        """Wait until no worker runs; raise a cancellation only then."""
         cancelled: asyncio.CancelledError | None = None
         while self._tasks:
             try:
@@ -150,7 +149,6 @@ class Shutdown:
 
     @property
     def is_requested(self) -> bool:
-        """Whether a stop was requested."""
         return self._requested.is_set()
 
     def request(self, reason: str) -> None:
@@ -160,7 +158,7 @@ class Shutdown:
             self._requested.set()
 
     async def wait(self) -> str:
-        """Wait until a stop is requested, and return the reason."""
+        """Wait for a stop request; return the reason."""
         await self._requested.wait()
         return self._reason
 
@@ -196,10 +194,7 @@ async def all_of(calls: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
 
 
 async def each_of(calls: Iterable[Coroutine[Any, Any, object]]) -> None:
-    """Run calls concurrently to their ends; then raise the first failure in the order of the calls.
-
-    Further failures are logged.
-    """
+    """Run all calls concurrently to their ends; raise the first failure by order, log others."""
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
     failed = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
     for other in failed[1:]:
@@ -210,7 +205,7 @@ async def each_of(calls: Iterable[Coroutine[Any, Any, object]]) -> None:
 
 @contextmanager
 def ungrouped() -> Generator[None]:
-    """Replace the exception group of a task group inside by its first failure."""
+    """Raise the first failure of a task group inside instead of its exception group."""
     try:
         yield
     except BaseExceptionGroup as failed:

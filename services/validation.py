@@ -1,4 +1,4 @@
-"""Checks that requests of every service share, and the reading of what others wrote."""
+"""Checks that requests of all services share, and lenient reading of foreign data."""
 
 import json
 import re
@@ -23,21 +23,21 @@ MAX_COMMAND_CHARS = 64
 
 
 def check_id(field: str, value: str, max_chars: int = MAX_ID_CHARS) -> None:
-    """Refuse an id that a caller chose when it is empty, too long or has strange characters."""
+    """Reject a caller's id that is empty, too long or has unusual characters."""
     if len(value) > max_chars or not _ID.fullmatch(value):
         wanted = f"1 to {max_chars} characters of A-Z a-z 0-9 _ . : -"
         raise InvalidArgument(f"{field} is not an id: {wanted}", fields={field: wanted})
 
 
 def page_size(asked: int, default: int, most: int = 1000) -> int:
-    """The size of a page: the default where none was asked for, refused when out of range."""
+    """Return the page size, or the default for 0; rejects one out of range."""
     if not 0 <= asked <= most:
         raise InvalidArgument("page_size is out of range", fields={"page_size": f"0 to {most}"})
     return asked or default
 
 
 def denied_commands(names: Iterable[str]) -> tuple[str, ...]:
-    """The slash commands that a request denies; InvalidArgument where there are too many."""
+    """Return the slash commands that a request denies; InvalidArgument for too many."""
     denied = tuple(sorted(set(names)))
     if len(denied) > MAX_DENIED or any(len(name) > MAX_COMMAND_CHARS for name in denied):
         wanted = f"at most {MAX_DENIED}, each at most {MAX_COMMAND_CHARS} characters"
@@ -46,12 +46,12 @@ def denied_commands(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def object_of(value: object) -> dict[str, Any]:
-    """An object; an empty one for anything else."""
+    """Return an object, or an empty one for anything else."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def json_object(text: bytes | str) -> dict[str, Any] | None:
-    """The object that a text has in JSON; None where it has none."""
+    """Parse a JSON object; None if the text is none."""
     try:
         found: object = json.loads(text)
     except (ValueError, RecursionError):
@@ -60,19 +60,18 @@ def json_object(text: bytes | str) -> dict[str, Any] | None:
 
 
 def decode(data: bytes | str, kind: type[_T]) -> _T:
-    """Read JSON as a type; raises msgspec.DecodeError."""
+    """Decode JSON as a type; raises msgspec.DecodeError."""
     return _decoder(kind).decode(data)
 
 
 def convert(value: object, kind: type[_T]) -> _T:
-    """Take builtins as a type; raises msgspec.ValidationError."""
+    """Convert builtins to a type; raises msgspec.ValidationError."""
     _decoder(kind)
     return msgspec.convert(value, kind)
 
 
 _describing = threading.Lock()
-"""msgspec describes a type when it first meets it; a thread that met half a description would end
-the process, so first meetings take turns."""
+"""Serializes msgspec's first use of a type, as half-built type info crashes the process."""
 
 
 @cache
@@ -82,7 +81,7 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
 
 
 def lenient(record: object, kind: type[T]) -> T:
-    """A record as far as it has the form; a field that has not is as if it were missing."""
+    """Read a record leniently: an invalid field counts as missing."""
     fields = object_of(record)
     known: dict[str, Any] = {}
     for each in _fields(kind):

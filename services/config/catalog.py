@@ -1,4 +1,4 @@
-"""Everything that can be configured, and what is wrong with a configuration as a whole."""
+"""All settings, and checks of a configuration as a whole."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -17,7 +17,7 @@ from services.config.paths import YamlPath, nearest, places, suggestion
 from services.config.settings import FILE_SUFFIX, Settings
 
 OWN_GROUPS = frozenset({"services", "executor", "gateway", "scheduler"})
-"""Groups of config.yaml that no older program has, so that an unknown key in them is an error."""
+"""Groups of config.yaml that are ours alone, so that an unknown key in them is an error."""
 
 ACCEPTED_GROUPS = frozenset(
     {
@@ -39,10 +39,10 @@ ACCEPTED_GROUPS = frozenset(
         "streaming",
     }
 )
-"""Documented groups of a home's config.yaml in which a key that nobody reads is not remarked on."""
+"""Documented groups of config.yaml in which unknown keys cause no warning."""
 
 OWN_MEMORY = ("builtin", "none")
-"""What `memory.provider` says where nothing but the home's own files is wanted."""
+"""Values of `memory.provider` that mean the home's own files only."""
 
 ACCEPTED_VARIABLES = frozenset({"HERMES_HOME", "HERMES_PROFILE", "HERMES_HUMAN_DELAY_MODE"})
 TEST_VARIABLES = frozenset(
@@ -53,17 +53,17 @@ _OUR_VARIABLE = re.compile(r"HERMES_[A-Z0-9_]+")
 
 
 class Shown(Struct, frozen=True):
-    """A setting as it is in effect."""
+    """A setting in effect."""
 
     setting: Declared
     value: str
-    """Never that of a secret."""
+    """Never a secret."""
     where: str
     """What set it, or `default`."""
 
 
 class ConfigCatalog:
-    """The settings of a number of models, to be listed and looked up by name."""
+    """The settings of some models, listed and looked up by name."""
 
     def __init__(self, models: Iterable[type[ConfigModel]]) -> None:
         self.models = tuple(models)
@@ -77,12 +77,12 @@ class ConfigCatalog:
         }
 
     def nearest(self, path: YamlPath, also: Iterable[str] = ()) -> str | None:
-        """The known path, or beginning of one, that looks most like `path`."""
+        """Return the known path, or beginning of one, most like `path`."""
         known = {".".join(one) for one in self.root.paths(path)} - {""}
         return nearest(".".join(path), {*known, *also})
 
     def instead_of(self, section: str, value: object) -> str:
-        """What is wrong with a plain value where a section belongs; empty where none belongs."""
+        """Return the problem with a plain value in place of a section, or empty."""
         path = tuple(section.split("."))
         place = self.root.find(path)
         inside = dict(sorted(place.settings(path))) if place else {}
@@ -94,7 +94,6 @@ class ConfigCatalog:
         return f"is a section and takes no value itself; set {' or '.join(keys)}{meant}"
 
     def show(self, settings: Settings) -> list[Shown]:
-        """Each setting's value and what set it."""
         return [_show_setting(declared, settings) for declared in self.declared]
 
 
@@ -110,10 +109,9 @@ def _show_setting(setting: Declared, settings: Settings) -> Shown:
 
 
 def check_settings(settings: Settings, catalog: ConfigCatalog) -> list[str]:
-    """Validate everything that the models of `catalog` read, and look for names nobody reads.
+    """Validate all settings of `catalog`, and look for unknown names.
 
-    Returns what a person should hear of, but for what is not run on the host; raises ConfigError
-    with all that is wrong at once.
+    Returns warnings; raises ConfigError with all problems at once.
     """
     problems: list[Problem] = []
     for model in catalog.models:
@@ -127,7 +125,7 @@ def check_settings(settings: Settings, catalog: ConfigCatalog) -> list[str]:
     for path in catalog.root.unknown(settings.yaml.data):
         found = settings.yaml.find(".".join(path))
         if found and (wrong := catalog.instead_of(found.key, found.value)):
-            # A remark is not enough: what was meant, such as to be asked, is not in effect.
+            # A warning is not enough: the intended safeguard would not be in effect.
             problems.append(Problem(found.key, found.where, wrong))
         elif path[0] in OWN_GROUPS:
             problems.append(_unknown_key(settings, catalog, path, ""))
@@ -140,7 +138,7 @@ def check_settings(settings: Settings, catalog: ConfigCatalog) -> list[str]:
 
 
 def _without_effect(settings: Settings) -> Iterator[str]:
-    """What homes may ask for that is not done here, or not yet."""
+    """Yield warnings about settings that have no effect here."""
     found = settings.yaml.find("memory.provider")
     if found is not None and found.value not in (None, "", *OWN_MEMORY):
         yield (
@@ -172,7 +170,7 @@ def _unknown_variables(settings: Settings, catalog: ConfigCatalog) -> Iterator[P
 
 
 def _unknown_lines(settings: Settings, catalog: ConfigCatalog) -> Iterator[str]:
-    """Our own names in `.env`, which may be there for another version of the program."""
+    """Yield warnings about our names in `.env` that are unknown; another version may use them."""
     known = catalog.variables.keys() | ACCEPTED_VARIABLES
     for name, found in settings.env_file.values.items():
         if _OUR_VARIABLE.fullmatch(name) and name not in known:

@@ -1,4 +1,4 @@
-"""Changes to the home's own files: only what is known and valid is written, and comments stay."""
+"""Edits of the home's files: writes only known, valid settings and keeps comments."""
 
 import io
 import re
@@ -36,7 +36,7 @@ from services.config.sources import (
 from services.home.paths import DEFAULT_PROFILE, HomePaths, replace_file
 
 _PRIVATE = 0o600
-# A reader of YAML 1.1, such as another program that shares the home, takes these for booleans.
+# YAML 1.1 readers, such as other programs sharing the home, take these for booleans.
 _BOOLEANS = {"y": True, "yes": True, "on": True, "n": False, "no": False, "off": False}
 # How the file is indented already: {key:\n    key:} and {key:\n  - item}.
 _INDENTED_KEY = re.compile(r"^[^\s#-][^\n]*:[ ]*\n( +)[^\s#-]", re.MULTILINE)
@@ -45,10 +45,10 @@ _BARE_VALUE = re.compile(r"[A-Za-z0-9_./:@%+=,~-]*")
 
 
 def set_value(home: HomePaths, key: str, value: str, models: Iterable[type[ConfigModel]]) -> Path:
-    """Set a path of config.yaml or a variable of `.env`; return the file that was written.
+    """Set a path of config.yaml or a variable of `.env`; return the changed file.
 
-    Comments and everything else in the file are kept. An unknown key, or a value that is not
-    valid, is a ConfigError and nothing is written. A secret that has a variable goes to `.env`.
+    Comments and other content stay. Unknown keys and invalid values raise ConfigError. A secret
+    that has a variable goes to `.env`.
     """
     catalog, path = ConfigCatalog(models), tuple(key.split("."))
     if declared := catalog.variables.get(key):
@@ -83,7 +83,7 @@ def _set_path(home: HomePaths, declared: Declared, key: str, value: Any) -> Path
 
 
 def _group(node: Any, groups: Sequence[str]) -> Any:
-    """The group at a path, made where there is none; a plain value that is in the way."""
+    """Return the group at a path, created if missing, or a plain value in its place."""
     for group in groups:
         if not hasattr(node, "keys"):
             break
@@ -94,13 +94,13 @@ def _group(node: Any, groups: Sequence[str]) -> Any:
 
 
 def renames(settings: Settings, catalog: ConfigCatalog) -> dict[str, str]:
-    """The older names that config.yaml has for settings in effect, to their present ones."""
+    """Return the old names in config.yaml of settings in effect, with their present names."""
     found = ((settings.find_yaml(each), each.yaml[:1]) for each in catalog.declared)
     return {it.key: name for it, names in found if it for name in names if it.key != name}
 
 
 def migrate(home: HomePaths, wanted: Mapping[str, str], clock: Clock) -> str:
-    """Rename settings; returns the name of the copy that has the file as it was."""
+    """Rename settings; return the name of the backup copy."""
     text = read_text(home.config)
     data = parse_yaml(text, home.config)
     for old, new in wanted.items():
@@ -124,7 +124,7 @@ def _set_variable(home: HomePaths, declared: Declared, name: str, value: str) ->
 
 
 def _is_of_a_provider(home: HomePaths, name: str) -> bool:
-    """Whether config.yaml names the variable as one with a key, or the provider whose it is."""
+    """Return whether config.yaml names the variable or its provider."""
     for path, value in scalars(parse_yaml(read_text(home.config), home.config)):
         group, last = next(iter(path), ""), "".join(path[-1:])
         if last == "key_env" and value == name:
@@ -148,7 +148,7 @@ def _write_variable(home: HomePaths, name: str, value: str) -> Path:
 def _settings(
     home: HomePaths, *, yaml: Any = None, variables: Mapping[str, str] | None = None
 ) -> Settings:
-    """Settings with nothing beside what is given, so that it alone is looked at."""
+    """Return settings with only the given data."""
     where = str(home.env)
     return Settings(
         home=home,
@@ -163,7 +163,7 @@ def _settings(
 
 
 def _validate(declared: Declared, key: str, settings: Settings) -> None:
-    """Raise for what is wrong with `key` itself; other lines may be wrong or still missing."""
+    """Raise for problems of `key` itself; other lines may be wrong or missing."""
     try:
         settings.load(declared.model)
     except ConfigError as error:
@@ -174,7 +174,7 @@ def _validate(declared: Declared, key: str, settings: Settings) -> None:
 
 
 def _typed(annotation: Any, value: str) -> Any:
-    """The value as YAML would have it, where the setting is not a text anyway."""
+    """Parse the value as YAML unless the setting is a text."""
     if _takes_text(annotation):
         return value
     if origin_of(annotation) is bool and value.lower() in _BOOLEANS:
@@ -182,7 +182,7 @@ def _typed(annotation: Any, value: str) -> Any:
     try:
         return plain(parse_yaml(f"value: {value}", Path("value"))["value"])
     except ConfigError:
-        return value  # validation says what it must be
+        return value  # validation reports it
 
 
 def _takes_text(annotation: Any) -> bool:
@@ -202,7 +202,7 @@ def _quoted(value: Any) -> Any:
 
 
 def _dumped(data: Any, before: str) -> str:
-    """The text of round-trip data, laid out as the text was that it was read from."""
+    """Return the text of round-trip data in the layout of the original."""
     yaml = round_trip()
     if mapping := _INDENTED_KEY.search(before):
         yaml.indent(mapping=len(mapping[1]))
@@ -210,14 +210,14 @@ def _dumped(data: Any, before: str) -> str:
         offset = len(dash[2]) - len(dash[1])
         yaml.indent(sequence=offset + 2, offset=offset)
     stream = io.StringIO()
-    # A file of nothing but comments has no data that they could be kept with.
+    # ruamel.yaml loses the comments of a file without data.
     stream.write(before if type(data) is dict else "")
     yaml.dump(data, stream)
     return stream.getvalue()
 
 
 def _with_variable(text: str, name: str, value: str) -> str:
-    """The text of a `.env` with the last line that sets `name` replaced, or one added."""
+    """Replace the last line of a `.env` that sets `name`, or append one."""
     from dotenv.parser import parse_stream
 
     shown = value

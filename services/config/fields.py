@@ -58,7 +58,7 @@ Model = TypeVar("Model", bound=ConfigModel)
 
 
 def section(path: str, *, variables: str = "") -> Callable[[type[Model]], type[Model]]:
-    """Decorate a model whose fields are under one path, and whose variables begin alike."""
+    """Decorate a model: its fields' common path, and the prefix of their variables."""
 
     def placed(model: type[Model]) -> type[Model]:
         model.section, model.variables = path, variables
@@ -92,12 +92,11 @@ class Flag(Struct, frozen=True):
 
     @property
     def option(self) -> str:
-        """The option as a person types it."""
         return "--" + self.name.replace("_", "-")
 
 
 class TypeName(Struct, frozen=True):
-    """What the documentation calls a type; stands in its Annotated."""
+    """The name of a type in the documentation, given in its Annotated."""
 
     text: str
 
@@ -106,9 +105,9 @@ class Problem(Struct, frozen=True):
     """One reason why the configuration cannot be used."""
 
     key: str
-    """The setting as the person wrote it: a path, a variable or an option."""
+    """The setting as written: a path, a variable or an option."""
     where: str
-    """File and line, or the kind of source; empty when it is set nowhere."""
+    """File and line, or the kind of source; empty if it is set nowhere."""
     message: str
 
     def __str__(self) -> str:
@@ -117,7 +116,7 @@ class Problem(Struct, frozen=True):
 
 
 class ConfigError(FailedPrecondition):
-    """The configuration cannot be used: one line for each problem, none with a secret in it."""
+    """The configuration cannot be used: one line for each problem, without secrets."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
@@ -125,7 +124,7 @@ class ConfigError(FailedPrecondition):
 
 
 class Declared(Struct, frozen=True):
-    """A field of a config model together with its sources."""
+    """A field of a config model with its sources."""
 
     model: type[ConfigModel]
     location: tuple[str, ...]
@@ -146,7 +145,7 @@ class Declared(Struct, frozen=True):
 
     @property
     def option(self) -> str:
-        """The command line option; empty when there is none."""
+        """The command line option, or empty."""
         return self.flag.option if self.flag else ""
 
     @property
@@ -156,7 +155,7 @@ class Declared(Struct, frozen=True):
 
     @property
     def type(self) -> str:
-        """The type and its limits in the words of the documentation."""
+        """The type and its limits for the documentation."""
         named = (m.text for m in self.info.metadata if isinstance(m, TypeName))
         limits = (
             f"{words} {getattr(m, name)}"
@@ -168,24 +167,23 @@ class Declared(Struct, frozen=True):
 
     @property
     def default(self) -> str:
-        """Empty when there is none, or when it depends on the machine."""
+        """Empty if there is none or it depends on the machine."""
         if self.info.is_required() or self.info.default_factory is not None:
             return ""
         return value_text(self.info.default)
 
     @property
     def meaning(self) -> str:
-        """What it does and its unit, from the docstring under the field."""
+        """The docstring under the field: its meaning and unit."""
         return _meanings(self.model)[self.location[-1]]
 
     @property
     def secret(self) -> bool:
-        """Whether its value must never be shown."""
         return _is_secret(self.info)
 
 
 def declared_fields(model: type[ConfigModel]) -> Iterator[Declared]:
-    """The fields of `model` and of the models nested in it."""
+    """Yield the fields of `model` and of the models nested in it."""
     return _declared(model, ())
 
 
@@ -213,17 +211,17 @@ def _is_secret(info: FieldInfo) -> bool:
 
 
 def is_config_model(annotation: Any) -> TypeGuard[type[ConfigModel]]:
-    """Whether a field's type is another config model."""
+    """Return whether a field's type is another config model."""
     return isinstance(annotation, type) and issubclass(annotation, ConfigModel)
 
 
 def holds_many(annotation: Any) -> bool:
-    """Whether the type takes several values, comma-separated in the environment."""
+    """Return whether the type has several values, comma-separated in the environment."""
     return origin_of(annotation) in (list, tuple, set, frozenset)
 
 
 def holds_mapping(annotation: Any) -> bool:
-    """Whether the type takes names with values, JSON in the environment."""
+    """Return whether the type is a mapping, JSON in the environment."""
     origin = origin_of(annotation)
     if origin in (dict, Mapping):
         return True
@@ -231,13 +229,12 @@ def holds_mapping(annotation: Any) -> bool:
 
 
 def holds_several_mappings(annotation: Any) -> bool:
-    """Whether the type takes several of those, of which files may have a single one as it is."""
+    """Return whether the type is a list of mappings; files may have a single one instead."""
     return holds_many(annotation) and any(map(holds_mapping, get_args(without_none(annotation))))
 
 
 @cache
 def _meanings(model: type[ConfigModel]) -> Mapping[str, str]:
-    """The docstring under each field of a model, in one line."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(model)))
     assert isinstance(tree.body[0], ast.ClassDef)
     return {
@@ -252,7 +249,7 @@ def _meanings(model: type[ConfigModel]) -> Mapping[str, str]:
 
 
 def value_text(value: object) -> str:
-    """A value as a person reads it."""
+    """Format a value for people."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -265,7 +262,7 @@ def value_text(value: object) -> str:
 
 
 def type_text(annotation: Any) -> str:
-    """The type in the words of the documentation."""
+    """Describe the type for the documentation."""
     annotation = without_none(annotation)
     origin = get_origin(annotation)
     if origin is Annotated:
@@ -292,7 +289,7 @@ def _type_name(annotation: Any) -> str:
 
 
 def origin_of(annotation: Any) -> Any:
-    """The class that values of the type have, such as `list` for `tuple[str, ...] | None`."""
+    """Return the class of the type's values, such as `list` for `tuple[str, ...] | None`."""
     annotation = without_none(annotation)
     if get_origin(annotation) is Annotated:
         return origin_of(get_args(annotation)[0])
@@ -300,7 +297,7 @@ def origin_of(annotation: Any) -> Any:
 
 
 def without_none(annotation: Any) -> Any:
-    """The type without `None`, where that leaves one type."""
+    """Return the type without `None` if one type is left."""
     if get_origin(annotation) in (Union, types.UnionType):
         parts = [part for part in get_args(annotation) if part is not type(None)]
         if len(parts) == 1:

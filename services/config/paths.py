@@ -1,4 +1,4 @@
-"""Which paths a config.yaml may have, going by the types of the fields that they set."""
+"""The valid paths of config.yaml, from the types of their fields."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
@@ -15,16 +15,15 @@ _ANY_NAME = "*"
 
 
 class SettingPlace(Struct):
-    """A place in config.yaml: a setting, a part of one, or a section with further places."""
+    """A place in config.yaml: a setting, a part of one, or a section."""
 
     setting: Declared | None = None
-    """The setting that it is, or is a part of; None: it is a section only."""
+    """The setting that it is or belongs to; None for a mere section."""
     annotation: Any = None
-    """The type of its value."""
     inside: dict[str, "SettingPlace"] = field(default_factory=dict[str, "SettingPlace"])
 
     def find(self, path: Iterable[str]) -> "SettingPlace | None":
-        """The place at a path from here; None where nobody reads it."""
+        """Return the place at a relative path; None if it is unknown."""
         place: SettingPlace | None = self
         for name in path:
             if place is None or place.annotation is Any:
@@ -33,11 +32,11 @@ class SettingPlace(Struct):
         return place
 
     def offers(self, value: object) -> bool:
-        """Whether it is a choice, and the value one of its words."""
+        """Return whether it is a choice with this value."""
         return get_origin(self.annotation) is Literal and value in get_args(self.annotation)
 
     def unknown(self, data: Mapping[object, object], above: YamlPath = ()) -> Iterator[YamlPath]:
-        """Each highest path in `data` that nobody reads."""
+        """Yield each highest unknown path in `data`."""
         for key, value in data.items():
             place, path = self.find([str(key)]), (*above, str(key))
             if place is not None and place.inside and isinstance(value, Mapping):
@@ -46,7 +45,7 @@ class SettingPlace(Struct):
                 yield path
 
     def settings(self, above: YamlPath = ()) -> Iterator[tuple[YamlPath, "SettingPlace"]]:
-        """All settings inside that have names of their own, with their paths."""
+        """Yield all settings inside that have fixed names, with their paths."""
         for name, place in self.inside.items():
             if name == _ANY_NAME:
                 continue
@@ -56,7 +55,7 @@ class SettingPlace(Struct):
                 yield (*above, name), place
 
     def paths(self, like: YamlPath) -> Iterator[YamlPath]:
-        """All paths from here; names that a person chooses are those of a path that is `like`."""
+        """Yield all paths from here, with user-chosen names taken from `like`."""
         yield ()
         for name, place in self.inside.items():
             known = like[0] if like and name == _ANY_NAME else name
@@ -64,7 +63,7 @@ class SettingPlace(Struct):
 
 
 def places(declared: Iterable[Declared]) -> SettingPlace:
-    """All of config.yaml."""
+    """Build the tree of config.yaml."""
     root = SettingPlace()
     for setting in declared:
         for path in setting.yaml:
@@ -90,10 +89,10 @@ def _fill(place: SettingPlace, setting: Declared, annotation: Any) -> None:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that looks most like `name`, if one does."""
+    """Return the most similar known name, if one is close."""
     return next(iter(get_close_matches(name, sorted(known), n=1, cutoff=0.6)), None)
 
 
 def suggestion(name: str | None) -> str:
-    """The end of a message about an unknown name."""
+    """Return the end of a message about an unknown name."""
     return f"; did you mean {name}?" if name else ""

@@ -1,4 +1,4 @@
-"""What a person is told about settings that do not validate."""
+"""Messages about settings that do not validate."""
 
 import re
 from collections.abc import Sequence
@@ -11,14 +11,14 @@ from services.config.fields import Declared, Problem
 from services.config.sources import RawValue, YamlFile
 
 Origins = dict[tuple[str, ...], tuple[Declared, RawValue | None]]
-"""For each field what it is and what was said about it."""
+"""The declaration and raw value of each field."""
 
 _SHOWN_CHARS = 60
 _FIXED_MESSAGES = {"extra_forbidden": "is not a known key", "missing": "is required"}
 
 
 def explain(error: ValidationError, origins: Origins, yaml: YamlFile) -> list[Problem]:
-    """One problem for each wrong setting: where it was set, what it is and what it must be."""
+    """Return one problem for each wrong setting: its place, its value and what it must be."""
     messages: dict[tuple[str, str], list[str]] = {}
     for detail in error.errors(include_url=False):
         subject, message = _explain(detail, origins, yaml)
@@ -73,7 +73,7 @@ def _message(detail: ErrorDetails) -> str:
         return fixed
     if detail["type"] == "value_error":
         return str(detail.get("ctx", {}).get("error", detail["msg"]))
-    # "Input should be a valid integer, unable to parse string as an integer"
+    # For example "Input should be a valid integer, unable to parse string as an integer".
     required = detail["msg"].split(", ")[0] if "_parsing" in detail["type"] else detail["msg"]
     return re.sub(r"^\w+ should ", "must ", required)
 

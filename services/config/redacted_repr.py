@@ -1,4 +1,4 @@
-"""Records of which something is not to be seen in logs, errors and tracebacks."""
+"""Records that hide fields from logs, errors and tracebacks."""
 
 from typing import ClassVar
 

@@ -1,7 +1,7 @@
 """Settings, read once: command line over environment over config.yaml over defaults.
 
-This is the only module that looks at the process's environment. `load_settings` reads the sources;
-`Settings.load` turns them into the model that a service asks for.
+Only this module reads the process's environment. `load_settings` reads the sources, and
+`Settings.load` builds a service's models from them.
 """
 
 import json
@@ -51,7 +51,7 @@ __all__ = [
 ]
 
 FILE_SUFFIX = "_FILE"
-"""Ends the name of a variable that points to the file with a secret."""
+"""The suffix of variables that point to a file with a secret."""
 
 _BACKEND_KEYS = ("executor.backend", "terminal.backend")
 _BACKEND_VARIABLE = "HERMES_BACKEND"
@@ -59,31 +59,30 @@ _SECRET_NAME = re.compile(
     r"(?:^|_)(?:api_?keys?|key|token|secret|password|passwd|passphrase)(?:_|$)", re.IGNORECASE
 )
 _NO_SECRET_NAME = re.compile(r"(?:_(?:dir|path|file|env|url|name)|public_?key)$", re.IGNORECASE)
-"""Of what is about a secret, and says where one is or which."""
+"""Names that contain a secret's name but say only where or which it is."""
 _SEVERAL = re.compile(r"keys$", re.IGNORECASE)
 _URL_PASSWORD = re.compile(r"://[^\s/:@]*:([^\s/@]+)@")
 
 
 class Settings(RedactedRepr, frozen=True):
-    """What every source says, from which each service takes its own models."""
+    """The values of all sources, from which each service loads its models."""
 
     unshown = ("flags", "environ", "login_secrets", "_redactor")
 
     home: HomePaths
     profile: str
-    """The profile whose home this is."""
     flags: Mapping[str, object]
     environ: Mapping[str, str]
     env_file: EnvFile
     yaml: YamlFile
     ignored: tuple[RawValue, ...] = ()
-    """What asks to run on the host itself, and counts as unset."""
+    """Settings that ask to run on the host itself, and count as unset."""
     login_secrets: tuple[str, ...] = ()
-    """What auth.json has when the settings are read."""
+    """Secrets in auth.json at the time of reading."""
     _redactor: Redactor = field(default_factory=Redactor)
 
     def not_on_host(self) -> list[str]:
-        """What a person should hear of what is `ignored`."""
+        """Return warnings about `ignored` settings."""
         return [
             f"{one.key}: local ({one.where}) is not used: commands run in a sandbox, not on this "
             "machine itself"
@@ -91,15 +90,15 @@ class Settings(RedactedRepr, frozen=True):
         ]
 
     def redactor(self, on_redacted: Callable[[int], None] | None = None) -> Redactor:
-        """The process's own: it knows all secret values, and the tokens that it hears of later.
+        """The process's redactor, with all secret values and later tokens.
 
-        A service that counts what is replaced gets one that knows the same.
+        `on_redacted` counts replacements for one service.
         """
         self._redactor.known.add((*self.secret_values(), *self.login_secrets))
         return self._redactor if on_redacted is None else self._redactor.counted(on_redacted)
 
     def load(self, model: type[Model]) -> Model:
-        """The validated `model`, or ConfigError naming everything in it that is wrong."""
+        """Validate `model`, or raise ConfigError with all its problems."""
         values: dict[str, Any] = {}
         origins: Origins = {}
         for declared in declared_fields(model):
@@ -117,20 +116,20 @@ class Settings(RedactedRepr, frozen=True):
         raise ConfigError(problems)
 
     def find(self, declared: Declared) -> RawValue | None:
-        """What the strongest source says about a field, in the shape that its type wants."""
+        """Return the strongest source's value of a field, in the shape of its type."""
         found = self._find_text(declared)
         if found is None:
             return self.find_yaml(declared)
         return RawValue(found.key, found.where, _from_text(declared.annotation, found.value))
 
     def variable(self, name: str) -> RawValue | None:
-        """An environment variable, else the line of `.env`; an empty one counts as unset."""
+        """Return an environment variable, else the line of `.env`; empty counts as unset."""
         in_environment = RawValue(name, "environment", self.environ.get(name))
         named = (in_environment, self.env_file.values.get(name))
         return next((it for it in named if it and it.value and it not in self.ignored), None)
 
     def secret_file(self, name: str) -> RawValue | None:
-        """The content of the file that `<name>_FILE` points to, as container platforms do it."""
+        """Return the content of the file in `<name>_FILE`, a convention of container platforms."""
         pointer = self.variable(name + FILE_SUFFIX)
         if pointer is None:
             return None
@@ -143,7 +142,7 @@ class Settings(RedactedRepr, frozen=True):
         return RawValue(pointer.key, str(pointer.value), text) if text else None
 
     def secret_values(self) -> Iterator[str]:
-        """Values that must not appear in any output, going by the names that they have."""
+        """Yield values whose names mark them as secret."""
         in_file = {name: str(found.value) for name, found in self.env_file.values.items()}
         for name, value in (*in_file.items(), *self.environ.items()):
             plain_name = name.removesuffix(FILE_SUFFIX)
@@ -168,15 +167,15 @@ class Settings(RedactedRepr, frozen=True):
         return next(filter(None, chain(variables, files)), None)
 
     def find_yaml(self, declared: Declared) -> RawValue | None:
-        """What config.yaml says about a field, by the first of its names that is there."""
+        """Return the value in config.yaml under the first of the field's names that is there."""
         for path in declared.yaml:
             found = self.yaml.find(path)
             if found is None or found in self.ignored:
                 continue
             if holds_several_mappings(declared.annotation) and isinstance(found.value, dict):
                 return replace(found, value=[found.value])
-            # `model: name` and `model: {default: name}` are both in use: a mapping is a value
-            # of the shorter path only where the field wants a mapping.
+            # Both `model: name` and `model: {default: name}` are in use: a mapping is a value of
+            # the shorter path only if the field wants one.
             several = len(declared.yaml) > 1
             if several and isinstance(found.value, dict) and not holds_mapping(declared.annotation):
                 continue
@@ -197,10 +196,9 @@ class HomePolicy(ConfigModel):
 def load_settings(
     flags: Mapping[str, object], environ: Mapping[str, str] | None = None
 ) -> Settings:
-    """Read every source of settings; nothing in the process's environment is changed.
+    """Read all sources of settings without changing the process's environment.
 
-    `flags` holds the options given on the command line, None for those that were not;
-    `home` and `profile` among them choose the home.
+    `flags` holds the command line options, None if not given; `home` and `profile` choose the home.
     """
     if environ is None:
         environ = dict(os.environ)
@@ -220,7 +218,7 @@ def load_settings(
 def editing(
     flags: Mapping[str, object], environ: Mapping[str, str] | None = None
 ) -> tuple[HomePaths, str]:
-    """The home, which may have files that cannot be read, and the editor of whoever mends them."""
+    """Return the home, whose files may be unreadable, and the user's editor."""
     if environ is None:
         environ = dict(os.environ)
     home, _ = _choose_home(flags, environ)
@@ -241,7 +239,7 @@ def _choose_home(flags: Mapping[str, object], environ: Mapping[str, str]) -> tup
 
 
 def _off_the_host(settings: Settings) -> Settings:
-    """The settings without those that ask to run on the host itself, unless the owner allows it."""
+    """Drop settings that ask to run on the host itself, unless the owner allows it."""
     named = (
         RawValue(_BACKEND_VARIABLE, "environment", settings.environ.get(_BACKEND_VARIABLE)),
         settings.env_file.values.get(_BACKEND_VARIABLE),
@@ -254,7 +252,7 @@ def _off_the_host(settings: Settings) -> Settings:
 
 
 def _from_text(annotation: Any, value: object) -> object:
-    """Text of the environment or the command line as a list or mapping where that is wanted."""
+    """Parse text as a list or mapping if the type wants one."""
     if not isinstance(value, str):
         return value
     if holds_mapping(annotation) or holds_several_mappings(annotation):
@@ -266,7 +264,7 @@ def _from_text(annotation: Any, value: object) -> object:
 
 
 def _login_secrets(path: Path) -> Iterator[str]:
-    """The tokens and keys in auth.json; none where it cannot be read, which who needs it says."""
+    """Yield the tokens and keys in auth.json; none if unreadable, which its users report."""
     try:
         document = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -277,16 +275,16 @@ def _login_secrets(path: Path) -> Iterator[str]:
 
 
 def provider_variables(provider: str) -> tuple[str, str]:
-    """The variables that have the base URL of a model provider, and its key."""
+    """Return the variables of a model provider's base URL and key."""
     prefix = re.sub(r"\W", "_", provider).upper()
     return f"{prefix}_BASE_URL", f"{prefix}_API_KEY"
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether what has this name is usually a secret."""
+    """Return whether a value of this name is usually a secret."""
     return _SECRET_NAME.search(name) is not None and _NO_SECRET_NAME.search(name) is None
 
 
 def split_list(text: str) -> list[str]:
-    """The items of a comma-separated text."""
+    """Split a comma-separated text."""
     return [item.strip() for item in text.split(",") if item.strip()]

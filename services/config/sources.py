@@ -1,4 +1,4 @@
-"""The places that settings come from, each value with the line that set it."""
+"""The sources of settings, each value with the line that set it."""
 
 import datetime
 import io
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 
 
 class RawValue(RedactedRepr, frozen=True):
-    """A value as its source gave it, before it was validated."""
+    """A value as its source gave it, before validation."""
 
     unshown = ("value",)
 
     key: str
-    """The name under which the person set it."""
+    """The name under which it was set."""
     where: str
     value: object
 
 
 class EnvFile(Struct, frozen=True):
-    """What a `.env` file sets."""
+    """The content of a `.env`."""
 
     path: Path
     values: Mapping[str, RawValue]
     notices: tuple[str, ...] = ()
-    """What is wrong with lines that are ignored."""
+    """Problems of ignored lines."""
 
 
 def read_env_file(path: Path, environ: Mapping[str, str]) -> EnvFile:
@@ -43,13 +43,13 @@ def read_env_file(path: Path, environ: Mapping[str, str]) -> EnvFile:
 
 
 def parse_env(text: str, path: Path, environ: Mapping[str, str]) -> EnvFile:
-    """What the text of a `.env` sets; `path` is where it stands."""
+    """Parse the text of a `.env` at `path`."""
     from dotenv.parser import parse_stream
     from dotenv.variables import parse_variables
 
     values: dict[str, RawValue] = {}
     notices: list[str] = []
-    # The real environment wins, also for what is substituted.
+    # The real environment wins, also in substitutions.
     known: dict[str, str | None] = {}
     for binding in parse_stream(io.StringIO(text)):
         line = binding.original.line + _leading_lines(binding.original.string)
@@ -65,16 +65,16 @@ def parse_env(text: str, path: Path, environ: Mapping[str, str]) -> EnvFile:
 
 
 class YamlFile(RedactedRepr, frozen=True):
-    """What a config.yaml sets."""
+    """The content of a config.yaml."""
 
     unshown = ("data",)
 
     path: Path
     data: Any
-    """A mapping of ruamel.yaml, which knows the line of each key; a plain one when empty."""
+    """A ruamel.yaml mapping, which knows the line of each key; a plain one if empty."""
 
     def find(self, path: str) -> RawValue | None:
-        """The value at a dotted path; null and empty text count as unset."""
+        """Return the value at a dotted path; null and empty text count as unset."""
         value: Any = self.data
         parts = path.split(".")
         for part in parts:
@@ -86,7 +86,7 @@ class YamlFile(RedactedRepr, frozen=True):
         return RawValue(path, self.where(parts), plain(value))
 
     def where(self, parts: Sequence[str | int]) -> str:
-        """File and line of what the path ends in, as near as the file tells."""
+        """Return the file and line of a path, as near as the file tells."""
         node: Any = self.data
         line: int | None = None
         for part in parts:
@@ -100,13 +100,13 @@ class YamlFile(RedactedRepr, frozen=True):
 
 
 def read_yaml(path: Path) -> YamlFile:
-    """Read a config.yaml, or raise ConfigError with the line that could not be read."""
+    """Read a config.yaml, or raise ConfigError with the line of the syntax error."""
     text = read_text(path)
     return YamlFile(path, parse_yaml(text, path) if text else {})
 
 
 def parse_yaml(text: str, path: Path) -> Any:
-    """The round-trip data of a config.yaml."""
+    """Return the round-trip data of a config.yaml."""
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
     try:
@@ -114,7 +114,7 @@ def parse_yaml(text: str, path: Path) -> Any:
     except MarkedYAMLError as error:
         mark = cast("Any", error.problem_mark)
         where = f"{path}, line {mark.line + 1}" if mark else str(path)
-        # Of a key that is given twice, the values are told, too.
+        # The message about a duplicate key includes the values.
         problem = str(cast("Any", error).problem).partition(" with value")[0]
         raise unusable(where, f"is not valid YAML: {problem}") from None
     except YAMLError:
@@ -127,7 +127,7 @@ def parse_yaml(text: str, path: Path) -> Any:
 
 
 def round_trip() -> "YAML":
-    """A reader and writer that keeps comments."""
+    """Return a YAML reader and writer that keeps comments."""
     from ruamel.yaml import YAML
 
     yaml = YAML()
@@ -137,7 +137,7 @@ def round_trip() -> "YAML":
 
 
 def plain(value: Any) -> Any:
-    """The value in Python's own types, without what ruamel.yaml keeps beside it."""
+    """Convert ruamel.yaml's value to Python's own types."""
     if isinstance(value, Mapping):
         items = cast("Mapping[object, object]", value).items()
         return {str(key): plain(item) for key, item in items}
@@ -152,7 +152,7 @@ def plain(value: Any) -> Any:
 
 
 def scalars(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
-    """Each plain value inside `value` with the path to it."""
+    """Yield each plain value inside `value` with its path."""
     if isinstance(value, Mapping):
         for key, item in cast("Mapping[object, object]", value).items():
             yield from scalars(item, (*path, str(key)))
@@ -164,12 +164,12 @@ def scalars(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str,
 
 
 def _leading_lines(text: str) -> int:
-    """Blank and comment lines belong to the binding that follows them."""
+    """Count blank and comment lines, which belong to the binding after them."""
     return len(text[: len(text) - len(text.lstrip())].splitlines())
 
 
 def read_text(path: Path) -> str:
-    """The file's text, empty when there is no file; ConfigError when it cannot be read."""
+    """Return the file's text, empty if there is no file; ConfigError if it is unreadable."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
@@ -188,5 +188,5 @@ def read_text(path: Path) -> str:
 
 
 def unusable(subject: str, message: str) -> ConfigError:
-    """The error for something that is wrong as a whole."""
+    """Return the error for something that is wrong as a whole."""
     return ConfigError([Problem(subject, "", message)])

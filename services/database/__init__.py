@@ -1,4 +1,4 @@
-"""The data layer's chassis: one database a service, SQLite or PostgreSQL, the same statements."""
+"""Database access for all services, with the same statements on SQLite and PostgreSQL."""
 
 from services.database.database import Database
 from services.database.errors import (

@@ -1,4 +1,4 @@
-"""The one way to a service's database, the same for SQLite and PostgreSQL."""
+"""Access to a service's database, the same for SQLite and PostgreSQL."""
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -21,22 +21,20 @@ _T = TypeVar("_T")
 class Database:
     """A service's database, open inside `async with`.
 
-    `fn` is always a plain function over a `sqlalchemy.Connection`, run in one transaction: what it
-    returns is returned, what it raises undoes the transaction. It touches nothing but the
-    connection, since it runs in a thread with SQLite, on the event loop with PostgreSQL, and there
-    again after a deadlock or a lost connection. A conflict that it expects it avoids with
-    `insert_ignore` or undoes with `begin_nested`.
+    `fn` is a plain function over a `sqlalchemy.Connection` that runs in one transaction; an
+    exception rolls it back. It must touch nothing else: it runs in a thread with SQLite and on the
+    event loop with PostgreSQL, again after a deadlock or a lost connection. For expected conflicts,
+    use `insert_ignore` or `begin_nested`.
     """
 
     def __init__(self, url: str, service: str, clock: Clock | None = None) -> None:
-        """Name it: `sqlite:///path`, or `postgresql://…` and there the schema `service`."""
+        """`url` is `sqlite:///path`, or `postgresql://…`, where `service` is the schema."""
         self._store = _store(url, service, clock or SystemClock())
         self.is_up = True
-        """Whether it did what was last asked of it."""
+        """Whether the latest operation succeeded."""
 
     @property
     def dialect(self) -> Literal["sqlite", "postgresql"]:
-        """Which of the two it is."""
         return self._store.dialect
 
     async def __aenter__(self) -> Self:
@@ -47,10 +45,10 @@ class Database:
         await self._store.__aexit__(*exc_info)
 
     async def write(self, fn: Callable[[sa.Connection], _T], notify: str | None = None) -> _T:
-        """Run `fn` and return once it is durable; then hint to the listeners of `notify`.
+        """Run `fn` and return once it is durable; then wake the listeners of `notify`.
 
-        Cancelling the caller does not cancel the commit. DatabaseUnavailable means that it is not
-        known whether it was saved.
+        Cancelling the caller does not cancel the commit. After DatabaseUnavailable the outcome is
+        unknown.
         """
         with self._watched():
             return await self._store.write(fn, notify)
@@ -65,16 +63,15 @@ class Database:
         return await self._store.migrate(fn)
 
     async def notify(self, channel: str) -> None:
-        """Hint to the channel's listeners, of all replicas, that something has changed."""
+        """Wake the channel's listeners in all replicas."""
         await self._store.notify(channel)
 
     def listen(self, channel: str) -> Hint:
-        """Return what wakes on hints, which may be lost: wait on it with a time limit, and look."""
+        """Return what wakes on hints; hints can be lost, so wait with a time limit and poll."""
         return self._store.listen(channel)
 
     @contextmanager
     def _watched(self) -> Generator[None]:
-        """Note whether the database does something."""
         try:
             yield
         except BaseException as error:
@@ -83,7 +80,7 @@ class Database:
         self.is_up = True
 
     def measure(self, meter: Meter) -> None:
-        """Show whether it answers; every service asks something of it at least each few seconds."""
+        """Export whether it answers; every service queries it at least every few seconds."""
         up = meter.gauge(
             "hermes_database_up", "Whether the database did what was last asked of it."
         )

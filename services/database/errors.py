@@ -25,7 +25,7 @@ class DatabaseReadOnly(DatabaseUnavailable):
 
 
 class DatabaseDamaged(FailedPrecondition):
-    """The database's file is damaged, or is not a database: waiting makes it no better."""
+    """The database file is damaged or is not a database; retrying does not help."""
 
 
 class DatabaseMismatch(DatabaseUnavailable):

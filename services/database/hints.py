@@ -1,4 +1,4 @@
-"""Hints that something may have changed. Hints can be lost, so listeners poll as well."""
+"""Wake-ups about possible changes. They can be lost, so listeners poll as well."""
 
 import asyncio
 from collections import defaultdict
@@ -21,7 +21,6 @@ class Hint:
         return True
 
     def give(self) -> None:
-        """Wake the listener."""
         self._event.set()
 
 
@@ -38,11 +37,10 @@ class Hints:
         return hint
 
     def give(self, channel: str) -> None:
-        """Wake the channel's listeners."""
         for hint in self._channels.get(channel, ()):
             hint.give()
 
     def give_all(self) -> None:
-        """Wake every listener, as after a lost connection, when hints may have been lost."""
+        """Wake every listener, as after a lost connection that may have lost hints."""
         for channel in self._channels:
             self.give(channel)

@@ -1,4 +1,4 @@
-"""A thread that runs what waits in a queue and gives the outcomes to the event loop."""
+"""A thread that runs queued jobs and passes the results to the event loop."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 
 
 class Job:
-    """One function to run in a transaction, and who waits for its outcome."""
+    """A function to run in a transaction, and the future of its result."""
 
     __slots__ = ("error", "fn", "future", "notify", "value")
 
@@ -34,11 +34,10 @@ class Job:
         self.error: BaseException | None = None
 
     def run(self, connection: sa.Connection) -> None:
-        """Call the function and keep what it returns or raises."""
         self.value, self.error = _attempt(self.fn, connection)
 
     def settle(self) -> None:
-        """Give the outcome to the caller, on the event loop; log what nobody waits for."""
+        """Pass the result to the caller, on the event loop; log an error that nobody awaits."""
         if self.future.done():
             if self.error is not None:
                 log_failure(self.error)
@@ -49,23 +48,23 @@ class Job:
 
 
 class Worker(Protocol):
-    """What a lane's thread does; all of it is called in that thread."""
+    """The work of a lane; all methods are called in its thread."""
 
     def run(self, jobs: Sequence[Job]) -> None:
-        """Run the jobs; an exception is the outcome of those that have no error of their own."""
+        """Run the jobs; an exception is the result of all jobs without an error of their own."""
         ...
 
     def explain(self, error: BaseException) -> BaseException:
-        """Return the error as the caller shall see it."""
+        """Return the error for the caller."""
         ...
 
     def close(self) -> None:
-        """Let go of what the worker holds; the next job opens it again."""
+        """Release the worker's resources; the next job opens them again."""
         ...
 
 
 class Lane:
-    """One worker in a thread of its own; several lanes may share a queue."""
+    """A worker in its own thread; several lanes may share a queue."""
 
     def __init__(
         self,
@@ -81,11 +80,11 @@ class Lane:
         self._at_once = at_once
         self._loop = asyncio.get_running_loop()
         self._stopped = self._loop.create_future()
-        # A daemon, as an interpreter that ends without `stop` must not wait for it.
+        # A daemon thread, so that an interpreter that exits without `stop` does not hang.
         threading.Thread(target=self._main, name=name, daemon=True).start()
 
     async def stop(self) -> None:
-        """End the thread once everything is done that was put into the queue before."""
+        """End the thread once all jobs queued before are done."""
         self._jobs.put(None)
         await self._stopped
 
@@ -93,7 +92,7 @@ class Lane:
         while (first := self._jobs.get()) is not None:
             jobs = self._all_waiting(first)
             self._run(jobs)
-            self._tell(self._settle, jobs)  # one wake-up of the loop, however many they are
+            self._tell(self._settle, jobs)  # one wake-up of the loop for all jobs
         self._worker.close()
         self._tell(self._stopped.set_result, None)
 
@@ -126,10 +125,10 @@ class Lane:
 def _attempt(
     fn: Callable[[Any], _T], argument: Any
 ) -> tuple[_T, None] | tuple[None, BaseException]:
-    """Call a function whose error belongs to somebody who waits in another thread."""
+    """Call a function and keep its exception for the caller in another thread."""
     try:
         return fn(argument), None
-    except StopIteration as error:  # a future refuses to carry it
+    except StopIteration as error:  # a future cannot carry it
         return None, RuntimeError(f"a transaction raised {error!r}")
     except BaseException as error:  # noqa: BLE001 - not handled here, but carried over
         return None, error

@@ -1,12 +1,12 @@
-"""Leases: which process works on which row, and how a late one is kept from writing.
+"""Leases: which process works on which row, and how a former owner is kept from writing.
 
-The lease is liveness: whoever holds a row renews it, and when that stops another process takes the
-row over. The epoch is safety: it grows with each claim, and every write begins with `fence`, which
-locks the row and fails for an earlier epoch. (An `INSERT … WHERE EXISTS` of the row would not do:
-it could commit after the claim and yet be unseen by the new owner.)
+The lease gives liveness: the owner renews it, and once it expires another process takes over. The
+epoch gives safety: it grows with each claim, and every write begins with `fence`, which locks the
+row and fails for an earlier epoch. (An `INSERT … WHERE EXISTS` of the row would not do: it could
+commit after the claim and yet be unseen by the new owner.)
 
-Leases end by the database's time. Who cannot renew one stops earlier by its own clock, so that
-there are never two who believe in the same lease; `LeaseKeeper` does both.
+Leases expire by the database's time. An owner that cannot renew stops earlier by its own clock, so
+two never believe in the same lease; `LeaseKeeper` does both.
 """
 
 import asyncio
@@ -28,16 +28,16 @@ from services.ids import new_id
 
 TTL_S = 30.0
 EPOCHS = 2**53
-"""More than there ever are: a number above was written by somebody else, and leaves no room."""
+"""No real epoch comes near this; a larger one was forged."""
 _AT_ONCE = 500  # ids in one statement
 
 
 class Fenced(StaleEpoch):
-    """A later owner has taken over, so nothing was written."""
+    """A later owner has taken over; nothing was written."""
 
 
 def lease_columns() -> list[sa.Column[Any]]:
-    """The columns of a row that owners hold; `version` grows with every write."""
+    """Return the columns of leased rows; `version` grows with every write."""
     return [
         sa.Column("owner", sa.String(200)),
         *required(sa.BigInteger, "epoch", "version"),
@@ -46,7 +46,7 @@ def lease_columns() -> list[sa.Column[Any]]:
 
 
 class Owner(Struct, frozen=True):
-    """A process that holds leases: an instance, which keeps its name, in one of its lives."""
+    """A process that holds leases: a named instance and its current boot."""
 
     instance: str
     boot_id: str
@@ -56,12 +56,12 @@ class Owner(Struct, frozen=True):
 
 
 def new_owner(instance: str) -> Owner:
-    """Return who this process is until it ends."""
+    """Return the owner for this process."""
     return Owner(instance, new_id("boot"))
 
 
 class Lease(Struct, frozen=True):
-    """A row that an owner holds, in the epoch that its claim began."""
+    """A row held by an owner, in the epoch that its claim began."""
 
     id: str
     owner: str
@@ -71,10 +71,10 @@ class Lease(Struct, frozen=True):
 
 
 class LeaseTable:
-    """Leases in a table that has the columns id, owner, epoch, version and lease_until.
+    """Leases in a table with the columns id, owner, epoch, version and lease_until.
 
-    Build one as a constant. Every method runs in a transaction that the caller has begun, and
-    changes the columns in `values` too, which saves a statement.
+    Build one as a constant. Every method runs in the caller's transaction and also sets the columns
+    in `values`, which saves a statement.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class LeaseTable:
         claimable: sa.ColumnElement[bool] | None = None,
         ttl_s: float = TTL_S,
     ) -> None:
-        """Take the table, and which rows are to be worked on."""
+        """Take the table, and the condition of rows that may be claimed."""
         self.ttl_s = ttl_s
         self._name = table.name
         row = table.c
@@ -117,7 +117,7 @@ class LeaseTable:
     def claim(
         self, connection: sa.Connection, row_id: str, owner: Owner, **values: object
     ) -> Lease | None:
-        """Take a row that nobody holds, or whose lease has ended; None when that is not so."""
+        """Claim a row that is free or whose lease has expired; None if neither."""
         claim = {"_id": row_id, "_owner": str(owner), **values}
         row = self._claim_one.rows(connection, claim).one_or_none()
         return None if row is None else Lease(*row)
@@ -125,21 +125,21 @@ class LeaseTable:
     def claim_these(
         self, connection: sa.Connection, owner: Owner, ids: Sequence[str], **values: object
     ) -> list[Lease]:
-        """Take those of some rows, locked by this transaction, that nobody holds; by id."""
+        """Claim the free ones of some rows that this transaction has locked; by id."""
         claim = {"_ids": ids, "_owner": str(owner), **values}
         claimed = [Lease(*row) for row in connection.execute(self._claim_some, claim)]
         return sorted(claimed, key=lambda lease: lease.id)
 
     def fence(self, connection: sa.Connection, lease: Lease, **values: object) -> None:
-        """Begin a write to what the lease covers; raise Fenced if somebody else holds it by now."""
+        """Begin a write under the lease; raise Fenced if another owner holds it."""
         self._change(connection, self._fence, lease, values)
 
     def release(self, connection: sa.Connection, lease: Lease, **values: object) -> None:
-        """Let the row go for anybody to claim at once; raise Fenced if it is not ours."""
+        """Free the row to be claimed at once; raise Fenced if it is not ours."""
         self._change(connection, self._release, lease, values)
 
     def renew(self, connection: sa.Connection, leases: Collection[Lease]) -> list[Lease]:
-        """Prolong leases of one owner; return those that it still has, as they are now."""
+        """Renew leases of one owner; return those that it still holds, as they are now."""
         ids = sorted(lease.id for lease in leases)
         (owner,) = {lease.owner for lease in leases}
         kept: list[Lease] = []
@@ -150,10 +150,10 @@ class LeaseTable:
         return [lease for lease in kept if epochs[lease.id] == lease.epoch]
 
     def clear_earlier_boots(self, connection: sa.Connection, owner: Owner) -> int:
-        """End the leases of this instance's earlier lives at once; return how many there were.
+        """End the leases of this instance's earlier boots at once; return their number.
 
-        An SQLite file has one process at a time, so there all other owners are such. The rows keep
-        their owner until they are claimed, by which a claim sees that it was lost.
+        On SQLite, one process at a time has the file, so all other owners are earlier boots. Rows
+        keep their owner until they are claimed, which tells the claim that it was lost.
         """
         statement = self._expire
         if connection.dialect.name != "sqlite":
@@ -184,14 +184,14 @@ class _Held(Struct):
     lease: Lease
     on_lost: Callable[[], object]
     renewed_at: float
-    """Before the renewal was sent, by the monotonic clock: the database counted from later on."""
+    """Monotonic time before the renewal was sent, so never later than the database's start."""
 
 
 class LeaseKeeper:
     """Renews all leases of a table that this process holds, in one write.
 
-    A lease of 30 s is renewed every 10 s and given up at 24 s without a renewal. The clock counts
-    the time that the machine was suspended, so that a laptop that wakes up gives up first.
+    A lease of 30 s is renewed every 10 s and given up after 24 s without a renewal. The clock
+    includes suspended time, so a laptop that wakes up gives up first.
     """
 
     def __init__(self, database: Database, leases: LeaseTable, clock: Clock) -> None:
@@ -208,13 +208,13 @@ class LeaseKeeper:
         self._held[lease.id] = _Held(lease, on_lost, since)
 
     def drop(self, lease: Lease) -> None:
-        """Renew the lease no more; it was released, or its work is done."""
+        """Stop renewing the lease."""
         held = self._held.get(lease.id)
         if held is not None and held.lease.epoch == lease.epoch:
             del self._held[lease.id]
 
     async def run(self) -> None:
-        """Keep the leases until cancelled; whatever is held then is lost."""
+        """Renew leases until cancelled; those still held then are lost."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._renew_again_and_again())
@@ -229,7 +229,7 @@ class LeaseKeeper:
             await self._clock.sleep(ttl_s * (_RENEW_AFTER if renewed else _LOOK_EVERY))
 
     async def _stop_in_time(self) -> None:
-        # On its own, as a renewal may hang for as long as a cut connection takes to be noticed.
+        # Separately, as a renewal may hang until a cut connection is noticed.
         ttl_s = self._leases.ttl_s
         while True:
             await self._clock.sleep(ttl_s * _LOOK_EVERY)

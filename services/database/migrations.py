@@ -1,12 +1,10 @@
-"""Bring a service's database to the schema of this version.
+"""Brings a service's database to the schema of this version.
 
-A service has a package of migrations: in its `__init__.py` the `metadata`, which is the schema,
-`HEAD = "0002"` and `OLDEST_RELEASE = "0.1.0"`, and under `versions/` Alembic's revision files,
-numbered in order, which lead from the schema of the first release to this one. A new database is
-made from the MetaData, and an up-to-date one is recognised by its stamp, both without Alembic,
-whose import takes longer than either.
+A package of migrations has in its `__init__.py` the `metadata`, `HEAD = "0002"` and `OLDEST_RELEASE
+= "0.1.0"`, and under `versions/` the numbered Alembic revisions. New databases are made from the
+MetaData and current ones recognised by their stamp, without the slow import of Alembic.
 
-During a rolling update, replicas of the previous release run and restart beside the new one. So the
+During a rolling update, replicas of the previous release run and restart beside the new one, so the
 oldest release that can use the tables is stored beside the stamp.
 """
 
@@ -37,7 +35,7 @@ _version = sa.Table(
 _oldest = sa.Table(
     "oldest_release", sa.MetaData(), sa.Column("release", sa.String(32), primary_key=True)
 )
-"""In its only row the first release that did without all that was taken away."""
+"""One row with the first release that needs nothing of what was removed."""
 
 
 class _Stamp(Struct, frozen=True):
@@ -46,13 +44,13 @@ class _Stamp(Struct, frozen=True):
 
 
 async def prepare(database: Database, migrations: ModuleType) -> None:
-    """Make or upgrade the tables; raise DatabaseMismatch if this version cannot use them."""
+    """Create or upgrade the tables; raise DatabaseMismatch if this version cannot use them."""
     if await revision(database) != migrations.HEAD:
         await database.migrate(partial(bring_up, migrations=migrations))
 
 
 async def revision(database: Database) -> str | None:
-    """The revision of a database's tables; None if it has none of ours."""
+    """Return the revision of a database's tables; None if it has none of ours."""
     return await database.read(_current)
 
 
@@ -82,7 +80,7 @@ def upgrade(connection: sa.Connection, migrations: ModuleType, to: str = "heads"
 
 
 def _check_newer(stamp: _Stamp) -> None:
-    """Newer tables may have more than this version needs, and are not to lack something."""
+    """Accept newer tables only if they have all that this version needs."""
     oldest = stamp.oldest_release
     if oldest is None or _parts(oldest) > _parts(_release()):
         raise DatabaseMismatch(
@@ -94,7 +92,7 @@ def _check_newer(stamp: _Stamp) -> None:
 
 
 def bring_up(connection: sa.Connection, migrations: ModuleType) -> None:
-    """Make the tables where there are none, and upgrade them where they are older."""
+    """Create missing tables and upgrade older ones."""
     if _current(connection) is not None:
         upgrade(connection, migrations)
         return

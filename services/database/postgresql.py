@@ -1,4 +1,4 @@
-"""PostgreSQL behind `Database`: a pool of asynchronous connections, one schema a service."""
+"""PostgreSQL behind `Database`: a pool of asynchronous connections, one schema per service."""
 
 import asyncio
 import logging
@@ -33,7 +33,7 @@ _CONNECTIONS = 10
 _ATTEMPTS = 5
 _CONNECT: dict[str, str | int] = {
     "connect_timeout": 5,
-    # A peer that is cut off is noticed in 15 s rather than in two hours.
+    # Notice a cut-off peer in 15 s rather than two hours.
     "keepalives_idle": 5,
     "keepalives_interval": 5,
     "keepalives_count": 2,
@@ -42,10 +42,10 @@ _CONNECT: dict[str, str | int] = {
 _SESSION = {
     "statement_timeout": "60s",
     "lock_timeout": "30s",
-    # Nothing of ours waits for anything else in a transaction. Whoever was cut off in one holds
-    # its locks until then, and nobody can take over what they are on.
+    # We never wait within a transaction. The locks of a cut-off process end with this timeout, so
+    # that others can take over.
     "idle_in_transaction_session_timeout": "5s",
-    # To compile a plan takes longer than any of ours runs.
+    # Compiling a plan takes longer than any of our queries.
     "jit": "off",
 }
 _UNHURRIED = sa.text(
@@ -56,15 +56,13 @@ _LOCK = sa.text("SELECT pg_advisory_xact_lock(:key)")
 
 
 class _Engines(Struct, frozen=True):
-    """The pool of connections, and its two uses."""
-
     pool: "AsyncEngine"
     writing: sa.Engine
     reading: sa.Engine
 
 
 class PostgresqlStore:
-    """One schema of a PostgreSQL database, shared with other replicas of the service."""
+    """A schema of a PostgreSQL database, shared with other replicas of the service."""
 
     dialect: Literal["postgresql"] = "postgresql"
 
@@ -81,7 +79,7 @@ class PostgresqlStore:
     async def __aenter__(self) -> Self:
         self._engines = await asyncio.to_thread(self._make_engines)  # imports the driver
         try:
-            await self.read(_nothing)  # so that a wrong URL shows at once
+            await self.read(_nothing)  # a wrong URL shows at once
         except BaseException:
             await self._close()
             raise
@@ -91,15 +89,13 @@ class PostgresqlStore:
         await self._close()
 
     async def write(self, fn: Callable[[sa.Connection], _T], notify: str | None = None) -> _T:
-        """Run `fn` and commit, whether or not the caller stays."""
         return await self._finished(self._transaction(self._connected.writing, fn, notify))
 
     async def read(self, fn: Callable[[sa.Connection], _T]) -> _T:
-        """Run `fn` on a snapshot."""
         return await self._finished(self._transaction(self._connected.reading, fn))
 
     async def _finished(self, transaction: Coroutine[Any, Any, _T]) -> _T:
-        """Run it in a task of our own: one that is cut off may not give its connection back."""
+        """Run it in a task of our own: a cancelled one may not return its connection."""
         task = asyncio.create_task(transaction)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -110,15 +106,14 @@ class PostgresqlStore:
             raise
 
     async def migrate(self, fn: Callable[[sa.Connection], _T]) -> _T:
-        """Run `fn` in a thread, as Alembic reads files, while we alone hold the schema's lock."""
+        """Run `fn` in a thread, as Alembic reads files, while holding the schema's lock."""
         return await asyncio.to_thread(self._migrate, fn)
 
     async def notify(self, channel: str) -> None:
-        """Wake the channel's listeners in every replica."""
         await self.write(_nothing, channel)
 
     def listen(self, channel: str) -> Hint:
-        """Return a hint that wakes on each `notify`; the first one opens a connection for all."""
+        """Return a hint that wakes on each `notify`; the first opens a connection for all."""
         if not self._workers:
             self._workers.start(
                 f"hints of the {self._service} database",
@@ -127,7 +122,6 @@ class PostgresqlStore:
         return self._hints.listen(channel)
 
     async def _close(self) -> None:
-        """Finish what was asked for, and let go of the connections."""
         if self._engines is None:
             return
         pool, self._engines = self._engines.pool, None
@@ -174,8 +168,8 @@ class PostgresqlStore:
         self, engine: sa.Engine, fn: Callable[[sa.Connection], _T], notify: str | None = None
     ) -> _T:
         try:
-            # All of it in one greenlet: an AsyncConnection, with one for each of its methods and
-            # a task to close it, takes 40 % more CPU.
+            # One greenlet for all of it: an AsyncConnection, with one for each method and a closing
+            # task, takes 40 % more CPU.
             return await greenlet_spawn(self._run, engine, fn, notify)
         except SQLAlchemyError as error:
             if (explained := explain(error, self._where)) is None:
@@ -193,7 +187,7 @@ class PostgresqlStore:
                     if not attempts_left or not may_repeat(error):
                         raise
                     continue
-                # A connection lost from here on leaves open whether it was saved: never repeated.
+                # If the connection is lost from here on, the outcome is unknown: never repeat.
                 connection.commit()
                 return value
         raise AssertionError("the last attempt returns or raises")
@@ -229,7 +223,7 @@ def _log_failure(task: "asyncio.Task[Any]") -> None:
 _UNDONE_BY_THE_SERVER = {"40001", "40P01"}  # serialization failure, deadlock
 _TROUBLES: tuple[tuple[set[str], type[DatabaseUnavailable], str], ...] = (
     ({"53100"}, DatabaseFull, "the disk of {} is full; free some, nothing was saved meanwhile"),
-    # The second on a standby: BEGIN READ WRITE is not supported.
+    # 0A000: a standby does not support BEGIN READ WRITE.
     ({"25006", "0A000"}, DatabaseReadOnly, "{} is read-only; point the URL at the primary server"),
     # A lock or a statement.
     ({"55P03", "57014"}, DatabaseUnavailable, "{} took too long; look at its load and its locks"),
@@ -245,12 +239,12 @@ _REASON = re.compile(r"(?:.*failed: )?(?:FATAL: +)?(.*)")
 
 
 def may_repeat(error: DBAPIError) -> bool:
-    """Return whether the transaction is certainly undone and could succeed if it ran again."""
+    """Return whether the transaction is certainly undone and may succeed if repeated."""
     return error.connection_invalidated or sqlstate_of(error) in _UNDONE_BY_THE_SERVER
 
 
 def explain(error: SQLAlchemyError, where: str) -> DatabaseUnavailable | None:
-    """Return the error as a sentence about the server, or None if that is not to blame."""
+    """Return the error as a sentence about the server; None if the server is not to blame."""
     if isinstance(error, PoolTimeout):
         return DatabaseUnavailable(f"all connections to {where} are busy; try again")
     if not isinstance(error, DBAPIError):
@@ -268,12 +262,12 @@ def explain(error: SQLAlchemyError, where: str) -> DatabaseUnavailable | None:
 
 
 def sqlstate_of(error: DBAPIError) -> str:
-    """Return PostgreSQL's code of the error, empty for one that did not come from the server."""
+    """Return PostgreSQL's error code; empty if the error did not come from the server."""
     return getattr(error.orig, "sqlstate", None) or ""
 
 
 def _is_connecting(error: DBAPIError) -> bool:
-    # Without a statement it was the connection that failed, which carries no code.
+    # Without a statement, the connection itself failed, which has no code.
     return error.statement is None and isinstance(error, OperationalError)
 
 
@@ -289,7 +283,7 @@ NOTIFY = sa.text("SELECT pg_notify(:service, :channel)")
 
 
 async def pass_on(url: sa.URL, connect_args: dict[str, str | int], service: str, to: Hints) -> None:
-    """Give every hint of the service's replicas to our listeners, connecting again when cut off."""
+    """Forward the hints of all replicas to our listeners, reconnecting when cut off."""
     from psycopg import Error
     from sqlalchemy.ext.asyncio import create_async_engine
 
@@ -300,7 +294,7 @@ async def pass_on(url: sa.URL, connect_args: dict[str, str | int], service: str,
         try:
             async with engine.connect() as connection:
                 await connection.exec_driver_sql(f'LISTEN "{service}"')
-                to.give_all()  # whatever changed while nobody listened
+                to.give_all()  # changes during the gap
                 proxied = await connection.get_raw_connection()
                 driver = proxied.driver_connection
                 assert driver is not None

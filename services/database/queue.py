@@ -1,4 +1,4 @@
-"""Working on a queue in the database: look what waits, serve it, wait for a hint, look again."""
+"""Work on a queue in the database: look for work, do it, wait for a hint, repeat."""
 
 import asyncio
 import logging
@@ -22,11 +22,11 @@ async def poll(
     retry_s: float = RETRY_S,
     between_s: float = 0.0,
 ) -> None:
-    """Look for work until cancelled: at once, on each hint, and after as many seconds as `look` has
-    returned, or after `retry_s` or more where it raises a HermesError. A queue that another owner
-    has, or whose process stops, ends with the error.
+    """Look for work until cancelled: at once, on each hint, and after the seconds that `look`
+    returns.
 
-    Hints that come within `between_s` of a look are answered by one look.
+    After a HermesError it waits `retry_s` or more; StaleEpoch and Draining end it. One look answers
+    all hints within `between_s`.
     """
     hint = hint or Hint()
     loop = asyncio.get_running_loop()
@@ -45,18 +45,17 @@ async def poll(
 
 
 class Lanes:
-    """The lanes of a queue that are being served: side by side, each by one worker at a time."""
+    """Lanes of a queue, served concurrently with one worker each at a time."""
 
     def __init__(self, name: str, workers: Workers, hint: Hint) -> None:
-        """The name is what its workers are called by in logs, together with their lanes."""
+        """`name` and the lane name the workers in logs."""
         self._name = name
         self._workers = workers
         self._hint = hint
         self.busy: set[str] = set()
 
     def serve(self, lane: str, work: Coroutine[Any, Any, None]) -> None:
-        """Work on a lane that is not busy. When that ends, the queue is looked at again, as
-        something may have come in for the lane meanwhile."""
+        """Work on an idle lane; then hint at the queue, as more work may have come for the lane."""
         worker = self._workers.start(f"{self._name} {lane}", work)
         self.busy.add(lane)
         worker.add_done_callback(lambda _: self._end(lane))

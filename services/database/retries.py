@@ -1,4 +1,4 @@
-"""Calls that are repeated until the other side answers."""
+"""Retries of calls until the other side answers."""
 
 import logging
 import random
@@ -22,10 +22,7 @@ async def until_answered(
     call: Callable[[], Awaitable[_T]],
     longest_wait_s: float = LONGEST_WAIT_S,
 ) -> _T:
-    """Repeat a call while it raises Unavailable; `what` is its name in logs.
-
-    Each wait is twice the one before, up to `longest_wait_s`.
-    """
+    """Repeat a call while it raises Unavailable, with waits that double up to `longest_wait_s`."""
     wait_s = FIRST_WAIT_S
     while True:
         try:

@@ -1,7 +1,7 @@
-"""The few things that SQLite and PostgreSQL say differently, so that statements need not.
+"""The differences between SQLite and PostgreSQL, so that statements need not know them.
 
-Build a statement that each turn runs once, as a constant with `bindparam`: putting one together
-costs about 70 µs, running one that exists about 15.
+Make frequent statements constants with `bindparam`: building one costs about 70 µs, running it
+about 15.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 SQLITE_NOW = "hermes_now"
-"""The function that `SqliteStore` defines for `db_now`: microseconds, so many seconds from now."""
+"""The SQLite function behind `db_now`: microseconds, some seconds from now."""
 
 
 def to_microseconds(moment: datetime) -> int:
@@ -38,12 +38,11 @@ class UtcTime(sa.types.TypeDecorator[datetime]):
     cache_ok = True
 
     def load_dialect_impl(self, dialect: sa.Dialect) -> sa.types.TypeEngine[Any]:
-        """Return the type that stores it."""
         kind = sa.BigInteger() if dialect.name == "sqlite" else sa.DateTime(timezone=True)
         return dialect.type_descriptor(kind)
 
     def process_bind_param(self, value: datetime | None, dialect: sa.Dialect) -> Any:
-        """Refuse a naive time, whose zone nobody knows."""
+        """Reject naive times, as their zone is unknown."""
         if value is None:
             return None
         if value.tzinfo is None:
@@ -51,7 +50,6 @@ class UtcTime(sa.types.TypeDecorator[datetime]):
         return to_microseconds(value) if dialect.name == "sqlite" else value
 
     def process_result_value(self, value: Any, dialect: sa.Dialect) -> datetime | None:
-        """Return the stored time in UTC."""
         if value is None:
             return None
         if dialect.name == "sqlite":
@@ -62,12 +60,12 @@ class UtcTime(sa.types.TypeDecorator[datetime]):
 def required(
     kind: sa.types.TypeEngine[Any] | type[sa.types.TypeEngine[Any]], *names: str
 ) -> list[sa.Column[Any]]:
-    """Columns of one type that always have a value."""
+    """Return NOT NULL columns of one type."""
     return [sa.Column(name, kind, nullable=False) for name in names]
 
 
 class Encoded(sa.types.TypeDecorator[Any]):
-    """A msgspec Struct, or a union of tagged ones, as a whole, kept as JSON."""
+    """A msgspec Struct, or a union of tagged ones, stored as JSON."""
 
     impl = sa.JSON
     cache_ok = True
@@ -77,16 +75,14 @@ class Encoded(sa.types.TypeDecorator[Any]):
         self.kind = kind
 
     def process_bind_param(self, value: Any, dialect: sa.Dialect) -> Any:
-        """Return the fields by their names."""
         return to_builtins(value)
 
     def process_result_value(self, value: Any, dialect: sa.Dialect) -> Any:
-        """Return the Struct that was kept; None where there was none."""
         return None if value is None else convert(value, self.kind)
 
 
 class db_now(FunctionElement[datetime]):  # noqa: N801 - used like the functions of `sa.func`
-    """The time by the database's clock, `after_s` seconds from now: the only clock of leases."""
+    """The database's time `after_s` seconds from now: the only clock of leases."""
 
     type = UtcTime()
     inherit_cache = True
@@ -104,13 +100,13 @@ def _sqlite_now(element: db_now, compiler: SQLCompiler, **kw: Any) -> str:
 
 @compiles(db_now, "postgresql")
 def _postgresql_now(element: db_now, compiler: SQLCompiler, **kw: Any) -> str:
-    # Unlike clock_timestamp() it stands still within a statement, so an index can be used.
+    # Unlike clock_timestamp() it is stable within a statement, so an index can be used.
     seconds = compiler.process(element.clauses, **kw)
     return f"(statement_timestamp() + make_interval(secs => {seconds}))"
 
 
 class _OnConflict(SyntaxExtension, sa.ClauseElement):
-    """`ON CONFLICT …`, which both dialects write alike but SQLAlchemy has once for each."""
+    """`ON CONFLICT …`, the same in both dialects, but separate in SQLAlchemy."""
 
     inherit_cache = True
     _traverse_internals = [  # noqa: RUF012 - what a statement is known by in SQLAlchemy's cache
@@ -144,25 +140,25 @@ def _on_conflict(element: _OnConflict, compiler: SQLCompiler, **_: Any) -> str:
 
 
 def insert_ignore(table: sa.Table) -> sa.Insert:
-    """Return an INSERT that leaves a row alone that exists; `rowcount` says whether it was new."""
+    """Return an INSERT that skips an existing row; `rowcount` says whether it was new."""
     return sa.insert(table).ext(_OnConflict((), ())).execution_options(preserve_rowcount=True)
 
 
 def upsert(table: sa.Table, key: Sequence[str], update: Sequence[str]) -> sa.Insert:
-    """Return an INSERT that, where the columns `key` exist already, updates these columns."""
+    """Return an INSERT that updates these columns if the `key` exists."""
     return sa.insert(table).ext(_OnConflict(key, update))
 
 
 def upsert_sum(table: sa.Table, key: Sequence[str], added: Sequence[str]) -> sa.Insert:
-    """Return an INSERT that, where the columns `key` exist already, adds to these columns."""
+    """Return an INSERT that adds to these columns if the `key` exists."""
     return sa.insert(table).ext(_OnConflict(key, (), added, table.name))
 
 
 def is_one_of(column: sa.Column[str], words: Sequence[str]) -> sa.ColumnElement[bool]:
     """Return the condition that a column is one of some constants.
 
-    They stand in the statement itself, which `in_` would put together at each execution, so that a
-    partial index over the same constants is used.
+    They are inline, so that a partial index over the same constants is used; `in_` would expand
+    them at each execution.
     """
     for word in words:
         if not word.replace("_", "").isalnum():
@@ -171,7 +167,7 @@ def is_one_of(column: sa.Column[str], words: Sequence[str]) -> sa.ColumnElement[
 
 
 def partial_index(name: str, *columns: str, where: sa.TextClause, unique: bool = False) -> sa.Index:
-    """Return an index over the rows of which a condition is true."""
+    """Return an index over the rows that fulfil a condition."""
     # PostgreSQL's own option would load its dialect wherever the schema is imported.
     return sa.Index(name, *columns, unique=unique, sqlite_where=where)
 

@@ -1,8 +1,7 @@
-"""SQLite behind `Database`: one thread that writes, a few that read.
+"""SQLite behind `Database`: one writer thread and a few reader threads.
 
-The writer takes whatever waits at the moment at which it becomes free and commits it together,
-because a commit costs an fsync however much it holds. Each write keeps a savepoint of its own, so
-that one that fails takes nothing else with it.
+The writer commits all waiting writes together, as a commit costs an fsync whatever its size. Each
+write has its own savepoint, so a failed one undoes nothing else.
 """
 
 import asyncio
@@ -25,12 +24,12 @@ _T = TypeVar("_T")
 _Queue: TypeAlias = queue.SimpleQueue[Job | None]
 
 _READERS = 4
-_WRITES_TOGETHER = 256  # at most in one commit, so that the first of them need not wait for long
-_BUSY_TIMEOUT_S = 5.0  # only a program that is not ours can hold SQLite's own locks
+_WRITES_TOGETHER = 256  # at most in one commit, so that the first need not wait long
+_BUSY_TIMEOUT_S = 5.0  # only a foreign program can hold SQLite's own locks
 
 
 class SqliteStore:
-    """One SQLite file, which this process has for itself while it is open."""
+    """An SQLite file, which this process has for itself while it is open."""
 
     dialect: Literal["sqlite"] = "sqlite"
 
@@ -53,7 +52,7 @@ class SqliteStore:
         self._writer = Lane(name, worker, self._writes, self._settle, _WRITES_TOGETHER)
         self._is_open = True
         try:
-            await self.write(_nothing)  # opens the file, or makes it, and holds its lock
+            await self.write(_nothing)  # opens or creates the file and locks it
         except BaseException:
             await self._close()
             raise
@@ -63,11 +62,9 @@ class SqliteStore:
         await self._close()
 
     async def write(self, fn: Callable[[sa.Connection], _T], notify: str | None = None) -> _T:
-        """Run `fn` and commit, whether or not the caller stays to hear of it."""
         return await self._put(self._writes, fn, notify)
 
     async def read(self, fn: Callable[[sa.Connection], _T]) -> _T:
-        """Run `fn` on a snapshot."""
         outcome = self._put(self._reads, fn)
         self._reading += 1
         if len(self._readers) < min(self._reading, _READERS):
@@ -87,19 +84,16 @@ class SqliteStore:
             await lane.stop()
 
     async def notify(self, channel: str) -> None:
-        """Wake the channel's listeners."""
         self._hints.give(channel)
 
     def listen(self, channel: str) -> Hint:
-        """Return a hint that wakes on each `notify`."""
         return self._hints.listen(channel)
 
     async def _close(self) -> None:
-        """Finish what was asked for, and let go of the file."""
         self._is_open = False
         await each_of(reader.stop() for reader in self._readers)
         if self._writer is not None:
-            await self._writer.stop()  # last: whoever closes last folds the log into the file
+            await self._writer.stop()  # last: the last to close folds the log into the file
         self._lock.release()
 
     def _put(

@@ -1,4 +1,4 @@
-"""The threads' work on an SQLite file: to write, to read, to migrate."""
+"""The threads' work on an SQLite file: writing, reading, migrating."""
 
 import errno
 import os
@@ -23,26 +23,26 @@ _OLDEST_VERSION = (3, 35)  # RETURNING
 
 
 class LeaseTime:
-    """Wall time that never steps: while one process has the file, its leases need no other."""
+    """Wall time that never steps; enough for leases, as one process has the file."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._origin: datetime = clock.now() - timedelta(seconds=clock.monotonic())
 
     def __call__(self, after_s: float) -> int:
-        """Return the time so many seconds from now, in microseconds."""
+        """Return the time `after_s` seconds from now, in microseconds."""
         return to_microseconds(self._origin + timedelta(seconds=self._clock.monotonic() + after_s))
 
 
 class Connected(NamedTuple):
-    """SQLAlchemy's connection for the job's function, and the one under it for the worker."""
+    """SQLAlchemy's connection for the jobs, and the driver's one for the worker."""
 
     sql: sa.Connection
     raw: sqlite3.Connection
 
 
 class Worker:
-    """A connection to the file, opened when it is first needed and again after an error."""
+    """A connection to the file, opened on first use and again after an error."""
 
     mode = "rw"
     pragmas: tuple[str, ...] = ()
@@ -54,20 +54,17 @@ class Worker:
         self._connected: Connected | None = None
 
     def explain(self, error: BaseException) -> BaseException:
-        """Return the error as the caller shall see it."""
         return explain(error, self._path)
 
     def close(self) -> None:
-        """Close the connection; what it has not committed is gone."""
         if self._connected is not None:
             self._connected.raw.close()
             self._connected = None
 
     def connected(self) -> Connected:
-        """Return the connection, opening it if there is none."""
         if self._connected is None:
             raw = self.open()
-            # AUTOCOMMIT: a worker begins and commits itself, SQLAlchemy has no part in it.
+            # AUTOCOMMIT: the worker begins and commits itself, not SQLAlchemy.
             engine = sa.create_engine(
                 "sqlite://",
                 creator=lambda: raw,
@@ -99,12 +96,11 @@ class Worker:
 
 
 class Reader(Worker):
-    """Runs each job in a snapshot of its own."""
+    """Runs each job in its own snapshot."""
 
     mode = "ro"
 
     def run(self, jobs: Sequence[Job]) -> None:
-        """Run the jobs one after the other."""
         connection, raw = self.connected()
         for job in jobs:
             raw.execute("BEGIN")
@@ -121,8 +117,8 @@ class Writer(Worker):
         "synchronous = FULL",
         "foreign_keys = ON",
         "journal_size_limit = 67108864",
-        # Pages. Who commits the one too many folds the log into the file, and waits for it: with
-        # SQLite's own 1,000 that is every fiftieth message.
+        # Pages. The commit that exceeds it folds the log into the file and waits for it; with
+        # SQLite's default of 1,000 that would be every fiftieth message.
         "wal_autocheckpoint = 4000",
     )
 
@@ -138,7 +134,7 @@ class Writer(Worker):
             done += _commit_together(connected, jobs[done:])
 
     def open(self) -> sqlite3.Connection:
-        """Take the lock, and make the file, for its owner only, if there is none."""
+        """Take the lock and open the file; create it, for its owner only, if missing."""
         if sqlite3.sqlite_version_info < _OLDEST_VERSION:
             oldest = ".".join(map(str, _OLDEST_VERSION))
             raise DatabaseUnavailable(
@@ -156,12 +152,12 @@ class Writer(Worker):
 
 
 class Migrator(Worker):
-    """Runs each job in a transaction in which tables may be rebuilt that others refer to."""
+    """Runs each job in a transaction that may rebuild tables with references to them."""
 
     pragmas = ("synchronous = FULL", "foreign_keys = OFF")
 
     def run(self, jobs: Sequence[Job]) -> None:
-        """Run the jobs one after the other; undo one that leaves a reference to nothing."""
+        """Run the jobs in turn; undo one that leaves a dangling reference."""
         connection, raw = self.connected()
         for job in jobs:
             raw.execute("BEGIN IMMEDIATE")
@@ -173,7 +169,7 @@ class Migrator(Worker):
 
 
 def _commit_together(connected: Connected, jobs: Sequence[Job]) -> int:
-    """Run the jobs in one transaction and return how many of them have their outcome."""
+    """Run the jobs in one transaction; return how many have their result."""
     connection, raw = connected
     alone = len(jobs) == 1
     raw.execute("BEGIN IMMEDIATE")

@@ -1,4 +1,4 @@
-"""Lock files: those of one process at a time, and one that says which has it."""
+"""Lock files, held by one process at a time, and optionally naming it."""
 
 import asyncio
 import fcntl
@@ -13,14 +13,13 @@ _LOOK_S = 0.02
 
 
 class LockHeld(Exception):
-    """Another process has the lock; the text names it."""
+    """Another process has the lock; the message names it."""
 
 
 class FileLock:
-    """An flock on a file, in which the holder leaves its process id.
+    """An flock on a file that contains the holder's process id.
 
-    The kernel drops it with the process, however that ends. The file stays, as removing it would
-    be a race.
+    The kernel releases it when the process ends. The file stays, as removing it would be a race.
     """
 
     def __init__(self, path: Path) -> None:
@@ -28,7 +27,6 @@ class FileLock:
         self._file: int | None = None
 
     def acquire(self) -> None:
-        """Hold the lock until `release`; raise LockHeld or OSError."""
         if self._file is not None:
             return
         file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -46,7 +44,6 @@ class FileLock:
         self._file = file
 
     def release(self) -> None:
-        """Let another process have it."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -54,10 +51,7 @@ class FileLock:
 
 @asynccontextmanager
 async def locked_by(path: Path, what: str, wait_s: float) -> AsyncGenerator[None]:
-    """Hold a lock file, made where it is missing, against all who change `what` by it.
-
-    Unavailable where somebody else holds it for longer.
-    """
+    """Hold a lock file, created if missing; Unavailable if another process holds it for longer."""
     lock = await asyncio.to_thread(_open, path)
     try:
         await wait_for(lock, wait_s)
@@ -65,11 +59,11 @@ async def locked_by(path: Path, what: str, wait_s: float) -> AsyncGenerator[None
     except LockHeld:
         raise Unavailable(f"another program holds {what}; try again") from None
     finally:
-        os.close(lock)  # which lets go of it
+        os.close(lock)  # also releases it
 
 
 async def wait_for(lock: int, wait_s: float) -> None:
-    """Lock an open file; LockHeld where somebody else has it for longer."""
+    """Lock an open file; LockHeld if another process holds it for longer."""
     try:
         async with asyncio.timeout(wait_s):
             while True:

@@ -1,7 +1,6 @@
-"""The files of a home that belong to the user, and so move with it.
+"""The user's files of a home, which move with it.
 
-What services make for themselves stays behind: databases, sockets, workspaces, our own log and the
-files that are only locks. All others move, whether this program knows them or not.
+Databases, sockets, workspaces, our own log and lock files stay behind; all other files move.
 """
 
 import os
@@ -16,7 +15,7 @@ from services.errors import InvalidArgument
 from services.home.paths import DEFAULT_PROFILE, HomeError, HomePaths, is_profile_name
 
 PLUGINS = "plugins/memory"
-"""Memory providers of others, which are kept and never run."""
+"""Memory providers of other programs, which are kept and never run."""
 PROFILES = "profiles"
 MAX_PATH_BYTES = 1024
 MAX_PARTS = 32
@@ -32,8 +31,7 @@ _LOCKS = re.compile(
 _SECRETS = re.compile(r"\.env|auth\.json|whatsapp/session/.*", re.DOTALL)
 _AT_THE_TOP = ("config.yaml", ".env", "auth.json", "SOUL.md", "skills", "cron", "hooks", "memories")
 _MAY_BE_LINKS = frozenset({*_AT_THE_TOP, "memories/MEMORY.md", "memories/USER.md"})
-"""Where a user may keep the thing itself elsewhere, such as among dotfiles. Other links are not
-followed: what a skill from somewhere points to is none of its business."""
+"""Users may link these, for example to dotfiles; other links could lead foreign skills anywhere."""
 
 
 class HomeFile(Struct, frozen=True):
@@ -43,11 +41,10 @@ class HomeFile(Struct, frozen=True):
     path: str
     size_bytes: int
     mode: int
-    """Its permissions."""
 
 
 class LeftOut(Struct, frozen=True):
-    """What does not move, and why."""
+    """A file that does not move, and why."""
 
     profile: str
     path: str
@@ -55,19 +52,19 @@ class LeftOut(Struct, frozen=True):
 
 
 class Contents(Struct):
-    """What a home has."""
+    """The files of a home."""
 
     files: list[HomeFile] = field(default_factory=list[HomeFile])
     left_out: list[LeftOut] = field(default_factory=list[LeftOut])
 
 
 def is_secret(path: str) -> bool:
-    """Whether a file of a profile holds keys."""
+    """Return whether a file of a profile holds keys."""
     return _SECRETS.fullmatch(path) is not None
 
 
 def check_path(profile: str, path: str) -> None:
-    """Refuse what is no path of a file that moves with a profile."""
+    """Reject a path that no file of a profile can have."""
     parts = path.split("/")
     in_home = profile == DEFAULT_PROFILE and parts[0] == PROFILES
     if (
@@ -83,7 +80,7 @@ def check_path(profile: str, path: str) -> None:
 
 
 def profiles_of(home: HomePaths) -> list[str]:
-    """The profiles that a home has a folder of; always its own, first."""
+    """Return the home's own profile, then those with a folder in it."""
     folder = home.root / PROFILES
     if home.name != DEFAULT_PROFILE:
         return [home.name]
@@ -92,7 +89,7 @@ def profiles_of(home: HomePaths) -> list[str]:
 
 
 def contents(home: HomePaths, profile: str) -> Contents:
-    """What moves with a profile, by path; HomeError when something cannot be looked at."""
+    """Return the files that move with a profile; HomeError if something cannot be read."""
     found, root = Contents(), home.profile(profile).root
     try:
         for path, fact in _walk(root, "", profile == DEFAULT_PROFILE):
@@ -131,7 +128,7 @@ def _walk(root: Path, folder: str, is_home: bool) -> Iterator[tuple[str, os.stat
             try:
                 fact = _stat(root / path, path)
             except FileNotFoundError:
-                continue  # gone since it was listed
+                continue  # deleted since it was listed
             if stat.S_ISDIR(fact.st_mode):
                 yield from _walk(root, path, is_home)
             elif not (_LOCKS.fullmatch(path) and fact.st_size == 0):
@@ -139,7 +136,7 @@ def _walk(root: Path, folder: str, is_home: bool) -> Iterator[tuple[str, os.stat
 
 
 def obstacle(root: Path, path: str) -> str:
-    """Why a file cannot be put at a path below a profile's folder; empty where it can."""
+    """Return why a file cannot be put at a path below a profile's folder; empty if it can."""
     parts = path.split("/")
     for count in range(1, len(parts) + 1):
         place = "/".join(parts[:count])
@@ -160,7 +157,7 @@ def _stat(place: Path, path: str) -> os.stat_result:
         try:
             return place.stat()
         except FileNotFoundError:
-            pass  # a link to nothing is a link
+            pass  # a dangling link is a link
     return place.lstat()
 
 
@@ -185,7 +182,7 @@ def _shown(path: str) -> str:
 
 
 def memory_providers(root: Path) -> Sequence[str]:
-    """The names of those in a home; what is no folder is none."""
+    """Return the names of the memory providers in a home."""
     folder = root / PLUGINS
     try:
         return sorted(path.name for path in folder.iterdir() if path.is_dir())
@@ -194,7 +191,7 @@ def memory_providers(root: Path) -> Sequence[str]:
 
 
 def explain_providers(names: Sequence[str]) -> str:
-    """Say what Hermes does with memory providers of other programs."""
+    """Explain what Hermes does with memory providers of other programs."""
     return (
         f"{', '.join(names)} in {PLUGINS} is kept as it is and not loaded: Hermes runs no memory "
         "providers of others, and remembers in its own files"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 JOBS = "cron/jobs.json"
 MARK = "cron/jobs.json.taken"
-"""Says which database keeps the jobs of a home, by its path from there."""
+"""Names the database that keeps the jobs of a home, by its path from there."""
 DATABASE_ABOVE = "../../state/scheduler.db"
-"""That of the home whose profile a home is."""
+"""The database of the home above a profile's home."""
 MAX_SCRIPT_BYTES = 64 * 1024
 MAX_SCRIPTS_BYTES = 512 * 1024
 
@@ -16,12 +16,12 @@ _LOCKS = ("gateway*.lock", "*.gateway.lock", "cron/*.lock", "cron/.*.lock")
 
 
 def jobs_file(root: Path) -> Path:
-    """The file of a home's jobs."""
+    """Return the job file of a home."""
     return root / JOBS
 
 
 def kept_by(root: Path) -> str:
-    """The database that keeps a home's jobs, as the home's mark names it; empty without one."""
+    """Return the database named by a home's mark; empty without one."""
     try:
         return (root / MARK).read_text("utf-8").strip()
     except FileNotFoundError:
@@ -29,7 +29,7 @@ def kept_by(root: Path) -> str:
 
 
 def held_by(root: Path) -> str:
-    """The lock file of a program that runs a home's jobs now; empty where none does."""
+    """Return the lock file of a program that runs a home's jobs now; empty if there is none."""
     for pattern in _LOCKS:
         for path in sorted(root.glob(pattern)):
             if path.is_file() and _is_held(path):
@@ -38,7 +38,7 @@ def held_by(root: Path) -> str:
 
 
 def scripts_of(root: Path) -> dict[str, str]:
-    """The scripts of a home by their path in its folder `scripts`; links are not followed."""
+    """Return the scripts of a home by their path in `scripts`; links are not followed."""
     found: dict[str, str] = {}
     left = MAX_SCRIPTS_BYTES
     for path in _files(root / "scripts"):
@@ -48,7 +48,7 @@ def scripts_of(root: Path) -> dict[str, str]:
                 found[path.relative_to(root / "scripts").as_posix()] = path.read_text("utf-8")
                 left -= size
         except (OSError, UnicodeDecodeError):
-            continue  # a job that needs it is named
+            continue  # a job that needs it is reported
     return found
 
 

@@ -1,7 +1,7 @@
-"""Where a home keeps what: the folders and files under `HERMES_HOME`, and who may read them.
+"""The folders and files under `HERMES_HOME`, and their permissions.
 
-The home belongs to the user and may be older than this program, so its own mode is left alone;
-the folders that services make in it are for the owner only.
+The home belongs to the user and may be older than this program, so its own mode is kept; the
+folders that services create in it are for the owner only.
 """
 
 import errno
@@ -29,8 +29,6 @@ class HomeError(FailedPrecondition):
 
 
 class _Inside:
-    """A file or folder of a home, by its path there."""
-
     def __init__(self, path: str) -> None:
         self._path = path
 
@@ -42,14 +40,13 @@ class HomePaths(Struct, frozen=True):
     """The files and folders of one home."""
 
     root: Path
-    """The home itself, absolute."""
+    """Absolute."""
     runtime_base: Path
-    """Where a folder for the socket goes when the home's own path is too long for one."""
+    """The parent of the socket's folder if the home's own path is too long for a socket."""
     name: str = DEFAULT_PROFILE
-    """The profile whose home it is, which is found here by its name as well."""
+    """The profile whose home it is."""
 
     config = _Inside("config.yaml")
-    """The settings that a person edits."""
     env = _Inside(".env")
     """Keys and tokens, one NAME=value a line."""
     auth = _Inside("auth.json")
@@ -59,17 +56,14 @@ class HomePaths(Struct, frozen=True):
     memories = _Inside("memories")
     """MEMORY.md and USER.md."""
     skills = _Inside("skills")
-    """One folder a skill."""
     received = _Inside("received")
     """Files that came with messages to a terminal."""
     cron = _Inside("cron")
     """jobs.json and the output of runs."""
     hooks = _Inside("hooks")
-    """One folder a hook."""
     sessions = _Inside("sessions")
     """Transcripts as JSON."""
     logs = _Inside("logs")
-    """Rotating log files."""
     state = _Inside("state")
     """The services' databases."""
     run = _Inside("run")
@@ -92,11 +86,10 @@ class HomePaths(Struct, frozen=True):
         return self.runtime_base / f"hermes-{os.geteuid()}-{digest}" / "hermes.sock"
 
     def database(self, service: str) -> Path:
-        """The SQLite file that `service` owns."""
         return self.state / f"{service}.db"
 
     def profile(self, name: str) -> "HomePaths":
-        """The home of another profile of this home, which has the same layout."""
+        """Return the home of another profile of this home."""
         if name in (DEFAULT_PROFILE, self.name):
             return self
         if not is_profile_name(name):
@@ -105,7 +98,7 @@ class HomePaths(Struct, frozen=True):
         return HomePaths(self.root / "profiles" / name, self.runtime_base, name)
 
     def create(self) -> None:
-        """Make what services need; raise HomeError with what to do where that is not possible."""
+        """Create the folders that services need; raise HomeError with what to do if that fails."""
         _make(self.root)
         _check_writable(self.root)
         for folder in (self.state, self.logs, self.workspaces):
@@ -124,15 +117,14 @@ class HomePaths(Struct, frozen=True):
 
 
 def is_profile_name(name: str) -> bool:
-    """Whether a profile may be called this."""
+    """Return whether a profile may have this name."""
     return _PROFILE_NAME.fullmatch(name) is not None
 
 
 def private_folder(path: Path) -> None:
-    """Make `path` a folder that only we can enter, or raise HomeError.
+    """Create a folder that only we can enter, or raise HomeError.
 
-    A folder in a shared place such as /tmp may have been put there by somebody else, so it is
-    looked at without following links.
+    In a shared place such as /tmp, somebody else may have created it, so links are not followed.
     """
     _make(path)
     found = path.lstat()
@@ -152,8 +144,8 @@ def private_folder(path: Path) -> None:
 
 
 def replace_file(path: Path, content: str | bytes, mode: int) -> None:
-    """Write a file so that a reader sees the old or the new one, never a part of either."""
-    target = Path(os.path.realpath(path))  # a link into somebody's dotfiles stays one
+    """Write a file atomically: readers see the old or the new one, never a part."""
+    target = Path(os.path.realpath(path))  # keep a link into the user's dotfiles
     _make(target.parent)
     temporary: Path | None = None
     try:

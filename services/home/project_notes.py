@@ -1,4 +1,4 @@
-"""A project's notes to agents that hold for all of its folders: `.hermes.md` or `HERMES.md`."""
+"""A project's notes for agents in all of its folders: `.hermes.md` or `HERMES.md`."""
 
 import os
 import re
@@ -8,11 +8,11 @@ from pathlib import Path
 from msgspec import Struct
 
 OWN_NAMES = (".hermes.md", "HERMES.md")
-"""Of a folder the first that says something counts."""
+"""The first of these with content counts."""
 MAX_BYTES = 1024 * 1024
-"""A longer file is no note."""
+"""Longer files are ignored."""
 MAX_DEPTH = 64
-"""Of folders above a session's, in which its notes are looked for."""
+"""The most folders above a session's that are searched."""
 
 _FRONTMATTER = re.compile(r"\A---[ \t]*\r?\n.*?^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 _PATH = re.compile(rf"(?:\.\./){{1,{MAX_DEPTH}}}(?:{'|'.join(map(re.escape, OWN_NAMES))})")
@@ -22,7 +22,7 @@ class NotesAbove(Struct, frozen=True):
     """Notes in a folder above that of a session."""
 
     path: str
-    """Seen from the session's folder: `../.hermes.md`."""
+    """Relative to the session's folder: `../.hermes.md`."""
     text: str
 
 
@@ -35,14 +35,14 @@ def clean_notes(data: bytes, *, has_frontmatter: bool) -> str:
 
 
 def is_path_above(path: str) -> bool:
-    """Whether notes above a session's folder can lie there."""
+    """Return whether notes above a session's folder can have this path."""
     return _PATH.fullmatch(path) is not None
 
 
 def notes_above(folder: Path, owner: int) -> NotesAbove | None:
-    """The nearest notes of a user's above a folder, up to the top of its git repository.
+    """Return the user's nearest notes above a folder, up to the top of its git repository.
 
-    None where the folder has notes of its own, is that top, or lies in no repository.
+    None if the folder has notes of its own, is that top, or is in no repository.
     """
     if _has_git(folder) or _notes(folder, owner):
         return None
@@ -74,10 +74,10 @@ def _notes(folder: Path, owner: int) -> tuple[str, str] | None:
 
 
 def _read(path: Path, owner: int) -> bytes:
-    """A file's content; nothing of what cannot be read or may be there to deceive its reader.
+    """Read a file; empty if it cannot be read or is not safe.
 
-    No sandbox is between: a stranger's link would send any file of the user's to the model, and
-    notes of somebody else in a shared folder above would be followed as if they were the user's.
+    This runs outside of a sandbox: following a stranger's link would send any of the user's files
+    to the model, and a stranger's notes in a shared folder would count as the user's.
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

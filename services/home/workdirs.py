@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def why_not(folder: Path, home: Path, user_home: Path) -> str:
-    """What speaks against a folder, after "it may not be"; empty where nothing does.
+    """Return what is wrong with a folder, to follow "it may not be"; empty if nothing is.
 
     `home` is where Hermes keeps its keys. Links count as what they lead to now.
     """

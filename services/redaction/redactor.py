@@ -1,4 +1,4 @@
-"""Secrets taken out of text before it leaves the process: known values and well-known shapes."""
+"""Removes secrets from text before it leaves the process: known values and known shapes."""
 
 import base64
 import json
@@ -14,32 +14,32 @@ Span = tuple[int, int]
 
 MASK = "[REDACTED]"
 
-# Shorter values would be found in ordinary words.
+# Shorter values would match ordinary words.
 MIN_SECRET_CHARS = 8
 
 HEAD_CHARS = 4
 _PASSING = 32
-"""How many secrets that end are known; those before them have long ended."""
+"""How many temporary secrets are kept; older ones have long expired."""
 
 
 class KnownSecrets:
-    """The values that a process knows to be secret, in all their spellings."""
+    """The values known to be secret, in all their spellings."""
 
     def __init__(self) -> None:
         self.spellings = Spellings()
-        """Made anew with each change, so that a thread that is reading has all of the old ones."""
+        """Replaced as a whole on changes, so that reading threads see a complete set."""
         self._lasting: dict[str, None] = {}
         self._passing: dict[str, None] = {}
 
     def add(self, values: Iterable[str]) -> None:
-        """Know these from now on, but for those that are too short to be told apart."""
+        """Add values, except those too short to be distinctive."""
         new = {value: None for value in map(str.strip, values) if len(value) >= MIN_SECRET_CHARS}
         if new.keys() - self._lasting.keys():
             self._lasting = {**self._lasting, **new}
             self._spell()
 
     def add_passing(self, value: str) -> None:
-        """Know one that ends, such as a token; only the latest of these are known."""
+        """Add a temporary value, such as a token; only the latest ones are kept."""
         value = value.strip()
         if len(value) >= MIN_SECRET_CHARS and value not in self._passing:
             self._passing = dict.fromkeys([*self._passing, value][-_PASSING:])
@@ -50,7 +50,7 @@ class KnownSecrets:
 
 
 class Redactor:
-    """Replaces secrets in text; one is made for each process and handed to whoever shows text."""
+    """Replaces secrets in text; one per process."""
 
     def __init__(
         self,
@@ -58,25 +58,24 @@ class Redactor:
         on_redacted: Callable[[int], None] | None = None,
         known: KnownSecrets | None = None,
     ) -> None:
-        """`known` are those of another redactor, which both know from then on."""
+        """`known` is shared with another redactor."""
         self.known = known or KnownSecrets()
         self.known.add(secrets)
         self._on_redacted = on_redacted
 
     def counted(self, on_redacted: Callable[[int], None]) -> "Redactor":
-        """The same for one service, which is told how many secrets it has had replaced."""
+        """Return one for a service with the same secrets and a counter of replacements."""
         return Redactor(on_redacted=on_redacted, known=self.known)
 
     def redact(self, text: str) -> str:
-        """The text with every secret in it replaced."""
         return self._without(text, self.spans(text))
 
     def redact_program(self, text: str) -> str:
-        """The same for what is run or written as it is, where less looks like a secret."""
+        """Replace secrets in text that is executed or stored as is, by stricter rules."""
         return self._without(text, self.spans(text, is_program=True))
 
     def spans(self, text: str, *, is_program: bool = False) -> list[Span]:
-        """Where a text has secrets, in order."""
+        """Return where a text has secrets, in order."""
         return _merged([*self._found(text, is_program=is_program)]) if text else []
 
     def _found(self, text: str, *, is_program: bool) -> Iterator[Span]:
@@ -102,7 +101,7 @@ class Redactor:
 
 
 def changed_texts(value: object, change: Callable[[str], str], but: Container[str] = ()) -> object:
-    """A value of JSON with its texts changed, but for those in fields with these names."""
+    """Apply `change` to all texts in a JSON value, except in fields with the names `but`."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, list):
@@ -117,7 +116,7 @@ def changed_texts(value: object, change: Callable[[str], str], but: Container[st
 
 
 def _merged(found: list[Span]) -> list[Span]:
-    """Spans in order, those that overlap as one."""
+    """Sort spans and merge overlapping ones."""
     if len(found) < 2:
         return found
     found.sort()
@@ -136,17 +135,17 @@ _NOT_BASE64 = bytes({*range(256)} - {ord(c) for c in map(chr, range(128)) if _BA
 _HEX = re.compile(r"[0-9A-Fa-f]")
 _NOT_HEX = bytes({*range(256)} - set(b"0123456789ABCDEFabcdef"))
 _LINE_ENDS = ("\\n", "\\r")
-"""As they are written in JSON."""
+"""As written in JSON."""
 _HEX_MARKS = ("0x", "0X")
 
 
 class Spellings:
-    """The ways in which a number of values can stand in text."""
+    """The ways in which values can be spelled in text."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         every = [(value, value.encode("utf-8", "surrogateescape")) for value in values]
         self.plain = _unique(each for value, data in every for each in _plain(value, data))
-        """Looked for as they are."""
+        """Searched as they are."""
         self.in_base64 = _unique(each for _, data in every for each in _in_base64(data))
         self.in_hex = _unique(data.hex() for _, data in every)
         self._base64 = [each.encode() for each in self.in_base64]
@@ -154,7 +153,7 @@ class Spellings:
 
     @cached_property
     def heads(self) -> Mapping[str, Sequence[str]]:
-        """All of them by their first four letters; fewer letters only say whether one begins so."""
+        """All of them by their first four characters, to test quickly for a beginning."""
         found: dict[str, list[str]] = {}
         in_capitals = [each.upper() for each in self.in_hex]
         for each in (*self.plain, *self.in_base64, *self.in_hex, *in_capitals):
@@ -164,7 +163,7 @@ class Spellings:
         return found
 
     def find(self, text: str) -> Iterator[Span]:
-        """Where a text has one of them; lines and separators may cut base64 and digits."""
+        """Yield matches in a text; line breaks and separators may split base64 and digits."""
         for value in self.plain:
             if value in text:
                 yield from _occurrences(text, value)
@@ -176,7 +175,7 @@ class Spellings:
 def _between(
     text: str, values: Sequence[bytes], letter: re.Pattern[str], others: bytes, marks: Sequence[str]
 ) -> Iterator[Span]:
-    """Where a text has values among other characters than those of their alphabet."""
+    """Yield matches of values split by characters outside of their alphabet."""
     for mark in marks:
         text = text.replace(mark, "  ")
     letters = text.encode("utf-8", "replace").translate(None, others)
@@ -202,7 +201,7 @@ def _unique(found: Iterable[str]) -> tuple[str, ...]:
 
 
 def _plain(value: str, data: bytes) -> Iterator[str]:
-    """As it is, and in texts of JSON, Python and URLs."""
+    """Yield the value itself, and as written in JSON, Python and URLs."""
     yield value
     in_python = repr(value), repr(f'"{value}')[1:]  # which escapes ' in a text that has both
     for plain in (json.dumps(value), json.dumps(value, ensure_ascii=False), *in_python):
@@ -221,7 +220,7 @@ def _in_base64(data: bytes) -> Iterator[str]:
 
 
 def _base64_inside(data: bytes, offset: int, encode: Callable[[bytes], bytes]) -> str:
-    """What is always there when `data` stands `offset` bytes (modulo 3) into what is encoded."""
+    """Return the stable part of the base64 of `data` at `offset` (modulo 3) in the input."""
     encoded = encode(bytes(offset) + data).decode().rstrip("=")
     first = (0, 2, 3)[offset]
     whole = (offset + len(data)) * 8 // 6

@@ -1,4 +1,4 @@
-"""What well-known kinds of secrets look like."""
+"""The shapes of well-known kinds of secrets."""
 
 import re
 from collections.abc import Callable
@@ -7,25 +7,25 @@ from msgspec import Struct
 
 
 class Shape(Struct, frozen=True):
-    """What a kind of secret looks like; where the pattern has a group `secret`, that is it."""
+    """The shape of a kind of secret: the group `secret` of the pattern, if it has one."""
 
     pattern: re.Pattern[str]
     markers: tuple[str, ...] = ()
-    """One of these is in every match, and finding none is far quicker than matching."""
+    """One of these is in every match; searching for them first is far quicker."""
     names: tuple[str, ...] = ()
-    """The same in place of markers, for the text in lower case."""
+    """Like markers, but for the text in lower case."""
     in_programs: bool = True
-    """It is as much of a secret in what is run or written as it is."""
+    """Whether it also applies to text that is executed or stored as is."""
     is_meant: Callable[[re.Match[str]], bool] | None = None
-    """Whether a match is a secret, where that takes more than the pattern."""
+    """An additional test of a match."""
 
     @property
     def group(self) -> str | int:
-        """The part of a match that is the secret."""
+        """The group of the pattern that is the secret."""
         return "secret" if "secret" in self.pattern.groupindex else 0
 
     def may_be_in(self, text: str) -> bool:
-        """Whether the pattern is worth trying on a text."""
+        """Return whether the pattern is worth trying on a text."""
         parts, text = (self.names, text.lower()) if self.names else (self.markers, text)
         for part in parts:  # noqa: SIM110 (any() takes twice as long here)
             if part in text:
@@ -33,7 +33,6 @@ class Shape(Struct, frozen=True):
         return False
 
     def is_secret(self, match: re.Match[str]) -> bool:
-        """Whether a match is a secret."""
         return self.is_meant is None or self.is_meant(match)
 
 
@@ -54,7 +53,7 @@ _CHANGE = re.compile(r"[A-Za-z](?=\d)|\d(?=[A-Za-z])|[a-z](?=[A-Z])")
 
 
 def _has_random_part(found: re.Match[str]) -> bool:
-    """Whether a part is no word: CSS classes and slugs have a digit here and there, too."""
+    """Reject words: CSS classes and slugs have a digit here and there, too."""
     return any(
         len(_CHANGE.findall(part)) >= 3
         or (len(part) >= 16 and not part.isalpha() and not part.isdigit())
@@ -62,17 +61,17 @@ def _has_random_part(found: re.Match[str]) -> bool:
     )
 
 
-# A value counts as random when it has a digit: names in program text rarely do.
+# A digit marks a value as random: names in program text rarely have one.
 _RANDOM = r"(?=[A-Za-z_-]{0,60}\d)[A-Za-z0-9_-]"
 
-# GitHub, GitLab, Slack, Stripe, Google and others mark their keys.
+# Marked keys of GitHub, GitLab, Slack, Stripe, Google and others.
 _MARKS = (
     *("AIza", "ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-"),
     *("rk_live_", "rk_test_", "sk_live_", "sk_test_"),
     *("tvly-", "xapp-", "xoxa-", "xoxb-", "xoxe-", "xoxp-", "xoxs-", "ya29"),
 )
-# So do these, by marks that ordinary names begin with as well. OpenAI, OpenRouter, Anthropic and
-# those who followed them have the first; the others' keys have at least 30 random letters.
+# Marks that also begin ordinary names. OpenAI and compatible providers use the first; the keys of
+# the others have at least 30 random letters.
 _SHORT_MARKS = ("sk-", "gsk_", "hf_", "npm_", "nvapi-", "pplx-", "pypi-", "r8_", "xai-")
 
 _KEY_BODY = r"(?:[A-Za-z0-9+/=:,.\s]|\\+[nrt/]|-(?!----))"
@@ -82,7 +81,7 @@ KEY_BEGINNING = re.compile(
     r"-----BEGIN (?:[A-Z0-9 ]{0,40}-{0,4}"
     rf"|{_KEY_KIND}-----{_KEY_BODY}*+(?:-----[A-Z0-9 ]*-*)?)\Z"
 )
-"""A private key, or its first line, that the text ends in."""
+"""A private key, or its first line, at the end of a text."""
 
 
 def _marked(marks: tuple[str, ...], rest: str) -> re.Pattern[str]:
@@ -90,7 +89,7 @@ def _marked(marks: tuple[str, ...], rest: str) -> re.Pattern[str]:
 
 
 SHAPES: tuple[Shape, ...] = (
-    # The body may stand in JSON, where its line ends are backslash and n; a cut one ends anywhere.
+    # In JSON the line ends of the body are backslash and n; a truncated one ends anywhere.
     Shape(
         re.compile(
             rf"-----BEGIN (?P<kind>{_KEY_KIND})-----{_KEY_BODY}*(?:-----END (?P=kind)-----)?"
@@ -100,9 +99,9 @@ SHAPES: tuple[Shape, ...] = (
     Shape(_marked(_SHORT_MARKS, rf"{_RANDOM}{{16,}}"), _SHORT_MARKS, is_meant=_has_random_part),
     Shape(_marked(_MARKS, rf"[.]?{_RANDOM}{{16,}}"), _MARKS),
     Shape(re.compile(r"(?<![A-Z0-9])(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Z0-9])"), ("AKIA", "ASIA")),
-    # Telegram's; the number before the colon is the bot's public id.
+    # Telegram; the number before the colon is the bot's public id.
     Shape(re.compile(r":(?<=\d{6}:)(?P<secret>[A-Za-z0-9_-]{34,})"), (":",)),
-    # Discord's: the user's public id, a time and a signature.
+    # Discord: the user's public id, a time and a signature.
     Shape(
         re.compile(r"[MNO][A-Za-z0-9_-]{22,27}\.(?P<secret>[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,})"),
         (".",),
@@ -114,7 +113,7 @@ SHAPES: tuple[Shape, ...] = (
         ),
         ("eyJ",),
     ),
-    # Programs are full of those that stand for others, and do not run with a mark instead.
+    # Program text is full of placeholders, and a replaced one would not run.
     Shape(
         re.compile(
             r"\b(?:[Bb]earer|BEARER)\s+"
@@ -129,8 +128,7 @@ SHAPES: tuple[Shape, ...] = (
         in_programs=False,
     ),
     Shape(re.compile(r"://[^\s/:@\"'\\]*:(?P<secret>[^\s/@\"'\\]+)@"), ("://",), in_programs=False),
-    # A value that looks random after a name that says it is a secret; taken whole (`+`), so that
-    # a call or an attribute is left alone.
+    # A random-looking value after a secret's name; possessive (`+`), to spare calls and attributes.
     Shape(
         re.compile(
             r"[:=]\s{0,3}[\"'\\]{0,3}"
@@ -141,11 +139,10 @@ SHAPES: tuple[Shape, ...] = (
         is_meant=_names_a_secret,
     ),
 )
-"""The kinds of secrets that are known by their looks."""
 
 BEGINNINGS = frozenset(
     marker[:size]
     for marker in (*_MARKS, *_SHORT_MARKS, "AKIA", "ASIA", "eyJ")
     for size in range(1, len(marker) + 1)
 )
-"""What marks begin with, to the whole mark."""
+"""The beginnings of marks, with the whole mark."""

@@ -1,9 +1,9 @@
-"""Secrets taken out of text that comes in pieces, of which each may end within one.
+"""Removes secrets from text that arrives in pieces, which may split them.
 
-What may go on to be a secret is held back until it is whole: the last word if it has digits or
-marks, and what a known value begins with. Ordinary words are passed on at once.
-Digits of a known value that spaces or lines keep apart are passed on: to hold back each number
-would hold back tables, and the whole text, which replaces this one, is redacted anew.
+What may become a secret is held back until it is complete: the last word if it has digits or marks,
+and the beginning of a known value. Digits of a known value split by spaces or lines pass: holding
+back each number would hold back tables, and the whole text, which replaces this one, is redacted
+anew.
 """
 
 import re
@@ -13,45 +13,45 @@ from services.redaction.redactor import HEAD_CHARS, MASK, MIN_SECRET_CHARS, Reda
 from services.redaction.secret_shapes import BEGINNINGS, KEY_BEGINNING
 
 _CONTEXT = 160
-"""So much of what was passed on is looked at with what follows it."""
+"""How much of the passed text is rescanned with what follows."""
 _OFTEN = 512
-"""What is held back and longer is not looked at again for each letter."""
+"""Held text longer than this is not rescanned for each letter."""
 _MOST = 64 * 1024
-"""Longer than any secret: then nothing more is held back."""
+"""Longer than any secret: more than this is never held back."""
 
 _IN_WORDS = "".join(map(chr, range(0x21, 0x7F)))
 _TELLING = re.compile(r"[-_:=.%\\\d]|AIza|A[KS]IA|eyJ")
-"""Is in every word that may be a secret, once its mark is whole."""
+"""In every word that may be a secret, once its mark is complete."""
 _QUOTING = "\"'`([{<*,;"
 _HEADS = (":", "=", "earer", "EARER", "asic")
-"""What ends before a secret that has a name."""
+"""What precedes a named secret."""
 _GAP = 12
-"""So many spaces may be between."""
+"""The most spaces after that."""
 _BASE64_LINE = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{16,}={0,2}\s+\Z")
 """A line that may go on in the next."""
 
 
 class RedactedStream:
-    """A text that comes in pieces, and goes on without secrets."""
+    """A text that arrives in pieces and is passed on without secrets."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self._text = ""
-        """What is held back, and some of what was before it."""
+        """The held text, and some of what was before it."""
         self._shown = 0
-        """So much of it has been passed on."""
+        """How much of it has been passed on."""
         self._may_grow = False
-        """What comes next may be the rest of a secret."""
+        """Whether the next piece may continue a secret."""
         self._looked_at = 0
 
     def feed(self, more: str) -> str:
-        """What can be passed on, now that there is more."""
+        """Add a piece; return what can be passed on."""
         text = self._text = self._text + more
         held = len(text) - self._shown
         if _OFTEN < held <= _MOST and len(text) * 8 < self._looked_at * 9:
             return ""
         self._looked_at = len(text)
-        # All of a secret that is in no beginning has come at once.
+        # A secret without a telling beginning has arrived in one piece.
         is_suspect = self._may_grow or len(more) >= MIN_SECRET_CHARS
         end = self._held_from(text) if held <= _MOST else len(text)
         self._may_grow = end < len(text)
@@ -66,13 +66,13 @@ class RedactedStream:
         return said
 
     def finish(self) -> str:
-        """What was held back, now that there is no more."""
+        """Return the held text at the end."""
         said, _ = self._clean(len(self._text)) if self._shown < len(self._text) else ("", 0)
         self._text, self._shown, self._may_grow, self._looked_at = "", 0, False, 0
         return said
 
     def _clean(self, end: int) -> tuple[str, int]:
-        """What is to be passed on up to a place, and that place, which is in no secret."""
+        """Return the redacted text up to a place outside of secrets, and that place."""
         low = max(0, self._shown - _CONTEXT)
         at = self._shown
         parts: list[str] = []
@@ -85,7 +85,7 @@ class RedactedStream:
         return "".join((*parts, self._text[at:end])), end
 
     def _held_from(self, text: str) -> int:
-        """From where on the text may go on to be a secret; its end where it may not."""
+        """Return where a possible secret begins; the end if there is none."""
         end = _begun_from(self._redactor.known.spellings.heads, text, self._shown)
         if "-" in text[self._shown :] and (key := KEY_BEGINNING.search(text, self._shown)):
             end = min(end, key.start())
@@ -93,7 +93,7 @@ class RedactedStream:
 
 
 def _begun_from(heads: Mapping[str, Sequence[str]], text: str, at: int) -> int:
-    """From where on, after a place, a text may go on to be a known value; else where it ends."""
+    """Return where a known value may begin after `at`; the end of the text if nowhere."""
     for start in range(at, len(text)):
         several = heads.get(text[start : start + HEAD_CHARS])
         if several is None:
@@ -107,7 +107,7 @@ def _begun_from(heads: Mapping[str, Sequence[str]], text: str, at: int) -> int:
 
 
 def _word_from(text: str) -> int:
-    """Where the last word begins, if it may be a secret; else where the text ends."""
+    """Return where the last word begins if it may be a secret; else the end."""
     begin = len(text.rstrip(_IN_WORDS))
     while line := _BASE64_LINE.search(text, max(0, begin - _CONTEXT), begin):
         begin = line.start()
@@ -119,5 +119,5 @@ def _word_from(text: str) -> int:
 
 
 def _since(text: str, at: int) -> str:
-    """The text from a place, which is not taken for the beginning of a line where it is none."""
+    """Return the text from `at`, not to be taken for the beginning of a line."""
     return text[at:] if not at or text[at - 1] == "\n" else f"|{text[at + 1 :]}"

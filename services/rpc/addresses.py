@@ -1,4 +1,4 @@
-"""Where a service listens or is found: `unix:/path/to/socket`, `host:port`, or `host:port#name`."""
+"""Addresses of services: `unix:/path/to/socket`, `host:port`, or `host:port#name`."""
 
 from ipaddress import ip_address
 from pathlib import Path
@@ -16,12 +16,12 @@ class UnixAddress(Struct, frozen=True):
 
     @property
     def target(self) -> str:
-        """The address as gRPC wants it."""
+        """The address for gRPC."""
         return f"unix:{self.path}"
 
     @property
     def is_local(self) -> bool:
-        """Whether nothing outside this machine is on the way."""
+        """Whether connections stay on this machine."""
         return True
 
     def __str__(self) -> str:
@@ -29,21 +29,21 @@ class UnixAddress(Struct, frozen=True):
 
 
 class TcpAddress(Struct, frozen=True):
-    """A host name or IP address and a port; port 0 lets the system choose one to listen on."""
+    """A host name or IP address and a port; a listener's port 0 is chosen by the system."""
 
     host: str
     port: int
     server_name: str = ""
-    """The name that its certificate is for, where that is not the host."""
+    """The name in its certificate, if that is not the host."""
 
     @property
     def target(self) -> str:
-        """The address as a gRPC client wants it: every address of the name is used."""
+        """The address for a gRPC client, which uses all addresses of the name."""
         return f"dns:///{self}"
 
     @property
     def is_local(self) -> bool:
-        """Whether nothing outside this machine is on the way."""
+        """Whether connections stay on this machine."""
         if self.host == "localhost":
             return True
         try:
@@ -59,9 +59,9 @@ Address = UnixAddress | TcpAddress
 
 
 def parse_address(text: str) -> Address:
-    """Reads an address; fails with InvalidArgument, saying what one looks like.
+    """Parse an address; InvalidArgument shows what one looks like.
 
-    `10.0.0.7:7401#agent.example.org` is whoever is there with a certificate for that name.
+    For `10.0.0.7:7401#agent.example.org`, the server needs a certificate for that name.
     """
     scheme, separator, rest = text.partition(":")
     if separator and scheme == "unix":

@@ -1,8 +1,8 @@
-"""Who calls, and what each may call: identities, tokens and the per-method policy.
+"""Authentication and authorization of callers: identities, tokens and the policy of methods.
 
-A caller over TCP proves its identity by a client certificate, whose URI name is
-`spiffe://hermes/<identity>`; a caller over the Unix socket, or over loopback without certificates,
-by the bearer token of the identity. A certificate is never outvoted by a token.
+Over TCP, a client certificate with the URI name `spiffe://hermes/<identity>` proves an identity;
+over the Unix socket, or loopback without certificates, its bearer token. A certificate always wins
+over a token.
 """
 
 import hmac
@@ -18,14 +18,14 @@ from services.rpc.calls import BEARER
 SPIFFE_PREFIX = "spiffe://hermes/"
 
 OPEN_METHODS = frozenset({"/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/List"})
-"""What a probe may ask without saying who it is; the answer has no more than a status."""
+"""Open to unauthenticated probes; the answer has only a status."""
 
 ANY_IDENTITY_METHODS = frozenset({"/grpc.health.v1.Health/Watch"})
-"""What everybody who is known may call."""
+"""Open to all authenticated callers."""
 
 
 class Identity(StrEnum):
-    """Who can call a service."""
+    """A caller of services."""
 
     AGENT = "agent"
     EXECUTOR = "executor"
@@ -35,7 +35,7 @@ class Identity(StrEnum):
 
 
 Policy = Mapping[str, frozenset[Identity]]
-"""Full method name, such as `/hermes.agent.v1.TurnService/StartTurn`, to who may call it."""
+"""Maps a full method name, such as `/hermes.agent.v1.TurnService/StartTurn`, to its callers."""
 
 Tokens = Mapping[Identity, str]
 
@@ -43,17 +43,17 @@ _caller: ContextVar[Identity] = ContextVar("caller")
 
 
 def allow(service: str, methods: Mapping[str, Iterable[Identity]]) -> Policy:
-    """Returns the policy of one service, from its full name and who may call each method."""
+    """Return the policy of one service, from its full name and the callers of each method."""
     return {f"/{service}/{method}": frozenset(callers) for method, callers in methods.items()}
 
 
 def new_tokens() -> Tokens:
-    """Returns a fresh random token for each identity, to live in memory as long as the process."""
+    """Return a random token for each identity, kept in memory for the life of the process."""
     return {identity: secrets.token_urlsafe(32) for identity in Identity}
 
 
 def caller() -> Identity:
-    """Returns who made the call that is being served; fails with Unauthenticated outside of one."""
+    """Return who made the current call; raises Unauthenticated outside of one."""
     try:
         return _caller.get()
     except LookupError:
@@ -61,16 +61,16 @@ def caller() -> Identity:
 
 
 class Authenticator:
-    """Finds out who calls."""
+    """Identifies callers."""
 
     def __init__(self, tokens: Tokens | None = None) -> None:
-        # Digests: what is compared has the same length for all, and a memory dump has no tokens.
+        # Digests have equal lengths for the comparison, and keep tokens out of memory dumps.
         self._digests = tuple(
             (identity, _digest(token)) for identity, token in (tokens or {}).items()
         )
 
     def identify(self, peer: Mapping[str, Iterable[bytes]], authorization: str | None) -> Identity:
-        """Returns the identity that a call proves; fails with Unauthenticated."""
+        """Return the identity that a call proves; raises Unauthenticated."""
         if b"ssl" in peer.get("transport_security_type", ()):
             return _of_certificate(peer)
         if authorization is None or not authorization.startswith(BEARER):
@@ -80,7 +80,7 @@ class Authenticator:
     def _of_token(self, token: str) -> Identity:
         shown, found = _digest(token), None
         for identity, digest in self._digests:
-            # All of them, whichever matches: the time taken tells nothing.
+            # Compare all, so that the time does not tell which one matches.
             if hmac.compare_digest(shown, digest):
                 found = identity
         if found is None:
@@ -89,7 +89,7 @@ class Authenticator:
 
 
 class Gate:
-    """Lets a call in when a policy says that its caller may make it, and nothing else."""
+    """Admits calls that the policy allows, and no others."""
 
     def __init__(self, authenticator: Authenticator, policies: Iterable[Policy]) -> None:
         self._authenticator = authenticator
@@ -102,9 +102,7 @@ class Gate:
     def admit(
         self, method: str, peer: Mapping[str, Iterable[bytes]], authorization: str | None
     ) -> Identity | None:
-        """Returns the caller, or None where a method is open to all; fails with Unauthenticated or
-        PermissionDenied.
-        """
+        """Return the caller, or None if open; raises Unauthenticated or PermissionDenied."""
         if method in OPEN_METHODS:
             return None
         identity = self._authenticator.identify(peer, authorization)
@@ -115,7 +113,7 @@ class Gate:
 
 
 def identity_named(uri: str) -> Identity | None:
-    """The identity that the URI name of a certificate is for, if it is one of ours."""
+    """Return our identity in the URI name of a certificate, or None."""
     try:
         return Identity(uri.removeprefix(SPIFFE_PREFIX) if uri.startswith(SPIFFE_PREFIX) else "")
     except ValueError:
@@ -124,7 +122,7 @@ def identity_named(uri: str) -> Identity | None:
 
 def _of_certificate(peer: Mapping[str, Iterable[bytes]]) -> Identity:
     names = [name.decode(errors="replace") for name in peer.get("peer_uri", ())]
-    # More than one would let a caller choose.
+    # Several would let a caller choose.
     identity = identity_named(names[0]) if len(names) == 1 else None
     if identity is None:
         raise Unauthenticated(

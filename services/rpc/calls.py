@@ -1,4 +1,4 @@
-"""What both ends of a call agree on beside the contracts."""
+"""Call metadata shared by clients and servers."""
 
 import re
 import secrets
@@ -19,32 +19,28 @@ _ID_KEYS = {
     "x-hermes-turn-id": "turn_id",
     "x-hermes-session-id": "session_id",
 }
-# What a client sends ends in logs, so it has the form of an id or is left out.
+# Client ids end up in logs, so malformed ones are dropped.
 _ID = re.compile(r"[A-Za-z0-9_.:-]{1,80}")
 
 
 class CallObserver(Protocol):
-    """Where each call is counted; `method` is full, `status` a gRPC code's name."""
+    """Counts calls; `method` is full, `status` a gRPC code's name."""
 
-    def started(self, method: str) -> None:
-        """Counts one call that begins."""
-        ...
+    def started(self, method: str) -> None: ...
 
-    def observe(self, method: str, status: str, seconds: float) -> None:
-        """Counts one call that has ended."""
-        ...
+    def observe(self, method: str, status: str, seconds: float) -> None: ...
 
 
 class IncomingIds:
     """Reads the ids that come with calls, to be bound while they are served."""
 
     def __init__(self) -> None:
-        # Counted on from a random start: an id that costs a hundredth of a fresh random one.
+        # A counter with a random start: a hundredth of the cost of a fresh random id.
         self._boot = secrets.token_hex(6)
         self._count = count(1)
 
     def read(self, metadata: Metadata) -> dict[str, str]:
-        """Returns a call's ids; there is always a `request_id`."""
+        """Return a call's ids; there is always a `request_id`."""
         ids: dict[str, str] = {}
         for key, value in metadata:
             name = _ID_KEYS.get(key)
@@ -56,6 +52,6 @@ class IncomingIds:
 
 
 def outgoing_ids() -> Metadata:
-    """Returns the bound ids as metadata of a call that is about to be made."""
+    """Return the bound ids as metadata of an outgoing call."""
     ids = bound_ids()
     return tuple((key, ids[name]) for key, name in _ID_KEYS.items() if name in ids)

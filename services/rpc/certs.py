@@ -1,7 +1,7 @@
-"""A small certificate authority: `hermes certs init` makes it, `hermes certs issue` uses it.
+"""A small certificate authority for `hermes certs init` and `hermes certs issue`.
 
 A folder holds `ca.crt`, `ca.key`, and `<identity>.crt` and `<identity>.key` for each service. Only
-issuing needs the CA's key; it need not be on the machines that serve.
+issuing needs the CA's key, so serving machines need not have it.
 """
 
 from collections.abc import Sequence
@@ -27,14 +27,12 @@ CLOCK_SKEW = timedelta(minutes=5)
 
 
 def files_of(folder: Path, identity: Identity) -> TlsFiles:
-    """Returns where the files of a service are in a folder."""
+    """Return the paths of a service's files in a folder."""
     return TlsFiles(folder / "ca.crt", folder / f"{identity}.crt", folder / f"{identity}.key")
 
 
 def init(folder: Path, now: datetime, *, force: bool = False) -> Path:
-    """Makes a CA and returns where its certificate is; with `force` replaces one that is there, and
-    then everything that it has issued is void.
-    """
+    """Create a CA; return its certificate's path. `force` voids an earlier one."""
     from cryptography.hazmat.primitives.asymmetric import ec
 
     certificate_path, key_path = folder / "ca.crt", folder / "ca.key"
@@ -49,9 +47,7 @@ def init(folder: Path, now: datetime, *, force: bool = False) -> Path:
 def issue(
     folder: Path, identity: Identity, names: Sequence[str], now: datetime, *, force: bool = False
 ) -> TlsFiles:
-    """Makes a service's certificate for the DNS names and IP addresses under which it is called; a
-    client needs none.
-    """
+    """Create a service's certificate for its DNS names and IP addresses; a client needs none."""
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.x509.oid import ExtendedKeyUsageOID
@@ -88,10 +84,7 @@ def make_certificate(
     extensions: "Sequence[tuple[x509.ExtensionType, bool]]" = (),
     issuer: Issuer | None = None,
 ) -> "x509.Certificate":
-    """A certificate with these extensions, each with whether it is critical.
-
-    Without an issuer it is that of an authority, which signs itself.
-    """
+    """Make a certificate, self-signed without an issuer; extensions come with their criticality."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
 
@@ -120,7 +113,7 @@ def make_certificate(
 
 
 def common_name(text: str) -> "x509.Name":
-    """The name of a certificate's subject."""
+    """Return a certificate subject."""
     from cryptography import x509
 
     return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, text)])

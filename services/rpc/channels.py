@@ -1,4 +1,4 @@
-"""Channels to the other services: made when first used, shared, and never closed by their users."""
+"""Channels to other services: created on first use, shared, and never closed by their users."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -38,16 +38,16 @@ _OPTIONS: tuple[tuple[str, str | int], ...] = (
     ("grpc.max_reconnect_backoff_ms", 2000),
     ("grpc.dns_min_time_between_resolutions_ms", 2000),
     *METADATA_LIMITS,
-    # A proxy of the environment is for the internet, not for the services' own calls.
+    # A proxy in the environment is for the internet, not for calls between services.
     ("grpc.enable_http_proxy", 0),
 )
 
 
 class Channels:
-    """The channels of one identity, to each service by its address or within this process.
+    """The channels of one identity to the services, by address or within this process.
 
-    A channel applies the default deadline to unary calls, sends the token and the ids of the work,
-    repeats idempotent calls that a service could not take, and follows the files of `tls`.
+    A channel applies the default deadline to unary calls, sends the token and bound ids, retries
+    idempotent calls, and follows changes of the `tls` files.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Channels:
         await self.close()
 
     def to(self, service: str) -> grpc.aio.Channel:
-        """Returns the channel to a configured service; fails with FailedPrecondition."""
+        """Return the channel to a configured service; raises FailedPrecondition."""
         channel = self._channels.get(service)
         if channel is None:
             if service not in self._addresses:
@@ -91,13 +91,12 @@ class Channels:
         return cast("grpc.aio.Channel", channel)
 
     def at(self, endpoint: str) -> grpc.aio.Channel:
-        """Returns the channel to an endpoint that a service named, such as a sandbox's executor."""
+        """Return the channel to an endpoint named by a service, such as a sandbox's executor."""
         channel = self._channels.get(endpoint) or self._channel(endpoint)
         self._channels[endpoint] = channel
         return cast("grpc.aio.Channel", channel)
 
     async def close(self) -> None:
-        """Cancels the calls to other processes and closes every channel."""
         async with self._extras.workers:
             for channel in self._channels.values():
                 await channel.close()
@@ -106,7 +105,7 @@ class Channels:
         address = parse_address(place) if isinstance(place, str) else place
         tls = self._current_tls if self._files and isinstance(address, TcpAddress) else None
         if tls is None and not address.is_local:
-            # Whoever is on the way could read the token.
+            # Anybody on the way could read the token.
             raise FailedPrecondition(f"{address} is on another machine and needs certificates")
         options = (
             *_OPTIONS,
@@ -124,14 +123,14 @@ class Channels:
         return ManagedChannel(connect, tls, self._extras)
 
     def _current_tls(self) -> ClientTls:
-        # Asked for with the first call, as stubs are made before the certificates are read.
+        # On the first call, as stubs are made before the certificates are read.
         if self._tls is None:
             raise RuntimeError("channels with certificates are used inside their context")
         return self._tls
 
 
 class _Extras(Struct, frozen=True):
-    """What is added to each call of a channel, and who puts its connections away."""
+    """Additions to each call of a channel, and the keeper of its old connections."""
 
     metadata: Metadata
     observer: CallObserver | None
@@ -139,9 +138,7 @@ class _Extras(Struct, frozen=True):
 
 
 class ManagedChannel:
-    """Looks to a stub like a channel; connects when first used, and anew between calls when its
-    certificate changes.
-    """
+    """A channel that connects on first use, and again between calls if its certificate changes."""
 
     def __init__(
         self,
@@ -161,7 +158,6 @@ class ManagedChannel:
         self.stream_stream = partial(_Method, self, "stream_stream", None)
 
     def current(self) -> Any:
-        """Returns the connection for the next call."""
         tls = self._tls() if self._tls is not None else None
         if self._connection is not None and tls is not None and tls.generation != self._generation:
             self.extras.workers.start("retire a connection", _close(self._connection))
@@ -174,7 +170,7 @@ class ManagedChannel:
         return self._connection
 
     async def close(self) -> None:
-        """Ends the calls, and takes no more."""
+        """End the calls and reject new ones."""
         self._closed = True
         if self._connection is not None:
             await self._connection.close(None)
@@ -182,7 +178,7 @@ class ManagedChannel:
 
 
 class _Method:
-    """One method of a stub, bound to the connection of the moment."""
+    """One method of a stub, on the channel's current connection."""
 
     def __init__(
         self,
@@ -193,7 +189,7 @@ class _Method:
         *codecs: Any,
         **registered: Any,
     ) -> None:
-        """Take what generated code gives: the method's name, how to write and read its messages."""
+        """Take the arguments of generated code."""
         self._channel = channel
         self._kind = kind
         self._default_timeout_s = default_timeout_s
@@ -236,7 +232,7 @@ class _Method:
 def _finishing(
     span: tracing.Span, observer: CallObserver | None, method: str
 ) -> Callable[[grpc.aio.Call], None]:
-    """Count a call now, and return what counts it again and ends its span when it is done."""
+    """Count the call; return the callback that counts its end and ends its span."""
     started = monotonic()
     if observer is not None:
         observer.started(method)

@@ -1,34 +1,34 @@
-"""The clocks of calls and connections."""
+"""Timeouts of calls and connections."""
 
 DEFAULT_UNARY_S = 30.0
-"""How long a unary call may take when its caller does not say."""
+"""The timeout of a unary call whose caller gives none."""
 
 KEEPALIVE_INTERVAL_S = 20
-"""A client asks a silent connection for a sign of life this often."""
+"""How often a client pings a silent connection."""
 
 SERVER_KEEPALIVE_INTERVAL_S = 30
-"""A server asks a silent connection this often, so that it forgets clients that vanished."""
+"""How often a server pings a silent connection, to forget vanished clients."""
 
 KEEPALIVE_TIMEOUT_S = 10
-"""A connection that gave no sign of life for this long is dead."""
+"""A connection without an answer for this long is dead."""
 
 MIN_PING_INTERVAL_S = 10
-"""A server refuses clients that ask more often."""
+"""The shortest interval of pings that a server accepts."""
 
 CONNECTION_AGE_S = 600
-"""A server asks clients to reconnect after this, so that new replicas get their share of calls."""
+"""After this, a server asks clients to reconnect, so that new replicas get their share."""
 
 CONNECTION_AGE_GRACE_S = 3600
-"""How long a stream may go on over a connection that has reached its age."""
+"""How long a stream may continue over a connection that has reached its age."""
 
 RETIRE_GRACE_S = 3600
-"""How long a client keeps a connection open for its streams after the certificate has changed."""
+"""How long a client keeps a connection open for its streams after the certificate changed."""
 
 DRAIN_S = 5.0
-"""How long a component may take to let go of its work."""
+"""How long a component may take to release its work."""
 
 STOP_GRACE_S = 5.0
-"""How long unary calls under way may take to finish once the server stops."""
+"""How long unary calls may take to finish once the server stops."""
 
 STALLED_READER_S = 300.0
-"""How long a stream waits for a client that does not read before it is ended."""
+"""How long a stream waits for a client that does not read."""

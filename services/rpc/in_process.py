@@ -1,8 +1,7 @@
-"""Calls between the services of one process: what a socket does, without the socket.
+"""Calls between services of one process, without a socket.
 
-The same stubs reach the same handlers through the same checks, and messages are encoded as on the
-wire; but requests are taken from the client's iterator, and responses from a queue. Through the
-socket a turn takes 1.4 times as long.
+The same stubs reach the same handlers through the same checks, with encoded messages, but over
+queues. Through the socket a turn takes 1.4 times as long.
 """
 
 import asyncio
@@ -21,7 +20,7 @@ from services.rpc.retries import RETRY_WAITS_S, is_idempotent
 from services.telemetry.tracing import Metadata
 
 WINDOW_MESSAGES = 16
-"""A server waits while so many of its messages have not been read."""
+"""A server waits while this many of its messages are unread."""
 
 _Status: TypeAlias = tuple[grpc.StatusCode, str, Metadata]
 
@@ -40,7 +39,7 @@ class InProcessServer:
         self._handlers: dict[str, Handler] | None = None
         self._around = Context()
         self._workers = Workers()
-        # What components call to register.
+        # The method that components call to register.
         self.add_generic_rpc_handlers = self._generic.extend
         self.add_registered_method_handlers = self._services.__setitem__
 
@@ -51,7 +50,7 @@ class InProcessServer:
             cast("Any", server).add_registered_method_handlers(service, methods)
 
     def start(self, pipeline: CallPipeline) -> None:
-        """Take calls, each through the pipeline, in the context that this is called in."""
+        """Accept calls, each through the pipeline, in the caller's context."""
         self._around = copy_context()
         self._handlers = {
             (method := f"/{service}/{name}"): pipeline.wrapped(method, handler)
@@ -60,14 +59,14 @@ class InProcessServer:
         }
 
     async def stop(self, grace_s: float) -> None:
-        """Take no more calls, and cancel those that have not ended within the grace."""
+        """Reject new calls, and cancel those that have not ended within the grace."""
         self._handlers = None
         await self._workers.drain(grace_s)
         async with self._workers:
             pass
 
     def serve(self, call: "_Call", request: Any) -> None:
-        """Serve a call, in a task that knows nothing of its client."""
+        """Serve a call, in a task with its own context."""
         if self._handlers is None:
             call.end(_NOT_SERVING)
         elif (handler := self._handlers.get(call.method)) is None:
@@ -79,7 +78,7 @@ class InProcessServer:
 
 
 class InProcessChannel:
-    """Looks to a stub like a channel of gRPC; connected as long as the process lives."""
+    """A stand-in for a gRPC channel, connected for the life of the process."""
 
     def __init__(self, server: InProcessServer) -> None:
         self._server = server
@@ -91,7 +90,7 @@ class InProcessChannel:
         response_deserializer: Any,
         _registered_method: bool | None = False,
     ) -> Any:
-        """Return what makes calls of a method, whichever of them are streams."""
+        """Return the callable of a method, whichever sides are streams."""
 
         def call(
             request: Any,
@@ -114,14 +113,14 @@ class InProcessChannel:
 
 
 class _Call:
-    """The client's end of a call, with the methods of a call of gRPC that are used here."""
+    """The client's end of a call, with the used part of gRPC's interface."""
 
     def __init__(
         self, method: str, metadata: Metadata, encode: Any, decode: Any, timeout_s: float | None
     ) -> None:
         self.method, self.metadata, self.encode, self._decode = method, metadata, encode, decode
         self.serving: asyncio.Task[None] | None = None
-        self._responses = asyncio.Queue[bytes | None]()  # None is the end
+        self._responses = asyncio.Queue[bytes | None]()  # None: the end
         self._room = asyncio.Semaphore(WINDOW_MESSAGES)
         loop = asyncio.get_running_loop()
         self._status: asyncio.Future[_Status] = loop.create_future()
@@ -163,7 +162,7 @@ class _Call:
     # ---- at the server
 
     def end(self, status: _Status) -> bool:
-        """End the call and what serves it; False if it has a status already."""
+        """End the call and its handler; False if it has a status already."""
         if self._status.done():
             return False
         self._status.set_result(status)
@@ -182,7 +181,7 @@ class _Call:
 
     async def serve(self, handler: Handler, sent: Any) -> None:
         status = _NOT_SERVING
-        # The channel of a socket repeats calls, too, where that is safe.
+        # Retry where safe, like the channel of a socket.
         waits_s = RETRY_WAITS_S if is_idempotent(self.method) else ()
         try:
             for wait_s in (*waits_s, None):
@@ -198,14 +197,14 @@ class _Call:
 
 
 class _Context:
-    """The server's end of a call, with the methods of a context of gRPC that are used here."""
+    """The server's end of a call, with the used part of gRPC's interface."""
 
     def __init__(self, call: _Call, handler: Any, sent: Any) -> None:
         self._call, self._handler, self._sent = call, handler, sent
         self.status: _Status = (grpc.StatusCode.OK, "", ())
 
     async def answer(self) -> None:
-        """Run the method's handler; the pipeline makes it a coroutine that writes its stream."""
+        """Run the method's handler; with the pipeline, it is a coroutine that writes its stream."""
         streams = self._handler.request_streaming, self._handler.response_streaming
         request = self._requests() if streams[0] else self._decode(self._sent)
         answer = await getattr(self._handler, KINDS[streams])(request, self)
@@ -240,4 +239,4 @@ class _Context:
         return "in-process"
 
     def auth_context(self) -> Mapping[str, Sequence[bytes]]:
-        return {}  # a caller of this process proves itself by its token
+        return {}  # callers within the process prove themselves by their token

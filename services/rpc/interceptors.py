@@ -1,8 +1,7 @@
-"""What happens around every call on the server's side, in one pass so that it costs little.
+"""The server-side handling of every call, in one pass to keep it cheap.
 
-Identify and authorize the caller, bind the ids of the work for the logs, map errors to statuses,
-count. When the server drains, streams end with DRAINING, so that their clients go on elsewhere at
-once.
+Authenticates and authorizes the caller, binds ids for the logs, maps errors to statuses, and
+counts. When the server drains, streams end with DRAINING, so that clients move on at once.
 """
 
 import asyncio
@@ -39,7 +38,6 @@ _log = logging.getLogger(__name__)
 
 _Context: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
-"""A method of a servicer."""
 
 
 KINDS: Mapping[tuple[bool, bool], str] = {
@@ -48,7 +46,7 @@ KINDS: Mapping[tuple[bool, bool], str] = {
     (True, False): "stream_unary",
     (True, True): "stream_stream",
 }
-"""What of a handler serves, by whether its requests, and its responses, are a stream."""
+"""The attribute of a handler, by whether its requests and its responses are streams."""
 
 _DRAINING = "the service is shutting down; call another replica, or again"
 
@@ -76,25 +74,25 @@ class CallPipeline(grpc.aio.ServerInterceptor):  # pyright: ignore[reportMissing
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Handler:
-        """Returns the method's handler with everything around it."""
+        """Return the wrapped handler of the method."""
         method = handler_call_details.method
         wrapped = self._handlers.get(method)
         if wrapped is None:
             handler = await continuation(handler_call_details)
             if cast("Handler | None", handler) is None:
-                # gRPC answers UNIMPLEMENTED. Not kept: a client can invent any number of names.
+                # gRPC answers UNIMPLEMENTED. Not cached: a client can invent any number of names.
                 return handler
             wrapped = self._handlers[method] = self.wrapped(method, handler)
         return wrapped
 
     def end_streams(self) -> None:
-        """Ends the streams that are open, and every later one, with DRAINING."""
+        """End all open and later streams with DRAINING."""
         self.draining = True
         for call in self._streams:
             call.end()
 
     def wrapped(self, method: str, handler: Handler) -> Handler:
-        """Returns a handler with everything around it; what it streams it writes."""
+        """Wrap a handler; a streaming one writes its messages itself."""
         kind = KINDS[handler.request_streaming, handler.response_streaming]
         make = getattr(grpc, f"{kind}_rpc_method_handler")
         behavior = getattr(handler, kind)
@@ -122,7 +120,7 @@ class CallPipeline(grpc.aio.ServerInterceptor):  # pyright: ignore[reportMissing
 
     def _pumped(self, behavior: Callable[[Any, _Context], AsyncGenerator[Any, None]]) -> Any:
         async def pump(request: Any, context: _Context) -> None:
-            # Closed here and now, not by the garbage collector, when the client has gone.
+            # Close it now when the client has gone, not at garbage collection.
             async with (
                 PatientWriter(context, self._stalled_reader_s) as writer,
                 aclosing(behavior(request, context)) as messages,
@@ -149,7 +147,7 @@ class _Call:
         self.ids["service"] = method.split(".", 2)[1]
 
     def admit(self) -> None:
-        """Lets the call in; fails with Unauthenticated or PermissionDenied."""
+        """Admit the call; raises Unauthenticated or PermissionDenied."""
         shown = next((value for key, value in self.metadata if key == AUTHORIZATION_KEY), None)
         authorization = shown if isinstance(shown, str) else None
         try:
@@ -162,7 +160,7 @@ class _Call:
             raise
 
     def end(self) -> None:
-        """Makes the handler stop and the client go elsewhere."""
+        """Stop the handler, and send the client elsewhere."""
         self._ended = True
         if self._task is not None:
             self._task.cancel()
@@ -182,7 +180,7 @@ class _Call:
             await _abort(self._context, failure)
 
     def _failure(self, error: BaseException) -> HermesError | None:
-        """Returns what to tell the client; None when it has been told, or has gone."""
+        """Return the error for the client; None if it has been told or has gone."""
         if isinstance(error, HermesError):
             if error.reason is Reason.INTERNAL:
                 _log.error("%s failed", self._method, exc_info=error)

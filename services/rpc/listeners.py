@@ -1,4 +1,4 @@
-"""Places to listen on: each is free, ours alone while the process lives, and safe to listen on."""
+"""Listening addresses: checked to be free and safe, and reserved for the life of the process."""
 
 import asyncio
 import contextlib
@@ -32,9 +32,7 @@ class ListenFailed(FailedPrecondition):
 
 @asynccontextmanager
 async def reserved(address: Address) -> AsyncGenerator[None, None]:
-    """Keeps a Unix socket's path for this process alone, and looks whether a port is free; fails
-    with ListenFailed.
-    """
+    """Reserve a Unix socket's path, or check that a port is free; raises ListenFailed."""
     if isinstance(address, TcpAddress):
         await asyncio.to_thread(_probe, address)
         yield
@@ -48,7 +46,7 @@ async def reserved(address: Address) -> AsyncGenerator[None, None]:
 
 
 async def listen_on(server: grpc.aio.Server, address: Address, tls: TlsFiles | None) -> Address:
-    """Binds a server to a reserved address; returns it with the port that was chosen for 0."""
+    """Bind a server to a reserved address; return it with the actual port."""
     if isinstance(address, UnixAddress):
         _listen_privately(server, address)
         return address
@@ -64,13 +62,13 @@ async def listen_on(server: grpc.aio.Server, address: Address, tls: TlsFiles | N
 
 
 def _checked_credentials(tls: TlsFiles) -> grpc.ServerCredentials:
-    # An expired certificate would only show as connections that fail, and on the other side.
+    # An expired certificate would only show as failing connections on the other side.
     check_files(tls, datetime.now(UTC))
     return server_credentials(tls)
 
 
 def _listen_privately(server: grpc.aio.Server, address: UnixAddress) -> None:
-    # The mask instead of a later chmod: there is no moment in which others can connect.
+    # A umask, not a later chmod, leaves no moment in which others can connect.
     mask = os.umask(0o177)
     try:
         server.add_insecure_port(address.target)
@@ -81,8 +79,7 @@ def _listen_privately(server: grpc.aio.Server, address: UnixAddress) -> None:
 
 
 def _reserve(address: UnixAddress, lock: FileLock) -> None:
-    # A socket file says nothing: it outlives its process, and gRPC replaces a living one without a
-    # word.
+    # The file proves nothing: it outlives its process, and gRPC silently replaces a live socket.
     try:
         lock.acquire()
     except LockHeld as held:
@@ -109,7 +106,7 @@ def _remove_socket(path: Path) -> None:
 
 
 def _probe(address: TcpAddress) -> None:
-    """Says in words why an address cannot be bound; gRPC writes its reasons to the terminal."""
+    """Explain why an address cannot be bound; gRPC writes its reasons to the terminal."""
     if address.port == 0:
         return
     try:

@@ -1,7 +1,7 @@
-"""Messages as records whose fields are called the same, and back.
+"""Conversion between messages and records with the same field names.
 
-An enum's value is its name in lower case without that of the enum: `only` of SCRIPT_MODE_ONLY. What
-a message does not set has the record's default, and what one of the two does not have is left out.
+Enum values become their lower-case names without prefix: `only` for SCRIPT_MODE_ONLY. Unset fields
+get the record's default; fields that only one side has are skipped.
 """
 
 import re
@@ -22,33 +22,31 @@ _T = TypeVar("_T")
 
 
 def record_of(message: Message, kind: type[_T], /, **more: Any) -> _T:
-    """A message as a record, with more fields in place of its own.
+    """Convert a message to a record, with `more` in place of its own fields.
 
-    Raises msgspec.ValidationError where it has values of no meaning.
+    Raises msgspec.ValidationError for invalid values.
     """
     return convert(_fields(message) | more, kind)
 
 
 def message_of(record: Struct | Mapping[str, Any], kind: type[_M], /, **more: Any) -> _M:
-    """A record as a message: what it has by the names of the message's fields, and `more`.
+    """Convert a record, or a mapping of field names, to a message, with `more` fields.
 
-    Times may be datetimes, and None is not set. Instead of a record, its fields by their names, or
-    by paths such as `options.model`.
+    Times may be datetimes, and None is unset. A mapping may have paths such as `options.model`.
     """
     descriptor = cast("Descriptor", kind.DESCRIPTOR)
     return kind(**(_values(record, descriptor) | _values(more, descriptor)))
 
 
 def enum_word(kind: Any, number: int) -> str:
-    """The word of a value of an enum's descriptor: the number where it has none, empty where it is
-    unspecified."""
+    """Return the word of an enum value; a number if unknown, empty if unspecified."""
     known = kind.values_by_number.get(number)
     word = str(number) if known is None else known.name.removeprefix(_prefix(kind)).lower()
     return "" if word == "unspecified" else word
 
 
 def _prefix(kind: Any) -> str:
-    # Protobuf's style: the values of ScriptMode begin with SCRIPT_MODE_.
+    # Protobuf style: the values of ScriptMode begin with SCRIPT_MODE_.
     return f"{re.sub(r'(?<=.)(?=[A-Z])', '_', kind.name).upper()}_"
 
 

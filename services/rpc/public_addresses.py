@@ -1,7 +1,7 @@
-"""Which addresses of the internet may be reached: the public ones that are nobody's secret.
+"""Which internet addresses may be reached: the public ones.
 
-Names are resolved first and addresses looked at afterwards, so that no name leads elsewhere; the
-connection then goes to the address that was looked at.
+Names are resolved first, and the connection goes to the checked address, so that a name cannot lead
+elsewhere.
 """
 
 import socket
@@ -16,14 +16,14 @@ _REFUSED_4 = [
     for text in (
         "0.0.0.0/8",  # this host
         "10.0.0.0/8",  # private
-        "100.64.0.0/10",  # carriers' own; some clouds' metadata
+        "100.64.0.0/10",  # carrier-grade NAT; metadata of some clouds
         "127.0.0.0/8",  # loopback
-        "168.63.129.16/32",  # Azure's agent of the host, on a public address
+        "168.63.129.16/32",  # Azure's host agent, on a public address
         "169.254.0.0/16",  # link-local, metadata
         "172.16.0.0/12",  # private
-        "192.0.0.0/24",  # protocols' own; some clouds' metadata
+        "192.0.0.0/24",  # protocol assignments; metadata of some clouds
         "192.0.2.0/24",  # documentation
-        "192.88.99.0/24",  # relays to IPv6
+        "192.88.99.0/24",  # 6to4 relays
         "192.168.0.0/16",  # private
         "198.18.0.0/15",  # benchmarks
         "198.51.100.0/24",  # documentation
@@ -32,47 +32,47 @@ _REFUSED_4 = [
     )
 ]
 _GLOBAL_6 = IPv6Network("2000::/3")
-"""All else is loopback, link-local, private, multicast, or IPv4 in disguise: mapped, NAT64."""
+"""The rest is loopback, link-local, private, multicast, or mapped or NAT64 IPv4."""
 _REFUSED_6 = [
     IPv6Network(text)
     for text in (
-        "2001::/23",  # protocols' own, Teredo among them
+        "2001::/23",  # protocol assignments such as Teredo
         "2001:db8::/32",  # documentation
-        "2002::/16",  # 6to4, which has an IPv4 address inside
+        "2002::/16",  # 6to4, which embeds an IPv4 address
         "3fff::/20",  # documentation
     )
 ]
 
 
 class AddressVetting:
-    """Says of an address whether it may be reached."""
+    """Decides which addresses may be reached."""
 
     def __init__(self, refused: Iterable[Network] = (), public: Iterable[Network] = ()) -> None:
-        """`refused` are more that are not reached; `public` count as public whatever they are."""
+        """`refused` adds forbidden ranges; `public` always counts as public."""
         self._refused_4 = [*_REFUSED_4, *(n for n in refused if isinstance(n, IPv4Network))]
         self._refused_6 = [*_REFUSED_6, *(n for n in refused if isinstance(n, IPv6Network))]
         self._public = tuple(public)
 
     def allows(self, address: Address) -> bool:
-        """Whether it is a public address, of another machine."""
+        """Return whether it is a public address of another machine."""
         if any(address in network for network in self._public):
             return True
         if isinstance(address, IPv4Address):
             refused = any(address in network for network in self._refused_4)
         else:
-            # An address with a scope is of this link, whatever its bits are.
+            # A scoped address is link-local, whatever its bits.
             is_global = address in _GLOBAL_6 and not address.scope_id
             refused = not is_global or any(address in network for network in self._refused_6)
         return not refused and not _is_own(address)
 
 
 def ranges(texts: Sequence[str]) -> list[Network]:
-    """The address ranges that texts such as `10.96.0.0/12` name; ValueError for what is none."""
+    """Parse address ranges such as `10.96.0.0/12`; raises ValueError."""
     return [ip_network(text) for text in texts]
 
 
 def address_of(host: str) -> Address | None:
-    """The address that a host is, if it is not a name."""
+    """Return the address if the host is one, not a name."""
     try:
         return ip_address(host)
     except ValueError:
@@ -80,7 +80,7 @@ def address_of(host: str) -> Address | None:
 
 
 def _is_own(address: Address) -> bool:
-    """Whether this machine has it: then it would speak from the very address that it speaks to."""
+    """Return whether it is this machine's: then the source address equals the target."""
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:

@@ -1,4 +1,4 @@
-"""Which calls the channel repeats by itself, and how."""
+"""Automatic retries of calls by the channel."""
 
 import json
 from collections.abc import Mapping
@@ -32,10 +32,10 @@ IDEMPOTENT: Mapping[str, tuple[str, ...]] = {
         *("PreviewSchedule", "ResumeJob", "RunJob", "UpdateJob"),
     ),
 }
-"""The unary methods that may be repeated; their protos promise that once and twice are the same."""
+"""Unary methods that may be repeated; their protos promise idempotency."""
 
 RETRY_WAITS_S = (0.1, 0.2, 0.4)
-"""Each doubles the one before, and is up to 20 % more or less by chance."""
+"""Doubling, with 20 % jitter."""
 
 _RETRY_POLICY = {
     "maxAttempts": len(RETRY_WAITS_S) + 1,
@@ -47,13 +47,13 @@ _RETRY_POLICY = {
 
 
 def is_idempotent(method: str) -> bool:
-    """Whether a full method name such as `/hermes.agent.v1.TurnService/GetTurn` is one of them."""
+    """Return whether a method such as `/hermes.agent.v1.TurnService/GetTurn` is one of them."""
     service, _, name = method.removeprefix("/").partition("/")
     return name in IDEMPOTENT.get(service, ())
 
 
 def service_config(*, balanced: bool) -> str:
-    """Returns gRPC's service config; `balanced` spreads the calls over all addresses of a name."""
+    """Return gRPC's service config; `balanced` spreads calls over all addresses of a name."""
     names = [
         {"service": service, "method": method}
         for service, methods in IDEMPOTENT.items()

@@ -1,4 +1,4 @@
-"""Streams as a client uses them: cancelled when left, and resumed where they broke off."""
+"""Client-side streams: cancelled when left, and resumed after interruptions."""
 
 import asyncio
 import secrets
@@ -18,11 +18,9 @@ LONGEST_WAIT_S = 5.0
 
 
 class Cancellable(Protocol):
-    """What every call of gRPC is."""
+    """A gRPC call."""
 
-    def cancel(self) -> bool:
-        """Ends the call; does nothing when it has ended."""
-        ...
+    def cancel(self) -> bool: ...
 
 
 _Call = TypeVar("_Call", bound=Cancellable)
@@ -31,14 +29,14 @@ _Received_co = TypeVar("_Received_co", covariant=True)
 
 
 class Stream(Cancellable, Protocol[_Received_co]):
-    """A call whose answers are a stream, whatever its requests are."""
+    """A call with streamed responses."""
 
     def __aiter__(self) -> AsyncIterator[_Received_co]: ...
 
 
 @asynccontextmanager
 async def open_stream(call: _Call) -> AsyncGenerator[_Call, None]:
-    """Cancels a call when it is left: a forgotten one keeps the server's handler alive."""
+    """Cancel a call when it is left: a forgotten one keeps the server's handler alive."""
     try:
         yield call
     finally:
@@ -54,11 +52,11 @@ async def resume(
         error.code() is grpc.StatusCode.UNAVAILABLE
     ),
 ) -> AsyncGenerator[_Message, None]:
-    """Yields a stream's messages to the last one, opening it again whenever it is cut.
+    """Yield a stream's messages to the last one, reopening it whenever it is cut.
 
-    `open_call` asks for what follows the position that the caller has reached: all messages that
-    were yielded have been consumed when it is called. A failure that does not pass is raised, and
-    each when the stream stays cut for `patience_s`. Iterate under `contextlib.aclosing`.
+    `open_call` asks for what follows the caller's position; all yielded messages have been consumed
+    then. Raises permanent failures, and any failure after `patience_s`. Iterate under
+    `contextlib.aclosing`.
     """
     cuts, cut_at = 0, 0.0
     while True:
@@ -84,7 +82,7 @@ async def resume(
 
 
 class Requests(Generic[_Message]):
-    """The requests of a call, sent in their order as they come, until `end`."""
+    """The requests of a call, sent in order until `end`."""
 
     def __init__(self, first: Iterable[_Message] = ()) -> None:
         self._queue: asyncio.Queue[_Message | None] = asyncio.Queue()
@@ -101,16 +99,16 @@ class Requests(Generic[_Message]):
         return request
 
     def send(self, request: _Message) -> None:
-        """Send one more; what does not arrive because the call ends is lost."""
+        """Send one more; it is lost if the call ends first."""
         self._queue.put_nowait(request)
 
     def end(self) -> None:
-        """Let the call have no more; gRPC waits for it even when the call has ended."""
+        """End the requests; gRPC waits for this even after the call."""
         self._queue.put_nowait(None)
 
 
 def _wait_s(cuts: int) -> float:
-    # Half of it by chance: those who lost the same server do not come back in the same moment.
+    # Half random, so that clients of a lost server do not return all at once.
     longest = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2 ** min(cuts, 10))
     return longest * (1 + secrets.randbelow(1000) / 1000) / 2
 
@@ -121,10 +119,10 @@ _LOOKS, _LOOK_AFTER_S = 100, 0.01
 
 
 class SentStream:
-    """A call of a method with a stream of requests, and with one answer or a stream of them.
+    """A call with streamed requests, and one response or a stream.
 
-    It fails with what the server has said, which gRPC may have put aside for an error of its own:
-    of two statuses, callbacks hear of the first, and the last one stays.
+    It fails with the server's status, which gRPC may replace by its own error: of two statuses,
+    callbacks get the first, and the last one stays.
     """
 
     def __init__(self, call: Any) -> None:
@@ -166,12 +164,12 @@ class SentStream:
                 await asyncio.sleep(_LOOK_AFTER_S)
                 ended = self._status()
             if ended is None or ended.code() is grpc.StatusCode.OK:
-                raise  # what was still to be read is lost
+                raise  # unread messages are lost
         raise ended
 
 
 def at_once(coro: Coroutine[Any, Any, _T]) -> _T:
-    """What a coroutine returns that has nothing to wait for, as those of a call that is done."""
+    """Return the result of a coroutine that never waits, such as one of a finished call."""
     try:
         coro.send(None)
     except StopIteration as finished:
@@ -181,15 +179,15 @@ def at_once(coro: Coroutine[Any, Any, _T]) -> _T:
 
 
 class PatientWriter:
-    """Writes a stream's messages inside `async with`, which fails when the client takes none.
+    """Writes a stream's messages inside `async with`, which fails if the client stops reading.
 
-    One timer watches all of them: one for each message takes a third of the time of the message.
+    One timer for all: one for each message takes a third of the message's time.
     """
 
     def __init__(
         self, context: grpc.aio.ServicerContext[Any, Any], limit_s: float = STALLED_READER_S
     ) -> None:
-        """Take how long the client may let a message wait."""
+        """`patience_s` is how long the client may leave a message unread."""
         self._context = context
         self._limit_s = limit_s
         self._writing_since: float | None = None
@@ -209,7 +207,7 @@ class PatientWriter:
             raise Unavailable("the client has stopped reading") from None
 
     async def write(self, message: Any) -> None:
-        """Send a message, once the client has room for it."""
+        """Send a message once the client has room for it."""
         self._writing_since = self._loop.time()
         try:
             await self._context.write(message)

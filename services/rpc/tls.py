@@ -1,4 +1,4 @@
-"""Mutual TLS from files: both sides show a certificate of the same small CA."""
+"""Mutual TLS from files, with certificates of the same small CA."""
 
 import asyncio
 import logging
@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 CHECK_INTERVAL_S = 1.0
-"""How often the files are looked at for a change."""
+"""How often the files are checked for changes."""
 
 
 class TlsInvalid(FailedPrecondition):
@@ -38,17 +38,17 @@ class TlsFiles(Struct, frozen=True):
 
 
 class ClientTls:
-    """The credentials of a client; `generation` counts how often the files have changed."""
+    """A client's credentials; `generation` counts the changes of the files."""
 
     def __init__(self, files: TlsFiles) -> None:
-        """Reads the files, so call it in a thread; fails with TlsInvalid."""
-        # The state first: what changes while it is read is read again.
+        """Read the files, so call it in a thread; raises TlsInvalid."""
+        # Stat first: changes during the read are read again.
         self._changes = _Changes(files)
         self.credentials = _channel_credentials(files)
         self.generation = 0
 
     async def watch(self, interval_s: float = CHECK_INTERVAL_S) -> None:
-        """Reads the files again whenever they change, until cancelled."""
+        """Reload the files whenever they change, until cancelled."""
         while True:
             await asyncio.sleep(interval_s)
             changed = await asyncio.to_thread(self._changes.read, _channel_credentials)
@@ -58,16 +58,14 @@ class ClientTls:
 
 
 def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
-    """Reads the files for a server that asks every client for a certificate, and reads them again
-    for later connections when they have changed; fails with TlsInvalid.
-    """
+    """Return credentials that require client certificates and follow file changes."""
     changes = _Changes(files)
 
     def changed() -> grpc.ServerCertificateConfiguration | None:
-        # Called by threads of gRPC at each new connection.
+        # Called by gRPC's threads at each new connection.
         return changes.read(_server_configuration)
 
-    # The stubs do not know that the answer may be None: no change.
+    # The stubs do not know that None means no change.
     reload = cast("Callable[[], grpc.ServerCertificateConfiguration]", changed)
     return grpc.dynamic_ssl_server_credentials(
         _server_configuration(files), reload, require_client_authentication=True
@@ -75,9 +73,7 @@ def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
 
 
 def check_files(files: TlsFiles, now: datetime) -> None:
-    """Fails with TlsInvalid, and says what to do, when the files are expired or do not belong
-    together.
-    """
+    """Raise TlsInvalid, with what to do, if the files are expired or do not belong together."""
     _read_all(files)
     chain, authorities = load_certificates(files.certificate), load_certificates(files.ca)
     own = chain[0]
@@ -96,7 +92,7 @@ def check_files(files: TlsFiles, now: datetime) -> None:
 
 
 def load_certificates(path: Path) -> "list[x509.Certificate]":
-    """Reads a PEM file of one or more certificates; fails with TlsInvalid."""
+    """Read a PEM file of one or more certificates; raises TlsInvalid."""
     from cryptography import x509
 
     try:
@@ -106,7 +102,7 @@ def load_certificates(path: Path) -> "list[x509.Certificate]":
 
 
 def is_issued_by(certificate: "x509.Certificate", issuer: "x509.Certificate") -> bool:
-    """Whether the issuer's key has signed the certificate."""
+    """Return whether the issuer's key signed the certificate."""
     from cryptography.exceptions import InvalidSignature
 
     try:
@@ -124,7 +120,7 @@ class _Changes:
         self._seen = self._stamp()
 
     def read(self, read: Callable[[TlsFiles], _T]) -> _T | None:
-        """Returns what is in the files when they have changed and are right, else None."""
+        """Return the files' content if they changed and are valid, else None."""
         stamp = self._stamp()
         if stamp == self._seen:
             return None
@@ -132,7 +128,7 @@ class _Changes:
         try:
             return read(self._files)
         except TlsInvalid as error:
-            # Half of a rotation: the other files follow, and with them another stamp.
+            # Half a rotation: the other files follow, which is another change.
             _log.warning("the changed certificate is not used: %s", error)
             return None
 
@@ -151,7 +147,7 @@ def _server_configuration(files: TlsFiles) -> grpc.ServerCertificateConfiguratio
 
 
 def _read_all(files: TlsFiles) -> tuple[bytes, bytes, bytes]:
-    """The CA's certificate, the own one and its key, which belong together."""
+    """Read the CA's certificate, and our matching certificate and key."""
     pems = _read(files.ca), _read(files.certificate), _read(files.key)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
@@ -159,7 +155,7 @@ def _read_all(files: TlsFiles) -> tuple[bytes, bytes, bytes]:
     except ssl.SSLError as error:
         raise TlsInvalid(f"{files.ca} is not a CA certificate in PEM form") from error
     try:
-        # A password keeps OpenSSL from asking the terminal for one.
+        # A password keeps OpenSSL from prompting for one.
         context.load_cert_chain(files.certificate, files.key, password="")
     except ssl.SSLError as error:
         pair = f"{files.certificate} and {files.key}"
@@ -182,6 +178,6 @@ def _state(path: Path) -> tuple[int, int, int]:
     try:
         status = path.stat()
     except OSError:
-        # Missing while it is being replaced; whoever reads it says so if it stays away.
+        # Missing during a replacement; readers report it if it stays away.
         return 0, 0, 0
     return status.st_mtime_ns, status.st_ino, status.st_size

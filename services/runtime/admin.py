@@ -1,4 +1,4 @@
-"""The admin port: gRPC reflection, for tools on the same machine."""
+"""The admin port: gRPC reflection for tools on the same machine."""
 
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
@@ -11,12 +11,12 @@ from services.rpc.auth import Policy
 from services.rpc.listeners import listen_on, reserved
 
 HOST = "127.0.0.1"
-"""Only this machine may connect, as callers are not authenticated."""
+"""Local only, as callers are not authenticated."""
 
 
 @asynccontextmanager
 async def reflecting(port: int, policies: Iterable[Policy]) -> AsyncGenerator[Address]:
-    """Serve reflection of the services in these policies while inside, but not the services.
+    """Serve only reflection of these policies' services while inside.
 
     Raises FailedPrecondition if reflection is not installed, and ListenFailed.
     """

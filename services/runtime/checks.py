@@ -1,4 +1,4 @@
-"""What `hermes doctor` asks every service: whether what it needs is there, and what to do."""
+"""The checks that `hermes doctor` asks of every service."""
 
 from enum import StrEnum
 
@@ -6,13 +6,13 @@ from msgspec import Struct
 
 
 class Verdict(StrEnum):
-    """How a check ended."""
+    """The outcome of a check."""
 
     OK = "ok"
     NOTE = "note"
-    """It works, and a person should know something."""
+    """It works, with a remark."""
     OFF = "off"
-    """It is not used; the message says how it can be."""
+    """It is not used; the message says how to use it."""
     FAILED = "failed"
 
 
@@ -22,7 +22,7 @@ class Check(Struct, frozen=True):
     name: str
     verdict: Verdict
     message: str
-    """What was found, and unless all is well what to do: one sentence or two."""
+    """The finding, and what to do unless all is well: one or two sentences."""
 
 
 class ModelOffer(Struct, frozen=True):
@@ -34,10 +34,10 @@ class ModelOffer(Struct, frozen=True):
 
 
 class ModelChoice(Struct, frozen=True):
-    """What is known of the model before anything is started."""
+    """The state of the model configuration before anything is started."""
 
     configured: str
-    """The configured model and where it is; empty when there is none."""
+    """The configured model and its place, or empty."""
     offers: tuple[ModelOffer, ...]
     advice: str
-    """What to set when nothing is configured: three lines."""
+    """What to set if nothing is configured: three lines."""

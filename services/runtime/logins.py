@@ -1,36 +1,36 @@
-"""What the agent tells a command of a login at a model provider."""
+"""The agent's answers about logins at model providers."""
 
 from datetime import datetime
 
 from msgspec import Struct
 
 PROVIDERS = {"nous": "Nous Portal", "codex": "OpenAI Codex"}
-"""Where one can log in, by the name that commands and settings have for it."""
+"""The providers by their names in commands and settings."""
 
 
 class DeviceCode(Struct, frozen=True):
-    """What a person has to confirm in a browser, on whatever device."""
+    """The code to confirm in a browser on any device."""
 
     user_code: str
     url: str
-    """The page that asks for the code, or has it in it already."""
+    """The page that asks for the code or already contains it."""
     expires_at: datetime
 
 
 class LoggedIn(Struct, frozen=True):
-    """The login is kept."""
+    """The login is stored."""
 
     place: str
-    """The file that it is in, or else where it is in words."""
+    """The file with the login, or a description of the place."""
     expires_at: datetime | None
-    """Until when it serves as it is; it is renewed by itself. None where nobody says."""
+    """When the login expires unless renewed, which is automatic; None if unknown."""
     configured: str
-    """Whose models the settings choose; empty where they choose none."""
+    """The provider of the configured models, or empty."""
 
 
 class LoggedOut(Struct, frozen=True):
-    """The login is no longer kept."""
+    """The login was deleted."""
 
     was_there: bool
     revoked: bool
-    """Whether the provider has confirmed that the login is of no more use to anybody."""
+    """Whether the provider has confirmed the revocation."""

@@ -30,9 +30,8 @@ async def serve_metrics(
 ) -> AsyncGenerator[TcpAddress]:
     """Serve /metrics, /livez and /readyz while inside; raises MetricsListenFailed.
 
-    /livez answers as long as the process runs. /readyz lists the checks that fail;
-    /readyz?exclude=NAME skips one, as in Kubernetes. Yields the address, with the port that the
-    system chose if `port` is 0.
+    /readyz lists failing checks; /readyz?exclude=NAME skips one, as in Kubernetes. Yields the
+    address with the actual port.
     """
     async with Workers() as workers:
 

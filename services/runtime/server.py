@@ -1,4 +1,4 @@
-"""The gRPC server of a process: it serves all of the process's components."""
+"""The gRPC server of a process, shared by its components."""
 
 import asyncio
 import logging
@@ -43,16 +43,15 @@ _TCP_OPTIONS: tuple[tuple[str, int], ...] = (
 
 
 class Listen(Struct, frozen=True):
-    """Where a server answers, and how callers prove who they are."""
+    """The addresses of a server, and how callers authenticate."""
 
     addresses: tuple[Address, ...]
     tls: TlsFiles | None = None
     tokens: Tokens | None = None
     in_process: InProcessServer = field(default_factory=InProcessServer)
-    """Where the components of this process answer one another."""
+    """Serves calls between components of this process."""
     before: Callable[[], None] | None = None
-    """Called in a thread once the addresses are reserved and before clients can connect, for
-    instance to write the file with the token."""
+    """Called in a thread before clients can connect, for instance to write the token file."""
 
 
 class ComponentFailed(Internal):
@@ -70,7 +69,7 @@ class Server:
         self._components = components
         self._listen = listen
         self._pipeline = CallPipeline(gate, observer)
-        # The type stubs of the package lack its asyncio part.
+        # The package's type stubs lack its asyncio part.
         self._health: Any = cast("Any", health).aio.HealthServicer()
         self._stack = AsyncExitStack()
         self._addresses: tuple[Address, ...] = ()
@@ -78,7 +77,7 @@ class Server:
 
     @property
     def addresses(self) -> tuple[Address, ...]:
-        """The addresses of the server, with the ports that the system chose."""
+        """The server's addresses with the actual ports."""
         return self._addresses
 
     async def __aenter__(self) -> Self:
@@ -143,8 +142,7 @@ async def serve(
 ) -> None:
     """Run components until a signal, and then drain them.
 
-    Raises ComponentFailed if a component fails, ListenFailed if an address is in use, and whatever
-    a component raises when it is entered.
+    Raises ComponentFailed, ListenFailed, and what a component raises when entered.
     """
     share_interpreter()
     server = Server(components, listen, observer)
@@ -181,7 +179,7 @@ async def serve(
 
 
 async def _drain(components: Sequence[Component]) -> None:
-    # Side by side: one that fails or hangs does not hold up the others.
+    # Concurrently: one that fails or hangs does not delay the others.
     async with Workers() as workers:
         for component in components:
             workers.start(f"drain of {component.name}", component.drain())

@@ -1,7 +1,7 @@
-"""Log lines: JSON for machines or text for people, with the ids of the work, without secrets.
+"""Log lines: JSON or text, with the ids of the work, without secrets.
 
-Lines are written by a thread of their own, so that a slow disk or a full pipe never holds up the
-event loop. Everything passes the `Redactor` there, whatever was logged and by whom.
+A thread writes them, so that a slow disk or a full pipe never blocks the event loop. It passes
+everything through the `Redactor`.
 """
 
 import json
@@ -26,12 +26,12 @@ from services.home.paths import HomeError
 from services.redaction.redactor import Redactor, changed_texts
 from services.telemetry.config import LogConfig
 
-# Lines that may wait to be written; more are dropped and counted.
+# The most lines that wait to be written; more are dropped and counted.
 _MAX_WAITING = 10_000
 _CLOSE_TIMEOUT_S = 2.0
 _MAX_STACK_CHARS = 16_000
 
-# Libraries that say too much at "info".
+# Libraries that are too verbose at "info".
 _TALKATIVE = (
     *("apscheduler", "docker", "httpcore", "httpcore2", "httpx", "httpx2", "openai", "paramiko"),
     *("telegram", "urllib3"),
@@ -47,7 +47,7 @@ _IDS: ContextVar[Mapping[str, str]] = ContextVar("log_ids", default=MappingProxy
 
 @contextmanager
 def bind(**ids: str) -> Generator[None]:
-    """Put ids such as `turn_id` on every line that is logged inside, also by tasks begun there."""
+    """Add ids such as `turn_id` to every line logged inside, also by tasks started there."""
     token = _IDS.set({**_IDS.get(), **ids})
     try:
         yield
@@ -56,7 +56,7 @@ def bind(**ids: str) -> Generator[None]:
 
 
 def bound_ids() -> Mapping[str, str]:
-    """The ids that lines have at this place."""
+    """Return the ids that are bound here."""
     return _IDS.get()
 
 
@@ -79,7 +79,7 @@ def logging_to(
         logging.getLogger(name): max(level, logging.WARNING) if level > logging.DEBUG else level
         for name in _TALKATIVE
     }
-    # That a connection broke is told by whoever has used it, not again as it is put away.
+    # The user of a broken connection reports it, so the pool need not.
     levels[logging.getLogger("sqlalchemy.pool")] = logging.CRITICAL
     before = {logger: logger.level for logger in levels}
     handler = QueuedHandler(target)
@@ -96,7 +96,7 @@ def logging_to(
 
 
 class QueuedHandler(logging.Handler):
-    """Hands each record, with the ids of its moment, to a thread that writes it."""
+    """Hands each record, with the bound ids, to a thread that writes it."""
 
     def __init__(self, target: logging.Handler) -> None:
         super().__init__()
@@ -127,17 +127,17 @@ class QueuedHandler(logging.Handler):
         self._put(record)
 
     def close(self) -> None:
-        """Write what is waiting; a reader that takes nothing holds this up for two seconds."""
+        """Write what is waiting; a reader that takes nothing delays this by two seconds."""
         self._waiting.put(None)
         self._thread.join(_CLOSE_TIMEOUT_S)
         self._abandoned = self._thread.is_alive()
         if not self._abandoned:
-            with suppress(OSError):  # what is still in its buffer cannot be written
+            with suppress(OSError):  # its buffer cannot be written
                 self._target.close()
         super().close()
 
     def _put(self, record: logging.LogRecord) -> None:
-        # Arguments may change after the call, so the text is made now.
+        # Arguments may change after the call, so format the text now.
         fixed = logging.makeLogRecord(
             {**vars(record), "msg": _message(record), "args": None, "ids": _IDS.get()}
         )
@@ -164,9 +164,9 @@ class JsonFormatter(_Formatter):
         clean = self._redactor.redact(line)
         if clean == line and "\\" not in line:
             return line
-        # Part by part: in the whole line a secret may begin or end inside an escape.
+        # Each part alone: in the whole line a secret may begin or end inside an escape.
         line = json.dumps(changed_texts(fields, self._redactor.redact))
-        # As a whole as well: a name may tell that its value is a secret.
+        # Also as a whole: a name may mark its value as a secret.
         clean = self._redactor.redact(line)
         with suppress(ValueError):
             json.loads(clean)
@@ -187,12 +187,12 @@ class TextFormatter(_Formatter):
         )
         if "exception" in fields:
             line = f"{line}\n{fields['exception']['stack'].rstrip()}"
-        # What others wrote may hold sequences that a terminal obeys.
+        # Foreign text may contain terminal escape sequences.
         return _CONTROL.sub(lambda match: repr(match[0])[1:-1], self._redactor.redact(line))
 
 
 def fields_of(record: logging.LogRecord, service: str) -> dict[str, Any]:
-    """What a line says, in the order in which it says it."""
+    """Return the fields of a line in order."""
     ids: Mapping[str, str] = getattr(record, "ids", {})
     package, _, _ = record.name.partition(".")
     own = package.removesuffix("_service") if package.endswith("_service") else service
@@ -230,7 +230,7 @@ def _message(record: logging.LogRecord) -> str:
 
 class _QuietStream(logging.StreamHandler[TextIO]):
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
-        """A reader that went away is no reason to say so at every line."""
+        """Ignore errors: a reader that went away would cause one at every line."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handleError(record)
 
@@ -239,7 +239,7 @@ class _PrivateFile(logging.handlers.RotatingFileHandler):
     _formatted: tuple[logging.LogRecord, str] | None = None
 
     def format(self, record: logging.LogRecord) -> str:
-        # The handler asks twice, first to know how long the line will be.
+        # The handler asks twice, first for the length of the line.
         if self._formatted is None or self._formatted[0] is not record:
             self._formatted = record, super().format(record)
         return self._formatted[1]
@@ -253,7 +253,7 @@ class _PrivateFile(logging.handlers.RotatingFileHandler):
         )
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
-        """A full disk is no reason to say so at every line."""
+        """Ignore errors: a full disk would cause one at every line."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handleError(record)
 

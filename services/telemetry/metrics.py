@@ -19,51 +19,46 @@ from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
-"""Bounds for what a person waits for."""
+"""Buckets for what people wait for."""
 LONG_SECONDS = (0.1, 0.5, 1, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
-"""Bounds for work that goes on by itself."""
+"""Buckets for background work."""
 
 Checks = Mapping[str, Callable[[], str]]
-"""By name, what says why a process is not to be counted on; empty where all is well."""
+"""Readiness checks by name; each returns a problem, or empty."""
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 
 
 class Meter:
-    """Makes the metrics of one registry, by the rules that all our metrics follow."""
+    """Makes the metrics of one registry by our common rules."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._registry = registry
 
     def counter(self, name: str, meaning: str, *labels: str) -> Counter:
-        """Something that only grows; the name ends in `_total`."""
+        """Make a counter; the name ends in `_total`."""
         if not name.endswith("_total"):
             raise ValueError(f"the counter {name} must end in _total")
         return Counter(_checked(name, labels), meaning, labels, registry=self._registry)
 
     def gauge(self, name: str, meaning: str, *labels: str) -> Gauge:
-        """Something that goes up and down."""
         return Gauge(_checked(name, labels), meaning, labels, registry=self._registry)
 
     def histogram(
         self, name: str, meaning: str, *labels: str, buckets: tuple[float, ...] = SECONDS
     ) -> Histogram:
-        """How something is distributed, in base units."""
+        """Make a histogram, in base units."""
         return Histogram(
             _checked(name, labels), meaning, labels, registry=self._registry, buckets=buckets
         )
 
 
 class _Declared(Struct, frozen=True):
-    """How a metric of a class is made."""
-
     make: Callable[[Meter], Any]
 
 
 def counter(name: str, meaning: str, *labels: str, known: Iterable[str] = ()) -> Any:
-    """Declare a field's counter; the `known` values of its label are shown before they occur, so
-    that the first time is seen as a change.
-    """
+    """Declare a field's counter; `known` label values start at 0, so the first event shows."""
 
     def make(meter: Meter) -> Counter:
         made = meter.counter(name, meaning, *labels)
@@ -90,11 +85,11 @@ def nested(kind: "type[Metrics]") -> Any:
 
 
 class Metrics(Struct, frozen=True, kw_only=True):
-    """Metrics of a service, each of them a field that is declared by its default."""
+    """Metrics of a service, each a field declared by its default."""
 
     @classmethod
     def create(cls, meter: Meter, **others: Any) -> Self:
-        """The metrics, registered; `others` are the fields that are not declared."""
+        """Register the metrics; `others` are the fields that are not declared."""
         declared = {each.name: each.default for each in fields(cls)}
         made = {
             name: default.make(meter)
@@ -105,12 +100,12 @@ class Metrics(Struct, frozen=True, kw_only=True):
 
 
 class LabelValues:
-    """Bounds the values of a label that come from outside: the first ones get their own series."""
+    """Bounds the values of a label from outside: the first ones get their own series."""
 
     OTHER = "other"
 
     def __init__(self, most: int, known: Callable[[str], bool] = bool) -> None:
-        """Take how many there may be, and which; none is empty."""
+        """At most `most` values that `known` accepts."""
         self._most = most
         self._known = known
         self._seen: set[str] = set()
@@ -126,7 +121,7 @@ class LabelValues:
 
 
 def redactions(meter: Meter) -> Callable[[int], None]:
-    """Counts the secrets that a service has replaced in what it stores and shows."""
+    """Return a counter of the secrets that a service replaces."""
     return meter.counter("hermes_secrets_redacted_total", "Secrets replaced in text.").inc
 
 
@@ -135,20 +130,18 @@ class CallMetrics(Struct, frozen=True):
 
     begun: Counter
     seconds: Histogram
-    # The series by their labels: `labels` takes twice as long to find one as the rest takes.
+    # Cached by labels: finding a series with `labels` takes twice as long as the rest.
     _begun: dict[str, Counter] = field(default_factory=dict[str, Counter])
     _seconds: dict[tuple[str, str], Histogram] = field(
         default_factory=dict[tuple[str, str], Histogram]
     )
 
     def started(self, method: str) -> None:
-        """Counts one call that begins."""
         if (series := self._begun.get(method)) is None:
             series = self._begun[method] = self.begun.labels(method.removeprefix("/"))
         series.inc()
 
     def observe(self, method: str, status: str, seconds: float) -> None:
-        """Counts one call that has ended."""
         if (series := self._seconds.get((method, status))) is None:
             series = self.seconds.labels(method.removeprefix("/"), status)
             self._seconds[method, status] = series
@@ -156,14 +149,13 @@ class CallMetrics(Struct, frozen=True):
 
 
 class GrpcMetrics(Struct, frozen=True):
-    """The calls that a process answers, and those that it makes."""
+    """The calls that a process serves and makes."""
 
     server: CallMetrics
     client: CallMetrics
 
     @classmethod
     def create(cls, meter: Meter) -> Self:
-        """The metrics, registered."""
         return cls(
             server=CallMetrics(
                 meter.counter("grpc_server_started_total", "Calls received.", "grpc_method"),
@@ -187,7 +179,7 @@ class GrpcMetrics(Struct, frozen=True):
 
 
 def process_registry(version: str) -> CollectorRegistry:
-    """A registry with what every process tells: its version, memory, processor time and files."""
+    """Return a registry with the process's version, memory, processor time and files."""
     registry = CollectorRegistry()
     info = Meter(registry).gauge(
         "hermes_build_info", "Always 1; the labels say what runs.", "version", "python"
@@ -198,7 +190,7 @@ def process_registry(version: str) -> CollectorRegistry:
 
 
 class Exposition(Collector):
-    """All metrics of a process; those of services that share it have the label `service`."""
+    """All metrics of a process; services that share it get the label `service`."""
 
     def __init__(
         self, process: CollectorRegistry, services: Mapping[str, CollectorRegistry] | None = None
@@ -207,7 +199,6 @@ class Exposition(Collector):
         self.services = services or {}
 
     def collect(self) -> Iterable[Metric]:
-        """The families, each once, as Prometheus wants them."""
         families: dict[str, Metric] = {}
         for metric in self.process.collect():
             metric.samples = _without_created(metric.samples)
@@ -225,12 +216,12 @@ class Exposition(Collector):
 
 
 def _without_created(samples: list[Sample]) -> list[Sample]:
-    """The samples without those that say when a series began, which Prometheus knows itself."""
+    """Drop the `_created` samples, which Prometheus does not need."""
     return [sample for sample in samples if not sample.name.endswith("_created")]
 
 
 def _checked(name: str, labels: tuple[str, ...]) -> str:
-    """Names are snake case, and no label has a value for each user, session or sandbox."""
+    """Check the rules: snake case, and no label with a value for each user, session or sandbox."""
     for each in (name, *labels):
         if not _NAME.fullmatch(each):
             raise ValueError(f"{each} is not snake case")

@@ -1,8 +1,7 @@
-"""Traces: what a piece of work consisted of and where its time went, across tasks and services.
+"""Traces of work across tasks and services.
 
-A process with `services.tracing.endpoint` has its spans sent there by OpenTelemetry's SDK; in any
-other, all of this is one look at a context variable. A trace begins at an entrance: a message, a
-run of a job, a turn taken up.
+With `services.tracing.endpoint`, OpenTelemetry's SDK exports the spans; otherwise all of this costs
+a look at a context variable. A trace begins with a message, a run of a job, or a resumed turn.
 """
 
 import asyncio
@@ -31,14 +30,14 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
 
 TRACEPARENT = "traceparent"
-"""W3C's name of the metadata that says which span a call belongs to."""
+"""W3C's name of the metadata with the caller's span."""
 METHOD = "rpc.method"
 STATUS = "rpc.response.status_code"
 ERROR = "error.type"
 CANCELLED = "hermes.cancelled"
-"""Of what was stopped from outside, which is no failure."""
+"""Marks work stopped from outside, which is not a failure."""
 EXPORT_TIMEOUT_S = 3.0
-"""How long one batch may take, and so about how long the end of a process waits for the last."""
+"""The timeout of one batch, and so roughly of the last one at exit."""
 
 Value = str | bool | int | float | Sequence[str]
 Attributes = Mapping[str, Value]
@@ -46,14 +45,14 @@ Attributes = Mapping[str, Value]
 _NONE: Attributes = MappingProxyType({})
 _SYSTEM = {"rpc.system.name": "grpc"}
 _W3C = TraceContextTextMapPropagator()
-# What a caller does wrong is no error of the service.
+# The caller's mistakes are not the service's errors.
 _SERVERS_FAULTS = frozenset(
     {"UNKNOWN", "DEADLINE_EXCEEDED", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"}
 )
 
 
 class Tracing(Struct, frozen=True):
-    """Where the spans of a process go; `text` says whether they have what people and models say."""
+    """Where a process sends its spans; `text` allows texts of people and models in them."""
 
     tracer: Tracer
     redactor: Redactor
@@ -61,42 +60,41 @@ class Tracing(Struct, frozen=True):
 
 
 class Span(Struct, frozen=True):
-    """A piece of work while it goes on: a span of OpenTelemetry that no secret gets into."""
+    """An OpenTelemetry span that keeps secrets out."""
 
     api: ApiSpan
     tracing: Tracing | None
 
     @property
     def traceparent(self) -> str:
-        """Names it to other processes; empty where nothing is traced."""
+        """Its name for other processes; empty without tracing."""
         carrier: dict[str, str] = {}
         if self.tracing is not None:
             _W3C.inject(carrier, set_span_in_context(self.api, Context()))
         return carrier.get(TRACEPARENT, "")
 
     def set(self, attributes: Attributes) -> None:
-        """Add what is known of it by now; strings lose their secrets."""
+        """Set attributes; secrets are redacted."""
         if attributes and self.tracing is not None and self.api.is_recording():
             self.api.set_attributes(_clean(self.tracing.redactor, attributes))
 
     def set_text(self, said: Callable[[], Attributes]) -> None:
-        """Add what people or models have said, where that is wanted in traces."""
+        """Set attributes with texts of people or models, if tracing allows them."""
         if self.tracing is not None and self.tracing.text and self.api.is_recording():
             self.set(said())
 
     def happened(self, name: str, attributes: Attributes = _NONE) -> None:
-        """Note what has just happened in it."""
         if self.tracing is not None and self.api.is_recording():
             self.api.add_event(name, _clean(self.tracing.redactor, attributes))
 
     def failed(self, kind: str) -> None:
-        """Say that it failed, and how in one word."""
+        """Mark it as failed, with the kind in one word."""
         self.set({ERROR: kind})
         self.api.set_status(StatusCode.ERROR)
 
 
 NOTHING = Span(trace.INVALID_SPAN, None)
-"""The span of what nobody traces."""
+"""The span of untraced work."""
 _HERE: ContextVar[Span] = ContextVar("span", default=NOTHING)
 
 
@@ -104,9 +102,9 @@ _HERE: ContextVar[Span] = ContextVar("span", default=NOTHING)
 async def exporting(
     config: TracingConfig, redactor: Redactor, resource: Mapping[str, str]
 ) -> AsyncGenerator[None]:
-    """Trace what is done inside and send it to the configured endpoint, if there is one.
+    """Trace the work inside and export it to the configured endpoint, if there is one.
 
-    Raises FailedPrecondition where the SDK is not installed.
+    Raises FailedPrecondition if the SDK is not installed.
     """
     if not config.endpoint:
         yield
@@ -142,7 +140,7 @@ def _provider(config: TracingConfig, resource: Mapping[str, str]) -> "TracerProv
 
 @contextmanager
 def traced_by(tracing: Tracing) -> Generator[None]:
-    """Trace what is done inside, also by tasks begun there."""
+    """Trace the work inside, including tasks started there."""
     token = _HERE.set(Span(trace.INVALID_SPAN, tracing))
     try:
         yield
@@ -151,7 +149,7 @@ def traced_by(tracing: Tracing) -> Generator[None]:
 
 
 def traceparent() -> str:
-    """The name of the span that this is done in; empty where nothing is traced."""
+    """Return the name of the current span; empty without tracing."""
     return _HERE.get().traceparent
 
 
@@ -164,9 +162,9 @@ def span(
     parent: str = "",
     expected: tuple[type[Exception], ...] = (),
 ) -> Generator[Span]:
-    """Trace what is done inside, below the span of `parent` or else below the one around it.
+    """Trace the work inside, below `parent` or else the current span.
 
-    An exception that is not `expected` makes it a failed one; a stop from outside, a cancelled one.
+    Unless `expected`, an exception marks the span as failed, and a cancellation as cancelled.
     """
     here = _HERE.get()
     if here.tracing is None:
@@ -190,7 +188,7 @@ def span(
 
 @contextmanager
 def serving(method: str, metadata: Metadata) -> Generator[Span]:
-    """Trace a call that is served, where its caller does so; `end_served` says how it went."""
+    """Trace a served call if its caller is traced; `end_served` records the result."""
     came = ""
     if _HERE.get().tracing is not None:
         named = (value for key, value in metadata if key == TRACEPARENT)
@@ -203,7 +201,7 @@ def serving(method: str, metadata: Metadata) -> Generator[Span]:
 
 
 def end_served(served: Span, status: str) -> None:
-    """Say how a call that was served has ended."""
+    """Record the status of a served call."""
     if served is not NOTHING:
         served.set({STATUS: status})
         if status in _SERVERS_FAULTS:
@@ -211,9 +209,9 @@ def end_served(served: Span, status: str) -> None:
 
 
 def calling(method: str) -> Span:
-    """A call that is about to be made, to be ended with `end_call`; NOTHING outside of any work.
+    """Start the span of an outgoing call, to be ended with `end_call`; NOTHING outside of any work.
 
-    Services look after each other all the time; only what belongs to some work is worth a trace.
+    Services check each other all the time; only calls for some work are worth a trace.
     """
     here = _HERE.get()
     if here.tracing is None or here.api is trace.INVALID_SPAN:
@@ -222,14 +220,14 @@ def calling(method: str) -> Span:
 
 
 def as_metadata(called: Span) -> Metadata:
-    """What tells the service to which span a call belongs."""
+    """Return metadata that names the span to the service."""
     return ((TRACEPARENT, called.traceparent),) if called is not NOTHING else ()
 
 
 def end_call(called: Span, code: grpc.StatusCode) -> None:
-    """Say how a call that was made has ended."""
+    """Record the status of an outgoing call."""
     called.set({STATUS: code.name})
-    # A client that has read all it wants from a stream ends the call, which has not failed.
+    # A client that has read enough of a stream cancels it, which is no failure.
     if code not in (grpc.StatusCode.OK, grpc.StatusCode.CANCELLED):
         called.failed(code.name)
     called.api.end()
