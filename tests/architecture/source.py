@@ -99,7 +99,7 @@ class Module:
         return f"{self.path}:{getattr(node, 'lineno', 1)}: {problem}"
 
 
-PROGRAMS = ROOT / "agent_service" / "skills" / "bundled"
+PROGRAMS = ROOT / "agent_service/profiles/skills/bundled"
 """Its scripts are not imported: they run in sandboxes, each for itself."""
 
 

@@ -5,7 +5,8 @@
     python -m tests.bench --only turn_plain_ms --samples 20
 
 The exit status is 0 also where a bar is missed, which the table says; it is 1 where something could
-not be measured that this machine has the parts for. docs/benchmarks.md explains the figures.
+not be measured that this machine has the parts for. The figures are explained in
+docs/developers/benchmarks.md.
 """
 
 import sys

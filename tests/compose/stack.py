@@ -133,8 +133,8 @@ class Stack:
         return int(self.rows(f"SELECT count(*) FROM {table}")[0])
 
     def type_printed(self, command: str, folder: Path) -> None:
-        """Run the block of docs/compose.md that has a command."""
-        blocks = page(REPOSITORY / "docs/compose.md").blocks("sh")
+        """Run the block of docs/operators/compose.md that has a command."""
+        blocks = page(REPOSITORY / "docs/operators/compose.md").blocks("sh")
         (text,) = (block.text for block in blocks if command in block.text)
         alias = f'stack() {{ {shlex.join(self._argv)} "$@"; }}'
         subprocess.run(

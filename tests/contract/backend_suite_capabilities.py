@@ -92,6 +92,6 @@ class CapabilitySuite:
         documented = await asyncio.to_thread(capability_table.documented)
         said = documented[capability_table.label(name)]
         if name in required():
-            assert found == said, f"docs/backends/README.md: {' | '.join(found)}"
+            assert found == said, f"docs/operators/backends/README.md: {' | '.join(found)}"
         else:
             assert capability_table.is_no_better(found, said)

@@ -82,7 +82,7 @@ async def test_without_a_policy_that_denies_all_there_are_no_boxes(changed: Stan
     store.remove("networkpolicies", policy)
     reason = await refusal(changed)
     assert "would have a network: no policy denies ingress" in reason
-    assert "apply the NetworkPolicy of docs/backends/kubernetes.md" in reason
+    assert "apply the NetworkPolicy of docs/operators/backends/kubernetes.md" in reason
     store.add("networkpolicies", policy)
     rules: list[Json] = [{}]
     opens = {"podSelector": {"matchLabels": SELECTED}, "egress": rules}

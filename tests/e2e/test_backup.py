@@ -1,4 +1,4 @@
-"""A backup made and restored with the commands that docs/deployment.md prints."""
+"""A backup made and restored with the commands that docs/operators/deployment.md prints."""
 
 import subprocess
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from tests.support.postgres import PostgresServer, require_postgres
 
 def type_printed(command: str, folder: Path, home: Path, environ: Mapping[str, str]) -> None:
     """Run the block of the page that has a command, for a home that is elsewhere."""
-    blocks = page(REPOSITORY / "docs/deployment.md").blocks("sh")
+    blocks = page(REPOSITORY / "docs/operators/deployment.md").blocks("sh")
     (text,) = (block.text for block in blocks if command in block.text)
     typed = text.replace("~/.hermes", str(home))
     subprocess.run(["bash", "-euc", typed], cwd=folder, env=environ, check=True)

@@ -128,7 +128,7 @@ def test_who_reaches_what(running: Stack) -> None:
 
 @pytest.fixture
 def no_way_to_metadata() -> Iterator[None]:
-    """The rule of docs/compose.md that keeps containers from a cloud's metadata service."""
+    """The rule of docs/operators/compose.md against a cloud's metadata service."""
     (line,) = (line.plain for line in printed(pages()) if line.text.startswith("sudo iptables "))
     insert = line.removeprefix("sudo ").split()
     subprocess.run(insert, check=True)

@@ -325,7 +325,9 @@ def test_whoever_makes_certificates_may_write_these_secrets_and_no_others() -> N
 
 
 def test_an_operator_outside_finds_what_the_page_names() -> None:
-    said = "\n".join(block.text for block in page(ROOT / "docs/kubernetes.md").blocks("sh"))
+    said = "\n".join(
+        block.text for block in page(ROOT / "docs/operators/kubernetes.md").blocks("sh")
+    )
     chart = rendered_set("minimal")
     issued = {each["spec"]["secretName"]: each["spec"] for each in chart.of("Certificate")}
     assert [name for name in re.findall(r"get secret (\S+)", said) if name not in issued] == []

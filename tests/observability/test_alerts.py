@@ -13,7 +13,7 @@ from tests.observability.declared import BY_LABELS, OURS, SUFFIX, declared
 from tests.support.requirements import require
 
 CASES = Path(__file__).with_name("alerts.yml")
-RUNBOOKS = ROOT / "docs" / "runbooks.md"
+RUNBOOKS = ROOT / "docs/operators/runbooks.md"
 COMPOSE = ROOT / "docker" / "prometheus" / "prometheus.yml"
 
 
@@ -58,7 +58,7 @@ def test_each_alert_has_a_runbook_that_it_names() -> None:
     assert runbooks.keys() == {alert["alert"] for alert in alerts()}
     for alert in alerts():
         name = alert["alert"]
-        assert alert["annotations"]["runbook_url"] == f"docs/runbooks.md#{name.lower()}"
+        assert alert["annotations"]["runbook_url"] == f"docs/operators/runbooks.md#{name.lower()}"
         for step in ("\n**Check.**", "\n**Fix.**"):
             assert step in runbooks[name], name
 

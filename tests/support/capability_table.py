@@ -1,11 +1,11 @@
-"""The table of what each backend can do, as docs/backends/README.md has it and probes find it."""
+"""What each backend can do: the table of docs/operators/backends/README.md and what probes find."""
 
 from executor_service.backends.base import Enforcement, WorkspacePlace, store_elsewhere
 from executor_service.records.sandboxes import Isolation
 from tests.support.boxes import Yard
 from tests.support.markdown import ROOT
 
-PAGE = ROOT / "docs/backends/README.md"
+PAGE = ROOT / "docs/operators/backends/README.md"
 BEGIN, END = "<!-- capabilities -->", "<!-- end -->"
 
 _LIMITS = range(3, 8)

@@ -26,7 +26,7 @@ from tests.support.docker_engine import docker_client
 from tests.support.markdown import ROOT
 
 NAMESPACE = "hermes-sandboxes"
-PAGE = ROOT / "docs" / "backends" / "kubernetes.md"
+PAGE = ROOT / "docs/operators/backends/kubernetes.md"
 
 
 def documented() -> dict[str, Json]:

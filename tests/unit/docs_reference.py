@@ -84,7 +84,7 @@ GENERATED: Mapping[str, tuple[Callable[[str], str], tuple[str, ...]]] = {
     "docs/cli.md": (options, tuple(COMMANDS)),
     "docs/tools.md": (tool, tuple(each.name for each in TOOLS)),
     "docs/commands.md": (commands, tuple(group.value for group in Group)),
-    "docs/observability.md": (table, tuple(declared())),
+    "docs/operators/observability.md": (table, tuple(declared())),
 }
 """Each page with what makes its parts, and the names of the parts, in their order."""
 

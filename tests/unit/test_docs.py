@@ -14,6 +14,7 @@ from ruamel.yaml import YAML
 
 from services.cli.main import COMMANDS, parser_of
 from services.config.catalog import ACCEPTED_VARIABLES, TEST_VARIABLES, ConfigCatalog
+from tests.architecture.source import product
 from tests.observability.declared import SUFFIX, declared
 from tests.support.markdown import ROOT, Block, Page, page, pages
 from tests.unit.docs_reference import GENERATED, actions_of, with_parts
@@ -339,6 +340,15 @@ def test_the_places_of_the_architecture_are_there() -> None:
         assert re.search(rf"^ *(?:(?:async )?def|class) {name}\b|^{name} = ", code, re.MULTILINE), (
             name
         )
+
+
+def test_the_errors_of_the_troubleshooting_page_are_real() -> None:
+    text = page(ROOT / "docs/troubleshooting.md").text
+    quoted = re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE)
+    assert len(quoted) > 20
+    code = "\n".join(module.text for module in product())
+    said = re.sub(r'"\s*\n\s*f?"', "", code)
+    assert [error for error in quoted if error not in said] == []
 
 
 def test_the_pictures_are_what_their_script_draws() -> None:

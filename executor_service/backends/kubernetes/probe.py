@@ -19,9 +19,9 @@ from executor_service.errors import BackendError, BackendUnavailable, EngineRefu
 from executor_service.records.sandboxes import Isolation
 from services.lifecycle import all_of
 
-_ROLE = "apply the Role of docs/backends/kubernetes.md"
+_ROLE = "apply the Role of docs/operators/backends/kubernetes.md"
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-_POLICY = "apply the NetworkPolicy of docs/backends/kubernetes.md"
+_POLICY = "apply the NetworkPolicy of docs/operators/backends/kubernetes.md"
 Right = tuple[str, str, str, str]
 """API group, resource, subresource and verb."""
 RIGHTS: Sequence[Right] = (

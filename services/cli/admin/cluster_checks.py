@@ -134,7 +134,9 @@ async def network_checks(
         is_needed = leads_back or name in {*CALLS[identity], identity}
         if isinstance(address, TcpAddress) and not is_needed:
             forbidden[name] = address
-    advice = "share networks only between services that call each other: see docs/compose.md"
+    advice = (
+        "share networks only between services that call each other: see docs/operators/compose.md"
+    )
     if in_cluster:
         advice = "does the cluster's network plugin enforce network policies?"
     reached = [

@@ -84,7 +84,7 @@ async def test_what_is_reached_and_should_not_be_is_told(tmp_path: Path) -> None
         (found,) = await network_checks(settings, Identity.GATEWAY, NOBODY)
         assert found.verdict is Verdict.FAILED
         assert f"the gateway can reach the executor at 127.0.0.1:{port}" in found.message
-        assert "docs/compose.md" in found.message
+        assert "docs/operators/compose.md" in found.message
         clustered = load_settings({}, {**environ, "KUBERNETES_SERVICE_HOST": "10.0.0.1"})
         (found,) = await network_checks(clustered, Identity.GATEWAY, NOBODY)
         assert "network policies?" in found.message
@@ -100,7 +100,7 @@ async def test_what_is_reached_and_should_not_be_is_told(tmp_path: Path) -> None
         (found,) = await network_checks(settings, Identity.AGENT, TcpAddress("127.0.0.1", port))
         assert found.verdict is Verdict.FAILED
         assert "the agent can reach the metadata service" in found.message
-        assert "docs/compose.md" in found.message
+        assert "docs/operators/compose.md" in found.message
         for identity in (Identity.AGENT, Identity.EXECUTOR):
             (well,) = await network_checks(settings, identity, NOBODY)
             assert well.verdict is Verdict.OK, well.message
