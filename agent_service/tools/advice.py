@@ -1,6 +1,6 @@
-"""What the model is told beside a result: that it repeats itself, and that its calls run out.
+"""Advice for the model beside a result: that it repeats itself, or that its calls run out.
 
-Both follow from the conversation and the turn alone, so that whoever resumes a turn says the same.
+It depends only on the conversation and the turn, so a resumed turn gets the same advice.
 """
 
 import json
@@ -14,14 +14,14 @@ from agent_service.tools.guards.taint import without_marks
 WARN_AT = 2
 WRAP_UP_CALLS = 5
 WRAP_UP_SHARE = 10
-"""The model is told of its last calls: a tenth of them, and not more than five."""
+"""Advice starts at the last tenth of the model calls, at most five."""
 
 
 def failures_in_row(messages: Sequence[bytes], call: ToolCall, text: str) -> int:
-    """In how many messages in a row, the last one included, a call has failed in the same way.
+    """In how many messages in a row, up to the last, a call has failed in the same way.
 
-    `messages` end with the one that the call is of. Several of one message count once, since the
-    model has not seen what came of the first; a message with anything else ends the row.
+    `messages` end with the call's message. Identical calls of one message count once; a message
+    with anything else ends the row.
     """
     count = 1
     text = without_marks(text)
@@ -42,7 +42,7 @@ def failures_in_row(messages: Sequence[bytes], call: ToolCall, text: str) -> int
 
 
 def of_failures(count: int) -> str:
-    """What is said of a call that has failed in so many messages in a row; empty at first."""
+    """Advice after this many failures in a row; empty for the first."""
     if count < WARN_AT:
         return ""
     return (
@@ -52,7 +52,7 @@ def of_failures(count: int) -> str:
 
 
 def of_calls_left(turn: LiveTurn) -> str:
-    """What is said when few model calls are left of a turn; empty before."""
+    """Advice when few model calls of the turn are left; empty before."""
     left, most = turn.calls_left, turn.options.max_model_calls
     if not 0 < left <= max(1, min(WRAP_UP_CALLS, most // WRAP_UP_SHARE)):
         return ""
@@ -72,7 +72,7 @@ def _before_last_answer(messages: Sequence[bytes]) -> Sequence[bytes]:
 
 
 def _has_failed(answer: dict[str, Any], results: dict[str, str], call: ToolCall, text: str) -> bool:
-    """Whether an answer consists of the same call, and its result says the same."""
+    """Whether an answer has only this call, with the same result."""
     calls: list[dict[str, Any]] = answer.get("tool_calls") or []
     same = [each for each in calls if _is_same(each["function"], call)]
     return bool(same) and all(

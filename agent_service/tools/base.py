@@ -1,8 +1,7 @@
 """The seam between the loop and its tools.
 
-A tool is one small file: a pydantic model of its arguments, from which both the JSON schema that
-the model sees and the validation come, and a `run`. What a command or a file answers is a result
-that the model reads, never an exception; the two exceptions are for when there is no result.
+A tool is one small file: a pydantic model of its arguments, which gives the JSON schema and the
+validation, and a `run`. Output of commands and files is a result, never an exception.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -27,18 +26,18 @@ class ToolFailed(Exception):
 
 
 class RetryWithHint(Exception):
-    """The call made no sense; the model sees how to do better."""
+    """The call was invalid; the model sees the message as a hint."""
 
 
 class Effect(StrEnum):
-    """What to do with a call that may or may not have run."""
+    """What to do with a call that may or may not have run before a crash."""
 
     PURE = "pure"
-    """It is run again."""
+    """Run it again."""
     KEYED = "keyed"
-    """It is run again, and finds what it started by the call's key."""
+    """Run it again; it finds earlier work by the call's key."""
     UNSAFE = "unsafe"
-    """It is never run again; the model is told that it may have taken effect."""
+    """Never run it again; tell the model that it may have taken effect."""
 
 
 class ToolArguments(BaseModel):
@@ -48,61 +47,57 @@ class ToolArguments(BaseModel):
 
 
 class ToolResult(Struct, frozen=True):
-    """What the model is told."""
+    """The result of a call, as the model sees it."""
 
     text: str
     is_error: bool = False
     exit_code: int | None = None
     beside: str = ""
-    """More for the model to see, even if the result itself is too long to show."""
+    """More text for the model, shown even if the result itself is too long."""
     notices: tuple[str, ...] = ()
-    """What a person is told about it."""
+    """Notices for the user."""
 
 
 class SessionState(Notes, Protocol):
     """Small JSON-ready values that a tool keeps with its session."""
 
     async def add(self, name: str, text: str) -> None:
-        """Add a text to a stored set of them, likewise."""
+        """Add a text to a stored set of texts."""
         ...
 
 
 class Caller(Struct, frozen=True):
-    """For whom, and where, a tool is called."""
+    """Who calls a tool, and from where."""
 
     profile: str = "default"
     session_id: str = ""
     turn_id: str = ""
     origin: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Platform, chat, thread and user that the turn's message came from."""
+    """Platform, chat, thread and user of the turn's message."""
     options: TurnOptions = TurnOptions()
-    """Of the turn."""
 
 
 class SessionRecords(Protocol):
-    """What a session keeps for later calls, under the running turn's fence."""
+    """What a session keeps for later calls."""
 
     async def is_allowed(self, tool: str, binding: str) -> bool:
-        """Whether the same call was approved before, for the session or for always."""
+        """Whether the same call is approved for the session or permanently."""
         ...
 
     async def allow(self, tool: str, binding: str, given_by: str) -> None:
-        """Allow such calls for the session."""
+        """Approve such calls for the session."""
         ...
 
     async def add_links(self, text: str) -> None:
-        """Keep the addresses in a text, which can be requested from then on."""
+        """Keep the URLs in a text, which may be requested from then on."""
         ...
 
     async def unknown_links(self, urls: Sequence[str]) -> list[str]:
-        """Which of these did not come, word for word, from its user or the web."""
+        """The URLs that did not come word for word from the user or the web."""
         ...
 
     async def watch(self, key: str, command: str, wanted: WatchRequest) -> None:
-        """Notify the model about a background command, even after its turn has ended.
-
-        ToolFailed if it is notified about too many.
-        """
+        """Notify the model about a background command; ToolFailed if it watches too many."""
         ...
 
     async def seen(self, key: str) -> None:
@@ -118,62 +113,59 @@ class ToolContext(Struct, frozen=True):
     """What a tool may use while it runs one call."""
 
     key: str
-    """Unique key of the call, the same when it is resumed; commands take it as their key."""
+    """Unique key of the call, the same when it is resumed; also the key of its commands."""
     commands: Commands
     files: Files
     state: SessionState
     records: SessionRecords
-    """What earlier calls left for later ones."""
     sandbox: Callable[[], Awaitable[SandboxInfo]]
-    """Where a command would run; claims the sandbox if need be."""
+    """The sandbox of commands; claimed if necessary."""
     decision: Decision | None
-    """What a person decided about the call; None where nobody was asked yet."""
+    """A person's decision about the call; None if nobody was asked yet."""
     progress: Callable[[str], None]
-    """Shows output to whoever watches; never blocks, may drop."""
+    """Shows live output to the user; never blocks and may drop output."""
     place: Callable[[], SandboxInfo] = SandboxInfo
-    """Where the call's commands and files have been so far."""
+    """The sandbox of the call's commands and files so far."""
     news: Callable[[], str] = str
-    """What to tell the model about the sandbox with the result; mostly nothing."""
+    """News about the sandbox for the model; usually empty."""
     caller: Caller = Caller()
     decided_on: str = ""
-    """The binding of what the person who decided was shown."""
+    """The binding that the person was shown when deciding."""
     answer: str = ""
-    """A person's answer in words, if that is the decision."""
+    """The person's answer in words, if any."""
     unattended: Unattended | None = None
-    """What happens to a question if nobody is there to answer; None if somebody is."""
+    """What happens to questions when nobody is there to answer; None if somebody is."""
     skills: ProfileSkills | None = None
-    """Of the caller's profile."""
     subagents: Subagents | None = None
-    """Who takes work over."""
     ask: Ask = _nobody
-    """Asks a model outside of the conversation."""
+    """Asks a model outside the conversation."""
     inner: "InnerCalls | None" = None
-    """Who makes calls on the call's behalf."""
+    """Makes tool calls on behalf of this call."""
     terminal_timeout_s: float = 180.0
-    """Time after which a command in the foreground is killed, unless the model sets another."""
+    """Default timeout of foreground commands."""
 
     @property
     def library(self) -> ProfileSkills:
-        """The library of the caller's profile; ToolFailed where there is none."""
+        """The caller's skill library; ToolFailed if there is none."""
         if self.skills is None:
             raise ToolFailed("Skills are not available here.")
         return self.skills
 
     @property
     def can_ask(self) -> bool:
-        """Whether somebody may answer, now or later."""
+        """Whether somebody may answer a question, now or later."""
         return self.unattended in (None, Unattended.WAIT)
 
 
 class InnerCalls(Protocol):
-    """Calls of tools that a call of a tool makes itself, each judged and journaled like its own."""
+    """Tool calls made by another tool call, each checked and journaled like any call."""
 
     def functions(self) -> Mapping[str, list[str]]:
-        """The tools that may be called, and the names of their parameters."""
+        """The tools that may be called, with the names of their parameters."""
         ...
 
     async def call(self, number: int, name: str, arguments_json: str) -> ToolResult:
-        """Make the call of this number, or give what it has returned already."""
+        """Make the call with this number, or return its stored result."""
         ...
 
 
@@ -191,12 +183,12 @@ class Tool(Protocol[A_contra]):
 
     @property
     def toolset(self) -> str:
-        """The id of the set that it belongs to."""
+        """The id of the tool's toolset."""
         ...
 
     @property
     def arguments(self) -> type[ToolArguments]:
-        """The model of its arguments; its docstring is the tool's description."""
+        """The pydantic model of the arguments; its docstring is the tool's description."""
         ...
 
     def effect(self, arguments: A_contra) -> Effect:
@@ -208,12 +200,12 @@ class Tool(Protocol[A_contra]):
         ...
 
     async def run(self, arguments: A_contra, context: ToolContext) -> ToolResult:
-        """Do it."""
+        """Run the call."""
         ...
 
 
 class UsualTool(Generic[A_contra]):
-    """A tool most of whose calls do the same."""
+    """A tool whose calls all have the same effect and writes."""
 
     name: str
     toolset: str
@@ -222,16 +214,14 @@ class UsualTool(Generic[A_contra]):
     usual_writes: frozenset[str] = frozenset()
 
     def effect(self, arguments: A_contra) -> Effect:
-        """The usual one."""
         return self.usual_effect
 
     def writes(self, arguments: A_contra) -> frozenset[str]:
-        """The usual ones."""
         return self.usual_writes
 
 
 class Wrapper(UsualTool[A]):
-    """Another tool, but for what happens around a call; has no `run` of its own."""
+    """Wraps another tool; subclasses provide `run`."""
 
     def __init__(self, inner: Tool[A]) -> None:
         self.name = inner.name
@@ -240,9 +230,7 @@ class Wrapper(UsualTool[A]):
         self._inner = inner
 
     def effect(self, arguments: A) -> Effect:
-        """The inner tool's."""
         return self._inner.effect(arguments)
 
     def writes(self, arguments: A) -> frozenset[str]:
-        """The inner tool's."""
         return self._inner.writes(arguments)

@@ -1,4 +1,4 @@
-"""THE list of tools."""
+"""The list of all built-in tools."""
 
 import shlex
 from collections.abc import Sequence
@@ -56,9 +56,9 @@ class Asking(Struct, frozen=True):
     """When a person is asked before a tool runs."""
 
     commands: CommandPolicy = field(default_factory=lambda: CommandPolicy(asks=False))
-    """What is done with commands of each class."""
+    """What happens to commands of each class."""
     tainted: bool = True
-    """Before anything outlasts or leaves a session that has read untrusted data."""
+    """Whether a tainted session asks before anything leaves or outlasts it."""
 
 
 class Reach(Struct, frozen=True):
@@ -71,7 +71,7 @@ class Reach(Struct, frozen=True):
     chats: KnownChats
     jobs: Jobs
     screen: Screen
-    """Looks through what comes from there."""
+    """Checks untrusted text."""
 
 
 def builtin_tools(
@@ -83,10 +83,7 @@ def builtin_tools(
     past: PastSessions | None = None,
     cwd: str = "",
 ) -> Sequence[Listed]:
-    """Every tool, in the order in which the model sees them; that of memory where there is one.
-
-    Commands begin in `cwd`, where it is there.
-    """
+    """Every tool, in the order that the model sees; commands start in `cwd` if it exists."""
     asking = asking or Asking()
     terminal: Tool[TerminalArguments] = Terminal(cwd)
     process: Tool[ProcessArguments] = Process()

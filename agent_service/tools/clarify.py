@@ -1,4 +1,4 @@
-"""The `clarify` tool: a question to the person who is talked with."""
+"""The `clarify` tool: asks the user a question."""
 
 from pydantic import Field
 
@@ -54,7 +54,7 @@ class Clarify(UsualTool[ClarifyArguments]):
     """One question at a time."""
 
     async def run(self, arguments: ClarifyArguments, context: ToolContext) -> ToolResult:
-        """Ask, or tell what was answered."""
+        """Ask, or return the answer."""
         if not context.can_ask or context.caller.origin.get("trust") == "service":
             raise ToolFailed(_NOBODY)
         match context.decision:
@@ -67,7 +67,7 @@ class Clarify(UsualTool[ClarifyArguments]):
 
 
 def _chosen(arguments: ClarifyArguments, answer: str) -> str:
-    """The answer, or the choice whose number it is."""
+    """The answer, or the choice with that number."""
     number = answer.strip().rstrip(".)")
     if number.isascii() and number.isdigit() and 1 <= int(number) <= len(arguments.choices):
         return arguments.choices[int(number) - 1]

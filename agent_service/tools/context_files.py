@@ -1,8 +1,8 @@
-"""What a project tells its agents: the prompt has one kind of file of its top folder, and the first
-result that comes from a deeper folder has that folder's.
+"""Context files of a project, such as AGENTS.md.
 
-The first kind that is there and says something wins. What it says is scanned, since a project may
-be a stranger's, and cut to a length that leaves room for the conversation.
+The prompt has the one of the top folder; the first result from a deeper folder adds that folder's.
+The first kind of file that has content wins. Content is scanned, since it may come from strangers,
+and cut to a maximum length.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ TAIL_SHARE = 0.2
 _USUAL = ("AGENTS.md", "CLAUDE.md")
 _CURSOR = ".cursorrules"
 NAMES = (*OWN_NAMES, *_USUAL, _CURSOR)
-"""Of the files of a folder of which the first that says something counts."""
+"""Names in a folder, in order of preference."""
 _CURSOR_RULES = ".cursor/rules"
 _MAX_RULES = 100
 
@@ -50,7 +50,7 @@ NOTHING = Screened()
 
 
 class ContextFiles:
-    """Reads them, through whatever gives files."""
+    """Reads context files."""
 
     def __init__(self, scanner: ThreatScanner, max_chars: int, own: Sequence[str] = ()) -> None:
         """`own` is the agent's home, as paths name it."""
@@ -59,7 +59,7 @@ class ContextFiles:
         self._max_chars = max_chars
 
     async def project(self, files: Files, above: NotesAbove | None = None) -> Screened:
-        """What the prompt has of the top folder, or of one above it for want of the like."""
+        """The context file of the top folder, or else of a folder above it."""
         found = [(name, shown) async for name, shown in self._first_kind(files, above)]
         if not found:
             return NOTHING
@@ -68,7 +68,7 @@ class ContextFiles:
         return Screened("\n\n".join([HEADING, *parts]), blocked)
 
     async def first(self, files: Files, folder: str, names: Sequence[str]) -> Screened:
-        """The first of some files of a folder that says something, as the model sees it."""
+        """The first of some files in a folder that has content, as the model sees it."""
         for name in names:
             path = f"{folder}/{name}"
             if (shown := await self._read(files, path, path.removeprefix(f"{ROOT}/"))).text:
@@ -89,7 +89,7 @@ class ContextFiles:
     async def _single(
         self, files: Files, above: NotesAbove | None
     ) -> AsyncIterator[tuple[str, Screened]]:
-        """The kinds that are one file, in their order; each is read when it is asked for."""
+        """The kinds that are a single file, in order; each is read on demand."""
         for name in OWN_NAMES:
             yield name, await self._read(files, f"{ROOT}/{name}", name)
         if above is not None:
@@ -98,7 +98,7 @@ class ContextFiles:
             yield name, await self._read(files, f"{ROOT}/{name}", name)
 
     async def _read(self, files: Files, path: str, name: str) -> Screened:
-        """What a file says, if it is there and can be read."""
+        """A file's content, if it exists and is readable."""
         try:
             data = await files.read(path, MAX_BYTES)
             if data and await self._leads_astray(files, path):
@@ -109,7 +109,7 @@ class ContextFiles:
         return await self.shown(name, data)
 
     async def _leads_astray(self, files: Files, path: str) -> bool:
-        """Whether a link makes notes of keys, of the agent's own home or of nobody knows what."""
+        """Whether a link leads to keys, to the agent's home or to an unknown place."""
         try:
             real = await real_path(files, path)
             if real == path:
@@ -120,7 +120,7 @@ class ContextFiles:
         return bool(guarded_family(real, own))
 
     async def shown(self, name: str, data: bytes) -> Screened:
-        """What a file says, as the model sees it."""
+        """A file's content as the model sees it."""
         return await self._shown(
             name, clean_notes(data, has_frontmatter=name.rpartition("/")[2] in OWN_NAMES)
         )
@@ -145,7 +145,7 @@ class ContextFiles:
 
 
 def skips_context_files(request: TurnRequest) -> bool:
-    """Whether a session begins without them: a subagent knows its task, and nothing else."""
+    """Whether a session starts without context files, as a subagent does."""
     return request.new_session.skip_context_files or request.kind == SUBAGENT
 
 
@@ -158,22 +158,22 @@ async def _rules(files: Files) -> list[str]:
     return [f"{_CURSOR_RULES}/{name}" for name in named if name.endswith(".mdc")]
 
 
-# Notes of deeper folders
+# Context files of deeper folders
 
 
 HINTS = "hints"
-"""Name of the session's value that says which call looked into which folder first."""
+"""Name of the session's value that maps each folder to the call that read it first."""
 MAX_DEPTH = 16
 MAX_FOLDERS = 1000
-"""No more are looked into in a session."""
+"""Per session."""
 
 
 Paths: TypeAlias = Callable[[A, ToolContext], Awaitable[Sequence[str]]]
-"""The paths that a call which has succeeded leads to, absolute or relative to the workspace."""
+"""The paths that a successful call touched, absolute or relative to the workspace."""
 
 
 def folders_of(path: str) -> list[str]:
-    """The folders that a path leads through below the top of the workspace, the last one too."""
+    """The folders on a path below the top of the workspace, including the last."""
     whole = posixpath.normpath(posixpath.join(ROOT, path))
     inside = whole.removeprefix(f"{ROOT}/")
     if inside == whole:
@@ -187,20 +187,20 @@ async def _path(arguments: Any, _context: ToolContext) -> Sequence[str]:
 
 
 class Hints:
-    """Finds what the folders of sessions say."""
+    """Finds context files of deeper folders."""
 
     def __init__(self, context_files: ContextFiles) -> None:
         self._context_files = context_files
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def of(self, folders: Sequence[str], context: ToolContext) -> Screened:
-        """What folders say that no earlier call has looked into."""
-        # Calls side by side look one after the other, so that one of them tells it.
+        """The context files of folders that no earlier call has read."""
+        # One at a time, so that only one of several parallel calls shows a file.
         async with self._locks.setdefault(context.caller.session_id, asyncio.Lock()):
             seen: dict[str, str] = await context.state.get(HINTS) or {}
             if not seen and await context.state.get(SKIPS_CONTEXT_FILES):
                 return Screened()
-            # The call that is made again after a crash tells again what was never stored.
+            # A call repeated after a crash shows them again, since its result was not stored.
             new = [folder for folder in folders if seen.get(folder, context.key) == context.key]
             new = new[: max(0, MAX_FOLDERS - len(seen))]
             if not new:
@@ -216,7 +216,7 @@ class Hints:
 
 
 class WithHints(Wrapper[A]):
-    """A tool whose results have, once, what the folders say that a call leads to."""
+    """A tool whose results include new context files of the folders that a call touches."""
 
     def __init__(self, inner: Tool[A], paths: Paths[A], hints: Hints) -> None:
         super().__init__(inner)
@@ -224,10 +224,9 @@ class WithHints(Wrapper[A]):
         self._hints = hints
 
     async def run(self, arguments: A, context: ToolContext) -> ToolResult:
-        """Run the inner tool, and look into the folders once it has succeeded."""
         result = await self._inner.run(arguments, context)
         if context.inner is None:
-            # A program reads it, and has no use for notes.
+            # A program reads the result and has no use for notes.
             return result
         paths = await self._paths(arguments, context)
         folders = dict.fromkeys(folder for path in paths for folder in _led_through(path))
@@ -243,10 +242,10 @@ class WithHints(Wrapper[A]):
 
 def _led_through(path: str) -> list[str]:
     folders = folders_of(path)
-    # Who reads or writes the notes themselves has them.
+    # A call that touches a context file itself does not need it shown.
     return folders[:-2] if posixpath.basename(path) in NAMES else folders
 
 
 def hinted(tool: Tool[Any], hints: Hints | None, paths: Paths[Any] = _path) -> Tool[Any]:
-    """A tool of the sandbox with hints, where there are any, of the paths that a call leads to."""
+    """The tool with hints about the paths of its calls; unchanged without hints."""
     return tool if hints is None else WithHints(tool, paths, hints)

@@ -1,4 +1,4 @@
-"""The `delegate_task` tool: work that somebody else does, of which only the outcome comes back."""
+"""The `delegate_task` tool: hands work to subagents, which report the outcome."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ from agent_service.tools.output import ends
 NAME = "delegate_task"
 MAX_CHARS = 24_000
 _NOTE_CHARS = 50
-"""What says that something is left out."""
+"""Room for the note about omitted text."""
 
 
 class DelegatedTask(ToolArguments):
@@ -63,7 +63,6 @@ class DelegateTask(UsualTool[DelegateTaskArguments]):
     """Subagents are found again by the call's key."""
 
     async def run(self, arguments: DelegateTaskArguments, context: ToolContext) -> ToolResult:
-        """Hand the work over, and wait for what comes of it."""
         subagents = context.subagents
         if subagents is None:
             raise ToolFailed("Subagents are not available here.")
@@ -77,7 +76,7 @@ class DelegateTask(UsualTool[DelegateTaskArguments]):
             reports = await subagents.work(tasks, arguments.toolsets, untrusted, ended)
         except NoSubagents as error:
             raise RetryWithHint(str(error)) from None
-        # What a subagent has read of strangers is as little to be obeyed here as there.
+        # Untrusted data that a subagent has read taints this session too.
         read = sorted({source for report in reports for source in report.untrusted})
         for source in read:
             await taint(context.state, source)
@@ -98,7 +97,7 @@ def _tasks(arguments: DelegateTaskArguments, most: int) -> list[Task]:
 
 
 def _told(reports: Sequence[Report]) -> str:
-    """All reports, each cut in the middle so that together they are not too long."""
+    """All reports, each cut in the middle to fit together."""
     if len(reports) == 1:
         return _cut(_titled(reports[0], ""), MAX_CHARS)
     each = MAX_CHARS // len(reports) - len("\n\n")

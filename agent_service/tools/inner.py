@@ -1,8 +1,7 @@
-"""Calls of tools that a program of the model makes: journaled before they are made, once each.
+"""Tool calls made by the model's program: each journaled before it runs, and run once.
 
-Each has its place in the session's state, by number. One program runs at a time in a session, and
-its own result is committed before the next begins, so that a place is only taken over when nobody
-can ask for what it held.
+Each has a numbered slot in the session's state. A session runs one program at a time and commits
+its result before the next one, so a slot is reused only when nobody needs its content.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -41,21 +40,19 @@ class JournaledCalls:
         run: Callable[[PendingCall], Awaitable[ToolResult]],
         tools: Sequence[Tool[Any]],
     ) -> None:
-        """`run` is the way that every call takes, with all that judges it."""
+        """`run` makes a call, with all the usual checks."""
         self._outer = outer
         self._state = state
         self._run = run
         self._tools = {tool.name: tool for tool in tools if tool.name in CALLABLE}
 
     def functions(self) -> Mapping[str, list[str]]:
-        """The tools that may be called, and the names of their parameters."""
         return {
             name: [field for field in tool.arguments.model_fields if field not in _NOT_INSIDE]
             for name, tool in self._tools.items()
         }
 
     async def call(self, number: int, name: str, arguments_json: str) -> ToolResult:
-        """Make the call of this number, or give what it has returned already."""
         place, key = f"inner:{number}", inner_key(self._outer.key, number)
         known: dict[str, Any] = await self._state.get(place) or {}
         if known.get("key") != key:
@@ -67,7 +64,7 @@ class JournaledCalls:
         try:
             result = await self._made(key, name, arguments_json, may_have_run=bool(known))
         except DecisionRequired:
-            # It has not begun: once somebody has decided, it is made for the first time.
+            # The call has not started: it runs for the first time after the decision.
             await self._state.put(place, {})
             raise
         result = replace(result, text=ends(result.text, MAX_RESULT_CHARS, 0), beside="")
@@ -95,11 +92,11 @@ class JournaledCalls:
 
 
 def _only_outside(arguments_json: str) -> str:
-    """The first parameter that was set though it is not for programs; empty when none was."""
+    """The first parameter that programs may not set; empty if there is none."""
     given = json_object(arguments_json) or {}
     return next((name for name in _NOT_INSIDE if given.get(name)), "")
 
 
 def inner_key(outer_key: str, number: int | str) -> str:
-    """The key of a call that a call makes; without a number what all of its keys begin with."""
+    """The key of an inner call; without a number, the prefix of all such keys."""
     return f"{outer_key}.{number}"

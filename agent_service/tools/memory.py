@@ -59,17 +59,16 @@ class MemoryTool(UsualTool[MemoryArguments]):
     toolset = "memory"
     arguments = MemoryArguments
     usual_effect = Effect.KEYED
-    """A change that was made is found by the call's key."""
+    """A repeated change is recognized by the call's key."""
 
     def __init__(self, memories: MemoryStore) -> None:
         self._memories = memories
 
     def writes(self, arguments: MemoryArguments) -> frozenset[str]:
-        """One memory, so that the changes of one message are made in their order."""
+        """The memory, so that the changes of one message are made in order."""
         return frozenset({f"memory:{arguments.target}"})
 
     async def run(self, arguments: MemoryArguments, context: ToolContext) -> ToolResult:
-        """Change it."""
         caller = context.caller
         limits: dict[str, int] = await context.state.get(MEMORY_LIMITS) or {}
         asked = MemoryChangeRequest(

@@ -1,4 +1,4 @@
-"""The `mixture_of_agents` tool: several models think about one question, another one concludes."""
+"""The `mixture_of_agents` tool: several models answer a question and one combines the answers."""
 
 import asyncio
 from collections.abc import Sequence
@@ -42,21 +42,19 @@ class MixtureOfAgentsArguments(ToolArguments):
 
 
 class MixtureOfAgents(UsualTool[MixtureOfAgentsArguments]):
-    """Asks several models."""
+    """Asks several models and combines their answers."""
 
     name = "mixture_of_agents"
     toolset = "mixture"
     arguments = MixtureOfAgentsArguments
     usual_effect = Effect.PURE
-    """Asking again changes nothing but the bill."""
 
     def __init__(self, references: Sequence[str], aggregator: str) -> None:
-        """`aggregator` is the id of the model that concludes; empty is the usual one."""
+        """`aggregator` is the model that combines the answers; empty is the default model."""
         self._references = tuple(references)
         self._aggregator = aggregator
 
     async def run(self, arguments: MixtureOfAgentsArguments, context: ToolContext) -> ToolResult:
-        """Ask all side by side, then have their answers weighed."""
         question = {"role": "user", "content": arguments.prompt}
         with ungrouped():
             async with asyncio.TaskGroup() as group:

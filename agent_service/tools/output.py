@@ -1,7 +1,4 @@
-"""What the model is shown of long output: its head and its tail.
-
-A result that is too long for the conversation goes to a file.
-"""
+"""Shortens long output to its head and tail; a result that is too long goes to a file."""
 
 from collections.abc import Callable
 
@@ -18,14 +15,13 @@ PROGRESS_BYTES = 4000
 
 
 class OutputWindow:
-    """Keeps the first and the last bytes of both streams in the order in which they came."""
+    """Keeps the first and last bytes of both streams in order of arrival."""
 
     def __init__(self) -> None:
         self._head, self._tail = bytearray(), bytearray()
         self.total_bytes = 0
 
     def add(self, data: bytes) -> None:
-        """Take more output."""
         self.total_bytes += len(data)
         room = HEAD_BYTES - len(self._head)
         self._head += data[:room]
@@ -35,7 +31,7 @@ class OutputWindow:
     def text(self, written_bytes: int = 0) -> str:
         """The output, with a note where something is left out.
 
-        More may have been written than came: a store drops the middle of what nobody reads in time.
+        `written_bytes` may exceed what arrived: the store drops the middle of unread output.
         """
         written_bytes = max(self.total_bytes, written_bytes)
         left_out = written_bytes - len(self._head) - len(self._tail)
@@ -46,7 +42,7 @@ class OutputWindow:
 
 
 class CommandOutput(OutputWindow):
-    """The same, and shown as it comes, in pieces that a person can keep up with."""
+    """An output window that also streams output to the user in readable pieces."""
 
     def __init__(self, show: Callable[[str], None], now: Callable[[], float]) -> None:
         super().__init__()
@@ -59,19 +55,17 @@ class CommandOutput(OutputWindow):
         self.add(data)
 
     def add(self, data: bytes) -> None:
-        """Take more output, and show what has gathered if it is time."""
         super().add(data)
         self._waiting += data[-PROGRESS_BYTES:]
         if self._now() >= self._next_at:
             self._flush()
 
     def text(self, written_bytes: int = 0) -> str:
-        """The output as above, once all of it was shown."""
         self._flush()
         return super().text(written_bytes)
 
     def _flush(self) -> None:
-        """Show what has gathered, the end of it if it is much."""
+        """Show what has accumulated; only its end if it is long."""
         if self._waiting:
             self._show(bytes(self._waiting[-PROGRESS_BYTES:]).decode(errors="replace"))
             self._waiting.clear()
@@ -81,24 +75,23 @@ class CommandOutput(OutputWindow):
 RESULT_CHARS = 100_000
 """A longer result goes to a file."""
 TURN_CHARS = 200_000
-"""So does a result that would make those of its turn longer than this."""
+"""A result that would take its turn's total above this also goes to a file."""
 LATE_CHARS = 4_000
-"""A result as short as this never does: what went to a file can be read in parts to the end."""
+"""A result this short never goes to a file, so a file can be read to its end in parts."""
 PREVIEW_CHARS = 1_500
 FOLDER = "/workspace/.hermes/results"
 
 
 class ResultRoom(Struct):
-    """How much the results of a turn may still take."""
+    """Tracks how much space a turn's results may still take."""
 
     used_chars: int = 0
-    """What those take that are sent."""
 
     async def fitted(self, text: str, key: str, files: Files | None, beside: str = "") -> str:
-        """A result as the model sees it, with what it is told beside it, which has half the room.
+        """A result as the model sees it; `beside`, which is added to it, may take half of the room.
 
-        `files` are where it can read the rest, None if it cannot. The file's name follows from the
-        call's key: the call that is made again writes it again.
+        `files` holds the full text, None if the model cannot read files. The file's name derives
+        from the call's key, so a repeated call overwrites it.
         """
         room = TURN_CHARS - self.used_chars
         most = min(RESULT_CHARS, room)
@@ -137,7 +130,7 @@ def _preview(text: str, room: int, where: str) -> str:
 
 
 def ends(text: str, head: int, tail: int, note: str = "characters left out") -> str:
-    """So many characters of a text's beginning and of its end; a note says how many are missing."""
+    """The first and last characters of a text; a note says how many are left out."""
     left_out = len(text) - head - tail
     if left_out <= 0:
         return text

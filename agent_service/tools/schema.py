@@ -1,6 +1,4 @@
-"""A tool's arguments as the JSON schema that the model sees, what is wrong with a call, and a list
-of tools with what keeps each from being offered.
-"""
+"""Tools as JSON schemas for the model, and a list of tools with the reason why one is off."""
 
 import inspect
 from collections.abc import Sequence
@@ -15,7 +13,7 @@ from agent_service.tools.base import Tool, ToolArguments
 
 
 def describe(tool: Tool[Any]) -> dict[str, Any]:
-    """The tool in the form of the chat completions API."""
+    """The tool in the format of the chat completions API."""
     return {
         "type": "function",
         "function": {
@@ -28,14 +26,14 @@ def describe(tool: Tool[Any]) -> dict[str, Any]:
 
 @cache
 def _parameters(arguments: type[ToolArguments]) -> bytes:
-    """The schema of arguments, encoded: to make it takes milliseconds."""
+    """The encoded schema of the arguments, cached since building it takes milliseconds."""
     schema = arguments.model_json_schema(schema_generator=_WithoutTitles)
     schema.pop("description", None)
     return json.encode(schema)
 
 
 def explain(error: ValidationError) -> str:
-    """Which arguments are wrong and how, in one line for the model."""
+    """Which arguments are wrong and why, in one line for the model."""
     problems = (
         f"{'.'.join(str(part) for part in item['loc']) or 'arguments'}: {item['msg']}"
         for item in error.errors(include_url=False, include_context=False, include_input=False)
@@ -44,7 +42,7 @@ def explain(error: ValidationError) -> str:
 
 
 class _WithoutTitles(GenerateJsonSchema):
-    """Leaves out the titles that pydantic adds, which cost tokens and say nothing."""
+    """Omits the titles that pydantic adds, which cost tokens."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
@@ -57,26 +55,26 @@ class _WithoutTitles(GenerateJsonSchema):
 
 
 class Listed(Struct, frozen=True):
-    """A tool, and why it is not offered."""
+    """A tool, and why it is off."""
 
     tool: Tool[Any]
     missing: tuple[str, ...] = ()
-    """Names of settings of which one has to be set."""
+    """Settings of which at least one must be set."""
     reason: str = ""
-    """What else keeps it from being used; empty when nothing does."""
+    """Another reason why it cannot be used; empty if there is none."""
 
     @property
     def is_on(self) -> bool:
-        """Whether models are offered it."""
+        """Whether models may call it."""
         return not self.missing and not self.reason
 
     @property
     def summary(self) -> str:
-        """What it does, in a line."""
+        """The first paragraph of the description, on one line."""
         description: str = describe(self.tool)["function"]["description"]
         return " ".join(description.partition("\n\n")[0].split())
 
 
 def offered(listed: Sequence[Listed]) -> Sequence[Tool[Any]]:
-    """The tools that models are offered."""
+    """The tools that models may call."""
     return tuple(each.tool for each in listed if each.is_on)

@@ -39,12 +39,12 @@ from agent_service.tools.texts import same_file
 MAX_CHARACTERS = 100_000
 MAX_FILES = 10
 MAX_FILE_BYTES = 50_000_000
-"""Of all files of a message; what the gateway takes."""
+"""For all files of a message; the gateway's limit."""
 FILES_AT_ONCE = 2
-"""So many messages with files are in memory."""
+"""How many messages with files may be in memory at a time."""
 
 KnownChats = Callable[[str], Awaitable[Sequence[Target]]]
-"""The chats that a profile's messages came from, the latest first."""
+"""The chats that a profile got messages from, the latest first."""
 
 _UNKNOWN = (
     "The gateway did not answer, so it is unknown whether the message was sent. Do not send it "
@@ -88,9 +88,7 @@ class SendMessage(UsualTool[SendMessageArguments]):
     def __init__(
         self, messenger: Messenger, chats: KnownChats, policy: CommandPolicy, *, asks: bool = True
     ) -> None:
-        """`asks` lets a person decide before anything leaves a session that has read strangers'
-        data for another chat than its own; `policy` says what is asked of files of a machine.
-        """
+        """`asks` requires approval in tainted sessions; `policy` judges files of a machine."""
         self._messenger = messenger
         self._chats = chats
         self._policy = policy
@@ -98,17 +96,16 @@ class SendMessage(UsualTool[SendMessageArguments]):
         self._room = asyncio.Semaphore(FILES_AT_ONCE)
 
     def effect(self, arguments: SendMessageArguments) -> Effect:
-        """The call's key is the delivery's, and each delivery is sent once."""
+        """The call's key is also the delivery's, and each delivery is sent once."""
         return Effect.PURE if arguments.action == "list" else Effect.KEYED
 
     def writes(self, arguments: SendMessageArguments) -> frozenset[str]:
-        """Messages go out as the model has ordered them, and wait for changes of their files."""
+        """Messages are sent in the model's order, and after changes of their files."""
         if arguments.action == "list":
             return frozenset()
         return frozenset({"chats", *map(same_file, split_media(arguments.message)[1])})
 
     async def run(self, arguments: SendMessageArguments, context: ToolContext) -> ToolResult:
-        """Send, or list."""
         origin = Target.of_origin(context.caller.origin)
         if arguments.action == "list":
             return ToolResult(_listed(origin, await self._chats(context.caller.profile)))
@@ -121,7 +118,7 @@ class SendMessage(UsualTool[SendMessageArguments]):
             if not paths:
                 return await self._send(message, arguments, context, {})
             async with self._room:
-                # What a file says may be another thing by now, or its sandbox be lost.
+                # On a repeated call the files may have changed or the sandbox may be lost.
                 if await self._messenger.has(message.key, message.profile):
                     return ToolResult(f"The message to {target} is on its way.")
                 place = await context.sandbox()
@@ -141,7 +138,7 @@ class SendMessage(UsualTool[SendMessageArguments]):
         context: ToolContext,
         found: Mapping[str, str],
     ) -> ToolResult:
-        """Send a message, once a person has allowed it where that is needed."""
+        """Send a message, after approval if necessary."""
         goes_elsewhere = message.target != Target.of_origin(context.caller.origin)
         if found or (self._asks and goes_elsewhere and await must_ask(context)):
             digests = [file.sha256.hex() for file in message.files]
@@ -158,7 +155,7 @@ class SendMessage(UsualTool[SendMessageArguments]):
 
 
 async def read_files(paths: Sequence[str], source: Files) -> Sequence[MediaFile]:
-    """The files of a message; ToolFailed or RetryWithHint where one cannot be sent."""
+    """The files of a message; ToolFailed or RetryWithHint if one cannot be sent."""
     if len(paths) > MAX_FILES:
         raise RetryWithHint(f"A message can have at most {MAX_FILES} files. Send several messages.")
     files: list[MediaFile] = []
@@ -182,7 +179,7 @@ def _with(files: Sequence[MediaFile]) -> str:
 
 
 def _shown(message: Message, arguments: SendMessageArguments, found: Mapping[str, str]) -> str:
-    """What a person is asked about; the files before a text that may be cut where it is shown."""
+    """The question to a person, with the files first since long text may be cut."""
     shown = [f"to {arguments.target}"]
     shown += [f"with the file {file}, SHA-256 {file.sha256.hex()[:16]}" for file in message.files]
     shown += [f"{path}: {FAMILIES[family].about}" for path, family in found.items()]

@@ -1,4 +1,4 @@
-"""The `session_search` tool: what was said in earlier sessions."""
+"""The `session_search` tool: searches earlier sessions."""
 
 from typing import Literal
 
@@ -19,7 +19,7 @@ from agent_service.tools.guards.taint import fenced, taint
 from services.errors import InvalidArgument, NotFound
 
 _MOST_ID = 2**30
-"""More than any message of a session has, and a number that databases take."""
+"""More than any message's id, and still fits a database column."""
 
 
 class SessionSearchArguments(ToolArguments):
@@ -53,7 +53,7 @@ class SessionSearchArguments(ToolArguments):
 
 
 class SessionSearch(UsualTool[SessionSearchArguments]):
-    """Looks into earlier sessions."""
+    """Searches earlier sessions."""
 
     name = "session_search"
     toolset = "session"
@@ -64,7 +64,6 @@ class SessionSearch(UsualTool[SessionSearchArguments]):
         self._past = past
 
     async def run(self, arguments: SessionSearchArguments, context: ToolContext) -> ToolResult:
-        """Look."""
         lookup = Lookup(
             profile=context.caller.profile,
             session_id=context.caller.session_id,
@@ -84,7 +83,7 @@ class SessionSearch(UsualTool[SessionSearchArguments]):
             raise ToolFailed(error.message) from error
         if not found.untrusted:
             return ToolResult(found.text)
-        # What a stranger has said in an earlier session is no more to be trusted in this one.
+        # Untrusted data of an earlier session taints this one too.
         for source in found.untrusted:
             await taint(context.state, source)
         return ToolResult(fenced(found.text, ", ".join(found.untrusted)))

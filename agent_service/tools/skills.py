@@ -1,4 +1,4 @@
-"""The `skills_list`, `skill_view` and `skill_manage` tools: the library of skills."""
+"""The `skills_list`, `skill_view` and `skill_manage` tools."""
 
 from itertools import groupby
 from typing import Literal
@@ -40,7 +40,6 @@ class SkillsList(UsualTool[SkillsListArguments]):
     usual_effect = Effect.PURE
 
     async def run(self, arguments: SkillsListArguments, context: ToolContext) -> ToolResult:
-        """List them."""
         catalogue = await context.library.offered()
         wanted = arguments.category
         listed = [
@@ -69,18 +68,17 @@ class SkillViewArguments(ToolArguments):
 
 
 class SkillView(UsualTool[SkillViewArguments]):
-    """Shows skills, and counts that they were read."""
+    """Shows skills, and counts each reading."""
 
     name = "skill_view"
     toolset = "skills"
     arguments = SkillViewArguments
     usual_effect = Effect.PURE
-    """Reading again changes nothing but a count."""
+    """Reading again changes only a count."""
     usual_writes = frozenset({"skills"})
-    """Nothing, but a change by the same message comes wholly before it or after."""
+    """Changes by the same message must come wholly before or after the reading."""
 
     async def run(self, arguments: SkillViewArguments, context: ToolContext) -> ToolResult:
-        """Show it."""
         try:
             skills = context.library
             skill = await skills.find(arguments.name)
@@ -140,12 +138,11 @@ class SkillManage(UsualTool[SkillManageArguments]):
     toolset = "skills"
     arguments = SkillManageArguments
     usual_effect = Effect.KEYED
-    """A change finds by the call's key whether it was made."""
+    """A repeated change is recognized by the call's key."""
     usual_writes = frozenset({"skills"})
-    """Changes of the library are made one after the other."""
+    """Changes of the library run one after the other."""
 
     async def run(self, arguments: SkillManageArguments, context: ToolContext) -> ToolResult:
-        """Make the change."""
         asked = arguments.action
         wanted = SkillChangeRequest(
             action=Action.ARCHIVE if asked == "delete" else Action(asked),

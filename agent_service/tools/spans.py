@@ -1,4 +1,4 @@
-"""What traces say of turns and tools, in the names that OpenTelemetry has for them."""
+"""Trace spans of turns and tools, with OpenTelemetry's attribute names."""
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -25,7 +25,7 @@ _TOOL_TYPE = "gen_ai.tool.type"
 _TOOL_CALL = "gen_ai.tool.call.id"
 _TOOL_ARGUMENTS = "gen_ai.tool.call.arguments"
 _TOOL_RESULT = "gen_ai.tool.call.result"
-# Ours, where there is no common name.
+# OpenTelemetry has no names for these.
 _TURN = "hermes.turn.id"
 _TURN_KIND = "hermes.turn.kind"
 _EPOCH = "hermes.turn.epoch"
@@ -36,7 +36,7 @@ _COST = "hermes.cost_micro_usd"
 
 @contextmanager
 def turn_span(turn: LiveTurn) -> Generator[None]:
-    """A turn while it is driven here; below the message that began it, whoever drove it before."""
+    """A span for a turn while it runs here; its parent is the message that started the turn."""
     about: Attributes = {
         OPERATION: "invoke_agent",
         _AGENT_NAME: AGENT,
@@ -71,7 +71,7 @@ def _usage_of(turn: LiveTurn) -> Attributes:
 def tool_span(
     name: str, key: str, arguments: ToolArguments
 ) -> Generator[Callable[[ToolResult], None]]:
-    """A call of a tool, which is told the result; that a person has to decide is no failure."""
+    """A span for a tool call, which takes the result; DecisionRequired is not an error."""
     about = {OPERATION: "execute_tool", _TOOL_NAME: name, _TOOL_TYPE: "function", _TOOL_CALL: key}
     with span(f"execute_tool {name}", about, expected=(DecisionRequired,)) as current:
         current.set_text(lambda: {_TOOL_ARGUMENTS: arguments.model_dump_json()})

@@ -1,4 +1,4 @@
-"""What the file tools share about texts and names."""
+"""Text and file name helpers of the file tools."""
 
 import difflib
 import json
@@ -12,7 +12,7 @@ MAX_DIFF_LINES = 400
 
 
 def decode_text(path: str, data: bytes) -> tuple[str, str]:
-    """The file's text and its encoding; ToolFailed when it is no text."""
+    """The file's text and encoding; ToolFailed if it is not text."""
     if b"\0" in data[:8192]:
         raise ToolFailed(f"{path} is a binary file of {len(data):,} bytes.")
     try:
@@ -22,7 +22,7 @@ def decode_text(path: str, data: bytes) -> tuple[str, str]:
 
 
 def encode_text(path: str, text: str, encoding: str) -> bytes:
-    """The text in the file's encoding; ToolFailed when that lacks a character."""
+    """The text in the file's encoding; ToolFailed if the encoding lacks a character."""
     try:
         return text.encode(encoding)
     except UnicodeEncodeError as error:
@@ -38,10 +38,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def diff(path: str, before: str | None, after: str | None, was: str = "") -> str:
-    """What changed, as a unified diff that is cut when it is long; None where there is no file.
-
-    `was` is the file's name before, where that was another one.
-    """
+    """A unified diff, cut if long; None means no file, `was` is the file's name before a move."""
     names = (_side("a", was or path, before), _side("b", path, after))
     texts = ((before or "").splitlines(), (after or "").splitlines())
     lines = list(difflib.unified_diff(*texts, *names, lineterm="", n=2))
@@ -56,15 +53,14 @@ def _side(letter: str, path: str, text: str | None) -> str:
 
 
 def same_file(path: str) -> str:
-    """One spelling for all that a path may be called by, whether or not it is there."""
+    """The normalized path, whether or not the file exists."""
     return posixpath.normpath(posixpath.join(WORKSPACE, path))
 
 
 def shown_name(name: str) -> str:
-    """The name itself, or a JSON string where it could pass for something else in a list.
+    """The name, or a JSON string if it contains line breaks, escapes or direction changes.
 
-    A line break, a terminal's escape or a turn of the writing direction would otherwise let whoever
-    names a file write lines of their own.
+    Otherwise a crafted file name could forge lines of the output.
     """
     is_plain = name.isprintable() and name == name.strip() and not name.startswith('"')
     return name if is_plain else json.dumps(name)

@@ -55,10 +55,8 @@ class Todo(UsualTool[TodoArguments]):
     arguments = TodoArguments
     usual_effect = Effect.PURE
     usual_writes = frozenset({STATE})
-    """There is one plan."""
 
     async def run(self, arguments: TodoArguments, context: ToolContext) -> ToolResult:
-        """Show or change the plan."""
         items = _PLAN.validate_python(await context.state.get(STATE) or [])
         if arguments.todos is not None:
             items = _merged(items if arguments.merge else [], arguments.todos)
@@ -67,7 +65,7 @@ class Todo(UsualTool[TodoArguments]):
 
 
 def shown_plan(stored: Any) -> str:
-    """The plan of a session as the model is shown it, from what is kept with the session."""
+    """The plan as the model sees it, from the session's stored value."""
     return _shown(_PLAN.validate_python(stored or []))
 
 

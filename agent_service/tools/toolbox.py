@@ -1,4 +1,4 @@
-"""Runs the tool calls of one assistant message, side by side where they do not conflict."""
+"""Runs the tool calls of one assistant message, in parallel where they do not conflict."""
 
 import asyncio
 import json
@@ -51,7 +51,7 @@ from services.redaction.redactor import Redactor
 
 MAX_PARALLEL_CALLS = 8
 _READING = frozenset({"terminal", "file"})
-"""Toolsets of which one is needed to read a result that went to a file."""
+"""A result that went to a file can be read with any of these toolsets."""
 
 _UNCERTAIN = (
     "It is unknown whether this call took effect, because the system was interrupted while it "
@@ -62,20 +62,18 @@ _log = logging.getLogger(__name__)
 
 ContextFactory = Callable[[LiveTurn, PendingCall, Callable[[str], None]], ToolContext]
 Asks = Callable[[LiveTurn, Callable[[Fact], Awaitable[None]]], Ask]
-"""Makes what asks models in the name of a turn, given what stores a fact of it."""
+"""Makes the function that asks models for a turn, given a function that stores facts."""
 Outcome = tuple[Fact, ...] | ToolProgress
 
 
 class _Prepared(Struct, frozen=True):
-    """A call that is ready to run: its tool and its arguments as they were validated."""
-
     call: PendingCall
     tool: Tool[Any]
     arguments: ToolArguments
 
 
 class Toolbox:
-    """The tools of a deployment, and what runs their calls."""
+    """The tools of a deployment; runs their calls."""
 
     def __init__(
         self,
@@ -84,7 +82,7 @@ class Toolbox:
         redactor: Redactor | None = None,
         asks: Asks | None = None,
     ) -> None:
-        """`redactor` takes secrets out of questions to persons; `asks` asks models."""
+        """`redactor` removes secrets from questions to people; `asks` asks models."""
         self._redactor = redactor or Redactor()
         self._asks = asks
         self._tools: Mapping[str, Tool[Any]] = {tool.name: tool for tool in tools}
@@ -92,10 +90,7 @@ class Toolbox:
         self._schemas: dict[tuple[frozenset[str], float], bytes] = {}
 
     def schemas(self, toolsets: frozenset[str], terminal_timeout_s: float = 0.0) -> bytes:
-        """What the model is told of the tools of these toolsets, encoded once.
-
-        `terminal_timeout_s` is what a session is told is usual, 0 what the tool itself says.
-        """
+        """The toolsets' schemas, encoded; a timeout of 0 keeps the default of `terminal`."""
         known = toolsets & {tool.toolset for tool in self._tools.values()}
         if toolsets and not known:
             return b""
@@ -109,7 +104,7 @@ class Toolbox:
         return self._schemas[key]
 
     async def run(self, turn: LiveTurn) -> AsyncGenerator[Outcome]:
-        """Run the turn's pending calls; each result comes as soon as it is there."""
+        """Run the turn's pending calls and yield each result as soon as it is ready."""
         tools = self._allowed(turn.toolsets)
         batch = _Batch(turn, self._context, self._prepare, tools, self._redactor, self._asks)
         ready: list[_Prepared] = []
@@ -162,7 +157,7 @@ Prepare = Callable[[LiveTurn, PendingCall], _Prepared | ToolReturned]
 
 
 class _End:
-    """Says that a call has nothing more to yield."""
+    """Marks the end of a call's output."""
 
 
 class _Item(Struct, frozen=True):
@@ -171,8 +166,6 @@ class _Item(Struct, frozen=True):
 
 
 class _Batch:
-    """The calls of one message while they run."""
-
     def __init__(
         self,
         turn: LiveTurn,
@@ -187,9 +180,9 @@ class _Batch:
         self.outcomes: asyncio.Queue[_Item | _End] = asyncio.Queue()
         self.waiting: list[ApprovalNeeded] = []
         self.forbidden: list[str] = []
-        """What a person would have to allow of a turn that ends there."""
+        """What a person would have to allow; the turn ends there."""
         self.unsaved: HermesError | None = None
-        """Why a call did not come to its end; whoever takes the turn up next goes on with it."""
+        """Why a call did not finish; the call is made again when the turn resumes."""
         self._turn = turn
         self._context = context
         self._prepare = prepare
@@ -199,7 +192,7 @@ class _Batch:
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def run(self, prepared: _Prepared) -> None:
-        """Run one call when those that it conflicts with are through."""
+        """Run one call after those that it conflicts with."""
         try:
             async with self._slots, self._alone(prepared):
                 await self._run(prepared)
@@ -208,7 +201,7 @@ class _Batch:
 
     @asynccontextmanager
     async def _alone(self, prepared: _Prepared) -> AsyncGenerator[None]:
-        """Keeps calls away that would change the same."""
+        """Waits until no other call is changing the same things."""
         async with AsyncExitStack() as held:
             for name in sorted(prepared.tool.writes(prepared.arguments)):
                 await held.enter_async_context(self._locks[name])
@@ -246,7 +239,7 @@ class _Batch:
         text = await self._room.fitted(result.text, call.key, files, result.beside)
         news = f"[{found}]" if (found := context.news()) else ""
         text = self._redactor.redact("\n".join(filter(None, (news, text))))
-        # What others wait for is only over when nobody has to do it again.
+        # Release waiting calls only after the result is stored.
         await self._commit(_returned(call, replace(result, text=text), place, duration_ms))
 
     def _context_of(self, call: PendingCall, progress: Callable[[str], None]) -> ToolContext:
@@ -284,7 +277,7 @@ class _Batch:
 
 
 async def tried(tool: Tool[Any], arguments: ToolArguments, context: ToolContext) -> ToolResult:
-    """What a call says, or why it failed; that somebody has to decide first is raised."""
+    """Run a call and turn its errors into results; DecisionRequired is raised."""
     with tool_span(tool.name, context.key, arguments) as note:
         note(result := await _tried(tool, arguments, context))
         return result
@@ -321,7 +314,7 @@ def _returned(
 
 
 def _advised(turn: LiveTurn, returned: ToolReturned, last: str) -> ToolReturned:
-    """A result with what the model has to be told beside it, of its calls with the last result."""
+    """A result with any advice for the model; `last` is the key of the message's last call."""
     call, failures = returned.call, 0
     if returned.is_error:
         failures = advice.failures_in_row(turn.messages, call.call, returned.text)
@@ -331,7 +324,7 @@ def _advised(turn: LiveTurn, returned: ToolReturned, last: str) -> ToolReturned:
 
 
 def _halted(turn: LiveTurn, forbidden: Sequence[str]) -> tuple[Fact, ...]:
-    """The end of a turn that would have to ask somebody, where nobody is asked."""
+    """The facts that end an unattended turn which would need a person's approval."""
     calls = [ToolReturned(call, HALTED, is_error=True) for call in turn.pending.values()]
     message = (
         "The work ended because a call needs a person's approval: "
@@ -343,12 +336,12 @@ def _halted(turn: LiveTurn, forbidden: Sequence[str]) -> tuple[Fact, ...]:
 
 
 def _error(call: PendingCall, text: str) -> ToolReturned:
-    # It repeats names that the model made up, of any length and number.
+    # The text repeats names that the model made up, of any length and number.
     return ToolReturned(call, events.preview(text), is_error=True)
 
 
 def _decoded(arguments_json: str) -> Any:
-    """The arguments of a call; ValueError when they are no JSON, or not all of it is text."""
+    """The arguments of a call; ValueError if they are not JSON or contain invalid text."""
     arguments = json.loads(arguments_json or "{}")
     if "\\u" in arguments_json:
         try:

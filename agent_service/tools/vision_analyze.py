@@ -57,16 +57,15 @@ class VisionAnalyze(UsualTool[VisionAnalyzeArguments]):
     usual_effect = Effect.PURE
 
     def __init__(self, fetcher: Fetcher, route: Route) -> None:
-        """`route` leads to the model that looks."""
+        """`route` selects the vision model."""
         self._fetcher = fetcher
         self._route = route
 
     def writes(self, arguments: VisionAnalyzeArguments) -> frozenset[str]:
-        """It waits for calls that change the picture."""
+        """Wait for calls that change the picture."""
         return frozenset() if _is_url(arguments.image) else frozenset({same_file(arguments.image)})
 
     async def run(self, arguments: VisionAnalyzeArguments, context: ToolContext) -> ToolResult:
-        """Get the picture, and have a model look at it."""
         if _is_url(arguments.image):
             data = await self._fetched(arguments.image)
         else:

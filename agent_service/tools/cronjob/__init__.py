@@ -1,1 +1,1 @@
-"""The `cronjob` tool: finding jobs, and showing them."""
+"""The `cronjob` tool, and how it finds and shows jobs."""

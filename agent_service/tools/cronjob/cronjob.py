@@ -1,4 +1,4 @@
-"""The `cronjob` tool: work that the agent does later, or again and again."""
+"""The `cronjob` tool: scheduled work for the agent, once or repeatedly."""
 
 import asyncio
 import hashlib
@@ -29,7 +29,7 @@ from agent_service.tools.guards.commands import refusal
 from agent_service.tools.guards.taint import Screen, must_ask
 
 NO_CHAT = "scheduler"
-"""Where turns come from that no chat has asked for."""
+"""Platform of turns that no chat started."""
 
 _AWAY = (
     "The scheduler does not answer. It is unknown whether this was done, and no job runs until "
@@ -42,7 +42,7 @@ _ELSEWHERE = (
 )
 
 _WORD = re.compile(r"[a-z][a-z_]*")
-"""`origin`, `local`, or a platform, whose home channel the scheduler knows."""
+"""`origin`, `local`, or a platform, meaning its home channel."""
 
 _MODES = {None: None, True: "only", False: "gate"}
 
@@ -120,31 +120,27 @@ class CronjobArguments(ToolArguments):
 
 
 class Cronjob(UsualTool[CronjobArguments]):
-    """Makes, shows and changes the jobs of the profile."""
+    """Creates, shows and changes the profile's jobs."""
 
     name = "cronjob"
     toolset = "cron"
     arguments = CronjobArguments
 
     def __init__(self, jobs: Jobs, screen: Screen, *, asks: bool = True) -> None:
-        """`screen` marks what jobs have said as data; `asks` lets a person decide what a session
-        that has read strangers' data does with jobs, which outlast it.
-        """
+        """`screen` marks output of jobs as data; `asks` requires approval in tainted sessions."""
         self._jobs = jobs
         self._screen = screen
         self._asks = asks
         self._classifier = CommandClassifier()
 
     def effect(self, arguments: CronjobArguments) -> Effect:
-        """Ids of jobs and runs follow from the call's key, by which it is known what it means."""
+        """Job and run ids derive from the call's key, so repeated calls are recognized."""
         return Effect.PURE if arguments.action == "list" else Effect.KEYED
 
     def writes(self, arguments: CronjobArguments) -> frozenset[str]:
-        """Changes of jobs are made one after the other."""
         return frozenset() if arguments.action == "list" else frozenset({"jobs"})
 
     async def run(self, arguments: CronjobArguments, context: ToolContext) -> ToolResult:
-        """Do it."""
         try:
             if arguments.action == "list":
                 return await self._list(context)
@@ -163,7 +159,7 @@ class Cronjob(UsualTool[CronjobArguments]):
     async def _list(self, context: ToolContext) -> ToolResult:
         known = await self._jobs.list(context.caller.profile)
         jobs = shown_here(known, context)
-        # Time zones are read from the disk.
+        # Loading time zones reads from disk.
         text = await asyncio.to_thread(listed, jobs)
         if len(jobs) < len(known):
             text += f"\n\n{_ELSEWHERE}"
@@ -207,11 +203,11 @@ class Cronjob(UsualTool[CronjobArguments]):
     async def _changed(
         self, job: FoundJob, action: str, wish: JobChange, context: ToolContext
     ) -> JobView:
-        """The job once it is changed, paused or resumed: by this call, or by it made before."""
+        """The job after it was changed, paused or resumed, by this call or an earlier attempt."""
         profile, options = context.caller.profile, context.caller.options
         now = await self._jobs.get(profile, job.id)
         if job.is_again and now.changed_at != job.changed_at:
-            # A schedule counts from when it is given, so that it must not be given twice.
+            # A schedule counts from when it is set, so it must not be set twice.
             return now
         if action == "update":
             within = limited(wish, frozenset(options.toolsets), now.wish)
@@ -251,7 +247,7 @@ class Cronjob(UsualTool[CronjobArguments]):
 
 
 def _targets(deliver: str) -> tuple[Target | str, ...]:
-    """The places that a text names."""
+    """The delivery targets that a text names."""
     places: list[Target | str] = []
     for word in filter(None, map(str.strip, deliver.split(","))):
         target = word if _WORD.fullmatch(word) else Target.parse(word)
@@ -273,7 +269,7 @@ def _digest(key: str) -> str:
 
 
 def _toolsets_of(names: list[str] | None) -> tuple[str, ...] | None:
-    """The toolsets of these ids; None leaves them as they are."""
+    """The toolsets with these ids; None leaves them unchanged."""
     try:
         return None if names is None else tuple(map(known_toolset, names))
     except ValueError as error:
@@ -281,9 +277,9 @@ def _toolsets_of(names: list[str] | None) -> tuple[str, ...] | None:
 
 
 def limited(wish: JobChange, most: frozenset[str], before: JobChange | None = None) -> JobChange:
-    """The wish, whose job gets no toolset but of these, of which none means all.
+    """The change with its toolsets limited to `most`; RetryWithHint if it asks for more.
 
-    `before` is what the job was told that it changes. RetryWithHint where more is wished for.
+    `before` is the job that it changes; a job without toolsets gets all.
     """
     if not most:
         return wish
@@ -300,5 +296,5 @@ def limited(wish: JobChange, most: frozenset[str], before: JobChange | None = No
             f"This conversation cannot give a job {', '.join(beyond)}. It can give only its own "
             f"toolsets: {', '.join(sorted(most))}."
         )
-    # An empty list would be all of them.
+    # An empty list would mean all toolsets.
     return replace(wish, toolsets=given or tuple(n for n in FOR_JOBS if n in most) or NOTHING)

@@ -1,7 +1,6 @@
-"""Which job a call of `cronjob` means: found once, and the same when the call is made again.
+"""Finds the job that a `cronjob` call means, and finds the same one if the call is repeated.
 
-It is noted with the session, under the turn's fence, before anything is done with the job: what was
-done may have taken its name away, or the job itself.
+The result is stored with the session before the job changes: the change may rename or delete it.
 """
 
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from services.validation import convert
 
 CALLS = "cronjob_calls"
 KEPT = 16
-"""Calls of a session of which it is kept; those of one message are made one after the other."""
+"""Calls of a session whose jobs are kept; the calls of one message run one after the other."""
 
 
 class FoundJob(Struct, frozen=True):
@@ -28,13 +27,13 @@ class FoundJob(Struct, frozen=True):
     id: str
     name: str
     changed_at: datetime
-    """When it was last changed before the call."""
+    """When the job last changed before the call."""
     is_again: bool = True
-    """The call was made before, and may have come as far as to change it."""
+    """The call was made before and may already have changed the job."""
 
 
 async def look_up(jobs: Jobs, named: str, context: ToolContext) -> FoundJob:
-    """The job that a call means by an id, or by the name that only one has."""
+    """The job with an id, or with a name that only one job has."""
     kept: dict[str, Any] = await context.state.get(CALLS) or {}
     if (known := kept.get(context.key)) is not None:
         return convert(known, FoundJob)
@@ -46,7 +45,7 @@ async def look_up(jobs: Jobs, named: str, context: ToolContext) -> FoundJob:
 
 
 def shown_here(found: Sequence[JobView], context: ToolContext) -> Sequence[JobView]:
-    """The jobs that may be told of: where others read along, those of that chat alone."""
+    """The jobs that may be shown: in a shared chat only that chat's."""
     origin = context.caller.origin
     if origin.get("chat_type", "dm") == "dm":
         return found
@@ -55,13 +54,12 @@ def shown_here(found: Sequence[JobView], context: ToolContext) -> Sequence[JobVi
 
 
 async def _find(jobs: Jobs, named: str, context: ToolContext) -> JobView:
-    """The job of an id, or the only one of a name."""
     if not named.strip():
         raise RetryWithHint("Name the job in job_id. Use action list to see all jobs.")
     profile = context.caller.profile
     try:
         found = shown_here([await jobs.get(profile, named)], context)
-    except JobRefused:  # there is none of the id, or it is a name that cannot be one
+    except JobRefused:  # no such id, or a name that is not a valid id
         found = ()
     if found:
         return found[0]
@@ -74,7 +72,7 @@ async def _find(jobs: Jobs, named: str, context: ToolContext) -> JobView:
 
 
 def _is_of(job: JobView, chat: Target | None) -> bool:
-    """Whether a job was asked for in a chat, in whatever thread of it."""
+    """Whether a job was requested in a chat, in any of its threads."""
     return (
         chat is not None
         and job.home is not None

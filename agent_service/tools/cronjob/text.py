@@ -1,4 +1,4 @@
-"""Jobs as a model reads them."""
+"""Formats jobs for the model."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -14,7 +14,7 @@ NO_JOBS = "There are no jobs yet."
 
 
 def scheduled(job: JobView, done: str) -> str:
-    """What became of a job, and when it runs next."""
+    """What happened to a job, and when it runs next."""
     first = f"“{job.name}” ({job.id}) {done}: {job.schedule}."
     text = f"{first} {_next(job)} Output goes to {', '.join(job.deliver_to)}."
     return "\n".join((text, *(f"Note: {note}." for note in job.notes)))
@@ -31,7 +31,7 @@ def listed(jobs: Sequence[JobView]) -> str:
 
 
 def errors_of(jobs: Sequence[JobView]) -> str:
-    """Why last runs failed, or were not delivered; empty where none has."""
+    """Errors of the last runs and deliveries; empty if there are none."""
     failed = [job for job in jobs[:SHOWN_JOBS] if job.error]
     return "\n".join(f"{job.id}: {_short(job.error, ERROR_CHARS)}" for job in failed)
 

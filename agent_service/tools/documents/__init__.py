@@ -1,1 +1,1 @@
-"""The text of documents: which files are any, and what is written in them."""
+"""Recognizes documents and extracts their text."""

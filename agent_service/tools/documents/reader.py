@@ -1,4 +1,4 @@
-"""Which files are documents, and their text as lines."""
+"""Recognizes documents, and reads their text as lines."""
 
 import asyncio
 import hashlib
@@ -13,12 +13,12 @@ from agent_service.security.scripts import ScriptFailed, answer_of
 WORKER = Path(__file__).with_name("worker.py")
 LIMIT_S = 45.0
 AT_ONCE = 2
-"""Documents that are read side by side, in all sessions: each may take much memory."""
+"""Documents read at a time, in all sessions, since each may take much memory."""
 KEPT = 8
-"""Documents whose text is remembered, since who pages through one asks again and again."""
+"""Documents whose text is cached, since models page through one document."""
 
 TEXTUAL = "ipynb"
-"""The kind that can be shown as it stands in the file, too."""
+"""The kind that may also be shown as plain text."""
 
 _KINDS = {
     ".pdf": "pdf",
@@ -33,7 +33,7 @@ _PDF_WITHIN = 1024
 
 
 class NoDocument(Exception):
-    """The file cannot be read as what its name says; the message says why."""
+    """The file cannot be read as the kind that its name says; the message says why."""
 
 
 class Document(Struct, frozen=True):
@@ -41,7 +41,7 @@ class Document(Struct, frozen=True):
 
     lines: list[str]
     cut: str
-    """Why it is not all of it; empty where it is."""
+    """Why it is incomplete; empty if it is complete."""
 
 
 class Documents:
@@ -52,7 +52,7 @@ class Documents:
         self._room = asyncio.Semaphore(AT_ONCE)
 
     async def read(self, kind: str, data: bytes) -> Document:
-        """The text of a document of a kind; NoDocument where it has none."""
+        """The text of a document; NoDocument if it cannot be read."""
         key = kind, hashlib.sha256(data).digest()
         document = self._kept.get(key)
         if document is None:
@@ -66,12 +66,12 @@ class Documents:
 
 
 def named_kind(path: str) -> str:
-    """The kind of document that a file is by its name; empty where it is none."""
+    """The kind of document by file name; empty if it is none."""
     return _KINDS.get(PurePosixPath(path).suffix.lower(), "")
 
 
 def kind_of(path: str, data: bytes) -> str:
-    """The kind of document that a file is; empty where it is text or something else."""
+    """The kind of document by name and content; empty if it is none."""
     kind = named_kind(path)
     start = _STARTS.get(kind, b"")
     is_one = start in data[:_PDF_WITHIN] if kind == "pdf" else data.startswith(start)

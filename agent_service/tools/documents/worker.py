@@ -1,6 +1,6 @@
-"""Prints the text of a document as JSON, in a process of its own with limits.
+"""Prints the text of a document as JSON, in a separate process with limits.
 
-It is run as a file, with the kind as its argument and the document on its input.
+Runs as a file, with the kind as its argument and the document on standard input.
 """
 
 import io
@@ -16,25 +16,25 @@ from datetime import date, datetime
 from typing import Any, cast
 
 MAX_S = 15.0
-"""After this time the text read so far is the answer."""
+"""After this time the text read so far is returned."""
 MAX_TEXT_CHARS = 8 * 1024 * 1024
 MAX_PART_BYTES = 100 * 1024 * 1024
-"""Of one part of a package, unpacked."""
+"""For one unpacked part of a package."""
 
 BODY = "word/document.xml"
 _NOTES = ("word/footnotes.xml", "word/endnotes.xml")
 _BREAKS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
 _HIDDEN = frozenset({"Fallback", "del", "moveFrom", "instrText", "pPr", "rPr"})
-"""Repeated, deleted, or no text."""
+"""Elements with repeated, deleted or no text."""
 _COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 class Unreadable(Exception):
-    """It is no such document; the message says why."""
+    """The file is not a document of this kind; the message says why."""
 
 
 class Full(Exception):
-    """The document goes on, and is not read further; the message says why."""
+    """Reading stops early; the message says why."""
 
 
 class Text:
@@ -46,7 +46,7 @@ class Text:
         self._ends_at = time.monotonic() + MAX_S
 
     def add(self, text: str) -> None:
-        """Take one or several lines; Full when there is no more room or time."""
+        """Add one or several lines; Full if there is no more room or time."""
         self._room -= len(text) + 1
         if self._room < 0:
             raise Full("it is too long to show in full")
@@ -56,7 +56,7 @@ class Text:
 
 
 def read_pdf(data: bytes, text: Text) -> None:
-    """Add the lines of each page below a line with its number."""
+    """Add the lines of each page, below a line with its number."""
     import pypdf
     from pypdf.errors import PyPdfError
 
@@ -75,7 +75,7 @@ def read_pdf(data: bytes, text: Text) -> None:
 
 
 def read_workbook(data: bytes, text: Text) -> None:
-    """Add a line for each row that is not empty, with tabs between cells, sheet after sheet."""
+    """Add a tab-separated line for each row that is not empty, sheet by sheet."""
     import openpyxl
 
     values = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
@@ -95,7 +95,7 @@ def read_workbook(data: bytes, text: Text) -> None:
 
 
 def read_word(data: bytes, text: Text) -> None:
-    """Add headings, paragraphs, lists and tables in their order, then the notes."""
+    """Add headings, paragraphs, lists and tables in order, then the notes."""
     package = zipfile.ZipFile(io.BytesIO(data))
     if BODY not in package.namelist():
         raise Unreadable("it is not a Word document")
@@ -108,7 +108,7 @@ def read_word(data: bytes, text: Text) -> None:
 
 
 def read_notebook(data: bytes, text: Text) -> None:
-    """Add the cells of a Jupyter notebook and their output, each below a line that names it."""
+    """Add the cells of a Jupyter notebook and their output, each below a heading line."""
     notebook: Any = json.loads(data)
     for number, cell in enumerate(notebook["cells"], 1):
         text.add(f"[cell {number}: {cell['cell_type']}]")
@@ -132,7 +132,6 @@ READERS: Mapping[str, Callable[[bytes, Text], None]] = {
 
 
 def _cell(value: object) -> str:
-    """A cell in one line."""
     if isinstance(value, bool):
         return str(value).upper()
     if isinstance(value, datetime) and (value.hour, value.minute, value.second) == (0, 0, 0):
@@ -158,7 +157,7 @@ def _blocks(element: ET.Element) -> Iterator[str]:
                 yield f"| {' | '.join(cells)} |"
         elif kind == "p":
             yield _paragraph(found)
-            # A text box stands inside the paragraph that it belongs to.
+            # A text box is nested in its paragraph.
             for inner in found.iter():
                 if _local(inner.tag) == "txbxContent":
                     yield from _blocks(inner)
@@ -201,22 +200,18 @@ def _text(element: ET.Element) -> str:
 
 
 def _local(name: str) -> str:
-    """A name without its namespace."""
     return name.rpartition("}")[2]
 
 
 def _add_lines(text: Text, said: Any) -> None:
-    """Text is stored whole, or as a list of its lines."""
+    """Add text that is stored whole or as a list of lines."""
     whole = "".join(cast("list[str]", said)) if isinstance(said, list) else str(said)
     if whole := _COLOURS.sub("", whole).rstrip("\n"):
         text.add(whole)
 
 
 def main() -> None:
-    """Read the document, and print its text, why it is none, or why the text is not whole.
-
-    Libraries fail in many ways on a broken file; the process then fails and prints nothing.
-    """
+    """Read the document and print its text, or an error; nothing if a library fails on it."""
     logging.disable()
     text, problem, cut = Text(), "", ""
     try:

@@ -1,4 +1,4 @@
-"""The `list_directory` tool: what is in a folder."""
+"""The `list_directory` tool: lists a folder."""
 
 from pydantic import Field
 
@@ -29,7 +29,6 @@ class ListDirectory(UsualTool[ListDirectoryArguments]):
     usual_effect = Effect.PURE
 
     async def run(self, arguments: ListDirectoryArguments, context: ToolContext) -> ToolResult:
-        """List it."""
         lines: list[str] = []
         cut = await _list(context, arguments.path, arguments.depth, "", lines)
         if cut:
@@ -38,7 +37,7 @@ class ListDirectory(UsualTool[ListDirectoryArguments]):
 
 
 async def _list(context: ToolContext, path: str, depth: int, indent: str, lines: list[str]) -> bool:
-    """Add a folder's entries to the lines; returns whether some had to be left out."""
+    """Add a folder's entries to the lines; returns whether some were left out."""
     entries, cut = await context.files.list(path, MAX_ENTRIES - len(lines))
     for entry in entries:
         if len(lines) >= MAX_ENTRIES:
@@ -49,7 +48,7 @@ async def _list(context: ToolContext, path: str, depth: int, indent: str, lines:
             try:
                 cut |= await _list(context, inside, depth - 1, f"{indent}  ", lines)
             except PathRefused as error:
-                # It may be closed, gone meanwhile, or have a name that cannot be said.
+                # It may be unreadable, gone by now, or have a name that cannot be sent.
                 lines.append(f"{indent}  [not listed: {shown_name(str(error))}]")
     return cut
 

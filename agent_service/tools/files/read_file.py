@@ -19,7 +19,7 @@ MAX_DOCUMENT_BYTES = 32 * 1024 * 1024
 MAX_LINES = 2000
 MAX_LINE_CHARS = 2000
 MAX_RESULT_CHARS = RESULT_CHARS - 1_000
-"""With what is said beside it, no more than the conversation takes."""
+"""Leaves room for the notes beside the text."""
 
 
 class ReadFileArguments(ToolArguments):
@@ -45,11 +45,10 @@ class ReadFile(UsualTool[ReadFileArguments]):
         self._documents = Documents()
 
     def writes(self, arguments: ReadFileArguments) -> frozenset[str]:
-        """It waits for a change to the same file that was asked for before."""
+        """Wait for an earlier change to the same file."""
         return frozenset({same_file(arguments.path)})
 
     async def run(self, arguments: ReadFileArguments, context: ToolContext) -> ToolResult:
-        """Read the lines."""
         path = arguments.path
         lines, note = await self._lines(path, context)
         first = arguments.offset - 1
@@ -64,7 +63,7 @@ class ReadFile(UsualTool[ReadFileArguments]):
         return ToolResult("\n".join(shown) or "[the file is empty]")
 
     async def _lines(self, path: str, context: ToolContext) -> tuple[list[str], str]:
-        """The lines of a file, and what has to be said of their end."""
+        """The lines of a file, and a note about its end."""
         kind, note = named_kind(path), ""
         data = await context.files.read(path, MAX_DOCUMENT_BYTES if kind else MAX_FILE_BYTES)
         if kind := kind_of(path, data):

@@ -1,4 +1,4 @@
-"""The `search_files` tool: texts by ripgrep or grep, names by find."""
+"""The `search_files` tool: searches text with ripgrep or grep, and file names with find."""
 
 import posixpath
 import re
@@ -45,10 +45,10 @@ find -H "$path" -name .git -prune -o -type f -name "$1" -print0 | LC_ALL=C sort 
 _MODES = {"content": (), "files_only": ("-l",), "count": ("-c",)}
 
 _NOT_OF_FILES = re.compile(r"--$|\[… [\d,]+ bytes left out …\]$|(?:grep|rg): |$")
-"""Lines that say nothing of what is in a file."""
+"""Lines that are not from a file."""
 _NOTHING = 1
 _ENOUGH = 141
-"""The search was ended by a closed pipe because all that was asked for is there."""
+"""Exit status of a search that was cut off by a closed pipe once it had enough."""
 
 
 class SearchFilesArguments(ToolArguments):
@@ -86,14 +86,13 @@ class SearchFiles(UsualTool[SearchFilesArguments]):
     toolset = "file"
     arguments = SearchFilesArguments
     usual_effect = Effect.KEYED
-    """A search that runs is found again by its key."""
+    """A running search is found again by its key."""
 
     def __init__(self, policy: CommandPolicy) -> None:
-        """`policy` says what is asked of files of a machine, and so is left out of a search."""
+        """`policy` decides which files of a machine are left out."""
         self._policy = policy
 
     async def run(self, arguments: SearchFilesArguments, context: ToolContext) -> ToolResult:
-        """Search."""
         output = OutputWindow()
         below = await self._below(arguments, context)
         named = ("--null",) if below and _says_lines(arguments) else ()
@@ -110,26 +109,26 @@ class SearchFiles(UsualTool[SearchFilesArguments]):
     async def _below(
         self, arguments: SearchFilesArguments, context: ToolContext
     ) -> "_Below | None":
-        """What is searched, if not all of it may be shown."""
+        """The folder to filter; None if everything in it may be shown."""
         if not self._policy.asks or (await context.sandbox()).backend in DISPOSABLE:
             return None
         root = await real_path(context.files, arguments.path)
         own = await real_places(self._policy.own, context.files)
-        # A person has allowed what is in there, or it was not searched.
+        # A guarded root was approved as a whole before the search.
         return None if guarded_family(root, own) else _Below(arguments.path, root, own)
 
 
 class _Below(Struct, frozen=True):
-    """A folder that is searched on a machine."""
+    """A folder of a machine that is searched."""
 
     given: str
-    """As paths of the output begin."""
+    """The path as it appears in the output."""
     root: str
-    """Where it really is."""
+    """The real path."""
     own: Sequence[str]
 
     def is_guarded(self, path: str) -> bool:
-        """Whether a person decides on who sees what is at a path of the output."""
+        """Whether showing the file at a path of the output needs approval."""
         ends = (posixpath.join(WORKSPACE, each) for each in (path, self.given))
         whole, above = map(posixpath.normpath, ends)
         real = f"{self.root.rstrip('/')}/{whole.removeprefix(above).lstrip('/')}"
@@ -137,13 +136,13 @@ class _Below(Struct, frozen=True):
 
 
 def _without_guarded(text: str, arguments: SearchFilesArguments, below: _Below) -> str:
-    """The lines but those of files that nobody may see without a question."""
+    """The output without lines from files that need approval."""
     kept: list[str] = []
     left_out = 0
     for line in text.split("\n"):
         path, end, rest = line.partition("\0")
         if _says_lines(arguments) and not end:
-            # What does not begin with a file's name may be the rest of a line that was cut.
+            # A line without a file name may continue a line that was cut.
             is_shown = _NOT_OF_FILES.match(line) is not None
         else:
             is_shown = not below.is_guarded(path)
@@ -160,12 +159,11 @@ def _without_guarded(text: str, arguments: SearchFilesArguments, below: _Below) 
 
 
 def _sign_of(rest: str) -> str:
-    """What stands before a line's number as behind it: a dash where it only surrounds a match."""
+    """The separator before a line number: a dash for context lines, else a colon."""
     return "-" if rest.lstrip("0123456789").startswith("-") else ":"
 
 
 def _says_lines(arguments: SearchFilesArguments) -> bool:
-    """Whether the output says more than names of files."""
     return arguments.target == "content" and arguments.output_mode != "files_only"
 
 

@@ -1,4 +1,4 @@
-"""The `write_file` tool: a whole file."""
+"""The `write_file` tool: writes a whole file."""
 
 from pydantic import Field
 
@@ -26,11 +26,9 @@ class WriteFile(UsualTool[WriteFileArguments]):
     usual_effect = Effect.PURE
 
     def writes(self, arguments: WriteFileArguments) -> frozenset[str]:
-        """The file."""
         return frozenset({same_file(arguments.path)})
 
     async def run(self, arguments: WriteFileArguments, context: ToolContext) -> ToolResult:
-        """Write it."""
         data = arguments.content.encode()
         await context.files.write(arguments.path, data)
         lines = len(lines_of(arguments.content))

@@ -1,1 +1,1 @@
-"""What judges a call before it runs, and its result before the model reads it."""
+"""Checks of calls before they run, and of results before the model reads them."""

@@ -42,10 +42,7 @@ class DecisionRequired(Exception):
 
 
 def check_not_denied(decision: Decision | None) -> None:
-    """Raise ToolFailed if a person was asked and did not approve the call.
-
-    This holds even if the call no longer needs an approval.
-    """
+    """Raise ToolFailed if a person did not approve, even if approval is no longer needed."""
     match decision:
         case Decision.DENY | Decision.ANSWERED:
             raise ToolFailed(_DENIED)
@@ -63,7 +60,7 @@ def check_decision(decision: Decision, decided_on: str, binding: str) -> None:
 
 
 async def check_allowed(tool: str, subject: str, binding: str, context: ToolContext) -> None:
-    """Return if a person has approved this call, now or before; else ask for a decision."""
+    """Return if a person has approved this call, now or before; else raise DecisionRequired."""
     if context.decision is None:
         if not await context.records.is_allowed(tool, binding):
             raise DecisionRequired(subject, binding)
@@ -72,7 +69,7 @@ async def check_allowed(tool: str, subject: str, binding: str, context: ToolCont
 
 
 def binding_of(arguments: ToolArguments, *digests: str) -> str:
-    """What an approval is bound to: all arguments, and the content of the files that they name."""
+    """What an approval is bound to: all arguments, and the content of the files they name."""
     said = json.dumps(arguments.model_dump(mode="json"), sort_keys=True)
     said = " ".join((said, *digests))
     return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,4 +1,4 @@
-"""Judges commands before they run: what is refused, what a person is asked, what simply runs."""
+"""Judges commands before they run: refused, needing approval, or allowed."""
 
 import asyncio
 import hashlib
@@ -27,30 +27,30 @@ _NOT_JUDGED = (
     "into shorter commands."
 )
 LONG_CHARS = 2_000
-"""A longer command is judged in a thread, so that nobody else waits for it."""
+"""Longer commands are judged in a thread to keep the event loop free."""
 DISPOSABLE = frozenset({"docker", "bubblewrap", "singularity", "modal", "kubernetes"})
-"""Backends whose sandboxes can be lost: what stays inside of them harms nothing that lasts."""
+"""Backends with disposable sandboxes, where commands can do no lasting harm."""
 
 
 class CommandPolicy(Struct, frozen=True):
-    """What is done with commands of each class."""
+    """What happens to commands of each class."""
 
     asks: bool = True
-    """Whether a person is asked; what is never run is refused all the same."""
+    """Whether a person is asked; forbidden commands are refused in any case."""
     asks_in_sandboxes: bool = False
-    """Whether also where a disposable sandbox holds all that the command can do."""
+    """Whether to ask even if a disposable sandbox contains all effects."""
     asks_before_sending: bool = False
-    """Whether also before something is sent elsewhere once strangers' texts were read."""
+    """Whether to ask before a tainted session sends something elsewhere."""
     own: tuple[str, ...] = ()
-    """The agent's own home, as paths name it."""
+    """The agent's home, as paths name it."""
     denied: tuple[str, ...] = ()
-    """Patterns of commands that are refused, with `*` and `?`."""
+    """Patterns of refused commands, with `*` and `?`."""
     opinion: SecondOpinion | None = None
-    """Who may allow what is dangerous before a person is asked."""
+    """A model that may allow dangerous commands before a person is asked."""
     redactor: Redactor = field(default_factory=Redactor)
-    """Takes secrets out of what a person or a model is shown."""
+    """Removes secrets from what people and models are shown."""
     blocked: Blocked | None = None
-    """Counts what is never run."""
+    """Counts refused commands."""
 
 
 class JudgeCommands(Wrapper[A]):
@@ -65,7 +65,6 @@ class JudgeCommands(Wrapper[A]):
         self._classifier = CommandClassifier(policy.own)
 
     async def run(self, arguments: A, context: ToolContext) -> ToolResult:
-        """Run the inner tool if its command may run."""
         typed = self._typed(arguments)
         if typed is not None:
             before = await PriorInput.of(typed, context.key, context.state)
@@ -78,7 +77,7 @@ class JudgeCommands(Wrapper[A]):
     async def _classify(self, typed: ShellInput) -> Verdict:
         if len(typed.command) <= LONG_CHARS:
             return self._classifier.classify(typed.command, typed.folder)
-        # By one of its own: each is for one thread at a time.
+        # Classifiers are not thread-safe, so the thread gets its own.
         apart = CommandClassifier(self._policy.own)
         return await asyncio.to_thread(apart.classify, typed.command, typed.folder)
 
@@ -104,7 +103,7 @@ class JudgeCommands(Wrapper[A]):
             shown = self._policy.redactor.redact((typed.shown or typed.command).rstrip("\n"))
             if not await self._is_harmless(shown, verdict, context):
                 raise DecisionRequired(shown, binding)
-            # Kept before it runs: whoever makes this call again must not be told otherwise.
+            # Stored before it runs, so that a repeated call gets the same decision.
             await context.records.allow(self.name, binding, "model")
             _log.info("a model has allowed a command", extra={"call": context.key})
             return
@@ -115,7 +114,7 @@ class JudgeCommands(Wrapper[A]):
             return False
         if verdict.is_exhausted or await self._would_send(verdict, context):
             return False
-        # What strangers have said may have led to this command, and be meant for its judge, too.
+        # Strangers' text may have led to this command and may try to mislead the model.
         if await has_read_strangers(context.state):
             return False
         return await self._policy.opinion.is_harmless(context.ask, shown, verdict.families)
@@ -134,7 +133,7 @@ class JudgeCommands(Wrapper[A]):
         return (await context.sandbox()).backend not in DISPOSABLE
 
     async def _would_send(self, verdict: Verdict, context: ToolContext) -> bool:
-        """Whether something strangers may have asked for would leave the sandbox."""
+        """Whether the command would send out something that strangers may have asked for."""
         if not self._policy.asks_before_sending or not await sources(context.state):
             return False
         if not (verdict.sends or verdict.addresses) or not (await context.sandbox()).has_network:
@@ -147,9 +146,9 @@ class JudgeCommands(Wrapper[A]):
 
 
 def binding_of(typed: ShellInput, verdict: Verdict) -> str:
-    """What an allowance is bound to: every program that runs with its arguments, and the folder.
+    """What an approval is bound to: the programs with their arguments, and the folder.
 
-    A command that depends on what it does not say itself is bound to its very text, too.
+    It includes the exact text if the command depends on anything else.
     """
     text = "" if verdict.certain else " ".join(typed.command.split())
     said = json.dumps([verdict.normalised, typed.place, text])

@@ -1,4 +1,4 @@
-"""Judges which files the file tools touch outside of sandboxes, by the families of commands."""
+"""Judges which files the file tools may touch outside of sandboxes."""
 
 import hashlib
 import json
@@ -26,34 +26,32 @@ from agent_service.tools.texts import WORKSPACE
 from services.lifecycle import all_of
 
 MOST_SHOWN_CHARS = 8_000
-"""Of what would be written, in the question to a person."""
+"""How much of the new content a person is shown."""
 
 
 class Touched(Struct, frozen=True):
-    """The files of a call."""
+    """The files that a call touches."""
 
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     says: str = ""
-    """What would be written, as a person is shown it."""
+    """The new content, as a person is shown it."""
 
 
 def guarded_family(path: str, own: Sequence[str]) -> str:
-    """The family of reading what is at a path; empty where that needs no question."""
+    """The family of reading a path; empty if that needs no approval."""
     return read_family(path) or ("own-config" if is_below(path, own) else "")
 
 
 async def real_places(own: Sequence[str], files: Files) -> Sequence[str]:
-    """The agent's home as it is named, and where it really is on a machine."""
+    """The agent's home as it is named, and its real path on a machine."""
     return (*own, *await all_of(real_path(files, home) for home in own))
 
 
 async def guarded(
     paths: Sequence[str], files: Files, place: SandboxInfo, policy: CommandPolicy
 ) -> Mapping[str, str]:
-    """The files, by their real paths and with their families, that need a person's approval before
-    they leave a machine that is not a sandbox.
-    """
+    """The files that need approval before they leave a machine, by real path with their family."""
     if not policy.asks or place.backend in DISPOSABLE:
         return {}
     real = await all_of(real_path(files, path) for path in paths)
@@ -62,10 +60,7 @@ async def guarded(
 
 
 class JudgeFiles(Wrapper[A]):
-    """A tool that touches files without a command.
-
-    In a disposable sandbox it simply runs, as commands do there.
-    """
+    """A tool that touches files without a command; unrestricted in a disposable sandbox."""
 
     def __init__(
         self, inner: Tool[A], touched: Callable[[A], Touched], policy: CommandPolicy
@@ -75,7 +70,6 @@ class JudgeFiles(Wrapper[A]):
         self._policy = policy
 
     async def run(self, arguments: A, context: ToolContext) -> ToolResult:
-        """Run the inner tool if its files may be touched."""
         check_not_denied(context.decision)
         if (await context.sandbox()).backend not in DISPOSABLE:
             await self._check(self._touched(arguments), context)
@@ -112,14 +106,13 @@ def _replaced(path: str, own: Sequence[str]) -> str:
 
 
 MOST_LINKS = 40
-"""As many as Linux follows."""
+"""The limit of Linux."""
 
 
 async def real_path(files: Files, path: str) -> str:
-    """The path without links and `..`, as far as it is there.
+    """The path without links and `..`, as far as it exists.
 
-    Fails with RetryWithHint where it leaves the workspace by `..`, as only the machine knows what
-    is around it.
+    RetryWithHint if `..` leaves the workspace, since only the machine knows what is there.
     """
     parts = _parts(posixpath.join(WORKSPACE, path))
     for _ in range(MOST_LINKS):
@@ -140,7 +133,7 @@ async def real_path(files: Files, path: str) -> str:
 
 
 async def _followed(files: Files, parts: Sequence[str]) -> list[str] | None:
-    """The path with its first link followed; None where there is none in it."""
+    """The path with its first link followed; None if it has none."""
     ends = [parts[: number + 1] for number in range(len(parts))]
     found = await all_of(files.stat("/" + "/".join(end)) for end in ends)
     for end, stat in zip(ends, found, strict=True):

@@ -1,4 +1,4 @@
-"""Asks a model whether text of others gives the agent orders, and takes out the lines that do."""
+"""Asks a model whether text contains prompt injection, and removes the lines that do."""
 
 import logging
 import re
@@ -11,7 +11,7 @@ from agent_service.security.threats import Threat, block
 
 TIME_LIMIT_S = 30.0
 MAX_CHARS = 60_000
-"""Of a text that is shown to the model; what follows is held to the patterns alone."""
+"""How much of a text the model checks; the rest is checked by patterns only."""
 
 _log = logging.getLogger(__name__)
 _PIECE = re.compile(r"[^\n]{1,400}(?=\s|$)|[^\n]{1,400}")
@@ -34,18 +34,15 @@ such as `override 3-5, 8`. The families: {", ".join(FAMILIES)}."""
 
 
 class GuardModel:
-    """A model that looks at text of others after the patterns have."""
+    """A model that checks untrusted text after the patterns."""
 
     def __init__(self, route: Route = USUAL, *, time_limit_s: float = TIME_LIMIT_S) -> None:
-        """`route` leads to the model that is asked."""
+        """`route` selects the model."""
         self._route = route
         self._time_limit_s = time_limit_s
 
     async def clean(self, text: str, ask: Ask) -> tuple[str, tuple[Threat, ...]]:
-        """The text with each offending line replaced, and what was found.
-
-        Without an answer in time, or within the budget, the text stays as it is.
-        """
+        """The text with offending lines replaced, and the threats; unchanged without an answer."""
         pieces = [match.span() for match in _PIECE.finditer(text, 0, MAX_CHARS)]
         if not pieces:
             return text, ()
@@ -69,7 +66,7 @@ def _messages(lines: list[str]) -> list[dict[str, str]]:
 
 
 def _threats(answer: str, pieces: list[tuple[int, int]]) -> list[Threat]:
-    """The findings of an answer, in order, without those of lines that there are not."""
+    """The threats of an answer, in order, ignoring lines that do not exist."""
     families: dict[int, str] = {}
     for family, lines in _FOUND.findall(answer):
         for first, last in _RANGE.findall(lines):

@@ -1,8 +1,7 @@
-"""Refuses calls because of the user that a turn works for, or because of the turn's kind.
+"""Refuses calls that a turn's user or kind does not allow.
 
-The gateway knows who may use which slash command. A turn carries the commands that are denied to
-its user, and this module says which call does the same as which command. A turn that reviews
-another session may save something from it, and do nothing else.
+A turn carries the slash commands that its user may not use; calls with the same effect are refused.
+A turn that reviews another session may only save something from it.
 """
 
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ from agent_service.tools.session_search import SessionSearchArguments
 from agent_service.tools.skills import SkillManageArguments, SkillsListArguments, SkillViewArguments
 
 _OF_JOBS: Mapping[str, str] = {"create": "cron add", "update": "cron add"}
-"""Other actions of `cronjob` have the names of the command's verbs."""
+"""Other actions of `cronjob` are named like the command's verbs."""
 
 _LOOKS_BACK_BY = frozenset({"memory", "skills"})
 _PUTS_AWAY = frozenset({"archive", "delete"})
@@ -37,7 +36,7 @@ _DENIED = (
 
 
 def refused(turn: LiveTurn, tool: Tool[ToolArguments], arguments: ToolArguments) -> str:
-    """Why a call of a turn is not run; empty where it may be."""
+    """Why a call is refused; empty if it is allowed."""
     if turn.kind == REVIEW:
         if tool.toolset not in _LOOKS_BACK_BY:
             return _ELSE
@@ -48,7 +47,7 @@ def refused(turn: LiveTurn, tool: Tool[ToolArguments], arguments: ToolArguments)
 
 
 def command_of(arguments: ToolArguments) -> str:
-    """The slash command that does the same as a call; empty where none does."""
+    """The slash command with the same effect as a call; empty if there is none."""
     match arguments:
         case CronjobArguments(action=action):
             return _OF_JOBS.get(action, f"cron {action}")

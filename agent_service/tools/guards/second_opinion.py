@@ -1,4 +1,4 @@
-"""Asks a model whether a command that looks dangerous is harmless; every doubt is a no."""
+"""Asks a model whether a suspicious command is harmless; any doubt means no."""
 
 import json
 import logging
@@ -12,7 +12,7 @@ from agent_service.security.commands.families import FAMILIES
 TIME_LIMIT_S = 30.0
 HARMLESS = "HARMLESS"
 MAX_CHARS = 8000
-"""Of a command that is shown to the model; nobody can judge what is much longer."""
+"""Longer commands are not judged."""
 
 NEVER = frozenset(
     {
@@ -26,7 +26,7 @@ NEVER = frozenset(
         "own-config",
     }
 )
-"""Families about which a person decides in any case: they hide what they do or give away keys."""
+"""Families that always need a person: they hide what they do, or give away keys."""
 
 _INSTRUCTIONS = f"""\
 You guard a machine on which another program runs shell commands. A rule has found that the command
@@ -47,15 +47,15 @@ _log = logging.getLogger(__name__)
 
 
 class SecondOpinion:
-    """What a model thinks of commands."""
+    """A model's opinion of commands."""
 
     def __init__(self, route: Route = USUAL, *, time_limit_s: float = TIME_LIMIT_S) -> None:
-        """`route` leads to the model that is asked."""
+        """`route` selects the model."""
         self._route = route
         self._time_limit_s = time_limit_s
 
     async def is_harmless(self, ask: Ask, command: str, families: Sequence[str]) -> bool:
-        """Whether the model is sure; no answer, a late or an unclear one is a no."""
+        """Whether the model is sure; a missing, late or unclear answer is a no."""
         if not families or not NEVER.isdisjoint(families) or len(command) > MAX_CHARS:
             return False
         try:

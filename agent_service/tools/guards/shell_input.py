@@ -1,7 +1,7 @@
-"""What a call gives to a shell, together with what earlier calls left: a folder, half a line.
+"""Joins a call's shell input with what earlier calls left: a folder or half a line.
 
-The text of one call does not show what several calls do together: one changes the folder and the
-next deletes everything there, or one types half of a line and the next types the rest.
+A single call does not show what several do together: one changes the folder and the next deletes
+everything in it, or each types half of a line.
 """
 
 import posixpath
@@ -15,14 +15,14 @@ from agent_service.tools.base import SessionState
 from agent_service.tools.texts import WORKSPACE
 
 MOST_CHARS = 8_192
-"""Of a line that is not finished."""
+"""For an unfinished line."""
 MOST_BEGUN = 64
-"""Calls that may be made again, of which it is kept what they went on with."""
+"""Calls whose prior input is kept in case they are repeated."""
 _FOLDER = "judged_folder"
 _LINES = "judged_lines"
 _BEGUN = "judged_begun"
 KEPT = frozenset({_FOLDER, _LINES, _BEGUN})
-"""Names of the session's values that nothing but its calls changes."""
+"""Names of the session's values that only these calls change."""
 
 
 class ShellInput(Struct, frozen=True):
@@ -30,15 +30,15 @@ class ShellInput(Struct, frozen=True):
 
     command: str
     place: str = ""
-    """What distinguishes calls with the same command, such as the folder."""
+    """Distinguishes calls with the same command, such as by folder."""
     has_folder: bool = False
-    """It runs in the folder `place`, or in the one that the last command ended in."""
+    """Whether it runs in `place`, or else in the folder where the last command ended."""
     process: str = ""
-    """It is input for this program, which may not be a shell, so it may be unparseable."""
+    """The process that gets it as input; it may not be a shell, so parsing may fail."""
     shown: str = ""
-    """What a person sees; empty is the command."""
+    """What a person sees; empty shows the command."""
     folder: str = ""
-    """The folder in which it starts, as far as it is known."""
+    """The folder in which it starts, as far as known."""
 
 
 class PriorInput(Struct, frozen=True):
@@ -49,7 +49,7 @@ class PriorInput(Struct, frozen=True):
 
     @classmethod
     async def of(cls, typed: ShellInput, key: str, state: SessionState) -> Self:
-        """What the call of this key continues; the same if the call is repeated."""
+        """What the call with this key continues; the same if it is repeated."""
         if not typed.process and not typed.has_folder:
             return cls()
         begun: dict[str, str] = await state.get(_BEGUN) or {}
@@ -61,7 +61,7 @@ class PriorInput(Struct, frozen=True):
         return cls(await state.get(_FOLDER) or "")
 
     def continued(self, typed: ShellInput) -> ShellInput:
-        """The call, joined with what it continues."""
+        """The call joined with what it continues."""
         if typed.process:
             return replace(typed, command=self.left + typed.command)
         if not typed.has_folder:
@@ -73,7 +73,7 @@ class PriorInput(Struct, frozen=True):
     async def keep(
         self, typed: ShellInput, verdict: Verdict, key: str, state: SessionState
     ) -> None:
-        """Keep what the call leaves, before it runs."""
+        """Store what the call leaves, before it runs."""
         if not typed.process and not typed.has_folder:
             return
         leaves = _unfinished(typed.command) if typed.process else verdict.ends_in
@@ -90,7 +90,7 @@ class PriorInput(Struct, frozen=True):
 
 
 def _unfinished(text: str) -> str:
-    """The last line, as far as it may go on."""
+    """The last line, if it may continue."""
     end = text.rfind("\n")
     while end > 0 and text[end - 1] == "\\":
         end = text.rfind("\n", 0, end)

@@ -1,1 +1,1 @@
-"""Changes to texts as models write them: what they mean, where they belong, what they break."""
+"""Reads patches as models write them, finds where they apply, and checks the syntax afterwards."""

@@ -1,4 +1,4 @@
-"""Carries a patch out over the files of a sandbox: all of it, or nothing."""
+"""Applies a patch to the files of a sandbox, completely or not at all."""
 
 import asyncio
 from collections.abc import Sequence
@@ -16,19 +16,19 @@ from services.lifecycle import unbroken
 
 MAX_FILES = 100
 MAX_BYTES = 32 * 1024 * 1024
-"""Of all files of a patch together."""
+"""For all files of a patch together."""
 
 _NOTHING = "Nothing was changed."
 
 
 class _File(Struct, eq=False):
-    """A file as it is, and as it is to be; None where there is none."""
+    """A file before and after the patch; None means that it does not exist."""
 
     path: str
     before: bytes | None
     after: bytes | None
     source: "_File | None" = None
-    """The file that it is moved from."""
+    """The file that this one is moved from."""
 
     @property
     def is_changed(self) -> bool:
@@ -36,12 +36,12 @@ class _File(Struct, eq=False):
 
     @property
     def was(self) -> "_File":
-        """The file that it was before."""
+        """The file at its original path."""
         return self.source or self
 
 
 class PatchedFiles:
-    """The files of a patch, changed in memory until all of it fits."""
+    """The files of a patch, changed in memory until all of it applies."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
@@ -49,7 +49,7 @@ class PatchedFiles:
         self._bytes = 0
 
     async def apply(self, changes: Sequence[FileChange]) -> ToolResult:
-        """Make all changes; ToolFailed where one cannot be made, with nothing written."""
+        """Apply all changes; ToolFailed if one does not apply, and nothing is written."""
         for change in changes:
             try:
                 await self._plan(change)
@@ -57,9 +57,9 @@ class PatchedFiles:
                 raise ToolFailed(f"{_of(change.path, error)}\n{_NOTHING}") from None
         wanted = [state for state in self._states.values() if state.is_changed]
         moved = [state.source for state in wanted if _is_moved(state)]
-        # What is moved goes with its move; what is removed goes when all else is there.
+        # Moved files go with their move; removals come last.
         wanted = [state for state in wanted if state not in moved]
-        # All of it or nothing, also where the turn is interrupted.
+        # All or nothing, even if the turn is interrupted.
         await unbroken(self._write(sorted(wanted, key=lambda state: state.after is None)))
         return await asyncio.to_thread(_result, wanted)
 
@@ -131,12 +131,12 @@ class PatchedFiles:
             return
         await self._files.write(state.path, state.after)
         if state.source is not None and _is_moved(state):
-            # The file itself, with its permissions, takes the place of what made its folder.
+            # Creating the folder wrote a file there; the move replaces it and keeps permissions.
             await self._files.move(state.source.path, state.path)
             await self._files.write(state.path, state.after)
 
     async def _put_back(self, state: _File) -> list[str]:
-        """Make a file again what it was; returns what cannot be."""
+        """Restore a file; returns what could not be restored."""
         try:
             source = state.source if _is_moved(state) else None
             if source is not None and source.before is not None:
@@ -153,12 +153,11 @@ class PatchedFiles:
 
 
 def _of(path: str, error: Exception) -> str:
-    """What is wrong, with the file that it is of."""
     return str(error) if path in str(error) else f"{path}: {error}"
 
 
 def _is_moved(state: _File) -> bool:
-    """Whether a file comes from another place where none stays."""
+    """Whether a file is moved, leaving nothing behind."""
     return state.source is not None and state.source.after is None
 
 

@@ -1,7 +1,4 @@
-"""Reads patches: unified diffs, and those of the form `*** Begin Patch`, as changes of files.
-
-The numbers of lines that a diff states are hints: models count badly.
-"""
+"""Parses unified diffs and `*** Begin Patch` patches; line numbers are only hints."""
 
 import re
 from collections.abc import Sequence
@@ -10,52 +7,52 @@ from msgspec import Struct, field
 
 
 class Malformed(Exception):
-    """The patch cannot be read; says where and why."""
+    """The patch cannot be parsed; says where and why."""
 
 
 class Hunk(Struct, frozen=True):
-    """Lines that stand together, each kept (` `), taken out (`-`) or put in (`+`)."""
+    """Consecutive lines, each kept (` `), removed (`-`) or added (`+`)."""
 
     lines: tuple[tuple[str, str], ...]
-    """Signs and texts."""
+    """Pairs of sign and text."""
     anchors: tuple[str, ...] = ()
-    """Lines that stand above it, the outermost first."""
+    """Lines that stand above the hunk, the outermost first."""
     line: int = 0
-    """Where it is said to begin, from 1; 0 where nothing is said."""
+    """The stated start line, from 1; 0 if none is stated."""
     at_end: bool = False
-    """It is said to be the end of its file."""
+    """Whether it is stated to be the end of the file."""
     bare: frozenset[str] = frozenset()
-    """Signs of lines that end the file without a line end."""
+    """Signs of the lines that end the file without a newline."""
 
     @property
     def old(self) -> list[str]:
-        """The lines that have to stand in the file."""
+        """The lines that must be in the file."""
         return [text for sign, text in self.lines if sign != "+"]
 
     @property
     def new(self) -> list[str]:
-        """The lines that then stand there."""
+        """The lines that replace them."""
         return [text for sign, text in self.lines if sign != "-"]
 
 
 class FileChange(Struct, frozen=True):
-    """What becomes of one file."""
+    """The change of one file."""
 
     path: str
     hunks: tuple[Hunk, ...] = ()
     is_new: bool = False
     is_gone: bool = False
     target: str = ""
-    """Where it is moved; empty where it stays."""
+    """Where the file moves; empty if it stays."""
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The file, and where it goes."""
+        """The file's path and where it moves."""
         return (self.path, self.target) if self.target else (self.path,)
 
 
 class HunkDraft(Struct):
-    """A hunk while it is read."""
+    """A hunk that is being parsed."""
 
     anchors: list[str] = field(default_factory=list[str])
     line: int = 0
@@ -63,10 +60,10 @@ class HunkDraft(Struct):
     lines: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     bare: set[str] = field(default_factory=set[str])
     _loose: int = 0
-    """Empty lines at its end, which may be the patch's own."""
+    """Empty lines at its end, which may not belong to the hunk."""
 
     def take(self, line: str) -> bool:
-        """Take a line; whether it is one of a hunk."""
+        """Take a line; returns whether it belongs to a hunk."""
         if line and line[0] not in " +-":
             return False
         self._loose = 0 if line else self._loose + 1
@@ -74,13 +71,13 @@ class HunkDraft(Struct):
         return True
 
     def end_bare(self) -> None:
-        """The line that was taken last ends the file without a line end."""
+        """Mark the last line as ending the file without a newline."""
         if self.lines:
             sign = self.lines[-1][0]
             self.bare |= {"+", "-"} if sign == " " else {sign}
 
     def done(self) -> list[Hunk]:
-        """The hunk, unless there is none."""
+        """The finished hunk, if any."""
         lines = self.lines[: len(self.lines) - self._loose]
         if not lines:
             return []
@@ -102,7 +99,7 @@ _NEITHER = (
 
 
 def read(text: str) -> list[FileChange]:
-    """The changes of a patch, in their order; Malformed where there are none."""
+    """The changes of a patch, in order; Malformed if there are none."""
     lines = text.replace("\r\n", "\n").split("\n")
     if lines[0].startswith("```"):
         lines = lines[1:]
@@ -116,7 +113,7 @@ def read(text: str) -> list[FileChange]:
     raise Malformed(_NEITHER)
 
 
-# Patches that name files and the lines around a change
+# Patches of the `*** Begin Patch` form
 
 
 _HEADER = re.compile(r"\*\*\* (Add|Update|Delete|Move) (File|to):\s*(.+)")
@@ -125,7 +122,6 @@ _BEGIN, _END, _END_OF_FILE = "*** Begin Patch", "*** End Patch", "*** End of Fil
 
 
 def _is_envelope(line: str) -> bool:
-    """Whether a line shows that a patch has this form."""
     return line.strip() == _BEGIN or _HEADER.fullmatch(line.strip()) is not None
 
 
@@ -150,7 +146,7 @@ class _EnvelopeReading:
         self._drafts: list[HunkDraft] = []
 
     def take(self, line: str) -> bool:
-        """Take a line; whether more may come."""
+        """Take a line; returns whether more may follow."""
         said = line.strip() if line.startswith("***") else ""
         if said == _END:
             return False
@@ -165,7 +161,7 @@ class _EnvelopeReading:
         return True
 
     def close(self) -> None:
-        """The change that was read last is whole."""
+        """Finish the current change."""
         if not self._kind:
             return
         hunks = tuple(hunk for draft in self._drafts for hunk in draft.done())
@@ -221,7 +217,7 @@ class _EnvelopeReading:
             self._drafts[-1].anchors.append(anchor)
 
 
-# Unified diffs, with the headers of git or without
+# Unified diffs, with or without git headers
 
 
 _GIT = re.compile(r"diff --git (\"?)a/(.+)\1 (\"?)b/(.+)\3")
@@ -232,7 +228,6 @@ _NOWHERE = "/dev/null"
 
 
 def _is_diff(lines: Sequence[str], at: int) -> bool:
-    """Whether a file's changes begin at a line."""
     return _GIT.fullmatch(lines[at]) is not None or _names_file(lines, at)
 
 
@@ -250,7 +245,7 @@ def _read_diff(lines: Sequence[str]) -> list[FileChange]:
 
 
 def _names_file(lines: Sequence[str], at: int) -> bool:
-    """Whether a file's two names stand here, and not lines that happen to look like them."""
+    """Whether a file's two header lines stand here, and not lines that only look like them."""
     if not lines[at].startswith("--- ") or not lines[at + 1 : at + 2]:
         return False
     below = next((line for line in lines[at + 2 :] if line.strip()), "@@")
@@ -258,8 +253,6 @@ def _names_file(lines: Sequence[str], at: int) -> bool:
 
 
 class _DiffReading:
-    """Reads what becomes of one file."""
-
     def __init__(self, lines: Sequence[str], at: int) -> None:
         self.at = at
         self._lines = lines
@@ -294,7 +287,7 @@ class _DiffReading:
             self.at += 2
 
     def _extended(self) -> None:
-        """What git says between its own header and the file's names."""
+        """Parse git's extended header lines."""
         while self.at < len(self._lines):
             line = self._lines[self.at]
             if _is_diff(self._lines, self.at) or line.startswith("@@"):
@@ -326,7 +319,7 @@ class _DiffReading:
 
 def _draft(head: str) -> HunkDraft:
     if stated := _RANGE.fullmatch(head):
-        # Where nothing is taken out, the line is the one before.
+        # If nothing is removed, the stated line is the one before.
         return HunkDraft(line=int(stated[1]) + (stated[2] == "0"))
     anchor = head.removeprefix("@@").strip().removesuffix("@@").strip(" .")
     return HunkDraft(anchors=[anchor] if anchor else [])

@@ -1,8 +1,7 @@
-"""Finds the lines that a model means, also where its white space differs from the file's.
+"""Finds the lines that a model means, even if its white space differs from the file's.
 
-What is tried, the strictest first: the lines as they are, then without white space at their ends,
-then with all of them indented more or less by the same. The first that finds anything counts, so
-that a looser reading never competes with a stricter one.
+It tries an exact match, then ignores trailing white space, then allows a uniform indent shift.
+The first that finds anything wins.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +13,7 @@ from agent_service.tools.patching.forms import Hunk
 
 
 class Unclear(Exception):
-    """The text is not there, or it could mean several places; says how to do better."""
+    """The text is missing or ambiguous; the message says how to do better."""
 
 
 class NotThere(Unclear):
@@ -22,13 +21,13 @@ class NotThere(Unclear):
 
 
 class IndentShift(Struct, frozen=True):
-    """By what the file's lines are indented more, or less, than those that were given."""
+    """How much more or less the file's lines are indented than the given ones."""
 
     more: str = ""
     less: str = ""
 
     def apply(self, line: str) -> str | None:
-        """The line, indented as the file's; None where it is not indented so far."""
+        """The line, indented like the file; None if it lacks the indentation to remove."""
         if not line.strip():
             return line
         if not line.startswith(self.less):
@@ -40,14 +39,13 @@ class LineRange(Struct, frozen=True):
     """Where lines stand."""
 
     first: int
-    """Index of the first line."""
     shift: IndentShift = IndentShift()
 
 
 def places(lines: Sequence[str], wanted: Sequence[str], start: int = 0) -> list[LineRange]:
-    """Where the wanted lines stand from line `start` on, by the strictest reading that finds any.
+    """Where the wanted lines match from line `start` on, by the strictest match that finds any.
 
-    Places may overlap. Lines that are all blank are found only as they are.
+    Places may overlap. Lines that are all blank match only exactly.
     """
     readings = [_same, _same_but_ends, _same_but_indent]
     if not any(line.strip() for line in wanted):
@@ -59,10 +57,9 @@ def places(lines: Sequence[str], wanted: Sequence[str], start: int = 0) -> list[
 
 
 def replace(text: str, old: str, new: str, every: bool) -> str:
-    """The text with `new` for `old`, which has to stand there once where not `every` is meant.
+    """Replace `old`, which must be unique unless `every`; raises NotThere and Unclear.
 
-    Raises NotThere and Unclear. Where the whole file has Windows line ends, both may be given
-    without.
+    If the whole file has Windows line ends, `old` and `new` may omit them.
     """
     if "\r\n" in text and "\r" not in old and text.count("\n") == text.count("\r\n"):
         plain = replace(text.replace("\r\n", "\n"), old, new.replace("\r\n", "\n"), every)
@@ -90,7 +87,7 @@ def _replace_lines(text: str, old: str, new: str, every: bool) -> str:
         pieces += text[end : starts[place.first]], shifted(new, place.shift)
         end = starts[place.first + len(wanted)]
         if end > len(text):
-            # The file's last line has no end, and gets none.
+            # The last line has no line end, and gets none.
             pieces[-1] = pieces[-1].removesuffix("\n") if old.endswith("\n") else pieces[-1]
         elif not old.endswith("\n"):
             end -= 1
@@ -98,7 +95,7 @@ def _replace_lines(text: str, old: str, new: str, every: bool) -> str:
 
 
 def shifted(text: str, shift: IndentShift) -> str:
-    """The text, indented as the place needs it; NotThere where it cannot be."""
+    """The text with its indentation shifted; NotThere if it cannot be."""
     lines = [shift.apply(line) for line in text.split("\n")]
     if None in lines:
         raise NotThere("does not occur with this indentation")
@@ -123,7 +120,7 @@ _Reading = Callable[[Sequence[str], Sequence[str]], IndentShift | None]
 def _places(
     lines: Sequence[str], wanted: Sequence[str], start: int, reading: _Reading
 ) -> Iterator[LineRange]:
-    # Most windows fail at a line that is compared cheaply.
+    # The longest line is the most selective, so compare it first.
     key = max(range(len(wanted)), key=lambda index: len(wanted[index].strip()))
     said = wanted[key].strip()
     for first in range(start, len(lines) - len(wanted) + 1):
@@ -177,11 +174,11 @@ MAX_TRIED_LINES = 50
 
 
 class DoesNotFit(Exception):
-    """A hunk has no place in the text, or several; says which hunk, and what was looked for."""
+    """A hunk has no place in the text, or several; says which hunk and what was searched for."""
 
 
 class _Edit(Struct, frozen=True):
-    """Lines of the file that others take the place of."""
+    """A replacement of lines."""
 
     hunk: Hunk
     first: int
@@ -190,9 +187,9 @@ class _Edit(Struct, frozen=True):
 
 
 def applied(text: str, hunks: Sequence[Hunk]) -> str:
-    """The text with all hunks; DoesNotFit where one has no place of its own.
+    """Apply all hunks; DoesNotFit if one has no unique place.
 
-    Takes up to seconds: not for the event loop.
+    Takes up to seconds: do not call it on the event loop.
     """
     if "\r\n" in text and text.count("\n") == text.count("\r\n"):
         return applied(text.replace("\r\n", "\n"), hunks).replace("\n", "\r\n")
@@ -224,7 +221,7 @@ def _edit(lines: Sequence[str], hunk: Hunk, before: Sequence[_Edit]) -> _Edit:
 
 
 def _lines(there: Sequence[str], hunk: Hunk, shift: IndentShift) -> list[str]:
-    """What then stands there: what is kept as it is in the file, what is new indented as that."""
+    """The resulting lines: kept lines as in the file, new ones with the same indentation."""
     kept = iter(there)
     after: list[str] = []
     for sign, text in hunk.lines:
@@ -243,7 +240,7 @@ def _place(lines: Sequence[str], hunk: Hunk, before: Sequence[_Edit]) -> LineRan
         anchor = _anchored(lines, text, max(start, anchor + 1))
     if not hunk.old:
         return _insertion(lines, hunk, before, anchor)
-    # The line that a hunk is said to stand below may be its own first one.
+    # The anchor line may itself be the hunk's first line.
     start = max(start, anchor)
     found = _free(places(lines, hunk.old, start), hunk, before)
     if hunk.at_end:
@@ -271,14 +268,14 @@ def _insertion(lines: Sequence[str], hunk: Hunk, before: Sequence[_Edit], anchor
 
 
 def _drift(before: Sequence[_Edit]) -> int:
-    """By how much the hunk before stood lower than it was said to."""
+    """How much lower than stated the previous hunk was."""
     if not before or not before[-1].hunk.line:
         return 0
     return before[-1].first - (before[-1].hunk.line - 1)
 
 
 def _free(found: Sequence[LineRange], hunk: Hunk, before: Sequence[_Edit]) -> list[LineRange]:
-    """The places that no other hunk has."""
+    """The places that do not overlap other hunks."""
     size = len(hunk.old)
     return [
         place
@@ -288,7 +285,7 @@ def _free(found: Sequence[LineRange], hunk: Hunk, before: Sequence[_Edit]) -> li
 
 
 def _anchored(lines: Sequence[str], text: str, start: int) -> int:
-    """Where a line stands that a hunk names, from a line on or else anywhere."""
+    """Where an anchor line stands, from `start` on or else anywhere."""
     order = [*range(start, len(lines)), *range(min(start, len(lines)))]
     same = (index for index in order if lines[index].strip() == text)
     close = (index for index in order if text in lines[index])
@@ -298,7 +295,7 @@ def _anchored(lines: Sequence[str], text: str, start: int) -> int:
 
 
 def _missing(lines: Sequence[str], old: Sequence[str]) -> str:
-    """What was looked for, and how far it is there."""
+    """What was searched for, and how much of it is there."""
     for count in range(min(len(old) - 1, MAX_TRIED_LINES), 0, -1):
         if any(line.strip() for line in old[:count]) and (found := places(lines, old[:count])):
             differs = found[0].first + count

@@ -1,4 +1,4 @@
-"""The `patch` tool: changes to parts of files."""
+"""The `patch` tool: edits parts of files."""
 
 import asyncio
 from collections.abc import Sequence
@@ -58,30 +58,28 @@ class PatchArguments(ToolArguments):
 
 
 def paths_of(arguments: PatchArguments) -> Sequence[str]:
-    """The files that a call names."""
+    """The paths that a call names."""
     if arguments.mode == "replace":
         return (arguments.path,)
     return [path for change in _changes(arguments) for path in change.paths]
 
 
 class Patch(UsualTool[PatchArguments]):
-    """Changes files."""
+    """Edits files."""
 
     name = "patch"
     toolset = "file"
     arguments = PatchArguments
     usual_effect = Effect.UNSAFE
-    """The same change twice is another change."""
+    """Applying the same change twice may have another effect."""
 
     def writes(self, arguments: PatchArguments) -> frozenset[str]:
-        """The files."""
         try:
             return frozenset(map(same_file, paths_of(arguments)))
         except Malformed:
             return frozenset()
 
     async def run(self, arguments: PatchArguments, context: ToolContext) -> ToolResult:
-        """Change them."""
         if arguments.mode == "replace":
             return await _replaced(arguments, context)
         try:

@@ -1,4 +1,4 @@
-"""Whether a change has broken the syntax of a file whose kind its name tells."""
+"""Checks whether a change broke the syntax of a file, by its extension."""
 
 import ast
 import json
@@ -10,17 +10,17 @@ from typing import cast
 MAX_CHARS = 1024 * 1024
 MAX_YAML_CHARS = 64 * 1024
 MAX_YAML_BRACKETS = 1_000
-"""YAML is read slowly, and the more so the more brackets are open."""
+"""The YAML parser is slow, and slower with each open bracket."""
 
 
 class _Broken(Exception):
-    """Where and how."""
+    """Where the syntax is broken, and how."""
 
 
 def broken(path: str, before: str, after: str) -> str:
-    """What is wrong with the file since the change; empty where it was wrong before or is not.
+    """The syntax error that a change introduced; empty if there is none or it was there before.
 
-    Takes up to seconds: not for the event loop.
+    Takes up to seconds: do not call it on the event loop.
     """
     suffix = PurePosixPath(path).suffix.lower()
     kind, parse, most = _KINDS.get(suffix, ("", None, 0))
@@ -38,7 +38,7 @@ def _problem(parse: Callable[[str], None], text: str) -> str:
     except _Broken as error:
         return str(error)
     except (RecursionError, MemoryError):
-        return ""  # Too deep to tell.
+        return ""  # too deeply nested to check
     return ""
 
 
@@ -72,7 +72,7 @@ def _yaml(text: str) -> None:
     from ruamel.yaml.error import MarkedYAMLError, StringMark, YAMLError
 
     try:
-        # Events only: tags of others stay unread and no alias is followed.
+        # Reads events only: foreign tags are not constructed and aliases not expanded.
         for _ in YAML(typ="safe", pure=True).parse(text):  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
             pass
     except MarkedYAMLError as error:

@@ -1,4 +1,4 @@
-"""The `execute_code` tool: a Python program in the session's sandbox that calls tools itself."""
+"""The `execute_code` tool: a Python program in the sandbox that can call tools."""
 
 import asyncio
 import json
@@ -63,18 +63,15 @@ class ExecuteCode(UsualTool[ExecuteCodeArguments]):
     usual_effect = Effect.KEYED
     """The program is found again by its key, and its calls by their numbers."""
     usual_writes = frozenset({NAME})
-    """One program runs at a time, as their calls are kept in the same place."""
+    """One program runs at a time, since their calls are stored in the same place."""
 
     async def run(self, arguments: ExecuteCodeArguments, context: ToolContext) -> ToolResult:
-        """Run the program to its end, and make the calls that it asks for."""
         if context.inner is None:
             raise ToolFailed("Programs cannot be run here.")
         return await _Program(arguments.code, context, context.inner).run()
 
 
 class _Program:
-    """A program while it runs."""
-
     def __init__(self, code: str, context: ToolContext, inner: InnerCalls) -> None:
         self._code = code
         self._context = context
@@ -91,7 +88,6 @@ class _Program:
         self._notices: dict[str, None] = {}
 
     async def run(self) -> ToolResult:
-        """Follow the program to its end."""
         command = Command(
             key=self._context.key,
             argv=("python3", "-c", PROGRAM),
@@ -102,7 +98,7 @@ class _Program:
             async with asyncio.TaskGroup() as group:
                 answering = group.create_task(self._answer())
                 status = await self._context.commands.run(command, self._take)
-                # Its last words may still wait for somebody to read them.
+                # Its last output may still be unread.
                 self._read_errors()
                 answering.cancel()
         if self._running:
@@ -122,7 +118,7 @@ class _Program:
             self._lines.put_nowait(b'{"call": -1}')
 
     async def _answer(self) -> None:
-        """Answer what the program asks, one after the other."""
+        """Answer the program's calls, one after the other."""
         while not self._why_killed:
             asked = self._understood(await self._lines.get())
             match asked:
@@ -136,7 +132,7 @@ class _Program:
                     pass
 
     def _understood(self, line: bytes) -> dict[str, Any]:
-        """What a line says; nothing when it is no call but something that Python said."""
+        """The call in a line; empty if the line is other output of Python."""
         said: dict[str, Any] = {}
         try:
             match json.loads(line):
@@ -156,7 +152,7 @@ class _Program:
             self._understood(self._lines.get_nowait())
 
     async def _functions(self) -> Any:
-        """The functions that the program was given, also when there are others by now."""
+        """The functions that the program started with, even if others are available now."""
         key, state = self._context.key, self._context.state
         found: dict[str, Any] = await state.get(_FUNCTIONS) or {}
         if found.get("key") != key:
@@ -182,7 +178,7 @@ class _Program:
         await self._say(told)
 
     async def _say(self, message: dict[str, Any]) -> None:
-        """Give the program a line, once: what it has of it from earlier is left out."""
+        """Send the program a line, leaving out what it received before."""
         data, at = json.dumps(message).encode() + b"\n", self._said
         self._said += len(data)
         while True:
@@ -191,7 +187,7 @@ class _Program:
             except CommandUnknown:
                 return
             except SandboxUnavailable:
-                # Whoever follows the program knows how long an executor is waited for.
+                # The caller that follows the program limits how long to wait for an executor.
                 await asyncio.sleep(_ASK_AGAIN_S)
             else:
                 return

@@ -1,4 +1,4 @@
-"""The `process` tool: commands that run in the background."""
+"""The `process` tool: manages background commands."""
 
 import asyncio
 import time
@@ -23,7 +23,7 @@ POLL_S = 0.2
 DEFAULT_BYTES = 20_000
 MAX_BYTES = 50_000
 _MOST_OFFSET = 2**62
-"""More than any output has, and a number that can be sent."""
+"""Larger than any output, and still fits the wire."""
 
 
 class ProcessArguments(ToolArguments):
@@ -54,24 +54,23 @@ class ProcessArguments(ToolArguments):
 
 
 class Process(UsualTool[ProcessArguments]):
-    """Looks after background commands."""
+    """Manages background commands."""
 
     name = "process"
     toolset = "terminal"
     arguments = ProcessArguments
 
     def effect(self, arguments: ProcessArguments) -> Effect:
-        """Input must not arrive twice; everything else may be asked again."""
+        """Input must not be sent twice; everything else may be repeated."""
         return Effect.UNSAFE if arguments.action in ("write", "submit", "close") else Effect.PURE
 
     def writes(self, arguments: ProcessArguments) -> frozenset[str]:
-        """What is done to one process is done in order."""
+        """Actions on one process run in order."""
         return (
             frozenset({f"process {arguments.session_id}"}) if arguments.session_id else frozenset()
         )
 
     async def run(self, arguments: ProcessArguments, context: ToolContext) -> ToolResult:
-        """Do it."""
         if arguments.action == "list":
             return _listed(await context.commands.list())
         if not arguments.session_id:

@@ -1,9 +1,8 @@
-"""What runs a program of the model inside the sandbox, and lets it call tools.
+"""Runs the model's program inside the sandbox and lets it call tools.
 
-It needs nothing but Python 3.8 there. Calls leave by the command's standard error and answers come
-by its standard input, a line of JSON each: the stream that stands to the executor carries them, on
-every backend, and nothing of a network is needed. The program itself has neither descriptor: its
-input is empty, and its errors go to a file that is shown where it fails.
+It needs only Python 3.8. Calls leave as lines of JSON on standard error, and answers arrive on
+standard input, so this works on every backend without a network. The program itself gets neither:
+its input is empty, and its errors go to a file that is shown if it fails.
 """
 
 ERRORS_CHARS = 4000

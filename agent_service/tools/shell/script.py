@@ -1,4 +1,4 @@
-"""The script of a turn: judged and run as a command is, but no model can call it."""
+"""Runs a turn's script with the checks of commands; the model cannot call it."""
 
 from pydantic import Field
 
@@ -9,7 +9,7 @@ from agent_service.tools.output import OutputWindow
 from agent_service.tools.shell.terminal import describe_exit
 
 SHOWN_ERROR_CHARS = 2000
-"""Of what it has printed last, where it has failed."""
+"""How much of the last output of a failed script is shown."""
 
 
 class ScriptArguments(ToolArguments):
@@ -19,19 +19,19 @@ class ScriptArguments(ToolArguments):
 
 
 class ScriptTool(UsualTool[ScriptArguments]):
-    """Runs scripts; what they print on standard output is the result."""
+    """Runs scripts; the result is their standard output."""
 
     name = SCRIPT
     toolset = "terminal"
     arguments = ScriptArguments
     usual_effect = Effect.KEYED
-    """A command is found again by its key."""
+    """A script is found again by its key."""
 
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
 
     async def run(self, arguments: ScriptArguments, context: ToolContext) -> ToolResult:
-        """Run it to its end; where it fails, `beside` says how, and what it has printed last."""
+        """Run the script; if it fails, `beside` has the exit status and the last output."""
         printed = {Stream.STDOUT: OutputWindow(), Stream.STDERR: OutputWindow()}
         command = Command(
             key=context.key,

@@ -1,4 +1,4 @@
-"""The `terminal` tool: a command in the session's sandbox."""
+"""The `terminal` tool: runs a command in the session's sandbox."""
 
 import re
 import time
@@ -36,11 +36,10 @@ MAX_PATTERNS = 10
 MAX_PATTERN_CHARS = 200
 MAX_PATH_BYTES = 4096
 NOBODY = frozenset({"scheduler", "subagent"})
-"""Platforms of sessions in which nobody waits for anything once the turn has ended."""
+"""Platforms of sessions that nobody watches after the turn has ended."""
 
-# The folder that a command ends in is where the next one starts. It is kept in the sandbox, since
-# that is where it exists, and where nobody shares it: without isolation /tmp is the machine's.
-# `eval` keeps the trap and gives syntax errors the command's own lines.
+# Each command starts in the folder where the last one ended. The sandbox keeps it, since /tmp may
+# be shared without isolation. `eval` keeps the trap and the line numbers of syntax errors.
 _SHELL = """\
 d=${TMPDIR:-/tmp}/.hermes-cwd
 trap "pwd >${d@Q}" EXIT
@@ -125,7 +124,7 @@ class Terminal(UsualTool[TerminalArguments]):
     """A command is found again by its key."""
 
     def __init__(self, cwd: str = "") -> None:
-        """The first command of a sandbox begins in `cwd`, where it is there."""
+        """The first command of a sandbox starts in `cwd` if it exists."""
         self._cwd = "~/" if cwd == "~" else cwd
 
     async def run(self, arguments: TerminalArguments, context: ToolContext) -> ToolResult:
@@ -147,7 +146,7 @@ class Terminal(UsualTool[TerminalArguments]):
 
 
 async def folders_of(arguments: TerminalArguments, context: ToolContext) -> Sequence[str]:
-    """The folders that a command which has run was begun in and ended in, as far as is known."""
+    """The folders that a finished command started and ended in, as far as known."""
     given = (arguments.workdir,) if arguments.workdir else ()
     is_kept = context.place().isolation != NO_ISOLATION
     if arguments.background or not is_kept or not _MOVES.search(arguments.command):
@@ -209,7 +208,7 @@ def _result(status: CommandStatus, output: CommandOutput) -> ToolResult:
 
 
 def with_usual_timeout(described: Sequence[dict[str, Any]], timeout_s: float) -> None:
-    """Have the description of the tool, where it is among these, say what is usual."""
+    """State the usual timeout in the description of `terminal`, if it is among these."""
     for each in described:
         if each["function"]["name"] == NAME:
             usual = int(timeout_s) if timeout_s == int(timeout_s) else timeout_s
@@ -217,7 +216,7 @@ def with_usual_timeout(described: Sequence[dict[str, Any]], timeout_s: float) ->
 
 
 def describe_exit(ended: Exit) -> str:
-    """How a command ended, in words; empty when it simply succeeded."""
+    """How a command ended, in words; empty if it succeeded."""
     if ended.reason is ExitReason.EXITED:
         note = f"exit code {ended.code}" if ended.code else ""
     elif ended.reason is ExitReason.SIGNALED:

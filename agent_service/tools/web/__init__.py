@@ -1,1 +1,1 @@
-"""What the web tools stand on: search engines, and the text of pages."""
+"""The web tools, their search engines and the extraction of text."""

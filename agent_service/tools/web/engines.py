@@ -1,4 +1,4 @@
-"""Searches the web by the providers that the settings name."""
+"""Searches the web with the configured providers."""
 
 import html
 import re
@@ -20,7 +20,7 @@ from agent_service.security.fetch.urls import (
 from services.validation import json_object, object_of
 
 SETTINGS = ("BRAVE_API_KEY", "TAVILY_API_KEY", "SEARXNG_URL")
-"""Any one of them makes searching possible."""
+"""Web search needs one of these."""
 
 _LIMITS = FetchLimits(size_bytes=2_000_000, total_s=20.0, redirects=0)
 _MARKUP = re.compile(r"<[^<>]{0,200}>")
@@ -28,7 +28,7 @@ _SNIPPET_CHARACTERS = 1_000
 
 
 class SearchFailed(Exception):
-    """No search engine gave results; the message says why, without secrets."""
+    """No search engine returned results; the message says why, without secrets."""
 
 
 class SearchResult(Struct, frozen=True):
@@ -66,10 +66,10 @@ async def _searxng(fetcher: Fetcher, config: SearchConfig, query: str, _most: in
 
 
 class Search:
-    """The engines of a deployment, the preferred one first."""
+    """The search engines of a deployment, in order of preference."""
 
     def __init__(self, config: SearchConfig, resolve: Resolve = system_addresses) -> None:
-        # Where they are is said by the owner, so it may be in a private network and on any port.
+        # The owner configures these URLs, so private networks and unusual ports are allowed.
         named = [config.brave_base_url, config.tavily_base_url, config.searxng_url]
         trusted = [url for url in named if url]
         self._fetcher = Fetcher(Destinations(trusted=trusted, resolve=resolve))
@@ -84,11 +84,11 @@ class Search:
 
     @property
     def is_possible(self) -> bool:
-        """Whether there is an engine to ask."""
+        """Whether a search engine is configured."""
         return bool(self._engines)
 
     async def __call__(self, query: str, limit: int) -> Sequence[SearchResult]:
-        """Results of the first engine that answers; SearchFailed when none does."""
+        """Results of the first engine that answers; SearchFailed if none does."""
         failures: list[str] = []
         for name, ask in self._engines:
             try:
@@ -113,7 +113,7 @@ def _document(answer: Fetched) -> Mapping[str, Any]:
 
 
 def _found(document: Mapping[str, Any]) -> Sequence[SearchResult]:
-    """Results, the best first: those of Brave stand under `web`, and describe pages."""
+    """Results, best first; Brave nests them under `web` and calls the text `description`."""
     results = object_of(document.get("web", document)).get("results")
     listed = cast("list[object]", results) if isinstance(results, list) else []
     return [
@@ -126,7 +126,7 @@ def _found(document: Mapping[str, Any]) -> Sequence[SearchResult]:
 
 
 def _plain(value: object) -> str:
-    """A text on one line, without the marks that engines put on words that match."""
+    """A text on one line, without the markup that engines put around matches."""
     text = html.unescape(_MARKUP.sub("", value)) if isinstance(value, str) else ""
     return " ".join(text.split())[:_SNIPPET_CHARACTERS]
 
@@ -139,6 +139,6 @@ class Web(Struct, frozen=True):
 
 
 def configured_web(fetch: FetchConfig, search: SearchConfig) -> Web:
-    """The web as the settings open it."""
+    """Web access according to the settings."""
     destinations = Destinations(private=fetch.private, ports=fetch.allow_ports)
     return Web(Fetcher(destinations), Search(search))

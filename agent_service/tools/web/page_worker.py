@@ -1,7 +1,7 @@
-"""Finds the main text of web pages, in a process of its own that may hang, swell or crash.
+"""Extracts the main text of web pages in a separate process, which may hang or crash.
 
-It is run as a file, with the pages on its input and the texts on its output, both JSON. Only the
-standard library and trafilatura are used, and nothing of this machine but the processor.
+Runs as a file: pages come as JSON on standard input, texts leave on standard output. It imports
+only the standard library and trafilatura.
 """
 
 import base64
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def main() -> None:
-    """Read the pages, and say the text of each."""
+    """Read the pages and print the text of each."""
     pages: list[dict[str, str]] = json.load(sys.stdin)
     json.dump([_text(page) for page in pages], sys.stdout)
 
@@ -32,7 +32,7 @@ def _text(page: dict[str, str]) -> dict[str, str]:
     )
     known: Any = trafilatura.extract_metadata(markup, default_url=page["url"], extensive=False)
     title: str = (known.title if known is not None else "") or ""
-    # The main text often begins with its title.
+    # The main text often starts with the title.
     shown = "" if text and text.startswith(f"# {title}") else title
     return {"title": shown, "text": text or trafilatura.html2txt(markup) or ""}
 

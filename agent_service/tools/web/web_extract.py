@@ -16,9 +16,9 @@ from services.lifecycle import all_of
 
 MAX_URLS = 5
 LIMIT_S = 30.0
-"""For all pages together to be read."""
+"""Time limit for all pages together."""
 MAX_CHARACTERS = 80_000
-"""Of all pages together, so that the result stays one that a model can read."""
+"""Limit for all pages together."""
 
 
 WORKER = Path(__file__).with_name("page_worker.py")
@@ -38,7 +38,7 @@ _TEXTS = frozenset(
 
 
 def is_installed() -> bool:
-    """Whether what reads pages is installed."""
+    """Whether the HTML reader is installed."""
     return find_spec("trafilatura") is not None
 
 
@@ -66,7 +66,6 @@ class WebExtract(UsualTool[WebExtractArguments]):
         self._fetcher = fetcher
 
     async def run(self, arguments: WebExtractArguments, context: ToolContext) -> ToolResult:
-        """Fetch the pages side by side, and read them."""
         urls = list(dict.fromkeys(arguments.urls))
         fetched = dict(zip(urls, await all_of(map(self._fetch, urls)), strict=True))
         pages = {url: page for url, page in fetched.items() if isinstance(page, Fetched)}
@@ -94,18 +93,16 @@ class WebExtract(UsualTool[WebExtractArguments]):
 
 
 def _is_html(page: Fetched) -> bool:
-    """Whether it has a main text to be found."""
     is_markup = page.content_type == "" and page.data.lstrip()[:1] == b"<"
     return page.content_type in _HTML or is_markup
 
 
 def _is_text(page: Fetched) -> bool:
-    """Whether it can be shown as it is."""
     return page.content_type.startswith("text/") or page.content_type in _TEXTS
 
 
 async def _texts(pages: Mapping[str, Fetched]) -> dict[str, str]:
-    """What each page says, by the URL that it was asked for by."""
+    """The text of each page, by requested URL."""
     texts = {url: page.text for url, page in pages.items() if not _is_html(page)}
     markup = [url for url in pages if url not in texts]
     if not markup:
@@ -116,7 +113,7 @@ async def _texts(pages: Mapping[str, Fetched]) -> dict[str, str]:
     except ScriptFailed as error:
         if len(markup) == 1:
             return texts | {markup[0]: f"The page could not be read: {error}."}
-        # One page that cannot be read takes the others with it.
+        # One unreadable page fails the whole batch, so retry the pages one by one.
         for url in markup:
             texts |= await _texts({url: pages[url]})
         return texts
@@ -127,7 +124,7 @@ async def _texts(pages: Mapping[str, Fetched]) -> dict[str, str]:
 
 
 def _encoded(page: Fetched) -> dict[str, str]:
-    """A page as the worker takes it."""
+    """A page in the worker's input format."""
     try:
         charset = codecs.lookup(page.charset).name if page.charset else ""
     except LookupError:

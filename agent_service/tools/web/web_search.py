@@ -36,7 +36,6 @@ class WebSearch(UsualTool[WebSearchArguments]):
         self._search = search
 
     async def run(self, arguments: WebSearchArguments, context: ToolContext) -> ToolResult:
-        """Search."""
         query = " ".join(arguments.query.split())
         if not query:
             raise RetryWithHint("The query is empty.")
