@@ -1,1 +1,1 @@
-"""What a command or a text would do, judged before it is done."""
+"""Judges commands and texts before they take effect."""

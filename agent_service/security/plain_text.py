@@ -1,6 +1,4 @@
-"""Reads text as a person would: look-alike letters folded, what cannot be seen left out, and what
-is encoded in plain.
-"""
+"""Reads text as a person would: folds look-alikes, drops invisible characters, decodes codes."""
 
 import base64
 import binascii
@@ -13,7 +11,7 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
-# Letters of other alphabets that look like Latin ones, and digits that stand for letters in words.
+# Look-alike letters of other alphabets, and digits that stand for letters.
 _LIKE = str.maketrans(
     "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u04bb\u0501\u051b\u051d\u0432\u043a"
     "\u043c\u043d\u0442\u0433\u03b1\u03bf\u03c1\u03bd\u03b9\u03ba\u03c4\u03c5\u03c7\u03b5\u0131\u0261"
@@ -21,13 +19,13 @@ _LIKE = str.maketrans(
     "\u1d22\u0274\u029f\u0262\u029c\u028f\u0299\ua730\ua731\u0585\u0578\u057d\u0570\u0566\u0581",
     "aeopcyxijshdqwbkmhtraopviktuxeigiiracdejkmoptuvwznlghybfsouuhqg",
 )
-# Also strokes and slashes that are laid over letters.
+# Includes strokes and slashes that overlay letters.
 _INVISIBLE = re.compile(
     "[\u0334-\u0338\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
 )
 _APART = re.compile(r"(?<!\w)(?:\w[ .*_-]){5,}\w(?!\w)")
 _APART_TOO = re.compile(r"(?<!\w)(?:\w[ .*_-]){2,}\w(?!\w)")
-"""Short words between long ones that are spelt with gaps."""
+"""Short words spelt with gaps between long words."""
 _DIGITS = str.maketrans("013457@$", "oieastas")
 _GAP_CHARS = 64
 _GAP = re.compile(rf"\W{{{_GAP_CHARS + 1},}}")
@@ -35,21 +33,21 @@ _LEET = re.compile(r"(?<![\w@$])(?=\w*[a-z])(?=[\w@$]*[013457@$])[a-z013457@$]{4
 
 
 class Plain(Struct, frozen=True):
-    """Text as it is read, and where each of its characters stands in the original."""
+    """Plain text with the original position of each character."""
 
     text: str
     places: tuple[int, ...] | None
-    """None where the characters stand where they stood."""
+    """None if no character has moved."""
 
     def place(self, at: int) -> int:
-        """Where the character stands in the original."""
+        """The character's position in the original."""
         return at if self.places is None else self.places[min(at, len(self.places) - 1)]
 
 
 def read(text: str) -> Plain:
-    """The text as it is read, in lower case, without most of a long gap between words.
+    """The text in lower case, as a person reads it.
 
-    Nobody reads what stands in such a gap, and looking for words around it would take its square.
+    Shortens long gaps between words, since matching around them takes quadratic time.
     """
     return _closed(_read(text))
 
@@ -92,7 +90,7 @@ def _closed(plain: Plain) -> Plain:
 
 
 def _joined(text: str, places: tuple[int, ...]) -> Plain:
-    """The text with words that are spelt with gaps or with digits written plainly."""
+    """Joins words spelt with gaps or with digits."""
     text = _LEET.sub(_without_digits, text)
     letters: list[str] = []
     kept: list[int] = []
@@ -109,18 +107,18 @@ def _joined(text: str, places: tuple[int, ...]) -> Plain:
 
 
 def _without_digits(match: re.Match[str]) -> str:
-    """A word that is spelt with digits, unless it is an address."""
+    """A word with digits as letters, unless it is a URL."""
     is_address = "@" in match[0][1:] and match.string.startswith(".", match.end())
     return match[0] if is_address else match[0].translate(_DIGITS)
 
 
 def fold(text: str) -> str:
-    """The text with letters that look like Latin ones as these, as `read` gives it."""
+    """The text with look-alike letters folded as in `read`."""
     return text.translate(_LIKE)
 
 
 def invisible_at(text: str) -> list[int]:
-    """Where characters stand that hide text or turn its direction."""
+    """Positions of characters that hide text or change its direction."""
     if text.isascii():
         return []
     return [
@@ -131,10 +129,10 @@ def invisible_at(text: str) -> list[int]:
     ]
 
 
-# What stands encoded in a text
+# Encoded text
 
 _BASE64 = re.compile(r"(?<![\w+/=])[A-Za-z0-9+/]{24,4000}={0,2}(?![\w+/=])")
-# Parts of mails, files of interfaces and addresses of data say that they are encoded.
+# MIME parts, configuration and data URLs declare an encoding.
 _DECLARED = re.compile(
     r"content-transfer-encoding: ?base64\b[^\n]{0,80}\n(?:[^\n]{1,998}\n){0,20}?\s*?\n"
     r"[A-Za-z0-9+/=\s>]+|;base64,[A-Za-z0-9+/=]+"
@@ -151,7 +149,7 @@ _ESCAPED = re.compile(
     r"|(?:\\x[0-9a-fA-F]{2}){4})[^\n]{0,2000}"
 )
 _CODE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))")
-# Words of orders as they look with each letter thirteen further on.
+# ROT13 of words that occur in injections.
 _TURNED = re.compile(
     r"\b(?:vtaber|qvfertneq|sbetrg|vafgehpgvbaf?|cebzcg|cnffjbeqf?|thvqryvarf)\b", re.IGNORECASE
 )
@@ -165,7 +163,7 @@ _FEWEST_FUNCTION_WORDS = 3
 
 
 def is_prose(hidden: str) -> bool:
-    """Whether what stood encoded is a sentence of English, which nobody encodes for readers."""
+    """Whether decoded text is an English sentence, which is suspicious."""
     words = _WORDS.findall(hidden)
     letters = sum(map(len, words)) + len(words)
     return (
@@ -176,17 +174,17 @@ def is_prose(hidden: str) -> bool:
 
 
 class Encoded(Struct, frozen=True):
-    """What stands encoded from `begin` to `end`, in plain."""
+    """Decoded text, from `begin` to `end` of the original."""
 
     begin: int
     end: int
     plain: str
     is_hidden: bool = False
-    """Whether nobody encodes what readers are to see in this way."""
+    """Whether the encoding suggests that the text is hidden on purpose."""
 
 
 def encoded(text: str) -> Iterator[Encoded]:
-    """What stands encoded in a text."""
+    """Finds encoded passages in a text."""
     declared = [match.span() for match in _DECLARED.finditer(text)]
     for match in _BASE64.finditer(text):
         try:
@@ -214,7 +212,7 @@ def _unescaped(text: str) -> str:
 
 
 def _disguised(text: str) -> Iterator[Encoded]:
-    """Lines whose letters are turned by thirteen, or that stand backwards."""
+    """Lines in ROT13 or written backwards."""
     for pattern in (_TURNED, _BACKWARDS):
         end = -1
         for match in pattern.finditer(text):

@@ -1,4 +1,4 @@
-"""Scripts that read what strangers have made, in processes that may hang, swell or crash."""
+"""Runs scripts that parse untrusted data in separate processes, which may hang or crash."""
 
 import asyncio
 import math
@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 _MEMORY_KIB = 2 * 1024 * 1024
-# Not every system has every limit.
+# Not every system supports every limit.
 _LIMITED = (
     f"ulimit -c 0; ulimit -v {_MEMORY_KIB} 2>/dev/null || :; "
     'ulimit -t "$1" 2>/dev/null || :; shift; exec "$@"'
@@ -14,15 +14,12 @@ _LIMITED = (
 
 
 class ScriptFailed(Exception):
-    """It gave no answer; the message says why."""
+    """The script gave no result; the message says why."""
 
 
 async def answer_of(script: Path, said: bytes, limit_s: float, *arguments: str) -> bytes:
-    """What a script writes that is given these bytes; ScriptFailed where it does not end well.
-
-    It has 2 GB of memory, and as much time of the processor as it has altogether.
-    """
-    # By its path and isolated: it inherits no variables, and no folder to import from.
+    """A script's output for this input, with 2 GB of memory; ScriptFailed if it fails."""
+    # Isolated mode: the script inherits no variables and no import path.
     process = await asyncio.create_subprocess_exec(
         *("/bin/sh", "-c", _LIMITED, "sh", str(math.ceil(limit_s))),
         *(sys.executable, "-I", str(script), *arguments),

@@ -1,10 +1,10 @@
-"""What texts look like that try to give the agent orders, by family, in lower case."""
+"""Patterns of prompt injection by family, in lower case."""
 
 from agent_service.security.plain_text import fold
 
 
 def patterns(text: str) -> tuple[str, ...]:
-    """The patterns of a text, one on each line; an indented line continues the one before."""
+    """One pattern per line; an indented line continues the previous one."""
     return tuple(text.strip("\n").replace("\n    ", "").split("\n"))
 
 
@@ -44,7 +44,7 @@ _TOLD = (
     r"|system prompt))|(?:everything|anything|what|whatever|all) (?:that )?you (?:were|have been"
     r"|had been) (?:told|taught|given|instructed))\b"
 )
-"""What a model was told before."""
+"""What the model was told before."""
 _READER = (
     r"(?:(?:ai|ai (?:agent|assistant|model)|llm|language model|large language model|chatbot)s?"
     r"|the assistant|assistants)"
@@ -133,7 +133,7 @@ _ABROAD = patterns(
 تجاهل.{0,30}(?:التعليمات|الأوامر)
 """
 )
-"""The same in other languages."""
+"""Overrides in other languages."""
 
 _HIDE_FROM_USER = patterns(
     r"""
@@ -240,7 +240,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "persistence": _PERSISTENCE,
     "hidden-markup": _HIDDEN_MARKUP,
 }
-"""The families and what their texts look like."""
+"""Patterns by family."""
 
 STRICT: dict[str, tuple[str, ...]] = {
     "persistence": (
@@ -256,4 +256,4 @@ STRICT: dict[str, tuple[str, ...]] = {
     ),
     "override": (r"\bact as\b.{0,40}\b(?:admin|root|system|developer)\b",),
 }
-"""What more is not taken into memory, which speaks to every session to come."""
+"""More families that may not enter memory, which every later session reads."""

@@ -1,5 +1,5 @@
-"""Signs of an attack that are no sentences: forged frames, letters that stand apart, places that a
-text is to be carried to; in lower case.
+"""Signs of an attack other than sentences: forged frames, spaced-out letters and exfiltration
+targets, in lower case.
 """
 
 from agent_service.security.threat_patterns import patterns
@@ -25,7 +25,7 @@ _PERSONAL = (
 
 
 def _apart(*words: str) -> str:
-    """Any of the words, with up to two other signs between its letters."""
+    """Any of the words, with up to two characters between letters."""
     return "(?:" + "|".join(r"[\W_]{0,2}".join(word) for word in words) + ")"
 
 
@@ -182,4 +182,4 @@ SIGNS: dict[str, tuple[str, ...]] = {
     "persistence": _PERSISTENCE,
     "hidden-markup": _HIDDEN_MARKUP,
 }
-"""What is found by signs, by family."""
+"""Patterns of signs by family."""

@@ -1,4 +1,4 @@
-"""Finds in text what tries to give the agent orders, and takes out just that."""
+"""Finds prompt injection in text and removes exactly the offending lines."""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -15,12 +15,12 @@ INVISIBLE = "invisible-text"
 ENCODED = "encoded"
 _LONG_LINE = 300
 _MARGIN = 100
-"""Characters that go with a match to each side, where neither a line nor a sentence ends."""
+"""Characters replaced on each side of a match if no line or sentence ends there."""
 _ENDS = re.compile(r"(?<=[.!?])\s+|(?=<!--)|(?<=-->)")
 
 
 class Threat(Struct, frozen=True):
-    """One place in a text: characters `begin` to `end` belong to a family."""
+    """A match of a family, from `begin` to `end`."""
 
     family: str
     begin: int
@@ -32,31 +32,31 @@ class Screened(Struct, frozen=True):
 
     text: str = ""
     blocked: tuple[str, ...] = ()
-    """What a person is to hear of what was left out of it."""
+    """Notices for the user about what was removed."""
 
 
 class Source(StrEnum):
     """Where a threat was found."""
 
     TOOL = "tool"
-    """In what a tool has brought from elsewhere."""
+    """In a tool's result."""
     QUOTE = "quote"
-    """In what somebody else has said."""
+    """In a quoted message."""
     CONTEXT_FILE = "context_file"
     SKILL = "skill"
     MEMORY = "memory"
     SCRIPT = "script"
-    """In what the script of a job has printed."""
+    """In the output of a job's script."""
     COMMAND = "command"
-    """It is a command that is never run, or a file that is never touched."""
+    """A refused command or file access."""
 
 
 Blocked = Callable[[Source, Iterable[str]], None]
-"""Counts what was kept from the model, or refused, by its families; from any thread."""
+"""Counts blocked threats by family; called from any thread."""
 
 
 class ThreatScanner:
-    """Finds threats; one is made for each process, since its patterns are costly to make."""
+    """Finds threats; make one per process, since compiling its patterns is slow."""
 
     def __init__(self, blocked: Blocked = lambda source, families: None) -> None:
         self.blocked = blocked
@@ -64,7 +64,7 @@ class ThreatScanner:
         self._strict = (*self._usual, *_compiled(STRICT))
 
     def scan(self, text: str, *, strict: bool = False) -> tuple[Threat, ...]:
-        """The threats in a text, in order; `strict` is for what stays, such as memory."""
+        """The threats in order; `strict` is for text that is kept, such as memory."""
         plain = read(text)
         lines = _Lines(text)
         found = {Threat(INVISIBLE, *lines.around(at, at + 1)) for at in _hidden(text)}
@@ -82,7 +82,7 @@ class ThreatScanner:
                 yield family, plain.place(match.start()), plain.place(max(match.end() - 1, 0)) + 1
 
     def clean(self, text: str, source: Source = Source.TOOL) -> tuple[str, tuple[Threat, ...]]:
-        """The text with each offending line replaced by `[BLOCKED: family]`, and what was found."""
+        """The text with each offending line replaced by `[BLOCKED: family]`, and the threats."""
         threats = self.scan(text)
         if threats:
             self.blocked(source, {threat.family for threat in threats})
@@ -90,7 +90,7 @@ class ThreatScanner:
 
 
 def block(text: str, threats: Sequence[Threat]) -> str:
-    """The text with each of the threats, which stand in order, replaced by `[BLOCKED: family]`."""
+    """The text with the threats, which are in order, replaced by `[BLOCKED: family]`."""
     parts: list[str] = []
     at = 0
     for begin, end, families in _merged(threats):
@@ -111,7 +111,7 @@ def _compiled(families: Mapping[str, Sequence[str]]) -> _Patterns:
 
 
 def _hidden(text: str) -> list[int]:
-    """Where invisible characters stand within words, which hides or breaks them."""
+    """Positions of invisible characters that hide or break words."""
     return [
         at
         for at in invisible_at(text)
@@ -122,14 +122,14 @@ def _hidden(text: str) -> list[int]:
 
 
 class _Lines:
-    """The lines of a text; of a very long line the sentences, and of those what is around."""
+    """The lines of a text; very long lines are split into sentences, or else into excerpts."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._cuts: dict[tuple[int, int], list[int]] = {}
 
     def around(self, begin: int, end: int) -> tuple[int, int]:
-        """From where to where the lines of a match go."""
+        """The bounds of the lines that contain a match."""
         first = self._text.rfind("\n", 0, begin) + 1
         last = self._text.find("\n", end)
         last = len(self._text) if last < 0 else last

@@ -1,13 +1,13 @@
-"""Addresses in texts, and what is kept of those that a session has come across."""
+"""URLs in texts, and the record of those that a session has seen."""
 
 import hashlib
 import re
 from collections.abc import Iterable
 
 STATE = "links"
-"""Name of the session's value that has the keys of addresses, the newest last."""
+"""Name of the session's value with the keys of URLs, the newest last."""
 MOST = 4_000
-"""Keys that are kept of a session."""
+"""Keys kept per session."""
 MOST_OF_TEXT = 500
 
 _ADDRESS = re.compile(
@@ -20,10 +20,7 @@ _MOST_ENDINGS = 4
 
 
 def keys_in(text: str) -> list[str]:
-    """The keys of the addresses in a text, as they stand there and without what ends a sentence.
-
-    Of each address its host alone is one as well.
-    """
+    """The keys of the URLs in a text, without trailing punctuation, and of their hosts."""
     found: dict[str, None] = {}
     for match in _ADDRESS.finditer(text):
         host, port, rest = match[1].lower(), match[2] or "", match[3]
@@ -39,13 +36,13 @@ def keys_in(text: str) -> list[str]:
 
 
 def key_of(url: str) -> str:
-    """The key of one address; empty where it is none."""
+    """The key of a URL; empty if it is none."""
     match = _ADDRESS.fullmatch(url.strip())
     return "" if match is None else _key(match[1].lower(), match[2] or "", match[3])
 
 
 def merged(known: Iterable[str], new: Iterable[str]) -> list[str]:
-    """What is kept once new keys have come."""
+    """The keys to keep after new ones were added."""
     fresh = dict.fromkeys(new)
     return [*(key for key in known if key not in fresh), *fresh][-MOST:]
 

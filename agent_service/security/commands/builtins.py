@@ -1,4 +1,4 @@
-"""Texts that a command gives to a shell, and what its builtins change for the text after them."""
+"""Follows text that a command gives to a shell, and the effects of builtins on later text."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +11,7 @@ from agent_service.security.commands.scene import NO_PIPES, Pipes, Scene
 from agent_service.security.commands.shell import Shell, declare
 
 SOURCED = ("/dev/stdin", "-", "/dev/fd/0", "/proc/self/fd/0")
-"""Files that are the input."""
+"""Files that stand for standard input."""
 
 
 def run_text(shell: Shell, text: str, pipes: Pipes) -> str:
@@ -19,7 +19,7 @@ def run_text(shell: Shell, text: str, pipes: Pipes) -> str:
     judge_origin(shell.scene, text)
     if is_known(text):
         return shell.script(text, pipes)
-    # What is not told may be nothing, and may be what a program of the text is told.
+    # Unknown parts may be empty, or be arguments of a program in the text.
     known = without_marks(text)
     if not known.strip():
         return UNKNOWN
@@ -28,7 +28,7 @@ def run_text(shell: Shell, text: str, pipes: Pipes) -> str:
 
 
 def try_text(shell: Shell, text: str, pipes: Pipes = NO_PIPES) -> str:
-    """Follow text that may be a command; that it is none says nothing."""
+    """Follow text that may be a command; ignore it if it is none."""
     broken = shell.scene.is_broken
     printed = shell.script(text, pipes)
     shell.scene.is_broken = broken
@@ -36,7 +36,7 @@ def try_text(shell: Shell, text: str, pipes: Pipes = NO_PIPES) -> str:
 
 
 def judge_origin(scene: Scene, text: str) -> None:
-    """Note that text which is run comes from the network or was encoded."""
+    """Note that executed text comes from the network or was encoded."""
     if REMOTE in text:
         scene.find("reverse-shell" if scene.has_socket else "remote-to-shell")
     if DECODED in text or text.strip() in scene.decoded:
@@ -44,12 +44,12 @@ def judge_origin(scene: Scene, text: str) -> None:
 
 
 def quoted(args: Sequence[str]) -> str:
-    """The words as shell text that means just them."""
+    """The words quoted as shell text."""
     return " ".join("'" + arg.replace("'", "'\\''") + "'" for arg in args)
 
 
 def run_stdin(shell: Shell, pipes: Pipes) -> str:
-    """Follow what a shell reads from its input."""
+    """Follow what a shell reads from standard input."""
     if not pipes.stdin:
         if shell.scene.has_socket and not pipes.is_fed:
             shell.scene.find("reverse-shell")
@@ -58,7 +58,7 @@ def run_stdin(shell: Shell, pipes: Pipes) -> str:
 
 
 def run_shell(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
-    """Follow what a shell is given: a text, a file or its input."""
+    """Follow a shell's text, file or input."""
     args, reads, scripted = list(invocation.args), False, False
     while args:
         arg = args[0]
@@ -79,7 +79,7 @@ def run_shell(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
 
 
 def run_with_arguments(shell: Shell, text: str, given: Sequence[str], pipes: Pipes) -> str:
-    """Follow text with its name and its arguments."""
+    """Follow text with its name and arguments."""
     variables = shell.words.variables
     saved = dict(variables)
     variables.update({str(number): arg for number, arg in enumerate(given)})
@@ -91,7 +91,7 @@ def run_with_arguments(shell: Shell, text: str, given: Sequence[str], pipes: Pip
         variables.update(saved)
 
 
-# Builtins, and programs that make files
+# Builtins, and programs that create files
 
 
 def _cd(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
@@ -117,7 +117,7 @@ def _source(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
 
 
 def _run_here(shell: Shell, text: str, pipes: Pipes) -> str:
-    """Follow text that is run by the shell itself, whose variables it may set."""
+    """Follow text that runs in the shell itself and may set its variables."""
     if not is_known(text):
         shell.words.is_set_elsewhere = True
     return run_text(shell, text, pipes)
@@ -180,7 +180,7 @@ def _trap(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
 
 
 def _copy(shell: Shell, invocation: Invocation, pipes: Pipes) -> str | None:
-    """A copy of a program under another name, or of a file that the text wrote."""
+    """A program copied under another name, or a copy of a file that the text wrote."""
     operands = invocation.operands
     if len(operands) == 2:
         source, target = operands
@@ -194,7 +194,7 @@ def _copy(shell: Shell, invocation: Invocation, pipes: Pipes) -> str | None:
 
 
 def _fetch(shell: Shell, invocation: Invocation, pipes: Pipes) -> str | None:
-    """A download that is kept in a file, which may be run afterwards."""
+    """A download that is saved to a file, which may be run later."""
     named = ("-o", "--output") if invocation.name == "curl" else ("-o", "-O", "--output-document")
     targets = invocation.value_of(*named)
     if invocation.name in ("wget", "aria2c", "axel") or invocation.short("OJ"):
@@ -234,4 +234,4 @@ BUILTINS: Mapping[str, Callable[[Shell, Invocation, Pipes], str | None]] = {
     **dict.fromkeys(["tee", "sponge"], _tee),
     **dict.fromkeys(["crontab", "at", "batch"], _schedule),
 }
-"""What they do; None where they print as any program."""
+"""The effects of builtins; None means that it prints like any program."""

@@ -1,4 +1,4 @@
-"""Judges a command before it runs: parsed as shell text, never matched as text."""
+"""Judges a command by parsing it as shell text before it runs."""
 
 import re
 
@@ -20,20 +20,20 @@ _STARTS_ITSELF = re.compile(
 )
 _TYPED = re.compile(r"\s*([\w./+-]+)(?:[ \t]+-[\w=-]+)*[ \t]*\n(.+)", re.DOTALL)
 LONGEST = 65_536
-"""Characters of a command that is looked at; a longer one is not understood."""
+"""Longer commands are not examined."""
 
 
 class CommandClassifier:
-    """Judges commands; one is made for each process, since its parser and tables are costly."""
+    """Judges commands; make one per process, since its parser and tables are costly."""
 
     def __init__(self, own: tuple[str, ...] = ()) -> None:
-        """`own` is the agent's home, where it is none that is called `.hermes`."""
+        """`own` is the agent's home if it is not called `.hermes`."""
         self._own = own
         self._parser = ShellParser()
         self._programs = Programs(by_program(RULES))
 
     def classify(self, command: str, cwd: str = "") -> Verdict:
-        """What the command is that begins in a folder; empty where that is not known."""
+        """Judge a command that starts in `cwd`; empty if unknown."""
         text = plain(command[: LONGEST + 1])
         shell = Shell(self._parser, self._programs.call, written)
         scene = shell.scene
@@ -56,7 +56,7 @@ class CommandClassifier:
             families,
             SENDS in names,
             tuple(scene.addresses),
-            # What is not understood may do more than what was found in it.
+            # An unparseable command may do more than was found.
             leaves_sandbox=scene.is_broken
             or any(finding.leaves for finding in scene.findings if finding.family != SENDS),
             normalised=tuple(scene.programs),
@@ -67,7 +67,7 @@ class CommandClassifier:
 
 
 def _judge_typed(scene: Scene, text: str) -> None:
-    """Judge lines behind an interpreter that waits for some as what is typed into it."""
+    """Judge text after a waiting interpreter as its input."""
     typed = _TYPED.fullmatch(text)
     if typed is not None and language_of(program_name(typed[1])):
         for finding in code.judge(typed[2]).findings:

@@ -1,4 +1,4 @@
-"""Judges program text that an interpreter is given: what it calls, and with which literals."""
+"""Judges program text for an interpreter by its calls and their literals."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ class Judged(Struct, frozen=True):
     scripts: tuple[str, ...]
     """Shell texts that it would run."""
     addresses: tuple[str, ...]
-    """Addresses elsewhere that it may ask."""
+    """Remote addresses that it may contact."""
 
 
 _BLANKS = re.compile(r"\s{2,}")
@@ -51,7 +51,7 @@ _RUNS = re.compile(
     r"|check_output|write18|invoke-expression|\biex\b|Kernel|backtick|\bsource\b|getline|"
     r"shell-command|call-process|start-process|Deno\.Command|run-program|Sys\.command|"
     r"\.execute\(|\|&?\s*\"|"
-    # Text that is run between backquotes, which is nothing but a variable.
+    # Code in backquotes that is only a variable.
     r"`\s*(?:\$\w+|#\{\s*\w+\s*\})\s*`"
 )
 _SHELL = re.compile(
@@ -103,7 +103,7 @@ _WRITES = re.compile(
     r"IO\.write|\bunlink\b|os\.remove|\bopen\(f\s*->|symlink|download\(|chmod|\bsed\b|urlretrieve|getstore|copy_stream"
 )
 _PATH = re.compile(
-    # What an unknown name goes on with is kept, since it is no whole folder then.
+    # Text after an unknown part is kept, since the path is no whole folder then.
     r"(?:~|\.{0,2}/|[A-Za-z]:[\\/])[\w./@*~\x91-]+|/|\.(?:ssh|aws|env|hermes|bashrc|netrc)[\w./-]*"
 )
 _KILL = re.compile(
@@ -129,13 +129,13 @@ _OBEYS = re.compile(
     r"(?:\bexec\w*|\bsystem|popen|\bspawn\w*|getoutput|check_output|shell_exec|\bcall|\brun)"
     r"\s*\(\s*[A-Za-z_$]"
 )
-"""Runs what a variable says."""
+"""Runs the content of a variable."""
 _WAITS = re.compile(r"createServer|HTTPServer|BaseHTTPRequestHandler|HandleFunc|\bTCPServer")
 
 
 def judge(code: str) -> Judged:
-    """The families that program text belongs to, and the shell texts that it runs."""
-    # Runs of blanks say nothing, and would let some patterns take long.
+    """Judge program text."""
+    # Runs of blanks mean nothing and make some patterns slow.
     code = _without_separators(_JOINED.sub("", _with_home(_BLANKS.sub(_one_blank, code))))
     literals = [found for found in _literals(code) if found]
     findings = [*_found(code), *_files(code, literals)]
@@ -175,7 +175,7 @@ _ROWS = (
     ("permissions", _MODES),
     (SENDS, _SOCKET),
 )
-"""Families, and what is found in text of each."""
+"""Families, with the patterns that must all match."""
 
 
 def _found(code: str) -> Iterator[Finding]:
@@ -216,7 +216,7 @@ def _files(code: str, literals: list[str]) -> Iterator[Finding]:
             yield Finding(family)
 
 
-# What is deleted: which literals name what is removed, or walked and removed
+# Deletes: which literals are removed, or walked and removed
 
 _HOME_SAID = (
     r"(?:(?:os\.path\.)?expand(?:user|_path)\(\s?[\"']~[\"']\s?\)|(?:(?:Posix)?Path"
@@ -229,7 +229,7 @@ _HOME_NAMED = re.compile(rf"{_HOME_SAID}(?:\s?([+./])\s?([\"']))?")
 _TILDE = re.compile(r"([\"'])~(?=[/\"'])")
 _JOINS = re.compile(r"\b(join|Join|resolve)\(\s?([\"'])([^\"'\n]*)\2\s?,\s?([\"']?)")
 _BEGINS = re.compile(r"([\"'])(/[^\"'\n]*)\1(?=\s?\+\s?[\w$]|\s?\.\s?\$)")
-# A slash between names says nothing of what is deleted.
+# A slash that only separates names is not a deleted path.
 _SEPARATES = re.compile(
     r"(?:\.\w*(?:[sS]plit|join|[sS]trip|[rR]eplace\w*|partition|[wW]ith\??|[iI]ndex\w*|count"
     r"|[pP]refix|[sS]uffix)|\b(?:ex|im)plode)\(\s?([\"'])/\1(?:\s?\)|(?=\s?,))"
@@ -245,7 +245,7 @@ _DELETES = re.compile(
 _DELETES_ONE = re.compile(
     r"\b[uU]nlink|os\.[rR]emove\b|File\.delete|rmSync|Deno\.remove|\bremove_file|File\.Delete"
 )
-# Every file of a folder, one by one.
+# Iterates over every file of a folder.
 _WALKS_HERE = re.compile(
     r"(?:glob|Dir)\w*\s*[(\[]\s*[\"'](?:\*\*?/?)+[\"']|listdir|iterdir|os\.walk|scandir|readdir"
     r"|each_child|Dir\.children|DirectoryIterator|\brglob|Find\.find|File::Find|WalkDir"
@@ -262,7 +262,7 @@ _WALKED = re.compile(
 
 
 def _with_home(code: str) -> str:
-    """The text with the expressions that stand for the home written as what they are."""
+    """The text with expressions for the home replaced by its path."""
     if "ome" in code or "HOME" in code or "~" in code:
         code = _HOME_INSIDE.sub(HOME, code)
         code = _HOME_NAMED.sub(_quoted_home, code)
@@ -279,7 +279,7 @@ def _quoted_home(match: re.Match[str]) -> str:
 
 
 def _deletes(code: str, paths: Sequence[str]) -> Iterator[Finding]:
-    """What is deleted of the paths that the text names."""
+    """The findings for paths that the text deletes."""
     if _DELETES.search(code):
         found = {place(path) for path in paths}
         if PathClass.ROOT in found:
@@ -293,7 +293,7 @@ def _deletes(code: str, paths: Sequence[str]) -> Iterator[Finding]:
 
 
 def _without_separators(code: str) -> str:
-    """The text with the parts of paths put together, and without slashes that only part names."""
+    """The text with joined path parts, and without slashes that only separate names."""
     for _ in range(4):
         joined = _JOINS.sub(_put_together, code)
         if joined == code:
@@ -308,7 +308,7 @@ def _put_together(match: re.Match[str]) -> str:
     return start if following else f"{start}{UNKNOWN}{quote} "
 
 
-# What it sends: whether it tells the network more than addresses that stand in it
+# Sending: whether it sends more than addresses that it contains
 
 _GIVES = re.compile(
     r"requests\.(?:post|put|patch|delete|request)|urlopen\([^)]{0,400}\bdata\s*=|CURLOPT_(?:URL"
@@ -317,7 +317,7 @@ _GIVES = re.compile(
     r"|delete|request)\(|ftplib|paramiko|gethostby\w+|getaddrinfo|dns_get_record|checkdnsrr"
     r"|\bResolv\b|inet_aton|\bdns\.(?:lookup|resolve|promises)|HTTPS?Connection|sendBeacon"
 )
-"""Calls that give something away, whatever is around them."""
+"""Calls that always send data."""
 _TALKS = re.compile(
     r"urllib(?!\.parse)|urlopen|\bimport requests\b|\brequests\.\w+\(|httpx|aiohttp|"
     r"\bhttps?2?\.(?:get|request)|(?<![\w.])(?:window\.|globalThis\.)?fetch\s*\(|axios|"
@@ -334,7 +334,7 @@ _READS = re.compile(
     r"\binput\(|\bglob\b|listdir|readdir|scandir|sys\.argv|process\.argv|\bARGV\b|"
     r"file_get_contents\s*\(\s*(?![\"'](?:https?|ftp):)|gethostname|getpass|Get-Content"
 )
-"""Takes what is here: files, the environment, other programs, what it is given."""
+"""Reads local data: files, the environment, other programs or input."""
 _TEXT = r"\s*(?:\"[^\"\n${]*\"|'[^'\n]*'|`[^`$]*`)\s*"
 _PLAIN = re.compile(
     r"(?:\burlopen|\b(?:requests|httpx|https?|axios|session|client|r)\.(?:get|head|options|urlopen)|"
@@ -344,21 +344,21 @@ _PLAIN = re.compile(
     r"context)\s*=\s*[\w.]+\s*)*(?:,?\s*\)|,\s*(?:async\s*)?(?:\w+|\(\w*\))\s*=>|,\s*function\b)"
     r"|\b(?:import|from)\s[\w.,* ]+|\brequire\s*\(?['\"][\w./-]+['\"]\)?(?!\.)"
 )
-"""A call that asks for a constant address and says nothing else; or an import."""
+"""A request to a constant address that sends nothing else; or an import."""
 _BUILDS = re.compile(
     r"[\"'`\w)\]]\s*[+%]=?\s*[\"'`\w({]|(?<![\w.])[fF][rR]?[\"']|[#$]\{|\{\$|%[sd]|\"[^\"\n]*\$\w|"
     r"\.\s*(?:format|concat|join|replace)\b|[\"']\s*\.\s*\$|<>|\|\||&\s"
 )
-"""Puts texts together, which may be an address then."""
+"""Concatenates texts, which may form an address."""
 _STARTED = re.compile(
     r"(?:[\[(]\s*[fr]?[\"'`](?=[\w-]+[\"'`]\s*,)|[\"'`](?=[\w-]+\s))(?:curl|wget|https?|xh|aria2c"
     r"|lynx|w3m|dig|drill|host|nslookup|getent|ping6?|traceroute|mtr|whois|ncat|nc)\b"
 )
-"""A program that talks to others, as other code starts it."""
+"""A network program, as code starts it."""
 
 
 def _sends(code: str) -> bool:
-    """Whether text that reaches the network may tell it more than addresses that stand in it."""
+    """Whether networking code may send more than the addresses that it contains."""
     found = list(URL.finditer(code))
     if found and all(is_local(url[0]) for url in found):
         return False
@@ -371,7 +371,7 @@ def _sends(code: str) -> bool:
 
 
 def _addresses(code: str) -> tuple[str, ...]:
-    """The addresses elsewhere that text which reaches the network has in it."""
+    """The remote addresses in networking code."""
     if not _GIVES.search(code) and not _TALKS.search(code):
         return ()
     return tuple(url[0] for url in URL.finditer(code) if not is_local(url[0]))

@@ -1,4 +1,4 @@
-"""The families of what is dangerous: what each is called, and how far it reaches."""
+"""The families of dangerous commands, with their names and reach."""
 
 from enum import StrEnum
 from types import MappingProxyType
@@ -7,7 +7,7 @@ from msgspec import Struct
 
 
 class CommandClass(StrEnum):
-    """What is done with a command."""
+    """What happens to a command."""
 
     SAFE = "safe"
     DANGEROUS = "dangerous"
@@ -16,12 +16,12 @@ class CommandClass(StrEnum):
 
 
 class Reach(StrEnum):
-    """Whether a command of a family matters outside of a disposable sandbox."""
+    """Whether a family matters outside a disposable sandbox."""
 
     INSIDE = "inside"
-    """It harms the sandbox alone, which is thrown away."""
+    """Harms only the disposable sandbox."""
     OUTSIDE = "outside"
-    """It reaches the network, what others share, or the files of the session."""
+    """Reaches the network, shared data or the session's files."""
 
 
 class Family(Struct, frozen=True):
@@ -34,7 +34,7 @@ class Family(Struct, frozen=True):
 
 
 SENDS = "sends"
-"""The family of what makes no command dangerous, and asks where strangers' texts were read."""
+"""The family of sending data, which needs approval only in tainted sessions."""
 _OUT = Reach.OUTSIDE
 
 _TABLE = (
@@ -83,29 +83,24 @@ _TABLE = (
 )
 
 FAMILIES = MappingProxyType({family.name: family for family in _TABLE})
-"""Every family by its name."""
 
 
 class Verdict(Struct, frozen=True):
-    """What a command was judged to be."""
+    """The judgement of a command."""
 
     kind: CommandClass
     families: tuple[str, ...] = ()
     sends: bool = False
-    """Whether it sends something elsewhere, which matters where strangers' texts were read."""
+    """Whether it sends something elsewhere, which matters in tainted sessions."""
     addresses: tuple[str, ...] = ()
-    """The addresses elsewhere that it asks, as they are written."""
+    """The remote addresses that it contacts, as written."""
     leaves_sandbox: bool = False
-    """Whether what is dangerous in it matters outside of a disposable sandbox."""
+    """Whether its dangerous parts matter outside a disposable sandbox."""
     normalised: tuple[tuple[str, ...], ...] = ()
-    """Every program that it runs with its arguments, expanded as far as that is known, and what
-    it sets and gives them to read.
-    """
+    """Every program that it runs, with expanded arguments, settings and input, as far as known."""
     certain: bool = True
-    """Whether `normalised` says all: nothing in it depends on what is not in the text."""
+    """Whether `normalised` is complete and depends on nothing outside the text."""
     ends_in: str = ""
-    """The folder that it ends in, as far as that is known."""
+    """The folder that it ends in, as far as known."""
     is_exhausted: bool = False
-    """Whether it is too long or too involved to be judged as a whole, so that anything may be in
-    it.
-    """
+    """Whether it is too long or complex to judge, so that it may do anything."""

@@ -1,4 +1,4 @@
-"""Interpreters, and how they are given program text."""
+"""Interpreters, and how they receive program text."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -11,9 +11,9 @@ SHELLS = listed(
     "sh bash dash ash zsh ksh ksh93 mksh pdksh rbash rzsh fish csh tcsh posh yash sash oksh "
     "elvish xonsh hush osh bash5 bsh"
 )
-"""Shells whose text is read as bash's."""
+"""Shells that are parsed like bash."""
 POWERSHELLS = ("pwsh", "powershell")
-"""Shells whose text is not bash's."""
+"""Shells with another syntax."""
 
 _OPTIONS = {
     "python pypy ipython guile expect": "-c",
@@ -37,7 +37,7 @@ _OPTIONS = {
     "rpm rpmquery": "--eval -E",
     "rake": "-e -p",
     "weechat": "-r",
-    # Given files, or their input.
+    # Given files, or standard input.
     "tclsh wish ghci cpan pip pip3 easy_install m4 runghc go irssi nasm latex pdflatex nmap java "
     "javac kotlin scalac cc gcc clang g++ c++ clang++ tcc rustc cargo csc mcs csx zig nim v dart "
     "tsx ts-node fpc gfortran dmd ldc2 swiftc": "",
@@ -45,7 +45,7 @@ _OPTIONS = {
 CODE_OPTIONS: Mapping[str, tuple[str, ...]] = {
     name: tuple(options.split()) for names, options in _OPTIONS.items() for name in names.split()
 }
-"""Interpreters, and the options whose value is program text."""
+"""Interpreters, with the options whose value is program text."""
 _AWKS = listed("awk gawk mawk nawk original-awk goawk")
 _EDITORS = listed("vim vi nvim view rvim rview vimdiff emacs")
 _VERSIONED = re.compile(
@@ -54,7 +54,7 @@ _VERSIONED = re.compile(
 
 
 def language_of(name: str) -> str:
-    """The interpreter's plain name; empty where the program is none."""
+    """The interpreter's plain name; empty if it is none."""
     if name in _AWKS:
         return "awk"
     if (match := _VERSIONED.fullmatch(name)) is not None:
@@ -85,7 +85,7 @@ def code_of(call: Invocation, scene: Scene) -> list[str]:
 
 
 def _may_be_read(path: str, named: Sequence[str]) -> bool:
-    """Whether a file is in a folder that is named, or may be for all that is known."""
+    """Whether a file is in a named folder, or may be as far as known."""
     return any(
         not is_known(arg) or arg == "." or (bool(arg) and path.startswith(f"{arg.rstrip('/')}/"))
         for arg in named
@@ -93,7 +93,7 @@ def _may_be_read(path: str, named: Sequence[str]) -> bool:
 
 
 def _clustered(args: Sequence[str], options: Sequence[str]) -> list[str]:
-    """The text behind short options given together, such as `-ne text`."""
+    """The text after combined short options, such as `-ne text`."""
     letters = "".join(option[1] for option in options if len(option) == 2)
     if not letters:
         return []
@@ -106,7 +106,7 @@ def _clustered(args: Sequence[str], options: Sequence[str]) -> list[str]:
 
 
 def _commands_of(args: Sequence[str]) -> list[str]:
-    """The texts that the arguments give PowerShell to run."""
+    """The texts that PowerShell's arguments run."""
     for number, arg in enumerate(args):
         option = arg.lower()
         if option[:1] in "-/" and len(option) > 1 and "command".startswith(option[1:]):

@@ -1,4 +1,4 @@
-"""One program as a command runs it, and how its options are read."""
+"""One program call, and how its options are read."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -9,25 +9,25 @@ from agent_service.security.commands.marks import without_marks
 
 
 class Invocation(Struct, frozen=True):
-    """A program with its arguments, expanded as far as the text tells them."""
+    """A program with its arguments, expanded as far as known."""
 
     name: str
     """The program's name without its folder."""
     args: tuple[str, ...]
     stdin: str = ""
-    """What it is given to read, as far as that is known."""
+    """Its standard input, as far as known."""
     cwd: str = ""
-    """The folder that the text went to before; empty where it did not."""
+    """The folder that the text changed to; empty if none."""
     feeds: frozenset[str] = frozenset()
-    """Names of the programs that are before it in its pipeline."""
+    """Names of earlier programs in its pipeline."""
     fed: frozenset[str] = frozenset()
-    """Names of the programs that are behind it in its pipeline."""
+    """Names of later programs in its pipeline."""
     settings: tuple[tuple[str, str], ...] = ()
-    """Variables that are set for it alone."""
+    """Variables set only for this call."""
     is_fed: bool = False
-    """Whether anything is piped or redirected into it."""
+    """Whether it has piped or redirected input."""
     guesses: frozenset[str] = frozenset()
-    """What stands for variables that the text does not tell, wherever it stands."""
+    """Values that stand for unknown variables."""
 
     @property
     def letters(self) -> frozenset[str]:
@@ -44,7 +44,7 @@ class Invocation(Struct, frozen=True):
         return not self.letters.isdisjoint(letters)
 
     def long(self, *names: str) -> bool:
-        """Whether one of these long options is given, in full or by a beginning of four letters."""
+        """Whether one of these long options is given, in full or cut to four letters or more."""
         for arg in self.args[: self._ended()]:
             if arg.startswith("--"):
                 given = without_marks(arg[2:]).split("=", 1)[0]
@@ -60,13 +60,13 @@ class Invocation(Struct, frozen=True):
 
     @property
     def operands(self) -> Sequence[str]:
-        """The arguments that are no options."""
+        """The arguments that are not options."""
         end = self._ended()
         found = [arg for arg in self.args[:end] if not arg.startswith("-") or arg == "-"]
         return [*found, *self.args[end + 1 :]]
 
     def operand(self, number: int) -> str:
-        """The operand at this place; empty where there are fewer."""
+        """The operand at this index; empty if there are fewer."""
         operands = self.operands
         return operands[number] if number < len(operands) else ""
 
@@ -87,7 +87,7 @@ class Invocation(Struct, frozen=True):
         return found
 
     def without_options(self, valued: Iterable[str]) -> list[str]:
-        """The operands, where some options take the word after them as their value."""
+        """The operands, skipping the values of some options."""
         takes = frozenset(valued)
         found: list[str] = []
         skip = False
@@ -110,7 +110,7 @@ class Invocation(Struct, frozen=True):
 
 
 def _ends_cluster(arg: str, option: str) -> bool:
-    """Whether short options are given together, and this one is the last, as in `-so file`."""
+    """Whether an option ends a group of short options, as in `-so file`."""
     return (
         len(option) == 2
         and 3 <= len(arg) <= 6
@@ -120,7 +120,7 @@ def _ends_cluster(arg: str, option: str) -> bool:
 
 
 def listed(text: str) -> frozenset[str]:
-    """The names in a text, with spaces between."""
+    """The names in a text, separated by spaces."""
     return frozenset(text.split())
 
 

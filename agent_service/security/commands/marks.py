@@ -1,21 +1,21 @@
-"""Characters that stand for what is not known of a text, and the plain spelling of a command.
+"""Characters that stand for unknown text, and the plain spelling of a command.
 
-The marks are control characters without a meaning in Unicode, and below U+0100 (see `Shell`).
+The marks are control characters without a Unicode meaning, and below U+0100 (see `Shell`).
 """
 
 import re
 import unicodedata
 
 UNKNOWN = "\x91"
-"""Any text: a variable or an output that the command itself does not tell."""
+"""Any text: a variable or an output that the command does not determine."""
 REMOTE = "\x92"
-"""Text that comes from the network."""
+"""Text from the network."""
 DECODED = "\x93"
-"""Text that was encoded, and could not be decoded here."""
+"""Encoded text that could not be decoded here."""
 EVERY_PROCESS = "\x94"
-"""The list of all processes, as far as nothing was picked out of it."""
+"""The unfiltered list of all processes."""
 PORT = "\x95"
-"""A port, as the environment has it."""
+"""A port from the environment."""
 ANY = UNKNOWN + REMOTE + DECODED + EVERY_PROCESS + PORT
 
 _MARKS = str.maketrans("", "", ANY)
@@ -28,7 +28,7 @@ _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 
 
 def plain(text: str) -> str:
-    """A command as it is meant: compatible spellings folded, what cannot be seen left out."""
+    """A command with compatible spellings folded and invisible characters removed."""
     text = text.translate(_MARKS)
     if not text.isascii():
         text = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
@@ -39,17 +39,17 @@ def plain(text: str) -> str:
 
 
 def without_marks(text: str) -> str:
-    """The text with what is not known counted as empty."""
+    """The text with unknown parts removed."""
     return text.translate(_MARKS)
 
 
 def marks(text: str) -> str:
-    """Only the marks of a text, one of a kind."""
+    """The distinct marks of a text."""
     return "".join(mark for mark in ANY if mark in text)
 
 
 def is_one(text: str) -> bool:
-    """Whether what is not known of a text is one piece, which is not taken apart into words."""
+    """Whether the unknown text is a single piece that is not split into words."""
     return sum(map(text.count, ANY)) <= 1
 
 

@@ -1,7 +1,7 @@
-"""Programs that talk to others: whom a call asks, and whether it tells them more than an address.
+"""Network programs: whom a call contacts, and whether it sends more than an address.
 
-In doubt, something is sent: options that take a value and are not listed count as addresses, and an
-address that the command itself does not tell may say what stands in a file.
+When in doubt, something is sent: unlisted options with a value count as addresses, and an unknown
+address may contain a file's content.
 """
 
 import re
@@ -16,44 +16,44 @@ from agent_service.security.commands.paths import HOME
 _LOCAL = re.compile(
     r"(?:[a-z][a-z0-9+.-]*://)?(?:localhost|ip6-localhost|127(?:\.\d{1,3}){3}|0\.0\.0\.0|\[::1?\])"
     rf"(?::(?:\d{{0,5}}|{PORT}{UNKNOWN}?))?(?:[/?#].*)?|::1?"
-    # Databases take a user's name before the host, and mean it so.
+    # Databases accept a user name before the host.
     r"|(?!https?|ftp|ws)[a-z]\w*://[^/@\s]*@(?:localhost|127\.0\.0\.1)(?:[:/?].*)?"
     r"|(?:unix|data|about|chrome|npipe|mem|cid|fd|jar|memory|sqlite\d?|file):.*",
     re.IGNORECASE | re.DOTALL,
 )
 URL = re.compile(r"(?:https?|ftp|git|ssh)://[^\s'\"<>`\\)\]}]+", re.IGNORECASE)
-"""An address with its scheme, wherever it stands in a text."""
+"""A URL, anywhere in a text."""
 ADDRESS = re.compile(r"(?<![\w+.-])[a-z][a-z0-9+.-]{0,20}://[^\s'\"<>`\\)\]}]+", re.IGNORECASE)
-"""An address of any scheme."""
+"""A URL of any scheme."""
 _PROXY = re.compile(r"(?!no_proxy)\w*_proxy", re.IGNORECASE)
 _CONFIG = re.compile(
     r"CURL_HOME|(?:SYSTEM_)?WGET2?RC|GIT_CONFIG(?:_(?:GLOBAL|SYSTEM|PARAMETERS|VALUE_\d+))?|"
     r"GIT_PROXY_COMMAND|HTTPIE_CONFIG_DIR"
 )
-"""Name what a program is configured by, such as a proxy."""
+"""Variables that configure a program, such as a proxy."""
 _HOMES = {"HOME": HOME, "XDG_CONFIG_HOME": f"{HOME}/.config"}
-"""Name where programs look for their settings, each with where that is by itself."""
+"""Variables that locate settings, with their default values."""
 
 
 def leads_away(variable: str, value: str) -> bool:
-    """Whether a variable has programs ask somebody elsewhere instead of whom they are told to."""
+    """Whether a variable redirects programs to other hosts."""
     return bool(value) and _PROXY.fullmatch(variable) is not None and not is_local(value)
 
 
 def reconfigures(variable: str, value: str) -> bool:
-    """Whether a variable has a program take its settings from elsewhere than it does by itself."""
+    """Whether a variable makes a program read other settings."""
     return _CONFIG.fullmatch(variable) is not None and value not in ("", "/dev/null")
 
 
 def moves_home(variable: str, value: str) -> bool:
-    """Whether a variable has programs look for their settings in another home than the user's."""
+    """Whether a variable moves the home where programs find their settings."""
     return variable in _HOMES and value not in ("", _HOMES[variable])
 
 
 def is_local(address: str) -> bool:
-    """Whether an address is one of this machine, or of a file on it.
+    """Whether an address is on this machine or is a file.
 
-    One of the web with a user's name is none: programs differ on where that ends.
+    A web address with a user name never is, since programs disagree on where the name ends.
     """
     return _LOCAL.fullmatch(address) is not None
 
@@ -67,25 +67,25 @@ _SAYS_NOTHING = re.compile(
     r"|identity)\b,?\s*)+|accept-language\s*:\s*[a-z]{2}(?:-[a-z]{2})?",
     re.IGNORECASE,
 )
-"""Methods, pieces of files and headers that tell nobody anything."""
+"""Methods, byte ranges and headers that reveal nothing."""
 _SHORTEST = 6
-"""Letters of a long option that is known by its beginning."""
+"""Letters of a long option that may be abbreviated."""
 
 
 class NetworkClient(Struct, frozen=True):
-    """How a program is told whom to ask for what; options are written as they are given."""
+    """How a program's arguments name hosts and data; options are spelt as given."""
 
     quiet: frozenset[str] = frozenset()
-    """Take a value that stays here."""
+    """Options with a value that is not sent."""
     gives: frozenset[str] = frozenset()
-    """Take a value that goes out, or a file that says what does."""
+    """Options with a value that is sent, or a file with data to send."""
     reads: frozenset[str] = frozenset()
-    """Take a file or an option that says by which way: nobody else is sure to be asked."""
+    """Options that read settings or choose a proxy, so the contacted host is uncertain."""
     has_letters: bool = True
-    """Whether options of one letter are given together behind one dash."""
+    """Whether one-letter options can be combined behind one dash."""
 
     def told(self, args: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """Each option with its value, and each operand as the value of none."""
+        """Each option with its value, and each operand with an empty option."""
         rest = iter(args)
         for arg in rest:
             if not arg.startswith("-") or arg == "-":
@@ -195,13 +195,13 @@ _TABLE = (
 TALKERS: Mapping[str, NetworkClient] = {
     program: talker for programs, talker in _TABLE for program in programs.split()
 }
-"""How each program is told."""
+"""Clients by program."""
 _ASKING_VERBS = {
     "getent": listed("hosts ahosts ahostsv4 ahostsv6"),
     "resolvectl": listed("query service"),
     "openssl": listed("s_client"),
 }
-"""With which verbs programs that do much else ask somebody."""
+"""Verbs of other programs that contact a host."""
 _NO_HOST = re.compile(
     r"\d+(?:-\d+)?|\+.*|(?:A|AAAA|ANY|CAA|CNAME|DNSKEY|DS|HTTPS|MX|NS|PTR|SOA|SRV|SVCB|TXT|IN|CH|HS|AXFR)",
     re.IGNORECASE,
@@ -213,17 +213,17 @@ _MACHINE = re.compile(
 
 
 class NetworkCall(Struct, frozen=True):
-    """What one call says to whom."""
+    """What one call sends to whom."""
 
     addresses: tuple[str, ...] = ()
     gives: bool = False
-    """Whether it gives more away than the addresses that it asks."""
+    """Whether it sends more than the addresses it contacts."""
     is_untold: bool = False
-    """Whether it says what the command itself does not tell."""
+    """Whether it sends text that the command does not contain."""
 
     @property
     def is_here(self) -> bool:
-        """Whether all that it talks to is this machine itself."""
+        """Whether it contacts only this machine."""
         return bool(self.addresses) and all(map(is_local, self.addresses))
 
 
@@ -252,7 +252,7 @@ def _talk_of(call: Invocation, talker: NetworkClient) -> NetworkCall:
 
 
 def _requested(operands: list[str]) -> tuple[list[str], bool]:
-    """The address behind a method, and whether that or what goes along says anything."""
+    """The address after a method, and whether it or the rest sends data."""
     if len(operands) > 1 and operands[0].isalpha() and "." not in operands[0]:
         method, operands = operands[0].upper(), operands[1:]
     else:
@@ -278,7 +278,7 @@ def _is_guessed(call: Invocation, addresses: list[str]) -> bool:
 
 
 def sends(call: Invocation) -> bool:
-    """Whether it tells somebody elsewhere more than an address, or what it does not tell itself."""
+    """Whether it sends others more than an address, or text unknown here."""
     if (talker := TALKERS.get(call.name)) is None:
         return any(not is_known(each) or _is_guessed(call, [each]) for each in _addresses(call))
     talk = _talk_of(call, talker)
@@ -286,12 +286,12 @@ def sends(call: Invocation) -> bool:
 
 
 def is_elsewhere(call: Invocation) -> bool:
-    """Whether it talks to somebody else than this machine itself."""
+    """Whether it contacts another machine."""
     return not _talk_of(call, TALKERS[call.name]).is_here
 
 
 def new_addresses(call: Invocation) -> list[str]:
-    """The addresses elsewhere that a call asks, as they are written."""
+    """The remote addresses that a call contacts, as written."""
     if (talker := TALKERS.get(call.name)) is not None:
         found = list(_talk_of(call, talker).addresses)
     else:
@@ -301,7 +301,7 @@ def new_addresses(call: Invocation) -> list[str]:
     return [each for each in found if each and is_known(each) and not is_local(each)]
 
 
-# Any other program
+# Other programs
 
 _SILENT = listed(
     "echo printf grep egrep fgrep rg ag sed awk gawk mawk jq yq tr cut sort uniq head tail cat tee "
@@ -309,21 +309,21 @@ _SILENT = listed(
     "read local declare man apropos xsel xclip pbcopy wl-copy figlet cowsay diff cmp wc find fd "
     "ln less more vim vi nano emacs code"
 )
-"""Programs to which an address is text like any other."""
+"""Programs that treat addresses as plain text."""
 _SILENT_VERBS = listed("commit log grep tag show notes blame diff merge rebase")
 _STORES = re.compile(r"(?:s3|gs|az|hdfs|docker-daemon|dir|oci-archive)a?:", re.IGNORECASE)
-"""Schemes whose first part names no host."""
+"""Schemes whose first part is not a host."""
 _ENGINES = listed("docker podman nerdctl buildah")
 _IMAGE = re.compile(r"(?:docker://)?((?:[\w-]+\.)+[a-z]{2,}(?::\d+)?)/\S+", re.IGNORECASE)
 _REGISTRIES = re.compile(
     r"(?:[\w-]+\.)*(?:docker\.io|ghcr\.io|quay\.io|gcr\.io|pkg\.dev|mcr\.microsoft\.com|"
     r"registry\.k8s\.io|public\.ecr\.aws|nvcr\.io|registry\.gitlab\.com|amazonaws\.com)"
 )
-"""Registries of everybody's images, which tell nobody who asks for one."""
+"""Public image registries; requesting an image tells nobody anything."""
 
 
 def _addresses(call: Invocation) -> Iterator[str]:
-    """The addresses elsewhere among its arguments and settings, known or not."""
+    """The remote addresses among its arguments and settings, known or not."""
     if call.name in _SILENT or (call.name == "git" and call.operand(0) in _SILENT_VERBS):
         return
     for word in (*call.args, *(value for _, value in call.settings)):

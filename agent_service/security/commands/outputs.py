@@ -1,4 +1,4 @@
-"""What well-known programs print, where the text of a command tells it."""
+"""Predicts the output of well-known programs, as far as the command's text determines it."""
 
 import base64
 import binascii
@@ -20,15 +20,15 @@ FETCHERS = listed(
     "telnet ftp tftp lwp-request lwp-download GET scp sftp rsync dig host nslookup drill gsutil "
     "openssl_client ssh iwr Invoke-WebRequest lftp wget2 nc.openbsd nc.traditional pwncat finger"
 )
-"""Programs that print or store what comes from the network."""
+"""Programs that print or store data from the network."""
 _PASSING = listed(
     "cat tee head tail sort uniq grep egrep fgrep pv dos2unix nl strings tac column fold "
     "fmt expand iconv dd sponge unbuffer stdbuf jq yq sed awk gawk cut tr"
 )
 _EDITING = listed("jq yq sed awk gawk cut")
-"""Print what they are given in another form."""
+"""Programs that print their input in another form."""
 _JOINING = listed("cat tac sort pv nl")
-"""Print the whole of every file that they are given."""
+"""Programs that print whole files."""
 _UNPACKING = listed(
     "gunzip zcat gzip bzip2 bunzip2 bzcat xz unxz xzcat zstd zstdcat lz4 lzma unlzma uncompress "
     "brotli unzip uudecode basenc base58 base45 gpg ascii85 7z 7za funzip mcrypt ccrypt xxd od "
@@ -38,7 +38,7 @@ _CONNECTION = re.compile(r"/dev/(?:tcp|udp)/")
 
 
 def output_of(invocation: Invocation, scene: Scene) -> str:
-    """What the program prints, as far as the scene tells it."""
+    """What the program prints, as far as known."""
     name, read = invocation.name, scene.read
     if EVERY_PROCESS in invocation.stdin and _picks(invocation):
         some = invocation.stdin.replace(EVERY_PROCESS, UNKNOWN)
@@ -63,7 +63,7 @@ def output_of(invocation: Invocation, scene: Scene) -> str:
 
 
 def _given(invocation: Invocation, read: Callable[[str], str]) -> str:
-    """Its input: the named files that the command made, else what is piped in."""
+    """Its input: named files that the command created, or else piped input."""
     operands = [operand for operand in invocation.operands if operand != "-"]
     if any(_CONNECTION.match(operand) for operand in operands):
         return REMOTE
@@ -167,7 +167,7 @@ def _find(invocation: Invocation, read: Callable[[str], str]) -> str:
 
 
 def roots_of(find: Invocation) -> list[str]:
-    """The folders that a call of find goes through."""
+    """The folders that a find searches."""
     args = [arg for arg in find.args if arg not in ("-L", "-H", "-P")]
     return list(takewhile(lambda arg: not arg.startswith(("-", "(", "!")), args)) or ["."]
 
@@ -193,7 +193,7 @@ _SKIPS_HEAD = re.compile(r"\bF?NR\s*[!<>=]+\s*\d+")
 
 
 def _picks(invocation: Invocation) -> bool:
-    """Whether it hands on some lines of many only, more than their heading left out."""
+    """Whether it passes on only some lines, not just all but the heading."""
     if invocation.name in ("grep", "egrep", "fgrep", "rg"):
         return not (invocation.short("v") or invocation.long("invert-match"))
     if invocation.name == "tail":
@@ -209,7 +209,7 @@ _LITERAL = re.compile(r"(['\"])(.*?)\1", re.DOTALL)
 
 
 def _program(invocation: Invocation, read: Callable[[str], str]) -> str:
-    """What program text may print: any of its literals, and what is not known."""
+    """What program text may print: its literals and unknown text."""
     return "\n".join(match[2] for match in _LITERAL.finditer(invocation.text)) + UNKNOWN
 
 

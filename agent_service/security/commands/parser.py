@@ -1,4 +1,4 @@
-"""Parses shell text, within a bounded time."""
+"""Parses shell text within a time limit."""
 
 import re
 import time
@@ -9,32 +9,30 @@ from tree_sitter import Language, Node, Parser
 from agent_service.security.commands.scene import TooMuch
 
 _SHORT = 2_000
-"""Bytes of text that is parsed without looking at the clock: it takes milliseconds at most."""
+"""Bytes of text that need no time limit, since parsing takes milliseconds."""
 _LONGEST_S = 0.3
-"""Of a processor, for one text; long ordinary ones take 0.1."""
+"""CPU time for one text; long ordinary ones take 0.1."""
 _MOST_PIPES = 1_500
-"""Bars of one pipeline; the grammar takes their square, and asks nobody meanwhile."""
+"""Bars per pipeline: the grammar takes quadratic time and cannot be interrupted."""
 _PIPED_ON = re.compile(r"\|&?[ \t]*\n")
 _STATEMENT = re.compile(r"[;\n]")
 
-# What bash itself refuses: a redirection without a target.
+# bash rejects a redirection without a target.
 _DANGLING = re.compile(r"(?<![<>&\\'\"])[<>](?=\s*(?:$|[\n|;)]|<(?![(<])|>(?![(>&|])))")
-# What bash takes and the grammar does not.
+# bash accepts these and the grammar does not.
 _CLOSED = re.compile(r"(\b(?:done|fi|esac)|[)}])(\s*\})")
 _LISTED = re.compile(r"(^|[|;&(]\s*)\{([^{}\s;|&,]+(?:,[^{}\s;|&,]*)+)\}")
 _BARE_DOLLAR = re.compile(r"(?<!\\)\$(?=[%/:,=.+~\s]|$)")
 
 
 class ShellParser:
-    """A parser of shell text; it is costly to make and may be used again and again."""
+    """A reusable parser of shell text; making one is slow."""
 
     def __init__(self) -> None:
         self._parser = Parser(Language(tree_sitter_bash.language()))
 
     def parse(self, text: str) -> Node:
-        """The tree of the text, without what a shell takes and the grammar does not where that is
-        all that is wrong with it; TooMuch where parsing it would take too long.
-        """
+        """The syntax tree, with known grammar gaps worked around; TooMuch if it takes too long."""
         root = self._parse(text)
         if not root.has_error:
             return root
@@ -44,7 +42,7 @@ class ShellParser:
         return root if other.has_error else other
 
     def _parse(self, text: str) -> Node:
-        # The grammar takes no end of time over zero bytes, which no shell keeps.
+        # The grammar hangs on zero bytes, which no shell keeps.
         data = text.replace("\0", "").encode()
         if len(data) <= _SHORT:
             return self._parser.parse(data).root_node

@@ -1,4 +1,4 @@
-"""What a path is: the system's, a home's, a secret, a place that does not matter."""
+"""Classifies paths: system, home, credentials or harmless."""
 
 import posixpath
 import re
@@ -11,7 +11,7 @@ from agent_service.security.commands.invocation import listed
 from agent_service.security.commands.marks import UNKNOWN, without_marks
 
 HOME = "/home/user"
-"""What `~` and `$HOME` are counted as."""
+"""The assumed value of `~` and `$HOME`."""
 WORKSPACE = "/workspace"
 
 _TOP = listed(
@@ -39,7 +39,7 @@ _DEVICE = re.compile(
     r"/dev/(?:[shv]d[a-z*?\[]|a?da\d|xvd|nvme|mmcblk|r?disk\d|mapper/|md\d|dm-|loop\d|sr\d|vg|zd\d|nbd\d"
     r"|pmem|mtd|sg\d|by-|disk/|block/|mem$|kmem$|port$|sd|source|dest|drive|device)"
 )
-# File systems that make no difference between letters have `.ssh` as `.SSH`, too.
+# On case-insensitive file systems `.SSH` is `.ssh`.
 _CREDENTIAL = re.compile(
     r"(?:^|/)(?:\.ssh(?:/(?!config$).*)?|\.gnupg(?:/.*)?|\.netrc|_netrc|\.pgpass|\.my\.cnf|"
     r"\.git-credentials|\.aws(?:/.*)?|\.(?:cache/)?huggingface/(?:stored_)?tokens?"
@@ -89,7 +89,7 @@ _TRACE = re.compile(
 )
 _OWN = re.compile(r"(?:^|/)\.hermes(?:/(?!workspaces?(?:/|$)).*)?$", re.IGNORECASE)
 _SAME_ROOT = re.compile(r"/proc/[^/]+(?:/task/[^/]+)?/root(?=/)")
-"""The root once more, as a process has it."""
+"""Another path to the root."""
 _WORKED_IN = re.compile(r"/workspaces?(?:/|$)")
 _REBUILT = re.compile(
     r"^(?:\./)?(?:[\w@./-]+/)?(?:build|dist|node_modules|target|__pycache__|\.venv|venv|coverage"
@@ -100,7 +100,7 @@ _TAIL = re.compile(r"(?:/(?:\*+|\.\*?|\.\[[^]]*\]\*|\.\?\?\*|\{[^}]*\}|\*\.\*))+
 
 
 class PathClass(StrEnum):
-    """What deleting something there destroys."""
+    """What deleting a path destroys."""
 
     ROOT = "root"
     SYSTEM = "system"
@@ -112,7 +112,7 @@ class PathClass(StrEnum):
 
 
 def resolve(path: str, cwd: str = "") -> str:
-    """The path without detours, from the folder that the command went to."""
+    """The normalized path, relative to `cwd`."""
     path = path.replace("\\", "/") if re.match(r"[A-Za-z]:", path) else path
     path = path.removeprefix("file://")
     if cwd and not path.startswith(("/", UNKNOWN)) and not re.match(r"[A-Za-z]:", path):
@@ -129,7 +129,7 @@ def resolve(path: str, cwd: str = "") -> str:
 
 
 def is_critical(path: str, cwd: str = "") -> bool:
-    """Whether it is the root, a folder of the system or a whole home."""
+    """Whether it is the root, a system folder or a whole home."""
     found = resolve(path, cwd)
     if UNKNOWN in found:
         return without_marks(found).rstrip("/*") == "" and found.startswith("/")
@@ -151,7 +151,7 @@ def _is_whole(path: str) -> bool:
 
 
 def place(path: str, cwd: str = "") -> PathClass:
-    """What a delete of the path would destroy."""
+    """What deleting the path would destroy."""
     found = resolve(path, cwd)
     if is_critical(path, cwd):
         return PathClass.ROOT
@@ -170,7 +170,7 @@ def place(path: str, cwd: str = "") -> PathClass:
 
 
 def is_kept(path: str, cwd: str = "") -> bool:
-    """Whether what stands in the file may be of use: it is no passing one, and is not made anew."""
+    """Whether the file may be valuable: neither temporary nor generated."""
     if path.startswith(("/dev/", "/proc/", "/sys/")):
         return False
     folder = path.rpartition("/")[0]
@@ -184,7 +184,7 @@ def is_device(path: str) -> bool:
 
 
 def is_outside(path: str, cwd: str = "") -> bool:
-    """Whether it is an absolute path that is neither the workspace's nor for passing files."""
+    """Whether it is absolute, and neither in the workspace nor temporary."""
     found = resolve(path, cwd)
     return (
         found.startswith("/")
@@ -194,7 +194,7 @@ def is_outside(path: str, cwd: str = "") -> bool:
 
 
 _LONGEST = 64
-"""Characters of a pattern that may mean one well-known file."""
+"""Longest pattern that is compared with well-known files."""
 _WELL_KNOWN = (
     *("/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/root/.ssh/id_rsa", "/root/.ssh/id_ed25519"),
     *(f"{HOME}/.ssh/id_rsa", f"{HOME}/.ssh/id_ed25519", f"{HOME}/.ssh/authorized_keys"),
@@ -203,7 +203,7 @@ _WELL_KNOWN = (
 
 
 def _may_be_credential(pattern: str) -> bool:
-    """Whether a pattern of the shell, which is not open to any name, fits a well-known secret."""
+    """Whether a shell pattern, unless it is open to any name, matches a well-known secret."""
     if len(pattern) > _LONGEST or not set(pattern) & set("*?["):
         return False
     if not pattern.rpartition("/")[2].strip("*?"):
@@ -212,7 +212,7 @@ def _may_be_credential(pattern: str) -> bool:
 
 
 def is_credential(path: str, cwd: str = "") -> bool:
-    """Whether keys or passwords are there."""
+    """Whether the path holds keys or passwords."""
     found = resolve(path, cwd).rstrip("/")
     return _may_be_credential(found) or (
         bool(_CREDENTIAL.search(found)) and not _PUBLIC.search(found)
@@ -220,7 +220,7 @@ def is_credential(path: str, cwd: str = "") -> bool:
 
 
 def is_trace(path: str, cwd: str = "") -> bool:
-    """Whether it tells what was done here: a log of the system, the history of a shell."""
+    """Whether it records activity: a system log or a shell history."""
     return bool(_TRACE.search(resolve(path, cwd)))
 
 
@@ -230,7 +230,7 @@ def is_own(path: str, cwd: str = "") -> bool:
 
 
 def is_below(path: str, homes: Iterable[str], cwd: str = "") -> bool:
-    """Whether it is in one of the agent's homes, whatever they are called, but in no workspace."""
+    """Whether it is in one of the agent's homes, but not in a workspace."""
     found = resolve(path, cwd).casefold().rstrip("/")
     return any(
         found == home or (found.startswith(f"{home}/") and not _WORKED_IN.match(found, len(home)))
@@ -239,7 +239,7 @@ def is_below(path: str, homes: Iterable[str], cwd: str = "") -> bool:
 
 
 def own_places(home: Path) -> tuple[str, ...]:
-    """The agent's home as paths name it, also from `~` on."""
+    """The agent's home as paths name it, also starting with `~`."""
     user = Path.home()
     if home == user or not home.is_relative_to(user):
         return (str(home),)
@@ -247,14 +247,14 @@ def own_places(home: Path) -> tuple[str, ...]:
 
 
 def read_family(path: str, cwd: str = "") -> str:
-    """The family of reading what is at a path; empty where that is nothing special."""
+    """The family of reading a path; empty if harmless."""
     if is_credential(path, cwd):
         return "credential-files"
     return "own-config" if is_own(path, cwd) else ""
 
 
 def replaced_family(path: str, cwd: str = "") -> str:
-    """The family of putting another file in the place of what is at a path, or of removing it."""
+    """The family of replacing or removing a path; empty if harmless."""
     if is_device(path):
         return "device-write"
     if path.startswith("/proc/sysrq-trigger"):
@@ -263,7 +263,7 @@ def replaced_family(path: str, cwd: str = "") -> str:
 
 
 def written_family(path: str, cwd: str = "") -> str:
-    """The family of a write to a path; empty where a write is nothing special."""
+    """The family of writing to a path; empty if harmless."""
     found = resolve(path, cwd)
     if not found or found in ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"):
         return ""

@@ -1,4 +1,4 @@
-"""What happens when a program is called: the step that ties the judging of commands together."""
+"""Follows a program call: the step that ties the judging of commands together."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -60,19 +60,19 @@ _PLAIN = listed(
     "gcloud az systemctl logger notify-send figlet cowsay tldr alias export read rg sed awk jq"
 )
 _CONFIGURED = listed("curl wget wget2 git http https xh xhs")
-"""Ask whom files of the user's home tell them to."""
+"""Programs whose hosts depend on settings in the user's home."""
 _SERVICE_SCRIPTS = ("/etc/init.d/", "/etc/rc.d/")
 _MOST_GUESSES = 6
 _LONGEST_NAME = 256
-"""Characters of a program's name that is a pattern; a longer one tells no name."""
+"""Longest pattern that is matched with program names."""
 _CALL = 50
-"""What judging one program takes whatever its arguments are."""
+"""Base cost of judging a program."""
 _ARGUMENT = 25
-"""What judging one of its arguments takes whatever that is."""
+"""Base cost of judging an argument."""
 _CODE = 4
-"""What judging a character of program text takes."""
+"""Cost of a character of program text."""
 _SKIMMED = 8
-"""Characters of a program's input and output that are looked at as fast as one of a word."""
+"""Characters of input and output that cost as much as one of a word."""
 
 
 class Programs:
@@ -82,7 +82,7 @@ class Programs:
         self._rules = rules
 
     def call(self, shell: Shell, argv: Sequence[str], pipes: Pipes, settings: Settings) -> str:
-        """Follow one call and give what it would print."""
+        """Follow one call and return its output."""
         scene = shell.scene
         scene.note(*argv)
         for setting in settings:
@@ -129,7 +129,7 @@ class Programs:
     def _defined(
         self, shell: Shell, argv: Sequence[str], invocation: Invocation, pipes: Pipes
     ) -> str | None:
-        """Follow what the text itself has made: an alias, a function, a file."""
+        """Follow an alias, function or file that the text has defined."""
         scene, name = shell.scene, argv[0]
         if name in scene.functions:
             return shell.call_function(name, argv[1:], pipes)
@@ -146,7 +146,7 @@ class Programs:
     def _guess(
         self, shell: Shell, argv: Sequence[str], invocation: Invocation, pipes: Pipes
     ) -> None:
-        """Judge a program whose name is not told by every name that it may have."""
+        """Judge a program with a partly unknown name by every name that fits."""
         pattern = re.sub(r"\*+", "*", program_name(argv[0].replace(UNKNOWN, "*")))
         scene = shell.scene
         if not pattern.strip("*?") or len(pattern) > _LONGEST_NAME:
@@ -234,7 +234,7 @@ class Programs:
             _reach_out(shell.scene)
 
     def _try_inner(self, shell: Shell, invocation: Invocation, pipes: Pipes) -> None:
-        """Judge words of a program that is not known as if it ran them, for the worst only."""
+        """Judge an unknown program's words as if it ran them; keeps only the worst findings."""
         scene = shell.scene
         for number, word in enumerate(invocation.args[:12]):
             name = program_name(word)
@@ -249,7 +249,7 @@ class Programs:
         scene = shell.scene
         texts = code_of(invocation, scene)
         if len(texts) > 1:
-            # Interpreters read several texts as the lines of one.
+            # Interpreters join several texts as lines of one.
             texts = [*texts, "\n".join(texts)]
         for text in texts:
             scene.spend(len(text) * _CODE)

@@ -1,4 +1,4 @@
-"""Finds where quotes, brackets and braces of shell text end, and decodes its escapes."""
+"""Finds the ends of quotes, brackets and braces in shell text, and decodes escapes."""
 
 import re
 from collections.abc import Callable
@@ -14,7 +14,7 @@ _CLOSING = {"(": ")", "{": "}", "[": "]"}
 
 
 def decode_escapes(text: str) -> str:
-    r"""The text with `\n`, `\x41`, `\101`, `\u0041` and their like decoded."""
+    r"""The text with `\n`, `\x41`, `\101`, `\u0041` and similar escapes decoded."""
     return _ESCAPE.sub(_decoded, text) if "\\" in text else text
 
 
@@ -30,7 +30,7 @@ def _decoded(match: re.Match[str]) -> str:
 
 
 def end_of(text: str, start: int) -> int:
-    """Where the bracket that opens at `start` is closed; the text's end if it never is."""
+    """The index of the closing bracket for the one at `start`; the text's end if there is none."""
     opening, closing = text[start], _CLOSING[text[start]]
     depth, at = 0, start
     while at < len(text):
@@ -50,7 +50,7 @@ def end_of(text: str, start: int) -> int:
 
 
 def end_of_quote(text: str, start: int) -> int:
-    """Where the quote that opens at `start` is closed; the text's end if it never is."""
+    """The index of the closing quote for the one at `start`; the text's end if there is none."""
     quote, at = text[start], start + 1
     if quote == "'":
         found = text.find("'", at)
@@ -65,7 +65,7 @@ def end_of_quote(text: str, start: int) -> int:
 
 
 def behind(text: str, at: int) -> int:
-    """Where the character ends that is at `at`, or the escape, quote or substitution there."""
+    """The index after the character, escape, quote or substitution at `at`."""
     char = text[at]
     if char == "\\":
         return at + 2
@@ -79,7 +79,7 @@ def behind(text: str, at: int) -> int:
 
 
 def find_plain(text: str, wanted: str, at: int = 0) -> int:
-    """Where one of the characters is outside of quotes and substitutions; -1 where it is not."""
+    """The index of one of the characters outside quotes and substitutions; -1 if not found."""
     while at < len(text):
         if text[at] in wanted:
             return at
@@ -88,7 +88,7 @@ def find_plain(text: str, wanted: str, at: int = 0) -> int:
 
 
 def split_words(text: str) -> list[str]:
-    """The words of text, which blanks part outside of quotes and substitutions."""
+    """The words of text, split at blanks outside quotes and substitutions."""
     found: list[str] = []
     at = 0
     while at < len(text):
@@ -101,7 +101,7 @@ def split_words(text: str) -> list[str]:
 
 
 def braces(word: str, spend: Callable[[int], None]) -> list[str]:
-    """The words that a word's braces make, itself where it has none; `spend` counts the work."""
+    """The words of a brace expansion; `spend` counts the work."""
     words, done = [word], list[str]()
     while words and len(done) + len(words) < _MOST_WORDS:
         first = words.pop(0)
@@ -113,7 +113,7 @@ def braces(word: str, spend: Callable[[int], None]) -> list[str]:
 
 
 def _alternatives(word: str) -> list[str]:
-    """The words that the first pair of braces makes which has no other inside."""
+    """The expansion of the first innermost pair of braces."""
     edges, at = list[int](), 0
     while at < len(word):
         if word[at] == "{":

@@ -1,4 +1,4 @@
-"""Where a command's input comes from and its output goes to."""
+"""Resolves where a command's input comes from and its output goes."""
 
 import re
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ WORDS = listed(
     "expansion command_substitution process_substitution number brace_expression "
     "arithmetic_expansion extglob_pattern regex array"
 )
-"""Types of nodes that are words."""
+"""Types of syntax nodes that are words."""
 _NETWORK = re.compile(r"/dev/(?:tcp|udp)/")
 
 
@@ -27,7 +27,7 @@ def text_of(node: Node) -> str:
 
 
 def first_names(node: Node) -> frozenset[str]:
-    """The names of the programs in a stage of a pipeline, as they are written."""
+    """The names of the programs in a pipeline stage, as written."""
     found = re.findall(r"[\w./+-]+", without_marks(text_of(node)[:400]))
     return frozenset(program_name(word) for word in found)
 
@@ -36,15 +36,14 @@ class Redirects(Struct):
     """The redirections of one command."""
 
     stdin: str | None = None
-    """Text that is given by the command itself; None where it gives none."""
+    """Text from the command itself; None if there is none."""
     targets: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    """Operators and the files that they name."""
+    """Operators and their files."""
     behind: list[Node] = field(default_factory=list[Node])
-    """What reads the command's output although it is written before a here-document."""
+    """Nodes that read the output although they come before a here-document."""
 
     @classmethod
     def of(cls, nodes: Sequence[Node], words: Words) -> "Redirects":
-        """The redirections that the nodes say."""
         made = cls()
         for node in nodes:
             match node.type:
@@ -63,13 +62,13 @@ class Redirects(Struct):
 
     @property
     def gives(self) -> bool:
-        """Whether something may be read through it."""
+        """Whether it provides input."""
         return self.stdin is not None or any(
             "<" in operator and target != "/dev/null" for operator, target in self.targets
         )
 
     def applied(self, pipes: Pipes, scene: Scene) -> Pipes:
-        """What surrounds the command with its redirections."""
+        """The pipes of the command with its redirections."""
         stdin = pipes.stdin if self.stdin is None else self.stdin
         is_fed = pipes.is_fed or self.stdin is not None
         for operator, target in self.targets:

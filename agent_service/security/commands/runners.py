@@ -1,4 +1,4 @@
-"""Programs that run another one by an option or by an item of a list."""
+"""Programs that run another one from an option or from their input items."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -12,11 +12,11 @@ from agent_service.security.commands.scene import Scene
 _LONGEST = 65_536
 _LISTERS = listed("find ls fd locate git")
 Started = list[str | list[str]]
-"""What is run: shell texts and lists of words."""
+"""Shell texts and argument lists to run."""
 
 
 def fed_by_file(invocation: Invocation, scene: Scene) -> Invocation:
-    """The invocation with the items of the file that it names as its input."""
+    """The invocation with the items of its input file as its input."""
     given = "".join(scene.read(path) for path in invocation.value_of("-a", "--arg-file"))
     return replace(invocation, stdin=given) if given else invocation
 
@@ -37,7 +37,7 @@ def with_items(
         text, _, given = scripts[0].partition(":::")
         scripts, items = [text], given.split()
     joined = " ".join(items)
-    # Of several marks, programs take the last.
+    # The last mark given counts.
     marks = [*invocation.value_of("-I", "--replace", "-i")[-1:], "{}"]
     if scripts:
         text = scripts[0]
@@ -54,7 +54,7 @@ def with_items(
 
 
 def _filled(argv: list[str], mark: str, items: list[str]) -> list[str]:
-    """The words with the items in place of the mark, as far as they are no more than we look at."""
+    """The words with the items in place of the mark, up to a limit."""
     joined, left, found = " ".join(items), _LONGEST, list[str]()
     for arg in argv:
         count = min(arg.count(mark), max(1, left // (len(joined) + 1)))
@@ -69,7 +69,7 @@ _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 
 
 def fed_by_script(invocation: Invocation, scene: Scene) -> Invocation:
-    """The invocation of a database's client with the files that the command has written for it."""
+    """The invocation of a database client with its script files as input."""
     named = invocation.value_of("-f", "--file", "-init", "--queries-file", "-i")
     named += _READS.findall(f"{invocation.text}\n{invocation.stdin}")
     texts = [text for path in named if (text := scene.read(path))]
@@ -77,7 +77,7 @@ def fed_by_script(invocation: Invocation, scene: Scene) -> Invocation:
 
 
 def fed_by_makefile(invocation: Invocation, scene: Scene) -> Invocation:
-    """The invocation of make with the recipes that the command has written as its input."""
+    """The invocation of make with the Makefile that the command has written as input."""
     named = invocation.value_of("-f", "--file", "--makefile") or _MAKEFILES
     return replace(invocation, stdin="".join(map(scene.read, named)) or invocation.stdin)
 
@@ -93,7 +93,7 @@ def _found_exec(invocation: Invocation) -> Started:
     name = roots[0] if "-name" not in args and "-iname" not in args else f"{roots[0]}/{UNKNOWN}"
     end = 0
     for number, arg in enumerate(args):
-        # What it runs may run something itself, and is followed on its own.
+        # An inner find is followed on its own.
         if number < end or arg not in _EXECS:
             continue
         end = next((n for n in range(number, len(args)) if args[n] in _ENDS), len(args))
@@ -125,7 +125,7 @@ def _ssh_command(invocation: Invocation) -> Started:
         args = args[args.index("ssh") + 1 :] if "ssh" in args else []
     while args and args[0].startswith("-"):
         args = args[2 if args[0] in _SSH_VALUED else 1 :]
-    # Options may also stand behind the host, and end there.
+    # Options may also follow the host, and end there.
     rest = args[1:]
     while rest and rest[0].startswith("-"):
         rest = rest[2 if rest[0] in _SSH_VALUED else 1 :]
@@ -136,7 +136,7 @@ def _ssh_command(invocation: Invocation) -> Started:
 
 
 def _matches(pattern: str) -> Callable[[Invocation], Started]:
-    """What a pattern finds behind it in each argument, and in each line of the input."""
+    """Runs what follows a pattern in each argument and each line of the input."""
     matcher = re.compile(pattern, re.IGNORECASE)
 
     def run(invocation: Invocation) -> Started:
@@ -148,7 +148,7 @@ def _matches(pattern: str) -> Callable[[Invocation], Started]:
 
 _BANG = _matches(r"\s*(?:\.shell\s+|\.system\s+|\\!\s*|:?!|shell\s+|system\s+)(.*)")
 _EDITS = re.compile(r"(?:^|[\s\d;{}!$/,~+])s([ -/:-@\[\]-^`{-~])")
-# Each part ends at the next mark, so that this takes no longer where there are many of them.
+# Each part ends at the next mark, which keeps matching linear.
 _EDITED_BY = re.compile(
     r"(?<!\\)([ -/:-@\[\]-^`{-~])(?=((?:\\[\s\S]|(?!\1)[^\\\n])*)\1\w{0,4}e\w{0,4}(?:[\s;}#]|$))"
 )
@@ -233,4 +233,4 @@ RUNNERS: Mapping[str, Callable[[Invocation], Started]] = {
     **{name: _values(options) for name, options in _OPTIONS.items()},
     **{name: run for names, run in _RUN_BY.items() for name in names.split()},
 }
-"""What they run, by program."""
+"""What programs run, by name."""

@@ -22,14 +22,14 @@ Written = Callable[[Scene, str, str], None]
 
 _DEEPEST_NODE = 100
 _ITEMS = 6
-"""Items of a loop that is followed for each of them; of more, and in other loops, at once."""
+"""Loops with at most this many items are followed item by item, others all at once."""
 _NEAR = 64
-"""Programs of a pipeline before and behind one that are looked at."""
-# The grammar's scanner looks characters up in a table of 256 entries, and reads past its end for
-# others: with some of them the process dies. None of them has a meaning to the shell.
+"""Neighbours in a pipeline that are considered."""
+# The grammar's scanner reads past a table of 256 entries for other characters and may crash; none
+# of them means anything to the shell.
 _WIDE = re.compile("[^\x00-\xff]")
 _FILLER = "\xa4"
-# What prints nothing, so that a file which it is written to is emptied.
+# Prints nothing, so redirecting it empties a file.
 _SAYS_NOTHING = re.compile(
     r"(?:.*(?:&&|\|\||;)\s*)?(?::|true|false|echo\s+-n(?:e?)(?:\s+(?:''|\"\"))?"
     r"|printf\s+(?:--\s+)?(?:''|\"\")|(?:/bin/)?cat\s+/dev/null)",
@@ -37,14 +37,14 @@ _SAYS_NOTHING = re.compile(
 )
 _Run = Callable[[Pipes], str]
 _PIECES = re.compile(r"[;\n&|]+")
-# What keeps a shell from writing down what it ran.
+# Settings that disable the shell history.
 _UNTRACED = frozenset(
     {("HISTFILE", "/dev/null"), ("HISTFILE", ""), ("HISTSIZE", "0"), ("HISTFILESIZE", "0")}
 )
 
 
 def judge_setting(scene: Scene, name: str, value: str) -> None:
-    """Judge that programs are given a variable."""
+    """Judge that a variable is set for programs."""
     if (name, value) in _UNTRACED:
         scene.find("traces")
     is_untold = "://" in value and not is_known(value)
@@ -80,7 +80,7 @@ class Shell:
         }
 
     def script(self, text: str, pipes: Pipes = NO_PIPES) -> str:
-        """Follow shell text and give what it would print."""
+        """Follow shell text and return its output."""
         scene = self.scene
         if scene.depth >= DEEPEST:
             scene.is_broken = True
@@ -107,7 +107,7 @@ class Shell:
         return root
 
     def _pieces(self, text: str) -> None:
-        """Follow text that is not understood piece by piece, for what it may hide."""
+        """Follow text that does not parse piece by piece, for what it may hide."""
         for piece in _PIECES.split(text[:4096])[:64]:
             argv = [field for word in split_words(piece) for field in self.words.fields(word)]
             if argv:
@@ -127,7 +127,7 @@ class Shell:
         return "".join([self._run(child, pipes) for child in node.named_children])
 
     def _lone(self, node: Node, pipes: Pipes) -> str:
-        """A word where a command should be: only substitutions in it are run."""
+        """A word in place of a command: run only its substitutions."""
         self.words.fields(text_of(node))
         return ""
 
@@ -138,7 +138,7 @@ class Shell:
         word, end = "", -1
         for child in node.named_children:
             if child.type == "command_name" or child.type in WORDS:
-                # The grammar takes some words apart; what touches belongs together.
+                # The grammar splits some words, so join adjacent parts.
                 if word and child.start_byte != end:
                     argv += self.words.fields(word)
                     word = ""
@@ -236,7 +236,7 @@ class Shell:
         return ""
 
     def call_function(self, name: str, args: Sequence[str], pipes: Pipes) -> str:
-        """Follow a function that the text has made, with its arguments."""
+        """Follow a call of a function that the text has defined."""
         scene, variables = self.scene, self.words.variables
         if len(scene.calling) > 6 or scene.calling.count(name):
             return UNKNOWN
@@ -290,14 +290,14 @@ class Shell:
         return path
 
     def write(self, path: str, text: str, *, append: bool = False) -> None:
-        """Keep what is written to a path, and follow who reads it there."""
+        """Store what is written to a path, and follow shells that read it."""
         self.scene.write(path, text, append=append)
         if (reader := self.scene.sinks.get(path)) is not None:
             self.script(reader, Pipes(text, is_fed=True))
 
 
 def _by_itself(scene: Scene, follow: Callable[[Node, Pipes], str], node: Node, pipes: Pipes) -> str:
-    """Follow text that goes to folders for itself alone."""
+    """Follow text whose folder changes do not persist."""
     cwd = scene.cwd
     printed = follow(node, pipes)
     scene.cwd = cwd
@@ -314,13 +314,13 @@ def _for_each(words: Words, name: str, values: Sequence[str], follow: Callable[[
 
 
 def judge_emptied(scene: Scene, operator: str, target: str) -> None:
-    """Judge that a file is emptied, which the text has not made itself."""
+    """Judge that an existing file is emptied."""
     if operator in (">", ">|") and is_kept(target, scene.cwd) and not scene.read(target):
         scene.find("overwrite")
 
 
 def declare(scene: Scene, words: Words, field: str) -> None:
-    """Set the variable that a word of a declaration, such as of `export`, names."""
+    """Set the variable that a word of a declaration, such as `export`, names."""
     name, equals, value = field.partition("=")
     if not is_known(name):
         words.is_set_elsewhere = True
@@ -330,18 +330,18 @@ def declare(scene: Scene, words: Words, field: str) -> None:
 
 
 def _elements(inner: str, words: Words) -> list[str]:
-    """The elements of an array, without the indexes that may be told."""
+    """The elements of an array, without indexes."""
     inner = re.sub(r"(?:^|(?<=\s))\[\w+\]=", "", inner)
     return [field for word in split_words(inner) for field in words.fields(word)]
 
 
 def _multiplies(name: str, body: str) -> bool:
-    """Whether a function starts itself beside itself."""
+    """Whether a function is a fork bomb."""
     called = re.escape(name)
     itself = re.compile(rf"(?<![\w./-]){called}(?![\w=./-])")
     if re.search(rf"{itself.pattern}\s*\|&?\s*{called}", body):
         return True
-    # Commands by what ends them; what ends with a single `&` goes on beside the others.
+    # Commands by their terminators; a single `&` runs one in the background.
     ended = re.split(r"(&&|[;|&\n])", body)
     return any(
         end == "&" and itself.search(command)
@@ -350,7 +350,7 @@ def _multiplies(name: str, body: str) -> bool:
 
 
 def _touching(node: Node) -> list[str]:
-    """The words of a node, of which the grammar takes some apart."""
+    """The words of a node, joined where the grammar splits them."""
     words, end = list[str](), -1
     for child in node.named_children:
         if words and child.start_byte == end:
@@ -362,12 +362,12 @@ def _touching(node: Node) -> list[str]:
 
 
 def _read_by_itself(given: Pipes) -> str:
-    """What a redirection without a program prints, as in `$(<file)`."""
+    """The output of a redirection without a program, as in `$(<file)`."""
     return given.stdin if given.is_fed else ""
 
 
 def _lists_variables(words: Sequence[str]) -> bool:
-    """Whether a declaration that sets nothing prints values."""
+    """Whether a declaration without values prints variables."""
     return all(word.startswith("-") for word in words) or any(
         word.startswith("-") and set(word) & set("pf") for word in words
     )

@@ -1,4 +1,4 @@
-"""Expands a shell word to what the program would be given, as far as the text tells it."""
+"""Expands shell words to arguments, as far as the text determines them."""
 
 import re
 from collections.abc import Callable, MutableMapping
@@ -24,10 +24,10 @@ _PARAMETER = re.compile(r"(?P<bang>!?)(?P<name>[A-Za-z_]\w*|\d+|[@*#?$!-])")
 _SLICE = re.compile(r":\s*(?P<from>\(?\s*-?\d+\s*\)?)\s*(?::\s*(?P<count>-?\d+))?")
 _LONGEST = 65_536
 _EACH = 10
-"""What expanding a word takes, however short it is."""
-_DEEPEST = 24  # how deep the parameters of words may hold others
+"""The base cost of expanding a word."""
+_DEEPEST = 24  # nesting limit of parameters in words
 _TRIMMING = 2_000
-"""What looking for the beginning or the end of a value takes."""
+"""The cost of trimming the beginning or end of a value."""
 _WORDS = re.compile(r"[^\\'\"$`<>]+")
 _WITHIN_QUOTES = re.compile(r"[^\\$`]+")
 
@@ -43,7 +43,7 @@ GIVEN = {
     "IFS": " ",
     **{name: value for name, _, value in (each.partition("=") for each in _GIVEN.split())},
 }
-"""What a shell has set before its command says anything, or the like of it."""
+"""Typical variables of a new shell."""
 _PORT = re.compile(r"(?:\w*_)?PORT\d*", re.IGNORECASE)
 
 
@@ -51,20 +51,20 @@ class Words(Struct):
     """Expands words with the variables that the text has set so far."""
 
     run: Callable[[str], str]
-    """Gives the output of a command substitution's text."""
+    """Returns the output of a command substitution."""
     keep: Callable[[str, str], str]
-    """Gives the path by which a process substitution is read (`<`) or written (`>`)."""
+    """Returns the path of a process substitution that is read (`<`) or written (`>`)."""
     spend: Callable[[int], None]
     """Counts work."""
     variables: MutableMapping[str, str] = field(default_factory=dict[str, str])
     fallbacks: set[str] = field(default_factory=set[str])
-    """What stands for variables that the text does not tell."""
+    """Values that stand for unknown variables."""
     depth: int = 0
     is_set_elsewhere: bool = False
-    """Whether text that is not told has been run, which may have set any variable."""
+    """Whether unknown text was run, which may have set any variable."""
 
     def fields(self, word: str) -> list[str]:
-        """The arguments that a word becomes."""
+        """The arguments that a word expands to."""
         self.spend(_EACH + len(word))
         found: list[str] = []
         for each in braces(word, self.spend):
@@ -72,23 +72,23 @@ class Words(Struct):
         return found
 
     def one(self, word: str) -> str:
-        """The word as one text, such as the value of an assignment or the name of a file."""
+        """The word as a single text, such as a value or a file name."""
         return " ".join(self.fields(word)).replace(UNKNOWN * 2, UNKNOWN)
 
     def quoted(self, text: str) -> str:
-        """Text as between double quotes, such as a here-document's."""
+        """Text expanded as in double quotes, such as a here-document."""
         if "$" not in text and "`" not in text and "\\" not in text:
             return text
         self.spend(len(text))
         return _Word(self, text).quoted()
 
     def value(self, name: str) -> str | None:
-        """A variable's value; None when the text does not tell it."""
+        """A variable's value; None if unknown."""
         found = self.variables.get(name)
         return GIVEN.get(name) if found is None else found
 
     def untold(self, name: str) -> str:
-        """What stands for a variable of which nothing is told."""
+        """The text that stands for an unknown variable."""
         return PORT if not self.is_set_elsewhere and _PORT.fullmatch(name) else UNKNOWN
 
     def parameter(self, inner: str) -> str:
@@ -108,7 +108,7 @@ class Words(Struct):
             value = self.value(value)
         rest = inner[match.end() :]
         if rest.startswith("[") and (end := find_plain(rest, "]", 1)) > 0:
-            # Whichever element it is: all of them are looked at.
+            # The index may be unknown, so all elements are considered.
             self._nested(rest[1:end])
             rest = rest[end + 1 :]
         return self._operated(value, rest, match["name"])
@@ -166,8 +166,6 @@ class Words(Struct):
 
 
 class _Word:
-    """One word while it is read from left to right."""
-
     def __init__(self, words: Words, text: str) -> None:
         self._words = words
         self._text = text
@@ -177,7 +175,6 @@ class _Word:
         self._begun = False
 
     def fields(self) -> list[str]:
-        """Its arguments."""
         text = self._text
         if "~" in text and (named := _BEFORE_TILDE.match(text)):
             self._add(named[0]) if named[0] else None
@@ -194,7 +191,7 @@ class _Word:
         return self._done
 
     def quoted(self) -> str:
-        """Its text, read as between double quotes."""
+        """Its text, read as in double quotes."""
         return self._inside(self._text)
 
     def _tilde(self) -> None:
@@ -267,7 +264,7 @@ class _Word:
         return value
 
     def _value(self, text: str) -> str:
-        """The value of what begins with a dollar or a backquote; moves behind it."""
+        """The expansion at a dollar or backquote; moves past it."""
         at = self._at
         if text[at] == "`":
             end = end_of_quote(text, at)
@@ -310,7 +307,7 @@ class _Word:
         for number, part in enumerate(parts):
             if number:
                 self._end()
-            self._add(part + UNKNOWN if marks(part) else part)  # it may be several words
+            self._add(part + UNKNOWN if marks(part) else part)  # may be several words
         if parts and value[-1].isspace():
             self._end()
 

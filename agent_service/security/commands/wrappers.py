@@ -1,4 +1,4 @@
-"""Programs that run another program: where in their arguments it stands."""
+"""Programs that run another program, and where it stands in their arguments."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,23 +10,23 @@ from agent_service.security.commands.marks import is_known
 
 
 class Wrapper(Struct, frozen=True):
-    """How the inner command is found."""
+    """How to find the inner command."""
 
     programs: str
     valued: str = ""
-    """Options that take the next argument; where none are told, each may take it."""
+    """Options that take the next argument; if empty, any option may."""
     skipped: int = 0
     """Operands before the inner command."""
     settings: bool = False
-    """Whether NAME=value may stand before it."""
+    """Whether NAME=value may precede it."""
     scripts: str = ""
     """Options whose value is shell text."""
     as_text: bool = False
-    """Whether the inner words are joined and read as shell text."""
+    """Whether the inner words are joined and parsed as shell text."""
     paired: str = ""
     """Options that take the next two arguments."""
     after: str = ""
-    """A word behind which the inner command stands; nothing is run where it is missing."""
+    """A word that the inner command must follow."""
 
     @property
     def takes(self) -> list[str]:
@@ -63,7 +63,7 @@ _LOOSE = (
     "pkexec setpriv systemd-inhibit systemd-run strace unshare nsenter"
 )
 _NEVER = "\0"
-"""Stands before no command."""
+"""Never matches an argument."""
 _TABLE = (
     Wrapper(_PLAIN, "--library-path --preload --audit --argv0 --package"),
     Wrapper(_LOOSE),
@@ -112,7 +112,7 @@ _TABLE = (
 WRAPPERS: Mapping[str, Wrapper] = {
     program: wrapper for wrapper in _TABLE for program in wrapper.programs.split()
 }
-"""Every program that runs what its arguments say."""
+"""Wrappers by program."""
 
 _CONTAINERS = listed("docker podman nerdctl kubectl oc docker-compose podman-compose")
 _CONTAINER = Wrapper(
@@ -123,7 +123,7 @@ _CONTAINER = Wrapper(
 
 
 def is_wrapper(call: Invocation) -> bool:
-    """Whether it runs what its arguments say."""
+    """Whether it runs another program from its arguments."""
     if call.name == "command" and call.args[:1] in (("-v",), ("-V",)):
         return False
     return call.name in WRAPPERS or (call.name in _CONTAINERS and call.has("exec", "run"))
@@ -144,7 +144,7 @@ _SETS = re.compile(r"(?<!\S)(?:-[eE] ?|--(?:set)?env[ =])(\w+)[ =](\S*)")
 
 
 def unwrap(call: Invocation) -> Inner:
-    """What a wrapper runs, with the variables that it may set."""
+    """What a wrapper runs, with the variables that it sets."""
     inner = _executed(call) if call.name in _CONTAINERS else _wrapped(call, WRAPPERS[call.name])
     settings = (*_SETS.findall(call.text), *inner.settings)
     return Inner(inner.argv, inner.scripts, settings, inner.others)
@@ -180,7 +180,7 @@ def _wrapped(call: Invocation, wrapper: Wrapper) -> Inner:
 
 
 def _behind_values(rest: list[str], wrapper: Wrapper) -> Iterator[list[str]]:
-    """What is behind options if more and more of them take the word behind them."""
+    """The rest after the options, with more and more of them taking a value."""
     has_options = True
     while has_options and len(rest) > 1:
         behind = _behind_options(rest[1:], wrapper)
@@ -189,7 +189,7 @@ def _behind_values(rest: list[str], wrapper: Wrapper) -> Iterator[list[str]]:
 
 
 def _sets(words: list[str]) -> bool:
-    """Whether the first word sets a variable, or stands for those that do: `env $(cat .env) ls`."""
+    """Whether the first word sets a variable, or may expand to settings: `env $(cat .env) ls`."""
     if is_known(words[0]):
         return "=" in words[0] and not words[0].startswith(("/", "="))
     return "=" in words[0] or re.match(r"\w", "".join(words[1:2])) is not None
@@ -203,7 +203,7 @@ def _behind_options(args: list[str], wrapper: Wrapper) -> list[str]:
             return args[at + 1 :]
         if not arg.startswith("-") and not (arg.startswith("+") and len(arg) > 1):
             break
-        # Short options may be given together, and the last may take the next argument.
+        # Of combined short options the last may take the next argument.
         is_valued = arg in takes or (len(arg) > 2 and arg[1:].isalpha() and f"-{arg[-1]}" in takes)
         at += 3 if arg in paired else 2 if is_valued else 1
     return args[at:]
@@ -236,12 +236,12 @@ _RUN_SWITCHES = re.compile(
     r"|build|use-aliases|replace|tls-verify|no-hosts|env-host|stdin|attach|quiet-pull)|--[\w-]+=.*"
     r"|-[a-zA-Z]\S*[^a-zA-Z\s]\S*"
 )
-"""Options of `run` that take no next argument."""
+"""Options of `run` without a value."""
 _MOUNT = re.compile(r"(?:^|,)(source|src|target|destination|dst)=([^,]+)")
 
 
 def image_at(args: Sequence[str]) -> int:
-    """Where among what stands behind `run` the image is."""
+    """The index of the image among the arguments after `run`."""
     at = 0
     while at < len(args) and args[at].startswith("-"):
         at += 1 if _RUN_SWITCHES.fullmatch(args[at]) else 2
@@ -249,7 +249,7 @@ def image_at(args: Sequence[str]) -> int:
 
 
 def _started(args: Sequence[str]) -> tuple[str, ...]:
-    """What a container is started with, with its folders as they are called outside of it."""
+    """The command of a container, with its folders as named outside of it."""
     at = image_at(args)
     options = Invocation("run", tuple(args[:at]))
     mounts = list(filter(None, map(_mount, options.value_of("-v", "--volume", "--mount"))))
@@ -259,7 +259,7 @@ def _started(args: Sequence[str]) -> tuple[str, ...]:
 
 
 def _mount(value: str) -> tuple[str, str] | None:
-    """A folder of the machine behind its name in the container."""
+    """A mounted folder of the machine, with its name in the container."""
     told = {name[0]: path for name, path in _MOUNT.findall(value)}
     host, _, inside = value.partition(":")
     if told:

@@ -1,1 +1,1 @@
-"""Fetches what others named, within bounds."""
+"""Fetches untrusted URLs within limits."""

@@ -1,7 +1,7 @@
-"""Where a fetch may go: which URLs are well-formed, and which addresses may be connected to.
+"""Decides which URLs may be fetched and which addresses connected to.
 
-Names are resolved once, every address that they have is looked at, and the connection goes to one
-of those very addresses: a name that answers differently the next time leads nowhere.
+A name is resolved once, all its addresses are checked, and the connection uses one of them, so DNS
+rebinding has no effect.
 """
 
 import asyncio
@@ -21,8 +21,7 @@ MAX_URL_CHARACTERS = 8_192
 RESOLVE_TIMEOUT_S = 10.0
 
 _NAT64 = IPv6Network("64:ff9b::/96")
-# Where clouds hand out credentials. No allow list opens them: whoever lists the network around one
-# of them means the machines in it.
+# Cloud metadata services hand out credentials, so no allowed network includes them.
 _METADATA = frozenset(
     map(
         ip_address,
@@ -39,15 +38,15 @@ Resolve = Callable[[str], Awaitable[Sequence[str]]]
 
 
 class FetchRefused(Exception):
-    """The URL leads where fetches may not go; the message has no secret in it."""
+    """The URL leads where fetches may not go; the message contains no secret."""
 
 
 class FetchFailed(Exception):
-    """The URL is allowed, and still nothing usable came; the message has no secret in it."""
+    """The URL is allowed, but the fetch failed; the message contains no secret."""
 
 
 class Origin(Struct, frozen=True):
-    """Scheme, host and port, of which the last two are in their one canonical form."""
+    """Scheme, host and port; host and port are canonical."""
 
     scheme: str
     host: str
@@ -55,7 +54,7 @@ class Origin(Struct, frozen=True):
 
     @classmethod
     def of(cls, url: str) -> "Origin":
-        """The origin of a URL; FetchRefused for a URL that is not one to fetch."""
+        """The origin of a URL; FetchRefused if it is not a valid URL to fetch."""
         if len(url) > MAX_URL_CHARACTERS:
             raise FetchRefused(f"the URL is longer than {MAX_URL_CHARACTERS:,} characters")
         if "\\" in url or any(ord(letter) <= 32 or ord(letter) == 127 for letter in url):
@@ -83,7 +82,7 @@ async def system_addresses(host: str) -> Sequence[str]:
 
 
 class Destinations:
-    """Says where fetches may go."""
+    """Decides where fetches may go."""
 
     def __init__(
         self,
@@ -92,7 +91,7 @@ class Destinations:
         trusted: Iterable[str] = (),
         resolve: Resolve = system_addresses,
     ) -> None:
-        """`private` networks and `ports` are open as well; so are the origins of `trusted` URLs."""
+        """`private` networks, `ports` and the origins of `trusted` URLs are allowed as well."""
         self._private = tuple(private)
         self._vetting = AddressVetting()
         self._ports = PORTS | frozenset(ports)
@@ -100,7 +99,7 @@ class Destinations:
         self._resolve = resolve
 
     async def addresses(self, url: str) -> Sequence[Address]:
-        """The addresses that a URL may be fetched from; FetchRefused unless all are allowed."""
+        """The addresses of a URL; FetchRefused unless all are allowed."""
         origin = Origin.of(url)
         trusted = origin in self._trusted
         if origin.port not in self._ports and not trusted:
@@ -135,9 +134,9 @@ class Destinations:
 
 
 def inner_address(address: Address) -> Address:
-    """The IPv4 address that an IPv6 address stands for, or the address itself.
+    """The IPv4 address inside an IPv6 address, or the address itself.
 
-    6to4 and Teredo, which have one inside as well, are no public addresses in the first place.
+    6to4 and Teredo also embed one, but are never public addresses.
     """
     if isinstance(address, IPv6Address) and not address.scope_id:
         if address.ipv4_mapped is not None:
@@ -148,7 +147,7 @@ def inner_address(address: Address) -> Address:
 
 
 def _canonical(host: str) -> str:
-    """A host as it is compared and resolved; FetchRefused for what others may read differently."""
+    """The canonical host; FetchRefused if resolvers may interpret it differently."""
     if not host or "%" in host:
         raise FetchRefused("the URL has no usable host")
     if address := address_of(host):
@@ -156,13 +155,13 @@ def _canonical(host: str) -> str:
     if ":" in host:
         raise FetchRefused("the URL has no usable host")
     try:
-        # The codec also folds full-width digits and dots, which resolvers would fold themselves.
+        # The codec also folds full-width digits and dots, as resolvers would.
         name = host.rstrip(".").encode("idna").decode("ascii").lower()
     except UnicodeError:
         raise FetchRefused("the host's name is malformed") from None
     if address := address_of(name):
         return str(address)
-    # 2130706433, 0x7f.1 and 0177.0.0.1 are addresses to some who read them and names to others.
+    # Some programs read 2130706433, 0x7f.1 and 0177.0.0.1 as addresses, others as names.
     if _NUMERIC_LABEL.fullmatch(name.rpartition(".")[2]):
         raise FetchRefused("an address is written as four decimal numbers, such as 192.0.2.1")
     if len(name) > 253 or not _NAME.fullmatch(name):

@@ -1,7 +1,7 @@
-"""The one client that fetches what somebody else named: pages, images, answers of search engines.
+"""The one HTTP client for untrusted URLs: pages, images and results of search engines.
 
-Where it goes is judged by `destinations`, for every hop of a redirect anew, in the transport below
-everything else; how much it takes and how long is bounded; it knows no proxies and no cookies.
+The transport checks the destination of every redirect. Size and time are limited, and there are no
+proxies and no cookies.
 """
 
 import asyncio
@@ -29,13 +29,13 @@ __all__ = ["FetchFailed", "FetchLimits", "FetchRefused", "Fetched", "Fetcher"]
 USER_AGENT = "Mozilla/5.0 (compatible; Hermes/1.0)"
 CONNECT_TIMEOUT_S = 10.0
 _WINDOW_BITS = 47
-"""Of zlib: gzip and zlib, told apart by their headers."""
+"""For zlib: detects gzip and zlib by their headers."""
 _PIECE_BYTES = 64 * 1024
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
 class FetchLimits(Struct, frozen=True):
-    """How much of an answer is taken, and how long it may last, redirects included."""
+    """Limits of a response's size and of the total time, redirects included."""
 
     size_bytes: int = 5_000_000
     total_s: float = 30.0
@@ -43,23 +43,22 @@ class FetchLimits(Struct, frozen=True):
 
 
 class Fetched(RedactedRepr, frozen=True):
-    """An answer, of whatever status."""
+    """A response of any status."""
 
     unshown = ("data",)
 
     url: str
-    """Where it came from in the end."""
+    """The final URL after redirects."""
     status: int
     content_type: str
     charset: str
-    """As the answer claims; empty where it claims none."""
+    """As declared by the response; empty if it declares none."""
     data: bytes
     is_cut: bool
-    """Whether there was more than the limit."""
+    """Whether the body exceeded the limit."""
 
     @property
     def text(self) -> str:
-        """The body as text."""
         try:
             return self.data.decode(self.charset or "utf-8", errors="replace")
         except LookupError:
@@ -67,12 +66,12 @@ class Fetched(RedactedRepr, frozen=True):
 
 
 class Fetcher:
-    """Fetches URLs from where its destinations allow it."""
+    """Fetches URLs from allowed destinations."""
 
     def __init__(
         self, destinations: Destinations, certificates: ssl.SSLContext | None = None
     ) -> None:
-        """`certificates` are those that servers are believed by, the system's unless given."""
+        """`certificates` verifies servers; None uses the system's."""
         self._destinations = destinations
         self._certificates = certificates
         self._loading = asyncio.Lock()
@@ -84,7 +83,7 @@ class Fetcher:
         headers: Mapping[str, str] | None = None,
         params: Mapping[str, str] | None = None,
     ) -> Fetched:
-        """What a URL answers; headers of the caller stay with the origin that they were for."""
+        """Fetch a URL; a redirect to another origin drops the caller's headers."""
         request: dict[str, Any] = {"method": "GET", "headers": dict(headers or {})}
         if params:
             request["params"] = dict(params)
@@ -93,13 +92,13 @@ class Fetcher:
     async def post(
         self, url: str, payload: Any, limits: FetchLimits, headers: Mapping[str, str]
     ) -> Fetched:
-        """What a URL answers to a JSON document, which no redirect carries elsewhere."""
+        """Post a JSON document; a redirect is an error."""
         request = {"method": "POST", "headers": dict(headers), "json": payload}
         return await self._bounded(url, limits, request)
 
     async def _bounded(self, url: str, limits: FetchLimits, request: dict[str, Any]) -> Fetched:
         client = await self._client()
-        import httpx2  # the model's SDK stands on it, too
+        import httpx2  # the OpenAI SDK needs it as well
 
         try:
             async with asyncio.timeout(limits.total_s), client:
@@ -130,7 +129,7 @@ class Fetcher:
         raise FetchFailed(f"it redirects more than {limits.redirects} times")
 
     async def _client(self) -> "AsyncClient":
-        # Reading certificates and code takes its time, so not on the event loop.
+        # Loading certificates and code is slow, so do it off the event loop.
         async with self._loading:
             return await asyncio.to_thread(self._connect)
 
@@ -139,8 +138,7 @@ class Fetcher:
 
         if self._certificates is None:
             self._certificates = ssl.create_default_context()
-        # Each fetch has connections of its own: one that was opened for a name must not serve
-        # another name that has the same address.
+        # A connection opened for one name must not serve another name with the same address.
         wire = httpx2.AsyncHTTPTransport(
             verify=self._certificates,
             trust_env=False,
@@ -156,7 +154,7 @@ class Fetcher:
 
 
 class _VettedTransport:
-    """Connects to the addresses that were looked at, under the name that was asked for."""
+    """Connects to the checked addresses under the requested name."""
 
     def __init__(self, wire: "AsyncBaseTransport", destinations: Destinations) -> None:
         self._wire = wire
@@ -170,7 +168,6 @@ class _VettedTransport:
         await self._wire.__aexit__(*error)
 
     async def aclose(self) -> None:
-        """Close the connections."""
         await self._wire.aclose()
 
     async def handle_async_request(self, request: "Request") -> "Response":
@@ -222,10 +219,10 @@ def _charset(parameters: str) -> str:
 
 
 class _Body:
-    """Gathers a body as it comes, decompressed, up to a size."""
+    """Collects and decompresses a body up to a size limit."""
 
     def __init__(self, encoding: str, limit_bytes: int) -> None:
-        """`encoding` is the Content-Encoding; FetchFailed for one that nobody asked for."""
+        """`encoding` is the Content-Encoding; FetchFailed if it is not supported."""
         self.data = bytearray()
         self.is_cut = False
         self._limit_bytes = limit_bytes
@@ -237,7 +234,7 @@ class _Body:
         self._inflating = None if is_plain else zlib.decompressobj(_WINDOW_BITS)
 
     async def read(self, chunks: AsyncIterator[bytes]) -> None:
-        """Take chunks until there are no more, or no more fits."""
+        """Take chunks until they end or the limit is reached."""
         async for chunk in chunks:
             self._take(chunk)
             if self.is_cut:
@@ -249,7 +246,7 @@ class _Body:
             self._add(chunk)
             return
         try:
-            # In small pieces: a few compressed kilobytes may stand for gigabytes.
+            # In small pieces: a few compressed kilobytes may expand to gigabytes.
             while chunk and not self.is_cut and not self._inflating.eof:
                 self._add(self._inflating.decompress(chunk, _PIECE_BYTES))
                 chunk = self._inflating.unconsumed_tail

@@ -1,4 +1,4 @@
-"""What a row of the rules says, and the engine that tells whether it holds for a call."""
+"""The conditions of a rule, and the engine that checks them for a call."""
 
 import re
 from collections import defaultdict
@@ -16,41 +16,39 @@ from agent_service.security.commands.paths import PathClass, place
 
 
 class Rule(Struct, frozen=True):
-    """Calls of some programs that belong to a family: those for which every condition holds."""
+    """A family and its conditions; a call belongs to it if all of them hold."""
 
     family: str
     programs: str
-    """Their names, with spaces between; `*` is every program."""
+    """Names of programs, separated by spaces; `*` is every program."""
     text: str = ""
-    """A pattern that is found in the arguments."""
+    """A pattern that the arguments contain."""
     unless: str = ""
-    """A pattern that is not found in the arguments."""
+    """A pattern that the arguments do not contain."""
     verb: str = ""
-    """A pattern that the arguments without options begin with."""
+    """A pattern that the arguments without options start with."""
     valued: str = ""
-    """Options whose values are no part of these."""
+    """Options whose values `verb` skips."""
     options: str = ""
-    """One of these options is given, letters or long names."""
+    """Options, short letters or long names, of which one is given."""
     operands: str = ""
-    """What an operand is: one of `KINDS`, behind `last`, `first` or options where only these are
-    looked at, such as `last device`.
-    """
+    """One of `KINDS` that an operand must be; `last`, `first` or options before it select which."""
     is_fed: bool = False
-    """Something is piped or redirected into it."""
+    """Whether it has piped or redirected input."""
     feeds: str = ""
-    """A pattern for a program or redirection before it in its pipeline."""
+    """A pattern for an earlier program or redirection in the pipeline."""
     around: str = ""
-    """A pattern for a program or redirection before or behind it in its pipeline."""
+    """A pattern for an earlier or later program or redirection in the pipeline."""
     reads_stdin: bool = False
-    """Whether what it is given to read counts as arguments, too."""
+    """Whether its input counts as arguments too."""
     when: Callable[[Invocation], bool] | None = None
-    """What no pattern can say."""
+    """A condition that no pattern can express."""
     reach: Reach | None = None
-    """Where it differs from the family's."""
+    """Overrides the family's reach."""
 
 
 def by_program(rules: Iterable[Rule]) -> Mapping[str, tuple[Rule, ...]]:
-    """The rules of every program."""
+    """The rules by program."""
     found: defaultdict[str, list[Rule]] = defaultdict(list)
     for rule in rules:
         for program in rule.programs.split():
@@ -59,7 +57,7 @@ def by_program(rules: Iterable[Rule]) -> Mapping[str, tuple[Rule, ...]]:
 
 
 def holds(rule: Rule, call: Invocation) -> bool:
-    """Whether a call belongs to the family of the rule."""
+    """Whether a call meets all conditions of the rule."""
     text = f"{call.text}\n{call.stdin}" if rule.reads_stdin else call.text
     return (
         (not rule.text or _pattern(rule.text).search(text) is not None)
@@ -79,12 +77,12 @@ _FIRM = listed(
     "delete-root kill-all device-write reverse-shell bind-shell remote-access upload download "
     "hidden-command privilege-flags credential-files own-config"
 )
-"""Families for which `--help` must come first, since it may be meant for somebody else."""
+"""Families for which `--help` must come first, since it may belong to another program."""
 _ASKS = ("--help", "--version", "-h", "-V", "-v", "help", "-?")
 
 
 def _asks_only(rule: Rule, call: Invocation) -> bool:
-    """Whether it only shows help or its version, or says what it would do."""
+    """Whether it only shows help, its version or a dry run."""
     if rule.family in _FIRM:
         return call.args[:1] in (("--help",), ("--version",))
     return (len(call.args) == 1 and call.args[0] in _ASKS) or call.long(
@@ -132,7 +130,7 @@ def _looked_at(where: list[str], call: Invocation) -> Iterable[str]:
 
 
 def named(call: Invocation) -> Iterator[str]:
-    """The arguments that may be paths, also those within `name=path` and `@path`."""
+    """The arguments that may be paths, including those in `name=path` and `@path`."""
     for arg in call.args:
         yield arg
         if "=" in arg or "@" in arg:
@@ -147,7 +145,7 @@ _OF_USERS = ("/usr/local", "~", "/home", "/Users")
 
 
 def _is_every_file(path: str, cwd: str) -> bool:
-    """Whether it is every file of a folder of the workspace, if not the folders in it."""
+    """Whether it matches every file of a workspace folder, if not its subfolders."""
     begin = path.rstrip("*.")
     return bool(_EVERY_FILE.fullmatch(path)) and place(f"{begin}x", cwd) is PathClass.WORKSPACE
 
@@ -188,4 +186,4 @@ KINDS: Mapping[str, Callable[[str, str], bool]] = {
     "outside": paths.is_outside,
     "elsewhere": lambda host, _: not is_local(host) and not host.startswith("/"),
 }
-"""What an operand may be."""
+"""Tests of operands, by name."""

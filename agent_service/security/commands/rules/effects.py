@@ -1,4 +1,4 @@
-"""What a call does to files: what it deletes, writes, reads and carries elsewhere."""
+"""What a call does to files: deletes, writes, reads and copies."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -32,7 +32,7 @@ _FIND_VALUED = listed("-name -iname -path -regex -type -maxdepth -mindepth")
 
 
 def deletes_folders(call: Invocation) -> bool:
-    """Whether it deletes folders with all that is in them."""
+    """Whether it deletes folders with all their content."""
     if call.name == "find":
         return "-delete" in call.args or bool(
             re.search(
@@ -72,7 +72,7 @@ def deletes_root(call: Invocation) -> bool:
 
 
 def deletes_session(call: Invocation) -> bool:
-    """Whether it deletes folders of the session, or such as are not known."""
+    """Whether it deletes folders of the session, or unknown folders."""
     elsewhere = {PathClass.TMP, PathClass.REBUILT, PathClass.SYSTEM, PathClass.ROOT}
     return deletes_folders(call) and not (
         {place(target, call.cwd) for target in _deleted(call)} <= elsewhere
@@ -85,11 +85,11 @@ _LAST = listed(
     "cp mv install ln rsync scp dos2unix unix2dos csplit iconv uniq arj cpio convert ffmpeg "
     "pandoc qemu-img ddrescue"
 )
-"""Programs whose last operand is what they write."""
+"""Programs that write their last operand."""
 _ALL = listed(
     "tee touch truncate sponge patch rm unlink shred ed ex dd vi vim nano crudini augtool mv"
 )
-"""Programs all of whose operands are written or taken away."""
+"""Programs that write or remove all of their operands."""
 _IN_PLACE = listed("sed perl ruby gawk awk")
 _OUTPUTS = (
     *("-o", "-O", "-w", "-L", "-out", "-Logfile", "--output", "--output-document", "--out"),
@@ -97,7 +97,7 @@ _OUTPUTS = (
     *("--directory", "--target", "--target-directory", "--directory-prefix", "--output-dir"),
 )
 _MOVED = listed("rm unlink mv ln touch patch")
-"""Programs that take names away or make them, which harms no device."""
+"""Programs that only add or remove names, which harms no device."""
 
 
 def written(call: Invocation) -> list[str]:
@@ -117,7 +117,7 @@ def written(call: Invocation) -> list[str]:
 
 
 def write_families(call: Invocation) -> Iterator[str]:
-    """The families of what it writes."""
+    """The families of its writes."""
     no_devices = call.value_of("-w", "-L")
     for path in written(call):
         if call.name in _MOVED or path in no_devices:
@@ -127,7 +127,7 @@ def write_families(call: Invocation) -> Iterator[str]:
 
 
 def copies_raw(call: Invocation) -> bool:
-    """Whether dd does anything but to copy a file of the workspace to another."""
+    """Whether dd does anything but copy between files of the workspace."""
     inside = (PathClass.WORKSPACE, PathClass.REBUILT, PathClass.TMP)
     return any(
         not path
@@ -139,7 +139,7 @@ def copies_raw(call: Invocation) -> bool:
 
 
 def _ends_of_dd(call: Invocation) -> tuple[str, str]:
-    """Where it reads and where it writes: what it is told, else its input and its output."""
+    """The input and output of dd: its operands, else its redirections."""
     values = dict(arg.split("=", 1) for arg in call.args if "=" in arg)
     return (
         values.get("if") or _redirected(call.feeds, "<"),
@@ -148,7 +148,7 @@ def _ends_of_dd(call: Invocation) -> tuple[str, str]:
 
 
 def _redirected(entries: frozenset[str], sign: str) -> str:
-    """The file of a redirection; empty where a program is there before."""
+    """The file of a redirection; empty if a program comes first."""
     is_piped = any(not entry.startswith(sign) for entry in entries)
     return "" if is_piped else next((entry[1:] for entry in entries), "")
 
@@ -166,7 +166,7 @@ _TELLING_NOTHING = listed(
     "podman aws gh which dotenv docker-compose ansible ansible-playbook wg-quick kubectl visudo "
     "virt-copy-in vagrant exec du df"
 )
-"""Programs that may be told where keys are, since they show and change nothing of them."""
+"""Programs that may be given paths of keys, since they neither show nor change them."""
 _SEARCHERS = listed("grep egrep fgrep rg ag sed awk gawk")
 _SHOWERS = listed(
     "cat tac less more most bat batcat head tail nl od xxd hexdump strings base64 base32 basenc cp "
@@ -175,7 +175,7 @@ _SHOWERS = listed(
     "openssl gpg age pbcopy xclip xsel wl-copy diff cmp comm paste fold fmt pr iconv jq yq python "
     "python3 perl ruby node php mapfile readarray read xargs split column file"
 )
-"""Programs that show or copy what is in a file, also in an `.env` that others only load."""
+"""Programs that show or copy content, even of an `.env` that others only load."""
 
 
 def reads_secret(call: Invocation) -> bool:
@@ -192,19 +192,19 @@ def reads_secret(call: Invocation) -> bool:
 
 
 def touches_own(call: Invocation, own: tuple[str, ...]) -> bool:
-    """Whether it is given a path of the agent's home."""
+    """Whether it is given a path in the agent's home."""
     if call.name in ("echo", "printf"):
         return False
     parts = [re.split(r"[=@:]", arg)[-1] for arg in call.args]
     return any(is_own(part, call.cwd) or (own and is_below(part, own, call.cwd)) for part in parts)
 
 
-# Carries elsewhere, or here
+# Copies to and from other machines
 
 _REMOTE_PATH = re.compile(
     r"(?:s3|gs|az|rsync|s?ftp|ssh|scp|https?)://|(?:[\w.-]+@)?[\w.-]+:(?!//)|\[[0-9a-f:]+\]:"
 )
-"""A path on another machine or at a provider, as programs that copy take it."""
+"""A path on another machine or at a provider, in the syntax of copying programs."""
 _COPY_VALUED = ("-P", "-i", "-o", "-F", "-e", "--rsh", "--exclude", "-p", "-l")
 _DATA = (
     *("-F", "--form", "-d", "--data", "--data-binary", "--data-raw", "--data-ascii", "--json"),
@@ -220,7 +220,7 @@ def copies_to_machine(call: Invocation) -> bool:
 
 
 def runs_untold_image(call: Invocation) -> bool:
-    """Whether a container is made of an image that is not told."""
+    """Whether it starts a container of an unknown image."""
     verb = call.without_options(("-H", "-c", "-l", "--host", "--context"))[:1]
     behind = call.args[call.args.index(verb[0]) + 1 :] if verb else ()
     return verb in (["run"], ["create"], ["pull"]) and any(
@@ -229,7 +229,7 @@ def runs_untold_image(call: Invocation) -> bool:
 
 
 def copies_out(call: Invocation) -> bool:
-    """Whether it copies from beyond the workspace to another machine."""
+    """Whether it copies from outside the workspace to another machine."""
     *sources, target = call.without_options(_COPY_VALUED) or [""]
     return bool(_REMOTE_PATH.match(target)) and any(
         is_outside(path) and not _REMOTE_PATH.match(path) for path in sources
@@ -237,13 +237,13 @@ def copies_out(call: Invocation) -> bool:
 
 
 def copies_in(call: Invocation) -> bool:
-    """Whether it copies from another machine to beyond the workspace."""
+    """Whether it copies from another machine to outside the workspace."""
     *sources, target = call.without_options(_COPY_VALUED) or [""]
     return is_outside(target) and any(map(_REMOTE_PATH.match, sources))
 
 
 def posts_file(call: Invocation) -> bool:
-    """Whether curl sends a file from beyond the workspace, or all that a program tells it."""
+    """Whether curl sends a file from outside the workspace, or a program's output."""
     sent = call.value_of(*_DATA)
     files = [value.partition("@")[2] for value in sent if "@" in value[:1] or "=@" in value]
     files += call.value_of("-T", "--upload-file")
@@ -253,7 +253,7 @@ def posts_file(call: Invocation) -> bool:
 
 
 def keeps_outside(call: Invocation) -> bool:
-    """Whether what it fetches goes beyond the workspace."""
+    """Whether it saves a download outside the workspace."""
     return any(is_outside(path, call.cwd) for path in (*written(call), *call.value_of("-P", "-d")))
 
 
@@ -262,21 +262,21 @@ def _is_talking(call: Invocation) -> bool:
 
 
 def reads_outside(call: Invocation) -> bool:
-    """Whether its input is a file beyond the workspace."""
+    """Whether its input is a file outside the workspace."""
     return _is_talking(call) and any(
         entry[0] == "<" and is_outside(entry[1:]) for entry in call.feeds if entry
     )
 
 
 def writes_outside(call: Invocation) -> bool:
-    """Whether its output goes to a file beyond the workspace."""
+    """Whether its output goes to a file outside the workspace."""
     return _is_talking(call) and any(
         entry[0] == ">" and is_outside(entry[1:]) for entry in call.fed if entry
     )
 
 
 def fills_device(call: Invocation) -> bool:
-    """Whether more than words that the command says itself goes to the network."""
+    """Whether it sends anything but the command's own words to the network."""
     if not any(re.match(r">/dev/(?:tcp|udp)/", entry) for entry in call.fed):
         return False
     if call.name in ("echo", "printf"):

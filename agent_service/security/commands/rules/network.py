@@ -1,4 +1,4 @@
-"""Rules for shells over the network, and for files and words that leave or come over it."""
+"""Rules for network shells, uploads, downloads and messages."""
 
 from agent_service.security.commands import network_clients
 from agent_service.security.commands.families import SENDS
@@ -21,19 +21,19 @@ _TALKING = (
     f"{NETCATS} openssl ssh telnet whois finger rlogin rsh curl wget GET POST lwp-request lynx w3m "
     "links elinks http https xh ftp sftp tftp mail mailx mutt sendmail msmtp websocat"
 )
-"""Programs whose input goes to the network, or whose output comes from there."""
+"""Programs whose input goes to the network, or whose output comes from it."""
 _GIT = "-C -c --git-dir --work-tree --namespace"
 _REDIRECTS = (
     r"(?i:(?:http\.(?:\S+\.)?(?:extraheader|cookiefile|proxy|useragent)|core\.gitproxy"
     r"|url\.\S+insteadof|remote\.\S+\.proxy|include(?:if\.\S+)?\.path))"
 )
-"""What of git's configuration has it ask others, or tell them more."""
+"""Git settings that redirect requests or send more data."""
 _ALWAYS = (
     "mail mailx s-nail mutt neomutt sendmail msmtp swaks sftp lftp ftp ncftp ncftpput tftp "
     "websocat kcat kafkacat telegram-send slackcat apprise pastebinit surge wscat grpcurl vercel "
     "mosh rsh rlogin ssh-copy-id lpr lp"
 )
-"""Programs that send something whenever they are called."""
+"""Programs that send something on every call."""
 _DATABASES = "psql mysql mariadb redis-cli valkey-cli mongosh mongo clickhouse-client pgcli mycli"
 _LOOKS = r"(?:^|\s)-\w*[zlh]|--(?:listen|help)"
 _ASKS = r"^(?:--help|--version|-V|-h)$"
@@ -42,7 +42,7 @@ _SOURCE_UNTOLD = (
     r"(?: -\w(?: [^-\s:/]+)??| -\S+| \d+)*? [\x91-\x95]"
     r"|\b(?:remote|submodule) (?:add|set-url)\b.* [\x91-\x95]"
 )
-"""What is fetched is not told, not even by which scheme."""
+"""The source of a fetch is unknown, even its scheme."""
 
 # fmt: off
 NETWORK_RULES: tuple[Rule, ...] = (
@@ -160,4 +160,3 @@ NETWORK_RULES: tuple[Rule, ...] = (
          verb=r"\S+ \S.* (?:\w+:|\w+://|\w+/)\S*$"),
 )
 # fmt: on
-"""Rules for the network."""

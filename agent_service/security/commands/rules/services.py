@@ -6,7 +6,7 @@ from agent_service.security.commands.invocation import Invocation
 from agent_service.security.commands.rules.base import Rule
 
 _COMMENTS = re.compile(r"/\*!?\d*(.*?)\*/|--[^\n]*|#[^\n]*", re.DOTALL)
-# An option before its value looks like a comment.
+# An option before its value looks like an SQL comment.
 _OPTION = re.compile(r"^--[a-z][\w-]*=?")
 _NAME = r"[\w\"`\[\].]+"
 _DROPS = re.compile(
@@ -191,4 +191,3 @@ SERVICE_RULES: tuple[Rule, ...] = (
          r"--(?:delete|remove)|\b(?:remove|forget|prune|delete|disable|deletelocalsnapshots)\b"),
 )
 # fmt: on
-"""Rules for services."""

@@ -221,4 +221,3 @@ SYSTEM_RULES: tuple[Rule, ...] = (
     Rule("traces", "set", r"^\+o history$"),
 )
 # fmt: on
-"""Rules for files, disks and the machine."""
