@@ -1,4 +1,4 @@
-"""What a session is told of the chat that it belongs to, beside its prompt."""
+"""Describes a session's chat to the model."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ _PLACES = {
 
 
 def describe_chat(origin: Mapping[str, str]) -> str:
-    """The chat in a few lines; empty in a terminal, which nobody else can send to."""
+    """The chat in a few lines; empty in a terminal, which others cannot send to."""
     platform, chat = origin.get("platform", ""), origin.get("chat_id", "")
     if not chat or platform == "cli":
         return ""

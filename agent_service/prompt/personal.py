@@ -1,4 +1,4 @@
-"""The layers of a prompt that are the user's own: identity, what is remembered and learned."""
+"""The prompt layers of a profile: identity, memory and skills."""
 
 import asyncio
 import logging
@@ -26,7 +26,7 @@ SOUL = "SOUL.md"
 
 
 class Personal(Struct, frozen=True):
-    """A profile's own layers, as they are now."""
+    """A profile's current layers."""
 
     soul: Screened = Screened()
     memories: Snapshot = Snapshot()
@@ -34,7 +34,7 @@ class Personal(Struct, frozen=True):
 
 
 class PersonalLayers:
-    """Reads them for sessions that begin."""
+    """Reads the layers for new sessions."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class PersonalLayers:
         self._context_files = context_files
 
     async def of(self, profile: str, toolsets: frozenset[str], platform: str) -> Personal:
-        """The layers of a profile, for a session with some toolsets on a platform."""
+        """The layers for a session with these toolsets on a platform."""
         with ungrouped():
             async with asyncio.TaskGroup() as group:
                 memories = group.create_task(self._memories.snapshot(profile))
@@ -61,10 +61,7 @@ class PersonalLayers:
         return Personal(identity, memories.result(), skills.result())
 
     async def _index(self, profile: str, toolsets: frozenset[str], platform: str) -> Screened:
-        """The index of skills, which never changes while the session lasts.
-
-        It is empty where skills are not loaded or there are none.
-        """
+        """The index of skills, fixed for the session; empty without skills."""
         if TOOLSET not in toolsets:
             return Screened()
         tools = frozenset(name for name, toolset in self._tools.items() if toolset in toolsets)
@@ -72,6 +69,6 @@ class PersonalLayers:
         try:
             return await self._shelves.of(profile).index(around)
         except (BadSkill, FileRefused) as error:
-            # A library that cannot be read costs the skills and not the conversation.
+            # An unreadable library costs the skills, not the conversation.
             _log.error("the skills are not listed: %s", error)
             return Screened()

@@ -1,4 +1,4 @@
-"""What the prompt says of the place where commands run: only what is true of it."""
+"""Describes to the model where its commands run."""
 
 from msgspec import Struct
 
@@ -6,14 +6,14 @@ from agent_service.records.sandbox import NO_ISOLATION
 
 
 class SandboxKind(Struct, frozen=True):
-    """What the sandboxes of a deployment are like, in the words of the executor."""
+    """The properties of a deployment's sandboxes, in the executor's terms."""
 
     isolation: str = ""
     network_mode: str = ""
     keeps_workspace: bool = False
     """Whether /workspace outlives the sandbox."""
     account: str = ""
-    """The account whose processes commands are where nothing isolates them, as user@host."""
+    """The account that commands run as without isolation, as user@host."""
 
 
 _NETWORKS = {
@@ -25,10 +25,7 @@ _HIDDEN = "The user cannot see files in it unless you show what they contain."
 
 
 def describe(kind: SandboxKind | None, workdir: str) -> str:
-    """The layer about commands and files; None when nobody could be asked.
-
-    `workdir` is the user's own folder where the session works in one, else empty.
-    """
+    """The layer about commands and files; `kind` None is unknown, `workdir` empty is none."""
     if kind is not None and kind.isolation == NO_ISOLATION:
         return _machine(kind)
     sentences = [

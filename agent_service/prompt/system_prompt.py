@@ -1,4 +1,4 @@
-"""The system prompt of a session: built once, stored with it, sent unchanged ever after."""
+"""The system prompt of a session: built once, stored, and sent unchanged from then on."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -86,28 +86,26 @@ class SessionFacts(Struct, frozen=True):
     """What a session's prompt depends on."""
 
     session_id: str
-    """Empty where it is not told."""
     platform: str
     started_at: datetime
-    """Aware, in the user's time zone."""
+    """With the user's time zone."""
     toolsets: frozenset[str]
-    """Toolsets that are loaded."""
     announces: bool = False
-    """Whether its model likes to announce what it then does not do."""
+    """Whether the model tends to announce actions without taking them."""
     sandbox: SandboxKind | None = None
-    """What commands run in; None when nobody could be asked."""
+    """The sandbox of commands; None if unknown."""
     workdir: str = ""
-    """The user's own folder that is /workspace; empty is one of the session's."""
+    """The user's folder that is /workspace; empty if the session has its own."""
     system_messages: tuple[str, ...] = ()
-    """From the configuration and from the caller that creates the session."""
+    """From the configuration and the caller that creates the session."""
     soul: str = ""
-    """The identity that the user has written; empty is the usual one."""
+    """The user's text about the agent's identity; empty is the default."""
     memories: tuple[str, ...] = ()
-    """What is remembered, as it was when the session began."""
+    """Memory entries at the start of the session."""
     skills: str = ""
-    """The index of the skills that can be used."""
+    """The index of usable skills."""
     project: str = ""
-    """What the folder says that the session works in."""
+    """The context file of the session's folder."""
 
 
 def build(facts: SessionFacts) -> str:

@@ -1,7 +1,7 @@
-"""Makes a conversation shorter before it is too long for its model.
+"""Shortens a conversation before it exceeds its model's window.
 
-Old results of tools are left out first, which needs no model. Where that is not enough, a model
-writes notes of the middle; where that fails, they are made of what is known without one.
+Old tool results are dropped first. If that is not enough, a model summarizes the middle; if that
+fails, the summary uses only what is known without a model.
 """
 
 import logging
@@ -29,18 +29,18 @@ from services.clock import Clock
 
 BYTES_PER_TOKEN = 4
 USUAL_RATE, LEAST_RATE, MOST_RATE = 1 / BYTES_PER_TOKEN, 0.1, 1.0
-"""Tokens a byte."""
+"""Tokens per byte."""
 COOL_DOWN_S = 600.0
-"""How long no model is asked for notes of a session for which one has failed."""
+"""How long no model is asked for notes of a session after a failure."""
 IN_VAIN_LIMIT = 2
-"""After how many passes that did not help a turn tries no more."""
+"""A turn stops compressing after this many useless passes."""
 SUMMARY_TOKENS = 4096
 SUMMARY_TEMPERATURE = 0.3
 LARGE_WINDOW, LARGE_SHARE, SMALL_SHARE = 512_000, 0.5, 0.75
 KEPT_SHARE = 0.2
-"""How much of the threshold the newest messages have for themselves."""
+"""The newest messages keep this share of the threshold."""
 ENOUGH_SHARE = 0.6
-"""Leaving results out is enough where that brings a request below this share of the threshold."""
+"""Dropping results is enough if the request falls below this share of the threshold."""
 
 _log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class Compressor:
         route: Route,
         clock: Clock,
     ) -> None:
-        """`route` leads to what writes the notes; without a model it is the turn's own."""
+        """`route` selects the model for notes; without a model it is the turn's own."""
         self._window_of = window_of
         self._plan_of = plan_of
         self._config = config
@@ -73,10 +73,7 @@ class Compressor:
     async def run(
         self, turn: LiveTurn, tools: bytes, model: Model, *, by_half: bool = False
     ) -> AsyncGenerator[Live | tuple[Fact, ...]]:
-        """Make the conversation shorter: by half, or only as far as its model needs it.
-
-        `model` is asked for notes.
-        """
+        """Shorten the conversation: by half, or as far as needed; `model` writes the notes."""
         rate, threshold = _rate(turn), self._threshold(turn)
         if by_half:
             threshold = min(threshold, _tokens(turn.messages, tools, rate) / 2)
@@ -104,7 +101,7 @@ class Compressor:
     async def _summarised(
         self, turn: LiveTurn, model: Model, was: Conversation, end: int
     ) -> tuple[Conversation, Usage, str]:
-        """The conversation with notes, what they cost, and which model has written them."""
+        """The shortened conversation, the usage, and the name of the model."""
         middle = was.messages[1 + was.compaction.head : end]
         notes, paid = await self._notes(turn, model, middle)
         plan = await self._plan_of(turn.session_id)
@@ -115,7 +112,7 @@ class Compressor:
     async def _notes(
         self, turn: LiveTurn, model: Model, middle: Sequence[bytes]
     ) -> tuple[str, Sequence[ModelMessage]]:
-        """Notes of some messages, empty where no model makes them, and what is to be paid for."""
+        """Notes on some messages, empty if the model fails, and the answers to pay for."""
         paid: list[ModelMessage] = []
         since = self._clock.monotonic() - self._failed_at.get(turn.session_id, float("-inf"))
         if since < COOL_DOWN_S:
@@ -141,7 +138,7 @@ class Compressor:
             finally:
                 paid += call.paid
         now_s = self._clock.monotonic()
-        # Those that have cooled down mean nothing any more, and their sessions may never come back.
+        # Drop expired entries, since their sessions may never come back.
         kept = {key: at for key, at in self._failed_at.items() if now_s - at < COOL_DOWN_S}
         self._failed_at = {**kept, turn.session_id: now_s}
         return "", paid
@@ -151,7 +148,7 @@ class Compressor:
         return self._window_of(model) * BYTES_PER_TOKEN // 2
 
     def _end(self, conversation: Conversation, kept_bytes: float) -> int:
-        """Index of the first of the newest messages, which stay as they are."""
+        """The index of the first message that is kept."""
         messages = conversation.messages
         end = len(messages)
         while end > 1 and (kept_bytes > 0 or len(messages) - end < self._config.protect_last_n):
@@ -160,11 +157,11 @@ class Compressor:
         return max(conversation.before_results(end), conversation.first_kept)
 
     def _threshold(self, turn: LiveTurn) -> float:
-        """Tokens from which on a request of the turn is too long."""
+        """How many tokens make a request of the turn too long."""
         window = self._window_of(turn.model)
         usual = LARGE_SHARE if window >= LARGE_WINDOW else SMALL_SHARE
         share = usual if self._config.threshold is None else self._config.threshold
-        # An answer as long as the window would leave no room for what it answers.
+        # An answer as long as the window would leave no room for the prompt.
         return max(window - turn.max_tokens, window // 4) * share
 
 
@@ -173,14 +170,14 @@ def _tokens(messages: Sequence[bytes], tools: bytes, rate: float) -> float:
 
 
 def counted_rate(turn: LiveTurn, tools: bytes, answer: ModelMessage) -> float:
-    """Tokens a byte of what is answered, in hundredths; 0 where its provider has not counted."""
+    """Tokens per byte of an answered request, to two decimals; 0 if the provider does not count."""
     if answer.usage is None or not answer.usage.prompt_tokens:
         return 0.0
     rate = answer.usage.prompt_tokens / (sum(map(len, turn.messages)) + len(tools))
-    # Stored where it is another than before: hundredths seldom are.
+    # Rounded, since every change is stored.
     return round(min(max(rate, LEAST_RATE), MOST_RATE), 2)
 
 
 def _rate(turn: LiveTurn) -> float:
-    """Tokens a byte: what its session's last request had, else the usual."""
+    """Tokens per byte of the session's last request, else the default."""
     return turn.tokens_per_byte or USUAL_RATE

@@ -1,4 +1,4 @@
-"""The message that stands for the middle of a long conversation."""
+"""The message that replaces the middle of a long conversation."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ PLAN = "The plan as it is:\n"
 RESULT_CHARS = 1500
 TEXT_CHARS = 6000
 NOTES_CHARS = 20_000
-"""Of the notes that were made before, all of what a model may have written."""
+"""Limit for earlier notes; a model's own notes fit."""
 SAID_CHARS = 300
 SAID_COUNT = 30
 PATHS_COUNT = 60
@@ -40,8 +40,8 @@ _PATH_TOOLS = frozenset({"read_file", "write_file", "patch", "list_directory"})
 
 
 def request(middle: Sequence[bytes], most_bytes: int) -> list[bytes]:
-    """The messages that ask a model for the notes, at most so long."""
-    # The beginning has the goal and the notes so far, the end what is being done.
+    """The messages that ask a model for notes, up to a length."""
+    # The beginning has the goal and earlier notes, the end the current work.
     third = most_bytes // 3
     beginning = _within((_shown(one, third) for one in middle), third)
     rest = middle[len(beginning) :]
@@ -54,7 +54,7 @@ def request(middle: Sequence[bytes], most_bytes: int) -> list[bytes]:
 
 
 def handed_off(middle: Sequence[bytes]) -> str:
-    """Notes that need no model: those that were made before, and what the user said since."""
+    """Notes made without a model: the earlier ones, and what the user has said since."""
     earlier: list[str] = []
     said: list[str] = []
     for fields in map(_fields, middle):
@@ -66,7 +66,7 @@ def handed_off(middle: Sequence[bytes]) -> str:
 
 
 def message(notes: str, middle: Sequence[bytes], plan: str) -> bytes:
-    """The message with the notes, and what is known without a model."""
+    """The message with the notes and what is known without a model."""
     paths = dict.fromkeys(_paths(middle))
     parts = [LABEL, notes.strip()]
     if paths:
@@ -77,7 +77,7 @@ def message(notes: str, middle: Sequence[bytes], plan: str) -> bytes:
 
 
 def _within(parts: Iterable[str], most: int) -> list[str]:
-    """The first of some texts, as many as are not too long together."""
+    """The first texts that fit into a length."""
     taken: list[str] = []
     for part in parts:
         most -= len(part)
@@ -88,7 +88,7 @@ def _within(parts: Iterable[str], most: int) -> list[str]:
 
 
 def _shown(message: bytes, most: int) -> str:
-    """A message as it is told to the model that writes the notes, the earlier ones no longer."""
+    """A message as the model that writes the notes sees it; earlier notes are cut to `most`."""
     fields = _fields(message)
     role, text, notes = fields["role"], _text(fields), _notes(fields)
     if notes is not None:
@@ -119,7 +119,7 @@ def _paths(middle: Iterable[bytes]) -> Iterator[str]:
 
 
 def _named(arguments: Mapping[str, Any]) -> Iterator[str]:
-    """The files that the arguments of a call name, by themselves or in a patch."""
+    """The files that a call's arguments name, directly or in a patch."""
     path, patch = arguments.get("path"), arguments.get("patch")
     if isinstance(path, str) and path:
         yield path
@@ -133,7 +133,7 @@ def _named(arguments: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _notes(fields: dict[str, Any]) -> str | None:
-    """What the notes of a message say that is not made anew each time; None where it has none."""
+    """The lasting part of a message's notes; None if it has no notes."""
     text = _text(fields)
     if fields["role"] != "user" or not text.startswith(LABEL):
         return None
@@ -141,14 +141,13 @@ def _notes(fields: dict[str, Any]) -> str | None:
 
 
 def _noted_paths(fields: dict[str, Any]) -> Iterator[str]:
-    """The files that notes name."""
     if _notes(fields) is not None:
         named = _text(fields).partition(f"\n\n{FILES}")[2].partition("\n")[0]
         yield from filter(None, named.split(", "))
 
 
 def _fields(encoded_message: bytes) -> dict[str, Any]:
-    # The event loop waits while a long conversation is read; `json` takes seven times as long.
+    # `json` takes seven times as long, and the event loop waits.
     return msgspec.json.decode(encoded_message)
 
 
