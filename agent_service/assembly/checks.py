@@ -1,4 +1,4 @@
-"""What the agent needs to work, for `hermes doctor` and the first start."""
+"""Checks of the agent's requirements, for `hermes doctor` and the first start."""
 
 import asyncio
 from collections.abc import Callable
@@ -29,10 +29,7 @@ LISTING_TIMEOUT_S = 5.0
 
 
 async def model_choice(settings: Settings) -> ModelChoice:
-    """Whether a model is configured, and otherwise which local servers there are.
-
-    Fails with InvalidArgument when what is configured cannot work.
-    """
+    """The configured model, or else the local servers; InvalidArgument for wrong settings."""
     try:
         endpoint = configured_endpoint(endpoint_settings(settings, settings.load(AgentConfig)))
     except InvalidEndpoint as error:
@@ -44,7 +41,7 @@ async def model_choice(settings: Settings) -> ModelChoice:
 
 
 async def checks(settings: Settings) -> list[Check]:
-    """The model endpoint, and who approves commands."""
+    """Check the model endpoint and who approves commands."""
     config = settings.load(AgentConfig)
     try:
         async with opened_store(settings, config) as store:
@@ -73,7 +70,7 @@ async def _endpoint(
 
 
 async def _logins(settings: Settings, logins: Callable[[str], Credentials]) -> list[Check]:
-    """The logins that the home has, each with the end of what it is good for without renewal."""
+    """A check for each login, with its expiry without renewal."""
     found: list[Check] = []
     for name, title in PROVIDERS.items():
         try:

@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class CurationStatus(Struct, frozen=True):
-    """How curation stands in a profile."""
+    """The state of curation in a profile."""
 
     profile: str
     state: CuratorState
@@ -38,7 +38,7 @@ class CurationStatus(Struct, frozen=True):
 
 
 class Curations:
-    """What the scheduler's curator has done in each profile."""
+    """The curator's work in each profile."""
 
     def __init__(self, stores: Stores, planning: Planning, clock: Clock) -> None:
         self._stores = stores
@@ -46,7 +46,7 @@ class Curations:
         self._clock = clock
 
     async def standings(self, profile: str = "") -> Sequence[CurationStatus]:
-        """How it stands in one profile, or in all of which that can be read."""
+        """The state in one profile, or in all that are readable."""
         profiles = await self._stores.homes.profiles()
         if profile:
             self._check(profile, profiles)
@@ -62,19 +62,19 @@ class Curations:
 
     @asynccontextmanager
     async def opened(self, profile: str) -> AsyncGenerator[Curation]:
-        """One profile's curation; what is wrong with its library is told to whoever asked."""
+        """One profile's curation; errors of its library go to the caller."""
         self._check(profile, await self._stores.homes.profiles())
         with _telling():
             yield self._curation(profile)
 
     async def plan(self, profile: str, ages: Ages, jobs: Collection[str]) -> str:
-        """What the model wants consolidated; empty where there is too little to ask about."""
+        """What the model wants to consolidate; empty if there is too little to ask about."""
         async with self.opened(profile) as curation:
             shown = await curation.shown(ages, jobs)
         return await self._planning.ask(profile, shown, jobs) if len(shown) >= MIN_CLUSTER else ""
 
     async def untold(self, profile: str) -> str:
-        """What a person has not been told of the last run; empty where there is nothing."""
+        """The part of the last run that no person was told about; empty if none."""
         try:
             with _telling():
                 return (await self._curation(profile).state())[0].untold
@@ -83,7 +83,7 @@ class Curations:
             return ""
 
     async def told(self, profile: str, summary: str) -> None:
-        """Note that a person has been told; where that cannot be, another one will be as well."""
+        """Note that a person was told; if this fails, another person is told too."""
         try:
             with _telling():
                 await self._curation(profile).told(summary)
@@ -91,7 +91,7 @@ class Curations:
             _log.warning("what the curator did is told once more: %s", error)
 
     async def recover(self) -> None:
-        """Finish in every profile what was decided when a process died."""
+        """Finish interrupted changes in every profile."""
         for profile in await self._stores.homes.profiles():
             try:
                 with _telling():
@@ -135,26 +135,26 @@ def curations(
     redactor: Redactor,
     clock: Clock,
 ) -> Curations:
-    """Put them together."""
+    """Build the curations."""
     route = route_of(auxiliary, "curator")
     planning = Planning(consult, route, spending, database, ThreatScanner(), redactor.redact)
     return Curations(stores, planning, clock)
 
 
 class CuratorNews:
-    """Tells a person once what the curator has done, with the first answer of a new session."""
+    """Tells a person once about the curator's work, with the first answer of a new session."""
 
     def __init__(self, curations: Curations, database: Database) -> None:
         self._curations = curations
         self._database = database
 
     async def notices(self, profile: str, kind: str) -> Sequence[str]:
-        """What a session would tell if a turn of this kind began it; mostly nothing."""
+        """Notices for a session that a turn of this kind starts; usually none."""
         summary = await self._curations.untold(profile) if kind == "user" else ""
         return [_shown(summary)] if summary else []
 
     async def told(self, profile: str, session_id: str) -> None:
-        """Tell nobody else, where the session did begin and has it to tell."""
+        """Mark the notices as told if the session has started with them."""
         summary = await self._curations.untold(profile)
         kept = await self._database.read(
             lambda conn: sessions.get_state(conn, session_id, sessions.NOTICES)

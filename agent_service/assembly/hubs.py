@@ -1,4 +1,4 @@
-"""The hubs of all profiles: search, audit and export."""
+"""Searches, audits and exports skills of hubs, for all profiles."""
 
 import asyncio
 import gzip
@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 class HubSkill(Struct, frozen=True):
-    """A skill that a hub of the settings has."""
+    """A skill of a configured hub."""
 
     hub: str
     trust: Trust
@@ -45,10 +45,10 @@ class HubSkill(Struct, frozen=True):
 
 
 class Hubs(Struct, frozen=True):
-    """What profiles have of hubs."""
+    """The hubs of all profiles."""
 
     files: Callable[[str], SkillFiles]
-    """The library of a profile."""
+    """The skill files of a profile."""
     homes: HomeStore
     sources: Sources
     clock: Clock
@@ -60,10 +60,7 @@ class Hubs(Struct, frozen=True):
     async def search(
         self, words: Sequence[str], source: str, installed: frozenset[str]
     ) -> tuple[Sequence[HubSkill], Mapping[str, str]]:
-        """The skills of a source, or of all hubs of the settings, that all words are about.
-
-        Also why hubs could not be asked, by their names.
-        """
+        """The matching skills of a source or of all hubs, and the error of each unreachable hub."""
         found: list[HubSkill] = []
         silent: dict[str, str] = {}
         for hub in self._asked(source):
@@ -83,7 +80,7 @@ class Hubs(Struct, frozen=True):
         return found, silent
 
     async def recover(self) -> None:
-        """Finish in every profile what was decided when a process died."""
+        """Finish interrupted changes in every profile."""
         for profile in await self.homes.profiles():
             try:
                 await self.of(profile).recover()
@@ -110,7 +107,7 @@ def _is_about(offer: Offer, words: Sequence[str]) -> bool:
 
 
 def hubs_of(stores: Stores, config: AgentConfig, clock: Clock) -> Hubs:
-    """The hubs as the settings have them."""
+    """The hubs of the settings."""
     fetch = config.fetch
     destinations = Destinations(private=fetch.private, ports=fetch.allow_ports)
     sources = Sources(HubReach(destinations), [each.setting for each in config.skills.hubs])
@@ -118,7 +115,7 @@ def hubs_of(stores: Stores, config: AgentConfig, clock: Clock) -> Hubs:
 
 
 async def audited(files: SkillFiles, names: Sequence[str]) -> AsyncGenerator[Outcome]:
-    """What is to be said of each skill; of all of hubs where none is named."""
+    """The audit of each named skill, or of all that came from hubs."""
     shelf = HubShelf(files)
     there = await shelf.read()
     for name in names or there.lock.names:
@@ -159,7 +156,7 @@ SITE = PLACES[0].strip("/").rpartition("/")[0]
 async def exported(
     files: SkillFiles, names: Sequence[str], *, as_index: bool
 ) -> Mapping[str, bytes]:
-    """The files of what is shared, by path; HubRefused where a skill is not one to share."""
+    """The files to share, by path; HubRefused if a skill cannot be shared."""
     shelf, found = HubShelf(files), list[Package]()
     try:
         there = await shelf.read()
@@ -201,7 +198,7 @@ def _site(packages: Sequence[Package]) -> Mapping[str, bytes]:
 
 
 def _packed(files: Mapping[str, bytes]) -> bytes:
-    """An archive that is the same for the same files."""
+    """A reproducible archive."""
     packed = io.BytesIO()
     with (
         gzip.GzipFile(fileobj=packed, mode="wb", mtime=0) as stream,

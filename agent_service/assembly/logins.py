@@ -1,4 +1,4 @@
-"""What `hermes login` and `hermes logout` do with logins."""
+"""Implements `hermes login` and `hermes logout`."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -20,7 +20,7 @@ from services.runtime.logins import DeviceCode, LoggedIn, LoggedOut
 
 @asynccontextmanager
 async def opened_store(settings: Settings, config: AgentConfig) -> AsyncGenerator[LoginStore]:
-    """The logins, for a command that runs beside the agent."""
+    """The login store, for a command that runs beside the agent."""
     url = settings.load(ServiceConfig).database.url_of("agent", settings.home)
     database = Database(url, "agent")
     store = login_store(settings, config, database)
@@ -35,10 +35,7 @@ async def opened_store(settings: Settings, config: AgentConfig) -> AsyncGenerato
 async def log_in(
     settings: Settings, provider: str, clock: Clock | None = None
 ) -> AsyncGenerator[DeviceCode | LoggedIn]:
-    """Yields a code, and when it has been confirmed that the login is kept.
-
-    Fails with LoginFailed or LoginUnavailable.
-    """
+    """Yields a code, then the stored login; raises LoginFailed or LoginUnavailable."""
     clock, config = clock or SystemClock(), settings.load(AgentConfig)
     issuer = config.model.login.issuer(provider, clock)
     async with opened_store(settings, config) as store:
@@ -49,7 +46,7 @@ async def log_in(
 
 
 async def log_out(settings: Settings, provider: str, clock: Clock | None = None) -> LoggedOut:
-    """Forgets the login."""
+    """Forget the login."""
     clock, config = clock or SystemClock(), settings.load(AgentConfig)
     issuer = config.model.login.issuer(provider, clock)
     async with opened_store(settings, config) as store:
@@ -57,7 +54,7 @@ async def log_out(settings: Settings, provider: str, clock: Clock | None = None)
 
 
 def _configured(settings: Settings, config: AgentConfig) -> str:
-    """The provider whose models the settings choose; empty where they choose none."""
+    """The configured model provider; empty if there is none."""
     try:
         endpoint = configured_endpoint(endpoint_settings(settings, config))
     except InvalidEndpoint:

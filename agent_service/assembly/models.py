@@ -1,4 +1,4 @@
-"""How the agent's models are put together: endpoints, keys and logins, the chain, the catalogue."""
+"""Builds the agent's models: endpoints, keys, logins, fallbacks and the catalog."""
 
 from collections.abc import Callable
 from functools import partial
@@ -38,7 +38,7 @@ from services.runtime.logins import PROVIDERS
 from services.telemetry.metrics import Meter
 
 COMPRESSION = "compression"
-"""The task of making notes of long conversations."""
+"""The task of summarizing long conversations."""
 
 
 def model_parts(
@@ -49,7 +49,7 @@ def model_parts(
     meter: Meter,
     redactor: Redactor,
 ) -> ModelParts:
-    """Puts the models together; nothing is opened yet."""
+    """Build the models without opening anything."""
     logins = login_store(settings, config, database)
     connect = partial(_connect, config, credentials(logins, config, clock), clock)
     first = ConfiguredModel(
@@ -77,7 +77,7 @@ def model_parts(
 
 
 def endpoint_settings(settings: Settings, config: AgentConfig) -> EndpointSettings:
-    """What the choice of the endpoint depends on, with the places of all providers it may name."""
+    """The settings that choose the endpoint, with the base URLs of all providers."""
     elsewhere = (*config.fallback, *config.auxiliary.values())
     names = {config.model.provider, *(one.provider for one in elsewhere)}
     places = config.providers.places(names, partial(_variable, settings))
@@ -85,10 +85,9 @@ def endpoint_settings(settings: Settings, config: AgentConfig) -> EndpointSettin
 
 
 def notes_route(settings: Settings, config: AgentConfig) -> Route:
-    """To the model that makes notes of long conversations; one without a model is their own.
+    """The route to the model that writes notes; without a model it is the conversation's own.
 
-    Where nobody says which, it is a small one at OpenRouter for conversations that go there anyway:
-    to others they are not shown unasked.
+    The default is a small OpenRouter model, but only for conversations that already go there.
     """
     asked = config.auxiliary.get(COMPRESSION, AuxiliaryModel())
     if asked.is_chosen:
@@ -106,7 +105,7 @@ def notes_route(settings: Settings, config: AgentConfig) -> Route:
 def credentials(
     store: LoginStore, config: AgentConfig, clock: Clock
 ) -> Callable[[str], Credentials]:
-    """The logins, by their providers."""
+    """The credentials by provider."""
     login = config.model.login
     found = {name: Credentials(login.issuer(name, clock), store, clock) for name in PROVIDERS}
     return found.__getitem__

@@ -1,4 +1,4 @@
-"""Where profiles are kept: as files of the home, or in the database; and their skills."""
+"""Stores of profiles and skills, in files of the home or in the database."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -36,11 +36,11 @@ class Stores(Struct, frozen=True):
     skills: Callable[[str], SkillFiles]
     homes: HomeStore
     reports: Callable[[str], SkillFiles]
-    """The curator's, of a profile."""
+    """The curator's reports on a profile."""
 
 
 def in_files(home: HomePaths) -> Stores:
-    """Files of the home."""
+    """Stores in files of the home."""
     return Stores(
         FileProfiles(home),
         lambda profile: HomeSkillFiles(home.profile(profile).skills),
@@ -52,7 +52,7 @@ def in_files(home: HomePaths) -> Stores:
 def in_database(
     home: HomePaths, database: Database, owner: Owner, clock: Clock, wait_s: float = LOCK_WAIT_S
 ) -> Stores:
-    """Rows of the database, for replicas that share no disk."""
+    """Stores in the database, for replicas that share no disk."""
     locks = RowLocks(database, owner, wait_s)
     return Stores(
         RowProfiles(home, database, locks, clock),
@@ -63,14 +63,13 @@ def in_database(
 
 
 COPY_AFTER_S = 2.0
-"""How long after the start skills are copied that nobody has asked for yet: a command that brings a
-service with it and ends has no use for them."""
+"""Delay before bundled skills are copied, since short-lived commands do not need them."""
 
 
 def shelves_of(
     config: AgentConfig, stores: Stores, clock: Clock, scanner: ThreatScanner
 ) -> SkillShelves:
-    """The libraries of skills, with those in them that come with Hermes where that is wanted."""
+    """The skill libraries, with bundled skills if configured."""
     bundled = BundledSkills(Package()) if config.skills.bundled else None
     return SkillShelves(stores.skills, clock, scanner, bundled)
 
@@ -82,7 +81,7 @@ def beside_start(
     homes: HomeStore,
     workers: Workers,
 ) -> Callable[[], Awaitable[None]]:
-    """Begins it; whoever needs it sooner waits for it."""
+    """Returns a function that starts slow preparations; whoever needs one sooner waits for it."""
 
     async def copy() -> None:
         await asyncio.sleep(COPY_AFTER_S)

@@ -1,4 +1,4 @@
-"""How the agent's tools are put together, and what turns are driven with beside them."""
+"""Builds the agent's tools and the other parts of turns."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -41,7 +41,7 @@ from services.rpc.channels import Channels
 
 
 def told_timeout_s(config: TerminalConfig) -> float:
-    """What new sessions are told is the usual timeout of commands; 0 where it is the tool's own."""
+    """The default command timeout told to new sessions; 0 is the tool's own."""
     usual_s = min(config.timeout_s, FOREGROUND_LIMIT_S)
     return 0.0 if usual_s == FOREGROUND_S else usual_s
 
@@ -54,7 +54,7 @@ def listed_tools(
     hints: Hints,
     policy: CommandPolicy,
 ) -> Sequence[Listed]:
-    """The tools, as they are configured."""
+    """The tools as configured."""
     return builtin_tools(
         reach,
         hints=hints,
@@ -84,7 +84,7 @@ def tool_reach(
 def job_scripts(
     config: AgentConfig, context: ContextFactory, policy: CommandPolicy, scanner: ThreatScanner
 ) -> Scripts:
-    """What runs the scripts of jobs, which are judged as commands are."""
+    """Runs the scripts of jobs with the checks of commands."""
     script = ScriptTool(config.jobs.script_timeout_s)
     judged = JudgeCommands(script, _typed, policy)
     return Scripts(judged, context, policy.redactor, scanner)
@@ -99,7 +99,7 @@ def loop_parts(
     files: AnswerFiles,
     redactor: Redactor,
 ) -> LoopParts:
-    """What every turn is driven with."""
+    """The parts that every turn uses."""
 
     async def plan_of(session_id: str) -> str:
         return shown_plan(
@@ -121,7 +121,7 @@ def _typed(arguments: ScriptArguments) -> ShellInput:
 def command_policy(
     config: AgentConfig, home: Path, redactor: Redactor, scanner: ThreatScanner
 ) -> CommandPolicy:
-    """What is asked before commands run and files are touched."""
+    """What needs approval before commands run and files are touched."""
     asked, judge = config.approvals, route_of(config.auxiliary, "approval")
     return CommandPolicy(
         asks=asked.mode != "off",
