@@ -1,4 +1,4 @@
-"""With what requests to an endpoint are signed: a key, one of several, or a login."""
+"""How requests to an endpoint are signed: with a key, one of several keys, or a login."""
 
 import logging
 from collections.abc import Callable
@@ -23,28 +23,24 @@ _UNAUTHORIZED = 401
 
 
 class Access(Protocol):
-    """Knows with what the next request to an endpoint is signed."""
+    """Knows how to sign the next request to an endpoint."""
 
     async def current(self) -> Endpoint:
-        """The endpoint with its key as it is now; raises ModelError where there is none."""
+        """The endpoint with its current key; raises ModelError if there is none."""
         ...
 
     async def instead_of(
         self, refused: Endpoint, error: ModelError, replaced: int
     ) -> Endpoint | None:
-        """What may be accepted at once where a request was not; None where nothing may.
+        """An alternative to try at once after a refusal; None if there is none.
 
-        `replaced` is how often something else has been tried in the same call by now; raises
-        ModelError where it cannot be had.
+        `replaced` counts the alternatives that the call has tried. Raises ModelError.
         """
         ...
 
 
 class Keys:
-    """Keys in their order: one that is refused, or has used up what it may, rests for a while.
-
-    One alone, or none, is always the same.
-    """
+    """Keys in order of preference; one of several rests after a refusal or when it is exhausted."""
 
     def __init__(self, endpoint: Endpoint, clock: Clock) -> None:
         self._clock = clock
@@ -55,14 +51,14 @@ class Keys:
         self._rests_until = [0.0] * len(self._endpoints)
 
     async def current(self) -> Endpoint:
-        """The first that does not rest, else the one that rests least."""
+        """The first key that does not rest, else the one that rests least."""
         numbers = range(len(self._endpoints))
         return self._endpoints[min(numbers, key=lambda number: (self._rest_s(number), number))]
 
     async def instead_of(
         self, refused: Endpoint, error: ModelError, replaced: int
     ) -> Endpoint | None:
-        """The next that does not rest, where it is about the key that was refused."""
+        """The next key that does not rest, if the error is about the key."""
         if error.kind not in REST_S or len(self._endpoints) == 1:
             return None
         number = self._endpoints.index(refused)
@@ -84,14 +80,14 @@ class Keys:
 
 
 class AtLogin:
-    """What a login is good for at the moment."""
+    """Access with a login."""
 
     def __init__(self, endpoint: Endpoint, credentials: Credentials) -> None:
         self._endpoint = endpoint
         self._credentials = credentials
 
     async def current(self) -> Endpoint:
-        """The endpoint that the login says, signed with its token."""
+        """The login's endpoint, signed with its token."""
         try:
             return self._signed(await self._credentials.current())
         except HermesError as error:
@@ -100,7 +96,7 @@ class AtLogin:
     async def instead_of(
         self, refused: Endpoint, error: ModelError, replaced: int
     ) -> Endpoint | None:
-        """The renewed login, once; what is refused again has another reason than its age."""
+        """The renewed login, once; a second refusal has another cause."""
         if error.status != _UNAUTHORIZED or replaced:
             return None
         try:
@@ -126,7 +122,7 @@ def _failure(error: HermesError) -> ModelError:
 def access_of(
     endpoint: Endpoint, credentials: Callable[[str], Credentials], clock: Clock
 ) -> Access:
-    """The way to an endpoint; `credentials` knows the logins by their providers."""
+    """The access to an endpoint; `credentials` returns the login of a provider."""
     if endpoint.login:
         return AtLogin(endpoint, credentials(endpoint.login))
     return Keys(endpoint, clock)

@@ -1,7 +1,7 @@
-"""Which models there are, as far as anybody told: their windows, limits and prices.
+"""The known models, with their windows, limits and prices.
 
-Three sources, each stronger than the one before: what is packaged, what the last refresh brought
-into the home, and what `models` of config.yaml says. Any other id is as good, only unknown.
+Later sources win: the packaged list, the last refresh in the home, and `models` of config.yaml.
+Other ids work too, but nothing is known about them.
 """
 
 import asyncio
@@ -22,12 +22,12 @@ from services.home.paths import replace_file
 from services.validation import decode
 
 DEFAULT_WINDOW = 128_000
-"""Tokens that a model is taken to read when nobody told; `models.<id>.window` says otherwise."""
+"""Assumed tokens of an unknown model; `models.<id>.window` overrides it."""
 
 PACKAGED, REFRESHED, CONFIGURED = "packaged", "refreshed", "config"
 
 _NAMED_BARE = frozenset({"anthropic", "openai", "google", "x-ai"})
-"""Vendors whose own endpoints name models without the vendor; a local server's names look alike."""
+"""Vendors whose endpoints omit the vendor from ids; names on local servers look alike."""
 
 _FREE = ":free"
 _REMEMBERED = 64
@@ -36,19 +36,19 @@ _CLAUDE = re.compile(r"claude-(\d+(?:-\d+)?)-([a-z]+)")
 
 
 class ModelInfo(Struct, frozen=True):
-    """What is known of a model; 0 and None stand for what is not."""
+    """What is known of a model; 0 and None mean unknown."""
 
     id: str
     window: int = 0
-    """Tokens that one request may have, the answer included."""
+    """Tokens of one request, including the answer."""
     max_output: int = 0
     price: Price | None = None
     source: str = ""
-    """The strongest of those that know it; empty when none does."""
+    """The strongest source that knows the model; empty if none does."""
 
 
 class Override(Struct, frozen=True):
-    """What config.yaml says of a model; None leaves what others say."""
+    """The overrides of config.yaml for a model; None keeps other values."""
 
     window: int | None = None
     max_output: int | None = None
@@ -56,16 +56,16 @@ class Override(Struct, frozen=True):
 
 
 Fetch = Callable[[], Awaitable[Sequence[ModelInfo]]]
-"""How the newest catalogue is fetched; raises ServiceUnavailable where there is none."""
+"""Fetches the newest catalog; raises ServiceUnavailable."""
 
 
 class Catalog:
-    """Models by id, in any of the spellings that endpoints use for one."""
+    """Models by id, in any spelling that endpoints use."""
 
     def __init__(
         self, file: Path, fetch: Fetch, overrides: Mapping[str, Override] | None = None
     ) -> None:
-        """Take the file of the last refresh, which need not be there, and what makes a new one."""
+        """Take the file of the last refresh, which may be missing, and the source of a new one."""
         self._file = file
         self._fetch = fetch
         self._overrides = dict(overrides or {})
@@ -76,12 +76,12 @@ class Catalog:
         """Returns what is known of a model by its id, in any spelling."""
 
     async def open(self) -> None:
-        """Read what is packaged and what the last refresh has left; nothing is fetched."""
+        """Read the packaged list and the last refresh, without fetching."""
         packaged, refreshed = await asyncio.to_thread(_read, self._file)
         self._take((*packaged, *refreshed))
 
     async def refresh(self) -> int:
-        """Fetch the models anew, keep them in the home, and return how many there are."""
+        """Fetch the models, store them in the home, and return their number."""
         models = await self._fetch()
         await asyncio.to_thread(_write, self._file, models)
         await self.open()
@@ -97,29 +97,29 @@ class Catalog:
         return info if named is None else _overridden(info, self._overrides[named])
 
     def window_of(self, model: str) -> int:
-        """Tokens that a request of the model may have, the answer included."""
+        """Tokens of a request of the model, including the answer."""
         return self.find(model).window or DEFAULT_WINDOW
 
     def longest_answer(self, model: str, asked: int) -> int:
-        """Tokens that an answer of the model can have where so many are asked for."""
+        """Tokens that an answer of the model may have if `asked` are requested."""
         return min(asked, self.find(model).max_output or asked)
 
     def cost_of(self, model: str, usage: Usage) -> int | None:
-        """What a call cost in micro-USD: as the provider says, else by the price, else unknown."""
+        """A call's cost in micro-USD: the provider's figure, else by price, else None."""
         if usage.cost_micro_usd is not None:
             return usage.cost_micro_usd
         price = self.find(model).price
         return None if price is None else price.cost(usage)
 
     def answered(self, asked: str, message: ModelMessage) -> str:
-        """The name under which an answer counts: what was asked for, unless another answered."""
+        """The model name to record: the requested one unless another answered."""
         said = message.model
         if not said or _key(said) == _key(asked) or not self.find(said).source:
             return asked
         return said
 
     def search(self, query: str) -> list[ModelInfo]:
-        """The known models that have every word of the query in their ids, in order."""
+        """The known models whose ids contain every word of the query, in order."""
         words = query.lower().split()
         names = {*self._known, *(n for n in self._overrides if _key(n) not in self._by_key)}
         return [self.find(n) for n in sorted(names) if all(word in n.lower() for word in words)]
@@ -129,7 +129,7 @@ class Catalog:
         by_key: dict[str, ModelInfo] = {}
         for info in models:
             known[info.id] = info
-        # A spelling that nobody lists means the model itself, not a dated or special version.
+        # An unlisted spelling means the model itself, not a dated or special version.
         for info in sorted(known.values(), key=lambda one: _is_plain(one.id)):
             for key in _keys(info.id):
                 by_key[key] = info
@@ -148,7 +148,7 @@ def _overridden(info: ModelInfo, override: Override) -> ModelInfo:
 
 
 def _key(model: str) -> str:
-    """What the spellings of one model have in common: dots, dates, variants and order vary."""
+    """A normalized id: spellings differ in dots, dates, variants and order."""
     return _CLAUDE.sub(r"claude-\2-\1", _DATE.sub("", _spelled(model.partition(":")[0])))
 
 
@@ -157,7 +157,7 @@ def _spelled(model: str) -> str:
 
 
 def _is_plain(model: str) -> bool:
-    """Whether it is the name of a model, and not of one of its versions or variants."""
+    """Whether it names a model itself, not a version or variant."""
     return _DATE.sub("", _spelled(model)) == _spelled(model) and ":" not in model
 
 
@@ -178,7 +178,7 @@ def _read(file: Path) -> tuple[Sequence[ModelInfo], Sequence[ModelInfo]]:
     try:
         return packaged, _models(file.read_bytes(), REFRESHED)
     except (OSError, msgspec.MsgspecError):
-        return packaged, ()  # there was none, or a refresh brings a new one
+        return packaged, ()  # missing or outdated; a refresh replaces it
 
 
 def _models(catalogue: bytes, source: str) -> Sequence[ModelInfo]:

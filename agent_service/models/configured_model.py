@@ -1,4 +1,4 @@
-"""The model that this deployment is configured with, chosen when it is first needed."""
+"""The configured model, chosen when it is first needed."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -28,20 +28,20 @@ from agent_service.records.model_errors import InvalidEndpoint, ModelError, Retr
 
 
 class Calling(Struct, frozen=True):
-    """How endpoints are called, whatever they speak."""
+    """Settings for calls of all endpoints."""
 
     retries: RetryPolicy
     identity: AppIdentity
     cache_ttl: str = "5m"
-    """How long what is marked stays cached: 5m or 1h."""
+    """How long marked content stays cached: 5m or 1h."""
     effort: str = ""
-    """How hard a model is to think: low, medium or high; empty is as it likes."""
+    """Reasoning effort: low, medium or high; empty is the model's default."""
     only: tuple[str, ...] = ()
     """The providers that OpenRouter may choose from; empty is all."""
 
 
 def provider_of(endpoint: Endpoint, calling: Calling, access: Access | None = None) -> Provider:
-    """The provider for what an endpoint speaks."""
+    """The provider for an endpoint's API."""
     return Provider(endpoint, _wire(endpoint, calling), calling.retries, access=access)
 
 
@@ -60,7 +60,7 @@ def _wire(endpoint: Endpoint, calling: Calling) -> Wire:
 
 
 class ConfiguredModel:
-    """A Model that starts without an endpoint and says what to set when it is called."""
+    """A Model that starts without an endpoint; a call says what to set."""
 
     def __init__(
         self, settings: EndpointSettings, connect: Callable[[Endpoint], Provider], missing: str
@@ -80,7 +80,7 @@ class ConfiguredModel:
 
     @property
     def configured_name(self) -> str:
-        """The model's id as far as it is known without asking anybody; empty when it is not."""
+        """The model's id if known without a request, else empty."""
         if self._chosen is not None:
             return self._chosen[0].model
         try:
@@ -90,19 +90,18 @@ class ConfiguredModel:
         return "" if endpoint is None else endpoint.model
 
     async def default_name(self) -> str:
-        """The model's id at the endpoint; ModelNotConfigured when none is set."""
+        """The model's id at the endpoint; ModelNotConfigured if none is set."""
         endpoint, _ = await self._choose()
         return endpoint.model
 
     async def preload(self) -> None:
-        """Load what the first call would; why that is not possible, the call will say."""
+        """Load what the first call needs; errors are left to that call."""
         with suppress(ModelNotConfigured, ModelError):
             _, model = await self._choose()
             await model.preload()
 
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
-        """Call the model."""
         _, model = await self._choose()
         async with model.stream(request) as events:
             yield events

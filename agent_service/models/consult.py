@@ -1,4 +1,4 @@
-"""One question to a model outside the conversation, such as what is in a picture."""
+"""Asks a model a single question outside the conversation, such as about a picture."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -28,26 +28,23 @@ class Ask(Protocol):
         *,
         time_limit_s: float | None = None,
     ) -> str:
-        """The answer to messages; a route without a model is the one to the usual model.
-
-        Fails with NoAnswer, also when the time is over.
-        """
+        """The answer, or NoAnswer; a route without a model leads to the default model."""
         ...
 
 
 class ConsultAnswer(Struct, frozen=True):
-    """What came of a question."""
+    """The result of a question."""
 
     text: str
-    """Empty where there is no answer."""
+    """Empty if there is no answer."""
     paid: Sequence[ModelMessage]
-    """What has to be paid for, whether it answers or not."""
+    """Messages to pay for, whether or not they answer."""
     failure: str = ""
-    """Why there is none."""
+    """Why there is no answer."""
 
 
 class Consult:
-    """Makes single questions into requests, and gets their answers."""
+    """Sends single questions to models."""
 
     def __init__(
         self, model: InstrumentedModel, default_name: Callable[[], Awaitable[str]], max_tokens: int
@@ -59,7 +56,7 @@ class Consult:
     async def request(
         self, messages: Sequence[Mapping[str, Any]], route: Route, purpose: Purpose = Purpose.TOOL
     ) -> ModelRequest:
-        """The request that a question is; NoAnswer where nobody can be asked."""
+        """The request for a question; NoAnswer if no model is available."""
         try:
             model = route.model or await self._default_name()
         except (ModelError, HermesError) as error:
@@ -67,20 +64,20 @@ class Consult:
         return ModelRequest(
             model=model,
             route=route.name,
-            # A picture of some megabytes would hold everybody else up.
+            # Encoding a large picture would block the event loop.
             messages=await asyncio.to_thread(lambda: [encoded(message) for message in messages]),
             max_tokens=self._max_tokens,
             purpose=purpose,
         )
 
     async def answer(self, request: ModelRequest, time_limit_s: float | None) -> ConsultAnswer:
-        """What comes of a request within the time."""
+        """The answer to a request within the time limit."""
         call = Unwatched(self._model, request)
         try:
             async with asyncio.timeout(time_limit_s):
                 text = (await call.answer()).text.strip()
         except TimeoutError:
-            # It was sent, and whoever works on it is paid although nobody reads on.
+            # The provider bills the request even if nobody reads the answer.
             paid = (*call.paid, self._model.interrupted(request, call.said))
             return ConsultAnswer("", paid, "the model's answer took too long")
         except (ModelError, HermesError) as error:

@@ -1,4 +1,4 @@
-"""What model calls cost, in whole millionths of a US dollar."""
+"""Costs of model calls in micro-USD."""
 
 import re
 from collections.abc import Iterable
@@ -10,13 +10,13 @@ from agent_service.records.model import ModelMessage
 from agent_service.records.usage import Usage
 
 PER_TOKENS = 1_000_000
-"""Prices are for so many tokens."""
+"""Prices are for this many tokens."""
 
 BYTES_PER_TOKEN = 4
-"""Of text that nobody has counted, as most models come to."""
+"""Typical for text of most models, for estimates."""
 
 PICTURE_TOKENS = 2_000
-"""Of a picture, however many bytes it has: about what the dearest models count of a large one."""
+"""Per picture of any size: about what the most expensive models count for a large one."""
 _PICTURE = re.compile(rb"data:image/[a-z.+-]+;base64,[A-Za-z0-9+/=]*")
 
 
@@ -25,12 +25,12 @@ class Price(Struct, frozen=True):
 
     input: int
     output: int
-    """Reasoning is output, as providers bill it."""
+    """Includes reasoning, as providers bill it."""
     cache_read: int
     cache_write: int
 
     def cost(self, usage: Usage) -> int:
-        """What a call costs in micro-USD, rounded up; cached tokens are part of the prompt's."""
+        """A call's cost in micro-USD, rounded up; cached tokens are part of the prompt's."""
         known = usage.cached_tokens + usage.cache_write_tokens
         fresh = max(0, usage.prompt_tokens - known)
         total = (
@@ -42,13 +42,13 @@ class Price(Struct, frozen=True):
         return -(-total // PER_TOKENS)
 
     def most(self, prompt_tokens: int, completion_tokens: int) -> int:
-        """The most that so many tokens can cost: none of the prompt is read from a cache."""
+        """The maximum cost of this many tokens, without cache reads."""
         dearest = max(self.input, self.cache_write)
         return -(-(prompt_tokens * dearest + completion_tokens * self.output) // PER_TOKENS)
 
 
 def estimated_tokens(parts: Iterable[bytes]) -> int:
-    """About how many tokens encoded text has, and the pictures in it."""
+    """Estimated tokens of encoded text and its pictures."""
     return sum(map(_estimated, parts))
 
 
@@ -60,7 +60,7 @@ def _estimated(part: bytes) -> int:
 
 
 def count_usage(message: ModelMessage, prompt: Iterable[bytes]) -> ModelMessage:
-    """Return the answer with its usage, estimated where the provider has counted nothing."""
+    """Return the answer with its usage, estimated if the provider sent none."""
     if message.usage is not None:
         return message
     said = (message.text, message.reasoning, *(c.arguments_json for c in message.tool_calls))

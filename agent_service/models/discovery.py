@@ -1,4 +1,4 @@
-"""Asks servers which models they have: local ones, endpoints, and the catalogue of OpenRouter."""
+"""Lists the models of local servers, of endpoints and of OpenRouter."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -28,7 +28,7 @@ LOCAL_PORTS: Mapping[str, int] = {
     "vLLM": 8000,
 }
 LOCAL_TIMEOUT_S = 2.0
-"""How long a server may take that listens; where none does it is known at once."""
+"""How long a listening server may take; a closed port is known at once."""
 
 TIMEOUT_S = 30.0
 MAX_LISTING_BYTES = 32 * 1024 * 1024
@@ -50,8 +50,8 @@ class LocalServer(Struct, frozen=True):
 async def discover_local(
     ports: Mapping[str, int] = LOCAL_PORTS, timeout_s: float = LOCAL_TIMEOUT_S
 ) -> tuple[LocalServer, ...]:
-    """Return the OpenAI-compatible servers on loopback, in the table's order."""
-    import httpx  # 0.1 s, and needed only where nothing is configured
+    """The OpenAI-compatible servers on loopback, in the table's order."""
+    import httpx  # takes 0.1 s, and only an unconfigured model needs it
 
     async with httpx.AsyncClient(trust_env=False) as client:
         urls = [(name, f"http://127.0.0.1:{port}/v1") for name, port in ports.items()]
@@ -76,9 +76,9 @@ async def list_models(
     headers: Mapping[str, str] | None = None,
     query: str = "",
 ) -> tuple[str, ...]:
-    """Return the ids of an endpoint's chat models; none if it lists none as OpenAI does.
+    """The ids of an endpoint's chat models; empty if it does not list any in OpenAI's format.
 
-    `headers` go along with the key, `query` with the URL.
+    `headers` are sent with the key; `query` is added to the URL.
     """
     import httpx  # as above
 
@@ -90,7 +90,7 @@ async def list_models(
 
 
 async def fetch_models(url: str) -> list[ModelInfo]:
-    """What a `/models` answer lists; ServiceUnavailable when there is none to be had."""
+    """The models of a `/models` response; ServiceUnavailable if there is none."""
     import httpx  # as above
 
     async with httpx.AsyncClient(trust_env=not is_loopback(url), follow_redirects=True) as client:
@@ -135,7 +135,7 @@ async def _fetched(
 class _Named(Struct):
     id: str = ""
     slug: str = ""
-    """The id in a list as Codex has it, unless it is not for people to choose."""
+    """The id in Codex's format; empty if users may not choose the model."""
     visibility: str = ""
 
     @property
@@ -149,7 +149,7 @@ class _Limits(Struct):
 
 
 class _Pricing(Struct):
-    """USD a token; a router has none, and says -1."""
+    """USD per token; routers have no price, and say -1."""
 
     prompt: Decimal | None = None
     completion: Decimal | None = None
@@ -165,7 +165,7 @@ class _Offered(Struct):
 
 
 def chat_models(listing: bytes) -> tuple[str, ...]:
-    """Return the chat models that a `/models` answer lists; none if it has another shape."""
+    """The chat models of a `/models` response; empty if it has another format."""
     names = (entry.name for entry in _entries(listing, _Named))
     return tuple(
         name for name in names if name and not any(word in name.lower() for word in _NOT_FOR_CHAT)
@@ -173,7 +173,7 @@ def chat_models(listing: bytes) -> tuple[str, ...]:
 
 
 def listed_models(listing: bytes) -> list[ModelInfo]:
-    """The models of a listing with limits and prices; what has another shape is left out."""
+    """The models of a listing with limits and prices; skips entries of another format."""
     found: list[ModelInfo] = []
     for entry in _entries(listing, _Offered):
         limits = entry.top_provider or _Limits()

@@ -1,4 +1,4 @@
-"""Which model endpoint to use: what is configured, else a local server."""
+"""Chooses the model endpoint: the configured one, else a local server."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -24,14 +24,14 @@ ANTHROPIC_MODEL = "claude-sonnet-5-5"
 
 _UNSET = SecretStr("")
 _UNNAMED = frozenset({"", "auto", "custom", "main"})
-"""What `provider` says where it names none."""
+"""Values of `provider` that name none."""
 _HOST = re.compile(r"[\w.:%-]+")
 _LISTING_TIMEOUT_S = 3.0
 MESSAGES_VERSION = "2026-10-21"
 _LOGINS = {"nous": "nous", "codex": "codex", "openai-codex": "codex"}
-"""Providers at which one logs in, by the names that settings have for them."""
+"""Login providers, by their names in settings."""
 _CODEX_LISTING = "?client_version=1.0.0"
-"""It lists no models to clients that do not say how old they are; the newest is what it lists."""
+"""Codex lists no models to clients without a version; this lists the newest."""
 _NOTHING_SET = """\
 No model is configured. Set OPENROUTER_API_KEY, OPENAI_API_KEY or ANTHROPIC_API_KEY in {env_file};
 or HERMES_BASE_URL, HERMES_API_KEY and HERMES_MODEL, for any other compatible endpoint;
@@ -39,7 +39,7 @@ or log in (hermes login --help), or start Ollama, LM Studio, llama.cpp or vLLM o
 
 
 class Api(StrEnum):
-    """What an endpoint speaks."""
+    """The API of an endpoint."""
 
     CHAT_COMPLETIONS = "chat_completions"
     MESSAGES = "anthropic_messages"
@@ -51,15 +51,15 @@ _KNOWN = {
     "openai": (OPENAI_URL, OPENAI_MODEL, Api.CHAT_COMPLETIONS),
     "anthropic": (ANTHROPIC_URL, ANTHROPIC_MODEL, Api.MESSAGES),
 }
-"""Base URL, usual model and API of those for which a key is enough, in the order of choice."""
+"""Base URL, default model and API of providers that need only a key, in order of preference."""
 
 
 class Endpoint(Struct, frozen=True):
     """A base URL with its key and model.
 
-    `provider` is openrouter, openai, anthropic, nous, codex, custom, or a name of a local server
-    or of one that settings have;
-    `source` says what chose the endpoint, `key_name` which setting holds its key.
+    `provider` is openrouter, openai, anthropic, nous, codex, custom, or the name of a local server
+    or configured provider; `source` says what chose the endpoint, `key_name` which setting has its
+    key.
     """
 
     base_url: str
@@ -70,11 +70,11 @@ class Endpoint(Struct, frozen=True):
     key_name: str
     api: Api = Api.CHAT_COMPLETIONS
     more_keys: tuple[SecretStr, ...] = ()
-    """Keys that are used where the first is refused."""
+    """Keys to use if the first is refused."""
     login: str = ""
-    """The provider whose login is used in place of a key, and which may name another URL."""
+    """The provider whose login replaces the key, and may name another URL."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What every request says besides."""
+    """Extra headers of every request."""
 
     @property
     def shown_url(self) -> str:
@@ -84,10 +84,10 @@ class Endpoint(Struct, frozen=True):
 
 
 class ProviderPlace(Struct, frozen=True):
-    """Where a provider is found by its name; an empty text is unset."""
+    """The URL and key of a named provider; an empty text is unset."""
 
     base_url: str
-    """Empty where only its key is known."""
+    """Empty if only the key is set."""
     api_key: SecretStr = _UNSET
     api: str = ""
     model: str = ""
@@ -96,11 +96,11 @@ class ProviderPlace(Struct, frozen=True):
 
 
 class EndpointSettings(Struct, frozen=True):
-    """What flags, environment and `config.yaml` say; an empty string counts as unset.
+    """The settings from flags, environment and `config.yaml`; an empty string counts as unset.
 
-    `base_url`, `api_key` and `model` are HERMES_BASE_URL, HERMES_API_KEY and HERMES_MODEL,
-    or else the `model` group of `config.yaml`, as are `provider` (openrouter, openai, anthropic,
-    nous, codex, or one of `places`) and `api`, which is otherwise guessed from the URL.
+    `base_url`, `api_key` and `model` are HERMES_BASE_URL, HERMES_API_KEY and HERMES_MODEL, or the
+    `model` group of `config.yaml`, like `provider` (openrouter, openai, anthropic, nous, codex, or
+    one of `places`) and `api`, which by default is guessed from the URL.
     """
 
     base_url: str = ""
@@ -108,11 +108,11 @@ class EndpointSettings(Struct, frozen=True):
     model: str = ""
     provider: str = ""
     keys: Mapping[str, Sequence[SecretStr]] = field(default_factory=dict[str, Sequence[SecretStr]])
-    """Those for openrouter, openai and anthropic, the first of each first."""
+    """Keys of openrouter, openai and anthropic, in order of preference."""
     api: str = ""
     codex_base_url: str = codex.MODELS_URL
     places: Mapping[str, ProviderPlace] = field(default_factory=dict[str, ProviderPlace])
-    """Base URLs of providers, those of OpenRouter, OpenAI and Anthropic where they are others."""
+    """Base URLs of providers, including changed ones of OpenRouter, OpenAI and Anthropic."""
 
 
 def missing_endpoint(env_file: str) -> str:
@@ -121,7 +121,7 @@ def missing_endpoint(env_file: str) -> str:
 
 
 def configured_endpoint(settings: EndpointSettings) -> Endpoint | None:
-    """Return the endpoint that the settings name, or None; its model is empty if none is set."""
+    """Return the configured endpoint, if any; its model is empty if none is set."""
     login = _LOGINS.get(settings.provider, "")
     if login and _is_of(login, settings.base_url.strip()):
         return _at_login(login, settings)
@@ -152,13 +152,13 @@ def _custom(settings: EndpointSettings) -> Endpoint:
 
 
 def _endpoint(base_url: str, api: Api, keys: Sequence[SecretStr], named: Sequence[str]) -> Endpoint:
-    """An endpoint; `named` are its model and provider, what has chosen it, and its key's name."""
+    """An endpoint; `named` has its model, provider, source and key name."""
     first = keys[0] if keys else _UNSET
     return Endpoint(_base(base_url, api), first, *named, api=api, more_keys=tuple(keys[1:]))
 
 
 def _provider_at(host: str) -> tuple[str, str]:
-    """Whose host it is, and which model is used there where none is set."""
+    """The provider of a host, and its default model."""
     for domain in ("openrouter.ai", "openai.com", "anthropic.com"):
         if _is_host(host, domain):
             provider = domain.partition(".")[0]
@@ -167,7 +167,7 @@ def _provider_at(host: str) -> tuple[str, str]:
 
 
 def _api(told: str, base_url: str, provider: str) -> Api:
-    """What is spoken there: as is said, else as the URL looks."""
+    """The API: as configured, else guessed from the URL."""
     if told:
         return Api(told)
     if urlsplit(base_url).path.endswith("/responses"):
@@ -177,19 +177,19 @@ def _api(told: str, base_url: str, provider: str) -> Api:
 
 
 def _base(base_url: str, api: Api) -> str:
-    """What paths are put behind, though people copy the URL with one."""
+    """The base URL, without the path that people often copy along."""
     if api is Api.MESSAGES:
         return base_url.removesuffix("/messages").removesuffix("/v1")
     return base_url.removesuffix("/responses") if api is Api.RESPONSES else base_url
 
 
 def _known(provider: str, settings: EndpointSettings) -> Endpoint | None:
-    """OpenRouter, OpenAI or Anthropic, where there is a key or another URL for it."""
+    """OpenRouter, OpenAI or Anthropic, if a key or another URL is configured."""
     keys, place = _own_keys(settings, provider), settings.places.get(provider)
     if place is not None and place.base_url:
         own = _keys([place.api_key], place.key_name)
         keys = keys if not own or own[0] in keys else own
-        # A server that speaks like OpenAI's may want no key.
+        # An OpenAI-compatible server may need no key.
         if keys or provider in ("openai", settings.provider):
             return _placed(provider, settings, place, keys)
     if not keys:
@@ -219,7 +219,7 @@ def _named(provider: str, settings: EndpointSettings) -> Endpoint:
 def _placed(
     provider: str, settings: EndpointSettings, place: ProviderPlace, keys: tuple[SecretStr, ...]
 ) -> Endpoint:
-    """A provider at the URL that settings have for it."""
+    """A provider at its configured URL."""
     base_url = _checked_url(place.base_url, place.source)
     _, usual = _provider_at(urlsplit(base_url).hostname or "")
     api = _api(settings.api or place.api, base_url, provider)
@@ -228,7 +228,7 @@ def _placed(
 
 
 def _is_of(login: str, base_url: str) -> bool:
-    """Whether a base URL is none, or the provider's own, as older programs have written it."""
+    """Whether a base URL is empty, or the provider's own as older programs wrote it."""
     host = urlsplit(base_url).hostname or ""
     own = "nousresearch.com" if login == "nous" else "chatgpt.com"
     return not base_url or _is_host(host, own)
@@ -249,16 +249,13 @@ def _at_login(login: str, settings: EndpointSettings) -> Endpoint:
 
 
 def _native_name(model: str) -> str:
-    """Return a name of OpenRouter's as Anthropic itself writes it; others as they are."""
+    """Convert OpenRouter's name of a model to Anthropic's; others are unchanged."""
     bare = model.removeprefix("anthropic/")
     return bare if bare == model else bare.replace(".", "-")
 
 
 async def with_listed_model(endpoint: Endpoint) -> Endpoint:
-    """Return an endpoint without a model with the first that it lists.
-
-    Raises `InvalidEndpoint` where it lists none.
-    """
+    """Fill in an endpoint's first listed model; `InvalidEndpoint` if it lists none."""
     models = await listed_by(endpoint, _LISTING_TIMEOUT_S)
     if not models:
         checked = "" if endpoint.login else " HERMES_BASE_URL and"
@@ -270,7 +267,7 @@ async def with_listed_model(endpoint: Endpoint) -> Endpoint:
 
 
 async def listed_by(endpoint: Endpoint, timeout_s: float) -> tuple[str, ...]:
-    """Return the ids of an endpoint's chat models; none where it lists none."""
+    """Return the ids of an endpoint's chat models; empty if it lists none."""
     native = endpoint.api is Api.MESSAGES
     url = f"{endpoint.base_url}/v1" if native else endpoint.base_url
     headers = {**endpoint.headers, **({"anthropic-version": MESSAGES_VERSION} if native else {})}
@@ -288,7 +285,7 @@ def _checked_url(text: str, name: str = "HERMES_BASE_URL") -> str:
 
 
 def is_http_url(url: str) -> bool:
-    """Whether the text is the URL of a host that speaks HTTP."""
+    """Whether the text is an HTTP URL with a host."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
@@ -305,12 +302,10 @@ def _checked_key(key: SecretStr, name: str) -> SecretStr:
 
 
 def _own_keys(settings: EndpointSettings, provider: str) -> tuple[SecretStr, ...]:
-    """The keys that the settings have for openrouter, openai or anthropic."""
     return _keys(settings.keys.get(provider, ()), f"{provider.upper()}_API_KEY")
 
 
 def _keys(given: Sequence[SecretStr], name: str) -> tuple[SecretStr, ...]:
-    """All keys of a provider, each once, in their order."""
     return tuple(dict.fromkeys(_checked_key(key, name) for key in given if _value(key)))
 
 

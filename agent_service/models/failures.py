@@ -1,4 +1,4 @@
-"""From what an endpoint answered, or did not, to a `ModelError` that says what to do."""
+"""Maps failures of endpoints to a `ModelError` that says what to do."""
 
 import re
 from collections.abc import Mapping
@@ -25,8 +25,7 @@ _BY_STATUS: Mapping[int, Kind] = {
     524: Kind.TIMEOUT,
 }
 
-# Providers agree on few codes: these are the words that they use, each for statuses where the
-# number alone says too little.
+# Providers share few error codes, so match their words where the status alone is ambiguous.
 _BY_WORDS: tuple[tuple[frozenset[int], Kind, re.Pattern[str]], ...] = (
     (
         frozenset({400, 413, 422, 500}),
@@ -74,8 +73,7 @@ _ADVICE: Mapping[Kind, str] = {
     Kind.BAD_REQUEST: "The model endpoint {url} rejected the request{http}.",
 }
 
-# A cap on the output that does not fit beside the prompt reads like an overflow, but no
-# shorter conversation helps as much as a smaller cap.
+# This reads like a context overflow, but a smaller output cap fixes it, not a shorter conversation.
 _CAP_TOO_LARGE = re.compile(
     r"max_(completion_)?tokens\b.{0,40}too (large|big|high)|\bmax_tokens: \d+ > \d+", re.IGNORECASE
 )
@@ -84,7 +82,7 @@ _CAP_TOO_LARGE = re.compile(
 def http_failure(
     endpoint: Endpoint, model: str, status: int, headers: Mapping[str, str], body: object
 ) -> ModelError:
-    """Return the error for an answer that is not a success."""
+    """Return the error for an unsuccessful response."""
     detail = _clean(_detail(body), endpoint)
     kind = _kind(status, f"{_code(body)} {detail}")
     asked_s = retry_after_s(headers, datetime.now(UTC))
@@ -98,20 +96,20 @@ def http_failure(
 
 
 def stream_failure(endpoint: Endpoint, model: str, error: object) -> ModelError:
-    """Return the error that a provider reported inside a stream that began well."""
+    """Return the error that a provider reported inside a started stream."""
     code = _code({"error": error})
     status = int(code) if code.isdecimal() and 400 <= int(code) < 600 else 0
     detail = _clean(_detail({"error": error}), endpoint)
     kind = _kind(status or 400, f"{code} {detail}")
     if status == 0 and kind is Kind.BAD_REQUEST:
-        kind = Kind.OVERLOADED  # the request was accepted, so what failed is on their side
+        kind = Kind.OVERLOADED  # the request was accepted, so the server failed
     return ModelError(
         kind, _message(kind, endpoint, model, status, detail), status=status or None, detail=detail
     )
 
 
 def connection_failure(endpoint: Endpoint, reason: str) -> ModelError:
-    """Return the error for an endpoint that cannot be reached or hung up."""
+    """Return the error for an endpoint that is unreachable or hung up."""
     return ModelError(
         Kind.CONNECTION,
         f"Cannot reach the model endpoint {endpoint.shown_url} ({_clean(reason, endpoint)}): "
@@ -120,7 +118,7 @@ def connection_failure(endpoint: Endpoint, reason: str) -> ModelError:
 
 
 def timeout_failure(endpoint: Endpoint, idle_s: float) -> ModelError:
-    """Return the error for an endpoint that stays silent."""
+    """Return the error for a silent endpoint."""
     return ModelError(
         Kind.TIMEOUT,
         f"The model endpoint {endpoint.shown_url} sent nothing for {idle_s:g} s: "
@@ -129,7 +127,7 @@ def timeout_failure(endpoint: Endpoint, idle_s: float) -> ModelError:
 
 
 def cut_failure(endpoint: Endpoint, reason: str) -> ModelError:
-    """Return the error for a stream that ended in the middle or cannot be read."""
+    """Return the error for a stream that was cut off or is unreadable."""
     return ModelError(
         Kind.CUT_STREAM,
         f"The model endpoint {endpoint.shown_url} broke off its answer ({reason}): try again.",
@@ -155,7 +153,7 @@ def empty_failure(endpoint: Endpoint, model: str, finish_reason: str) -> ModelEr
 
 
 def not_a_stream_failure(endpoint: Endpoint, content_type: str) -> ModelError:
-    """Return the error for a successful answer that is no chat completion."""
+    """Return the error for a successful response that is no chat completion."""
     return ModelError(
         Kind.BAD_REQUEST,
         f"{endpoint.shown_url} answered with {_clean(content_type, endpoint) or 'no content type'} "
@@ -182,7 +180,7 @@ def retry_after_s(headers: Mapping[str, str], now: datetime) -> float | None:
 
 
 def _resets_in_s(body: object) -> float | None:
-    """How long a subscription is used up, as Codex says it."""
+    """Seconds until a used-up subscription resets, in Codex's format."""
     error = _error_object(body)
     told = "" if isinstance(error, str) else error.get("resets_in_seconds")
     return _number(str(told or ""))
@@ -229,7 +227,7 @@ def _message(kind: Kind, endpoint: Endpoint, model: str, status: int, detail: st
 
 
 def _error_object(body: object) -> Mapping[str, Any] | str:
-    """Return the part of a body that describes the error; providers nest it differently."""
+    """Return the error object of a body, which providers nest differently."""
     if isinstance(body, dict):
         found = cast("Mapping[str, Any]", body)
         inner: Any = found.get("error") or found.get("detail") or found
@@ -255,7 +253,7 @@ def _code(body: object) -> str:
 
 
 def _clean(text: str, endpoint: Endpoint) -> str:
-    """Return one printable line without the key, however spelled, short enough for a message."""
+    """Return one short printable line without the key in any encoding."""
     key = endpoint.api_key.get_secret_value()
     hidden = Redactor([key]).redact(text.replace(key, "[key]") if key else text)
     line = " ".join("".join(char if char.isprintable() else " " for char in hidden).split())

@@ -1,4 +1,4 @@
-"""The models that take over where another fails: in which order, and who is left alone a while."""
+"""The order of fallback models, and which of them rest after a failure."""
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
@@ -27,11 +27,11 @@ class Route(Struct, frozen=True):
 
 
 USUAL = Route()
-"""To the configured model."""
+"""The route to the configured model."""
 
 
 class Opened(Model, Protocol):
-    """A Model that holds connections until its context is left."""
+    """A Model that holds connections until its context ends."""
 
     async def __aenter__(self) -> Self: ...
 
@@ -39,7 +39,7 @@ class Opened(Model, Protocol):
 
 
 class Routed:
-    """A Model that calls the one that a request's route names."""
+    """A Model that calls the model of the request's route."""
 
     def __init__(self, first: Opened, others: Mapping[str, Opened]) -> None:
         """Take the configured model, and the others by route."""
@@ -58,12 +58,11 @@ class Routed:
     def stream(
         self, request: ModelRequest
     ) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
-        """Call the model."""
         return self._others.get(request.route, self._first).stream(request)
 
 
 class Chain:
-    """The routes in their order; one that has failed rests for a while."""
+    """The routes in order of preference; one that has failed rests for a while."""
 
     def __init__(self, others: Sequence[Route], clock: Clock) -> None:
         self.routes = (Route(), *others)
@@ -71,33 +70,32 @@ class Chain:
         self._rests_until: dict[str, float] = {}
 
     def find(self, name: str) -> Route:
-        """The route of that name; the first where there is none of it any more."""
+        """The route with that name, or the first if it no longer exists."""
         return next((route for route in self.routes if route.name == name), self.routes[0])
 
     def rest_s(self, route: Route) -> float:
-        """For how long the route is still left alone; 0 when it is not."""
+        """How long the route still rests; 0 if it does not."""
         return max(0.0, self._rests_until.get(route.name, 0.0) - self._clock.monotonic())
 
     def choose(self, route: Route) -> Route:
-        """The route itself, or the first that does not rest where this one does."""
+        """The route itself, or if it rests the first that does not."""
         if not self.rest_s(route):
             return route
         return next((other for other in self.routes if not self.rest_s(other)), route)
 
     def find_next(self, tried: Collection[str]) -> Route | None:
-        """The first route that was not tried, resting ones last; None when all were."""
+        """The first untried route, resting ones last; None if there is none."""
         left = [route for route in self.routes if route.name not in tried]
         return min(left, key=lambda route: self.rest_s(route) > 0, default=None)
 
     def mark_failed(self, route: Route, error: ModelError) -> None:
-        """Leave a route alone: as long as its provider asks for, else by how it failed."""
+        """Let a route rest, as long as its provider asks or by the kind of error."""
         if error.kind is Kind.CONTENT_POLICY:
-            return  # it was about what was said, and the next may be about something else
+            return  # specific to this request
         rest_s = error.rest_s(REST_S.get(error.kind, _USUAL_REST_S))
         self._rests_until[route.name] = self._clock.monotonic() + rest_s
 
     def mark_answered(self, route: Route) -> None:
-        """Take a route as good again."""
         self._rests_until.pop(route.name, None)
 
 

@@ -1,4 +1,4 @@
-"""Brings a turn to another model where the one that it asks fails."""
+"""Switches a turn to another model when its model fails."""
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -20,11 +20,10 @@ Failure = ModelError | ModelNotConfigured
 
 
 class FallbackModel:
-    """The model of one turn: that of its route, and the others of the chain when that fails.
+    """The model of one turn: its route's, or others of the chain when that fails.
 
-    A turn stays with the model that took over until it ends; the next begins with the first
-    again, unless that has failed a moment before. Whoever drives the turn stores each switch
-    before it asks for more, so that the next owner goes on with the same model.
+    A turn keeps the model that took over; the next turn starts with the first unless that rests.
+    The caller stores each switch before it continues, so that a new owner uses the same model.
     """
 
     def __init__(
@@ -34,7 +33,7 @@ class FallbackModel:
         turn: LiveTurn,
         reserve: Callable[[ModelRequest], Awaitable[Mapping[str, str]]],
     ) -> None:
-        """`reserve` holds what a call may take, and returns warnings by what they are about."""
+        """`reserve` reserves a call's maximum cost and returns warnings by subject."""
         self._inner = inner
         self._chain = chain
         self._turn = turn
@@ -42,13 +41,12 @@ class FallbackModel:
         self._warnings: set[str] = set()
 
     def stream(self, request: ModelRequest) -> "aclosing[AsyncGenerator[ModelEvent]]":
-        """Call the model."""
         return aclosing(self._answer(request))
 
     async def _answer(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         usual = self._chain.find(self._turn.route)
         route = self._chain.choose(usual)
-        # Live events are lost on clients that watch later, and all watch once the model speaks.
+        # Live events are lost on clients that connect later; all connect before the answer.
         notices = [] if route is usual else [self._explain_rest(usual, route)]
         if route.name != self._turn.route:
             yield Switched(route.name, self._model_of(route))
@@ -85,7 +83,7 @@ class FallbackModel:
     def _find_next(
         self, route: Route, error: Failure, failures: dict[str, Failure]
     ) -> Route | None:
-        """The route to try after a failure; None where no other can help."""
+        """The next route to try; None if no other can help."""
         if isinstance(error, ModelError):
             if not is_worth_another_model(error):
                 return None
@@ -110,7 +108,7 @@ class FallbackModel:
 
 
 def _combine(failures: dict[str, Failure], last: Failure) -> Failure:
-    """The failure that ended the first call, with what came of the attempts after it."""
+    """The first call's failure, with the results of the later attempts."""
     first, *others = failures.items()
     if not others or (isinstance(last, ModelError) and not is_worth_another_model(last)):
         return last

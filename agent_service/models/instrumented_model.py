@@ -1,4 +1,4 @@
-"""A model as all others call it: without secrets, priced by the catalogue, counted and traced."""
+"""Adds redaction, prices, metrics and traces to a model."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
@@ -27,16 +27,16 @@ from services.redaction.redactor import Redactor
 from services.telemetry.metrics import LabelValues, Meter, Metrics, counter, histogram
 
 _MOST_MODELS = 20
-"""With names of their own; each makes some sixty series."""
+"""Models with their own label; each adds about sixty time series."""
 _MOST_PROVIDERS = 10
 _MODEL = ("gen_ai_request_model", "gen_ai_provider_name")
 _SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 _TOKENS = (1, 4, 16, 64, 256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576)
-"""Both are the bounds that OpenTelemetry's conventions for generative models give."""
+"""Bucket bounds from OpenTelemetry's conventions for generative AI."""
 
 
 class ModelMetrics(Metrics, frozen=True):
-    """Model calls, and what they take."""
+    """Metrics of model calls."""
 
     models: LabelValues
     providers: LabelValues
@@ -76,12 +76,12 @@ class ModelMetrics(Metrics, frozen=True):
 
     @classmethod
     def make(cls, meter: Meter, is_known: Callable[[str], bool]) -> Self:
-        """The metrics, registered; models that are not known share one name."""
+        """Register the metrics; unknown models share one label."""
         models = LabelValues(_MOST_MODELS, is_known)
         return cls.create(meter, models=models, providers=LabelValues(_MOST_PROVIDERS))
 
     def count_use(self, request: ModelRequest, message: ModelMessage) -> None:
-        """Count what an answer took, whether it says anything or not."""
+        """Count an answer's usage, even if it is empty."""
         usage = message.usage
         if usage is None:
             return
@@ -94,7 +94,6 @@ class ModelMetrics(Metrics, frozen=True):
             self.cost_usd.labels(provider, model, request.purpose).inc(usage.cost_micro_usd / 1e6)
 
     def time_answer(self, message: ModelMessage, first_chunk_s: float, seconds: float) -> None:
-        """Time an answer."""
         named = self._named(message)
         self.first_chunk_seconds.labels(*named).observe(first_chunk_s)
         self.seconds.labels(*named).observe(seconds)
@@ -104,11 +103,7 @@ class ModelMetrics(Metrics, frozen=True):
 
 
 class InstrumentedModel(Struct, frozen=True):
-    """A Model whose answers have no secrets, and whose calls are priced, counted, timed and traced.
-
-    No longer answer is asked of it than it can give, and its answers have their cost and the name
-    under which they count.
-    """
+    """A Model with redacted answers, limited in length, priced, counted, timed and traced."""
 
     inner: Model
     redactor: Redactor
@@ -118,7 +113,6 @@ class InstrumentedModel(Struct, frozen=True):
 
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
-        """Call the model."""
         began = self.clock.monotonic()
         max_tokens = self.catalog.longest_answer(request.model, request.max_tokens)
         request = replace(request, max_tokens=max_tokens)
@@ -170,12 +164,12 @@ class InstrumentedModel(Struct, frozen=True):
             raise
 
     def interrupted(self, request: ModelRequest, said: str) -> ModelMessage:
-        """What a call had said when it was broken off, with what it is taken to have cost."""
+        """The partial answer of an interrupted call, with its estimated cost."""
         broken_off = ModelMessage(said, "", (), None, "interrupted", request.model, "")
         return self._finish(request, broken_off)
 
     def _finish(self, request: ModelRequest, message: ModelMessage) -> ModelMessage:
-        """Return an answer without secrets, with its use and cost, and count these."""
+        """Return the answer redacted and priced, and count its usage."""
         message = clean_message(message, self.redactor)
         message = count_usage(message, (*request.messages, request.tools))
         assert message.usage is not None, "it has been counted"

@@ -1,4 +1,4 @@
-"""OpenRouter: chat completions, with cache marks and the choice of providers."""
+"""OpenRouter: chat completions with cache marks and a choice of providers."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -11,24 +11,24 @@ from agent_service.models.wires.wire import MARKED_MESSAGES, Dialect, cache_cont
 from agent_service.records.model import ModelRequest, encoded
 
 FLASH_MODEL = "google/gemini-3.7-flash"
-"""Small, fast and with a large window: for what needs no better one."""
+"""Small and fast with a large window, for simple tasks."""
 
 _MARKED_MODELS = ("anthropic/", "~anthropic/")
-"""Whose models keep in their cache what is marked, and nothing else."""
+"""Prefixes of models that cache only marked content."""
 _ROLES = frozenset({"user", "assistant"})
 _SYSTEM = frozenset({"system"})
 _RESULT = b'{"role":"tool"'
 
 
 class AppIdentity(Struct, frozen=True):
-    """How this deployment presents itself to OpenRouter."""
+    """How this deployment identifies itself to OpenRouter."""
 
     title: str = "Hermes"
     referer: str = ""
 
 
 class OpenRouter(ChatCompletions):
-    """Requests and answers of OpenRouter's chat completions."""
+    """The wire format of OpenRouter's chat completions."""
 
     def __init__(
         self,
@@ -37,14 +37,13 @@ class OpenRouter(ChatCompletions):
         cache_ttl: str = "5m",
         only: Sequence[str] = (),
     ) -> None:
-        """`only` names the providers that may be used, in OpenRouter's words; empty is all."""
+        """`only` limits the providers, by OpenRouter's names; empty allows all."""
         super().__init__(effort)
         self._identity = identity or AppIdentity()
         self._control = cache_control(cache_ttl)
         self._only = b',"provider":{"only":%b}' % encoded(list(only)) if only else b""
 
     def headers(self) -> Mapping[str, str]:
-        """What OpenRouter wants to know of who calls it."""
         told = {"HTTP-Referer": self._identity.referer, "X-OpenRouter-Title": self._identity.title}
         return {name: value for name, value in told.items() if value}
 
@@ -63,7 +62,7 @@ class OpenRouter(ChatCompletions):
         return marked
 
     def _marked(self, message: bytes, roles: frozenset[str]) -> bytes | None:
-        """The message with a mark at the end of its text; None where nothing in it can bear one."""
+        """The message with a mark at the end of its text; None if it cannot carry one."""
         if message.startswith(_RESULT):
             return None
         fields: dict[str, Any] = json.loads(message)

@@ -13,14 +13,14 @@ class ModelParts(Struct, frozen=True):
     """The models of a deployment."""
 
     first: ConfiguredModel
-    """The configured one."""
+    """The configured model."""
     routed: Routed
-    """All of them, by route."""
+    """All models, by route."""
     chain: Chain
     catalog: Catalog
     priced: InstrumentedModel
-    """The same as `routed`, without secrets, with what the catalogue knows of them, and counted."""
+    """`routed` with redaction, prices and metrics."""
     consult: Consult
-    """Asks the configured one single questions."""
+    """Asks the configured model single questions."""
     notes: Route
-    """To what makes notes of long conversations; without a model it is their own."""
+    """The route for notes of long conversations; without a model it is their own."""

@@ -1,4 +1,4 @@
-"""The Model seam over any provider: attempts, events, and what can go wrong with them."""
+"""Implements the Model seam for any provider: attempts, events and errors."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
@@ -36,7 +36,7 @@ class EventTooLarge(Exception):
 
 
 class SSEDecoder:
-    """Turns chunks of bytes, cut anywhere, into the data of whole events."""
+    """Decodes chunks of bytes, split anywhere, into the data of whole events."""
 
     __slots__ = ("_data", "_rest", "_size")
 
@@ -56,7 +56,7 @@ class SSEDecoder:
         return events
 
     def flush(self) -> list[bytes]:
-        """Return the data of an event that the server left without its blank line."""
+        """Return the data of a last event without its blank line."""
         return self.feed(b"\n\n")
 
     def _line(self, line: bytes, events: list[bytes]) -> None:
@@ -84,7 +84,7 @@ class Provider:
         timeouts: Timeouts | None = None,
         access: Access | None = None,
     ) -> None:
-        """`access` says with what requests are signed, where it is not always the same key."""
+        """`access` signs requests, if not always with the same key."""
         self._access = access or Keys(endpoint, SystemClock())
         self._wire = wire
         self._retries = retries or RetryPolicy()
@@ -102,11 +102,11 @@ class Provider:
         return aclosing(self._attempts(request))
 
     async def reached(self) -> Endpoint:
-        """The endpoint with its key as it is now; raises `ModelError`."""
+        """The endpoint with its current key; raises `ModelError`."""
         return await self._access.current()
 
     async def preload(self) -> None:
-        """Load the SDK now, and not with the first call; raises `ModelError`."""
+        """Load the SDK now instead of at the first call; raises `ModelError`."""
         await self._transport.ready(await self._access.current())
 
     async def _attempts(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
@@ -150,7 +150,7 @@ class Provider:
     async def _instead_of(
         self, endpoint: Endpoint | None, error: ModelError, replaced: int
     ) -> tuple[Endpoint | None, ModelError]:
-        """What is tried in place of what failed, and why the call fails where nothing is."""
+        """The endpoint to try next, or None with the error to raise."""
         if endpoint is None:
             return None, error
         try:
@@ -160,7 +160,7 @@ class Provider:
 
 
 class _Attempt:
-    """The answer to one attempt at a request, while it comes in."""
+    """The answer to one attempt while it arrives."""
 
     def __init__(
         self, endpoint: Endpoint, request: ModelRequest, reading: Reading, answer: Answer
@@ -174,7 +174,7 @@ class _Attempt:
         self._has_ended = False
 
     async def next_delta(self) -> ModelEvent | None:
-        """What the answer goes on with; None where it has ended."""
+        """The next delta; None at the end."""
         while not self._deltas:
             if self._has_ended:
                 await self._answer.drain()
@@ -183,7 +183,7 @@ class _Attempt:
         return self._deltas.pop(0)
 
     def message(self) -> ModelMessage:
-        """The whole answer, if it is whole."""
+        """The answer; raises an error if it is incomplete."""
         if not self._reading.finish_reason:
             raise cut_failure(self._endpoint, "it has no end")
         if self._reading.finish_reason == "error":
@@ -194,13 +194,13 @@ class _Attempt:
             raise cut_failure(self._endpoint, str(error)) from error
 
     async def _read(self) -> list[bytes]:
-        """The parts of the answer that the next read from the network completes."""
+        """The chunks that the next network read completes."""
         content_type = self._answer.content_type
         if content_type.startswith("text/html"):
             raise not_a_stream_failure(self._endpoint, content_type)
         if content_type.startswith("application/json"):
             self._has_ended = True
-            return [await self._answer.read_all()]  # a server that does not stream
+            return [await self._answer.read_all()]  # not streamed
         data = await self._answer.read()
         try:
             payloads = self._decoder.feed(data) if data else self._decoder.flush()
@@ -222,7 +222,7 @@ class _Attempt:
         return chunk
 
     def _add(self, chunks: Iterable[Json]) -> None:
-        """Make at most two deltas of all that came in together."""
+        """Yields at most two deltas for all chunks of one read."""
         try:
             added = [self._reading.add(chunk) for chunk in chunks]
         except MalformedChunk as error:

@@ -1,4 +1,4 @@
-"""Takes secrets out of what a model says and wants done, as it is stored, shown and sent again."""
+"""Removes secrets from a model's answers before they are stored, shown or sent again."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -18,14 +18,14 @@ _CALLS = frozenset({"tool_use", "function_call"})
 
 
 class RedactedAttempt:
-    """What an attempt has said so far; what it has held back is void where it fails."""
+    """Redacts a streamed attempt; text held back is dropped if the attempt fails."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._stream = RedactedStream(redactor)
         self._last: TextDelta | ReasoningDelta | None = None
 
     def feed(self, delta: TextDelta | ReasoningDelta) -> Iterator[TextDelta | ReasoningDelta]:
-        """Return what can be shown now."""
+        """Return the deltas that can be shown now."""
         if self._last is not None and type(self._last) is not type(delta):
             yield from self.finish()
         self._last = delta
@@ -61,11 +61,11 @@ def _call(call: ToolCall, redact: Callable[[str], str]) -> ToolCall:
 
 
 def _by_leaves(call: ToolCall, redact: Callable[[str], str]) -> str:
-    """Arguments, text by text, of which a part looks like a secret together with what is around."""
+    """Redact each text of the arguments, since redacting the whole would break the JSON."""
     try:
         arguments = json.loads(call.arguments_json)
     except (ValueError, RecursionError):
-        return redact(call.arguments_json)  # was no JSON before
+        return redact(call.arguments_json)  # was not JSON before
     return json.dumps(changed_texts(arguments, redact), ensure_ascii=False)
 
 
@@ -80,7 +80,7 @@ def _is_json(text: str) -> bool:
 def _details(
     blocks: tuple[Mapping[str, Any], ...], redactor: Redactor
 ) -> tuple[Mapping[str, Any], ...]:
-    """Reasoning to send back; what is signed is sent as it was or not at all."""
+    """Reasoning to send back; signed reasoning is sent unchanged or not at all."""
     kept: list[Mapping[str, Any]] = []
     for block in blocks:
         is_call = block.get("type") in _CALLS

@@ -1,4 +1,4 @@
-"""What traces say of model calls, in the names that OpenTelemetry has for them."""
+"""Trace spans of model calls, with OpenTelemetry's attribute names."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -26,7 +26,7 @@ _OUTPUT = "gen_ai.output.messages"
 
 @contextmanager
 def model_span(request: ModelRequest) -> Generator["ModelSpan"]:
-    """A model call."""
+    """A span for a model call."""
     about: Attributes = {
         OPERATION: "chat",
         REQUEST_MODEL: request.model,
@@ -37,22 +37,21 @@ def model_span(request: ModelRequest) -> Generator["ModelSpan"]:
 
 
 class ModelSpan:
-    """A model call while it is made."""
+    """A model call in progress."""
 
     def __init__(self, current: Span, request: ModelRequest) -> None:
         self._current = current
         self._request = request
 
     def note_first_chunk(self, first_chunk_s: float) -> None:
-        """Note how long the first part of the answer took."""
+        """Note the time to the first chunk."""
         self._current.set({_FIRST_CHUNK: first_chunk_s})
 
     def note_retry(self, reason: ModelErrorKind) -> None:
-        """Note that an attempt failed and another follows."""
+        """Note that an attempt failed and is retried."""
         self._current.happened("retry", {ERROR: reason})
 
     def note_answer(self, message: ModelMessage) -> None:
-        """Note the answer."""
         usage = message.usage or Usage()
         self._current.set(
             {

@@ -1,4 +1,4 @@
-"""What turns spend on model calls: held to budgets before, counted with each answer."""
+"""Enforces budgets on model calls and records what turns spend."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -29,11 +29,11 @@ from services.database.leases import LeaseTable
 from services.ids import new_id
 
 LOOK_AGAIN_S = 1.0
-"""After how long a budget that was set through another replica holds here, where there was none."""
+"""Delay until a first budget that was set on another replica takes effect here."""
 
 
 class Spending:
-    """The model as turns use it, and the record of what they use."""
+    """The model as turns use it, and the record of what they spend."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Spending:
         clock: Clock,
         zone: tzinfo | None,
     ) -> None:
-        """Take the zone in which days begin; None is the machine's."""
+        """Days begin in `zone`; None is the machine's."""
         self._model, self._chain, self._catalog = models.priced, models.chain, models.catalog
         self._database = database
         self._leases = leases
@@ -56,7 +56,7 @@ class Spending:
         self._changes = 0
 
     def model_for(self, turn: LiveTurn) -> Model:
-        """The model that a turn calls; a call that its budgets do not allow is BudgetReached."""
+        """The model that a turn calls; raises BudgetReached above a budget."""
 
         async def reserve(request: ModelRequest) -> dict[str, str]:
             return self._warnings(await self.reserve(turn, request))
@@ -64,15 +64,15 @@ class Spending:
         return FallbackModel(self._model, self._chain, turn, reserve)
 
     def beside(self, turn: LiveTurn) -> Model:
-        """The model that a turn asks for what is no part of its conversation, as `model_for`."""
+        """The model for a turn's questions outside its conversation, as `model_for`."""
         return _BudgetedModel(self._model, partial(self.reserve, turn))
 
     def interrupted(self, turn: LiveTurn, partial: str) -> ModelMessage:
-        """What an interrupted call had said, with what it is taken to have cost."""
+        """The partial answer of an interrupted call, with its estimated cost."""
         return self._model.interrupted(_broken_off(turn), partial)
 
     def record(self, conn: Connection, transition: Transition) -> None:
-        """Count what a transition's answers used, in the transaction that stores them."""
+        """Count the usage of a transition's answers, in the transaction that stores them."""
         usage.record(conn, transition, self._day(transition.now))
         if not transition.turn.has_reserved:
             return
@@ -82,17 +82,17 @@ class Spending:
             budgets.settle(conn, transition.turn.id, reservation)
 
     def account(self, profile: str, session_id: str, job_id: str = "") -> Account:
-        """Whom a call of a session is charged to now."""
+        """The account that a session's calls are charged to."""
         job_id = job_id or usage.job_of(session_id)
         return Account(profile, session_id, job_id, self._day(self._clock.now()))
 
     async def reserve(
         self, turn: LiveTurn, request: ModelRequest, reservation: str = ""
     ) -> list[BudgetStatus]:
-        """Hold what a call may take; returns how budgets stood before.
+        """Reserve the maximum cost of a call; returns the budgets before.
 
-        Calls that run side by side need reservations of different names. Raises BudgetReached when
-        a budget has no room for the call, and Fenced when the turn has another owner.
+        Parallel calls need different reservation names. Raises BudgetReached, and Fenced if the
+        turn has another owner.
         """
         holder = Holder(turn.id, reservation, turn.lease)
         found = await self._hold(holder, turn, request, turn.tokens_per_byte)
@@ -100,9 +100,9 @@ class Spending:
         return found
 
     async def hold_outside(self, turn: Charged, request: ModelRequest, time_limit_s: float) -> str:
-        """Hold what a call outside of turns may take, until it is counted; BudgetReached as above.
+        """Reserve the maximum cost of a call outside turns, and return the call's id.
 
-        Returns the call's id. A call that is never counted is held twice as long as it may take.
+        Raises BudgetReached. An uncounted reservation expires after twice the time limit.
         """
         call_id = new_id("ask")
         await self._hold(Holder(call_id, for_s=2 * time_limit_s), turn, request)
@@ -111,14 +111,14 @@ class Spending:
     def count(
         self, conn: Connection, turn: Charged, call_id: str, answers: Sequence[ModelMessage]
     ) -> None:
-        """Count what was answered outside of turns, in place of what was held for it."""
+        """Count answers outside turns, and release their reservation."""
         budgets.settle(conn, call_id, "")
         day = self._day(self._clock.now())
         for answer in answers:
             usage.add(conn, turn, day, answer.model, answer.used)
 
     def _warnings(self, budgets_before: list[BudgetStatus]) -> dict[str, str]:
-        """What to tell a person about budgets, by their scopes."""
+        """Budget warnings for the user, by scope."""
         nearly = [one for one in budgets_before if one.is_past(self.policy.warn_percent)]
         return {one.scope.value: one.warning() for one in nearly}
 
@@ -131,10 +131,7 @@ class Spending:
         *,
         keeps_set: bool = False,
     ) -> None:
-        """Set a budget, or leave it to config.yaml again; it holds from the next call on.
-
-        One that was set before stays if that is asked.
-        """
+        """Set a budget from the next call on; None reverts to config.yaml."""
         await self._database.write(
             lambda conn: budgets.set_limit(
                 conn, profile, scope, scope_id, limit, keeps_set=keeps_set
@@ -158,21 +155,21 @@ class Spending:
         return found
 
     async def _has_budget(self, profile: str) -> bool:
-        """Whether a profile has any budget, as far as was to be seen a moment ago."""
+        """Whether a profile has any budget, from a short-lived cache."""
         if self.policy.is_limiting:
             return True
         now = self._clock.monotonic()
         if self._looked_at is None or now - self._looked_at >= LOOK_AGAIN_S:
             changes = self._changes
             found = await self._database.read(budgets.limited_profiles)
-            # Only what was read is known: who calls meanwhile must not take the old for it.
+            # Cache only if no budget changed during the read.
             if changes == self._changes:
                 self._limited, self._looked_at = found, now
             return profile in found
         return profile in self._limited
 
     def _most(self, request: ModelRequest, tokens_per_byte: float) -> Amount:
-        """What a call takes at most, where a byte of the session's prompts had so many tokens."""
+        """The maximum cost of a call at this rate of tokens."""
         scale = max(1.0, tokens_per_byte * BYTES_PER_TOKEN)
         info = self._catalog.find(request.model)
         answer = self._catalog.longest_answer(request.model, request.max_tokens)
@@ -186,14 +183,13 @@ class Spending:
 
 
 class _BudgetedModel(Struct, frozen=True):
-    """A model that reserves what a call may take before it makes it."""
+    """A model that reserves the maximum cost of each call first."""
 
     inner: Model
     reserve: Callable[[ModelRequest], Awaitable[object]]
 
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
-        """Call the model."""
         await self.reserve(request)
         async with self.inner.stream(request) as events:
             yield events
@@ -204,11 +200,11 @@ def _broken_off(turn: LiveTurn) -> ModelRequest:
 
 
 Commit = Callable[[Fact], Awaitable[None]]
-"""Stores a fact of the turn, and returns once that is done."""
+"""Stores a fact of the turn; returns when it is stored."""
 
 
 class Consulting:
-    """What tools ask of models."""
+    """Questions of tools to models."""
 
     def __init__(self, consult: Consult, spending: Spending) -> None:
         self._consult = consult
@@ -231,7 +227,7 @@ class Consulting:
             except BudgetReached as error:
                 raise NoAnswer(str(error)) from error
             given = await self._consult.answer(request, time_limit_s)
-            # A call that is cancelled keeps its part of the budget held until its turn ends.
+            # A cancelled call keeps its reservation until the turn ends.
             if held or given.paid:
                 model = given.paid[-1].model if given.paid else ""
                 await commit(Consulted(reservation, model, usage_of(given.paid)))

@@ -1,1 +1,1 @@
-"""Logins at model providers: how one logs in, and how what comes of it stays usable."""
+"""Logins at model providers, and their renewal."""

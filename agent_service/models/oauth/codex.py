@@ -1,4 +1,4 @@
-"""OpenAI Codex: a code that is confirmed in the browser, exchanged for tokens of a subscription."""
+"""OpenAI Codex logins: a confirmed code is exchanged for tokens of a subscription."""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
@@ -26,7 +26,7 @@ MODELS_URL = "https://chatgpt.com/backend-api/codex"
 
 _CLIENT = "app_EMoamEEZ73f0CkXaXp7hrann"
 _EXCHANGES = 3
-"""How often a code that was confirmed is exchanged at most; it does not come a second time."""
+"""Attempts to exchange a confirmed code, which the provider sends only once."""
 _OWN_CLAIMS = "https://api.openai.com/auth"
 _ACCOUNT = "ChatGPT-Account-Id"
 
@@ -38,7 +38,6 @@ class OpenAICodex(Issuer):
     entry = "openai-codex"
 
     async def begin(self) -> PendingDeviceCode:
-        """Ask for a code."""
         answer = await self._server.json(
             "/api/accounts/deviceauth/usercode", {"client_id": _CLIENT}
         )
@@ -51,7 +50,6 @@ class OpenAICodex(Issuer):
         return self._asked(answer, self._server.url("/codex/device"), secret)
 
     async def poll(self, asked: PendingDeviceCode) -> Login | Wait:
-        """Ask whether the code has been confirmed, and exchange what comes of it."""
         answer = await self._server.json(
             "/api/accounts/deviceauth/token",
             {"device_auth_id": asked.secret, "user_code": asked.shown.user_code},
@@ -61,7 +59,6 @@ class OpenAICodex(Issuer):
         return self._waits(answer, is_pending=answer.status in {403, 404})
 
     async def renewals(self, login: Login, *, refused: bool) -> AsyncGenerator[Login]:
-        """A new access token."""
         if not refused and login.access.good_at(self._clock.now()):
             return
         self._check_renewable(login)
@@ -72,7 +69,6 @@ class OpenAICodex(Issuer):
         yield self._granted(answer, login)
 
     async def revoke(self, login: Login) -> bool:
-        """Tell OpenAI that the login is over."""
         if not login.renewable:
             return False
         told = {"token": login.refresh, "token_type_hint": "refresh_token", "client_id": _CLIENT}
@@ -82,7 +78,6 @@ class OpenAICodex(Issuer):
             return False
 
     def read(self, entry: Mapping[str, Any]) -> Login | None:
-        """The login that auth.json has."""
         tokens = object_of(entry.get("tokens"))
         access, refresh = text(tokens.get("access_token")), text(tokens.get("refresh_token"))
         if not (access or refresh):
@@ -92,7 +87,6 @@ class OpenAICodex(Issuer):
         return Login(token, SecretStr(refresh), headers=_headers(account))
 
     def written(self, login: Login, entry: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-        """The entry with the login in it."""
         tokens = {
             **object_of(entry.get("tokens")),
             "access_token": login.access.value.get_secret_value(),
@@ -127,7 +121,7 @@ class OpenAICodex(Issuer):
 
 
 def _account(token: str) -> str:
-    """Which of a person's ChatGPT accounts a token is for."""
+    """The id of the ChatGPT account that a token is for."""
     account = text(object_of(claims(token).get(_OWN_CLAIMS)).get("chatgpt_account_id"))
     return account if account.isascii() and account.isprintable() else ""
 

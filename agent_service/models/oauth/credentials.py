@@ -1,4 +1,4 @@
-"""How one logs in with a device code, and how a login stays usable for all processes of a home."""
+"""Device code logins, and their renewal for all processes of a home."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -30,13 +30,13 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 SLOWER_S = 5.0
-"""By how much the provider is asked less often each time that it wants that (RFC 8628)."""
+"""Added to the polling interval whenever the provider says slow_down (RFC 8628)."""
 KEEP_TRIES, KEEP_WAIT_S = 10, 1.0
 _SHORTEST_S, _LONGEST_S = 1.0, 60.0
 
 
 class Credentials:
-    """The login at one provider, as it is good for the next request."""
+    """The login at one provider, ready for the next request."""
 
     def __init__(self, issuer: Issuer, store: LoginStore, clock: Clock) -> None:
         self._issuer = issuer
@@ -44,9 +44,9 @@ class Credentials:
         self._clock = clock
 
     async def current(self) -> Login:
-        """The login, renewed before it ends; where that fails, as it is until then.
+        """The login, renewed before it expires; the old one if renewal fails before then.
 
-        LoginNeeded says how to log in; LoginUnavailable that it cannot be renewed at the moment.
+        Raises LoginNeeded, or LoginUnavailable if it expired and cannot be renewed now.
         """
         login = await self._read()
         if login.bearer.good_at(self._clock.now()):
@@ -60,11 +60,11 @@ class Credentials:
             return login
 
     async def instead_of(self, refused: SecretStr) -> Login:
-        """The login after it was not accepted: what others have made of it since, or a new one."""
+        """A login to use after one was refused: renewed by another process, or now."""
         return await self._renewed(refused)
 
     async def stored(self) -> Login | None:
-        """The login as the home has it; None where there is none."""
+        """The stored login, if any."""
         return await self._store.read(self._issuer)
 
     async def _read(self) -> Login:
@@ -76,12 +76,12 @@ class Credentials:
 
     async def _renewed(self, refused: SecretStr | None) -> Login:
         async with self._store.place.locked():
-            # Somebody else may have renewed it, and what it was renewed with is used up.
+            # Another process may have renewed it, which uses up the old refresh token.
             login = await self._read()
             is_refused = login.bearer.value == refused
             if not is_refused and login.bearer.good_at(self._clock.now()):
                 return login
-            # What the provider has given must be kept, or nobody can ever renew the login again.
+            # New tokens must be stored, or the login can never be renewed again.
             return await unbroken(self._renew(login, refused=is_refused))
 
     async def _renew(self, login: Login, *, refused: bool) -> Login:
@@ -91,7 +91,7 @@ class Credentials:
                     await self._keep(renewed)
                     login = renewed
         except LoginUsedUp:
-            # Nobody has to ask again with what is used up.
+            # Store that the login is used up, so that nobody tries again.
             over = Token(login.access.value, self._clock.now())
             ended = replace(login, access=over, refresh=NOTHING, key=Token())
             await self._keep(ended)
@@ -100,7 +100,7 @@ class Credentials:
         return login
 
     async def _keep(self, login: Login) -> None:
-        """Store what a login was exchanged for, which cannot be done again; else use it once."""
+        """Store an exchanged login, which cannot be exchanged again; if that fails, use it once."""
         keeping = partial(self._store.keep, self._issuer, login, self._clock.now())
         try:
             await self._patiently(keeping)
@@ -109,10 +109,10 @@ class Credentials:
             _log.error("the new login at %s is not stored, log in again: %s", name, error)
 
     async def log_in(self, asked: PendingDeviceCode) -> Login:
-        """Wait until the code has been confirmed, and keep the login in place of any before it.
+        """Wait until the code is confirmed, then store the login, replacing any earlier one.
 
-        LoginFailed when it was refused or has expired. A provider or a place that is away for a
-        while is asked again: nobody likes to confirm a second code.
+        Retries while the provider or the store is unavailable, to avoid a second confirmation.
+        LoginFailed if the code was refused or has expired.
         """
         login = await self._confirmed(asked)
         before = await self._patiently(partial(self._put, login))
@@ -121,7 +121,7 @@ class Credentials:
         return login
 
     async def forget(self) -> tuple[bool, bool]:
-        """Forget the login: whether there was one, and whether the provider knows it is over."""
+        """Forget the login; returns whether there was one and whether the provider revoked it."""
         async with self._store.place.locked():
             login = await self.stored()
             if login is None:
@@ -144,7 +144,7 @@ class Credentials:
         raise LoginFailed("The code has expired before anybody confirmed it: begin anew")
 
     async def _put(self, login: Login) -> Login | None:
-        """Keep a login; returns the one before it."""
+        """Store a login; returns the previous one."""
         async with self._store.place.locked():
             before = await self.stored()
             await unbroken(self._store.keep(self._issuer, login, self._clock.now()))

@@ -1,4 +1,4 @@
-"""Asking a login server: one small request, one small answer, nothing secret in what is raised."""
+"""Small requests to login servers, with errors that contain no secrets."""
 
 import asyncio
 import ssl
@@ -22,33 +22,32 @@ MAX_ANSWER_BYTES = 256 * 1024
 _MAX_WORDS = 200
 
 Fields = Mapping[str, str | int | SecretStr]
-"""What is sent, by its names; what must not be shown is a SecretStr."""
+"""Request fields by name; secrets are SecretStr."""
 
 
 class Answer(Struct, frozen=True):
-    """What a login server said."""
+    """A login server's response."""
 
     status: int
     body: Mapping[str, Any]
-    """Empty where it is no JSON object."""
+    """Empty if it is not a JSON object."""
     sent: tuple[SecretStr, ...] = ()
-    """The secrets in the question, which the answer may repeat."""
+    """The secrets in the request, which the response may repeat."""
 
     @property
     def ok(self) -> bool:
-        """Whether it is what was asked for."""
         return 200 <= self.status < 300
 
     @property
     def code(self) -> str:
-        """The name of the error, which providers put into different places."""
+        """The error code, which providers put in different places."""
         error = self.body.get("error")
         inner = object_of(error)
         return text(inner.get("code")) if inner else text(error) or text(self.body.get("code"))
 
     @property
     def words(self) -> str:
-        """What the server says of the error, as one line without secrets; else its status."""
+        """The server's error message on one line without secrets, else its status."""
         inner = object_of(self.body.get("error"))
         said = text(self.body.get("error_description")) or text(inner.get("message")) or self.code
         hidden = Redactor(secret.get_secret_value() for secret in self.sent).redact(said)
@@ -64,22 +63,20 @@ class LoginServer:
         self._base_url = base_url.rstrip("/")
 
     def url(self, path: str) -> str:
-        """The whole address of a path."""
         return f"{self._base_url}{path}"
 
     async def form(self, path: str, fields: Fields, headers: Fields | None = None) -> Answer:
-        """Post a form."""
         return await self._post(path, "data", fields, headers or {})
 
     async def json(self, path: str, fields: Fields, bearer: SecretStr = NOTHING) -> Answer:
-        """Post a JSON object, signed with a token where there is one."""
+        """Post a JSON object, with a bearer token if there is one."""
         return await self._post(path, "json", fields, {}, bearer)
 
     async def _post(
         self, path: str, form: str, fields: Fields, headers: Fields, bearer: SecretStr = NOTHING
     ) -> Answer:
-        """Post; LoginUnavailable where there is no answer that could be one to the question."""
-        import httpx  # 0.1 s, and needed only for this
+        """Post; LoginUnavailable without a usable response."""
+        import httpx  # takes 0.1 s, and only logins need it
 
         told = {"Accept": "application/json", **_revealed(headers)}
         if token := bearer.get_secret_value():
@@ -88,13 +85,13 @@ class LoginServer:
         try:
             async with (
                 asyncio.timeout(TIMEOUT_S),
-                # Making one reads the system's certificates, for as long as a slow disk takes.
+                # Making a client reads the system's certificates, which is slow on some disks.
                 await asyncio.to_thread(self._client) as client,
                 client.stream("POST", self.url(path), headers=told, **content) as response,
             ):
                 body = await self._read(response)
         except (TimeoutError, OSError, httpx.HTTPError, httpx.InvalidURL) as error:
-            # Its text may quote a header, and so a token.
+            # Its text may quote a header with a token.
             raise self._unavailable(f"no answer, {type(error).__name__}") from None
         if response.status_code >= 500 or response.status_code == 429:
             raise self._unavailable(f"HTTP {response.status_code}")
@@ -135,7 +132,7 @@ def _revealed(fields: Fields) -> dict[str, Any]:
 
 
 def fit_for_tokens(url: str) -> bool:
-    """Whether what is sent to a URL stays between it and us."""
+    """Whether requests to a URL cannot be read by others."""
     try:
         parts = urlsplit(url)
     except ValueError:

@@ -1,4 +1,4 @@
-"""A provider at which one logs in with a device code: what all of them have in common."""
+"""The common part of providers that use device code logins."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Mapping
@@ -34,7 +34,7 @@ USED_UP = frozenset(
         "refresh_token_revoked",
     }
 )
-"""What providers say of a refresh token that will never do again."""
+"""Error codes of a refresh token that is permanently invalid."""
 
 _NOT_PAID = frozenset({"subscription_required", "insufficient_credits"})
 _CODE_S, _INTERVAL_S = 900.0, 5.0
@@ -45,7 +45,7 @@ class Wait(Enum):
 
     PENDING = auto()
     SLOWER = auto()
-    """Nobody has confirmed the code, and the provider wants to be asked less often."""
+    """Nobody has confirmed the code, and the provider asks to be polled less often."""
 
 
 class PendingDeviceCode(Struct, frozen=True):
@@ -53,23 +53,19 @@ class PendingDeviceCode(Struct, frozen=True):
 
     shown: DeviceCode
     secret: SecretStr
-    """Tells the provider which code is meant."""
+    """Identifies the code to the provider."""
     interval_s: float
 
 
 class Issuer(ABC):
-    """A provider at which one logs in with a device code.
-
-    What asks the provider raises LoginFailed or LoginUnavailable.
-    """
+    """A provider with device code logins; requests raise LoginFailed or LoginUnavailable."""
 
     name: ClassVar[str]
-    """In commands and settings."""
+    """The name in commands and settings."""
     entry: ClassVar[str]
-    """In auth.json."""
+    """The key in auth.json."""
 
     def __init__(self, clock: Clock, url: str) -> None:
-        """`url` is where one logs in."""
         self._clock = clock
         self._url = url
         self._title = PROVIDERS[self.name]
@@ -77,35 +73,34 @@ class Issuer(ABC):
 
     @abstractmethod
     async def begin(self) -> PendingDeviceCode:
-        """Ask for a code."""
+        """Request a code."""
 
     @abstractmethod
     async def poll(self, asked: PendingDeviceCode) -> Login | Wait:
-        """Ask whether the code has been confirmed."""
+        """Ask whether the code was confirmed."""
 
     @abstractmethod
     def renewals(self, login: Login, *, refused: bool) -> AsyncGenerator[Login]:
-        """Make a login usable, one exchange at a time.
+        """Make a login usable; each exchange yields a login, which must be stored at once.
 
-        Each yields the login as it is from then on, which must be kept at once: what was sent for
-        it is worth nothing any more. `refused` says that it was not accepted as it is. Raises
-        LoginNeeded where the provider takes it no longer.
+        An exchange invalidates the previous tokens. `refused` means that the current token was
+        rejected. Raises LoginNeeded if the provider no longer accepts the login.
         """
 
     @abstractmethod
     async def revoke(self, login: Login) -> bool:
-        """Tell the provider that the login is over; False where it cannot be told."""
+        """Revoke the login; False if the provider has no way to do so."""
 
     @abstractmethod
     def read(self, entry: Mapping[str, Any]) -> Login | None:
-        """The login that auth.json has; None where there is none in it."""
+        """The login in an entry of auth.json; None if it has none."""
 
     @abstractmethod
     def written(self, login: Login, entry: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-        """The entry with the login in it, and all else that it has."""
+        """The entry with the login added; other fields stay."""
 
     def _asked(self, answer: Answer, url: str, secret: str) -> PendingDeviceCode:
-        """The code that an answer has, to be confirmed at a URL."""
+        """The code in an answer, to be confirmed at a URL."""
         told = self._accepted(answer)
         code = text(told.get("user_code")) or text(told.get("usercode"))
         if not (code and secret and fit_for_tokens(url)):
@@ -117,7 +112,7 @@ class Issuer(ABC):
         )
 
     def _waits(self, answer: Answer, *, is_pending: bool) -> Wait:
-        """Why there is no login yet; LoginFailed where there will be none."""
+        """Why there is no login yet; raises LoginFailed if there will be none."""
         if "denied" in answer.code:
             raise LoginFailed("The login was refused in the browser")
         if "expired" in answer.code:
@@ -129,7 +124,7 @@ class Issuer(ABC):
         return Wait.PENDING
 
     def _granted(self, answer: Answer, before: Login) -> Login:
-        """The login with the tokens of an answer, whose access token ends nobody knows when."""
+        """The login with the tokens of an answer, without a known expiry."""
         told = self._accepted(answer)
         access, refresh = text(told.get("access_token")), text(told.get("refresh_token"))
         if not access:
@@ -142,17 +137,17 @@ class Issuer(ABC):
             raise self._refused(Answer(401, {}))
 
     def _accepted(self, answer: Answer) -> Mapping[str, Any]:
-        """What an answer says; an error where it is a no."""
+        """The body of an answer; raises an error if it was refused."""
         if not answer.ok:
             raise self._refused(answer)
         return answer.body
 
     def _after(self, told: Mapping[str, Any], usual_s: float) -> datetime:
-        """When what an answer has given ends, counted from now."""
+        """The expiry that an answer states, counted from now."""
         return self._clock.now() + timedelta(seconds=seconds(told.get("expires_in"), usual_s))
 
     def _refused(self, answer: Answer) -> LoginFailed | LoginNeeded:
-        """The error for an answer that is a no."""
+        """The error for a refusal."""
         if answer.code in USED_UP or answer.status == 401:
             kind = LoginUsedUp if answer.code in USED_UP else LoginNeeded
             return kind(

@@ -1,4 +1,4 @@
-"""Nous Portal: a device code as RFC 8628 has it, and where it must be a key for models."""
+"""Nous Portal logins: a device code (RFC 8628), and a model key where necessary."""
 
 from collections.abc import AsyncGenerator, Mapping
 from datetime import datetime
@@ -25,13 +25,13 @@ MODELS_URL = "https://inference-api.nousresearch.com/v1"
 
 _CLIENT = "hermes-cli"
 _INVOKE = "inference:invoke"
-"""With it the access token itself signs requests to models."""
+"""With this scope the access token itself signs requests to models."""
 _MINT = "inference:mint_agent_key"
-"""With it alone, as in older logins, it only makes the keys that sign them."""
+"""With only this scope, as in older logins, the access token creates keys that sign them."""
 _SCOPE = f"{_INVOKE} {_MINT}"
 _TOKEN_S = 900.0
 _KEY_S = 30 * 60
-"""For how long a key is to be good at least when it is made."""
+"""Minimum lifetime of a new key."""
 
 
 class NousPortal(Issuer):
@@ -41,7 +41,6 @@ class NousPortal(Issuer):
     entry = "nous"
 
     async def begin(self) -> PendingDeviceCode:
-        """Ask for a code."""
         answer = await self._server.form(
             "/api/oauth/device/code", {"client_id": _CLIENT, "scope": _SCOPE}
         )
@@ -50,7 +49,6 @@ class NousPortal(Issuer):
         return self._asked(answer, url, text(told.get("device_code")))
 
     async def poll(self, asked: PendingDeviceCode) -> Login | Wait:
-        """Ask whether the code has been confirmed."""
         grant = "urn:ietf:params:oauth:grant-type:device_code"
         answer = await self._server.form(
             "/api/oauth/token",
@@ -61,7 +59,7 @@ class NousPortal(Issuer):
         return self._waits(answer, is_pending=answer.code == "authorization_pending")
 
     async def renewals(self, login: Login, *, refused: bool) -> AsyncGenerator[Login]:
-        """A new access token where it is due, then a key where one is wanted."""
+        """Yields a new access token if due, then a new key if needed."""
         now = self._clock.now()
         is_new = refused or not login.access.good_at(now)
         if is_new:
@@ -80,12 +78,11 @@ class NousPortal(Issuer):
         yield login
 
     async def revoke(self, login: Login) -> bool:
-        """The portal has a page for that, and nothing for programs."""
+        """The portal has only a web page for that."""
         del login
         return False
 
     def read(self, entry: Mapping[str, Any]) -> Login | None:
-        """The login that auth.json has."""
         access, refresh = text(entry.get("access_token")), text(entry.get("refresh_token"))
         if not (access or refresh):
             return None
@@ -101,7 +98,6 @@ class NousPortal(Issuer):
         )
 
     def written(self, login: Login, entry: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-        """The entry with the login in it."""
         return {
             **entry,
             "portal_base_url": self._url,
@@ -119,7 +115,7 @@ class NousPortal(Issuer):
 
     async def _refreshed(self, login: Login) -> Login:
         self._check_renewable(login)
-        # The portal wants it as a header; a form may be logged on its way.
+        # The portal expects it as a header, since form data may be logged.
         answer = await self._server.form(
             "/api/oauth/token",
             {"grant_type": "refresh_token", "client_id": _CLIENT},
@@ -153,13 +149,13 @@ class NousPortal(Issuer):
 
 
 def _models_url(told: Mapping[str, Any]) -> str:
-    """Where models are, as the portal says it; empty where that is no place for tokens."""
+    """The portal's URL for models; empty if it is not safe for tokens."""
     url = text(told.get("inference_base_url")).rstrip("/")
     return url if fit_for_tokens(url) else ""
 
 
 def _may_invoke(scope: str, access: str) -> bool:
-    """Whether an access token signs requests itself; what it says counts more than what is said."""
+    """Whether an access token signs requests itself; its claims win over the stated scope."""
     said = claims(access).get("scope")
     return _INVOKE in (said if isinstance(said, list) else (text(said) or scope).split())
 

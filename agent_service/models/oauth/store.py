@@ -1,4 +1,4 @@
-"""Where logins are kept: the seam, and `auth.json` of a home with its lock."""
+"""The store of logins: the protocol, and `auth.json` of a home with its lock."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ _VERSION = 1
 
 
 class LoginPlace(Protocol):
-    """Where the document is."""
+    """The document's storage."""
 
     @property
     def name(self) -> str:
@@ -29,35 +29,35 @@ class LoginPlace(Protocol):
         ...
 
     def locked(self) -> AbstractAsyncContextManager[None]:
-        """Keep everybody else from changing it meanwhile; Unavailable when that takes too long."""
+        """Lock it against changes; Unavailable if that takes too long."""
         ...
 
     async def read(self) -> dict[str, Any]:
-        """The document; empty where there is none."""
+        """The document; empty if there is none."""
         ...
 
     async def write(self, document: Mapping[str, Any]) -> None:
-        """Write it anew; only while `locked`."""
+        """Replace the document; only while `locked`."""
         ...
 
 
 class LoginStore:
-    """The logins of a place, and those that are on their way to it."""
+    """The logins of a place, including those that could not be written yet."""
 
     def __init__(self, place: LoginPlace, redactor: Redactor | None = None) -> None:
-        """`redactor` hears of every token."""
+        """`redactor` is told every token."""
         self.place = place
         self._redactor = redactor or Redactor()
 
     async def read(self, issuer: Issuer) -> Login | None:
-        """The login at a provider, as it is at the moment."""
+        """The current login at a provider."""
         login = issuer.read(_entry(await self.place.read(), issuer.entry))
         if login is not None:
             self._hide(login)
         return login
 
     async def keep(self, issuer: Issuer, login: Login, now: datetime) -> None:
-        """Write a login, and leave all else as it is; only while `locked`."""
+        """Write a login and leave everything else unchanged; only while `locked`."""
         self._hide(login)
         document = await self.place.read()
         entry = issuer.written(login, _entry(document, issuer.entry), now)
@@ -65,7 +65,7 @@ class LoginStore:
         await self._write(document, now)
 
     async def forget(self, issuer: Issuer, now: datetime) -> None:
-        """Take a login out; only while `locked`."""
+        """Remove a login; only while `locked`."""
         document = await self.place.read()
         others = {k: v for k, v in _providers(document).items() if k != issuer.entry}
         if document.get("active_provider") == issuer.entry:
@@ -94,7 +94,7 @@ _MAX_BYTES = 4 * 1024 * 1024
 
 
 class LoginFile:
-    """A file, readable for its owner alone."""
+    """A file that only its owner can read."""
 
     def __init__(self, path: Path, *, lock_wait_s: float = LOCK_WAIT_S) -> None:
         self.name = str(path)
@@ -103,18 +103,15 @@ class LoginFile:
 
     @asynccontextmanager
     async def locked(self) -> AsyncGenerator[None]:
-        """Keep every other process of the home from changing logins meanwhile."""
-        # Other programs that share a home lock this file as well.
+        # Other programs that share the home lock this file too.
         path = self.path.with_suffix(".lock")
         async with locked_by(path, str(path), self._lock_wait_s):
             yield
 
     async def read(self) -> dict[str, Any]:
-        """What it says; empty where it is not there."""
         return await asyncio.to_thread(_read, self.path)
 
     async def write(self, document: Mapping[str, Any]) -> None:
-        """Write it anew."""
         text = json.dumps(document, indent=2) + "\n"
         await asyncio.to_thread(replace_file, self.path, text, _PRIVATE)
 
@@ -129,6 +126,6 @@ def _read(path: Path) -> dict[str, Any]:
         raise FailedPrecondition(f"{path} cannot be read: {error.strerror}") from None
     document = json_object(data) if data.strip() else {}
     if document is None or len(data) > _MAX_BYTES:
-        # It may have logins of other programs, so it is not for us to write it anew.
+        # It may hold logins of other programs, so do not replace it.
         raise FailedPrecondition(f"{path} is damaged: repair it, or move it away and log in again")
     return document

@@ -1,11 +1,11 @@
-"""Tokens of logins, and errors of logins; no error has a token in it.
+"""Tokens and errors of logins; no error contains a token.
 
 HermesError (services.errors)
-├── LoginNeeded           there is no login, or the provider takes it no longer: log in (again)
-│   └── LoginUsedUp       it can never be renewed again
-├── LoginFailed           the provider said no; the message has its words
-│   └── NotPaid           the account has no subscription, or nothing left of it
-└── LoginUnavailable      the provider cannot be asked at the moment
+├── LoginNeeded           there is no login, or the provider no longer accepts it: log in (again)
+│   └── LoginUsedUp       it can never be renewed
+├── LoginFailed           the provider refused; the message has its words
+│   └── NotPaid           the account has no subscription or no credit left
+└── LoginUnavailable      the provider cannot be reached at the moment
 """
 
 import base64
@@ -21,85 +21,85 @@ from services.validation import json_object
 
 
 class LoginNeeded(FailedPrecondition):
-    """There is no login, or the provider takes it no longer; the message says how to log in."""
+    """There is no login, or it is no longer accepted; the message says how to log in."""
 
     default_reason = Reason.MODEL_AUTH
 
 
 class LoginUsedUp(LoginNeeded):
-    """What the login was to be renewed with is revoked, expired or used already."""
+    """The refresh token is revoked, expired or already used."""
 
 
 class LoginFailed(FailedPrecondition):
-    """The provider said no."""
+    """The provider refused."""
 
     default_reason = Reason.MODEL_AUTH
 
 
 class NotPaid(LoginFailed):
-    """The account has no subscription, or nothing left of it."""
+    """The account has no subscription or no credit left."""
 
     default_reason = Reason.MODEL_BILLING
 
 
 class LoginUnavailable(ServiceUnavailable):
-    """The provider cannot be reached, or fails; the same may work a moment later."""
+    """The provider is unreachable or fails; a retry may succeed."""
 
 
 EARLY = timedelta(minutes=2)
-"""How long before its end a token is replaced, so that none ends on its way."""
+"""Tokens are replaced this long before they expire, so that none expires in transit."""
 
 NOTHING = SecretStr("")
 
 
 class Token(Struct, frozen=True):
-    """A secret that is good for a time; an empty one is none."""
+    """A secret with an expiry; empty if there is none."""
 
     value: SecretStr = NOTHING
     expires_at: datetime | None = None
-    """None where nobody says."""
+    """None if unknown."""
 
     def __bool__(self) -> bool:
         return bool(self.value.get_secret_value())
 
     def good_at(self, moment: datetime) -> bool:
-        """Whether there is one that does not end at that moment or soon after."""
+        """Whether the token exists and does not expire at or soon after the moment."""
         return self.lasts_at(moment + EARLY)
 
     def lasts_at(self, moment: datetime) -> bool:
-        """Whether there is one that has not ended at that moment."""
+        """Whether the token exists and has not expired at the moment."""
         return bool(self) and (self.expires_at is None or self.expires_at > moment)
 
 
 class Login(Struct, frozen=True):
-    """What a provider gave when a person logged in, as it is now."""
+    """The current state of a person's login at a provider."""
 
     access: Token
     refresh: SecretStr = NOTHING
-    """Makes one new access token, and is then of no more use; empty where it is used up."""
+    """Valid for one new access token; empty once used up."""
     key: Token = Token()
-    """Signs requests in place of the access token, where the provider wants a key of its own."""
+    """Signs requests instead of the access token, if the provider uses separate keys."""
     wants_key: bool = False
     scope: str = ""
     """What the access token may be used for, in the provider's words."""
     base_url: str = ""
-    """Where models are; empty is the provider's usual place."""
+    """Base URL of the models; empty is the provider's default."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What requests have to say besides."""
+    """Extra headers of requests."""
 
     @property
     def renewable(self) -> bool:
-        """Whether it can be renewed, as far as is known here."""
+        """Whether it can be renewed, as far as known."""
         return bool(self.refresh.get_secret_value())
 
     @property
     def bearer(self) -> Token:
-        """What requests to models are signed with."""
+        """The token that signs requests to models."""
         return self.key if self.wants_key else self.access
 
 
 def claims(token: str) -> Mapping[str, Any]:
-    """What a JSON web token says; nothing where it is none. Its signature is not ours to check."""
+    """The claims of a JSON web token, unverified; empty if it is none."""
     parts = token.split(".")
     if len(parts) != 3:
         return {}
@@ -111,12 +111,12 @@ def claims(token: str) -> Mapping[str, Any]:
 
 
 def end_of(token: str) -> datetime | None:
-    """When a JSON web token ends, if it is one and says so."""
+    """The expiry of a JSON web token, if it has one."""
     return moment(claims(token).get("exp"))
 
 
 def moment(told: object) -> datetime | None:
-    """A time as seconds since 1970 or in ISO 8601; None for anything else."""
+    """A time from Unix seconds or ISO 8601; None for anything else."""
     try:
         if isinstance(told, str):
             found = datetime.fromisoformat(told)
@@ -129,7 +129,7 @@ def moment(told: object) -> datetime | None:
 
 
 def seconds(told: object, otherwise: float) -> float:
-    """A number of seconds, which some write as text."""
+    """A number of seconds, which some providers send as text."""
     try:
         found = float(cast("str", told))
     except (TypeError, ValueError):
@@ -138,5 +138,5 @@ def seconds(told: object, otherwise: float) -> float:
 
 
 def text(told: object) -> str:
-    """Text without blanks around it; empty for anything else."""
+    """Stripped text; empty for anything else."""
     return told.strip() if isinstance(told, str) else ""

@@ -33,10 +33,9 @@ class _CallParts(Struct):
 
 
 class Assembly:
-    """One answer in the making.
+    """Assembles one answer from chunks of any server that claims compatibility.
 
-    Chunks come from any server that calls itself compatible: whatever they leave out or
-    send as null counts as nothing, and only what would lose content is an error.
+    Missing and null fields count as empty; only lost content is an error.
     """
 
     def __init__(self) -> None:
@@ -51,7 +50,6 @@ class Assembly:
         self._usage: Usage | None = None
 
     def add(self, chunk: Json) -> tuple[str, str]:
-        """Take in a chunk; return the text and the reasoning that it adds."""
         self._model = self._model or text_of(chunk.get("model"))
         self._provider = self._provider or text_of(chunk.get("provider"))
         usage = chunk.get("usage")
@@ -60,7 +58,7 @@ class Assembly:
         text = reasoning = ""
         for choice in _objects(chunk.get("choices")):
             if choice.get("index"):
-                continue  # one answer was asked for
+                continue  # only one answer was requested
             self.finish_reason = text_of(choice.get("finish_reason")) or self.finish_reason
             delta = choice.get("delta") or choice.get("message")
             if isinstance(delta, dict):
@@ -72,16 +70,14 @@ class Assembly:
         return text, reasoning
 
     def failure(self, chunk: Json) -> object:
-        """The error that a chunk reports, if it does."""
         return chunk.get("error") or None
 
     @property
     def ended(self) -> bool:
-        """Never known from a chunk: `[DONE]` follows the last, or the end of the stream."""
+        """Always false: `[DONE]` or the end of the stream follows the last chunk."""
         return False
 
     def message(self, model: str, provider: str) -> ModelMessage:
-        """Return the answer as it stands; the arguments fill in what the stream left out."""
         return ModelMessage(
             text=well_formed("".join(self._text)),
             reasoning=_joined(well_formed("".join(parts)) for parts in self._reasoning.values()),
@@ -104,7 +100,7 @@ class Assembly:
         return text
 
     def _add_reasoning(self, delta: Json) -> str:
-        """Collect every form that this delta has; show one, since they say the same."""
+        """Collect every form of reasoning in the delta; return one, since they say the same."""
         if delta.keys().isdisjoint(_REASONING_FIELDS):
             return ""
         details = list(_objects(delta.get("reasoning_details")))
@@ -144,10 +140,10 @@ class Assembly:
             call.arguments.append(text_of(arguments))
 
     def _call_for(self, index: object, call_id: str, name: str) -> _CallParts:
-        """Find the call that a delta belongs to.
+        """Find the call that a delta belongs to, by its index.
 
-        By its index; but some servers send none, or the same for parallel calls, and then
-        a new id starts a new call, or a name where there is no id either.
+        Some servers send no index, or the same for parallel calls; then a new id starts a new call,
+        or a name if there is no id.
         """
         slot = index if isinstance(index, int) else None
         known = self._by_slot.get(slot)
@@ -175,7 +171,7 @@ class Assembly:
 
 
 def read_usage(usage: Json) -> Usage:
-    """Read a usage object; what a provider leaves out counts as zero."""
+    """Read a usage object; missing counts are zero."""
     sent = object_of(usage.get("prompt_tokens_details"))
     said = object_of(usage.get("completion_tokens_details"))
     return Usage(
@@ -189,7 +185,7 @@ def read_usage(usage: Json) -> Usage:
 
 
 def well_formed(text: str) -> str:
-    """Join the halves of characters that a server escaped one by one; replace lone ones."""
+    """Join surrogate pairs that a server escaped one by one; replace lone ones."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -210,7 +206,7 @@ _DETAILS = b'"reasoning_details"'
 
 
 class ChatCompletions:
-    """Requests and answers of chat completions, as a provider takes them."""
+    """The wire format of chat completions."""
 
     key_header = "Authorization"
     path = "/chat/completions"
@@ -222,15 +218,13 @@ class ChatCompletions:
     )
 
     def __init__(self, effort: str = "") -> None:
-        """Take how hard to think, if at all: low, medium or high."""
+        """`effort` is low, medium or high; empty is the model's default."""
         self._effort = effort
 
     def headers(self) -> Mapping[str, str]:
-        """Nothing beyond what the SDK sends."""
         return {}
 
     def body(self, request: ModelRequest, dialect: Dialect) -> bytes:
-        """Return the request with its messages as they are."""
         fields = [b'{"model":', encoded(request.model), b',"stream":true,"messages":[']
         fields += [b",".join(self._messages(request)), b"]"]
         if request.tools:
@@ -242,11 +236,10 @@ class ChatCompletions:
         return b"".join([*fields, dialect.temperature_of(request), self._extras(dialect), b"}"])
 
     def reading(self) -> Assembly:
-        """Begin to read an answer."""
         return Assembly()
 
     def _messages(self, request: ModelRequest) -> Sequence[bytes]:
-        """The messages, without what only other providers understand: a session may have moved."""
+        """The messages without fields of other providers, since a session may have switched."""
         if not any(map(contains, request.messages, repeat(_DETAILS))):
             return request.messages
         return [
@@ -261,7 +254,7 @@ class ChatCompletions:
         return b',"reasoning_effort":"%b"' % self._effort.encode()
 
     def _own_details(self, details: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        """The reasoning that goes back; endpoints reject what they do not know."""
+        """The reasoning that goes back; endpoints reject unknown fields."""
         return []
 
     def _without_foreign_details(self, message: bytes) -> bytes:

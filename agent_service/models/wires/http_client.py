@@ -1,8 +1,7 @@
-"""The wire under the SDK: aiohttp, whose parser is in C.
+"""The HTTP client under the SDK: aiohttp, whose parser is in C.
 
-A call takes two thirds of the processor time that it takes over httpx2's own, and a look at idle
-connections none, however many there are. The SDK has such a client too, which takes a lost
-connection for one that came too late.
+A call takes two thirds of the CPU time of httpx2's own transport, with any number of idle
+connections. The SDK's aiohttp client reports a lost connection as a timeout.
 """
 
 import asyncio
@@ -21,20 +20,19 @@ import httpx2
 from agent_service.models.wires.wire import READ
 
 KEEP_ALIVE_S = 120.0
-"""An idle connection is kept for as long as a person or a tool usually takes between two calls:
-a new one costs a TLS handshake before the first token."""
+"""Idle connections are kept between calls, since a new one costs a TLS handshake."""
 
 _PROBE_AFTER_S = 60
-"""Gateways on the way forget a connection on which a model thinks without a word."""
+"""Gateways drop connections that stay silent while a model thinks."""
 _MAX_HEAD_BYTES = 100_000
 _MAX_HEADERS = 1_000
-_ENCODING = b"content-encoding"  # aiohttp has undone it
+_ENCODING = b"content-encoding"  # already decoded by aiohttp
 _ABOUT_US = "x-stainless-"
-"""Begins the headers in which the SDK describes this machine, which is nobody's business."""
+"""Prefix of the headers in which the SDK describes this machine; they are not sent."""
 
 
 class AiohttpClient(httpx2.AsyncClient):
-    """A client of httpx2, which knows about proxies, over connections of aiohttp."""
+    """An httpx2 client, for its proxy support, over aiohttp connections."""
 
     def _init_transport(
         self, verify: ssl.SSLContext | str | bool = True, *_: Any, **__: Any
@@ -49,7 +47,7 @@ class AiohttpClient(httpx2.AsyncClient):
     def build_request(
         self, method: str, url: httpx2.URL | str, *, content: Any = None, **more: Any
     ) -> httpx2.Request:
-        """Return the request that the SDK describes; httpx2 would merge it with its defaults."""
+        """Return the SDK's request without merging httpx2's defaults."""
         return httpx2.Request(
             method,
             _parsed(str(url)),
@@ -67,7 +65,7 @@ class AiohttpClient(httpx2.AsyncClient):
 
 
 class _Transport(httpx2.AsyncBaseTransport):
-    """Sends requests; raises what httpx2 raises."""
+    """Sends requests over aiohttp; raises the errors of httpx2."""
 
     def __init__(
         self, verify: ssl.SSLContext | str | bool, proxy: httpx2.Proxy | None = None
@@ -78,17 +76,16 @@ class _Transport(httpx2.AsyncBaseTransport):
         self._session: aiohttp.ClientSession | None = None
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request whose body is in memory, and return once its answer begins."""
         limits = request.extensions["timeout"]
         url = request.url.copy_with(userinfo=b"") if request.url.userinfo else request.url
         with _errors_translated():
-            # aiohttp bounds the wait for the answer, but not how long a body takes to be sent.
+            # aiohttp limits the wait for the response, but not the time to send a body.
             async with asyncio.timeout(limits["connect"] + limits["write"] + limits["read"]):
                 response = await self._opened().request(
                     request.method,
                     str(url),
                     headers=request.headers.multi_items(),
-                    data=BytesIO(request.content),  # piece by piece, where it is long
+                    data=BytesIO(request.content),  # streams a long body in pieces
                     allow_redirects=False,
                     timeout=aiohttp.ClientTimeout(
                         connect=limits["connect"], sock_read=limits["read"]
@@ -105,12 +102,11 @@ class _Transport(httpx2.AsyncBaseTransport):
         )
 
     async def aclose(self) -> None:
-        """Close all connections."""
         if self._session is not None:
             await self._session.close()
 
     def _opened(self) -> aiohttp.ClientSession:
-        """The session, made where the event loop runs."""
+        """The session, created inside the event loop."""
         if self._session is None:
             connector = aiohttp.TCPConnector(
                 ssl=self._verify,
@@ -129,13 +125,13 @@ class _Transport(httpx2.AsyncBaseTransport):
 
 
 class _Body(httpx2.AsyncByteStream):
-    """The body of an answer, as it comes in."""
+    """The body of a response while it arrives."""
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response
 
     async def read(self) -> bytes:
-        """What has come in since, at least a byte; nothing at the end."""
+        """The bytes received since the last call; empty at the end."""
         with _errors_translated():
             return await self._response.content.readany()
 
@@ -144,7 +140,7 @@ class _Body(httpx2.AsyncByteStream):
             yield data
 
     async def aclose(self) -> None:
-        """Give the connection back where all of it was read, and else close it."""
+        """Return the connection to the pool if the body was read to its end, else close it."""
         self._response.close()
 
 
@@ -154,7 +150,7 @@ def _parsed(url: str) -> httpx2.URL:
 
 
 def _address(proxy: httpx2.Proxy) -> str:
-    """The proxy's address with its credentials, which httpx2 has taken out of it."""
+    """The proxy's address with its credentials, which httpx2 stores separately."""
     if proxy.auth is None:
         return str(proxy.url)
     username, password = proxy.auth
@@ -180,7 +176,7 @@ def _errors_translated() -> Generator[None]:
     except TimeoutError as error:
         raise httpx2.WriteTimeout("the request could not be sent in time") from error
     except aiohttp.ClientHttpProxyError as error:
-        # Its own text has the proxy's credentials.
+        # Its own text contains the proxy's credentials.
         reason = f"the proxy says {error.status} {error.message}"
         raise httpx2.ProxyError(reason) from None
     except aiohttp.ClientConnectorError as error:
@@ -195,7 +191,7 @@ def _errors_translated() -> Generator[None]:
 
 
 def _reason(error: OSError) -> str:
-    """What the system says, where asyncio says only that the call failed."""
+    """The system's error text, since asyncio says only that the call failed."""
     if error.errno and error.errno > 0 and not isinstance(error, ssl.SSLError):
         return os.strerror(error.errno)
     return error.strerror or str(error)

@@ -1,4 +1,4 @@
-"""The wire format of Anthropic's Messages API: requests, translated from what sessions keep."""
+"""The wire format of Anthropic's Messages API; translates stored messages to requests."""
 
 import json
 import re
@@ -21,7 +21,7 @@ Block = dict[str, Any]
 
 
 def user_blocks(message: Mapping[str, Any]) -> list[Block]:
-    """Return texts and pictures of a message; none where it is empty."""
+    """Return the texts and pictures of a message; empty if there are none."""
     content = message.get("content")
     if isinstance(content, str):
         return _texts(content)
@@ -35,14 +35,11 @@ def user_blocks(message: Mapping[str, Any]) -> list[Block]:
 
 
 def assistant_blocks(message: Mapping[str, Any]) -> list[Block]:
-    """Return what the model thought, said and called, in its own order.
-
-    Of reasoning only the blocks that this API has signed go back, as they came.
-    """
+    """Return thinking, text and calls in order; only thinking signed by this API goes back."""
     details = cast("Sequence[Block]", message.get("reasoning_details") or ())
     own = [block for block in details if block.get("type") in _OWN]
     if any(block["type"] not in THINKING for block in own):
-        return own  # a whole answer, whose thinking stood between other blocks
+        return own  # a whole answer with thinking between other blocks
     calls = cast("Sequence[Mapping[str, Any]]", message.get("tool_calls") or ())
     said = [*user_blocks(message), *(_tool_use(call) for call in calls)]
     return [*own, *said] if said else []
@@ -59,7 +56,7 @@ def _tool_use(call: Mapping[str, Any]) -> Block:
     function = call["function"]
     arguments = json_object(function.get("arguments") or "{}")
     if arguments is None:
-        # The API takes objects only; the result that follows says what was wrong with it.
+        # The API takes only objects; the result that follows explains what was wrong.
         arguments = {"malformed": str(function.get("arguments"))}
     return {
         "type": "tool_use",
@@ -70,7 +67,7 @@ def _tool_use(call: Mapping[str, Any]) -> Block:
 
 
 def _texts(text: str) -> list[Block]:
-    # A text of white space alone is refused like an empty one.
+    # The API refuses a text of only white space, like an empty one.
     return [{"type": "text", "text": text}] if text.strip() else []
 
 
@@ -82,38 +79,38 @@ def _source(url: str) -> Block:
 
 
 def _name(text: str) -> str:
-    """Return a name of another provider's in the characters that are allowed here."""
+    """Return another provider's name in the characters that this API allows."""
     return _NOT_IN_NAMES.sub("_", text)[:_LONGEST_NAME] or "_"
 
 
 EFFORTS: Mapping[str, int] = {"low": 2_048, "medium": 8_192, "high": 32_768}
-"""Tokens to think with, for models that want a number."""
+"""Thinking tokens, for models that take a number."""
 
 _LEAST_THINKING = 1_024
 
 
 class Messages:
-    """Requests and answers of the Messages API, as a provider takes them."""
+    """The wire format of the Messages API."""
 
     key_header = "X-Api-Key"
     path = "/v1/messages"
     corrections: Corrections = (
-        ("adaptive_thinking", "adaptive"),  # those get a number of tokens to think with
+        ("adaptive_thinking", "adaptive"),  # those take a number of thinking tokens
         ("adaptive_thinking", "effort"),
         ("temperature", "temperature"),
     )
 
     def __init__(self, cache_ttl: str = "5m", effort: str = "") -> None:
-        """Take how long what is marked stays cached, 5m or 1h; and how hard to think, if at all."""
+        """`cache_ttl` is 5m or 1h; `effort` is the reasoning effort."""
         self._mark = b',"cache_control":' + encoded(cache_control(cache_ttl))
         self._effort = effort
 
     def headers(self) -> Mapping[str, str]:
-        """The version of the API that is spoken."""
+        """The version of the API."""
         return {"anthropic-version": MESSAGES_VERSION}
 
     def body(self, request: ModelRequest, dialect: Dialect) -> bytes:
-        """Return the request: system prompt and messages in blocks, marked for the cache."""
+        """Return the request: system prompt and messages as blocks with cache marks."""
         system, turns = _translated(request.messages)
         marked = len(turns) - MARKED_MESSAGES
         messages = b",".join(
@@ -123,7 +120,7 @@ class Messages:
         fields = [b'{"model":', encoded(request.model), b',"stream":true']
         fields.append(b',"max_tokens":%d' % request.max_tokens)
         thinking = self._thinking(request, turns, dialect)
-        fields.append(thinking or dialect.temperature_of(request))  # who thinks chooses for itself
+        fields.append(thinking or dialect.temperature_of(request))  # thinking forbids a temperature
         if request.tools:
             fields += [b',"tools":', encoded(_tools(request.tools))]
             fields.append(b',"tool_choice":{"type":"auto"}')
@@ -132,14 +129,13 @@ class Messages:
         return b"".join([*fields, b',"messages":[', messages, b"]}"])
 
     def reading(self) -> MessagesReading:
-        """Begin to read an answer."""
         return MessagesReading()
 
     def _turn(self, role: str, blocks: Sequence[Mapping[str, Any]], marked: bool) -> bytes:
         return b'{"role":"%b","content":%b}' % (role.encode(), self._blocks(blocks, marked))
 
     def _blocks(self, blocks: Sequence[Mapping[str, Any]], marked: bool) -> bytes:
-        """Encode blocks; a mark stands in the last one, which is never one of thinking."""
+        """Encode blocks; the mark goes in the last one, which is never a thinking block."""
         text = encoded(blocks)
         if not marked or blocks[-1].get("type") in THINKING:
             return text
@@ -184,15 +180,15 @@ def _translated(messages: Sequence[bytes]) -> tuple[list[dict[str, Any]], list[_
             system += user_blocks(message)
             continue
         blocks = assistant_blocks(message) if role == "assistant" else user_blocks(message)
-        if blocks:  # an empty message is refused, and says nothing
+        if blocks:  # the API refuses empty messages
             turns.append(("assistant" if role == "assistant" else "user", blocks))
     return system, turns
 
 
 def _may_think(turns: Sequence[_Turn]) -> bool:
-    """Whether the answers to the last thing that was said began with thinking, as they must.
+    """Whether the answers to the last user message start with thinking, as the API demands.
 
-    They do not where another model, or this one before it was told to think, has called tools.
+    They do not if another model, or this one without thinking, has called tools.
     """
     for role, blocks in reversed(turns):
         if role == "user" and blocks[0]["type"] != "tool_result":

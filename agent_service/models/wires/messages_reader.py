@@ -1,4 +1,4 @@
-"""Putting one answer together from the events of Anthropic's Messages API."""
+"""Assembles one answer from the events of Anthropic's Messages API."""
 
 import json
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ _STATUS: Mapping[str, int] = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-"""What errors inside a stream would have had as answers of their own."""
+"""Statuses for errors inside a stream."""
 
 _GROWS = {
     "text_delta": "text",
@@ -50,7 +50,7 @@ _COUNTS = (
 
 
 class MessagesReading:
-    """One answer in the making, block by block."""
+    """Assembles one answer block by block."""
 
     def __init__(self) -> None:
         self.finish_reason = ""
@@ -62,11 +62,9 @@ class MessagesReading:
 
     @property
     def ended(self) -> bool:
-        """Whether `message_stop` has come."""
         return self._ended
 
     def failure(self, chunk: Json) -> object:
-        """The error that an event reports, with its status for a code."""
         error = chunk.get("error")
         if not error:
             return None
@@ -75,7 +73,6 @@ class MessagesReading:
         return {**told, "code": _STATUS.get(kind, kind) if isinstance(kind, str) else None}
 
     def add(self, chunk: Json) -> tuple[str, str]:
-        """Take in an event; return the text and the reasoning that it adds."""
         match chunk.get("type"):
             case "message_start":
                 self._begin(object_of(chunk.get("message")))
@@ -89,13 +86,12 @@ class MessagesReading:
             case "message_stop":
                 self._ended = True
             case "message":
-                return self._whole(chunk)  # a server that does not stream
+                return self._whole(chunk)  # not streamed
             case _:
-                pass  # pings, and what may come to be
+                pass  # pings and unknown events
         return "", ""
 
     def message(self, model: str, provider: str) -> ModelMessage:
-        """Return the answer as it stands."""
         blocks = [self._finished(index) for index in sorted(self._blocks)]
         texts = [str(block.get("text", "")) for block in blocks if block["type"] == "text"]
         thoughts = [str(block.get("thinking", "")) for block in blocks]
@@ -148,7 +144,7 @@ class MessagesReading:
             self.finish_reason = _FINISH.get(reason, reason)
 
     def _count(self, usage: Json) -> None:
-        """Take over counts; each event repeats those that it knows, with their latest values."""
+        """Update the usage; each event repeats the counts that it knows."""
         told = {**usage, **object_of(usage.get("output_tokens_details"))}
         counts = {name: tokens(told[name]) for name in _COUNTS if isinstance(told.get(name), int)}
         if counts:
@@ -158,7 +154,7 @@ class MessagesReading:
         return "".join(self._pieces.get((index, field), ()))
 
     def _finished(self, index: int) -> dict[str, Any]:
-        """Return a block as it goes back."""
+        """Return a block in the form that is sent back."""
         block = dict(self._blocks[index])
         for field in ("text", "thinking", "signature"):
             grown = self._joined(index, field)
@@ -173,14 +169,14 @@ class MessagesReading:
 
     def _call(self, index: int) -> ToolCall:
         block = self._blocks[index]
-        # As it was written: malformed arguments are for the tool's caller to judge.
+        # Unchanged, since the tool's caller judges malformed arguments.
         written = well_formed(self._joined(index, "partial_json"))
         whole = json.dumps(block.get("input") or {}, ensure_ascii=False)
         return ToolCall(str(block["id"]), well_formed(str(block["name"])), written or whole)
 
 
 def _details(blocks: list[dict[str, Any]]) -> tuple[Mapping[str, Any], ...]:
-    """The thinking; or all blocks where thinking stands between others, for the order is signed."""
+    """The thinking; or all blocks if thinking stands between others, since the order is signed."""
     thinking = [number for number, one in enumerate(blocks) if one["type"] in THINKING]
     if thinking and thinking[-1] >= len(thinking):
         return tuple(one for one in blocks if one["type"] != "text" or one.get("text", "").strip())

@@ -1,4 +1,4 @@
-"""The wire format of OpenAI's Responses API: requests, translated from what sessions keep."""
+"""The wire format of OpenAI's Responses API; translates stored messages to requests."""
 
 import json
 import re
@@ -20,19 +20,19 @@ Item = dict[str, Any]
 
 
 def user_item(message: Mapping[str, Any]) -> Item:
-    """Return what a person said, with pictures."""
+    """Return a user's text and pictures."""
     return {"type": "message", "role": "user", "content": _parts(message)}
 
 
 def assistant_items(message: Mapping[str, Any], thinking: bool = True) -> list[Item]:
-    """Return what the model thought, said and called, in its own order.
+    """Return reasoning, text and calls in their order.
 
-    Of reasoning only what this API has encrypted goes back, as it came, and only if `thinking`.
+    Only reasoning encrypted by this API goes back, and only if `thinking`.
     """
     details = cast("Sequence[Item]", message.get("reasoning_details") or ())
     own = [item for item in details if _goes_back(item) and (thinking or not _is_thought(item))]
     if any(not _is_thought(item) for item in own):
-        return own  # a whole answer, whose reasoning stood between other items
+        return own  # a whole answer with reasoning between other items
     calls = cast("Sequence[Mapping[str, Any]]", message.get("tool_calls") or ())
     text = text_of(message)
     said: list[Item] = []
@@ -89,7 +89,7 @@ def _function_call(call: Mapping[str, Any]) -> Item:
 
 
 def _call_id(text: str) -> str:
-    """Return an id of another provider's in the length that is allowed: its end tells it apart."""
+    """Return another provider's id in the allowed length; its end makes it unique."""
     return text[-_LONGEST_NAME:] or "_"
 
 
@@ -98,17 +98,17 @@ def _is_thought(item: Item) -> bool:
 
 
 def _goes_back(item: Item) -> bool:
-    """Whether the API can read it: it keeps none, so that thoughts must have their content."""
+    """Whether the API can read it: it stores none, so reasoning needs its content."""
     if item.get("type") not in _OWN:
         return False
     return not _is_thought(item) or bool(item.get("encrypted_content"))
 
 
 class Responses:
-    """Requests and answers of the Responses API, as a provider takes them.
+    """The wire format of the Responses API.
 
-    Nothing is left with the provider: every request has the whole conversation, and what the
-    model thought goes back encrypted, as it came.
+    Nothing is stored at the provider: each request has the whole conversation with the encrypted
+    reasoning.
     """
 
     key_header = "Authorization"
@@ -122,14 +122,13 @@ class Responses:
         ("effort", "reasoning_effort"),
     )
     usual_instructions = ""
-    """What stands for a system prompt where there is none."""
+    """Used if there is no system prompt."""
 
     def __init__(self, effort: str = "") -> None:
-        """Take how hard a model is to think; empty is as it likes."""
+        """`effort` is the reasoning effort; empty is the model's default."""
         self._effort = effort
 
     def headers(self) -> Mapping[str, str]:
-        """Nothing beyond what the SDK sends."""
         return {}
 
     def body(self, request: ModelRequest, dialect: Dialect) -> bytes:
@@ -152,7 +151,6 @@ class Responses:
         return b"".join([*fields, b',"input":[', b",".join(map(encoded, items)), b"]}"])
 
     def reading(self) -> ResponsesReading:
-        """Begin to read an answer."""
         return ResponsesReading()
 
 
@@ -186,7 +184,7 @@ def _tools(tools: bytes) -> list[dict[str, Any]]:
                 "properties": {},
                 **(function.get("parameters") or {}),
             },
-            # The API would otherwise change schemas that are not strict, and refuse some.
+            # By default the API makes schemas strict and refuses some.
             "strict": False,
         }
         for function in functions
@@ -194,14 +192,13 @@ def _tools(tools: bytes) -> list[dict[str, Any]]:
 
 
 class Codex(Responses):
-    """Requests and answers of OpenAI Codex: always with instructions, never with a cap."""
+    """The wire format of OpenAI Codex: always with instructions, never with an output cap."""
 
     usual_instructions = "Answer what you are asked."
 
     def headers(self) -> Mapping[str, str]:
-        """Who calls, and by which rules."""
         return {"originator": "hermes", "OpenAI-Beta": "responses=experimental"}
 
     def body(self, request: ModelRequest, dialect: Dialect) -> bytes:
-        """Return the request; the subscription has its own limits, and none for one answer."""
+        """Return the request without an output cap, which the subscription does not allow."""
         return super().body(request, replace(dialect, output_cap=False))

@@ -1,4 +1,4 @@
-"""Putting one answer together from the events of OpenAI's Responses API."""
+"""Assembles one answer from the events of OpenAI's Responses API."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -21,7 +21,7 @@ _STATUS: Mapping[str, int] = {
     "invalid_prompt": 400,
     "invalid_request_error": 400,
 }
-"""What errors inside a stream would have had as answers of their own."""
+"""Statuses for errors inside a stream."""
 
 _INCOMPLETE: Mapping[str, str] = {"max_output_tokens": "length", "content_filter": "content_filter"}
 
@@ -31,11 +31,11 @@ _ENDS = frozenset({"response.completed", "response.incomplete"})
 _FAILED = frozenset({"response.failed", "response.cancelled"})
 _KEPT = frozenset({"message", "function_call", REASONING})
 _NOT_SENT = frozenset({"status"})
-"""Of an item only what it says goes back, not how it came."""
+"""Item fields that are not sent back."""
 
 
 class ResponsesReading:
-    """One answer in the making, item by item."""
+    """Assembles one answer item by item."""
 
     def __init__(self) -> None:
         self.finish_reason = ""
@@ -48,11 +48,9 @@ class ResponsesReading:
 
     @property
     def ended(self) -> bool:
-        """Whether the API has said that the response is over."""
         return bool(self.finish_reason)
 
     def failure(self, chunk: Json) -> object:
-        """The error that an event reports, with its status for a code where that is known."""
         kind = chunk.get("type")
         told = object_of(chunk.get("response")) if kind in _FAILED else chunk
         error = told.get("error")
@@ -67,7 +65,6 @@ class ResponsesReading:
         return {**found, "code": _STATUS.get(code, code) if isinstance(code, str) else code}
 
     def add(self, chunk: Json) -> tuple[str, str]:
-        """Take in an event; return the text and the reasoning that it adds."""
         kind, index = chunk.get("type"), _index(chunk)
         if kind in _TEXT:
             return self._grow(self._text.setdefault(index, []), chunk), ""
@@ -82,11 +79,10 @@ class ResponsesReading:
         elif kind in _ENDS:
             return self._end(object_of(chunk.get("response")))
         elif chunk.get("object") == "response":
-            return self._end(chunk)  # a server that does not stream
+            return self._end(chunk)  # not streamed
         return "", ""
 
     def message(self, model: str, provider: str) -> ModelMessage:
-        """Return the answer as it stands."""
         order = [index for index in sorted(self._items) if self._kind(index) in _KEPT]
         calls = tuple(self._call(index) for index in order if self._kind(index) == "function_call")
         thoughts = ["".join(self._thoughts[place]) for place in sorted(self._thoughts, key=str)]
@@ -116,7 +112,7 @@ class ResponsesReading:
         return f"\n\n{piece}" if is_next else piece
 
     def _done(self, index: int, item: Json) -> tuple[str, str]:
-        """Take over a whole item; return what of it has not come in pieces."""
+        """Store a whole item; return the part that was not streamed."""
         self._items[index] = dict(item)
         text = reasoning = ""
         if item.get("type") == "message" and index not in self._text:
@@ -156,11 +152,11 @@ class ResponsesReading:
         if not (call_id and name):
             raise MalformedChunk("a tool call without a name")
         written = "".join(self._arguments.get(index, ())) or text_of(item.get("arguments"))
-        # As it was written: malformed arguments are for the tool's caller to judge.
+        # Unchanged, since the tool's caller judges malformed arguments.
         return ToolCall(call_id, well_formed(name), well_formed(written) or "{}")
 
     def _details(self, order: list[int]) -> tuple[Mapping[str, Any], ...]:
-        """The reasoning; or all items where it stands between others, as it must keep its place."""
+        """The reasoning; or all items if it stands between others, to keep the order."""
         thoughts = [number for number, i in enumerate(order) if self._kind(i) == REASONING]
         between = bool(thoughts) and thoughts[-1] >= len(thoughts)
         return tuple(

@@ -1,4 +1,4 @@
-"""The one place that knows the SDK: a pooled client that posts and streams."""
+"""The only module that uses the SDK: a pooled client that posts and streams."""
 
 import asyncio
 import ssl
@@ -23,12 +23,12 @@ from agent_service.models.failures import (
 from agent_service.models.wires.wire import READ, Wire
 
 _TYPES = ("openai.types", "openai.types.responses", "openai.types.shared")
-"""They gather classes from 450 modules, and building those takes pydantic 0.2 s."""
+"""Packages that build classes from 450 modules, which takes pydantic 0.2 s."""
 
 
 @contextmanager
 def types_deferred() -> Generator[None]:
-    """Import the SDK inside; its types are left until somebody asks."""
+    """Import the SDK inside this context; its types load on first use."""
     sys.meta_path.insert(0, _Finder)
     try:
         yield
@@ -37,7 +37,7 @@ def types_deferred() -> Generator[None]:
 
 
 class _Finder:
-    """Finds the packages of types where they are, with a loader that waits."""
+    """Finds the packages of types, with a lazy loader."""
 
     @classmethod
     def find_spec(
@@ -50,7 +50,7 @@ class _Finder:
 
 
 class _Later(Loader):
-    """Runs a package when something is asked of it, and not when a module in it is."""
+    """Runs a package when one of its attributes is used, not when a module in it is imported."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from httpx2 import Response
 
 _DRAIN_S = 0.05
-# Local servers want no key, but the SDK insists on one.
+# Local servers need no key, but the SDK requires one.
 _NO_KEY = "none"
 
 
@@ -88,19 +88,16 @@ class Timeouts(Struct, frozen=True):
 
 
 class Answer:
-    """A successful answer whose body is still coming in."""
+    """A successful response whose body is still arriving."""
 
     def __init__(self, response: "Response") -> None:
         self.content_type: str = response.headers.get("content-type", "")
         self.read: Callable[[], Awaitable[bytes]] = response.extensions[READ]
-        """Returns what has come in since; nothing at the end."""
+        """Returns the bytes received since the last call; empty at the end."""
         self.read_all: Callable[[], Awaitable[bytes]] = response.aread
 
     async def drain(self) -> None:
-        """Read to the end of a body that has nothing more to say, if the end comes soon.
-
-        A body that was read to its end leaves the connection to the next call.
-        """
+        """Read the rest of a finished body if it ends soon, so that the connection is reused."""
         import httpx2  # loaded by the SDK
 
         with suppress(TimeoutError, httpx2.RequestError):
@@ -112,8 +109,7 @@ class Answer:
 class Transport:
     """Posts requests of one kind to one provider's endpoint over a pool of connections.
 
-    The SDK is imported and certificates are read in a thread on first use: together they
-    take a tenth of a second that the event loop has not to spare.
+    The SDK and certificates load in a thread on first use, since they take a tenth of a second.
     """
 
     def __init__(self, wire: Wire, timeouts: Timeouts | None = None) -> None:
@@ -122,7 +118,7 @@ class Transport:
         self._timeouts = timeouts or Timeouts()
         self._headers = dict(wire.headers())
         self._opened: tuple[Any, Any] | None = None
-        """The SDK's module, and a client of it."""
+        """The SDK's module and its client."""
         self._call: tuple[str, Any] | None = None
         self._connecting = asyncio.Lock()
 
@@ -136,11 +132,10 @@ class Transport:
 
     @asynccontextmanager
     async def post(self, endpoint: Endpoint, model: str, body: bytes) -> AsyncGenerator[Answer]:
-        """Post a request and hand out its answer; raises `ModelError`.
+        """Post a request and yield its response; raises `ModelError`.
 
-        The body goes as the bytes that it is, by the SDK's generic request: its method for this
-        endpoint walks through what it is given and encodes it again, which takes twice the CPU of
-        all the rest.
+        Uses the SDK's generic request with an encoded body: its own method for this endpoint
+        encodes the body again, which takes twice the CPU time of everything else.
         """
         sdk, client = await self.ready(endpoint)
         import httpx2  # loaded by the SDK
@@ -159,7 +154,7 @@ class Transport:
         except sdk.APIStatusError as error:
             raise http_failure(
                 endpoint, model, error.status_code, error.response.headers, error.body
-            ) from None  # the answer may repeat the key, and a traceback would show it
+            ) from None  # the response may repeat the key, and a traceback would show it
         except (sdk.APITimeoutError, httpx2.TimeoutException) as error:
             if isinstance(error.__cause__, httpx2.ConnectTimeout):
                 reason = f"no connection within {self._timeouts.connect_s:g} s"
@@ -171,17 +166,17 @@ class Transport:
             raise cut_failure(endpoint, str(error) or "the connection is gone") from error
 
     def _call_to(self, base_url: str) -> Any:
-        """A call of the SDK's that every request copies: making one takes ten times as long."""
+        """The SDK's request options, which every request copies; making them is 10 times slower."""
         if self._call is None or self._call[0] != base_url:
-            from openai._models import FinalRequestOptions  # of its generic `post`
+            from openai._models import FinalRequestOptions  # options of its generic `post`
 
-            # Whole, or the SDK puts it together for each request.
+            # With the whole URL, since the SDK would join it for each request.
             url = f"{base_url.rstrip('/')}{self._path}"
             self._call = base_url, FinalRequestOptions.construct(method="post", url=url)
         return self._call[1]
 
     def _headers_of(self, endpoint: Endpoint, sdk: Any) -> dict[str, Any]:
-        """What the SDK would say otherwise: the key may be another one by now."""
+        """Replaces the SDK's authentication header, since the key may have changed."""
         key = endpoint.api_key.get_secret_value() or _NO_KEY
         signed = {"Authorization": f"Bearer {key}"}
         if self._key_header != "Authorization":
@@ -189,7 +184,6 @@ class Transport:
         return {**signed, **endpoint.headers}
 
     async def ready(self, endpoint: Endpoint) -> tuple[Any, Any]:
-        """Return the SDK and its client."""
         if self._opened is None:
             async with self._connecting:
                 if self._opened is None:
@@ -197,14 +191,14 @@ class Transport:
         return self._opened
 
     def _prepare(self, endpoint: Endpoint) -> tuple[Any, Any]:
-        import httpx2  # what the SDK stands on
+        import httpx2  # the SDK's HTTP client
 
         with types_deferred():
             import openai as sdk
         from agent_service.models.wires.http_client import AiohttpClient
 
         local = is_loopback(endpoint.base_url)
-        # Reading the system's certificates takes longer than all the rest of making a client.
+        # Reading the system's certificates is the slowest part of making a client.
         needs_none = local and endpoint.base_url.startswith("http://")
         timeout = httpx2.Timeout(self._timeouts.idle_s, connect=self._timeouts.connect_s)
         client = AiohttpClient(
@@ -223,7 +217,7 @@ class Transport:
             http_client=client,
         )
         if endpoint.provider != "openai":
-            # The SDK takes them from the environment; they are nobody else's business.
+            # The SDK takes them from the environment, but they are only for OpenAI.
             opened.organization = opened.project = None
             opened._custom_headers = dict(self._headers)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         return sdk, opened

@@ -1,4 +1,4 @@
-"""What the wire formats of providers differ in, and what their readers share."""
+"""The differences between wire formats, and what their readers share."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -11,42 +11,42 @@ from agent_service.records.model_errors import ModelError
 
 Json = Mapping[str, Any]
 Corrections = Sequence[tuple[str, str]]
-"""Fields of the dialect, each with the words of an error that asks to turn it off."""
+"""Fields of the dialect, each with the words of an error that turns it off."""
 
 READ = "hermes.read"
-"""The extension of an HTTP response that reads more of its body, and returns nothing at the end.
+"""The response extension that reads more of the body, and returns nothing at the end.
 
-It spares each piece of an answer the four generators of httpx2's own way.
+It avoids the four nested generators of httpx2 for each piece.
 """
 
 
 class MalformedChunk(Exception):
-    """A part of an answer that cannot be one."""
+    """A chunk is malformed."""
 
 
 class Dialect(Struct, frozen=True):
-    """Where a model departs from the request that most take; learned from what it rejects."""
+    """A model's deviations from the common request, learned from what it rejects."""
 
     max_tokens: bool = True
-    """Whether the cap of an answer has this name, and not max_completion_tokens."""
+    """Whether the output cap is named so, instead of max_completion_tokens."""
     stream_options: bool = True
     adaptive_thinking: bool = True
     encrypted_reasoning: bool = True
     output_cap: bool = True
     effort: bool = True
-    """Whether it is told how hard to think."""
+    """Whether it accepts a reasoning effort."""
     summary: bool = True
     temperature: bool = True
-    """Whether it is told how freely to choose words."""
+    """Whether it accepts a temperature."""
 
     def temperature_of(self, request: ModelRequest) -> bytes:
-        """How freely the request wants words to be chosen, as all APIs write it."""
+        """The temperature field of a request, the same in all APIs."""
         if request.temperature is None or not self.temperature:
             return b""
         return b',"temperature":%b' % encoded(request.temperature)
 
     def corrected(self, wire: "Wire", error: ModelError) -> "Dialect | None":
-        """The dialect that a rejected request asks for; None if it is not that."""
+        """The dialect to retry a rejected request with; None if the error has another cause."""
         words = error.detail.lower()
         for field, told in wire.corrections if error.status in {400, 422} else ():
             if getattr(self, field) and all(word in words for word in told.split()):
@@ -55,16 +55,13 @@ class Dialect(Struct, frozen=True):
 
 
 class Reading(Protocol):
-    """One answer in the making."""
+    """One answer while it arrives."""
 
     finish_reason: str
-    """Empty until the model has said why it stopped; `error` is no reason to stop."""
+    """Why the model stopped; empty before that, and `error` never counts."""
 
     def add(self, chunk: Json) -> tuple[str, str]:
-        """Take in an event; return the text and the reasoning that it adds.
-
-        Raises `MalformedChunk`.
-        """
+        """Take in an event; return its text and reasoning; raises `MalformedChunk`."""
         ...
 
     def failure(self, chunk: Json) -> object:
@@ -73,14 +70,11 @@ class Reading(Protocol):
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more is to come."""
+        """Whether the answer is complete."""
         ...
 
     def message(self, model: str, provider: str) -> ModelMessage:
-        """Return the answer as it stands; raises `MalformedChunk`.
-
-        The arguments fill in what the stream left out.
-        """
+        """Return the answer so far; the arguments are defaults; raises `MalformedChunk`."""
         ...
 
 
@@ -88,9 +82,9 @@ class Wire(Protocol):
     """How requests and answers of one kind of API look."""
 
     key_header: str
-    """Where the key goes: Authorization or X-Api-Key."""
+    """The header of the key: Authorization or X-Api-Key."""
     path: str
-    """What follows the base URL."""
+    """The path after the base URL."""
     corrections: Corrections
 
     def headers(self) -> Mapping[str, str]:
@@ -108,34 +102,34 @@ class Wire(Protocol):
 
 _MOST_TOKENS = 10**12
 _MOST_USD = 10**6
-"""Of one call; a database keeps sums of such in 64 bits."""
+"""For one call, since a database keeps sums in 64 bits."""
 _MICRO = 1_000_000
 
 
 def tokens(value: object) -> int:
-    """A number of tokens."""
-    # A boolean is an int, too, and no record of the wire takes one.
+    """A number of tokens; 0 for anything else."""
+    # In Python a boolean is an int too.
     if isinstance(value, bool) or not isinstance(value, int):
         return 0
     return value if 0 <= value <= _MOST_TOKENS else 0
 
 
 def micro_usd(value: object) -> int | None:
-    """A price in US dollars, in millionths of one; None where it is none."""
+    """A USD price in micro-USD; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return round(value * _MICRO) if 0 <= value <= _MOST_USD else None
 
 
 def text_of(value: object) -> str:
-    """A text; an empty one for anything else."""
+    """A text; empty for anything else."""
     return value if isinstance(value, str) else ""
 
 
 MARKED_MESSAGES = 3
-"""The last messages that carry a cache mark; with the system prompt's the four that are allowed."""
+"""Messages with a cache mark; with the system prompt's they are the four allowed."""
 
 
 def cache_control(ttl: str) -> Mapping[str, str]:
-    """Return a mark that keeps what is before it for 5m or 1h."""
+    """A mark that caches everything before it for 5m or 1h."""
     return {"type": "ephemeral", **({"ttl": ttl} if ttl != "5m" else {})}
