@@ -1,1 +1,1 @@
-"""The agent's gRPC services, one module each: they convert and call the core, nothing else."""
+"""The agent's gRPC services, one module each: they only convert and call the core."""

@@ -24,14 +24,14 @@ _DECISIONS: dict[int, Decision] = {
     turn_event_pb2.APPROVAL_DECISION_ALWAYS: Decision.ALWAYS,
     turn_event_pb2.APPROVAL_DECISION_DENY: Decision.DENY,
 }
-"""Those that a person may take."""
+"""Decisions that a person may make."""
 
 
 class ApprovalServicer(ApprovalServiceServicer):
     """Serves approvals."""
 
     def __init__(self, database: Database, turns: Turns, redact: Callable[[str], str]) -> None:
-        """`redact` takes secrets out of what persons answer."""
+        """`redact` removes secrets from answers."""
         self._database = database
         self._redact = redact
         self._turns = turns
@@ -39,7 +39,6 @@ class ApprovalServicer(ApprovalServiceServicer):
     async def ListApprovals(
         self, request: pb.ListApprovalsRequest, context: Context
     ) -> pb.ListApprovalsResponse:
-        """Lists the approvals that wait."""
         profile = profile_of(request.profile)
         found = await self._database.read(
             lambda conn: storage.list_open(conn, profile, request.session_id)
@@ -49,7 +48,6 @@ class ApprovalServicer(ApprovalServiceServicer):
     async def ResolveApproval(
         self, request: pb.ResolveApprovalRequest, context: Context
     ) -> pb.ResolveApprovalResponse:
-        """Decides an approval."""
         if request.decision not in _DECISIONS:
             raise InvalidArgument(
                 "not a decision", fields={"decision": "ONCE, SESSION, ALWAYS or DENY"}
@@ -65,7 +63,6 @@ class ApprovalServicer(ApprovalServiceServicer):
     async def AnswerClarification(
         self, request: pb.AnswerClarificationRequest, context: Context
     ) -> pb.AnswerClarificationResponse:
-        """Answers a question."""
         if not request.clarification_id and not request.session_id:
             raise InvalidArgument("no question", fields={"clarification_id": "or session_id"})
         if not request.answer.strip() or len(request.answer) > MAX_ANSWER_CHARS:
@@ -87,5 +84,5 @@ class ApprovalServicer(ApprovalServiceServicer):
 
 
 def decision_number(taken: Decision) -> turn_event_pb2.ApprovalDecision.ValueType:
-    """A decision on the wire."""
+    """Return a decision on the wire."""
     return turn_event_pb2.ApprovalDecision.Value(f"APPROVAL_DECISION_{taken.name}")

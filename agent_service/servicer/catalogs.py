@@ -1,4 +1,4 @@
-"""Services of what there is: models, tools and personalities, and of how commands are judged."""
+"""Catalogs of models, tools and personalities, and checks of commands and texts."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ MAX_ITEMS = 1000
 
 
 class CatalogServicer(catalog_pb2_grpc.CatalogServiceServicer):
-    """Serves how commands and texts are judged, and which personalities there are."""
+    """Serves checks of commands and texts, and the list of personalities."""
 
     def __init__(self, personalities: Personalities, database: Database) -> None:
         self._personalities = personalities
@@ -44,14 +44,12 @@ class CatalogServicer(catalog_pb2_grpc.CatalogServiceServicer):
     async def ClassifyCommands(
         self, request: pb.ClassifyCommandsRequest, context: Context
     ) -> pb.ClassifyCommandsResponse:
-        """Judges commands."""
         verdicts = await self._each(request.commands, self._classifier.classify)
         return pb.ClassifyCommandsResponse(verdicts=map(_verdict, verdicts))
 
     async def ScanTexts(
         self, request: pb.ScanTextsRequest, context: Context
     ) -> pb.ScanTextsResponse:
-        """Scans texts."""
         strict = request.strict
         found = await self._each(
             request.texts, lambda text: self._scanner.scan(text, strict=strict)
@@ -61,7 +59,6 @@ class CatalogServicer(catalog_pb2_grpc.CatalogServiceServicer):
     async def ListPersonalities(
         self, request: pb.ListPersonalitiesRequest, context: Context
     ) -> pb.ListPersonalitiesResponse:
-        """Lists personalities."""
         current = ""
         if request.session_id:
             current = await self._database.read(
@@ -78,7 +75,7 @@ class CatalogServicer(catalog_pb2_grpc.CatalogServiceServicer):
     async def _each(self, items: Sequence[str], judge: Callable[[str], T]) -> list[T]:
         if len(items) > MAX_ITEMS:
             raise InvalidArgument("too many items", fields={"items": f"at most {MAX_ITEMS}"})
-        # A batch takes a moment, and the parser is not made for two threads at once.
+        # A batch takes a moment, and the parser is not thread-safe.
         async with self._judging:
             return await asyncio.to_thread(lambda: [judge(item) for item in items])
 
@@ -99,7 +96,7 @@ MAX_QUERY_CHARS = 200
 
 
 class ModelCatalogServicer(ModelCatalogServiceServicer):
-    """Serves the catalogue of models."""
+    """Serves the model catalogue."""
 
     def __init__(self, catalog: Catalog, model: ConfiguredModel) -> None:
         self._catalog = catalog
@@ -108,7 +105,6 @@ class ModelCatalogServicer(ModelCatalogServiceServicer):
     async def ListModels(
         self, request: model_pb.ListModelsRequest, context: Context
     ) -> model_pb.ListModelsResponse:
-        """Lists the known models."""
         if len(request.query) > MAX_QUERY_CHARS:
             limit = f"at most {MAX_QUERY_CHARS} characters"
             raise InvalidArgument("the query is too long", fields={"query": limit})
@@ -120,7 +116,6 @@ class ModelCatalogServicer(ModelCatalogServiceServicer):
     async def RefreshModels(
         self, request: model_pb.RefreshModelsRequest, context: Context
     ) -> model_pb.RefreshModelsResponse:
-        """Fetches the catalogue anew."""
         return model_pb.RefreshModelsResponse(model_count=await self._catalog.refresh())
 
 
@@ -149,7 +144,7 @@ class ToolCatalogServicer(tool_catalog_pb2_grpc.ToolCatalogServiceServicer):
     async def ListTools(
         self, request: tool_pb.ListToolsRequest, context: Context
     ) -> tool_pb.ListToolsResponse:
-        """Lists every tool, as messages of a platform have it, or of none."""
+        """List every tool as turns of a platform, or of none, have it."""
         profile, platform = profile_of(request.profile), request.platform
         if len(platform) > MAX_PLATFORM_CHARS:
             fields = {"platform": f"at most {MAX_PLATFORM_CHARS} characters"}

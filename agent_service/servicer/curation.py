@@ -26,14 +26,12 @@ class CurationServicer(CurationServiceServicer):
     async def ListCurations(
         self, request: pb.ListCurationsRequest, context: Context
     ) -> pb.ListCurationsResponse:
-        """Lists how curation stands."""
         found = await self._curations.standings(request.profile)
         return pb.ListCurationsResponse(curations=map(_curation, found))
 
     async def UpdateCuration(
         self, request: pb.UpdateCurationRequest, context: Context
     ) -> pb.UpdateCurationResponse:
-        """Pauses, resumes or begins it."""
         profile = profile_of(request.profile)
         is_paused = request.is_paused if request.HasField("is_paused") else None
         async with self._curations.opened(profile) as curation:
@@ -44,7 +42,6 @@ class CurationServicer(CurationServiceServicer):
     async def PlanConsolidation(
         self, request: pb.PlanConsolidationRequest, context: Context
     ) -> pb.PlanConsolidationResponse:
-        """Asks the model."""
         plan = await self._curations.plan(
             profile_of(request.profile), _ages(request.ages), set(request.job_skills)
         )
@@ -53,7 +50,6 @@ class CurationServicer(CurationServiceServicer):
     async def ApplyCuration(
         self, request: pb.ApplyCurationRequest, context: Context
     ) -> pb.ApplyCurationResponse:
-        """Does what the rules allow."""
         check_id("run_id", request.run_id)
         order = Order(
             run_id=request.run_id,
@@ -71,7 +67,6 @@ class CurationServicer(CurationServiceServicer):
     async def RestoreSkills(
         self, request: pb.RestoreSkillsRequest, context: Context
     ) -> pb.RestoreSkillsResponse:
-        """Restores a backup."""
         check_id("run_id", request.run_id)
         async with self._curations.opened(profile_of(request.profile)) as curation:
             made = await curation.restore(request.run_id, request.backup_id)
@@ -80,7 +75,6 @@ class CurationServicer(CurationServiceServicer):
     async def ListCurationReports(
         self, request: pb.ListCurationReportsRequest, context: Context
     ) -> pb.ListCurationReportsResponse:
-        """Lists reports."""
         most = page_size(request.page_size, REPORTS_PER_PAGE, MAX_REPORTS)
         async with self._curations.opened(profile_of(request.profile)) as curation:
             found = await curation.reports(most)
@@ -103,7 +97,7 @@ def _curation(standing: CurationStatus) -> pb.Curation:
 
 
 def _ages(message: pb.SkillAges) -> Ages:
-    """How old skills become; InvalidArgument where they are none."""
+    """Return valid ages; InvalidArgument otherwise."""
     found = Ages(message.stale_after.ToTimedelta(), message.archive_after.ToTimedelta())
     if not timedelta() < found.stale <= found.archived:
         raise InvalidArgument("the ages are none", fields={"ages": "0 < stale <= archive"})

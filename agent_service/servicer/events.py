@@ -13,11 +13,11 @@ from agent_service.servicer.fields import timestamp, usage
 from hermes.agent.v1 import turn_event_pb2 as pb
 
 MESSAGE_BYTES = 512 * 1024
-"""Events that come together are sent in messages of about so much."""
+"""The approximate size of messages that carry several events."""
 
 
 def turn_event(recorded: events.Recorded) -> pb.TurnEvent:
-    """An event as watchers get it."""
+    """Return an event as watchers get it."""
     name, content = _content(recorded.event)
     fields: dict[str, Any] = {name: content}
     return pb.TurnEvent(
@@ -30,7 +30,7 @@ def turn_event(recorded: events.Recorded) -> pb.TurnEvent:
 
 
 def in_messages(batch: Iterable[pb.TurnEvent]) -> Iterator[list[pb.TurnEvent]]:
-    """A batch as so many messages that each is far from the longest that gRPC takes."""
+    """Split a batch into messages far below gRPC's size limit."""
     together: list[pb.TurnEvent] = []
     size_bytes = 0
     for event in batch:
@@ -44,7 +44,7 @@ def in_messages(batch: Iterable[pb.TurnEvent]) -> Iterator[list[pb.TurnEvent]]:
 
 
 def _content(event: events.Event) -> tuple[str, pb.TurnFinished | dict[str, Any]]:
-    """The name of the event's message, and what is in it: most have the same fields as ours."""
+    """Return the name and content of the event's message: most have the same fields as ours."""
     fields: dict[str, Any] = {name: getattr(event, name) for name in event.__struct_fields__}
     match event:
         case events.TurnFinished():
@@ -105,6 +105,6 @@ def _turn_finished(event: events.TurnFinished) -> pb.TurnFinished:
         Outcome.LIMIT_REACHED: {"message": message, "partial_answer": text},
         Outcome.NEEDS_REVIEW: {"message": message},
     }
-    # An outcome is called like the field that says more of it.
+    # An outcome has the name of the field with its details.
     end: dict[str, Any] = {event.outcome.value: ends[event.outcome]}
     return pb.TurnFinished(usage=usage(event.usage), **end)

@@ -1,4 +1,4 @@
-"""What the agent's servicers share."""
+"""Conversions that the agent's servicers share."""
 
 from datetime import UTC, datetime, timedelta
 from enum import Enum
@@ -23,7 +23,7 @@ _SECOND = timedelta(seconds=1)
 
 
 def chosen(kind: type[_E], of: Any, number: int, field: str, unset: _E | None = None) -> _E:
-    """What a request chooses of an enum, by the same name; InvalidArgument says what there is."""
+    """Return the enum member with the same name; InvalidArgument lists the members."""
     name = enum_word(of.DESCRIPTOR, number).upper()
     if not name and unset is not None:
         return unset
@@ -34,17 +34,17 @@ def chosen(kind: type[_E], of: Any, number: int, field: str, unset: _E | None = 
 
 
 def profile_of(name: str) -> str:
-    """The profile that a request means."""
+    """Return the profile that a request means."""
     return name or DEFAULT_PROFILE
 
 
 def usage(used: Usage) -> usage_pb2.Usage:
-    """Usage on the wire."""
+    """Return usage on the wire."""
     return usage_pb2.Usage(**asdict(used))
 
 
 def timestamp(moment: datetime) -> Timestamp:
-    """A time on the wire."""
-    # As `FromDatetime` does it, in a third of the time: every event has one.
+    """Return a time on the wire."""
+    # Like `FromDatetime`, in a third of the time: every event has one.
     seconds, rest = divmod(moment - _EPOCH, _SECOND)
     return Timestamp(seconds=seconds, nanos=rest.microseconds * 1000)

@@ -17,7 +17,7 @@ _USUAL_MODE = 0o600
 
 
 class HomeServicer(HomeServiceServicer):
-    """Serves homes that move."""
+    """Serves export and import of homes."""
 
     def __init__(self, moving: Moving) -> None:
         self._moving = moving
@@ -25,7 +25,6 @@ class HomeServicer(HomeServiceServicer):
     async def ExportHome(
         self, request: pb.ExportHomeRequest, context: Context
     ) -> AsyncGenerator[pb.ExportHomeResponse]:
-        """Streams the files of profiles."""
         outgoing = await self._moving.outgoing(request.profiles, with_secrets=request.with_secrets)
         yield pb.ExportHomeResponse(
             summary=pb.ExportHomeSummary(
@@ -47,7 +46,6 @@ class HomeServicer(HomeServiceServicer):
     async def ImportHome(
         self, request_iterator: AsyncIterator[pb.ImportHomeRequest], context: Context
     ) -> pb.ImportHomeResponse:
-        """Takes files, none where one is in the way."""
         profiles: dict[str, None] = {}
         async with self._moving.incoming() as incoming:
             async for request in request_iterator:

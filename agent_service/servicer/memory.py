@@ -25,14 +25,12 @@ class MemoryServicer(MemoryServiceServicer):
     async def GetMemory(
         self, request: pb.GetMemoryRequest, context: Context
     ) -> pb.GetMemoryResponse:
-        """Returns both memories."""
         found = await self._memories.load(profile_of(request.profile))
         return pb.GetMemoryResponse(memories=map(_memory, found))
 
     async def ApplyMemory(
         self, request: pb.ApplyMemoryRequest, context: Context
     ) -> pb.ApplyMemoryResponse:
-        """Changes one."""
         check_id("request_id", request.request_id)
         if not 1 <= len(request.operations) <= MAX_OPERATIONS:
             raise InvalidArgument("too few or too many", fields={"operations": "1 to 64"})
@@ -49,7 +47,6 @@ class MemoryServicer(MemoryServiceServicer):
     async def ListMemoryChanges(
         self, request: pb.ListMemoryChangesRequest, context: Context
     ) -> pb.ListMemoryChangesResponse:
-        """Lists changes."""
         profile, most = profile_of(request.profile), page_size(request.page_size, USUAL_LISTED)
         changes = await self._memories.history(profile, most)
         return pb.ListMemoryChangesResponse(changes=map(_change, changes))
@@ -57,7 +54,6 @@ class MemoryServicer(MemoryServiceServicer):
     async def UndoMemoryChange(
         self, request: pb.UndoMemoryChangeRequest, context: Context
     ) -> pb.UndoMemoryChangeResponse:
-        """Takes a change back."""
         if request.request_id:
             check_id("request_id", request.request_id)
         profile, key = profile_of(request.profile), request.request_id or new_id("chg")

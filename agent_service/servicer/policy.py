@@ -1,4 +1,4 @@
-"""Who may call which method of the agent's services."""
+"""Which identities may call which methods of the agent's services."""
 
 from collections.abc import Mapping, Sequence
 
@@ -49,7 +49,6 @@ _METHODS: Mapping[str, Mapping[Sequence[Identity], Sequence[str]]] = {
         (Identity.SCHEDULER, Identity.OPERATOR): ("SetBudget",),
     },
 }
-"""By service, who may call which methods."""
 POLICY: Policy = {
     path: callers
     for service, methods in _METHODS.items()

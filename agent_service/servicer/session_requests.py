@@ -1,4 +1,4 @@
-"""What is asked of sessions, and sessions and their messages on the wire."""
+"""Session requests, sessions and messages on the wire."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -29,7 +29,7 @@ _YEAR = timedelta(days=365)
 def searching(
     request: pb.SearchMessagesRequest, size: int
 ) -> Callable[[Connection], Sequence[Hit]]:
-    """What finds what a request asks for, and one more than a page where there is more."""
+    """Return the search for a request; it finds one hit more than a page if there are more."""
     around = not_negative("around_sequence", request.around_sequence)
     if around and not request.session_id:
         raise InvalidArgument(
@@ -59,7 +59,7 @@ def searching(
 def hits_response(
     request: pb.SearchMessagesRequest, found: Sequence[Hit], size: int
 ) -> pb.SearchMessagesResponse:
-    """The page of hits."""
+    """Return the page of hits."""
     has_query = bool(request.query.strip())
     words = parse(request.query).words if has_query else frozenset[str]()
     page = found[:size] if has_query else found
@@ -70,7 +70,7 @@ def hits_response(
 
 
 def unused(request: session_change_pb2.PruneSessionsRequest, now: datetime) -> Unused:
-    """Which sessions a request prunes."""
+    """Return the filter of a prune request."""
     for_so_long = request.unused_for.ToTimedelta()
     if not timedelta(seconds=1) <= for_so_long <= 100 * _YEAR:
         raise InvalidArgument(
@@ -86,7 +86,7 @@ def unused(request: session_change_pb2.PruneSessionsRequest, now: datetime) -> U
 
 
 def title_given(text: str) -> str:
-    """A title on one line; InvalidArgument for one that is too long."""
+    """Return a title on one line; InvalidArgument if it is too long."""
     title = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     if len(title) > MAX_TITLE_CHARS:
         raise InvalidArgument(
@@ -96,7 +96,7 @@ def title_given(text: str) -> str:
 
 
 def model_given(text: str) -> str:
-    """A model's id; InvalidArgument for what can be none."""
+    """Return a model id; InvalidArgument if it cannot be one."""
     model = text.strip()
     if len(model) > MAX_MODEL_CHARS or not model.isprintable() or " " in model:
         problem = f"at most {MAX_MODEL_CHARS} characters without spaces"
@@ -105,7 +105,7 @@ def model_given(text: str) -> str:
 
 
 def not_negative(field: str, value: int) -> int:
-    """The value; InvalidArgument for a negative one."""
+    """Return the value; InvalidArgument if it is negative."""
     if value < 0:
         raise InvalidArgument(f"{field} is negative", fields={field: "0 or more"})
     return value
@@ -134,7 +134,7 @@ def _moment(stamp: Timestamp) -> datetime:
 
 
 def message(stored: StoredMessage) -> pb.Message:
-    """A message on the wire."""
+    """Return a message on the wire."""
     content = stored.content
     return message_of(
         stored,

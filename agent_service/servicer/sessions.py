@@ -39,7 +39,7 @@ _PRUNED_A_CALL = 100
 
 
 class SessionServicer(session_pb2_grpc.SessionServiceServicer):
-    """Serves sessions, which are read from the database and changed there."""
+    """Serves sessions from the database."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
         clock: Clock,
         redact: Callable[[str], str],
     ) -> None:
-        """`redact` takes secrets out of what persons call sessions."""
+        """`redact` removes secrets from titles."""
         self._redact = redact
         self._database = database
         self._histories = histories
@@ -59,7 +59,6 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
     async def GetSession(
         self, request: pb.GetSessionRequest, context: Context
     ) -> pb.GetSessionResponse:
-        """Returns a session."""
         profile = profile_of(request.profile)
         info, is_busy = await self._database.read(
             lambda conn: (
@@ -72,7 +71,6 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
     async def ListSessions(
         self, request: pb.ListSessionsRequest, context: Context
     ) -> pb.ListSessionsResponse:
-        """Lists sessions, the one used last first."""
         size = page_size(request.page_size, _SESSIONS_A_PAGE)
         before = _parse(request.page_token) if request.page_token else None
         profile = profile_of(request.profile)
@@ -96,7 +94,6 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
     async def ListMessages(
         self, request: pb.ListMessagesRequest, context: Context
     ) -> pb.ListMessagesResponse:
-        """Lists a session's messages in order."""
         size = page_size(request.page_size, _MESSAGES_A_PAGE)
         profile = profile_of(request.profile)
         found = await self._database.read(
@@ -111,7 +108,6 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
     async def SearchMessages(
         self, request: pb.SearchMessagesRequest, context: Context
     ) -> pb.SearchMessagesResponse:
-        """Finds messages."""
         size = page_size(request.page_size, _HITS_A_PAGE, MAX_HITS)
         found = await self._database.read(searching(request, size))
         return hits_response(request, found, size)
@@ -119,7 +115,6 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
     async def RenameSession(
         self, request: pb.RenameSessionRequest, context: Context
     ) -> pb.RenameSessionResponse:
-        """Gives a session a title."""
         title = title_given(self._redact(request.title))
         if not title:
             raise InvalidArgument("a title is missing", fields={"title": "1 to 200 characters"})
@@ -132,7 +127,6 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
     async def BranchSession(
         self, request: pb.BranchSessionRequest, context: Context
     ) -> pb.BranchSessionResponse:
-        """Makes a session of another."""
         check_id("new_session_id", request.new_session_id)
         wanted = changes.Branch(
             session_id=request.session_id,
@@ -148,7 +142,6 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
     async def UndoTurns(
         self, request: session_change_pb2.UndoTurnsRequest, context: Context
     ) -> session_change_pb2.UndoTurnsResponse:
-        """Takes back a session's last turns."""
         count = page_size(request.turn_count, 1)
         expected = not_negative("expected_message_count", request.expected_message_count)
         if request.undo_id:
@@ -167,7 +160,6 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
     async def SetPersonality(
         self, request: session_change_pb2.SetPersonalityRequest, context: Context
     ) -> session_change_pb2.SetPersonalityResponse:
-        """Gives a session a personality."""
         check_id("session_id", request.session_id)
         overlay = NO_OVERLAY
         if request.name:
@@ -185,7 +177,6 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
     async def SetSessionModel(
         self, request: session_change_pb2.SetSessionModelRequest, context: Context
     ) -> session_change_pb2.SetSessionModelResponse:
-        """Gives a session a model."""
         check_id("session_id", request.session_id)
         profile, platform = profile_of(request.profile), request.platform or "cli"
         model, now = model_given(request.model), self._clock.now()
@@ -197,7 +188,6 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
     async def DeleteSession(
         self, request: session_change_pb2.DeleteSessionRequest, context: Context
     ) -> session_change_pb2.DeleteSessionResponse:
-        """Deletes a session for good."""
         profile, now = profile_of(request.profile), self._clock.now()
         await self._database.write(
             lambda conn: changes.delete(conn, request.session_id, profile, now)
@@ -207,7 +197,7 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
     async def PruneSessions(
         self, request: session_change_pb2.PruneSessionsRequest, context: Context
     ) -> session_change_pb2.PruneSessionsResponse:
-        """Deletes sessions that nobody uses, each in a transaction of its own."""
+        """Delete unused sessions, each in a transaction of its own."""
         most, now = page_size(request.max_count, _PRUNED_A_CALL), self._clock.now()
         wanted = unused(request, now)
         found = await self._database.read(lambda conn: changes.unused(conn, wanted, most + 1))
@@ -221,7 +211,7 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
         )
 
     async def _prune(self, session_id: str, wanted: changes.Unused, now: datetime) -> bool:
-        """Delete it, unless somebody used it meanwhile."""
+        """Delete a session, unless somebody used it meanwhile."""
         return await self._database.write(
             lambda conn: changes.delete_unused(conn, session_id, wanted, now)
         )
@@ -229,7 +219,6 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
     async def ExportSession(
         self, request: session_change_pb2.ExportSessionRequest, context: Context
     ) -> AsyncGenerator[session_change_pb2.ExportSessionResponse]:
-        """Streams a session as a document."""
         profile = profile_of(request.profile)
         async with aclosing(self._histories.write(profile, request.session_id)) as pieces:
             async for piece in pieces:
@@ -240,7 +229,6 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
         request_iterator: AsyncIterator[session_change_pb2.ImportSessionRequest],
         context: Context,
     ) -> session_change_pb2.ImportSessionResponse:
-        """Takes a session as a document, once."""
         first: session_change_pb2.ImportSessionRequest | None = None
         data = bytearray()
         async for request in request_iterator:

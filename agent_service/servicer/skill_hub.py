@@ -20,7 +20,7 @@ PIECE_BYTES = 1024 * 1024
 
 
 class SkillHubServicer(SkillHubServiceServicer):
-    """Serves hubs of skills."""
+    """Serves skill hubs."""
 
     def __init__(self, hubs: Hubs, shelves: SkillShelves) -> None:
         self._hubs = hubs
@@ -29,7 +29,6 @@ class SkillHubServicer(SkillHubServiceServicer):
     async def SearchHub(
         self, request: pb.SearchHubRequest, context: Context
     ) -> pb.SearchHubResponse:
-        """Searches hubs."""
         with telling():
             there = await self._shelves.of(profile_of(request.profile)).catalogue()
             installed = frozenset(skill.name for skill in there.skills)
@@ -45,7 +44,6 @@ class SkillHubServicer(SkillHubServiceServicer):
     async def InstallSkills(
         self, request: pb.InstallSkillsRequest, context: Context
     ) -> AsyncGenerator[pb.InstallSkillsResponse]:
-        """Installs skills."""
         _check_names(request.names)
         hub = self._hubs.of(profile_of(request.profile))
         terms = Terms(frozenset(request.consents), request.dry_run)
@@ -57,7 +55,6 @@ class SkillHubServicer(SkillHubServiceServicer):
     async def UpdateSkills(
         self, request: pb.UpdateSkillsRequest, context: Context
     ) -> AsyncGenerator[pb.UpdateSkillsResponse]:
-        """Updates skills."""
         _check_names(request.names)
         hub = self._hubs.of(profile_of(request.profile))
         terms = Terms(frozenset(request.consents), request.dry_run)
@@ -69,7 +66,6 @@ class SkillHubServicer(SkillHubServiceServicer):
     async def RemoveSkill(
         self, request: pb.RemoveSkillRequest, context: Context
     ) -> pb.RemoveSkillResponse:
-        """Removes a skill."""
         with telling():
             made = await self._hubs.of(profile_of(request.profile)).remove(request.name)
         return pb.RemoveSkillResponse(message=made.message)
@@ -77,7 +73,6 @@ class SkillHubServicer(SkillHubServiceServicer):
     async def AuditSkills(
         self, request: pb.AuditSkillsRequest, context: Context
     ) -> AsyncGenerator[pb.AuditSkillsResponse]:
-        """Looks at skills again."""
         _check_names(request.names)
         with telling():
             files = self._hubs.files(profile_of(request.profile))
@@ -89,7 +84,6 @@ class SkillHubServicer(SkillHubServiceServicer):
     async def ExportSkills(
         self, request: pb.ExportSkillsRequest, context: Context
     ) -> AsyncGenerator[pb.ExportSkillsResponse]:
-        """Streams what is shared."""
         _check_names(request.names)
         if not request.names:
             raise InvalidArgument("names is missing", fields={"names": "the skills"})
@@ -104,7 +98,7 @@ class SkillHubServicer(SkillHubServiceServicer):
 
 
 def _told(one: Step | Outcome) -> dict[str, Any]:
-    """What a hub tells while it works, or what has come of it."""
+    """Return a hub's progress or result on the wire."""
     return {"step": one.text} if isinstance(one, Step) else {"outcome": _outcome(one)}
 
 

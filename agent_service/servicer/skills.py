@@ -17,7 +17,7 @@ from services.rpc.messages import message_of
 
 
 class SkillServicer(SkillServiceServicer):
-    """Serves the libraries of skills."""
+    """Serves skill libraries."""
 
     def __init__(self, shelves: SkillShelves) -> None:
         self._shelves = shelves
@@ -25,7 +25,6 @@ class SkillServicer(SkillServiceServicer):
     async def ListSkills(
         self, request: pb.ListSkillsRequest, context: Context
     ) -> pb.ListSkillsResponse:
-        """Lists skills."""
         with telling():
             found = await self._shelves.of(profile_of(request.profile)).records()
         wanted = request.category
@@ -38,7 +37,6 @@ class SkillServicer(SkillServiceServicer):
         )
 
     async def GetSkill(self, request: pb.GetSkillRequest, context: Context) -> pb.GetSkillResponse:
-        """Returns a skill with its text."""
         skills = self._shelves.of(profile_of(request.profile))
         skill = await _found(skills, request.name)
         with telling():
@@ -47,7 +45,6 @@ class SkillServicer(SkillServiceServicer):
         return pb.GetSkillResponse(skill=_skill(record), text=text)
 
     async def PinSkill(self, request: pb.PinSkillRequest, context: Context) -> pb.PinSkillResponse:
-        """Pins a skill, or lets it change."""
         skills = self._shelves.of(profile_of(request.profile))
         skill = await _found(skills, request.name)
         with telling():
@@ -58,7 +55,6 @@ class SkillServicer(SkillServiceServicer):
     async def ArchiveSkill(
         self, request: pb.ArchiveSkillRequest, context: Context
     ) -> pb.ArchiveSkillResponse:
-        """Puts a skill away."""
         skills = self._shelves.of(profile_of(request.profile))
         skill = await _found(skills, request.name)
         with telling():
@@ -68,7 +64,6 @@ class SkillServicer(SkillServiceServicer):
     async def RestoreSkill(
         self, request: pb.RestoreSkillRequest, context: Context
     ) -> pb.RestoreSkillResponse:
-        """Brings a skill back."""
         skills = self._shelves.of(profile_of(request.profile))
         with telling():
             record = await skills.record(await skills.find(await skills.restore(request.name)))
@@ -81,13 +76,13 @@ async def _found(skills: ProfileSkills, name: str) -> Skill:
     except BadSkill as error:
         if (await skills.catalogue()).find(name):
             raise NotFound(str(error)) from None
-        # What a model is told of it names a tool.
+        # The library's own error is for models, and names a tool.
         raise NotFound(f"there is no skill {name!r}; hermes skills list shows them") from None
 
 
 @contextmanager
 def telling() -> Generator[None]:
-    """Errors of libraries and hubs as those of the service."""
+    """Map errors of libraries and hubs to the service's errors."""
     try:
         yield
     except (HubFailed, LibraryBusy) as error:

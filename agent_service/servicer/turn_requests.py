@@ -29,15 +29,15 @@ MAX_TEXT_BYTES = 1024 * 1024
 MAX_SCRIPT_BYTES = 64 * 1024
 
 _KINDS = frozenset({"user", JOB, SUBAGENT, COMPRESS, REVIEW})
-"""Kinds that a client may ask for."""
+"""Kinds that a client may request."""
 _TRUST = {origin_pb2.TRUST_OWNER: "owner", origin_pb2.TRUST_SERVICE: "service"}
 
 
 def turn_request(request: turn_pb2.StartTurnRequest) -> TurnRequest:
-    """The record of a StartTurn request; InvalidArgument where the request is not valid."""
+    """Return a StartTurn request as a record; InvalidArgument if it is not valid."""
     check_id("turn_id", request.turn_id, MAX_TURN_ID_CHARS)
     check_id("session_id", request.session_id)
-    # In order, so that the same request has the same digest.
+    # Sorted, so that the same request has the same digest.
     sets = {
         "toolsets": sorted(request.toolsets),
         "denied_commands": denied_commands(request.denied_commands),
@@ -69,7 +69,7 @@ def turn_request(request: turn_pb2.StartTurnRequest) -> TurnRequest:
 
 
 def _refusal(error: ValidationError) -> InvalidArgument:
-    """The refusal of a value that a record does not take, by the name of its field."""
+    """Return the refusal of an invalid value, with its field's name."""
     what, _, where = str(error).partition(" - at ")
     field = ".".join(re.findall(r"\w*[A-Za-z_]\w*", where))
     return InvalidArgument(f"{field or 'the request'} is not valid: {what}", fields={field: what})
@@ -145,7 +145,7 @@ def _speaker(origin: origin_pb2.Origin) -> str:
 
 
 def turn(info: TurnInfo) -> turn_pb2.Turn:
-    """A turn on the wire."""
+    """Return a turn on the wire."""
     return message_of(
         info,
         turn_pb2.Turn,

@@ -51,7 +51,7 @@ class TurnServicer(turn_pb2_grpc.TurnServiceServicer):
         if asked.kind == REVIEW:
             return pb.StartTurnResponse(turn=turn(await self._reviews.last(asked)))
         toolsets = asked.options.toolsets or (FOR_JOBS if asked.kind == JOB else ())
-        # A script is a command, whoever runs it.
+        # A script is a command, no matter who runs it.
         if asked.script is not None and (
             why := self._toolsets.why_off("terminal", asked.profile, asked.platform)
         ):
@@ -69,7 +69,6 @@ class TurnServicer(turn_pb2_grpc.TurnServiceServicer):
     async def WatchTurn(
         self, request: pb.WatchTurnRequest, context: Context
     ) -> AsyncGenerator[pb.WatchTurnResponse]:
-        """Streams a turn's events."""
         if request.after_sequence < 0:
             raise InvalidArgument("negative", fields={"after_sequence": "0 or more"})
         watcher = Watcher(self._turns.watching, self._turns.replicas, request)
@@ -78,14 +77,12 @@ class TurnServicer(turn_pb2_grpc.TurnServiceServicer):
                 yield response
 
     async def GetTurn(self, request: pb.GetTurnRequest, context: Context) -> pb.GetTurnResponse:
-        """Returns a turn."""
         info = await self._turns.get(request.turn_id, profile_of(request.profile))
         return pb.GetTurnResponse(turn=turn(info))
 
     async def InterruptTurn(
         self, request: pb.InterruptTurnRequest, context: Context
     ) -> pb.InterruptTurnResponse:
-        """Asks a turn to stop."""
         if not request.turn_id and not request.session_id:
             raise InvalidArgument("nothing named", fields={"turn_id": "or session_id must be set"})
         info = await self._turns.interrupt(
@@ -95,7 +92,7 @@ class TurnServicer(turn_pb2_grpc.TurnServiceServicer):
 
 
 OWNER_LOOK_S = 1.0
-"""How often it is asked who owns a turn while its owner says nothing."""
+"""How often a watcher checks a turn's owner while that sends nothing."""
 
 
 class Watcher:
@@ -113,7 +110,7 @@ class Watcher:
         self._pause_s = 1 / rate if rate > 0 else 0.0
 
     async def responses(self) -> AsyncGenerator[turn_pb2.WatchTurnResponse]:
-        """All of the turn up to its end, wherever it is owned meanwhile."""
+        """Yield the turn's events to its end, even if its owner changes."""
         is_here = False
         while not is_here or self._owner:
             is_here = not self._owner
@@ -152,7 +149,7 @@ class Watcher:
                 await asyncio.wait([coming])
 
     async def _comes(self, coming: asyncio.Future[Any], endpoint: str) -> bool:
-        """Whether the owner says something before it is known to be the owner no more."""
+        """Return whether the owner sends something before it is known to have lost the turn."""
         profile = profile_of(self._request.profile)
         while not coming.done():
             await asyncio.wait([coming], timeout=OWNER_LOOK_S)
@@ -164,5 +161,5 @@ class Watcher:
 
     async def _pause_after(self, batch: list[Recorded]) -> None:
         if self._pause_s and any(isinstance(item.event, TextDelta) for item in batch):
-            # What comes meanwhile is merged into one delta by the subscription.
+            # Meanwhile the subscription merges new text into one delta.
             await asyncio.sleep(self._pause_s)

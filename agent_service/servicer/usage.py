@@ -21,14 +21,13 @@ _SUMS_A_PAGE = 100
 
 
 class UsageServicer(UsageServiceServicer):
-    """Serves what was used, and budgets."""
+    """Serves usage and budgets."""
 
     def __init__(self, database: Database, spending: Spending) -> None:
         self._database = database
         self._spending = spending
 
     async def GetUsage(self, request: pb.GetUsageRequest, context: Context) -> pb.GetUsageResponse:
-        """Sums up what was used."""
         if request.all_profiles and caller() is not Identity.OPERATOR:
             raise PermissionDenied("only an operator may see what all profiles used")
         query, size = _query(request), page_size(request.page_size, _SUMS_A_PAGE)
@@ -40,7 +39,6 @@ class UsageServicer(UsageServiceServicer):
     async def GetBudget(
         self, request: pb.GetBudgetRequest, context: Context
     ) -> pb.GetBudgetResponse:
-        """Returns budgets."""
         profile = profile_of(request.profile)
         account = self._spending.account(profile, request.session_id, request.job_id)
         policy = self._spending.policy
@@ -53,7 +51,6 @@ class UsageServicer(UsageServiceServicer):
     async def SetBudget(
         self, request: pb.SetBudgetRequest, context: Context
     ) -> pb.SetBudgetResponse:
-        """Sets a budget."""
         scope = chosen(Scope, pb.BudgetScope, request.scope, "scope")
         if request.scope_id:
             check_id("scope_id", request.scope_id)

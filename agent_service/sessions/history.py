@@ -1,4 +1,4 @@
-"""Old conversations: those of the home's `sessions` folder, taken once, and documents of them."""
+"""Old conversations: imported once from the home's `sessions` folder, and exported as documents."""
 
 import asyncio
 import logging
@@ -23,13 +23,13 @@ from services.redaction.redactor import Redactor, changed_texts
 PIECE_BYTES = 64 * 1024
 _PAGE = 100
 _NAMES = frozenset({"role", "type", "id", "name", "tool_call_id"})
-"""Fields of messages by which they belong together."""
+"""Fields of messages that link them."""
 
 _log = logging.getLogger(__name__)
 
 
 class Histories:
-    """Takes sessions from documents, and writes them."""
+    """Imports sessions from documents and exports them."""
 
     def __init__(
         self, database: Database, home: HomePaths, clock: Clock, redactor: Redactor
@@ -41,13 +41,13 @@ class Histories:
         self._taking = asyncio.Lock()
 
     async def take(self, profile: str, data: bytes, name: str) -> Imported:
-        """Store the session of a document, once; InvalidArgument where it is no transcript."""
+        """Store the session of a document once; InvalidArgument if it is invalid."""
         now = self._clock.now()
         found = await asyncio.to_thread(self._parsed, data, name, now)
         return await self._database.write(lambda conn: storage.add(conn, profile, found, now))
 
     async def write(self, profile: str, session_id: str) -> AsyncGenerator[bytes]:
-        """The document of a session, in pieces."""
+        """Yield a session's document in pieces."""
         head = await self._database.read(lambda conn: storage.header(conn, session_id, profile))
         waiting = transcripts.opening(head.session_id, head.model, head.title)
         after, separator = 0, ""
@@ -66,16 +66,14 @@ class Histories:
         yield (waiting + transcripts.CLOSING).encode()
 
     async def run(self) -> None:
-        """Take what there is, once, as the agent starts."""
+        """Import new documents once, as the agent starts."""
         try:
             await self.take_new()
         except DatabaseUnavailable as error:
             _log.error("old sessions are taken at the next start: %s", error)
 
     async def take_new(self) -> int:
-        """Take what the folders of the home's profiles have and was not looked at before; how many
-        sessions were new.
-        """
+        """Import new documents from all profiles' folders; return the number of new sessions."""
         async with self._taking:
             folders = await asyncio.to_thread(_folders, self._home)
             return sum([await self._take_all(profile, folder) for profile, folder in folders])
@@ -98,7 +96,7 @@ class Histories:
         return count
 
     async def _take_file(self, profile: str, path: Path) -> Imported | None:
-        """What became of a file; None for one that is looked at again."""
+        """Return the outcome for a file; None if it is to be tried again."""
         try:
             data, changed_at = await asyncio.to_thread(_read, path)
             found = await asyncio.to_thread(self._parsed, data, path.stem, changed_at)
@@ -112,7 +110,7 @@ class Histories:
         return await self._database.write(lambda conn: storage.add(conn, profile, found, now))
 
     def _parsed(self, data: bytes, name: str, fallback: datetime) -> Transcript:
-        """The session of a document, without secrets."""
+        """Return a document's session without secrets."""
         found, redact = transcripts.parse(data, name, fallback), self._redactor.redact
         said = (
             replace(
@@ -138,7 +136,7 @@ def _folders(home: HomePaths) -> list[tuple[str, Path]]:
 
 
 def _files(folder: Path) -> list[Path]:
-    """The documents, the oldest name first; a name that is too long for its column is none."""
+    """Return the documents by name; names too long for the column are left out."""
     files = (path for path in folder.glob("*.json") if len(path.name) <= 255)
     return sorted(path for path in files if path.is_file())
 

@@ -1,4 +1,4 @@
-"""What the model is told of earlier conversations."""
+"""Searches earlier conversations for the model."""
 
 from collections.abc import Sequence
 
@@ -15,15 +15,15 @@ from services.database import Database
 
 _HITS_A_SESSION = 3
 _LOOKED_AT = 40
-"""Matches of which those of the same session make one answer."""
+"""The number of matches to group by session."""
 _EXCERPT_CHARS = 400
 _SHOWN_CHARS = 2000
-"""Of each message that is shown whole."""
+"""The limit for each message that is shown whole."""
 _MOST_CHARS = 24_000
 
 
 class Lookup(Struct, frozen=True):
-    """What the model wants to know."""
+    """The model's search."""
 
     profile: str
     session_id: str
@@ -32,34 +32,34 @@ class Lookup(Struct, frozen=True):
     limit: int
     by_relevance: bool
     within: str
-    """Only this session; empty means in all but the one that asks."""
+    """Search this session only; empty means all but the one that asks."""
     around: int
     window: int
     role: str
 
 
 class PastMatches(Struct, frozen=True):
-    """What the model is told."""
+    """The answer for the model."""
 
     text: str
     untrusted: tuple[str, ...]
-    """Where untrusted data came from that the shown sessions have read."""
+    """Sources of untrusted data in the shown sessions."""
 
 
 _Shown = tuple[list[str], str]
-"""The sessions of which something is shown, and the text."""
+"""The shown sessions, and the text."""
 
 
 class PastSessions:
-    """Reads earlier conversations of a profile."""
+    """Searches a profile's earlier conversations."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def look_up(self, lookup: Lookup, label: str) -> PastMatches:
-        """What was found; InvalidArgument for a query without words.
+        """Search; InvalidArgument for a query without words.
 
-        `label` is the name of the sessions' value that lists where untrusted data came from.
+        `label` names the session value with the sources of untrusted data.
         """
         query = Query(()) if lookup.around or not lookup.query.strip() else parse(lookup.query)
 
@@ -95,7 +95,7 @@ def _found(conn: Connection, lookup: Lookup, query: Query) -> _Shown:
                 by_session.setdefault(hit.session_id, []).append(hit)
         if lookup.within or len(hits) < _LOOKED_AT:
             break
-        # One long session must not keep the others out.
+        # A long session must not crowd out the others.
         seen = tuple(by_session)
         wanted = replace(wanted, excluding=(lookup.session_id, *seen))
     parts = [_session(hits, query) for hits in by_session.values()]

@@ -1,4 +1,4 @@
-"""Has a model give new sessions their titles, once their first turn has been answered."""
+"""Has a model write titles of new sessions after their first answered turn."""
 
 import json
 import logging
@@ -21,13 +21,13 @@ from services.errors import Draining, HermesError
 from services.lifecycle import Workers
 
 MAX_TOKENS = 2000
-"""Of an answer: the title is short, but some models think before."""
+"""Titles are short, but some models think first."""
 TIME_LIMIT_S = 60.0
 SHOWN_CHARS = 3000
-"""Of the message, and of its answer."""
+"""The limit for the message and for its answer."""
 
 _READ_CHARS = 30_000
-"""More than is shown, so that no secret is cut in two before it is known."""
+"""More than is shown, so that no secret is cut before it is recognized."""
 
 _INSTRUCTIONS = """\
 You name conversations, so that a person finds them again in a long list. You get the first message
@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 class TitleWriter:
-    """Has new sessions named, beside what comes after their first turn."""
+    """Writes titles in the background after first turns."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class TitleWriter:
         database: Database,
         workers: Workers,
     ) -> None:
-        """`redact` takes secrets out of what is sent and of what is kept."""
+        """`redact` removes secrets from what is sent and stored."""
         self._consult, self._route = consult, route
         self._redact = redact
         self._spending = spending
@@ -58,7 +58,7 @@ class TitleWriter:
         self._workers = workers
 
     async def after(self, turn: LiveTurn) -> None:
-        """Name the session of a turn that has ended; nothing waits for that."""
+        """Start writing a title for the session of a turn that has ended."""
         ended = turn.finished
         if turn.kind != "user" or ended is None or ended.outcome is not Outcome.COMPLETED:
             return

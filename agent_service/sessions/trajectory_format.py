@@ -27,7 +27,7 @@ from services.lifecycle import unbroken
 
 
 class TrajectoryMessage(Struct, frozen=True):
-    """A message in the form of the chat completions API, and what was thought before it."""
+    """A message in the form of the chat completions API, with the model's reasoning."""
 
     content: Mapping[str, Any]
     reasoning: str
@@ -38,7 +38,7 @@ class Sample(Struct, frozen=True):
 
     system_prompt: str
     tools: str
-    """Their JSON."""
+    """As JSON."""
     messages: Sequence[TrajectoryMessage]
     model: str
     is_completed: bool
@@ -46,7 +46,7 @@ class Sample(Struct, frozen=True):
 
 
 def line(sample: Sample, redact: Callable[[str], str]) -> str:
-    """The line of a sample, with a newline, and without secrets."""
+    """Return a sample as a line with a newline, without secrets."""
     turns = [{"from": speaker, "value": redact(value)} for speaker, value in _conversation(sample)]
     written = {
         "conversations": turns,
@@ -83,7 +83,7 @@ def _answer(text: str, reasoning: str, calls: Sequence[Mapping[str, Any]]) -> st
 
 def _call(function: Mapping[str, Any]) -> str:
     arguments: Any = function["arguments"]
-    # What is malformed stays as the model wrote it.
+    # Malformed arguments stay as the model wrote them.
     with suppress(ValueError, RecursionError):
         arguments = json.loads(arguments)
     return json.dumps({"name": function["name"], "arguments": arguments}, ensure_ascii=False)
@@ -119,14 +119,14 @@ class Places(Struct, frozen=True):
     """Where samples come from and go to."""
 
     folder: Callable[[str], Path]
-    """Of a profile."""
+    """By profile."""
     tools: Callable[[frozenset[str]], bytes]
-    """The JSON of toolsets."""
+    """Returns the JSON of toolsets."""
     redact: Callable[[str], str]
 
 
 class TrajectoryRecorder:
-    """Keeps a sample of each turn that has ended; that it cannot ends no turn."""
+    """Records a sample of each turn that has ended; failures do not affect turns."""
 
     def __init__(self, database: Database, places: Places, clock: Clock) -> None:
         self._database = database
@@ -135,7 +135,6 @@ class TrajectoryRecorder:
         self._writing = asyncio.Lock()
 
     async def after(self, turn: LiveTurn) -> None:
-        """Keep a turn."""
         if turn.kind not in {COMPRESS, REVIEW}:
             await unbroken(self._keep(turn))
 
@@ -170,7 +169,7 @@ class TrajectoryRecorder:
 
 def _append(path: Path, text: str) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # One write, so that processes that share a home do not mix their lines.
+    # A single write, so that processes that share a home do not mix their lines.
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(file, text.encode(errors="replace"))

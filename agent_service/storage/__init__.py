@@ -1,1 +1,1 @@
-"""The agent's tables and the statements over them."""
+"""The agent's tables and the statements on them."""

@@ -1,4 +1,4 @@
-"""What goes on in a profile, which chats it is in, and what waits over all profiles."""
+"""A profile's current activity and chats, and what waits in all profiles."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -14,16 +14,16 @@ from agent_service.storage.schema import CLAIMABLE_STATES, approval, session, tu
 
 
 class Activity(Struct, frozen=True):
-    """What goes on in a profile."""
+    """The current activity of a profile."""
 
     last_at: datetime | None
-    """When somebody last talked to it; None is never."""
+    """When somebody last talked to it; None means never."""
     is_busy: bool
-    """A turn is under way, of a job too."""
+    """A turn is in progress, including those of jobs."""
 
 
 def is_session_busy(conn: Connection, session_id: str) -> bool:
-    """Whether something of it is unfinished: a turn, or a command that somebody is told of."""
+    """Return whether the session has an unfinished turn or a watched command."""
     its_turns = turn.c.session_id == session_id, turn.c.finished_at.is_(None)
     queries = (
         sa.select(turn.c.id).where(*its_turns),
@@ -33,7 +33,7 @@ def is_session_busy(conn: Connection, session_id: str) -> bool:
 
 
 def activity(conn: Connection, profile: str) -> Activity:
-    """What goes on in a profile now."""
+    """Return a profile's current activity."""
     last_at = sa.select(sa.func.max(session.c.updated_at)).where(
         session.c.profile == profile,
         ~session.c.id.startswith(JOBS, autoescape=True),
@@ -51,17 +51,17 @@ _ASKED = sa.select(sa.func.count(), sa.func.min(approval.c.created_at)).where(
 
 
 class Waiting(Struct, frozen=True):
-    """How much waits, and since when."""
+    """The age of what waits, and how much it is."""
 
     queued_at: datetime | None
-    """When the oldest turn came that has not begun."""
+    """Creation time of the oldest turn that has not begun."""
     approvals: int
     asked_at: datetime | None
-    """When the oldest question was asked that nobody has decided on."""
+    """Creation time of the oldest undecided question."""
 
 
 def waiting(conn: Connection) -> Waiting:
-    """What waits now."""
+    """Return what waits now."""
     count, asked_at = conn.execute(_ASKED).one()
     return Waiting(conn.scalar(_QUEUED), count, asked_at)
 
@@ -70,7 +70,7 @@ MAX_SESSIONS = 200
 
 
 def known(conn: Connection, profile: str) -> Sequence[Target]:
-    """The chats that a profile's latest messages came from, the latest first."""
+    """Return the chats of a profile's latest messages, latest first."""
     sessions = (
         sa.select(session.c.id)
         .where(session.c.profile == profile, session.c.platform.not_in(NO_CHATS))

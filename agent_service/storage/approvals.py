@@ -1,4 +1,4 @@
-"""Approvals, and questions that are answered in words: each decided once, by whoever is first."""
+"""Approvals and questions that are answered in words; the first decision counts."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -33,24 +33,23 @@ class ApprovalInfo(Struct, frozen=True):
     decision: Decision | None
     decided_by: str
     requester: str
-    """The platform's id of who has asked for what is to be done; empty where a program has."""
+    """The platform's id of the person whose request it is; empty for a program."""
     platform: str
-    """Where they have."""
 
 
 class Answer(Struct, frozen=True):
-    """What a person answers in words, and to what."""
+    """A person's answer in words."""
 
     profile: str
     text: str
     answered_by: str
     clarification_id: str = ""
     session_id: str = ""
-    """Whose question is meant where none is named: the one that has waited longest."""
+    """If no question is named: the session whose oldest question is meant."""
     answer_id: str = ""
-    """The same for the same answer, however often it comes."""
+    """Identifies the answer in retries."""
     denied: tuple[str, ...] = ()
-    """Slash commands that whoever answers may not say."""
+    """Slash commands that the person who answers may not use."""
 
 
 _INSERT = sa.insert(approval)
@@ -96,7 +95,7 @@ _RESUME = (
 
 
 def ask(conn: Connection, transition: Transition) -> None:
-    """Store what a turn waits for a person's decision or answer on."""
+    """Store the approvals that a turn waits for."""
     live = transition.turn
     asker = _origin(conn, live)
     rows = [
@@ -122,7 +121,7 @@ def ask(conn: Connection, transition: Transition) -> None:
 
 
 def list_open(conn: Connection, profile: str, session_id: str) -> Sequence[ApprovalInfo]:
-    """The approvals that wait, the oldest first; of one session unless it is empty."""
+    """Return open approvals, oldest first; of all sessions if `session_id` is empty."""
     found = sa.select(approval).where(
         approval.c.profile == profile,
         approval.c.decision.is_(None),
@@ -136,7 +135,7 @@ def list_open(conn: Connection, profile: str, session_id: str) -> Sequence[Appro
 
 
 def expired(conn: Connection, now: datetime) -> Sequence[ApprovalInfo]:
-    """The approvals that nobody answered in time."""
+    """Return the approvals that nobody answered in time."""
     return [_info(row) for row in conn.execute(_EXPIRED, {"now": now})]
 
 
@@ -148,9 +147,9 @@ def resolve(
     decided_by: str,
     now: datetime,
 ) -> tuple[ApprovalInfo, bool]:
-    """Decide; the same decision again is no error, another one is FailedPrecondition.
+    """Decide an approval; FailedPrecondition if it was decided otherwise.
 
-    Returns what is decided, and whether it was just now.
+    Returns the approval, and whether it was decided just now.
     """
     row = conn.execute(_BY_ID, {"id": approval_id}).one_or_none()
     if row is None or (profile is not None and row.profile != profile):
@@ -173,7 +172,7 @@ def resolve(
 
 
 def answer(conn: Connection, given: Answer, now: datetime) -> ApprovalInfo:
-    """Take an answer, once; NotFound when nothing waits for it, FailedPrecondition when late."""
+    """Store an answer once; NotFound if no question waits for it, FailedPrecondition if late."""
     row = _asked(conn, given)
     if row is None or (row.profile, row.tool) != (given.profile, events.CLARIFY):
         raise NotFound("no question waits for an answer")
@@ -183,7 +182,7 @@ def answer(conn: Connection, given: Answer, now: datetime) -> ApprovalInfo:
         raise FailedPrecondition("the question has been answered, or has expired")
     if row.expires_at < now:
         raise FailedPrecondition("the question has expired")
-    # The turn waits, so that nobody owns it; whoever goes on with it reads its request again.
+    # A waiting turn has no owner; the next owner reads its request again.
     denials.add(conn, row.turn_id, given.denied)
     if not _decide(conn, row, Decision.ANSWERED, given.answered_by, now, given):
         raise FailedPrecondition("the question has just been answered")
@@ -191,7 +190,7 @@ def answer(conn: Connection, given: Answer, now: datetime) -> ApprovalInfo:
 
 
 def expire(conn: Connection, approval_id: str, now: datetime) -> bool:
-    """Decide that nobody has, unless somebody did at the last moment, or its session is gone."""
+    """Let an approval expire, unless it was just decided or its session is gone."""
     try:
         resolve(conn, approval_id, None, Decision.EXPIRED, "", now)
     except (FailedPrecondition, NotFound):
@@ -207,9 +206,9 @@ def _decide(
     now: datetime,
     given: Answer | None = None,
 ) -> bool:
-    """Note a decision, tell of it, and let its turn go on once that waits for nothing else.
+    """Store and report a decision, and continue the turn if it waits for nothing else.
 
-    False where somebody was faster.
+    Returns False if it was decided already.
     """
     text, answer_id = ("", "") if given is None else (given.text, given.answer_id)
     decided = {"taken": decision, "by": by, "text": text, "said": answer_id}
@@ -225,7 +224,7 @@ def _decide(
 
 
 def _asked(conn: Connection, given: Answer) -> sa.Row[Any] | None:
-    """What an answer is to: to a question that it names, else to the oldest of its session."""
+    """Return the question that is answered: the named one, else the oldest of the session."""
     if given.clarification_id:
         return conn.execute(_BY_ID, {"id": given.clarification_id}).one_or_none()
     of_session = {"session_id": given.session_id, "profile": given.profile}
@@ -236,14 +235,13 @@ def _asked(conn: Connection, given: Answer) -> sa.Row[Any] | None:
 
 
 def _is_same(row: sa.Row[Any], given: Answer) -> bool:
-    """Whether this very answer has been taken before."""
     if given.answer_id:
         return bool(row.answer_id == given.answer_id)
     return bool(row.answer == given.text)
 
 
 def is_granted(conn: Connection, profile: str, session_id: str, tool: str, binding: str) -> bool:
-    """Whether this very call was allowed before, in the session or for always."""
+    """Return whether exactly this call is allowed, in the session or always."""
     grant = approval_grant.c
     same = grant.profile == profile, grant.tool == tool, grant.binding == binding
     found = sa.select(grant.tool).where(*same, grant.session_id.in_((session_id, ""))).limit(1)
@@ -253,7 +251,7 @@ def is_granted(conn: Connection, profile: str, session_id: str, tool: str, bindi
 def put_grant(
     conn: Connection, profile: str, session_id: str, bound: tuple[str, str], decided_by: str
 ) -> None:
-    """Keep that a call is allowed, which is bound to a tool and to what exactly it does."""
+    """Store a grant for a tool and exactly what it does."""
     tool, binding = bound
     row = {"profile": profile, "session_id": session_id, "tool": tool, "binding": binding}
     put = insert_ignore(approval_grant).values(created_at=db_now())
@@ -261,7 +259,7 @@ def put_grant(
 
 
 def _origin(conn: Connection, live: LiveTurn) -> Mapping[str, str]:
-    """Where the words are from that a turn works on; a subagent works on those of its parent."""
+    """Return the origin of the words that a turn works on; for a subagent, its parent's."""
     parent: TurnRequest | None = None
     if turn_id := live.origin.get(PARENT_TURN, ""):
         parent = conn.execute(REQUEST, {"turn_id": turn_id}).scalar_one_or_none()

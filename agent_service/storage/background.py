@@ -1,4 +1,4 @@
-"""Commands that the model is to be told of, each watched by one replica at a time."""
+"""Watched background commands; one replica at a time watches a command."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from services.database import db_now, insert_ignore, is_one_of
 from services.database.leases import Lease, LeaseTable, Owner
 
 MAX_OF_SESSION = 20
-"""Commands that a session may have watched at a time."""
+"""The number of watched commands that a session may have."""
 
 
 _INSERT = insert_ignore(row)
@@ -21,7 +21,7 @@ _RUNS_ELSEWHERE = (
     is_one_of(turn.c.state, CLAIMABLE_STATES),
     turn.c.owner.is_distinct_from(bindparam("mine")),
 )
-"""A turn runs, and not here: who runs it has the sandbox of its session."""
+"""A turn runs on another replica, which has the session's sandbox."""
 _FREE = (
     sa.select(row.c.id)
     .where(
@@ -40,12 +40,12 @@ _SEEN = sa.delete(row).where(row.c.id == bindparam("gone"), row.c.notice == "")
 
 
 def watch_leases(ttl_s: float) -> LeaseTable:
-    """The leases of watched commands."""
+    """Return the leases of watched commands."""
     return LeaseTable(row, ttl_s=ttl_s)
 
 
 def add(conn: Connection, watched: WatchedCommand) -> bool:
-    """Have a command watched; False where its session has too many already."""
+    """Watch a command; False if its session has too many already."""
     session_id = watched.request.session_id
     count = conn.execute(_COUNT, {"session_id": session_id}).scalar_one()
     is_known = conn.execute(_BY_ID, {"id": watched.key}).one_or_none() is not None
@@ -67,12 +67,12 @@ def add(conn: Connection, watched: WatchedCommand) -> bool:
 
 
 def free(conn: Connection, owner: Owner, most: int) -> Sequence[str]:
-    """Commands that nobody watches, of sessions in which nobody else works."""
+    """Return unwatched commands of sessions in which no other replica works."""
     return conn.execute(_FREE, {"mine": str(owner), "most": most}).scalars().all()
 
 
 def is_worked_in(conn: Connection, session_id: str, owner: Owner) -> bool:
-    """Whether a turn of the session runs that is not this replica's."""
+    """Return whether another replica runs a turn of the session."""
     asked = {"session_id": session_id, "mine": str(owner)}
     return conn.execute(_ELSEWHERE, asked).first() is not None
 
@@ -80,7 +80,7 @@ def is_worked_in(conn: Connection, session_id: str, owner: Owner) -> bool:
 def claim(
     conn: Connection, leases: LeaseTable, key: str, owner: Owner
 ) -> tuple[Lease, WatchedCommand, CommandNews] | None:
-    """Watch a command, with the news that may not have been told; None where somebody else does."""
+    """Claim a command, with news that may not be sent yet; None if another replica has it."""
     if (lease := leases.claim(conn, key, owner)) is None:
         return None
     found = conn.execute(_BY_ID, {"id": key}).one()
@@ -88,16 +88,16 @@ def claim(
 
 
 def note(conn: Connection, leases: LeaseTable, lease: Lease, news: CommandNews) -> None:
-    """Store what is to be told from now on, with what it stands for; without a text it was told."""
+    """Store news before it is sent, and its progress; an empty text means that it was sent."""
     leases.fence(conn, lease, notice=news.text, progress=news.progress)
 
 
 def forget(conn: Connection, leases: LeaseTable, lease: Lease) -> None:
-    """Nothing is left to be told."""
+    """Delete a command that has nothing left to report."""
     leases.fence(conn, lease)
     conn.execute(_DELETE, {"gone": lease.id})
 
 
 def seen(conn: Connection, key: str) -> None:
-    """The model has seen itself that the command has ended."""
+    """Note that the model itself has seen the command's end."""
     conn.execute(_SEEN, {"gone": key})

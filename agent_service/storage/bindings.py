@@ -1,4 +1,4 @@
-"""Which sandbox a session used last, and which it has left behind."""
+"""Each session's current sandbox, and the sandboxes that sessions left behind."""
 
 import sqlalchemy as sa
 from msgspec import Struct
@@ -10,33 +10,33 @@ from services.database import db_now
 from services.database.sql import insert_ignore, upsert
 
 LEFT_FOR_S = 48 * 3600.0
-"""How long a sandbox that was left is remembered: by then its executor has ended it itself."""
+"""How long a left sandbox is remembered; by then its executor has ended it itself."""
 
 
 class Binding(Struct, frozen=True):
-    """The sandbox of a session; its id is empty before the first."""
+    """A session's sandbox; its id is empty before the first."""
 
     sandbox_id: str
     endpoint: str
-    """Where its executor alone is reached; empty where there is one executor only."""
+    """The address of its executor; empty if there is only one."""
     workspace_id: str
-    """What its files are known by; empty where they are those of a folder of the host."""
+    """Identifies its files; empty if they are a host folder."""
 
 
 NO_BINDING = Binding("", "", "")
 
 
 class SandboxRequest(Struct, frozen=True):
-    """What a session's sandbox shall be."""
+    """The properties of a session's sandbox."""
 
     workdir: str
-    """The folder of the host that the session works in; empty for a workspace."""
+    """The host folder that the session works in; empty means a workspace."""
     template: str
-    """What it is made from; empty is the usual."""
+    """Empty means the default."""
 
 
 class Left(Struct, frozen=True):
-    """A sandbox whose executor could not be reached, so that its session went on elsewhere."""
+    """A sandbox whose executor was unreachable, so that its session continued elsewhere."""
 
     sandbox_id: str
     session_id: str
@@ -55,18 +55,18 @@ _LEAVE = insert_ignore(left_sandbox).values(left_at=db_now())
 
 
 def get(conn: Connection, session_id: str) -> Binding:
-    """The session's sandbox."""
+    """Return the session's sandbox."""
     row = conn.execute(_BINDING, {"session_id": session_id}).one_or_none()
     return Binding(row.sandbox_id, row.endpoint, row.workspace_id) if row else NO_BINDING
 
 
 def wish(conn: Connection, session_id: str) -> SandboxRequest:
-    """What the session's sandbox shall be."""
+    """Return the properties that the session's sandbox must have."""
     return SandboxRequest(*conn.execute(_WISH, {"session_id": session_id}).one())
 
 
 def put(conn: Connection, live: LiveTurn, binding: Binding) -> None:
-    """Note the sandbox before anything runs in it, and the one at another executor before it."""
+    """Store the sandbox before anything runs in it, and remember one left at another executor."""
     before = get(conn, live.session_id)
     if before.endpoint not in ("", binding.endpoint):
         left = {
@@ -83,18 +83,18 @@ def put(conn: Connection, live: LiveTurn, binding: Binding) -> None:
         "workspace_id": binding.workspace_id,
     }
     conn.execute(_BIND, values)
-    # It may be one that was left before.
+    # The session may have returned to a sandbox that it had left.
     forget_left(conn, binding.sandbox_id)
 
 
 def owns(conn: Connection, live: LiveTurn) -> bool:
-    """Whether the turn is still owned as it was when it was loaded."""
+    """Return whether the turn still has the same owner as when it was loaded."""
     mine = turn.c.id == live.id, turn.c.owner == live.lease.owner, turn.c.epoch == live.epoch
     return conn.execute(sa.select(turn.c.id).where(*mine)).one_or_none() is not None
 
 
 def all_left(conn: Connection) -> list[Left]:
-    """The sandboxes that were left behind and are not known to have ended."""
+    """Return left sandboxes that are not known to have ended."""
     row = left_sandbox.c
     return [
         Left(*found)
@@ -105,16 +105,16 @@ def all_left(conn: Connection) -> list[Left]:
 
 
 def is_left(conn: Connection, sandbox_id: str) -> bool:
-    """Whether its session has not come back to a sandbox that it has left behind."""
+    """Return whether its session has left the sandbox and not returned."""
     found = sa.select(left_sandbox.c.sandbox_id).where(left_sandbox.c.sandbox_id == sandbox_id)
     return conn.execute(found).one_or_none() is not None
 
 
 def forget_left(conn: Connection, sandbox_id: str) -> None:
-    """The sandbox has ended, or its session has it again."""
+    """Forget a left sandbox that has ended, or that its session has again."""
     conn.execute(sa.delete(left_sandbox).where(left_sandbox.c.sandbox_id == sandbox_id))
 
 
 def forget_old_left(conn: Connection) -> None:
-    """Forget those that must have ended by themselves."""
+    """Forget left sandboxes that must have ended by themselves."""
     conn.execute(sa.delete(left_sandbox).where(left_sandbox.c.left_at < db_now(-LEFT_FOR_S)))

@@ -1,4 +1,4 @@
-"""Budgets in the database: limits, what is spent of them, and what running calls may take."""
+"""Budgets in the database: limits, spending, and reservations of running calls."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -22,7 +22,7 @@ from services.database import Prepared, db_now, insert_ignore, upsert, upsert_su
 from services.database.leases import Lease, LeaseTable
 
 Limits = Mapping[tuple[Scope, str], Amount]
-"""Those that somebody set, by scope and which of it; empty is each."""
+"""Limits that people have set, by scope and id; an empty id means each."""
 
 _PASS = Prepared(upsert_sum(budget_gate, ("profile",), ("passed",)))
 _LIMITS = sa.select(budget_limit).where(budget_limit.c.profile == bindparam("profile"))
@@ -42,7 +42,7 @@ _OWNED = (
     .correlate(budget_reservation)
     .exists()
 )
-"""Its owner lives and has not lost the turn."""
+"""The reservation's owner is alive and still has the turn."""
 _held_until = budget_reservation.c.held_until
 _IN_FORCE = sa.or_(_OWNED, sa.and_(_held_until.is_not(None), _held_until >= db_now()))
 _SWEEP = sa.delete(budget_reservation).where(
@@ -53,11 +53,11 @@ _SWEEP = sa.delete(budget_reservation).where(
 _SUBAGENTS = sa.select(session.c.id).where(
     session.c.parent_session_id == bindparam("scope_id"), session.c.platform.in_((SUBAGENT, REVIEW))
 )
-"""The sessions that a session has handed work over to, and those that look back at it."""
+"""The sessions of a session's subagents and reviews."""
 
 
 def _standing(column: str) -> sa.Select[Any, Any, Any, Any]:
-    """What is spent and reserved of a scope, in one statement: so in one snapshot."""
+    """Select spent and reserved amounts of a scope in one statement, and so in one snapshot."""
 
     def whole(column: sa.ColumnElement[int], name: str) -> sa.Label[int]:
         return sa.cast(sa.func.coalesce(sa.func.sum(column), 0), sa.BigInteger).label(name)
@@ -98,15 +98,14 @@ _STANDING = {
 
 
 class Holder(Struct, frozen=True):
-    """A call that may take something of budgets: of a turn, or outside of turns."""
+    """The holder of a reservation: a call of a turn, or one outside of turns."""
 
     id: str
-    """The turn's, or one of its own."""
+    """The turn's id, or one of its own."""
     name: str = ""
-    """Tells calls that a turn makes side by side from each other; empty is the one that goes on
-    with the conversation."""
+    """Distinguishes parallel calls of a turn; empty for the conversation's own call."""
     lease: Lease | None = None
-    """The turn's; it counts while its owner lives."""
+    """The turn's lease: the reservation counts while its owner is alive."""
     for_s: float = 0.0
     """How long it counts outside of turns."""
 
@@ -115,7 +114,7 @@ _NOBODY = Holder("")
 
 
 def limited_profiles(conn: Connection) -> frozenset[str]:
-    """The profiles for which somebody set a budget."""
+    """Return the profiles for which somebody set a budget."""
     return frozenset(conn.scalars(sa.select(budget_limit.c.profile).distinct()))
 
 
@@ -128,7 +127,7 @@ def set_limit(
     *,
     keeps_set: bool = False,
 ) -> None:
-    """Set a budget, or leave it to config.yaml again; `keeps_set` keeps one that was set."""
+    """Set a budget, or reset it to config.yaml; with `keeps_set` an existing one stays."""
     which = {"profile": profile, "scope": scope.value, "scope_id": scope_id}
     if limit is not None:
         key, amounts = tuple(which), {"micro_usd": limit.micro_usd, "tokens": limit.tokens}
@@ -139,7 +138,7 @@ def set_limit(
 
 
 def every_limit(conn: Connection, account: Account, policy: Policy) -> list[BudgetStatus]:
-    """All that is set or configured for a profile, with how it stands where that is one thing."""
+    """Return all limits of a profile, with their use if they apply to one thing."""
     limits = _limits(conn, account.profile)
     each = [(scope, "") for scope in Scope if policy.limits.get(scope)]
     mine = [(s, account.id_in(s)) for s in (Scope.SESSION, Scope.JOB) if account.id_in(s)]
@@ -158,7 +157,7 @@ def reserve(
     asked: Amount,
     policy: Policy,
 ) -> tuple[list[BudgetStatus], BudgetStatus | None]:
-    """Hold what a call may take; returns how budgets stood before, and the one that refuses it."""
+    """Reserve an amount; return the budgets as they were before, and the one that refuses."""
     lease, held_until = holder.lease, None
     if lease is not None:
         leases.fence(conn, lease)
@@ -188,12 +187,12 @@ def reserve(
 
 
 def settle(conn: Connection, turn_id: str, name: str) -> None:
-    """Let go of what a call has reserved, in the transaction that counts what it really took."""
+    """Release a call's reservation, in the transaction that counts what it used."""
     _SETTLE.run(conn, {"turn": turn_id, "reservation": name})
 
 
 def settle_all(conn: Connection, turn_id: str) -> None:
-    """Let go of whatever a turn has reserved."""
+    """Release all reservations of a turn."""
     _SETTLE_ALL.run(conn, {"turn": turn_id})
 
 
@@ -228,7 +227,7 @@ def _applying(
 def _counted(
     conn: Connection, standing: BudgetStatus, account: Account, own: Holder = _NOBODY
 ) -> BudgetStatus:
-    """How a budget stands without what is held for a call of its own."""
+    """Return a budget without the call's own reservation."""
     scope = standing.scope
     scope_id = standing.scope_id or (account.id_in(scope) if _is_one(scope) else "")
     if not scope_id:
@@ -242,7 +241,7 @@ def _counted(
 
 
 def _is_one(scope: Scope) -> bool:
-    """Whether a profile has one budget of the scope at a time."""
+    """Return whether a profile has only one budget of this scope at a time."""
     return scope in (Scope.PROFILE, Scope.DAY)
 
 
@@ -253,11 +252,11 @@ _owner = sa.case(
     (session.c.platform.in_((SUBAGENT, REVIEW)), session.c.parent_session_id),
     else_=_used.session_id,
 )
-"""The session that is held to what was used: whoever handed the work over."""
+"""The session whose budget is charged: for a delegated turn, the delegating one."""
 
 
 def _most(which: sa.ColumnElement[str], *of_today: sa.ColumnElement[bool]) -> sa.Select[int, int]:
-    """What the one that has used most has used, of those that have used anything today."""
+    """Select the highest use among those that have used anything today."""
     each = (
         sa.select(
             sa.func.sum(_used.cost_micro_usd).label("micro_usd"),
@@ -283,7 +282,7 @@ _MOST = {
 
 
 def used_ratios(conn: Connection, policy: Policy, day: str) -> Mapping[Scope, float]:
-    """The greatest used part of a budget of each scope, of those that there are."""
+    """Return the highest used share of any budget of each scope."""
     profiles = set(limited_profiles(conn))
     if policy.is_limiting:
         profiles.update(conn.execute(_PROFILES, {"day": day}).scalars())
@@ -296,7 +295,7 @@ def used_ratios(conn: Connection, policy: Policy, day: str) -> Mapping[Scope, fl
 
 
 def _of_greatest(conn: Connection, standing: BudgetStatus, profile: str, day: str) -> BudgetStatus:
-    """A budget that each session or job has, as it stands for the one that has used most."""
+    """Return a per-session or per-job budget as it stands for the one that used most."""
     if standing.scope_id or standing.scope not in _MOST:
         return standing
     micro_usd, tokens = conn.execute(_MOST[standing.scope], {"profile": profile, "day": day}).one()

@@ -1,4 +1,4 @@
-"""Who owns which turn: begun or taken over with an epoch, and held by a lease."""
+"""Ownership of turns: begun or taken over with an epoch, and held by a lease."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -35,23 +35,21 @@ SCRIPT_STEP = "SCRIPT"
 
 
 class StoredTurn(Struct, frozen=True):
-    """What the beginning of a turn has stored, so that it need not be read again."""
+    """What the beginning of a turn has stored, so that it is not read again."""
 
     message: bytes | None
-    """The user's, encoded; None where the turn has none."""
+    """The encoded user message; None if the turn has none."""
     events: Sequence[events.Recorded]
     message_count: int
-    """Of the session, before that message."""
+    """Messages of the session before that one."""
     revision: int
-    """Of the session."""
+    """The session's revision."""
     request: TurnRequest
-    """As it is now: more may be denied to it."""
+    """The current request: more commands may have been denied to it."""
 
 
 def begin(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime) -> StoredTurn:
-    """Put the user's message into the session and intend the first model call, or first the script
-    that says whether there is to be one.
-    """
+    """Append the user's message and record the intent of the first model call, or of the script."""
     if untrusted := turn.request.untrusted:
         sessions.add_texts(conn, turn.session_id, TAINT, untrusted)
     if turn.kind not in (SUBAGENT, NOTICE, REVIEW):
@@ -74,12 +72,12 @@ def begin(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime) -> Sto
 
 
 def first_events(turn: sa.Row[Any]) -> int:
-    """How many events the beginning of a turn stores."""
+    """Return the number of events that the beginning of a turn stores."""
     return 2 if turn.request.script else 1
 
 
 def script_of(turn: sa.Row[Any], *, resumed: bool = False) -> PendingScript:
-    """The script that a turn begins with."""
+    """Return the script that a turn begins with."""
     script: Script = turn.request.script
     call = ToolCall(SCRIPT, SCRIPT, json.dumps({"command": script.text}, ensure_ascii=False))
     pending = PendingCall(f"{turn.id}:1", call, 1, 0, resumed=resumed)
@@ -87,7 +85,7 @@ def script_of(turn: sa.Row[Any], *, resumed: bool = False) -> PendingScript:
 
 
 def _begin_script(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime) -> StoredTurn:
-    """Intend the turn's script; what the model is asked is stored when it has run."""
+    """Record the intent of the turn's script; the prompt is stored after it has run."""
     call = script_of(turn).call
     insert_steps(conn, turn.id, [NewStep(SCRIPT_STEP, 1, call.message_sequence, call)])
     what = events.TurnStarted(turn.session_id, turn.request.options.model)
@@ -108,7 +106,7 @@ def _say(
 
 
 STUCK_LIMIT = 3
-"""A turn whose owner was lost so often without any progress is given to a person."""
+"""A turn that lost this many owners in a row without progress needs a person."""
 
 _ROW = Prepared(
     sa.select(
@@ -123,7 +121,7 @@ _ROW = Prepared(
     )
     .join_from(turn, session)
     .where(turn.c.id == bindparam("id"))
-    # The session as well: whoever had the turn changed it in the transaction that is waited for.
+    # Lock the session too: the former owner may just have changed it in its transaction.
     .with_for_update(of=[turn, session], key_share=True)
 )
 _other = turn.alias("other")
@@ -160,7 +158,7 @@ _FREE_REVIEWS = (
     .order_by(turn.c.created_at, turn.c.id)
     .limit(bindparam("most"))
 )
-"""Each is alone in its session."""
+"""These run alone in their sessions."""
 _WAITING_SESSIONS = sa.select(turn.c.session_id).where(turn.c.state == "QUEUED").distinct()
 _CANCELLED = sa.select(turn.c.id).where(
     turn.c.owner == bindparam("mine"), turn.c.finished_at.is_(None), turn.c.cancel_requested
@@ -168,7 +166,7 @@ _CANCELLED = sa.select(turn.c.id).where(
 
 
 class Claimant(Struct, frozen=True):
-    """As whom a replica claims turns, and where other replicas reach it."""
+    """The identity and address of a replica that claims turns."""
 
     owner: Owner
     endpoint: str
@@ -176,59 +174,59 @@ class Claimant(Struct, frozen=True):
 
 
 class Claimed(Struct, frozen=True):
-    """A turn that was taken over or begun, and is to be driven."""
+    """A turn that was begun or taken over, and must now be run."""
 
     lease: Lease
     row: sa.Row[Any]
-    """The turn as it was before, and what its session has for it."""
+    """The turn and its session before the claim."""
     begun: StoredTurn | None
-    """Set when it was queued, and its session is free now."""
+    """Set if it was queued and has now begun."""
     stuck_count: int
-    """How often in a row an owner was lost without any progress."""
+    """How often in a row an owner was lost without progress."""
     has_ground: bool = True
-    """False for a review of what is gone, or was taken back."""
+    """False for a review whose subject is gone or was taken back."""
 
     @property
     def cancel_requested(self) -> bool:
-        """Whether it is to stop."""
+        """Return whether it is to stop."""
         return self.row.cancel_requested or not self.has_ground
 
     @property
     def may_have_run(self) -> bool:
-        """Whether pending calls may have been begun by an earlier owner: a decision is not one."""
+        """Whether an earlier owner may have started pending calls (decisions do not count)."""
         return self.row.state != "QUEUED_RESUME"
 
     @property
     def is_stuck(self) -> bool:
-        """Whether a person has to look at it."""
+        """Return whether a person must look at it."""
         return self.stuck_count >= STUCK_LIMIT
 
 
 def turn_leases(ttl_s: float) -> LeaseTable:
-    """The leases of turns, which last so many seconds without renewal."""
+    """Return the leases of turns; they expire after `ttl_s` without renewal."""
     claimable = is_one_of(turn.c.state, (*CLAIMABLE_STATES, "QUEUED"))
     return LeaseTable(turn, claimable=claimable, ttl_s=ttl_s)
 
 
 def free(conn: Connection, most: int, most_reviews: int) -> Sequence[str]:
-    """Turns without a living owner, queued ones whose session is free, and so many reviews."""
+    """Return turns without a living owner, queued turns of free sessions, and some reviews."""
     found = conn.execute(_FREE, {"most": most}).scalars().all()
     reviews = conn.execute(_FREE_REVIEWS, {"most": max(0, most_reviews)}).scalars().all()
     return [*found, *reviews]
 
 
 def waiting_sessions(conn: Connection) -> Sequence[str]:
-    """The sessions that have queued turns."""
+    """Return the sessions that have queued turns."""
     return conn.execute(_WAITING_SESSIONS).scalars().all()
 
 
 def cancelled(conn: Connection, claimant: Claimant) -> Sequence[str]:
-    """The claimant's turns that were asked to stop."""
+    """Return the claimant's turns that are to stop."""
     return conn.execute(_CANCELLED, {"mine": str(claimant.owner)}).scalars().all()
 
 
 def claim(conn: Connection, turn_id: str, claimant: Claimant, now: datetime) -> Claimed | None:
-    """Take a turn over, or begin a queued one; None when somebody else was faster."""
+    """Take over a turn or begin a queued one; None if another replica was faster."""
     row = _ROW.rows(conn, {"id": turn_id}).one()
     was_lost, begins = row.owner is not None, row.state == "QUEUED"
     stuck_again = was_lost and row.stuck_at == row.last_sequence

@@ -1,7 +1,7 @@
-"""Slash commands that are denied to a turn: to any of those whose words it works on.
+"""Slash commands denied to a turn, because a person whose words it reads may not use them.
 
-Whose they are is known by the turn's own request, by what joins it while it runs, and by what was
-said in its session before and never answered: the next turn reads that as well.
+They come from the turn's request, from messages that join it, and from earlier messages of its
+session that were never answered, because the next turn reads those too.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ from agent_service.storage.sessions import put_state
 from agent_service.storage.turns import REQUEST
 
 UNANSWERED = "denied_unanswered"
-"""Name of a session's value: what was denied to its last turn, where that has given no answer."""
+"""The session value with the denials of its last turn, if that gave no answer."""
 
 unanswered = (
     sa.select(session_state.c.value)
@@ -35,27 +35,27 @@ _KEEP = (
 
 
 def of_turn(conn: Connection, turn_id: str) -> tuple[str, ...]:
-    """What is denied to a turn."""
+    """Return the commands that are denied to a turn."""
     request: TurnRequest | None = conn.execute(REQUEST, {"turn_id": turn_id}).scalar()
     return () if request is None else request.options.denied_commands
 
 
 def begin(conn: Connection, begun: sa.Row[Any], said_again: Iterable[str] = ()) -> TurnRequest:
-    """Deny to a turn that begins what was denied to the words that it reads; returns its request.
+    """Deny to a new turn what was denied to the words that it reads; return its request.
 
-    `said_again` was denied to a turn that it repeats.
+    `said_again` was denied to the turn that it repeats.
     """
     left = () if begun.kind == COMPRESS else begun.unanswered or ()
     return _deny(conn, begun.request, (*left, *said_again))
 
 
 def add(conn: Connection, turn_id: str, denied: Iterable[str]) -> None:
-    """Deny more to a turn that nobody owns."""
+    """Deny more commands to a turn without an owner."""
     _deny(conn, conn.execute(REQUEST, {"turn_id": turn_id}).scalar_one(), denied)
 
 
 def record(conn: Connection, transition: Transition) -> None:
-    """Keep for the next turn what is denied to one that ends without an answer."""
+    """Keep the denials of a turn that ends without an answer for the next one."""
     live, ended = transition.turn, transition.after.finished
     denied = transition.after.options.denied_commands
     if ended is None or not denied or live.kind == COMPRESS:
@@ -65,7 +65,7 @@ def record(conn: Connection, transition: Transition) -> None:
 
 
 def _deny(conn: Connection, request: TurnRequest, more: Iterable[str]) -> TurnRequest:
-    """Deny more to a stored turn; returns its request."""
+    """Deny more commands to a stored turn; return its request."""
     if (kept := request.deny(more)) is not request:
         conn.execute(_KEEP, {"turn_key": request.turn_id, "new_request": kept})
     return kept

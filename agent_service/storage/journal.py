@@ -1,4 +1,4 @@
-"""The journal of a claimed turn: what it is resumed from, and every step that it takes."""
+"""The journal of a claimed turn: its steps, from which it is resumed."""
 
 import json
 from collections.abc import Sequence
@@ -75,7 +75,7 @@ class TurnLimits(Struct, frozen=True):
 
 
 class Loaded(Struct, frozen=True):
-    """A claimed turn as its new owner finds it."""
+    """A claimed turn as loaded by its new owner."""
 
     claimed: Claimed
     turn: LiveTurn
@@ -83,7 +83,7 @@ class Loaded(Struct, frozen=True):
 
 
 def load(conn: Connection, claimed: Claimed, limits: TurnLimits, last: LiveTurn | None) -> Loaded:
-    """The claimed turn, with the conversation as `last` has left it if that is still all of it."""
+    """Load a claimed turn; the conversation is taken from `last` if that is still current."""
     lease, row, begun = claimed.lease, claimed.row, claimed.begun
     steps: Sequence[sa.Row[Any]] = () if begun else conn.execute(_STEPS, {"id": lease.id}).all()
     models = [found for found in steps if found.kind == "MODEL"]
@@ -103,14 +103,14 @@ def load(conn: Connection, claimed: Claimed, limits: TurnLimits, last: LiveTurn 
         approval_timeout=limits.approval_timeout,
         usage=row.usage,
         session_usage=row.session_usage - row.usage,
-        # A turn that begins may have taken back what was condensed.
+        # A turn that begins may have taken back what was compacted.
         compaction=row.compaction if row.compaction.is_of(before) else NOTHING,
         notices=request.notices,
         model_calls=sum(found.state != "INTENT" for found in models),
     )
     if request.script and (begun or _awaits_script(steps)):
         live.script = script_of(row, resumed=begun is None and claimed.may_have_run)
-    # Messages may also have been taken out since, which the revision tells.
+    # The revision tells whether messages have been removed since.
     state = begun and (begun.revision, begun.message_count)
     if begun and last is not None and (last.revision, last.message_count) == state:
         said = [] if begun.message is None else [begun.message]
@@ -122,7 +122,8 @@ def load(conn: Connection, claimed: Claimed, limits: TurnLimits, last: LiveTurn 
     live.tokens_per_byte = get_session_state(conn, live.session_id, TOKENS_PER_BYTE) or 0.0
     _load_pending(conn, live, steps, resumed=claimed.may_have_run)
     if not live.model_calls:
-        # Its first message is stored where it had begun before, and no script is still to run.
+        # If the turn had begun before, its first message is stored, unless its script has yet to
+        # run.
         said = 0 if begun or live.script else 1
         live.notices += notices(conn, live.session_id, row.message_count - said)
     live.messages = [
@@ -133,7 +134,7 @@ def load(conn: Connection, claimed: Claimed, limits: TurnLimits, last: LiveTurn 
 
 
 def commit(conn: Connection, leases: LeaseTable, transition: Transition) -> None:
-    """Store a transition; Fenced when the turn has another owner by now."""
+    """Store a transition; Fenced if the turn has another owner."""
     live = transition.turn
     values: dict[str, Any] = {
         "state": transition.state,
@@ -148,7 +149,7 @@ def commit(conn: Connection, leases: LeaseTable, transition: Transition) -> None
             conn.execute(_CLOSE_APPROVALS, {"turn": live.id})
     elif transition.after.waits_for_person:
         leases.release(conn, live.lease, **values)
-        # A request to stop that came meanwhile must not wait for the person, too.
+        # A concurrent request to stop must not wait for the person too.
         conn.execute(_CANCEL_WAITING, {"turn_key": live.id})
     else:
         leases.fence(conn, live.lease, **values)
@@ -204,7 +205,7 @@ def _awaits_script(steps: Sequence[sa.Row[Any]]) -> bool:
 
 
 def _conversation(conn: Connection, live: LiveTurn) -> list[bytes]:
-    """The session's messages as they are sent; results of the running batch are put by."""
+    """Return the messages as sent; results of the running batch are kept apart."""
     asked = {
         "session_id": live.session_id,
         "head": live.compaction.head,

@@ -1,6 +1,6 @@
-"""Logins in the agent's database, sealed with a key that the database does not have.
+"""Logins in the database, sealed with a key that is not stored there.
 
-The row is named by the key: with another key there is no login, and one logs in again.
+Rows are named by the key: with another key there is no login, and people log in again.
 """
 
 import base64
@@ -20,18 +20,18 @@ from services.database.leases import Fenced, Lease, Owner
 from services.errors import FailedPrecondition, Unavailable
 
 LOCK_WAIT_S = 45.0
-"""How long somebody else may take to renew a login: two exchanges, and some more."""
+"""How long another replica may take to renew a login: two exchanges and a margin."""
 
 
 LEASE_S = LOCK_WAIT_S + 15.0
-"""Longer than anybody holds it who lives: who was late would lose what the provider has given."""
+"""Longer than any live holder needs: an expired holder would lose the provider's new tokens."""
 
 _DATA = sa.select(sealed_login.c.data).where(sealed_login.c.id == sa.bindparam("of"))
 _PUT = upsert(sealed_login, ["id"], ["data"])
 
 
 class _Seal:
-    """What a document is closed with."""
+    """Encrypts a document."""
 
     def __init__(self, key: SecretStr) -> None:
         from cryptography.fernet import Fernet
@@ -57,7 +57,7 @@ class _Seal:
 
 
 class LoginRows:
-    """A sealed document, which all replicas with the same key share."""
+    """A sealed document that all replicas with the same key share."""
 
     name = "the agent's database"
 
@@ -71,7 +71,7 @@ class LoginRows:
 
     @asynccontextmanager
     async def locked(self) -> AsyncGenerator[None]:
-        """Keep every other replica from changing logins meanwhile."""
+        """Lock logins against changes by other replicas."""
         async with self._locks.held("", f"logins/{self._seal.name}") as lease:
             self._held = lease
             try:
@@ -80,7 +80,7 @@ class LoginRows:
                 self._held = None
 
     async def read(self) -> dict[str, Any]:
-        """What it says; empty where there is none."""
+        """Return the document; empty if there is none."""
         sealed: bytes | None = await self._database.read(
             lambda conn: conn.execute(_DATA, {"of": self._seal.name}).scalar_one_or_none()
         )
@@ -89,7 +89,6 @@ class LoginRows:
         return self._seal.opened(sealed)
 
     async def write(self, document: Mapping[str, Any]) -> None:
-        """Seal it anew."""
         held, sealed = self._held, self._seal.closed(document)
         assert held is not None, "the logins are locked"
 

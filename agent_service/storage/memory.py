@@ -1,4 +1,4 @@
-"""The changes of memories: each stored before it is made, so that none is lost or made twice."""
+"""Changes of memories, stored before they are made, so that none is lost or made twice."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -14,7 +14,7 @@ from services.errors import NotFound
 
 
 class MemoryChange(Struct, frozen=True):
-    """A change of one memory, from one text to another."""
+    """A change of one memory from one text to another."""
 
     key: str
     profile: str
@@ -31,13 +31,13 @@ _COLUMNS = MemoryChange.__struct_fields__
 
 
 def find(conn: Connection, key: str) -> MemoryChange | None:
-    """The change that was asked for by this key, if there was one."""
+    """Return the change with this key, if any."""
     row = conn.execute(sa.select(memory_change).where(memory_change.c.key == key)).one_or_none()
     return None if row is None else _change(row)
 
 
 def get(conn: Connection, profile: str, key: str) -> MemoryChange:
-    """A change of a profile; NotFound when there is none."""
+    """Return a profile's change; NotFound if there is none."""
     found = find(conn, key)
     if found is None or found.profile != profile:
         raise NotFound(f"there is no change {key}")
@@ -45,18 +45,18 @@ def get(conn: Connection, profile: str, key: str) -> MemoryChange:
 
 
 def intend(conn: Connection, change: MemoryChange) -> None:
-    """Store what is about to be done, in place of what was intended by the same key."""
+    """Store a planned change, replacing an earlier plan of the same key."""
     values = {name: getattr(change, name) for name in _COLUMNS}
     conn.execute(upsert(memory_change, ["key"], ["before", "after", "made"]), values)
 
 
 def made(conn: Connection, key: str) -> None:
-    """Note that it has been done."""
+    """Note that a change was made."""
     conn.execute(sa.update(memory_change).where(memory_change.c.key == key).values(made=True))
 
 
 def latest(conn: Connection, profile: str, most: int) -> Sequence[MemoryChange]:
-    """The changes that were made last, the newest first."""
+    """Return the latest changes, newest first."""
     query = (
         sa.select(memory_change)
         .where(memory_change.c.profile == profile, memory_change.c.made)
@@ -67,7 +67,7 @@ def latest(conn: Connection, profile: str, most: int) -> Sequence[MemoryChange]:
 
 
 def of_turn(conn: Connection, profile: str, turn_id: str) -> Sequence[MemoryChange]:
-    """The changes that a turn has made, the oldest first."""
+    """Return the changes that a turn made, oldest first."""
     query = (
         sa.select(memory_change)
         .where(

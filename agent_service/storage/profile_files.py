@@ -1,7 +1,4 @@
-"""The files of profiles as rows, and documents among them.
-
-Functions take the connection of a transaction.
-"""
+"""Files of profiles, and the documents among them, as rows."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -25,7 +22,7 @@ _PUT = upsert(profile_file, ["profile", "path"], ["data", "size_bytes", "mode", 
 
 
 class Fact(Struct, frozen=True):
-    """What is known of a file without its content."""
+    """A file without its content."""
 
     path: str
     size_bytes: int
@@ -38,17 +35,17 @@ def _is_file(profile: str, path: str) -> sa.ColumnElement[bool]:
 
 
 def data_of(conn: Connection, profile: str, path: str) -> bytes | None:
-    """What a file holds; None where there is none."""
+    """Return a file's content, or None."""
     return conn.scalar(sa.select(profile_file.c.data).where(_is_file(profile, path)))
 
 
 def fact_of(conn: Connection, profile: str, path: str) -> Fact | None:
-    """A file without its content."""
+    """Return a file without its content, or None."""
     return next(iter(_facts(conn, _is_file(profile, path))), None)
 
 
 def all_of(conn: Connection, profile: str, folder: str = "") -> Sequence[Fact]:
-    """A profile's files, or those in a folder, which ends with a slash."""
+    """Return a profile's files, or those in a folder, whose name ends with a slash."""
     is_inside = profile_file.c.path.startswith(folder, autoescape=True)
     return _facts(conn, sa.and_(profile_file.c.profile == profile, is_inside))
 
@@ -62,7 +59,7 @@ def _facts(conn: Connection, which: sa.ColumnElement[bool]) -> Sequence[Fact]:
 def put(
     conn: Connection, profile: str, path: str, data: bytes, now: datetime, mode: int | None = None
 ) -> None:
-    """Write a file, which keeps its permissions unless it gets others."""
+    """Write a file; without a new mode it keeps its permissions."""
     before, now_ns = fact_of(conn, profile, path), _ns(now)
     row = {
         "profile": profile,
@@ -76,24 +73,24 @@ def put(
 
 
 def remove(conn: Connection, profile: str, path: str) -> None:
-    """Remove a file, if it is there."""
+    """Remove a file if it exists."""
     conn.execute(sa.delete(profile_file).where(_is_file(profile, path)))
 
 
 def move(conn: Connection, profile: str, path: str, target: str, now: datetime) -> None:
-    """Give a file another path."""
+    """Rename a file."""
     file = sa.update(profile_file).where(_is_file(profile, path))
     conn.execute(file.values(path=target, modified_at_ns=_ns(now)))
 
 
 def profiles(conn: Connection) -> Sequence[str]:
-    """The profiles that have files."""
+    """Return the profiles that have files."""
     named = sa.select(profile_file.c.profile).distinct()
     return conn.scalars(named.order_by(profile_file.c.profile)).all()
 
 
 def obstacle(conn: Connection, profile: str, path: str) -> str:
-    """What stands where a file is to be, or a folder above it; empty where nothing does."""
+    """Return why a file cannot be at a path; empty if it can."""
     parts = path.split("/")
     for count in range(1, len(parts)):
         above = "/".join(parts[:count])
@@ -107,7 +104,7 @@ def _ns(moment: datetime) -> int:
 
 
 class RowProfiles:
-    """Documents that every replica sees, each changed by one at a time."""
+    """Documents that every replica sees; one at a time may change a document."""
 
     def __init__(self, home: HomePaths, database: Database, locks: RowLocks, clock: Clock) -> None:
         self._home = home
@@ -116,7 +113,6 @@ class RowProfiles:
         self._clock = clock
 
     async def read(self, profile: str, *names: str) -> list[bytes]:
-        """Some documents, each whole; empty where there is none."""
         named = self._home.profile(profile).name
 
         def read(conn: Connection) -> list[bytes]:
@@ -126,13 +122,13 @@ class RowProfiles:
 
     @asynccontextmanager
     async def opened(self, profile: str, name: str) -> AsyncGenerator[Document]:
-        """A document to change, under a lease."""
+        """Open a document for a change, under a lease."""
         named = self._home.profile(profile).name
         async with self._locks.held(named, name) as lease:
 
             async def write(data: bytes) -> None:
                 def fenced(conn: Connection) -> None:
-                    # Who held it for so long that somebody else has it now writes nothing.
+                    # A holder whose lease expired and was taken must not write.
                     self._locks.fence(conn, lease)
                     put(conn, named, name, data, self._clock.now())
 

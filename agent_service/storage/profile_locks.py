@@ -1,4 +1,4 @@
-"""Locks of profiles' files in the database: leases, so that nobody who dies keeps one."""
+"""Locks of profiles' files as leases in the database, so that the dead hold no locks."""
 
 import asyncio
 import secrets
@@ -15,8 +15,8 @@ from services.errors import Unavailable
 from services.lifecycle import unbroken
 
 LEASE_S = 4.0
-"""Half of what others wait, so that a replica that died holds nobody up. What takes longer is
-refused by the fence if somebody else has come meanwhile."""
+"""Half of what others wait, so that a dead replica blocks nobody. A slower write is fenced if
+another holder has come since."""
 _SHORTEST_LOOK_MS = 2
 _LOOKS_MS = 8
 
@@ -28,13 +28,13 @@ _FREE = sa.select(profile_lock.c.id).where(
 
 
 class _Here(asyncio.Lock):
-    """Of one replica; there for as long as somebody in it holds the file or waits for it."""
+    """A lock within one replica; it exists while it is held or awaited."""
 
     was_held = False
 
 
 class RowLocks:
-    """Held by one replica at a time; within it, one after another."""
+    """Locks that one replica holds at a time; its tasks hold them one after another."""
 
     def __init__(
         self, database: Database, owner: Owner, wait_s: float, *, lease_s: float = LEASE_S
@@ -47,7 +47,7 @@ class RowLocks:
 
     @asynccontextmanager
     async def held(self, profile: str, path: str) -> AsyncGenerator[Lease]:
-        """Nobody else changes the file until the context is left, or the lease is fenced."""
+        """Lock a file until the context ends; writes are fenced if the lease is lost."""
         name = f"{profile}/{path}"
         here = self._here.setdefault(name, _Here())
         try:
@@ -62,18 +62,18 @@ class RowLocks:
             try:
                 yield lease
             finally:
-                # Also when the caller goes away, so that nobody waits for the lease's end.
+                # Even if cancelled, so that nobody waits for the lease to expire.
                 await unbroken(self._release(lease))
         finally:
             here.was_held = True
             here.release()
 
     def fence(self, conn: sa.Connection, lease: Lease) -> None:
-        """Begin a write to what is held; Fenced where somebody else holds it by now."""
+        """Begin a write under the lock; Fenced if it was lost."""
         self._leases.fence(conn, lease)
 
     async def recover(self) -> None:
-        """Free what this instance held in an earlier life."""
+        """Release what this instance held before a restart."""
         await self._database.write(lambda conn: self._leases.clear_earlier_boots(conn, self._owner))
 
     async def _claimed(self, name: str, path: str) -> Lease:
@@ -105,15 +105,15 @@ class RowLocks:
         return row is not None
 
     async def _release(self, lease: Lease) -> None:
-        with suppress(Fenced):  # what was to be written is, or was refused
+        with suppress(Fenced):  # the write was made or refused already
             await self._database.write(lambda conn: self._leases.release(conn, lease))
 
 
 async def _others_first() -> None:
-    """Wait for as long as whoever else waits may take until they look again.
+    """Wait a random time, up to the interval at which other waiters look again.
 
-    By chance, so that no replica always comes just too late. Who follows another of its own replica
-    waits as well: it would nearly always be the first, and those of the others would give up.
+    Otherwise one replica might always be late. A waiter that follows another of its own replica
+    waits too: it would nearly always be first, and other replicas would give up.
     """
     wait_ms = _SHORTEST_LOOK_MS + secrets.randbelow(_LOOKS_MS)
     await asyncio.sleep(wait_ms / 1000)

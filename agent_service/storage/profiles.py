@@ -1,4 +1,4 @@
-"""Where a profile's documents are: SOUL.md, memories; the seam of what keeps them."""
+"""Documents of profiles, such as SOUL.md and memories: the store interface, and files."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -14,57 +14,56 @@ from services.lifecycle import unbroken
 
 MAX_DOCUMENT_BYTES = 1024 * 1024
 LOCK_WAIT_S = 10.0
-"""How long somebody else may have a document, such as another program that uses the home."""
+"""How long another program that uses the home may hold a document."""
 _PRIVATE = 0o600
 
 
 class Document:
-    """A document that nobody else changes meanwhile."""
+    """A document that is locked for a change."""
 
     def __init__(self, data: bytes, write: Callable[[bytes], Awaitable[None]]) -> None:
         self.data = data
-        """All of it; empty where there is none."""
+        """The content; empty if there is none."""
         self._write = write
 
     async def replace(self, data: bytes) -> None:
-        """Write it anew, whole and durably, or fail and leave it as it was."""
+        """Write the document atomically and durably, or fail and leave it as it was."""
         await self._write(data)
         self.data = data
 
 
 class ProfileStore(Protocol):
-    """Keeps the documents of profiles by their names, such as `memories/MEMORY.md`."""
+    """Stores the documents of profiles by name, such as `memories/MEMORY.md`."""
 
     async def read(self, profile: str, *names: str) -> list[bytes]:
-        """Some documents, each whole; empty where there is none."""
+        """Return the whole documents; empty for those that do not exist."""
         ...
 
     def opened(self, profile: str, name: str) -> AbstractAsyncContextManager[Document]:
-        """A document to change, held against everybody else who changes it."""
+        """Open a document for a change, and lock it against other writers."""
         ...
 
 
 class FileProfiles:
-    """Documents as files of the home, which other programs may read and change as well."""
+    """Documents as files of the home, which other programs may also read and change."""
 
     def __init__(self, home: HomePaths, *, lock_wait_s: float = LOCK_WAIT_S) -> None:
         self._home = home
         self._lock_wait_s = lock_wait_s
         self._lines: WeakValueDictionary[Path, asyncio.Lock] = WeakValueDictionary()
-        """For each file: among many who only look again and again, some would never have it."""
+        """One queue for each file: with many pollers, some would never get the lock."""
 
     async def read(self, profile: str, *names: str) -> list[bytes]:
-        """Some files, each whole; empty where there is none."""
         return await asyncio.to_thread(self._read, profile, names)
 
     @asynccontextmanager
     async def opened(self, profile: str, name: str) -> AsyncGenerator[Document]:
-        """A file to change, under the advisory lock of `<file>.lock`."""
+        """Open a file for a change, under the advisory lock of `<file>.lock`."""
         path = self._path(profile, name)
         what, lock = f"{path.name} of this home", path.with_name(f"{path.name}.lock")
 
         async def write(data: bytes) -> None:
-            # To its end also when the caller goes away: the lock must not be given back before.
+            # Complete it even if cancelled: the lock must not be released before.
             await unbroken(asyncio.to_thread(_replace, path, data))
 
         line = self._lines.setdefault(path, asyncio.Lock())
@@ -88,7 +87,7 @@ class FileProfiles:
 
 def _read(path: Path) -> bytes:
     try:
-        if path.is_fifo():  # it would be waited for until somebody writes into it
+        if path.is_fifo():  # reading it would block until there is a writer
             raise FailedPrecondition(f"{path} cannot be read: it is a pipe, and no file")
         with path.open("rb") as stream:
             data = stream.read(MAX_DOCUMENT_BYTES + 1)

@@ -1,7 +1,7 @@
 """Reviews: turns that look back at another session, each in a session of its own.
 
-That session has no copy of what it looks at: its own messages are numbered on from those of the
-other one, which are read from there.
+A review's session has no copy of the messages that it reviews; its own messages continue their
+numbering.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ from agent_service.storage.turns import REQUEST, new_turn
 from services.database import Prepared
 
 _KEPT = (OVERLAY, MEMORY_LIMITS, TAINT, TOKENS_PER_BYTE)
-"""What a review has of the session's values: how its requests are sent, and what it has read."""
+"""The session values that a review inherits: how requests are sent, and what was read."""
 _GROUND = Prepared(
     sa.select(review_row.c.parent_session_id, review_row.c.through, review_row.c.revision).where(
         review_row.c.session_id == bindparam("session_id")
@@ -41,29 +41,29 @@ _ENDED = sa.select(review_row, turn.c.profile).join(turn, turn.c.id == review_ro
 
 
 class ReviewedMessages(Struct, frozen=True):
-    """What a review looks at: the messages of a session up to this one."""
+    """The reviewed messages: those of a session up to this one."""
 
     session_id: str
     through: int
 
 
 class EndedReview(Struct, frozen=True):
-    """A review that has ended, and of which somebody may want to hear."""
+    """A review that has ended and may have to be reported."""
 
     turn_id: str
     session_id: str
     profile: str
     parent_session_id: str
     origin: Mapping[str, str]
-    """Where the message came from with whose turn it began."""
+    """The origin of the message whose turn it followed."""
 
 
 def begin(
     conn: Connection, review: TurnRequest, now: datetime, *, is_told: bool, digest: str = ""
 ) -> None:
-    """Store a review, for whoever has room for it; the session that it looks back at is idle.
+    """Store a review of an idle session, for any replica to run.
 
-    With `is_told` nobody is to hear of what comes of it; `digest` is of what asked for it.
+    With `is_told` its result is not reported; `digest` is that of the request.
     """
     own, of = review.session_id, review.parent_session_id
     made: dict[str, Any] = {
@@ -93,7 +93,7 @@ def begin(
 
 
 def ground_of(conn: Connection, session_id: str) -> ReviewedMessages | None:
-    """What a review looks at; None where that is not there any more, or was taken back."""
+    """Return the reviewed messages; None if they are gone or were taken back."""
     found = _GROUND.rows(conn, {"session_id": session_id}).one()
     revision = conn.execute(_STATE_OF, {"session_id": found.parent_session_id}).scalar()
     return (
@@ -104,19 +104,19 @@ def ground_of(conn: Connection, session_id: str) -> ReviewedMessages | None:
 
 
 def has_ground(conn: Connection, session_id: str) -> bool:
-    """Whether there still is what a review looks at."""
+    """Return whether the reviewed messages still exist."""
     return ground_of(conn, session_id) is not None
 
 
 def untold(conn: Connection, most: int) -> Sequence[EndedReview]:
-    """Reviews that have ended and of which nobody was told yet, the oldest first."""
+    """Return ended reviews that were not reported yet, oldest first."""
     found = _ENDED.where(~review_row.c.is_told, turn.c.finished_at.is_not(None))
     rows = conn.execute(found.order_by(turn.c.finished_at).limit(most)).all()
     return [_untold(conn, row) for row in rows]
 
 
 def told(conn: Connection, turn_id: str) -> None:
-    """Nobody has to be told of a review any more."""
+    """Note that a review was reported."""
     row = sa.update(review_row).where(review_row.c.turn_id == turn_id)
     conn.execute(row.values(is_told=True))
 

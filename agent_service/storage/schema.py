@@ -28,7 +28,7 @@ from services.database.sql import Encoded, UtcTime, partial_index, required
 metadata = MetaData()
 
 LIVE_STATES = ("RUNNING", "WAITING_TOOL", "WAITING_PERSON", "QUEUED_RESUME", "CANCELLING")
-"""States of a turn that has begun and has not ended; a session has at most one such turn."""
+"""States of a turn that has begun and not ended; a session has at most one such turn."""
 
 CLAIMABLE_STATES = ("RUNNING", "WAITING_TOOL", "QUEUED_RESUME", "CANCELLING")
 """States in which a turn without a living owner is taken over."""
@@ -53,10 +53,10 @@ session = Table(
     Index("session_by_use", "profile", "updated_at"),
     Index("session_by_parent", "parent_session_id"),
 )
-"""`compaction` says how its messages are sent once it has become too long. `parent_session_id` is
-what it was branched from, what has handed a subagent its task, or what a review looks back at; that
-may be gone. `is_named` is true once a person has given it its title. `revision` grows whenever
-messages were taken out, so that a conversation in memory is known to be old."""
+"""`compaction` says how messages of a long session are sent. `parent_session_id` is the origin of a
+branch, the delegating session of a subagent, or the reviewed session; it may be gone. `is_named` is
+true if a person gave the title. `revision` grows when messages are removed, which invalidates
+conversations in memory."""
 
 turn = Table(
     "turn",
@@ -104,7 +104,7 @@ message = Table(
     *required(Text, "content", "reasoning"),
     Column("created_at", UtcTime, nullable=False),
 )
-"""`content` is the JSON of the message as it is sent, so that a replay is byte-identical."""
+"""`content` is the message's JSON as it is sent, so that replays are byte-identical."""
 
 event = Table(
     "event",
@@ -137,8 +137,8 @@ approval = Table(
     Index("approval_by_turn", "turn_id"),
     Index("approval_open", "decision", "expires_at"),
 )
-"""Also a question that is answered in words: one of the tool CLARIFY. `requester` is the platform's
-id of whose words the turn works on; empty of a program."""
+"""Questions of the tool CLARIFY are approvals too. `requester` is the platform's id of the person
+whose words the turn works on; empty for a program."""
 
 approval_grant = Table(
     "approval_grant",
@@ -150,8 +150,7 @@ approval_grant = Table(
     Column("decided_by", Text, nullable=False),
     Column("created_at", UtcTime, nullable=False),
 )
-"""What was allowed for longer: one exact call each, never a whole tool; always, where the session
-is empty."""
+"""Lasting permissions, each for one exact call; an empty session means always."""
 
 sandbox_binding = Table(
     "sandbox_binding",
@@ -171,7 +170,7 @@ left_sandbox = Table(
     Column("endpoint", Text, nullable=False),
     Column("left_at", UtcTime, nullable=False),
 )
-"""Sandboxes at executors that could not be reached, whose sessions have gone on elsewhere."""
+"""Sandboxes of unreachable executors, whose sessions continued elsewhere."""
 
 session_state = Table(
     "session_state",
@@ -193,7 +192,7 @@ memory_change = Table(
     Column("created_at", UtcTime, nullable=False),
     Index("memory_change_by_time", "profile", "created_at", "key"),
 )
-"""`key` is the call's that asks for it, and the same when that is resumed."""
+"""`key` is that of the call, which is the same when it is resumed."""
 
 sealed_login = Table(
     "sealed_login",
@@ -201,8 +200,8 @@ sealed_login = Table(
     Column("id", String(64), primary_key=True),
     Column("data", LargeBinary, nullable=False),
 )
-"""Logins at model providers, for replicas that share no disk. `id` is a digest of the key that
-`data` is sealed with."""
+"""Logins at model providers for replicas without a shared disk. `id` is a digest of the key that
+seals `data`."""
 
 transcript_import = Table(
     "transcript_import",
@@ -212,7 +211,8 @@ transcript_import = Table(
     Column("session_id", String(128), nullable=False),
     Column("problem", Text, nullable=False),
 )
-"""Files of the home's `sessions` that were taken once, or cannot be; a deleted one stays out."""
+"""Files in the home's `sessions` that were imported or are invalid; deleted sessions stay deleted.
+"""
 
 review = Table(
     "review",
@@ -226,9 +226,9 @@ review = Table(
     Column("is_told", Boolean, nullable=False),
     Index("review_untold", "is_told"),
 )
-"""`session_id` is the review's own. It looks at the messages of the other one up to `through`, as
-they were at its `revision`: where messages were taken out since, it has nothing to look at.
-`is_told` says that nobody has to be told any more of what has come of it."""
+"""`session_id` is the review's own. It reviews the other session's messages up to `through` at its
+`revision`; if messages were removed since, there is nothing to review. `is_told` means that its
+result need not be reported any more."""
 
 UNDO_ID_CHARS = 160
 
@@ -243,8 +243,8 @@ undone_message = Table(
     *required(Text, "content", "reasoning"),
     *required(UtcTime, "created_at", "undone_at"),
 )
-"""Messages as they were. `undo_id` is what took them back, such as the id of the turn that says
-their question again; their sequences may have been given to others since."""
+"""Removed messages. `undo_id` is what removed them, such as the id of a turn that retries their
+question; their sequences may be in use again."""
 
 MODEL_CHARS = 200
 
@@ -263,8 +263,8 @@ model_usage = Table(
     Index("model_usage_by_day", "profile", "day"),
     partial_index("model_usage_by_job", "profile", "job_id", where=text("job_id <> ''")),
 )
-"""Sums for a session, a model and a day (YYYY-MM-DD in the agent's time zone): a session has one
-turn at a time, so that no two of them ever wait for the same row."""
+"""Sums by session, model and day (YYYY-MM-DD in the agent's time zone); a session has one turn at a
+time, so no two turns wait for the same row."""
 
 watched_command = Table(
     "watched_command",
@@ -278,8 +278,8 @@ watched_command = Table(
     Column("created_at", UtcTime, nullable=False),
     Index("watched_command_by_session", "session_id"),
 )
-"""`id` is the command's key. `notice` is what is being told, empty where nothing is; it is stored
-together with the `progress` that it stands for, so that it is told once."""
+"""`id` is the command's key. `notice` is the pending report, or empty; it is stored together with
+its `progress`, so that it is sent once."""
 
 budget_limit = Table(
     "budget_limit",
@@ -289,7 +289,7 @@ budget_limit = Table(
     Column("scope_id", String(128), primary_key=True),
     *required(BigInteger, "micro_usd", "tokens"),
 )
-"""`scope_id` is empty where every session, job or day of the profile has the limit; 0 is none."""
+"""An empty `scope_id` means every session, job or day of the profile; 0 means unlimited."""
 
 budget_reservation = Table(
     "budget_reservation",
@@ -304,10 +304,9 @@ budget_reservation = Table(
     Column("held_until", UtcTime),
     Index("budget_reservation_by_profile", "profile"),
 )
-"""`name` tells calls that a turn makes side by side from each other; empty is the one that goes on
-with the conversation. Counts while the turn's owner of that epoch holds its lease, so that nobody
-has to release what a killed owner had reserved. A call outside of turns has an id of its own in
-place of a turn's, and counts until `held_until`."""
+"""`name` distinguishes parallel calls of a turn; empty for the conversation's own call. A row
+counts while the turn's owner of that epoch holds its lease, so a killed owner's rows need no
+cleanup. A call outside of turns has an id of its own and counts until `held_until`."""
 
 budget_gate = Table(
     "budget_gate",
@@ -315,7 +314,7 @@ budget_gate = Table(
     Column("profile", String(64), primary_key=True),
     Column("passed", BigInteger, nullable=False),
 )
-"""The row that whoever reserves for a profile changes first, so that one does after the other."""
+"""Every reservation for a profile first updates this row, which serializes reservations."""
 
 
 profile_file = Table(
@@ -328,9 +327,9 @@ profile_file = Table(
     Column("mode", Integer, nullable=False),
     Column("modified_at_ns", BigInteger, nullable=False),
 )
-"""The files of a profile by their paths in its home. `modified_at_ns` grows with each change."""
+"""Files of a profile by path in its home. `modified_at_ns` grows with each change."""
 
 profile_lock = Table(
     "profile_lock", metadata, Column("id", Text, primary_key=True), *lease_columns()
 )
-"""Who changes which file, `profile/path`, at the moment."""
+"""Current writers of files; ids are `profile/path`."""

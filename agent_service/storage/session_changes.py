@@ -1,7 +1,6 @@
-"""Sessions as somebody changes them between their turns: named, set, branched, deleted.
+"""Changes of sessions between turns: rename, configure, branch, delete.
 
-Each change holds the session's row first, as whoever begins a turn does, so that either the turn is
-seen here or the change is seen there.
+Each change locks the session's row first, as the start of a turn does, so that one sees the other.
 """
 
 import json
@@ -56,11 +55,10 @@ _SUBAGENTS = sa.select(session.c.id).where(
     session.c.parent_session_id == bindparam("parent"),
     session.c.platform.in_((SUBAGENT, REVIEW)),
     ~session.c.is_named,
-    # A person's branch of one has its platform as well, and copies no turns.
+    # A person's branch of such a session has the same platform, but no turns.
     sa.exists().where(turn.c.session_id == session.c.id, turn.c.kind == session.c.platform),
 )
-"""Those that it has handed work over to, and that look back at it, but for what somebody has named
-to keep it."""
+"""Its subagents and reviews, except those that a person named to keep them."""
 _LEAVE = insert_ignore(left_sandbox).from_select(
     ["sandbox_id", "session_id", "profile", "endpoint", "left_at"],
     sa.select(
@@ -79,7 +77,7 @@ DELETED_BY_SESSION = (
     *(message, undone_message, sandbox_binding, session_state, approval_grant, watched_command),
     *(review, turn),
 )
-"""In this order, and before the session itself; a test holds these to the schema."""
+"""In this order, and before the session itself; a test compares this to the schema."""
 _DELETES = (
     *(sa.delete(table).where(table.c.turn_id.in_(_ITS_TURNS)) for table in DELETED_BY_TURN),
     *(
@@ -91,7 +89,7 @@ _DELETES = (
 
 
 class Unused(Struct, frozen=True):
-    """Which sessions are to be pruned."""
+    """Which sessions to prune."""
 
     profile: str
     since: datetime
@@ -101,7 +99,7 @@ class Unused(Struct, frozen=True):
 
 
 def rename(conn: Connection, session_id: str, profile: str, title: str) -> SessionInfo:
-    """Give the session a title; NotFound when there is none, or not in this profile."""
+    """Set a session's title; NotFound if the profile has no such session."""
     sessions.get(conn, session_id, profile)
     named = sa.update(session).where(session.c.id == session_id)
     conn.execute(named.values(title=title, is_named=True))
@@ -109,18 +107,18 @@ def rename(conn: Connection, session_id: str, profile: str, title: str) -> Sessi
 
 
 class Branch(Struct, frozen=True):
-    """A session to make of another."""
+    """A session to create from another."""
 
     session_id: str
     new_session_id: str
     profile: str
     through: int = 0
-    """Up to the end of the turn of this message; 0 is all."""
+    """Copy up to the end of this message's turn; 0 means all."""
     title: str = ""
 
 
 def branch(conn: Connection, wanted: Branch, now: datetime) -> SessionInfo:
-    """Make a session with the same prompt and messages; the same again returns it."""
+    """Create a session with the same prompt and messages, once for each id."""
     row = hold_idle(conn, wanted.session_id, wanted.profile)
     through = row.message_count
     if wanted.through:
@@ -156,19 +154,16 @@ def branch(conn: Connection, wanted: Branch, now: datetime) -> SessionInfo:
 
 
 def delete(conn: Connection, session_id: str, profile: str, now: datetime) -> None:
-    """Delete the session and all that belongs to it, the sessions of its subagents too.
-
-    Their sandboxes are ended as those that were left.
-    """
+    """Delete a session with all its data and its subagents' sessions; their sandboxes are ended."""
     hold_idle(conn, session_id, profile)
     subagents = conn.scalars(_SUBAGENTS, {"parent": session_id}).all()
-    # All of them before anything is changed, as one that is busy keeps the others as well.
+    # Lock all first: if one is busy, none is deleted.
     for subagent_id in subagents:
         hold_idle(conn, subagent_id, profile)
     for subagent_id in subagents:
         delete(conn, subagent_id, profile, now)
     is_branch = session.c.parent_session_id == session_id
-    # What branches have copied is found in them from now on.
+    # From now on, copied messages are found in the branches.
     branches = conn.scalars(sa.select(session.c.id).where(is_branch)).all()
     conn.execute(sa.update(session).where(is_branch).values(parent_session_id=None))
     index.remove(conn, session_id)
@@ -181,7 +176,7 @@ def delete(conn: Connection, session_id: str, profile: str, now: datetime) -> No
 
 
 def unused(conn: Connection, wanted: Unused, most: int) -> Sequence[str]:
-    """Sessions that can be pruned, in the order of their ids."""
+    """Return prunable sessions in order of their ids."""
     ids = sa.select(session.c.id).where(
         session.c.profile == wanted.profile,
         session.c.id > wanted.after,
@@ -196,7 +191,7 @@ def unused(conn: Connection, wanted: Unused, most: int) -> Sequence[str]:
 
 
 def delete_unused(conn: Connection, session_id: str, wanted: Unused, now: datetime) -> bool:
-    """Delete a session that can still be pruned; returns whether it could."""
+    """Delete a session if it is still prunable; return whether it was."""
     try:
         row = hold_idle(conn, session_id, wanted.profile)
         if row.updated_at >= wanted.since or (row.is_named and not wanted.include_named):
@@ -211,7 +206,7 @@ def delete_unused(conn: Connection, session_id: str, wanted: Unused, now: dateti
 
 
 def hold(conn: Connection, session_id: str, profile: str) -> sa.Row[Any]:
-    """The session, which nobody begins a turn of meanwhile."""
+    """Lock the session, so that no turn can begin."""
     row = conn.execute(_HOLD, {"id": session_id}).one_or_none()
     if row is None or row.profile != profile:
         raise NotFound(f"there is no session {session_id}")
@@ -219,7 +214,7 @@ def hold(conn: Connection, session_id: str, profile: str) -> sa.Row[Any]:
 
 
 def hold_idle(conn: Connection, session_id: str, profile: str) -> sa.Row[Any]:
-    """The same; refused while one of its turns is unfinished."""
+    """Lock the session; refused while it has an unfinished turn."""
     row = hold(conn, session_id, profile)
     if conn.execute(_UNFINISHED, {"session_id": session_id}).first() is not None:
         raise FailedPrecondition(
@@ -229,23 +224,20 @@ def hold_idle(conn: Connection, session_id: str, profile: str) -> sa.Row[Any]:
 
 
 _BEGIN = insert_ignore(session)
-"""A session that is there already stays; a new one gets its prompt when its first turn begins."""
+"""An existing session stays as it is; a new one gets its prompt when its first turn begins."""
 
 
 def set_model(
     conn: Connection, session_id: str, profile: str, platform: str, model: str, now: datetime
 ) -> None:
-    """Give a session a model, from its next turn on; empty is the configured one.
-
-    A turn that is stored keeps the one that it was stored with.
-    """
+    """Set a session's model for turns stored from now on; empty means the configured one."""
     conn.execute(_BEGIN, new_session(session_id, profile, platform, now))
     sessions.get(conn, session_id, profile)
     sessions.put_state(conn, session_id, MODEL, model)
 
 
 def personality_of(conn: Connection, session_id: str, profile: str) -> str:
-    """The name of a session's personality; empty where there is none, or no such session."""
+    """Return the name of a session's personality; empty if it has none or does not exist."""
     try:
         sessions.get(conn, session_id, profile)
     except NotFound:
@@ -256,9 +248,9 @@ def personality_of(conn: Connection, session_id: str, profile: str) -> str:
 def set_personality(
     conn: Connection, session_id: str, profile: str, platform: str, overlay: Overlay, now: datetime
 ) -> None:
-    """Give a session the personality of an overlay, from its next turn on; the same again is one.
+    """Set a session's personality from its next turn on, creating the session if necessary.
 
-    A session that has not begun is there from now on, and gets its prompt when it begins.
+    A new session gets its prompt when its first turn begins.
     """
     conn.execute(_BEGIN, new_session(session_id, profile, platform, now))
     row = hold_idle(conn, session_id, profile)
@@ -267,7 +259,7 @@ def set_personality(
     if after == before:
         return
     sessions.put_state(conn, session_id, OVERLAY, after.stored())
-    # Whoever has the conversation in memory has it with the other personality.
+    # Conversations in memory have the old personality.
     its_row = sa.update(session).where(session.c.id == session_id)
     conn.execute(its_row.values(revision=revision_after(row.revision, now)))
     if row.message_count:
@@ -281,15 +273,14 @@ def _told(name: str) -> str:
 
 
 class Untitled(Struct, frozen=True):
-    """A session that is still called by how its first message begins."""
+    """A session whose title is still made from its first message."""
 
     title: str
     said: str
-    """The first message."""
 
 
 def untitled(conn: Connection, session_id: str, turn_id: str) -> Untitled | None:
-    """The session, if this turn is the first of it that was answered and nobody has named it."""
+    """Return the session if this is its first answered turn and nobody has named it."""
     first = conn.execute(
         sa.select(message.c.content, session.c.title)
         .join(session, session.c.id == message.c.session_id)
@@ -313,7 +304,7 @@ def untitled(conn: Connection, session_id: str, turn_id: str) -> Untitled | None
 
 
 def give_title(conn: Connection, session_id: str, old: str, new: str) -> None:
-    """Give a session a title, unless it has got another one meanwhile or is gone."""
+    """Set a session's title, unless it has changed meanwhile or the session is gone."""
     its_row = sa.update(session).where(
         session.c.id == session_id, session.c.title == old, session.c.is_named.is_(False)
     )
@@ -321,9 +312,9 @@ def give_title(conn: Connection, session_id: str, old: str, new: str) -> None:
 
 
 def add_usage(conn: Connection, session_id: str, used: Usage) -> None:
-    """Add to what a session has used in all.
+    """Add to a session's total usage.
 
-    A turn that runs by now has read that sum before and stores it anew, without this.
+    A running turn has read the total before, and overwrites it without this.
     """
     is_live = turn.c.session_id == session.c.id, is_one_of(turn.c.state, LIVE_STATES)
     idle = sa.select(session.c.usage).where(

@@ -18,17 +18,17 @@ from services.database import Prepared, UtcTime, upsert
 from services.errors import NotFound
 
 NOTICES = "notices"
-"""Name of a session's value: what a person is to hear with its next answer."""
+"""The session value with notices for the person, shown with the next answer."""
 OVERLAY = "overlay"
-"""Name of a session's value: what its requests have besides its prompt and its messages."""
+"""The session value with what requests contain besides the prompt and messages."""
 MEMORY_LIMITS = "memory_limits"
-"""Name of a session's value: how long the memories may be of which it was told, by their names."""
+"""The session value with the memory limits that it was told, by name."""
 TOKENS_PER_BYTE = "tokens_per_byte"
-"""Name of a session's value: of its last request, as its provider has counted."""
+"""The session value with the ratio in its last request as the provider counted it."""
 MODEL = "model"
-"""Name of a session's value: the id of the model that somebody has given it."""
+"""The session value with the id of the model that a person chose."""
 SKIPS_CONTEXT_FILES = "skips_context_files"
-"""Name of a session's value: that it is told nothing of what its folders say."""
+"""The session value that says whether context files of its folders are left out."""
 
 
 class SessionInfo(Struct, frozen=True):
@@ -44,7 +44,7 @@ class SessionInfo(Struct, frozen=True):
     parent_session_id: str
     is_named: bool
     model: str = ""
-    """That somebody has given it; empty where its turns use the configured one."""
+    """The model that a person chose; empty means the configured one."""
 
 
 class StoredMessage(Struct, frozen=True):
@@ -63,7 +63,7 @@ given_model = (
     .scalar_subquery()
     .label("model")
 )
-"""A column of a session: the model that it was given."""
+"""The session's column with the chosen model."""
 _BY_ID = sa.select(session, given_model).where(session.c.id == bindparam("id"))
 _HAS_PROMPT = Prepared(
     sa.select(session.c.system_prompt != "").where(session.c.id == bindparam("id"))
@@ -75,7 +75,7 @@ _MESSAGES = (
     .limit(bindparam("most"))
 )
 TAINT = "taint"
-"""Name of the session's value that says where text of others came from."""
+"""The session value with the sources of untrusted data."""
 
 _STATE = Prepared(
     sa.select(session_state.c.value).where(
@@ -87,7 +87,7 @@ _PUT_STATE = Prepared(upsert(session_state, ("session_id", "name"), ("value",)))
 
 
 def copy(table: sa.Table, *where: sa.ColumnElement[bool], **made: Any) -> sa.Insert:
-    """What stores rows of a table once more, with these values in place of their own."""
+    """Return a statement that copies rows, with some values replaced."""
     values = {name: sa.literal(value, table.c[name].type) for name, value in made.items()}
     columns = [values.get(column.name, column) for column in table.columns]
     return sa.insert(table).from_select(table.c.keys(), sa.select(*columns).where(*where))
@@ -96,7 +96,7 @@ def copy(table: sa.Table, *where: sa.ColumnElement[bool], **made: Any) -> sa.Ins
 def new_session(
     session_id: str, profile: str, platform: str, now: datetime, **values: Any
 ) -> dict[str, Any]:
-    """The row of a session that begins, with nothing said in it but for these values."""
+    """Return the row of a new session."""
     begun = {
         "id": session_id,
         "profile": profile,
@@ -118,12 +118,12 @@ def new_session(
 
 
 def revision_after(revision: int, now: datetime) -> int:
-    """The next revision of a session; a clock that has gone back gives none a second time."""
+    """Return a session's next revision; unique even if the clock goes back."""
     return max(revision + 1, round(now.timestamp() * 1000))
 
 
 def get(conn: Connection, session_id: str, profile: str) -> SessionInfo:
-    """The session; NotFound when there is none, or not in this profile."""
+    """Return a session; NotFound if the profile has no such session."""
     row = conn.execute(_BY_ID, {"id": session_id}).one_or_none()
     if row is None or row.profile != profile:
         raise NotFound(f"there is no session {session_id}")
@@ -131,7 +131,7 @@ def get(conn: Connection, session_id: str, profile: str) -> SessionInfo:
 
 
 def has_begun(conn: Connection, session_id: str) -> bool:
-    """Whether there is such a session, and it has its prompt."""
+    """Return whether a session exists and has its prompt."""
     return bool(_HAS_PROMPT.rows(conn, {"id": session_id}).scalar_one_or_none())
 
 
@@ -145,8 +145,8 @@ def list_by_use(
     *,
     without_jobs: bool = False,
 ) -> Sequence[SessionInfo]:
-    """The sessions used last, or those used before the one that `before` names."""
-    # Nobody has begun those that look back at another, so that they are asked for by name.
+    """Return the most recently used sessions, or those used before `before`."""
+    # Nobody started review sessions, so they are only listed on request.
     its_platform = session.c.platform
     found = sa.select(session, given_model).where(
         session.c.profile == profile,
@@ -167,7 +167,7 @@ def list_by_use(
 def messages(
     conn: Connection, session_id: str, profile: str, after: int, most: int
 ) -> Sequence[StoredMessage]:
-    """The session's messages after a sequence, in order."""
+    """Return the session's messages after a sequence, in order."""
     get(conn, session_id, profile)
     return [
         StoredMessage(
@@ -178,24 +178,24 @@ def messages(
 
 
 def get_state(conn: Connection, session_id: str, name: str) -> Any:
-    """A value that a tool keeps with the session, or None."""
+    """Return a session value, or None."""
     return _STATE.rows(conn, {"session_id": session_id, "name": name}).scalar_one_or_none()
 
 
 def notices(conn: Connection, session_id: str, message_count: int) -> tuple[str, ...]:
-    """What a person is to hear with the answer to the message that follows so many."""
+    """Return notices for the person, shown with the answer to the next message."""
     kept: dict[str, Any] = get_state(conn, session_id, NOTICES) or {}
     return tuple(kept["texts"]) if kept.get("after") == message_count else ()
 
 
 def add_texts(conn: Connection, session_id: str, name: str, texts: Iterable[str]) -> None:
-    """Add texts to a set of them that is kept with the session."""
+    """Add texts to a session value that is a set."""
     known: list[str] = get_state(conn, session_id, name) or []
     put_state(conn, session_id, name, sorted({*known, *texts}))
 
 
 def add_links(conn: Connection, session_id: str, keys: Iterable[str]) -> None:
-    """Keep addresses with the session, the newest longest."""
+    """Add links to a session; the oldest are dropped first."""
     keys = tuple(keys)
     if not keys:
         return
@@ -205,7 +205,7 @@ def add_links(conn: Connection, session_id: str, keys: Iterable[str]) -> None:
 
 
 def put_state(conn: Connection, session_id: str, name: str, value: Any) -> None:
-    """Keep a value with the session."""
+    """Store a session value."""
     _PUT_STATE.run(conn, {"session_id": session_id, "name": name, "value": value})
 
 

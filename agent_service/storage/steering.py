@@ -1,4 +1,4 @@
-"""Messages and notices that join the work in progress, with the results of its tools."""
+"""Messages and notices that join a running turn with its tool results."""
 
 from datetime import datetime
 from typing import Any
@@ -37,9 +37,9 @@ _JOIN = (
 def join(
     conn: Connection, live: LiveTurn, facts: tuple[Fact, ...], now: datetime
 ) -> tuple[Fact, ...]:
-    """The facts with what was said meanwhile, where a model call follows them.
+    """Return the facts with messages that arrived meanwhile, if a model call follows.
 
-    The turns that said it complete in the transaction that stores the facts.
+    The turns of these messages complete in the transaction that stores the facts.
     """
     last = facts[-1]
     if not isinstance(last, ToolReturned) or not _goes_on(live, facts):
@@ -68,11 +68,11 @@ def join(
 
 
 def _goes_on(live: LiveTurn, facts: tuple[Fact, ...]) -> bool:
-    """Whether these are the last results of their message, and the turn has another model call."""
+    """Return whether these are a message's last results and another model call is left."""
     returned = [fact for fact in facts if isinstance(fact, ToolReturned)]
     if live.pending.keys() != {fact.call.key for fact in returned}:
         return False
-    # Others of the message may have failed, and been stored, before these.
+    # Other calls of the message may have failed and been stored before.
     failures = max(live.failures_in_row, *(fact.failures_in_row for fact in returned))
     return failures < STOP_AT and live.calls_left > 0
 

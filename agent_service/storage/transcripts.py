@@ -1,4 +1,4 @@
-"""Sessions that come from documents of a home, and what is written into such documents."""
+"""Sessions imported from documents of a home, and the headers of such documents."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -25,7 +25,7 @@ _IMPORTED = "an imported conversation"
 
 
 class Imported(Struct, frozen=True):
-    """What became of a document."""
+    """The outcome of an import."""
 
     session_id: str
     is_new: bool
@@ -34,7 +34,7 @@ class Imported(Struct, frozen=True):
 
 
 class Header(Struct, frozen=True):
-    """What a session's document says before its messages."""
+    """The part of a session's document before its messages."""
 
     session_id: str
     model: str
@@ -42,7 +42,7 @@ class Header(Struct, frozen=True):
 
 
 def add(conn: Connection, profile: str, transcript: Transcript, now: datetime) -> Imported:
-    """Store a session that is not there yet; its prompt is made when it goes on."""
+    """Store a new session; its prompt is made when it continues."""
     session_id, count = transcript.session_id, len(transcript.messages)
     if not conn.execute(insert_ignore(session), _session(profile, transcript, now)).rowcount:
         row = sa.select(session.c.profile, session.c.message_count)
@@ -58,13 +58,13 @@ def add(conn: Connection, profile: str, transcript: Transcript, now: datetime) -
     index.add(conn, profile, session_id, entries)
     sessions.put_state(conn, session_id, _MODEL, transcript.model)
     if any(said.content["role"] == "tool" for said in transcript.messages):
-        # Nobody knows any more which of the results were words of others.
+        # It is unknown which results contained untrusted data.
         sessions.add_texts(conn, session_id, TAINT, (_IMPORTED,))
     return Imported(session_id, True, count)
 
 
 def header(conn: Connection, session_id: str, profile: str) -> Header:
-    """What its document says of a session; NotFound when there is none."""
+    """Return the header of a session's document; NotFound if there is no session."""
     found = sessions.get(conn, session_id, profile)
     requests = sa.select(turn.c.request).where(turn.c.session_id == session_id)
     request: TurnRequest | None = conn.scalar(requests.order_by(turn.c.created_at.desc()).limit(1))
@@ -73,13 +73,13 @@ def header(conn: Connection, session_id: str, profile: str) -> Header:
 
 
 def known_files(conn: Connection, profile: str) -> Collection[str]:
-    """The files that were looked at before."""
+    """Return the files that were looked at before."""
     files = transcript_import.c
     return set(conn.scalars(sa.select(files.name).where(files.profile == profile)))
 
 
 def note_file(conn: Connection, profile: str, name: str, imported: Imported) -> None:
-    """Never look at a file again."""
+    """Note that a file need not be looked at again."""
     row = {
         "profile": profile,
         "name": name,
@@ -106,7 +106,7 @@ def _session(profile: str, transcript: Transcript, now: datetime) -> dict[str, A
 
 
 def _messages(transcript: Transcript) -> list[dict[str, Any]]:
-    """The rows; each message of a person begins a turn, so that it can be taken back."""
+    """Return rows; each message of a person begins a turn, so that it can be taken back."""
     rows: list[dict[str, Any]] = []
     turn_count = 0
     for sequence, said in enumerate(transcript.messages, 1):

@@ -1,4 +1,4 @@
-"""Turns in the database: started once, begun when their session is free, claimed by one owner."""
+"""Turns in the database: stored once, begun when their session is free, claimed by one owner."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -40,32 +40,32 @@ from services.database import Prepared, insert_ignore, is_one_of
 from services.errors import AlreadyExists, InvalidArgument, NotFound
 
 REQUEST = sa.select(turn.c.request).where(turn.c.id == bindparam("turn_id"))
-"""What was asked of a turn."""
+"""Selects a turn's request."""
 
 
 class SessionDraft(Struct, frozen=True):
-    """The session that a turn creates when it is the first."""
+    """The session that a turn creates if it is the first."""
 
     system_prompt: str
     workdir: str
     sandbox_template: str = ""
     notices: tuple[str, ...] = ()
-    """What a person is to hear with the session's first answer."""
+    """Notices for the person, shown with the session's first answer."""
     skips_context_files: bool = False
     overlay: Overlay = NOTHING
     memory_limits: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Characters that its memories may have, by their names; empty is what the settings say."""
+    """Limits of its memories in characters, by name; empty means the settings'."""
     refusal: str = ""
     """Why there can be no such session."""
 
 
 class Stored(Struct, frozen=True):
-    """What became of a request to start a turn."""
+    """The outcome of a request to start a turn."""
 
     turn: TurnInfo
     is_new: bool
     waits: bool = False
-    """Behind the session's live turn, or behind one that is queued already."""
+    """It waits behind a live or queued turn of the session."""
     live_turn: str = ""
 
 
@@ -85,7 +85,7 @@ _BEFORE = Prepared(
         )
     )
 )
-"""The session's live turn, and those that wait for it."""
+"""The session's live turn, and queued turns."""
 _INSERT = Prepared(insert_ignore(turn))
 _INSERT_SESSION = sa.insert(session)
 _PROMPT = (
@@ -100,13 +100,13 @@ _PROMPT = (
         sandbox_template=bindparam("new_template"),
     )
 )
-"""For a session that was taken from a document, when it goes on."""
+"""For a session that was imported from a document."""
 _REQUEST_CANCEL = (
     sa.update(turn)
     .where(turn.c.id == bindparam("turn_key"), turn.c.finished_at.is_(None))
     .values(
         cancel_requested=True,
-        # Nobody owns a turn that waits for a person; this lets the next owner end it.
+        # A turn that waits for a person has no owner; this lets the next one end it.
         state=sa.case((turn.c.state == "WAITING_PERSON", "CANCELLING"), else_=turn.c.state),
     )
 )
@@ -119,15 +119,15 @@ def store(
     draft: SessionDraft | None,
     now: datetime,
 ) -> Stored:
-    """Store a turn as queued; once, however often it is asked for.
+    """Store a turn as queued, once for each id.
 
-    Without a draft its session has to have begun, or there is none: NotFound.
+    Without a draft its session must have begun, else NotFound.
     """
     digest = request.digest()
     if given := _open_session(conn, request, draft, now):
         defaults = replace(defaults, model=given)
     before = _BEFORE.rows(conn, {"session_id": request.session_id}).all()
-    # Turns that wait run by their times, also where the clock has gone back.
+    # Queued turns run in order of their times, even if the clock went back.
     last = max((found.created_at for found in before), default=None)
     now = now if last is None else max(now, last + timedelta(microseconds=1))
     row = new_turn(stored(request, defaults), digest, now)
@@ -144,7 +144,7 @@ def store(
 
 
 def get(conn: Connection, turn_id: str, profile: str) -> TurnInfo:
-    """The turn; NotFound when there is none, or not in this profile."""
+    """Return a turn; NotFound if the profile has no such turn."""
     row = conn.execute(_BY_ID, {"id": turn_id}).mappings().one_or_none()
     if row is None or row["profile"] != profile:
         raise NotFound(f"there is no turn {turn_id}")
@@ -152,7 +152,7 @@ def get(conn: Connection, turn_id: str, profile: str) -> TurnInfo:
 
 
 def live_turn_of(conn: Connection, session_id: str, profile: str) -> TurnInfo | None:
-    """The session's live turn, if it has one; another profile's session has none."""
+    """Return the session's live turn, if the profile has such a session."""
     live = turn.c.session_id == session_id, is_one_of(turn.c.state, LIVE_STATES)
     turn_id = conn.scalar(sa.select(turn.c.id).where(*live, turn.c.profile == profile))
     return None if turn_id is None else get(conn, turn_id, profile)
@@ -172,13 +172,13 @@ def request_cancel(conn: Connection, turn_id: str, profile: str, now: datetime) 
 
 
 def info(row: Mapping[Any, Any], *, is_new: bool = False) -> TurnInfo:
-    """The row as callers see it."""
+    """Return a row as callers see it."""
     known = {name: row[name] for name in TurnInfo.__struct_fields__ if name in row}
     return TurnInfo(**known, is_new=is_new)
 
 
 def existing(conn: Connection, request: TurnRequest, digest: str) -> TurnInfo | None:
-    """The turn that has a request's id already; AlreadyExists where it was asked for otherwise."""
+    """Return the turn that has a request's id; AlreadyExists if the request differed."""
     row = conn.execute(_BY_ID, {"id": request.turn_id}).mappings().one_or_none()
     if row is None:
         return None
@@ -188,7 +188,7 @@ def existing(conn: Connection, request: TurnRequest, digest: str) -> TurnInfo | 
 
 
 def new_turn(request: TurnRequest, digest: str, now: datetime) -> dict[str, Any]:
-    """The row of a turn that nobody has begun; `request` is what is kept of what asks for it."""
+    """Return the row of a new turn; `request` is what is stored of the request."""
     return {
         "id": request.turn_id,
         "profile": request.profile,
@@ -215,7 +215,7 @@ def new_turn(request: TurnRequest, digest: str, now: datetime) -> dict[str, Any]
 def _open_session(
     conn: Connection, request: TurnRequest, draft: SessionDraft | None, now: datetime
 ) -> str:
-    """Have the session there; returns the model that it was given, empty where none."""
+    """Create the session if necessary; return its chosen model, or an empty text."""
     known = _SESSION.rows(conn, {"id": request.session_id}).one_or_none()
     if known is not None and known.profile != request.profile:
         raise NotFound(f"there is no session {request.session_id}")
@@ -255,11 +255,11 @@ def _open_session(
 
 
 def _keep(conn: Connection, session_id: str, draft: SessionDraft) -> None:
-    """Keep with a session what it is to know later of how it began."""
+    """Store session values of a new session."""
     if draft.notices:
         sessions.put_state(conn, session_id, NOTICES, {"after": 0, "texts": draft.notices})
     if draft.overlay != NOTHING:
-        # Somebody may have chosen a personality before there was anything else.
+        # A personality may have been chosen before the session began.
         chosen = Overlay.of(sessions.get_state(conn, session_id, OVERLAY))
         overlay = draft.overlay.with_personality(chosen.personality, chosen.personality_prompt)
         sessions.put_state(conn, session_id, OVERLAY, overlay.stored())
@@ -297,7 +297,7 @@ def insert_events(conn: Connection, turn_id: str, recorded: Sequence[events.Reco
 
 
 def events_after(conn: Connection, turn_id: str, after: int) -> list[events.Recorded]:
-    """The turn's durable events after a sequence."""
+    """Return the turn's durable events after a sequence."""
     return [
         events.Recorded(row.sequence, row.created_at, row.attempt, row.event)
         for row in conn.execute(_EVENTS, {"id": turn_id, "after": after})
@@ -307,7 +307,7 @@ def events_after(conn: Connection, turn_id: str, after: int) -> list[events.Reco
 def insert_messages(
     conn: Connection, turn: LiveTurn | sa.Row[Any], messages: Sequence[NewMessage], now: datetime
 ) -> None:
-    """Store what a turn adds to its session; what is said in a review is not found."""
+    """Store a turn's messages; those of reviews are not searchable."""
     rows = [
         {
             "session_id": turn.session_id,
@@ -327,7 +327,7 @@ def insert_messages(
 
 
 def insert_steps(conn: Connection, turn_id: str, steps: Sequence[NewStep]) -> None:
-    """Store what a turn intends."""
+    """Store the steps that a turn intends."""
     rows = [
         {
             "turn_id": turn_id,

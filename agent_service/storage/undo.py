@@ -1,4 +1,4 @@
-"""Takes back what was said last in a session: it is neither sent nor found again, but kept."""
+"""Takes back the last messages of a session: no longer sent or found, but kept."""
 
 import json
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ _SAID_TURNS = (
     .order_by(sa.desc("first"))
     .limit(bindparam("most"))
 )
-"""The last turns, without those that nobody has said anything in: they go with what is before."""
+"""The last turns with a person's words; turns without go with the one before."""
 
 
 class UndoRequest(Struct, frozen=True):
@@ -41,10 +41,10 @@ class UndoRequest(Struct, frozen=True):
     session_id: str
     profile: str
     undo_id: str
-    """The same again takes nothing more back."""
+    """Repeats with the same id take nothing more back."""
     turns: int = 1
     expected: int = 0
-    """How many messages the session has to have; 0 is however many."""
+    """The number of messages that the session must have; 0 means any."""
 
 
 class Undone(Struct, frozen=True):
@@ -54,21 +54,21 @@ class Undone(Struct, frozen=True):
     message_count: int
     """Messages that are left."""
     user_text: str
-    """What a person said in the first turn that was taken back."""
+    """The person's words in the first turn that was taken back."""
 
 
 class Retried(Struct, frozen=True):
-    """What a turn says again, and the session as it is without what it takes back."""
+    """What a turn repeats, and the session without what it takes back."""
 
     message: dict[str, Any]
     message_count: int
     revision: int
     turn_id: str
-    """The turn that has said it before."""
+    """The turn that said it before."""
 
 
 def undo(conn: Connection, wanted: UndoRequest, now: datetime) -> Undone:
-    """Take back the last turns: their messages are put away, what they did stays done."""
+    """Take back the last turns: their messages are removed, but their effects stay."""
     hold(conn, wanted.session_id, wanted.profile)
     undone = (
         sa.select(undone_message.c.turn_id, undone_message.c.sequence, undone_message.c.content)
@@ -97,9 +97,9 @@ def undo(conn: Connection, wanted: UndoRequest, now: datetime) -> Undone:
 
 
 def retry(conn: Connection, begun: sa.Row[Any], now: datetime) -> Retried:
-    """Take back what was said last, and all since, in the session of a turn that begins.
+    """Take back a person's last message and all that followed, at the start of a turn.
 
-    The turn holds that session.
+    The turn has locked the session.
     """
     began = _last_said(conn, begun.session_id)
     if began is None:
@@ -110,7 +110,7 @@ def retry(conn: Connection, begun: sa.Row[Any], now: datetime) -> Retried:
 
 
 def check_retry(conn: Connection, session_id: str) -> None:
-    """FailedPrecondition when nobody has said anything in the session that can be said again."""
+    """Raise FailedPrecondition if the session has no message to repeat."""
     if _last_said(conn, session_id) is None:
         raise FailedPrecondition(NOTHING_TO_RETRY)
 
@@ -120,7 +120,7 @@ def _last_turns(conn: Connection, session_id: str, most: int) -> Sequence[sa.Row
 
 
 def _last_said(conn: Connection, session_id: str) -> sa.Row[*tuple[Any, ...]] | None:
-    """The message that the last turn began with that a person has begun."""
+    """Return the first message of the last turn that a person started."""
     for found in _last_turns(conn, session_id, 1):
         began = _message(conn, session_id, found.first)
         return began if began.role == "user" else None
@@ -130,7 +130,7 @@ def _last_said(conn: Connection, session_id: str) -> sa.Row[*tuple[Any, ...]] | 
 def _take_back(
     conn: Connection, session_id: str, row: sa.Row[Any], after: int, undo_id: str, now: datetime
 ) -> int:
-    """Put the messages after a sequence away; returns the session's new revision."""
+    """Remove the messages after a sequence; return the session's new revision."""
     index.remove(conn, session_id, after)
     taken = message.c.session_id == session_id, message.c.sequence > after
     kept = sa.select(*message.columns, sa.literal(undo_id), sa.literal(now, UtcTime()))
@@ -140,7 +140,7 @@ def _take_back(
     revised = revision_after(row.revision, now)
     left: dict[str, Any] = {"message_count": after, "revision": revised, "updated_at": now}
     if not row.compaction.is_of(after):
-        left["compaction"] = NOTHING  # its summary says still what was taken back
+        left["compaction"] = NOTHING  # its summary still contains what was taken back
     conn.execute(sa.update(session).where(session.c.id == session_id).values(left))
     return revised
 

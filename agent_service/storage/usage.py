@@ -1,4 +1,4 @@
-"""What model calls used, summed up by session, model and day."""
+"""Usage of model calls, summed up by session, model and day."""
 
 import re
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ _JOB_SESSION = re.compile(r"cron_(.+?)_\d{8}_\d{6}(?:_[0-9a-f]{8})?")
 
 
 class UsageGroup(StrEnum):
-    """What usage is summed up by; each is a column."""
+    """What usage is grouped by; each is a column."""
 
     DAY = "day"
     MODEL = "model"
@@ -34,26 +34,24 @@ class UsageGroup(StrEnum):
 
 
 class Charged(Protocol):
-    """Whose a call is."""
+    """Whom a call is charged to."""
 
     @property
-    def profile(self) -> str:
-        """The profile."""
-        ...
+    def profile(self) -> str: ...
 
     @property
     def session_id(self) -> str:
-        """The session that it is counted with."""
+        """Return the session that usage is counted under."""
         ...
 
     @property
     def charged_session_id(self) -> str:
-        """The session whose budgets it is held to."""
+        """Return the session whose budgets apply."""
         ...
 
 
 class UsageQuery(Struct, frozen=True):
-    """Which usage is summed up, and by what; empty means all."""
+    """Which usage to sum up, and how to group it; empty means all."""
 
     by: UsageGroup
     profile: str = ""
@@ -61,11 +59,9 @@ class UsageQuery(Struct, frozen=True):
     since: str = ""
     """The first day, YYYY-MM-DD."""
     until: str = ""
-    """The last day."""
 
     @property
     def conditions(self) -> list[sa.ColumnElement[bool]]:
-        """Which rows are meant."""
         row = model_usage.c
         told = (
             (self.profile, row.profile == self.profile),
@@ -77,19 +73,19 @@ class UsageQuery(Struct, frozen=True):
 
 
 def job_of(session_id: str) -> str:
-    """The job whose run has this session; empty for every other session."""
+    """Return the job that this session is a run of; empty for other sessions."""
     found = _JOB_SESSION.fullmatch(session_id)
     return "" if found is None else found[1]
 
 
 def record(conn: Connection, transition: Transition, day: str) -> None:
-    """Add what a transition's answers used, in the transaction that stores them."""
+    """Add the usage of a transition's answers, in the transaction that stores them."""
     for model, used in transition.answers:
         add(conn, transition.turn, day, model, used)
 
 
 def add(conn: Connection, turn: Charged, day: str, model: str, used: Usage) -> None:
-    """Add what answers of a model used for a turn, or for something else that is charged."""
+    """Add a model's usage for a turn, or for something else that is charged."""
     whose = {
         "session_id": turn.session_id,
         "model": model.replace("\0", "")[:MODEL_CHARS],
@@ -103,7 +99,7 @@ def add(conn: Connection, turn: Charged, day: str, model: str, used: Usage) -> N
 def totals(
     conn: Connection, query: UsageQuery, limit: int
 ) -> tuple[Usage, Sequence[tuple[str, Usage]]]:
-    """The sum over all that is asked for, and those of its parts: new days or large sums first."""
+    """Return the total and the groups: latest days or largest sums first."""
     asked = query.conditions
     whole = conn.execute(sa.select(*_TOTALS).where(*asked)).mappings().one()
     key = model_usage.c[query.by]

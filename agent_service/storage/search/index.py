@@ -1,15 +1,14 @@
-"""The index of what was said: its table, and what each kind of database looks words up with.
+"""The search index: its table, and the full-text index of each database.
 
-SQLite has an FTS5 table beside it that triggers keep. FTS5 merges its pieces a little at each
-message, as merging by itself makes one of thousands wait: eight pieces of a size at a time, as each
-page is written anew once for each size, and eight pages at most.
+SQLite keeps an FTS5 table with triggers. FTS5 merges a little with each message, because automatic
+merges would make one message in thousands wait: eight segments of a size at a time, since every
+page is rewritten once for each size, and eight pages at most.
 
-PostgreSQL has an index of an expression, into which `SearchUpkeep` sorts what is new. The words
-themselves are not kept in its form beside the text: that is twice as long as the text, and nothing
-is read of it that the index does not tell. That index has no order and no places. So a message is
-marked with the spans of time that it is in, by which the newest matches are found in one slice of
-time after the other; and with the pairs of short words that are in a row in it, so that a phrase of
-words that are everywhere is looked for in few messages.
+PostgreSQL has a GIN index on an expression, whose pending list `SearchUpkeep` merges. The tsvector
+is not stored: it is twice as long as the text, and the index answers all that is asked of it. GIN
+knows neither order nor positions. So messages are marked with the spans of time that they are in,
+by which the newest matches are found slice by slice, and with the pairs of adjacent short words, so
+that a phrase of frequent words is checked in few messages.
 """
 
 import hashlib
@@ -46,20 +45,20 @@ from services.database import Database, Prepared, insert_ignore
 from services.errors import DatabaseUnavailable
 
 SPANS = (53, 50, 47, 44, 41, 38, 35)
-"""How many bits of an id make 102 days, 13 days, 38 hours and so on, down to 34 seconds."""
+"""The number of id bits that make 102 days, 13 days, 38 hours and so on, down to 34 seconds."""
 _MOST_SPANS = 100
-"""A slice of more of the longest, which is one with a strange date, is not told by spans."""
+"""A slice with more of the longest spans, which has a strange date, is not limited by spans."""
 _SHORT = 3
-"""Characters of the words whose pairs are marked: those that are everywhere are short."""
+"""The longest words whose pairs are marked: frequent words are short."""
 _PAIRS = 1 << 16
-"""So many pairs are told apart: with fewer each has a long list, of which PostgreSQL writes the
-whole again when a message is added."""
+"""The number of distinct pairs: with fewer, each posting list is long, and PostgreSQL rewrites a
+whole list for each new message."""
 _MOST_TOGETHER = 8
-"""So many samples are between two slices at most."""
+"""The maximum number of samples between two slices."""
 
 
 def pairs(terms: str) -> list[str]:
-    """The marks of what has these words in a row."""
+    """Return the marks for texts with these words in a row."""
     found = [
         f"Q{crc32(f'{one} {next_}'.encode()) % _PAIRS:x}"
         for one, next_ in pairwise(terms.split())
@@ -69,18 +68,17 @@ def pairs(terms: str) -> list[str]:
 
 
 def spans(first: int, last: int) -> list[str]:
-    """The marks of all ids from one to another; so that they are few, some of others near them."""
+    """Return few marks that cover all ids of a range, and some near it."""
     slack = (last - first) // 8
     begin, end = _roundest(first - slack - 1, first), _roundest(last, last + slack + 1)
     return list(_spans(begin, end)) if (end - begin) >> SPANS[0] <= _MOST_SPANS else []
 
 
 def slices(first: int, last: int, samples: Sequence[int], wide: int) -> Iterator[tuple[int, int]]:
-    """Parts of the ids from one to another, the latest first; both ends are included.
+    """Yield subranges of an id range, latest first; both ends are included.
 
-    `samples` are some of the ids between them, the latest first, as dense as all are: a part has
-    about `wide` of them at the beginning, and more the farther back it is. Parts begin and end
-    where long spans do.
+    `samples` are some ids of the range, latest first, as dense as all ids. The first subrange has
+    about `wide` of them, and later ones have more. Subranges begin and end at long spans.
     """
     at = wide - 1
     while at < len(samples):
@@ -104,16 +102,16 @@ def _spans(at: int, end: int) -> Iterator[str]:
 
 
 def _roundest(above: int, most: int) -> int:
-    """Of the numbers above one up to another that which the longest spans begin with."""
+    """Return the number in (above, most] that starts the longest spans."""
     zeros = (above ^ most).bit_length() - 1
     return most >> zeros << zeros
 
 
 _TIMES = ", ".join(f"'T{bits}x' || to_hex(id >> {bits})" for bits in SPANS)
 WORDS = f"array_to_tsvector(string_to_array(rtrim(scope || ' ' || terms), ' ') || ARRAY[{_TIMES}])"
-"""What PostgreSQL's index has of a message: its words and tokens without their places, and when."""
+"""PostgreSQL's index of a message: its words and tokens without positions, and its time marks."""
 SAMPLED = "mod(id, 1021) = 0"
-"""True of one of so many messages, whichever: how they are spread over time is seen from them."""
+"""Selects about one message in a thousand, to see how messages are spread over time."""
 
 message_text = Table(
     "message_text",
@@ -133,7 +131,7 @@ message_text = Table(
     ),
     Index("message_text_by_message", "session_id", "sequence", unique=True),
 )
-"""`id` grows with the time of the message; `scope` has the tokens of whose it is, and what."""
+"""`id` grows with the message's time; `scope` has tokens of its profile, session and role."""
 
 _SQLITE = (
     """
@@ -159,7 +157,7 @@ _SQLITE = (
 )
 _POSTGRESQL = (
     f"CREATE INDEX message_text_words ON message_text USING gin ({WORDS}) WITH (fastupdate = on)",
-    # Its plans do not depend on how frequent words are, which takes long to find out.
+    # Plans do not depend on word frequencies, which are slow to compute.
     "ALTER INDEX message_text_words ALTER COLUMN 1 SET STATISTICS 0",
     f"CREATE INDEX message_text_sampled ON message_text (profile, id) WHERE {SAMPLED}",
 )
@@ -171,10 +169,10 @@ for _dialect, _statements in (("sqlite", _SQLITE), ("postgresql", _POSTGRESQL)):
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _PER_MICROSECOND = 1024
-"""Ids that are there for each microsecond."""
+"""Ids for each microsecond."""
 _PAGE = 200
 _MANY = 8
-"""From so many on it pays to look afterwards which of them are missing."""
+"""From this many messages it is faster to check afterwards which are missing."""
 
 _INSERT = Prepared(insert_ignore(message_text))
 _KNOWN = sa.select(message_text.c.id).where(
@@ -198,7 +196,7 @@ _STORED = (
 
 
 class Entry(Struct, frozen=True):
-    """A message as it is found."""
+    """An indexed message."""
 
     sequence: int
     role: str
@@ -207,12 +205,12 @@ class Entry(Struct, frozen=True):
 
 
 def id_at(moment: datetime) -> int:
-    """The first id of messages of a time."""
+    """Return the first id for messages of a time."""
     return (moment - _EPOCH) // _MICROSECOND * _PER_MICROSECOND
 
 
 def token(kind: str, value: str) -> str:
-    """What messages of a profile, session or role have in their scope; no word looks like it."""
+    """Return the scope token of a profile, session or role; no word looks like it."""
     return f"{kind}{hashlib.blake2s(value.encode(), digest_size=8).hexdigest()}"
 
 
@@ -224,7 +222,7 @@ def add(
     *,
     is_copy: bool = False,
 ) -> None:
-    """Index a session's messages; a copy is only found where its session is searched."""
+    """Index a session's messages; copies are found only in searches of their session."""
     whose = "" if is_copy else f"{token('P', profile)} "
     within = token("S", session_id)
     has_places = conn.dialect.name == "sqlite"
@@ -247,18 +245,18 @@ def add(
         known = set(conn.scalars(_SEQUENCES, {"session_id": session_id}))
         rows = [row for row in rows if row["sequence"] not in known]
     for row in rows:
-        # Another session may have said something in the same microsecond.
+        # Another session may have a message of the same microsecond.
         while not _INSERT.run(conn, row) and not _is_known(conn, row):
             row["id"] += 1
 
 
 def remove(conn: Connection, session_id: str, after: int = 0) -> None:
-    """Take the messages after a sequence out."""
+    """Remove the messages after a sequence from the index."""
     conn.execute(_REMOVE, {"of_session": session_id, "after": after})
 
 
 def index_session(conn: Connection, session_id: str, *, is_copy: bool = False) -> None:
-    """Index all messages of a session; those that are indexed stay as they are."""
+    """Index all messages of a session that are not indexed yet."""
     profile = conn.execute(_PROFILE, {"session_id": session_id}).scalar_one()
     after = 0
     while rows := conn.execute(_STORED, {"session_id": session_id, "after": after}).all():
@@ -277,7 +275,7 @@ def _entry(row: sa.Row[*tuple[Any, ...]]) -> Entry:
 
 
 EVERY_S = 1.0
-"""Searches read what is not sorted in: of a second it is little."""
+"""Searches scan the pending list, which is short after a second."""
 
 _SORT_IN = sa.text("SELECT gin_clean_pending_list('message_text_words')")
 
@@ -285,17 +283,17 @@ _log = logging.getLogger(__name__)
 
 
 class SearchUpkeep:
-    """Keeps the list short."""
+    """Keeps PostgreSQL's pending list short."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._database = database
         self._clock = clock
 
     async def run(self) -> None:
-        """Do it until cancelled; SQLite sorts in at each message.
+        """Merge until cancelled; SQLite merges with each message.
 
-        Where the role of the URL does not own the tables, autovacuum does it, and now and then a
-        message that finds the list full.
+        If the database role does not own the tables, autovacuum merges, or a message that finds the
+        list full.
         """
         if self._database.dialect == "sqlite":
             return
@@ -307,10 +305,10 @@ class SearchUpkeep:
                 _log.warning("PostgreSQL keeps its index of words alone: %s", error.orig)
                 return
             except (DatabaseUnavailable, DBAPIError) as error:
-                # Nothing hangs on it: a server that is away, or only a standby, will be back.
+                # Not urgent: a server that is down, or a standby, will be back.
                 _log.debug("the index of words is kept later: %s", error)
 
 
 def sort_in(conn: Connection) -> int:
-    """Sort in what was only noted down; how many pages of it there were."""
+    """Merge the pending list; return its number of pages."""
     return conn.execute(_SORT_IN).scalar_one()

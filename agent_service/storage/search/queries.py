@@ -1,10 +1,9 @@
-"""Finds messages by their words: the newest first, or the best of the newest.
+"""Finds messages by their words: the newest, or the best of the newest.
 
-Both databases are asked for numbers of messages, from the newest on, and stop when they have
-enough. FTS5 of SQLite walks through its index from the newest on. PostgreSQL's index of words has
-no order: it would tell all matches before the newest is known. But it is fast at telling which
-messages have some words and are of some time, so it is asked for a slice of the newest first, and
-for the next as long as there are not enough.
+Both databases return message ids from the newest on, until there are enough. SQLite's FTS5 reads
+its index in that order. PostgreSQL's GIN index has no order and would return all matches first, but
+quickly finds messages that have some words and are of some time; so it is asked for one slice of
+time after another, newest first.
 """
 
 import json
@@ -31,7 +30,7 @@ from agent_service.storage.search.index import (
 
 
 class Find(NamedTuple):
-    """A statement that finds ids, and what it is given."""
+    """A statement that finds ids, and its parameters."""
 
     sql: str
     values: Mapping[str, Any]
@@ -43,19 +42,19 @@ class SearchQuery(Struct, frozen=True):
     profile: str
     query: Query
     session_id: str = ""
-    """Only in this session, and there also what it was branched from; empty means in all."""
+    """Search this session and what it was branched from; empty means all sessions."""
     role: str = ""
     since: datetime | None = None
     until: datetime | None = None
     between: tuple[int, int] | None = None
-    """Only messages of these sequences, both included."""
+    """The range of sequences, both ends included."""
     excluding: tuple[str, ...] = ()
-    """Not in these sessions."""
+    """Sessions to leave out."""
     before: int | None = None
-    """Only what comes after the hit of this id in the order of time, newest first."""
+    """Return hits after this one, in order from newest to oldest."""
 
     def limits(self) -> Mapping[str, int]:
-        """The first and the last id that may be found, and such sequences."""
+        """Return the first and last id and sequence that may match."""
         least = 0 if self.since is None else id_at(self.since)
         greatest = (1 << 63) - 1 if self.until is None else id_at(self.until) - 1
         if self.before is not None:
@@ -66,23 +65,23 @@ class SearchQuery(Struct, frozen=True):
         return limits
 
     def scope(self) -> tuple[list[str], list[str]]:
-        """The tokens that a message's scope has to have, and those that it must not."""
-        # A copy has no token of its profile, so that only its session has it.
+        """Return the tokens that a message's scope must have, and those that it must not."""
+        # Copies have no profile token, so that only searches of their session find them.
         where = token("S", self.session_id) if self.session_id else token("P", self.profile)
         role = [token("R", self.role)] if self.role else []
         return [where, *role], [token("S", session_id) for session_id in self.excluding]
 
 
 RANKED = 2000
-"""By relevance are sorted so many matches, the newest."""
+"""The number of newest matches that are ranked."""
 RANKED_CHARS = 4000
-"""So much of each counts."""
+"""The part of each text that counts."""
 USUAL_CHARS = 500
-"""A match in a longer message counts less."""
+"""Matches in longer messages count less."""
 
 
 class Hit(Struct, frozen=True):
-    """A message that was found."""
+    """A message that matches."""
 
     id: int
     session_id: str
@@ -96,7 +95,7 @@ class Hit(Struct, frozen=True):
 
 _AMONG = {"sqlite": "IN ({find})", "postgresql": "= ANY (ARRAY({find}))"}
 _SIZE = {"sqlite": "length", "postgresql": "octet_length"}
-"""How long a text is, in whatever unit: PostgreSQL knows bytes without counting them."""
+"""The cheapest length of a text in each database: PostgreSQL knows bytes without counting."""
 _BEST = """
 WITH given AS MATERIALIZED (
   SELECT id, ' ' || CASE WHEN {size}(terms) > :chars THEN substr(terms, 1, :chars) ELSE terms END
@@ -111,7 +110,7 @@ _COUNT = """
 CAST(({size}(said) - {size}(replace(said, :{name}, ''))) / {size}(:{name}) AS double precision)
 AS {name}"""
 _SCORE = "{name} * 2.2 / ({name} + damping)"
-"""Each time that a phrase is said counts less than the last; so does each in a long message."""
+"""Each repetition of a phrase counts less, as does a match in a long message."""
 _HITS = (
     sa.select(
         message_text.c.id,
@@ -132,7 +131,7 @@ _HITS = (
         ),
     )
     .join(session, session.c.id == message.c.session_id)
-    # What was found is of this profile by its scope already; this makes sure of it.
+    # The scope already limits hits to this profile; this makes sure of it.
     .where(
         message_text.c.id.in_(bindparam("ids", expanding=True)),
         session.c.profile == bindparam("profile"),
@@ -159,13 +158,13 @@ _AROUND = (
 
 
 def newest(conn: Connection, wanted: SearchQuery, most: int) -> list[Hit]:
-    """The newest matches."""
+    """Return the newest matches."""
     sql, values = _find(conn, wanted, most)
     return _hits(conn, wanted, list(conn.scalars(sa.text(sql), values)))
 
 
 def most_relevant(conn: Connection, wanted: SearchQuery, most: int) -> list[Hit]:
-    """Of the newest matches those that say the words most, in the shortest messages."""
+    """Rank the newest matches by how often they contain the words, and by shortness."""
     dialect, (find, values) = conn.dialect.name, _find(conn, wanted, RANKED)
     phrases = {f"said_{n}": f" {phrase} " for n, phrase in enumerate(wanted.query.phrases)}
     best = _BEST.format(
@@ -179,7 +178,7 @@ def most_relevant(conn: Connection, wanted: SearchQuery, most: int) -> list[Hit]
 
 
 def around(conn: Connection, wanted: SearchQuery) -> list[Hit]:
-    """All messages of a part of a session, in their order."""
+    """Return all messages of a part of a session in order."""
     assert wanted.between is not None, "a part is between two messages"
     first, last = wanted.between
     place = {"of_session": wanted.session_id, "first": first, "last": last}
@@ -220,17 +219,16 @@ SELECT t.id FROM message_fts f JOIN message_text t ON t.id = f.rowid
 WHERE f.message_fts MATCH :match AND f.rowid BETWEEN :least AND :greatest
   AND t.sequence BETWEEN :from_sequence AND :to_sequence
 ORDER BY t.id DESC LIMIT :enough"""
-"""Within one session, so that few are to be sorted."""
+"""Within one session, so that few rows are sorted."""
 
 
 def _find_on_sqlite(wanted: SearchQuery, enough: int) -> Find:
-    """How to find the ids of the newest matches."""
     values = {**wanted.limits(), "match": _match(wanted), "enough": enough}
     return Find(_NEWEST_BETWEEN if wanted.between else _NEWEST, values)
 
 
 def _match(wanted: SearchQuery) -> str:
-    """The query in the syntax of FTS5; words have nothing but letters and digits."""
+    """Return the query in FTS5 syntax; words consist of letters and digits only."""
     wants, never = wanted.scope()
     scopes = [f'scope : "{name}"' for name in wants]
     groups = (" OR ".join(f'"{phrase}"' for phrase in group) for group in wanted.query.groups)
@@ -248,7 +246,7 @@ SELECT min(id), max(id), ARRAY(
   WHERE profile = :profile AND {SAMPLED} AND id BETWEEN :least AND :greatest ORDER BY id DESC
 ) FROM message_text""")  # noqa: S608 - constants
 _A_SAMPLE = 1021
-"""Messages for each that is sampled."""
+"""Messages for each sample."""
 _FIND = """
 SELECT found.id
 FROM unnest(CAST(:firsts AS bigint[]), CAST(:lasts AS bigint[]), CAST(:times AS text[]))
@@ -259,9 +257,9 @@ CROSS JOIN LATERAL (
     AND id + 0 BETWEEN slice.first AND slice.last AND profile = :profile {conditions}
   ORDER BY id + 0 DESC
 ) found LIMIT :enough"""
-"""A slice is looked into when those before it had too few; by sums only the index of words can.
+"""Reads a slice only if earlier ones had too few matches; `id + 0` rules out other indexes.
 
-The mark of a profile stands among the words, some of which once looked like one.
+The profile's mark is compared too, because some words once looked like one.
 """
 _IN_A_ROW = "strpos(' ' || terms || ' ', :{name}) > 0"
 _BETWEEN = "AND sequence BETWEEN :from_sequence AND :to_sequence"
@@ -270,7 +268,6 @@ _Range = tuple[int, int]
 
 
 def _find_on_postgresql(conn: Connection, wanted: SearchQuery, enough: int) -> Find:
-    """How to find the ids of the newest matches."""
     query = _tsquery(wanted)
     places = list(_places(conn, wanted, enough))
     conditions, phrases = _conditions(wanted)
@@ -288,7 +285,7 @@ def _find_on_postgresql(conn: Connection, wanted: SearchQuery, enough: int) -> F
 def _places(
     conn: Connection, wanted: SearchQuery, enough: int
 ) -> Iterator[tuple[_Range, list[str]]]:
-    """Where to look, one after the other, and the spans of time that it is in."""
+    """Return the slices to search in order, and the time spans of each."""
     limits = wanted.limits()
     least, greatest = limits["least"], limits["greatest"]
     if wanted.session_id:
@@ -304,7 +301,6 @@ def _places(
 
 
 def _tsquery(wanted: SearchQuery) -> str:
-    """What the index is asked."""
     wants, never = wanted.scope()
     parts = [*map(_quoted, wants), *(f"!{_quoted(name)}" for name in never)]
     for group in wanted.query.groups:
@@ -314,18 +310,18 @@ def _tsquery(wanted: SearchQuery) -> str:
 
 
 def _told(phrase: str) -> list[str]:
-    """What the index can tell of a phrase: its pairs where it knows all of them, else its words."""
+    """Return what the index knows of a phrase: its pairs if all are marked, else its words."""
     words, known = phrase.split(), pairs(phrase)
     return known if len(known) == len(words) - 1 and known else [*words, *known]
 
 
 def _quoted(name: str) -> str:
-    """A word or token, which has nothing but letters and digits."""
+    """Quote a word or token, which consists of letters and digits only."""
     return f"'{name}'"
 
 
 def _conditions(wanted: SearchQuery) -> tuple[str, Mapping[str, str]]:
-    """What the index cannot tell: the sequence, and whether words are in a row."""
+    """Return conditions that the index cannot check: sequences and phrases."""
     conditions = [_BETWEEN] if wanted.between else []
     phrases: dict[str, str] = {}
     for group in wanted.query.groups:
