@@ -1,4 +1,4 @@
-"""Taking over what an executor before this one left: boxes, claims and commands."""
+"""Taking over the boxes, claims and commands of the previous executor."""
 
 import logging
 from collections import defaultdict
@@ -57,7 +57,7 @@ class Adoption(Struct, frozen=True):
         await self.spool.remove_all_but(claim.sandbox_id for claim in claims)
 
     def _as_of_now(self, claim: Claim) -> Claim:
-        """A claim in this boot's monotonic time, by the wall clock after a reboot."""
+        """Converts a claim to this boot's monotonic time, by the wall clock after a reboot."""
         if claim.boot_id and claim.boot_id == self.journal.boot_id:
             return claim
         age_s = max(0.0, self.clock.now().timestamp() - claim.claimed_at)

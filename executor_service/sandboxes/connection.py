@@ -36,8 +36,7 @@ _END_REASONS: Mapping[type[Exception], EndReason] = {
 }
 """Why commands ended, by the error that ended the whole box."""
 _GIVE_UP_AFTER_S = 3.5
-"""How long to retry an unreachable box before it counts as lost. With the last pause, callers
-hear of it within five seconds."""
+"""How long to retry an unreachable box; with the last pause, callers wait at most 5 seconds."""
 _LAST_TRY_S = 0.5
 """How long the last attempt to reach it may take."""
 _FIRST_PAUSE_S = 0.05
@@ -67,7 +66,6 @@ class SandboxConnection:
         """The sandbox's lease epoch; a box refuses an executor with an earlier one."""
         self.is_lost = False
         self.gone = asyncio.Event()
-        """Set when the box is completely gone."""
         self._secret = secret
         self._backend = backend
         self._workers = workers
@@ -130,10 +128,8 @@ class SandboxConnection:
         self._end_reason = reason
         self._retired.set()
 
-    # ---- the network
-
     def set_policy(self, policy: NetworkPolicy, networks: Networks) -> None:
-        """Sets the policy of its network; it takes effect when the box is told."""
+        """Sets the network policy; it takes effect when the box is told."""
         # Most sandboxes never get a network.
         if self._network is None and not policy.is_initial:
             self._network = networks.make(self._secret.encode())
@@ -141,8 +137,7 @@ class SandboxConnection:
             self._network.apply(policy)
 
     async def apply_policy(self, policy: NetworkPolicy, networks: Networks) -> None:
-        """Sets the policy and waits until the box knows it; fails with NetworkUnusable or
-        SandboxLost."""
+        """Sets the policy and tells the box; fails with NetworkUnusable or SandboxLost."""
         self.set_policy(policy, networks)
         while self._network is not None:
             link = await self.link()
@@ -156,9 +151,7 @@ class SandboxConnection:
                 continue
 
     def placeholders(self, names: Collection[str]) -> dict[str, str]:
-        """Returns the placeholders of these secrets, or of all without names; fails with
-        InvalidArgument.
-        """
+        """Returns placeholders of these secrets, or of all; fails with InvalidArgument."""
         secrets = None if self._network is None else self._network.secrets
         known = () if secrets is None else secrets.names
         for name in names:
@@ -179,8 +172,6 @@ class SandboxConnection:
             except ProxyRefused as error:
                 _log.warning("box %s has no network: %s", self.box.key, error)
 
-    # ---- commands
-
     async def start(self, request: StartCommand) -> Command:
         """Starts a command, or returns it if its id is known already.
 
@@ -198,14 +189,14 @@ class SandboxConnection:
         try:
             while not command.bound:
                 link = await self.link()
-                with suppress(LinkClosed, BoxPoisoned):  # the next one tells whether it was started
+                with suppress(
+                    LinkClosed, BoxPoisoned
+                ):  # the next link tells whether it was started
                     await link.start(request, command.bind)
         except (StartRefused, SandboxLost) as why:
             self.commands.refuse(command, why)
         else:
             self.commands.record_start(command)
-
-    # ---- the link
 
     async def _hold_link(
         self, failing_since: float | None

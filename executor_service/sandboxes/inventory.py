@@ -61,13 +61,10 @@ class PoolStats(Struct, frozen=True):
 
 
 class _Held(Struct):
-    """A box of the pool."""
-
     connection: SandboxConnection
     fresh_workspace: Path | None
     """Its new workspace, while no session has claimed it."""
     claimed: bool
-    """Whether a session has claimed the box."""
 
 
 class Inventory:
@@ -83,8 +80,7 @@ class Inventory:
         on_end: Callable[[SandboxConnection], None],
         on_change: Callable[[], Awaitable[None]],
     ) -> None:
-        """`on_end` is called when a box can no longer be used, before it is removed; `on_change`
-        when the number of boxes changes."""
+        """Calls `on_end` before an ended box is removed, `on_change` when the number changes."""
         self._backend = backend
         self._options = options
         self._workspaces = workspaces
@@ -97,17 +93,14 @@ class Inventory:
 
     @property
     def held_count(self) -> int:
-        """How many boxes exist."""
         return len(self._held)
 
     @property
     def claimed_count(self) -> int:
-        """How many boxes are claimed."""
         return sum(held.claimed for held in self._held.values())
 
     @property
     def making_count(self) -> int:
-        """How many boxes are being made."""
         return len(self._making)
 
     def keys(self) -> Set[str]:

@@ -81,8 +81,6 @@ class Leases:
     def __iter__(self) -> Iterator[Sandbox]:
         return iter(list(self._sandboxes.values()))
 
-    # ---- asking
-
     def find(self, profile: str, sandbox_id: str) -> Sandbox:
         """Returns a profile's sandbox; fails with NotFound, also if it is another profile's."""
         sandbox = self._sandboxes.get(sandbox_id)
@@ -110,8 +108,6 @@ class Leases:
         sandbox = self.find(proof.profile, proof.sandbox_id)
         self._authorizer.check(sandbox, proof)
         return sandbox
-
-    # ---- having
 
     async def acquire(self, request: AcquireRequest) -> Grant:
         """Gives a session its sandbox: the one that it has, else a ready one, else a new one.
@@ -156,27 +152,20 @@ class Leases:
             raise
 
     async def release(self, sandbox: Sandbox) -> None:
-        """Ends a sandbox and keeps its workspace; does nothing if it has ended.
-
-        Fails with BackendUnavailable while the sandbox is awaited.
-        """
+        """Ends a sandbox but keeps its workspace; BackendUnavailable while it is awaited."""
         sandbox.check_settled()
         async with self._lock((sandbox.claim.profile, sandbox.claim.session_id)):
             if sandbox.claim.state is SandboxState.READY:
                 await self._end(sandbox, SandboxState.RELEASED, EndReason.LEASE_EXPIRED)
 
     def restore(self, sandbox: Sandbox) -> None:
-        """Takes over a sandbox from the previous run."""
         claim = sandbox.claim
         self._sandboxes[claim.sandbox_id] = sandbox
         if claim.state is SandboxState.READY:
             self._by_session[claim.profile, claim.session_id] = sandbox
 
     def forget(self, sandbox: Sandbox) -> None:
-        """Drops a sandbox from memory."""
         self._sandboxes.pop(sandbox.claim.sandbox_id, None)
-
-    # ---- keeping
 
     async def run(self) -> None:
         """Ends sandboxes whose time has run out, until cancelled."""
@@ -188,8 +177,7 @@ class Leases:
                     self._workers.start(name, self._end_if_over(sandbox))
 
     async def release_idle(self) -> None:
-        """Ends the sandboxes that run no command, also those being acquired, and waits until they
-        are gone."""
+        """Ends sandboxes without a running command and waits until they are gone."""
         for lock in list(self._locks.values()):
             async with lock:
                 pass
@@ -221,7 +209,7 @@ class Leases:
             connection.retire(reason)
         # In a task of its own, whether or not the caller waits for it.
         gone = self._workers.start(f"last of {claim.sandbox_id}", self._leave(sandbox, connection))
-        # First of all, so that it is recorded even if the caller leaves.
+        # First, so that it is recorded even if the caller leaves.
         await self._journal.put_claim(sandbox.claim)
         await self._allocator.record_end(claim.workspace_id, now)
         await asyncio.shield(gone)
@@ -231,8 +219,6 @@ class Leases:
             await connection.gone.wait()
         sandbox.connection = None
         self._allocator.release(Path(sandbox.claim.workspace))
-
-    # ---- claiming
 
     async def _claim(
         self,
@@ -320,7 +306,7 @@ def _check_workspace(
 async def _provide(
     templates: Templates, template: Template, folder: Path | None, wait_s: float
 ) -> tuple[SandboxConnection, Launch]:
-    """Returns a box; one over a folder only when no earlier box uses that."""
+    """Returns a box; over a folder only when no earlier box uses the folder."""
     if folder is None:
         connection, was_ready = await template.pool.take(wait_s)
         return connection, Launch.WARM if was_ready else Launch.COLD

@@ -60,7 +60,6 @@ class TemplateMaker:
 
     @property
     def names(self) -> Sequence[str]:
-        """The configured templates."""
         return list(self._config.templates)
 
     async def supervisor(self) -> bytes:
@@ -69,7 +68,6 @@ class TemplateMaker:
         return self._supervisor
 
     def make_registry(self, sandbox_id: str, backend: str) -> ExecRegistry:
-        """Makes the registry of a box's commands."""
         return ExecRegistry(sandbox_id, backend, self._resources.stores)
 
     async def open(self, name: str) -> Template:
@@ -125,16 +123,13 @@ class TemplateMaker:
         )
 
     def _finds(self, name: str, backend: str) -> Callable[[Box], bool]:
-        """Tells whether a box is the template's: its own, and, for the first template of a
-        backend, those of removed templates.
-        """
+        """Tells whether a box is the template's; the first also gets those of removed templates."""
         known = {DEFAULT_TEMPLATE, *self._config.templates}
         is_first = self._first_of.setdefault(backend, name) == name
         return lambda box: box.pool == name or (is_first and box.pool not in known)
 
 
 def _copies(choice: Choice) -> bool:
-    """Whether the backend's workspaces can be copied."""
     is_here = choice.capabilities.workspaces is WorkspacePlace.HERE
     return is_here or store_elsewhere(choice.backend) is not None
 
@@ -172,7 +167,7 @@ def _limits(usual: BoxConfig, wanted: TemplateConfig) -> Limits:
 
 
 def _with_watch(found: Capabilities) -> Capabilities:
-    """The capabilities, with the workspace limit as watched if the executor can measure it."""
+    """Adds a watched workspace limit if the executor can measure workspaces."""
     held = found.limits.workspace is not Enforcement.NONE
     if held or not (found.workspaces is WorkspacePlace.HERE or found.measures_workspaces):
         return found

@@ -1,7 +1,7 @@
 """Orphans: boxes of this installation that no claim knows, left by an executor that died.
 
-An engine finishes what it was asked for even if the executor is gone, so a box may appear after the
-next executor has looked. That is why the reaper looks again and again.
+An engine completes a request even if the executor is gone, so a box may appear after the next
+executor has looked. That is why the reaper keeps looking.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ class OrphanReaper:
         self._quiet.set()
 
     async def run(self) -> None:
-        """Looks every minute, until cancelled."""
+        """Sweeps every minute, until cancelled."""
         while True:
             await asyncio.sleep(_LOOK_EVERY_S)
             await self.sweep()
@@ -70,7 +70,7 @@ class OrphanReaper:
 
     async def find(self) -> list[Box]:
         """Returns the orphans; fails with BackendError."""
-        # A box that ends during the listing is in the list, and was known before it.
+        # Known boxes first, because a box may end during the listing.
         known = self._known()
         boxes = await self.boxes()
         known |= self._known()
@@ -81,7 +81,6 @@ class OrphanReaper:
         return [box for box in await self._backend.list_boxes() if self._is_ours(box)]
 
     async def end(self, box: Box) -> None:
-        """Ends an orphan, unless that is under way."""
         if box.key in self._ending:
             return
         self._ending[box.key] = box.workspace

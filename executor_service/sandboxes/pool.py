@@ -1,8 +1,4 @@
-"""The boxes of a template: ready ones, and those in use.
-
-A box serves one session only. The pool makes a configured number of boxes ahead of time, and never
-has more than a configured number in total.
-"""
+"""The boxes of a template: ready ones, and those in use; a box serves one session only."""
 
 import asyncio
 import logging
@@ -31,7 +27,7 @@ from services.lifecycle import Workers
 
 _CHECK_TIMEOUT_S = 1.0
 _REFILL_PAUSE_S = 0.25
-"""After a box was taken: making the next one must not slow the first command down."""
+"""A pause after a box was taken, because making the next one would slow its first command down."""
 _FIRST_RETRY_S = 1.0
 _LONGEST_RETRY_S = 60.0
 _log = logging.getLogger(__name__)
@@ -51,7 +47,7 @@ class Pool:
     ) -> None:
         self._options = options
         self._metrics = metrics
-        metrics.pool_misses.labels(options.template)  # none so far
+        metrics.pool_misses.labels(options.template)  # start at 0
         self.boxes = Inventory(
             *(backend, options, workspaces, make_registry, workers, self._drop_ready, self._notify)
         )
@@ -68,7 +64,6 @@ class Pool:
 
     @property
     def stats(self) -> PoolStats:
-        """The number of boxes by state, and of callers that wait."""
         ready, claimed = len(self._ready), self.boxes.claimed_count
         return PoolStats(
             template=self._options.template,
@@ -83,8 +78,6 @@ class Pool:
             max_size=self._options.most,
             draining=self._draining,
         )
-
-    # ---- handing out
 
     async def take(self, wait_s: float) -> tuple[SandboxConnection, bool]:
         """Returns a box with an empty workspace, and whether it was ready.
@@ -123,20 +116,14 @@ class Pool:
         self.boxes.mark_claimed(connection)
         self._count()
 
-    # ---- what becomes of the boxes
-
     def _drop_ready(self, connection: SandboxConnection) -> None:
-        """A box has ended: it is not ready any more."""
         with suppress(ValueError):
             self._ready.remove(connection)
 
     async def _notify(self) -> None:
-        """Wakes callers that wait for a change."""
         self._count()
         async with self._changed:
             self._changed.notify_all()
-
-    # ---- keeping
 
     async def run(self) -> None:
         """Keeps boxes ready, until cancelled."""
@@ -193,8 +180,6 @@ class Pool:
         finally:
             self._refilling = False
             await self._notify()
-
-    # ---- places
 
     @asynccontextmanager
     async def _waiting(self, wait_s: float) -> AsyncGenerator[None]:

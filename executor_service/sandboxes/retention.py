@@ -1,8 +1,7 @@
-"""What happens to commands, output and workspaces that nobody uses any more.
+"""Removes unused commands, output and workspaces.
 
 Commands and sandboxes are forgotten a day after their end, their output earlier if the disk is
-full. Workspaces are measured when their sandboxes end, and removed when they are empty or unused
-for too long.
+full. Workspaces are measured when their sandboxes end, and removed when empty or unused too long.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ from services.clock import Clock
 from services.errors import DatabaseUnavailable, HermesError
 
 KEPT_S = 24 * 3600.0
-"""How long commands and sandboxes can be asked about after their end."""
+"""How long commands and sandboxes can be queried after their end."""
 _INTERVAL_S = 600.0
 _RETRY_S = 5.0
 
@@ -63,7 +62,6 @@ class Retention:
                     await self._spool.over_budget.wait()
 
     async def forget_old(self) -> None:
-        """Forgets commands and sandboxes that ended a day ago."""
         before = self._clock.now().timestamp() - KEPT_S
         for registry, record in self._ended():
             if (record.ended_at or 0) < before:
@@ -76,7 +74,7 @@ class Retention:
                 await self._journal.forget_sandbox(sandbox.claim.sandbox_id)
 
     async def make_room(self) -> None:
-        """Removes output above the limit: that of ended commands first, the oldest first."""
+        """Removes output above the limit, that of ended commands first and oldest first."""
         for registry, record in self._ended():
             if record.stored_bytes and self._spool.over_budget.is_set():
                 await registry.forget_output(record)
@@ -87,7 +85,7 @@ class Retention:
             await asyncio.sleep(_RETRY_S)
 
     def _ended(self) -> list[tuple[ExecRegistry, CommandRecord]]:
-        """The commands that have ended, the oldest first."""
+        """The commands that have ended, oldest first."""
         registries = [sandbox.registry for sandbox in self._leases]
         found = [
             (registry, record)
@@ -118,7 +116,6 @@ class WorkspaceCollector(Struct, frozen=True):
     metrics: ExecutorMetrics
 
     async def run(self) -> None:
-        """Collects again and again, until cancelled."""
         while True:
             try:
                 await self.collect()
@@ -177,7 +174,7 @@ class WorkspaceCollector(Struct, frozen=True):
                 await self._attempt(stores[place].remove_empty(sorted(paths)))
 
     async def _measure(self) -> None:
-        # Place by place: one that fails must not keep the others from being measured.
+        # By place, so that a failing one does not keep the others from being measured.
         for place, store in self.manager.stores.by_place().items():
             due = [one for one in self.catalog if one.is_unmeasured and one.place == place]
             if due:

@@ -1,4 +1,4 @@
-"""A sandbox: a box that a session has claimed, until it is forgotten; and who may use it."""
+"""A sandbox, which is a box that a session has claimed, and the check of its leases."""
 
 import hmac
 import logging
@@ -32,7 +32,6 @@ class Sandbox:
         self.claim = claim
         self.connection = connection
         self.registry = registry
-        """Its commands."""
         self._clock = clock
         self._used_at_s = clock.monotonic()
         self._awaited_until_s = 0.0
@@ -47,7 +46,6 @@ class Sandbox:
 
     @property
     def running(self) -> list[Command]:
-        """The commands that run now."""
         return self.registry.running
 
     @property
@@ -66,30 +64,26 @@ class Sandbox:
         return max(0.0, min(idle_s, total_s))
 
     def use(self) -> None:
-        """Starts its idle time again."""
+        """Restarts its idle time."""
         self._used_at_s = self._clock.monotonic()
 
-    # ---- while nobody knows whether its box lives
-
     def await_box(self, most_s: float) -> None:
-        """Waits for the backend to say whether the box lives, at most for so many seconds."""
+        """Lets the sandbox wait for news of its box, for at most this many seconds."""
         self._awaited_until_s = self._clock.monotonic() + most_s
 
     def find_box(self, connection: SandboxConnection) -> None:
-        """The backend has found the box."""
         self.connection = connection
         self.use()
         self._awaited_until_s = 0.0
 
     def miss_box(self) -> None:
-        """The box is gone."""
         is_over = self.claim.state is SandboxState.RELEASED
         self.registry.give_up(EndReason.LEASE_EXPIRED if is_over else EndReason.SANDBOX_LOST)
         self._awaited_until_s = 0.0
 
     @property
     def is_awaited(self) -> bool:
-        """Whether the backend has still to say if the box lives."""
+        """Whether the backend still has to report if the box lives."""
         return self._clock.monotonic() < self._awaited_until_s
 
     def check_settled(self) -> None:
@@ -105,11 +99,8 @@ class Sandbox:
                 retry_after_s=_ASK_AGAIN_S,
             )
 
-    # ---- what it has
-
     def get_connection(self) -> SandboxConnection:
-        """Returns the connection to its box; fails with SandboxLost, LeaseInvalid or
-        BackendUnavailable."""
+        """Returns its connection; fails with SandboxLost, LeaseInvalid or BackendUnavailable."""
         self.check_settled()
         if self.state is SandboxState.RELEASED:
             raise LeaseInvalid("the lease has ended; acquire a sandbox again")
@@ -163,7 +154,7 @@ class LeaseAuthorizer:
         self._metrics = metrics
 
     def check(self, sandbox: Sandbox, proof: Proof) -> None:
-        """Admits a caller to a sandbox; its idle time starts again, except for an operator.
+        """Admits a caller to a sandbox and restarts its idle time, except for an operator.
 
         Fails with LeaseInvalid or StaleEpoch, in that order.
         """

@@ -89,7 +89,6 @@ class Template(Struct, frozen=True):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What its backend can do."""
         return self.choice.capabilities
 
     async def run(self) -> None:
@@ -124,12 +123,10 @@ class Templates:
 
     @property
     def names(self) -> Sequence[str]:
-        """The names of all configured templates."""
         return (DEFAULT_TEMPLATE, *self._others)
 
     @property
     def default(self) -> Template:
-        """The default template."""
         return self._open[DEFAULT_TEMPLATE]
 
     @property
@@ -138,10 +135,7 @@ class Templates:
         return dict(self._refused)
 
     async def open(self, settle: Settle | None = None) -> None:
-        """Opens all templates; fails if the default one does, the others are retried later.
-
-        Each template's boxes are taken over before it can be used.
-        """
+        """Opens all templates and takes over their boxes; only the default one must open now."""
         self._settle = settle or _nothing_is_left
         self._put(DEFAULT_TEMPLATE, *await self._found(DEFAULT_TEMPLATE))
         # A slow backend must not delay the other templates.
@@ -153,7 +147,7 @@ class Templates:
             await template.choice.backend.close()
 
     async def drain(self) -> None:
-        """Stops making and handing out boxes; claimed ones go on."""
+        """Stops making and handing out boxes; claimed ones stay."""
         self._draining = True
         for template in self:
             await template.pool.close()
@@ -182,17 +176,14 @@ class Templates:
         raise InvalidArgument(message, fields={"template": wanted})
 
     async def wait_free(self, folder: Path) -> None:
-        """Waits until no ending box uses a folder."""
         for template in self:
             await template.pool.boxes.wait_free(folder)
             await template.reaper.wait_free(folder)
 
     def find_by_box(self, box: Box) -> Template:
-        """Returns the template of a box."""
         return self._open[box.pool]
 
     async def run(self) -> None:
-        """Runs all templates, until cancelled."""
         async with asyncio.TaskGroup() as group:
             for template in self:
                 group.create_task(template.run())

@@ -1,7 +1,7 @@
 """Creates, copies and removes workspaces on request, never while they are in use.
 
 Each step is recorded first: a copy is MAKING until it is complete, and a workspace is REMOVING
-until it is gone. After a crash the next executor finishes either.
+until it is gone. After a crash the next executor finishes both.
 """
 
 import asyncio
@@ -71,8 +71,6 @@ class WorkspaceManager:
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._copying: dict[str, asyncio.Task[Workspace | HermesError]] = {}
         self._removing: dict[str, asyncio.Task[WorkspaceInUse | None]] = {}
-
-    # ---- making
 
     async def create(self, order: Order, template: Template) -> Workspace:
         """Returns a new, empty workspace for a template, or the one that this request made."""
@@ -171,14 +169,11 @@ class WorkspaceManager:
             )
         return known
 
-    # ---- removing
-
     async def remove(self, workspace: Workspace, reason: RemovalReason) -> None:
-        """Removes an unused workspace or snapshot, and waits until it is gone.
+        """Removes an unused workspace or snapshot and waits until it is gone; cancels a copy to it.
 
-        Cancels a copy that is under way. Fails with FailedPrecondition while it is in use, with
-        BackendUnavailable if its store cannot be reached, or with Unavailable and tries again
-        later.
+        Fails with FailedPrecondition while it is in use, BackendUnavailable if its store cannot be
+        reached, or Unavailable if the removal is retried later.
         """
         ident = workspace.workspace_id
         if copying := self._copying.get(ident):
@@ -208,8 +203,7 @@ class WorkspaceManager:
                 self._catalog.mark_unchecked(workspace.workspace_id)
 
     async def finish(self, workspace: Workspace) -> None:
-        """Completes a removal; concurrent callers share it. Fails with WorkspaceInUse if another
-        executor's sandbox uses the workspace, which then stays."""
+        """Completes a removal, once for all callers; WorkspaceInUse if another executor uses it."""
         ident = workspace.workspace_id
         if ident not in self._removing:
             task = self._workers.start(f"remove {ident}", self._clear(workspace))
@@ -238,8 +232,6 @@ class WorkspaceManager:
         self._metrics.workspaces_removed.labels(workspace.reason).inc()
         _log.info("workspace %s is removed: %s", ident, workspace.reason)
         return None
-
-    # ---- those that nobody has
 
     async def orphans(self) -> list[tuple[WorkspaceStore, Path]]:
         """Returns folders and volumes without a record, each with its store."""
@@ -275,8 +267,6 @@ class WorkspaceManager:
     def _now(self) -> float:
         return self._clock.now().timestamp()
 
-    # ---- who uses one
-
     def list_users(self, workspace_id: str) -> list[str]:
         """The sessions whose sandboxes use a workspace now."""
         path = self._catalog.path(workspace_id)
@@ -288,7 +278,6 @@ class WorkspaceManager:
         )
 
     def select_unused(self, workspaces: Iterable[Workspace]) -> list[Workspace]:
-        """Returns the workspaces that are not in use."""
         return [
             one
             for one in workspaces

@@ -1,8 +1,8 @@
 """Enforces the size of workspaces where no kernel or engine does.
 
-While commands write to a workspace, it is measured again and again: a small one by this process, a
-large or remote one by its store. Each sandbox has its own schedule, so a workspace with millions of
-files does not delay the others.
+A workspace is measured again and again while commands write to it: a small one by this process, a
+large or remote one by its store. Each sandbox has its own schedule, so that large workspaces do not
+delay the others.
 """
 
 import asyncio

@@ -35,7 +35,6 @@ class WorkspaceStores:
         self.workspaces = workspaces
 
     def by_place(self) -> dict[str, WorkspaceStore]:
-        """Returns all stores by their places."""
         found = {self.here.place: self.here}
         for template in self._templates:
             store = self.store_for(template)
@@ -67,8 +66,7 @@ class WorkspaceStores:
         return store
 
     def limit_bytes(self, template: str) -> int | None:
-        """The workspace limit of a template; None if it is not enforced or the template is not
-        open."""
+        """The workspace limit of an open template; None if there is none or it is not enforced."""
         for one in self._templates:
             if one.name == template and one.capabilities.limits.workspace is not Enforcement.NONE:
                 return one.limits.workspace_bytes
