@@ -1,6 +1,6 @@
-"""The way from a sandbox to the world: which connections its policy allows, and nothing else.
+"""Connections from sandboxes to the network, as far as their policy allows them.
 
-A box has no network. Its supervisor carries connections as streams to this package, which reads
-what is asked for, resolves the name, looks at the address, connects to that very address, and
-passes bytes on. Everything that decides is here, outside of the box.
+A box has no network. Its supervisor carries connections as streams to this package, which reads the
+request, resolves the name, checks the address and connects to that address. All decisions are made
+here, outside the box.
 """

@@ -17,9 +17,9 @@ from executor_service.records.network_policy import Target
 from services.rpc.public_addresses import Address, AddressVetting, address_of
 
 Resolve = Callable[[str], Awaitable[Sequence[Address]]]
-"""The addresses of a name, none where there is no such name; may take as long as it likes."""
+"""Returns the addresses of a name, none if it does not exist; may take arbitrarily long."""
 LookUp = Callable[[str], Sequence[Address]]
-"""The same, and blocks meanwhile."""
+"""The same, but blocks."""
 
 _BUFFER_BYTES = 64 * 1024
 
@@ -38,18 +38,16 @@ class Deadlines(Struct, frozen=True):
 
 
 class Upstream:
-    """A connection to a host of the world: a source and a sink of bytes."""
+    """A connection to an outside host: a source and a sink of bytes."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
 
     async def read(self, n: int) -> bytes:
-        """At least one and at most n bytes; empty at the end. Fails with OSError."""
         return await self._reader.read(n)
 
     async def write(self, data: bytes) -> None:
-        """Take all of data, as fast as the host reads; fails with OSError."""
         self._writer.write(data)
         await self._writer.drain()
 
@@ -67,15 +65,14 @@ class Upstream:
 class Resolver:
     """Asks the machine's resolver, with a thread for each lookup.
 
-    A lookup cannot be stopped and may take long. A few sandboxes could occupy a whole pool of
-    threads, so there is none; each sandbox has a limit of its own.
+    Lookups cannot be stopped and may take long, so a few sandboxes could occupy a thread pool.
+    Instead, each sandbox has a limit of its own.
     """
 
     def __init__(self, look_up: LookUp | None = None) -> None:
         self._look_up = look_up or _look_up
 
     async def __call__(self, host: str) -> Sequence[Address]:
-        """The addresses of a name."""
         loop = asyncio.get_running_loop()
         found: asyncio.Future[Sequence[Address]] = loop.create_future()
 
@@ -86,7 +83,7 @@ class Resolver:
                 loop.call_soon_threadsafe(_settle, found, addresses)
 
         try:
-            # Nobody waits for it when the process ends.
+            # A daemon, so that the process does not wait for it.
             threading.Thread(target=look_up, name="resolve", daemon=True).start()
         except RuntimeError:
             _log.warning("names cannot be resolved: this process cannot start more threads")
@@ -114,7 +111,7 @@ class Gate:
     async def connect(
         self, target: Target, turn: asyncio.Semaphore, *, by_tls: bool = False
     ) -> AsyncGenerator[Upstream]:
-        """A connection for the time of the block; with `by_tls`, to a verified host.
+        """Connects for the time of the block; with `by_tls`, to a verified host.
 
         A slot of `turn` is taken during the lookup. Fails with EgressRefused.
         """

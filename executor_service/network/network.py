@@ -50,7 +50,6 @@ class CountingSink:
         self._on_bytes = on_bytes
 
     async def write(self, data: bytes) -> None:
-        """Take all of data."""
         await self._sink.write(data)
         self._on_bytes(len(data))
 
@@ -99,7 +98,7 @@ class Conversation:
             outcome = "name_refused" if isinstance(error, OtherHost) else "malformed"
             await self._refuse(EgressRefused(outcome, str(error)))
         except (OSError, ExecutorError, EOFError):
-            pass  # either side is gone, or sends no more
+            pass  # either side is gone or has stopped sending
         finally:
             self._stream.reset()
 
@@ -117,8 +116,6 @@ class Conversation:
                 await self._web(head, head.web_target())
         await self._stream.close()
 
-    # ---- two ways
-
     async def _tunnel(self, target: Target) -> None:
         rule = self._admit(target)
         async with self._network.gate.connect(target, self._network.lookups) as upstream:
@@ -129,7 +126,7 @@ class Conversation:
             )
 
     async def _intercept(self, target: Target, secrets: list[Secret]) -> None:
-        """A tunnel whose TLS ends here, so that secrets can be inserted into its request."""
+        """Terminate a tunnel's TLS here, so that secrets can be inserted into its request."""
         network, rule = self._network, self._admit(target)
         context = await network.secrets.context(target.host)
         async with network.gate.connect(target, network.lookups, by_tls=True) as upstream:
@@ -173,8 +170,6 @@ class Conversation:
         sink = CountingSink(self._stream, self._counter(self._rule, "in"))
         await copy(upstream, sink, self._stream.end)
 
-    # ---- what is checked
-
     async def _check_tunnel(self, target: Target, rule: Rule) -> None:
         try:
             await self._check_hello(target, rule)
@@ -187,7 +182,7 @@ class Conversation:
         self._count("allowed")
 
     def _admit(self, target: Target) -> Rule:
-        """The rule that admits a target; from now on a policy change can end the connection."""
+        """Return the rule that admits a target; later policy changes can end the connection."""
         self.target = target
         policy = self._network.policy
         self._rule = policy.rule_for(target)
@@ -218,8 +213,6 @@ class Conversation:
             problem = f"the tunnel to {target} is used for {name[:80]!r}"
             raise EgressRefused("name_refused", problem)
 
-    # ---- what is told
-
     async def _refuse(self, refused: EgressRefused) -> None:
         self._count(refused.outcome)
         _log.debug("a connection of a sandbox is refused: %s", refused)
@@ -237,7 +230,7 @@ class Conversation:
             self._network.metrics.count(self._rule, outcome)
 
     def _counter(self, rule: Rule, direction: str) -> Callable[[int], None]:
-        """Returns a counter of bytes, which also restarts the idle timeout."""
+        """Return a counter of bytes, which also restarts the idle timeout."""
         metrics, loop = self._network.metrics, asyncio.get_running_loop()
         counter = metrics.bytes.labels(metrics.name(rule), direction)
         idle_s = self._network.gate.deadlines.idle_s
@@ -269,7 +262,6 @@ class Networks(Struct, frozen=True):
     metrics: EgressMetrics
     workers: Workers
     secrets: tuple[Secret, ...] = ()
-    """The secrets that commands may use."""
 
     def make(self, key: bytes) -> "SandboxNetwork":
         """Makes a sandbox's network; `key` is secret and the sandbox's own."""
@@ -286,9 +278,7 @@ class SandboxNetwork:
         self.gate = gate
         self.metrics = metrics
         self.secrets = secrets
-        """The secrets that commands use without seeing them."""
         self.policy = NetworkPolicy()
-        """What commands may reach now."""
         self.lookups = asyncio.Semaphore(_LOOKUPS)
         """Slots for name lookups, so that no sandbox takes too many."""
         self._workers = workers
@@ -304,10 +294,7 @@ class SandboxNetwork:
                 task.cancel()
 
     async def announce(self, streams: RemoteStreams) -> None:
-        """Tell the box to start or stop its proxy, as the policy requires.
-
-        Fails with ProxyRefused, or how the link ended.
-        """
+        """Start or stop the box's proxy as needed; fails with ProxyRefused or the link's error."""
         if self.policy.mode is not NetworkMode.NONE:
             self._listens = True
             authority = await self.secrets.authority()

@@ -27,27 +27,25 @@ ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
 
 class BadRequest(ValueError):
-    """A request that is not passed on; the message says why."""
+    """A refused request; the message says why."""
 
 
 class OtherHost(BadRequest):
-    """The request names one host to pass the policy and another one to be served by."""
+    """The request names two hosts: one for the policy and another for the server."""
 
 
 class Source(Protocol):
-    """Where bytes come from."""
+    """A source of bytes."""
 
     async def read(self, n: int) -> bytes:
-        """At least one and at most n bytes; empty at the end."""
+        """Return 1 to n bytes; empty at the end."""
         ...
 
 
 class Sink(Protocol):
-    """Where bytes go."""
+    """A sink of bytes."""
 
-    async def write(self, data: bytes) -> None:
-        """Take all of data."""
-        ...
+    async def write(self, data: bytes) -> None: ...
 
 
 class RequestHead(Struct, frozen=True):
@@ -56,21 +54,20 @@ class RequestHead(Struct, frozen=True):
     method: str
     target: str
     fields: tuple[tuple[str, str], ...]
-    """Names as they were written."""
+    """Names keep their case."""
 
     def values(self, name: str) -> list[str]:
-        """The values of all fields of a name."""
         return [value for key, value in self.fields if key.lower() == name]
 
     def connect_target(self) -> Target:
-        """Where a CONNECT leads; fails with BadRequest."""
+        """The target of a CONNECT; fails with BadRequest."""
         target = _authority(self.target, None)
         if self.values("host"):
             self.check_host(target, target.port)
         return target
 
     def web_target(self) -> Target:
-        """Where a request to a proxy leads; fails with BadRequest."""
+        """The target of a request to a proxy; fails with BadRequest."""
         scheme, separator, rest = self.target.partition("://")
         if not separator or scheme.lower() != "http":
             raise BadRequest("a whole http:// address is wanted, or CONNECT")
@@ -87,21 +84,20 @@ class RequestHead(Struct, frozen=True):
             raise OtherHost("the field Host names another host than the request")
 
     def own_path(self, target: Target) -> str:
-        """The path of a request that the server itself gets; fails with BadRequest unless it is for
-        the target."""
+        """The path of a request to the server itself; BadRequest unless it is for the target."""
         if not self.target.startswith("/"):
             raise BadRequest("a path is wanted")
         self.check_host(target, 443)
         return self.target
 
     def origin_path(self) -> str:
-        """The path of a whole address, as the server itself wants it."""
+        """The path of an absolute URL, as the server expects it."""
         rest = self.target.partition("://")[2].partition("#")[0]
         path = rest[len(re.split(r"[/?]", rest, maxsplit=1)[0]) :]
         return path if path.startswith("/") else "/" + path
 
     def for_server(self, path: str) -> h11.Request:
-        """The request as the server gets it: the only one of its connection."""
+        """The request for the server, as the only one of its connection."""
         named = ",".join(self.values("connection")).lower().split(",")
         dropped = _OF_THIS_CONNECTION | {name.strip() for name in named}
         # Without these a server would read the body differently, or serve another host.
@@ -113,7 +109,7 @@ class RequestHead(Struct, frozen=True):
 
 
 class Incoming:
-    """What a command sends: one request, and what follows it."""
+    """What a command sends: one request, and the bytes after it."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -135,7 +131,7 @@ class Incoming:
         return head
 
     async def event(self) -> object:
-        """What comes next of the request; fails with BadRequest or EOFError."""
+        """The next event of the request; fails with BadRequest or EOFError."""
         while True:
             try:
                 event = self._http.next_event()
@@ -146,7 +142,7 @@ class Incoming:
             self._http.receive_data(await self._more())
 
     async def read(self, n: int) -> bytes:
-        """At least one and at most n bytes of what follows the request; empty at the end."""
+        """Return 1 to n bytes from after the request; empty at the end."""
         data = self.buffered
         if not data:
             return await self._source.read(n)
@@ -155,13 +151,13 @@ class Incoming:
 
     @property
     def buffered(self) -> bytes:
-        """What has come after the request and was not read yet."""
+        """The bytes received after the request and not read yet."""
         if self._buffer is None:
             self._buffer = self._http.trailing_data[0]
         return self._buffer
 
     async def more(self) -> None:
-        """Wait until more has come, which is then in `buffered`; fails with EOFError."""
+        """Wait until `buffered` has more; fails with EOFError."""
         self._buffer = self.buffered + await self._more()
 
     async def _more(self) -> bytes:
@@ -172,12 +168,12 @@ class Incoming:
 
 
 async def send_request(head: h11.Request, source: Incoming, sink: Sink) -> None:
-    """Pass on one request; BadRequest if another follows, whose answer nobody would pass back."""
+    """Pass on one request; BadRequest if another follows, which would get no answer."""
     server = h11.Connection(h11.CLIENT)
     await sink.write(server.send(head) or b"")
     while isinstance(part := await source.event(), h11.Data):
         await sink.write(server.send(h11.Data(part.data)) or b"")
-        # What is buffered is read without a pause, and others are to have their turns.
+        # Reading from the buffer does not yield, so give other tasks a turn.
         await asyncio.sleep(0)
     if end := server.send(h11.EndOfMessage()):
         await sink.write(end)
@@ -186,7 +182,7 @@ async def send_request(head: h11.Request, source: Incoming, sink: Sink) -> None:
 
 
 def response(status: int, phrase: str, text: str) -> bytes:
-    """A whole answer of the proxy itself."""
+    """Build a whole answer of the proxy itself."""
     body = f"{text}\n".encode("ascii", "replace")
     head = (
         f"HTTP/1.1 {status} {phrase}\r\nContent-Type: text/plain\r\n"

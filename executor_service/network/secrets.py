@@ -33,10 +33,8 @@ class Secret(Struct, frozen=True):
     file: Path
     """The file with the value; it is read each time, so it can be replaced."""
     hosts: tuple[Rule, ...]
-    """The hosts that may get it."""
 
     def belongs_to(self, target: Target) -> bool:
-        """Whether a target may get it."""
         return any(rule.matches(target) for rule in self.hosts)
 
     def value(self) -> str:
@@ -63,7 +61,6 @@ class SandboxSecrets:
 
     @property
     def names(self) -> list[str]:
-        """What they are called."""
         return sorted(self._secrets)
 
     def placeholder(self, name: str) -> str:
@@ -72,7 +69,6 @@ class SandboxSecrets:
         return f"hermes-{name.lower().replace('_', '-')}-{digest.hex()[:40]}"
 
     def belonging_to(self, target: Target) -> list[Secret]:
-        """The secrets that a target may get."""
         return [secret for secret in self._secrets.values() if secret.belongs_to(target)]
 
     async def authority(self) -> str:
@@ -82,7 +78,7 @@ class SandboxSecrets:
         return (await self._get_authority()).certificate
 
     async def context(self, host: str) -> ssl.SSLContext:
-        """What serves as a host towards commands."""
+        """The TLS context that poses as a host to commands."""
         found = self._contexts.get(host)
         if found is None:
             authority = await self._get_authority()

@@ -1,8 +1,7 @@
-"""TLS of commands: reading what a client says first, serving it, and signing for hosts.
+"""TLS of commands: reading the client's hello, serving it, and signing for hosts.
 
-Each sandbox has a certificate authority of its own, which only its commands believe. Its key is
-derived from the secret that the executor shares with the box, so it survives a restart and is
-stored nowhere.
+Each sandbox has a certificate authority that only its commands trust. Its key is derived from the
+secret that the executor shares with the box, so it survives a restart without being stored.
 """
 
 import asyncio
@@ -48,9 +47,9 @@ class ClientHello:
         return ssl.ALERT_DESCRIPTION_UNRECOGNIZED_NAME
 
     def feed(self, data: bytes) -> str | None:
-        """The host that it names, empty for none; None if more has to come.
+        """Return the host that the hello names, empty for none; None if more bytes are needed.
 
-        Fails with NotTls when it is something else, or too long, or names more than one.
+        Fails with NotTls if it is not a hello, is too long, or names several hosts.
         """
         self._size += len(data)
         self._incoming.write(data)
@@ -81,23 +80,21 @@ class TlsServer:
         self._flushing = asyncio.Lock()
 
     async def handshake(self) -> None:
-        """Agree with the client; fails with OSError, as everything else here."""
+        """Shake hands with the client; fails with OSError, as all methods here."""
         await self._do(self._tls.do_handshake)
 
     async def read(self, n: int) -> bytes:
-        """At least one and at most n bytes; empty at the end."""
         try:
             return await self._do(lambda: self._tls.read(n))
         except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
             return b""
 
     async def write(self, data: bytes) -> None:
-        """Take all of data."""
         await self._do(lambda: self._tls.write(data))
 
     async def end(self) -> None:
         """Announce the end, without waiting for the client's."""
-        with contextlib.suppress(ssl.SSLError):  # it has not said so yet
+        with contextlib.suppress(ssl.SSLError):  # the client has not announced its own
             self._tls.unwrap()
         await self._flush()
 

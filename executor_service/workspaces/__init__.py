@@ -1,1 +1,1 @@
-"""Workspaces: what sandboxes see as /workspace, from their making to their removal."""
+"""Workspaces, which sandboxes see as /workspace, from creation to removal."""

@@ -37,22 +37,17 @@ class Catalog:
         self.unchecked: set[str] = set()
         """Workspaces that the collector has to check."""
         self.changed = asyncio.Event()
-        """Set when there are workspaces to check."""
-
-    # ---- what is known
 
     async def load(self) -> None:
-        """Reads the records from the journal."""
         query = "SELECT record FROM workspace"
         rows = await self._journal.read(lambda db: db.execute(query).fetchall())
         self._note([decode(record, Workspace) for (record,) in rows])
 
     def __iter__(self) -> Iterator[Workspace]:
-        """All workspaces, the longest unused first."""
+        """All workspaces, longest unused first."""
         return iter(sorted(self._known.values(), key=lambda one: (one.used_at, one.workspace_id)))
 
     def get(self, workspace_id: str) -> Workspace | None:
-        """Returns a workspace by its id."""
         return self._known.get(workspace_id)
 
     async def put(self, workspace: Workspace) -> None:
@@ -71,8 +66,7 @@ class Catalog:
                 await self._put([changed], synced=False)
 
     async def assign(self, workspace: Workspace, session_id: str) -> None:
-        """Makes a workspace the session's, instead of its previous one in this place; synced by the
-        claim that follows."""
+        """Replaces the session's workspace in this place; the claim that follows syncs it."""
         async with self._writing:
             known = self._known.get(workspace.workspace_id, workspace)
             sessions = tuple(sorted({*known.session_ids, session_id}))
@@ -106,8 +100,6 @@ class Catalog:
             for session_id in one.session_ids:
                 self._by_session[one.profile, session_id, one.place] = one.workspace_id
 
-    # ---- what is wanted of them
-
     def path(self, workspace_id: str) -> Path:
         """The path that stands for a workspace, for backends and stores."""
         return self.folder / workspace_id
@@ -120,7 +112,6 @@ class Catalog:
         return found
 
     def of_session(self, profile: str, session_id: str, place: str) -> Workspace | None:
-        """The workspace of a session in a place."""
         found = self._known.get(self._by_session.get((profile, session_id, place), ""))
         return found if found is not None and found.state is WorkspaceState.READY else None
 
@@ -138,8 +129,7 @@ class Catalog:
     async def reserve(
         self, profile: str, session_id: str, place: str, workspace_id: str
     ) -> AsyncGenerator[Workspace | None]:
-        """Holds the workspace of a session's next sandbox for the time of the block; None if the
-        session needs a new one.
+        """Holds the workspace of a session's next sandbox during the block; None for a new one.
 
         Fails with NotFound if the requested workspace does not exist or is in another place.
         """
@@ -188,7 +178,6 @@ class Catalog:
             opened.set()
 
     def is_busy(self, workspace_id: str) -> bool:
-        """Whether a workspace is held or closed now."""
         return self._held[workspace_id] > 0 or workspace_id in self._closed
 
     async def wait_open(self, workspace_id: str) -> Workspace:
@@ -206,6 +195,5 @@ class Catalog:
                 return found
 
     def mark_unchecked(self, workspace_id: str) -> None:
-        """Lets the collector check a workspace."""
         self.unchecked.add(workspace_id)
         self.changed.set()

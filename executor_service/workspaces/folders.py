@@ -33,7 +33,6 @@ class Workspaces:
 
     def __init__(self, folder: Path, policy: WorkdirPolicy, *, shared: bool = False) -> None:
         self.folder = folder
-        """The folder that contains all workspaces."""
         self._policy = policy
         self.is_shared = shared
         """Whether other executors use the same workspaces."""
@@ -58,10 +57,7 @@ class Workspaces:
         return path
 
     async def discard(self, path: Path, backend: Backend) -> None:
-        """Removes the empty folder of an unclaimed box.
-
-        Its counterpart in a remote store is noted for the collector.
-        """
+        """Removes an unclaimed box's empty folder, and notes a remote one for the collector."""
         if not self.is_ours(path):
             return
         await asyncio.to_thread(_remove_empty, path)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 
 class WorkspaceKind(StrEnum):
-    """What it is for."""
+    """The kind of a workspace."""
 
     WORKSPACE = "workspace"
     SNAPSHOT = "snapshot"
@@ -19,7 +19,7 @@ class WorkspaceState(StrEnum):
     """Its state, recorded before the step that it names."""
 
     MAKING = "making"
-    """It is being copied from another and not complete."""
+    """It is an incomplete copy."""
     READY = "ready"
     REMOVING = "removing"
     """It is being removed and not used any more."""
@@ -46,7 +46,6 @@ class Workspace(Struct, frozen=True):
     place: str
     """The place of its store."""
     template: str
-    """The template that it was made for."""
     backend: str
     created_at: float
     """Seconds since 1970, as all times here that end in `_at`."""
@@ -56,24 +55,21 @@ class Workspace(Struct, frozen=True):
     name: str = ""
     """The name that its owner gave it."""
     source_id: str = ""
-    """What it is a copy of."""
+    """The workspace that it is a copy of."""
     request_id: str = ""
     """The request that made it; empty if it was made for a session."""
     size_bytes: int | None = None
     """At the last measurement; None before it."""
     measured_at: float = 0.0
     reason: str = ""
-    """Why it is being removed."""
     session_ids: tuple[str, ...] = ()
     """The sessions that use it for their next sandboxes."""
 
     @property
     def is_unmeasured(self) -> bool:
-        """Whether it was used after it was last measured."""
         return self.state is WorkspaceState.READY and self.used_at > self.measured_at
 
     def mark_removing(self, reason: RemovalReason) -> Self:
-        """This workspace, marked as being removed."""
         return replace(self, state=WorkspaceState.REMOVING, reason=reason)
 
     def mark_kept(self) -> Self:
