@@ -51,7 +51,7 @@ def build(
     channels: Channels,  # noqa: ARG001 - services are built alike, and this one calls no other
     meter: Meter,
 ) -> "ExecutorService":
-    """Puts the executor together; nothing is opened yet."""
+    """Puts the executor together; opens nothing yet."""
     config = settings.load(ExecutorConfig)
     return ExecutorService(config, settings.home, ExecutorMetrics.create(meter))
 
@@ -64,7 +64,6 @@ class _Parts(Struct, frozen=True):
     collector: WorkspaceCollector
     servicers: Sequence[object]
     jobs: Sequence[Callable[[], Coroutine[Any, Any, None]]]
-    """Background jobs that run beside the server."""
 
 
 class ExecutorService:
@@ -104,17 +103,15 @@ class ExecutorService:
         await self._opened.aclose()
 
     def register(self, server: grpc.aio.Server) -> None:
-        """Adds the servicers to the server."""
         add_servicers(server, *self._parts.servicers)
 
     async def run(self) -> None:
-        """Runs the background jobs: pools, output, leases, retention."""
         async with asyncio.TaskGroup() as group:
             for job in self._parts.jobs:
                 group.create_task(job())
 
     async def drain(self) -> None:
-        """Stops handing out sandboxes. Those that run commands live on without this process."""
+        """Stops handing out sandboxes. Those that run commands outlive this process."""
         parts = self._parts
         await parts.templates.close_pools()
         # One that fails must not stop the others.

@@ -5,20 +5,20 @@ ExecutorError
 │   ├── BackendUnavailable *  this machine cannot run the backend; the message says what to do
 │   ├── BoxCreateFailed *     a box could not be made
 │   ├── BoxLost               the box is gone: died, was removed, or cannot be reached again
-│   │   ├── BoxOutOfMemory    all of it was ended, because it exceeded its memory limit
-│   │   └── BoxOutOfSpace     all of it was ended, because it wrote more than it may
-│   ├── WorkspaceRefused *    a workspace cannot be copied as it is; the message says why
-│   │   └── WorkspaceInUse *  a box is over it, of whatever executor
+│   │   ├── BoxOutOfMemory    the whole box ended because it exceeded its memory limit
+│   │   └── BoxOutOfSpace     the whole box ended because it exceeded its disk limit
+│   ├── WorkspaceRefused *    a workspace cannot be copied; the message says why
+│   │   └── WorkspaceInUse *  a box uses the workspace, perhaps another executor's
 │   └── EngineRefused         a container engine answered with an error; kept inside its backend
 ├── LinkClosed                the channel to a box ended; connect again and resume by offset
 │   └── LinkRefused           the box does not take this executor: stale epoch, other version
 ├── BoxPoisoned               the box's supervisor broke the protocol; only that box is given up
 ├── BoxRefused                the box could not do what was asked; the code says why
 │   ├── StartRefused          it could not start a command, which therefore never ran
-│   └── FileRefused           it could not do what was asked with a file
+│   └── FileRefused           it could not complete a file operation
 ├── ProxyRefused          the box could not open a way to the network
-├── EgressRefused         a command may not connect to where it wants, or it cannot be reached
-├── NetworkUnusable *     a sandbox's commands cannot be given the network that was asked for
+├── EgressRefused         a command may not connect to a host, or the host cannot be reached
+├── NetworkUnusable *     a sandbox cannot get the requested network
 ├── SandboxLost *             the sandbox's box is gone
 ├── PoolExhausted *           no box became free in time
 ├── PathInvalid *             a path is not allowed, or is not of the expected kind
@@ -30,11 +30,11 @@ from services.errors import Aborted, FailedPrecondition, InvalidArgument, Reason
 
 
 class ExecutorError(Exception):
-    """Anything that the executor raises on purpose."""
+    """Base class of the executor's errors."""
 
 
 class BackendError(ExecutorError):
-    """A backend could not do what was asked of it."""
+    """A backend could not complete an operation."""
 
 
 class BackendUnavailable(BackendError, FailedPrecondition):
@@ -44,7 +44,7 @@ class BackendUnavailable(BackendError, FailedPrecondition):
 
 
 class BoxCreateFailed(BackendError, FailedPrecondition):
-    """The backend is there, but this box could not be made."""
+    """The backend is available but could not make this box."""
 
     default_reason = Reason.BACKEND_UNAVAILABLE
 
@@ -54,23 +54,23 @@ class BoxLost(BackendError):
 
 
 class BoxOutOfMemory(BoxLost):
-    """The box exceeded its memory limit, and what runs it ended not one command but all of it."""
+    """The box exceeded its memory limit, which ended the whole box instead of one command."""
 
 
 class BoxOutOfSpace(BoxLost):
-    """The box wrote more than it may, and what runs it ended not one command but all of it."""
+    """The box exceeded its disk limit, which ended the whole box instead of one command."""
 
 
 class WorkspaceRefused(BackendError, FailedPrecondition):
-    """A workspace cannot be copied as it is: too large, too deep, or no room."""
+    """A workspace cannot be copied: too large, too deep, or no room."""
 
 
 class WorkspaceInUse(WorkspaceRefused):
-    """A workspace cannot be removed, because a box is over it, which another executor may have."""
+    """A workspace cannot be removed because a box uses it, perhaps another executor's."""
 
 
 class EngineRefused(BackendError):
-    """A container engine answered a request with an error; backends turn it into one of theirs."""
+    """A container engine answered with an error; backends convert it to one of theirs."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -78,7 +78,7 @@ class EngineRefused(BackendError):
 
 
 class LinkClosed(ExecutorError):
-    """The channel to the box's supervisor ended; commands in the box go on."""
+    """The channel to the box's supervisor ended; commands in the box continue."""
 
 
 class LinkRefused(LinkClosed):
@@ -90,7 +90,7 @@ class LinkRefused(LinkClosed):
 
 
 class BoxPoisoned(ExecutorError):
-    """The box's supervisor broke the protocol, so nothing it says is believed any more."""
+    """The box's supervisor broke the protocol, so it is not trusted any more."""
 
 
 class BoxRefused(ExecutorError):
@@ -106,24 +106,24 @@ class StartRefused(BoxRefused):
 
 
 class FileRefused(BoxRefused):
-    """The box could not do what was asked with a file."""
+    """The box could not complete a file operation."""
 
 
 class ProxyRefused(ExecutorError):
-    """The box could not open the port at which its commands find a way to the network."""
+    """The box could not open the port of its proxy."""
 
 
 class EgressRefused(ExecutorError):
-    """A command may not connect to where it wants to, or nobody is there."""
+    """A command may not connect to a host, or the host cannot be reached."""
 
     def __init__(self, outcome: str, message: str) -> None:
         super().__init__(message)
         self.outcome = outcome
-        """What it is counted as: not_listed, address_refused and the like."""
+        """The label for metrics: not_listed, address_refused and the like."""
 
 
 class NetworkUnusable(ExecutorError, FailedPrecondition):
-    """The commands of a sandbox cannot be given the network that was asked for."""
+    """A sandbox's commands cannot get the requested network."""
 
     default_reason = Reason.BACKEND_UNAVAILABLE
 

@@ -1,8 +1,7 @@
 """The executor's journal: who has which box, and how commands ended.
 
 One SQLite file, locked by one process and written by one thread. A claim is synced to disk before
-the caller gets it. What a box can report again is not synced; it still survives a crash of this
-process.
+the caller gets it. What a box can report again is not synced, but survives a crash of this process.
 """
 
 import asyncio
@@ -50,7 +49,7 @@ class Journal:
         """The name of this installation, which labels its boxes."""
         self._key = b""
         self.boot_id = ""
-        """Names this boot of the machine; empty if unknown."""
+        """Identifies this boot of the machine; empty if unknown."""
 
     def box_secret(self, box_key: str) -> str:
         """The secret by which a box's supervisor knows its executor."""
@@ -71,8 +70,6 @@ class Journal:
     async def __aexit__(self, *_: object) -> None:
         await self._close()
 
-    # ---- sandboxes
-
     async def put_claim(self, claim: Claim) -> None:
         """Stores a claim and syncs it, with everything written before."""
         row = (claim.sandbox_id, json.encode(claim).decode())
@@ -80,7 +77,7 @@ class Journal:
         await self.write(lambda db: db.execute(query, row), synced=True)
 
     async def claims(self) -> list[Claim]:
-        """All claims, the oldest first."""
+        """All claims, oldest first."""
 
         def read(db: sqlite3.Connection) -> list[Claim]:
             rows = db.execute("SELECT record FROM claim")
@@ -89,34 +86,25 @@ class Journal:
         return sorted(await self.read(read), key=lambda claim: claim.claimed_at)
 
     async def forget_sandbox(self, sandbox_id: str) -> None:
-        """Removes a claim and its commands."""
-
         def write(db: sqlite3.Connection) -> None:
             for table in ("claim", "command"):
                 db.execute(f"DELETE FROM {table} WHERE sandbox_id = ?", (sandbox_id,))  # noqa: S608
 
         await self.write(write)
 
-    # ---- commands
-
     async def put_commands(self, records: Iterable[CommandRecord]) -> None:
-        """Stores commands."""
         rows = [(one.sandbox_id, one.exec_id, json.encode(one).decode()) for one in records]
         query = "REPLACE INTO command VALUES (?, ?, ?)"
         await self.write(lambda db: db.executemany(query, rows))
 
     async def commands(self) -> list[CommandRecord]:
-        """The commands of all sandboxes."""
         query = "SELECT record FROM command"
         rows = await self.read(lambda db: db.execute(query).fetchall())
         return [decode(record, CommandRecord) for (record,) in rows]
 
     async def forget_command(self, sandbox_id: str, exec_id: str) -> None:
-        """Removes a command."""
         query = "DELETE FROM command WHERE sandbox_id = ? AND exec_id = ?"
         await self.write(lambda db: db.execute(query, (sandbox_id, exec_id)))
-
-    # ---- the file
 
     async def write(self, job: Job[object], synced: bool = False) -> None:
         """Runs a job in one transaction; fails with DatabaseUnavailable."""
@@ -164,7 +152,7 @@ class Journal:
     def _open(self) -> tuple[str, bytes]:
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._path.touch(mode=0o600)
-        with contextlib.suppress(OSError):  # not every system tells
+        with contextlib.suppress(OSError):  # not every system has one
             self.boot_id = boot_id()
         self._connection = sqlite3.connect(
             self._path, timeout=_LOCK_TIMEOUT_S, isolation_level=None, check_same_thread=False

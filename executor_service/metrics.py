@@ -1,4 +1,4 @@
-"""What the executor tells Prometheus."""
+"""The executor's metrics for Prometheus."""
 
 from msgspec import field
 from prometheus_client import Counter, Gauge, Histogram
@@ -16,14 +16,14 @@ from services.telemetry.metrics import (
 )
 
 _MOST_RULES = 100
-"""With names of their own; the others share one, as each makes series."""
+"""Rules with a label of their own; the others share one, because each label makes series."""
 
 _NOT_DENIED = frozenset({"allowed", "unresolved", "unreachable"})
-"""Outcomes of connections that nothing forbids."""
+"""Outcomes of connections that no policy denied."""
 
 
 class EgressMetrics(Metrics, frozen=True):
-    """Connections that commands asked for, and the bytes of those that they got."""
+    """Connections that commands requested, and the bytes of those that were allowed."""
 
     connections: Counter = counter(
         "hermes_egress_connections_total",
@@ -46,14 +46,13 @@ class EgressMetrics(Metrics, frozen=True):
     rules: LabelValues = field(default_factory=lambda: LabelValues(_MOST_RULES))
 
     def count(self, rule: Rule | None, outcome: str) -> None:
-        """Count a connection, by the rule that it came under and what became of it."""
+        """Count a connection by its rule and outcome."""
         name = self.name(rule)
         self.connections.labels(name, outcome).inc()
         if outcome not in _NOT_DENIED:
             self.denied.labels(name).inc()
 
     def name(self, rule: Rule | None) -> str:
-        """The rule as a label: its host."""
         return "none" if rule is None else self.rules.bound(rule.host)
 
 
@@ -112,7 +111,6 @@ class ExecutorMetrics(Metrics, frozen=True):
     )
 
     def count_exit(self, backend: str, exit_: Exit) -> None:
-        """Count a command that ended."""
         self.exits.labels(backend, exit_.reason.lower()).inc()
         self.exec_seconds.observe(exit_.duration_ms / 1000)
         self.truncated.inc(exit_.truncated)
