@@ -55,15 +55,12 @@ class ToolResult(Struct, frozen=True):
     beside: str = ""
     """More text for the model, shown even if the result itself is too long."""
     notices: tuple[str, ...] = ()
-    """Notices for the user."""
 
 
 class SessionState(Notes, Protocol):
     """Small JSON-ready values that a tool keeps with its session."""
 
-    async def add(self, name: str, text: str) -> None:
-        """Add a text to a stored set of texts."""
-        ...
+    async def add(self, name: str, text: str) -> None: ...
 
 
 class Caller(Struct, frozen=True):
@@ -84,9 +81,7 @@ class SessionRecords(Protocol):
         """Whether the same call is approved for the session or permanently."""
         ...
 
-    async def allow(self, tool: str, binding: str, given_by: str) -> None:
-        """Approve such calls for the session."""
-        ...
+    async def allow(self, tool: str, binding: str, given_by: str) -> None: ...
 
     async def add_links(self, text: str) -> None:
         """Keep the URLs in a text, which may be requested from then on."""
@@ -100,9 +95,7 @@ class SessionRecords(Protocol):
         """Notify the model about a background command; ToolFailed if it watches too many."""
         ...
 
-    async def seen(self, key: str) -> None:
-        """Note that the model knows that a command has ended."""
-        ...
+    async def seen(self, key: str) -> None: ...
 
 
 async def _nobody(*_asked: object, **_options: object) -> str:
@@ -132,7 +125,6 @@ class ToolContext(Struct, frozen=True):
     decided_on: str = ""
     """The binding that the person was shown when deciding."""
     answer: str = ""
-    """The person's answer in words, if any."""
     unattended: Unattended | None = None
     """What happens to questions when nobody is there to answer; None if somebody is."""
     skills: ProfileSkills | None = None
@@ -160,13 +152,9 @@ class ToolContext(Struct, frozen=True):
 class InnerCalls(Protocol):
     """Tool calls made by another tool call, each checked and journaled like any call."""
 
-    def functions(self) -> Mapping[str, list[str]]:
-        """The tools that may be called, with the names of their parameters."""
-        ...
+    def functions(self) -> Mapping[str, list[str]]: ...
 
-    async def call(self, number: int, name: str, arguments_json: str) -> ToolResult:
-        """Make the call with this number, or return its stored result."""
-        ...
+    async def call(self, number: int, name: str, arguments_json: str) -> ToolResult: ...
 
 
 A = TypeVar("A", bound=ToolArguments)

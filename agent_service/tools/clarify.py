@@ -51,10 +51,8 @@ class Clarify(UsualTool[ClarifyArguments]):
     usual_effect = Effect.KEYED
     """The question is stored once, by the call's key."""
     usual_writes = frozenset({"person"})
-    """One question at a time."""
 
     async def run(self, arguments: ClarifyArguments, context: ToolContext) -> ToolResult:
-        """Ask, or return the answer."""
         if not context.can_ask or context.caller.origin.get("trust") == "service":
             raise ToolFailed(_NOBODY)
         match context.decision:
@@ -67,7 +65,6 @@ class Clarify(UsualTool[ClarifyArguments]):
 
 
 def _chosen(arguments: ClarifyArguments, answer: str) -> str:
-    """The answer, or the choice with that number."""
     number = answer.strip().rstrip(".)")
     if number.isascii() and number.isdigit() and 1 <= int(number) <= len(arguments.choices):
         return arguments.choices[int(number) - 1]

@@ -120,7 +120,6 @@ class ContextFiles:
         return bool(guarded_family(real, own))
 
     async def shown(self, name: str, data: bytes) -> Screened:
-        """A file's content as the model sees it."""
         return await self._shown(
             name, clean_notes(data, has_frontmatter=name.rpartition("/")[2] in OWN_NAMES)
         )

@@ -60,7 +60,6 @@ class DelegateTask(UsualTool[DelegateTaskArguments]):
     toolset = "delegation"
     arguments = DelegateTaskArguments
     usual_effect = Effect.KEYED
-    """Subagents are found again by the call's key."""
 
     async def run(self, arguments: DelegateTaskArguments, context: ToolContext) -> ToolResult:
         subagents = context.subagents

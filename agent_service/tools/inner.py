@@ -40,7 +40,6 @@ class JournaledCalls:
         run: Callable[[PendingCall], Awaitable[ToolResult]],
         tools: Sequence[Tool[Any]],
     ) -> None:
-        """`run` makes a call, with all the usual checks."""
         self._outer = outer
         self._state = state
         self._run = run

@@ -138,7 +138,6 @@ class SendMessage(UsualTool[SendMessageArguments]):
         context: ToolContext,
         found: Mapping[str, str],
     ) -> ToolResult:
-        """Send a message, after approval if necessary."""
         goes_elsewhere = message.target != Target.of_origin(context.caller.origin)
         if found or (self._asks and goes_elsewhere and await must_ask(context)):
             digests = [file.sha256.hex() for file in message.files]

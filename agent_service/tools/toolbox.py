@@ -104,7 +104,6 @@ class Toolbox:
         return self._schemas[key]
 
     async def run(self, turn: LiveTurn) -> AsyncGenerator[Outcome]:
-        """Run the turn's pending calls and yield each result as soon as it is ready."""
         tools = self._allowed(turn.toolsets)
         batch = _Batch(turn, self._context, self._prepare, tools, self._redactor, self._asks)
         ready: list[_Prepared] = []

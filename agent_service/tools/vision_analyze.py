@@ -57,7 +57,6 @@ class VisionAnalyze(UsualTool[VisionAnalyzeArguments]):
     usual_effect = Effect.PURE
 
     def __init__(self, fetcher: Fetcher, route: Route) -> None:
-        """`route` selects the vision model."""
         self._fetcher = fetcher
         self._route = route
 

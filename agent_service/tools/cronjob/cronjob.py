@@ -247,7 +247,6 @@ class Cronjob(UsualTool[CronjobArguments]):
 
 
 def _targets(deliver: str) -> tuple[Target | str, ...]:
-    """The delivery targets that a text names."""
     places: list[Target | str] = []
     for word in filter(None, map(str.strip, deliver.split(","))):
         target = word if _WORD.fullmatch(word) else Target.parse(word)
@@ -269,7 +268,6 @@ def _digest(key: str) -> str:
 
 
 def _toolsets_of(names: list[str] | None) -> tuple[str, ...] | None:
-    """The toolsets with these ids; None leaves them unchanged."""
     try:
         return None if names is None else tuple(map(known_toolset, names))
     except ValueError as error:

@@ -27,7 +27,6 @@ class FoundJob(Struct, frozen=True):
     id: str
     name: str
     changed_at: datetime
-    """When the job last changed before the call."""
     is_again: bool = True
     """The call was made before and may already have changed the job."""
 

@@ -52,7 +52,6 @@ class Documents:
         self._room = asyncio.Semaphore(AT_ONCE)
 
     async def read(self, kind: str, data: bytes) -> Document:
-        """The text of a document; NoDocument if it cannot be read."""
         key = kind, hashlib.sha256(data).digest()
         document = self._kept.get(key)
         if document is None:

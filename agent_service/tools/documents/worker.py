@@ -147,7 +147,6 @@ def _part(package: zipfile.ZipFile, name: str) -> ET.Element:
 
 
 def _blocks(element: ET.Element) -> Iterator[str]:
-    """The lines of the paragraphs and tables in an element."""
     for found in element:
         kind = _local(found.tag)
         if kind == "tbl":

@@ -119,12 +119,9 @@ class SearchFiles(UsualTool[SearchFilesArguments]):
 
 
 class _Below(Struct, frozen=True):
-    """A folder of a machine that is searched."""
-
     given: str
     """The path as it appears in the output."""
     root: str
-    """The real path."""
     own: Sequence[str]
 
     def is_guarded(self, path: str) -> bool:

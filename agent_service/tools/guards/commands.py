@@ -50,7 +50,6 @@ class CommandPolicy(Struct, frozen=True):
     redactor: Redactor = field(default_factory=Redactor)
     """Removes secrets from what people and models are shown."""
     blocked: Blocked | None = None
-    """Counts refused commands."""
 
 
 class JudgeCommands(Wrapper[A]):

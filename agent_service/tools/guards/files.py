@@ -26,7 +26,6 @@ from agent_service.tools.texts import WORKSPACE
 from services.lifecycle import all_of
 
 MOST_SHOWN_CHARS = 8_000
-"""How much of the new content a person is shown."""
 
 
 class Touched(Struct, frozen=True):

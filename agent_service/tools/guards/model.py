@@ -37,7 +37,6 @@ class GuardModel:
     """A model that checks untrusted text after the patterns."""
 
     def __init__(self, route: Route = USUAL, *, time_limit_s: float = TIME_LIMIT_S) -> None:
-        """`route` selects the model."""
         self._route = route
         self._time_limit_s = time_limit_s
 

@@ -50,7 +50,6 @@ class SecondOpinion:
     """A model's opinion of commands."""
 
     def __init__(self, route: Route = USUAL, *, time_limit_s: float = TIME_LIMIT_S) -> None:
-        """`route` selects the model."""
         self._route = route
         self._time_limit_s = time_limit_s
 

@@ -61,7 +61,6 @@ class PriorInput(Struct, frozen=True):
         return cls(await state.get(_FOLDER) or "")
 
     def continued(self, typed: ShellInput) -> ShellInput:
-        """The call joined with what it continues."""
         if typed.process:
             return replace(typed, command=self.left + typed.command)
         if not typed.has_folder:
@@ -73,7 +72,6 @@ class PriorInput(Struct, frozen=True):
     async def keep(
         self, typed: ShellInput, verdict: Verdict, key: str, state: SessionState
     ) -> None:
-        """Store what the call leaves, before it runs."""
         if not typed.process and not typed.has_folder:
             return
         leaves = _unfinished(typed.command) if typed.process else verdict.ends_in

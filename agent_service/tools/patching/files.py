@@ -36,7 +36,6 @@ class _File(Struct, eq=False):
 
     @property
     def was(self) -> "_File":
-        """The file at its original path."""
         return self.source or self
 
 

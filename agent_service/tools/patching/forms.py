@@ -31,7 +31,6 @@ class Hunk(Struct, frozen=True):
 
     @property
     def new(self) -> list[str]:
-        """The lines that replace them."""
         return [text for sign, text in self.lines if sign != "-"]
 
 
@@ -47,7 +46,6 @@ class FileChange(Struct, frozen=True):
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The file's path and where it moves."""
         return (self.path, self.target) if self.target else (self.path,)
 
 
@@ -77,7 +75,6 @@ class HunkDraft(Struct):
             self.bare |= {"+", "-"} if sign == " " else {sign}
 
     def done(self) -> list[Hunk]:
-        """The finished hunk, if any."""
         lines = self.lines[: len(self.lines) - self._loose]
         if not lines:
             return []
@@ -161,7 +158,6 @@ class _EnvelopeReading:
         return True
 
     def close(self) -> None:
-        """Finish the current change."""
         if not self._kind:
             return
         hunks = tuple(hunk for draft in self._drafts for hunk in draft.done())
@@ -287,7 +283,6 @@ class _DiffReading:
             self.at += 2
 
     def _extended(self) -> None:
-        """Parse git's extended header lines."""
         while self.at < len(self._lines):
             line = self._lines[self.at]
             if _is_diff(self._lines, self.at) or line.startswith("@@"):

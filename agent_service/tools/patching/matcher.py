@@ -178,8 +178,6 @@ class DoesNotFit(Exception):
 
 
 class _Edit(Struct, frozen=True):
-    """A replacement of lines."""
-
     hunk: Hunk
     first: int
     end: int
@@ -275,7 +273,6 @@ def _drift(before: Sequence[_Edit]) -> int:
 
 
 def _free(found: Sequence[LineRange], hunk: Hunk, before: Sequence[_Edit]) -> list[LineRange]:
-    """The places that do not overlap other hunks."""
     size = len(hunk.old)
     return [
         place

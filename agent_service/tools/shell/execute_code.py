@@ -118,7 +118,6 @@ class _Program:
             self._lines.put_nowait(b'{"call": -1}')
 
     async def _answer(self) -> None:
-        """Answer the program's calls, one after the other."""
         while not self._why_killed:
             asked = self._understood(await self._lines.get())
             match asked:

@@ -25,7 +25,6 @@ class ScriptTool(UsualTool[ScriptArguments]):
     toolset = "terminal"
     arguments = ScriptArguments
     usual_effect = Effect.KEYED
-    """A script is found again by its key."""
 
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s

@@ -128,7 +128,6 @@ class Terminal(UsualTool[TerminalArguments]):
         self._cwd = "~/" if cwd == "~" else cwd
 
     async def run(self, arguments: TerminalArguments, context: ToolContext) -> ToolResult:
-        """Run the command, or start it in the background."""
         if arguments.background:
             return await _in_background(arguments, context, self._cwd)
         if arguments.notify_on_complete or arguments.watch_patterns:

@@ -84,7 +84,6 @@ class Search:
 
     @property
     def is_possible(self) -> bool:
-        """Whether a search engine is configured."""
         return bool(self._engines)
 
     async def __call__(self, query: str, limit: int) -> Sequence[SearchResult]:

@@ -124,7 +124,6 @@ async def _texts(pages: Mapping[str, Fetched]) -> dict[str, str]:
 
 
 def _encoded(page: Fetched) -> dict[str, str]:
-    """A page in the worker's input format."""
     try:
         charset = codecs.lookup(page.charset).name if page.charset else ""
     except LookupError:
