@@ -44,7 +44,6 @@ _TOLD = (
     r"|system prompt))|(?:everything|anything|what|whatever|all) (?:that )?you (?:were|have been"
     r"|had been) (?:told|taught|given|instructed))\b"
 )
-"""What the model was told before."""
 _READER = (
     r"(?:(?:ai|ai (?:agent|assistant|model)|llm|language model|large language model|chatbot)s?"
     r"|the assistant|assistants)"
@@ -240,7 +239,6 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "persistence": _PERSISTENCE,
     "hidden-markup": _HIDDEN_MARKUP,
 }
-"""Patterns by family."""
 
 STRICT: dict[str, tuple[str, ...]] = {
     "persistence": (

@@ -182,4 +182,3 @@ SIGNS: dict[str, tuple[str, ...]] = {
     "persistence": _PERSISTENCE,
     "hidden-markup": _HIDDEN_MARKUP,
 }
-"""Patterns of signs by family."""

@@ -39,7 +39,6 @@ class Source(StrEnum):
     """Where a threat was found."""
 
     TOOL = "tool"
-    """In a tool's result."""
     QUOTE = "quote"
     """In a quoted message."""
     CONTEXT_FILE = "context_file"

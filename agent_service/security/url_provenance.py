@@ -7,7 +7,6 @@ from collections.abc import Iterable
 STATE = "links"
 """Name of the session's value with the keys of URLs, the newest last."""
 MOST = 4_000
-"""Keys kept per session."""
 MOST_OF_TEXT = 500
 
 _ADDRESS = re.compile(

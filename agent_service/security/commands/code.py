@@ -371,7 +371,6 @@ def _sends(code: str) -> bool:
 
 
 def _addresses(code: str) -> tuple[str, ...]:
-    """The remote addresses in networking code."""
     if not _GIVES.search(code) and not _TALKS.search(code):
         return ()
     return tuple(url[0] for url in URL.finditer(code) if not is_local(url[0]))

@@ -93,7 +93,6 @@ class Verdict(Struct, frozen=True):
     sends: bool = False
     """Whether it sends something elsewhere, which matters in tainted sessions."""
     addresses: tuple[str, ...] = ()
-    """The remote addresses that it contacts, as written."""
     leaves_sandbox: bool = False
     """Whether its dangerous parts matter outside a disposable sandbox."""
     normalised: tuple[tuple[str, ...], ...] = ()

@@ -106,7 +106,6 @@ def _clustered(args: Sequence[str], options: Sequence[str]) -> list[str]:
 
 
 def _commands_of(args: Sequence[str]) -> list[str]:
-    """The texts that PowerShell's arguments run."""
     for number, arg in enumerate(args):
         option = arg.lower()
         if option[:1] in "-/" and len(option) > 1 and "command".startswith(option[1:]):

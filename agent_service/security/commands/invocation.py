@@ -12,7 +12,6 @@ class Invocation(Struct, frozen=True):
     """A program with its arguments, expanded as far as known."""
 
     name: str
-    """The program's name without its folder."""
     args: tuple[str, ...]
     stdin: str = ""
     """Its standard input, as far as known."""
@@ -23,7 +22,6 @@ class Invocation(Struct, frozen=True):
     fed: frozenset[str] = frozenset()
     """Names of later programs in its pipeline."""
     settings: tuple[tuple[str, str], ...] = ()
-    """Variables set only for this call."""
     is_fed: bool = False
     """Whether it has piped or redirected input."""
     guesses: frozenset[str] = frozenset()
@@ -31,7 +29,6 @@ class Invocation(Struct, frozen=True):
 
     @property
     def letters(self) -> frozenset[str]:
-        """The letters of its short options."""
         return frozenset(
             letter
             for arg in self.args[: self._ended()]
@@ -40,7 +37,6 @@ class Invocation(Struct, frozen=True):
         )
 
     def short(self, letters: str) -> bool:
-        """Whether one of these short options is given."""
         return not self.letters.isdisjoint(letters)
 
     def long(self, *names: str) -> bool:
@@ -55,12 +51,10 @@ class Invocation(Struct, frozen=True):
         return False
 
     def has(self, *words: str) -> bool:
-        """Whether one of the words is an argument."""
         return any(word in self.args for word in words)
 
     @property
     def operands(self) -> Sequence[str]:
-        """The arguments that are not options."""
         end = self._ended()
         found = [arg for arg in self.args[:end] if not arg.startswith("-") or arg == "-"]
         return [*found, *self.args[end + 1 :]]
@@ -102,7 +96,6 @@ class Invocation(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """All arguments as one text."""
         return " ".join(self.args)
 
     def _ended(self) -> int:

@@ -15,7 +15,6 @@ DECODED = "\x93"
 EVERY_PROCESS = "\x94"
 """The unfiltered list of all processes."""
 PORT = "\x95"
-"""A port from the environment."""
 ANY = UNKNOWN + REMOTE + DECODED + EVERY_PROCESS + PORT
 
 _MARKS = str.maketrans("", "", ANY)

@@ -195,7 +195,6 @@ _TABLE = (
 TALKERS: Mapping[str, NetworkClient] = {
     program: talker for programs, talker in _TABLE for program in programs.split()
 }
-"""Clients by program."""
 _ASKING_VERBS = {
     "getent": listed("hosts ahosts ahostsv4 ahostsv6"),
     "resolvectl": listed("query service"),
@@ -223,7 +222,6 @@ class NetworkCall(Struct, frozen=True):
 
     @property
     def is_here(self) -> bool:
-        """Whether it contacts only this machine."""
         return bool(self.addresses) and all(map(is_local, self.addresses))
 
 

@@ -82,7 +82,6 @@ class Programs:
         self._rules = rules
 
     def call(self, shell: Shell, argv: Sequence[str], pipes: Pipes, settings: Settings) -> str:
-        """Follow one call and return its output."""
         scene = shell.scene
         scene.note(*argv)
         for setting in settings:

@@ -62,13 +62,11 @@ class Redirects(Struct):
 
     @property
     def gives(self) -> bool:
-        """Whether it provides input."""
         return self.stdin is not None or any(
             "<" in operator and target != "/dev/null" for operator, target in self.targets
         )
 
     def applied(self, pipes: Pipes, scene: Scene) -> Pipes:
-        """The pipes of the command with its redirections."""
         stdin = pipes.stdin if self.stdin is None else self.stdin
         is_fed = pipes.is_fed or self.stdin is not None
         for operator, target in self.targets:

@@ -212,7 +212,6 @@ _OPTIONS = {
     "npm": "-c --call",
     "logrotate": "-m",
 }
-"""Options whose values are run."""
 _RUN_BY: Mapping[str, Callable[[Invocation], Started]] = {
     "find gfind": _found_exec,
     "fd fdfind": _fd_exec,
@@ -233,4 +232,3 @@ RUNNERS: Mapping[str, Callable[[Invocation], Started]] = {
     **{name: _values(options) for name, options in _OPTIONS.items()},
     **{name: run for names, run in _RUN_BY.items() for name in names.split()},
 }
-"""What programs run, by name."""

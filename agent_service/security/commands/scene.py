@@ -61,7 +61,6 @@ class Scene(Struct):
     cwd: str = ""
     findings: dict[Finding, None] = field(default_factory=dict[Finding, None])
     addresses: dict[str, None] = field(default_factory=dict[str, None])
-    """The remote addresses contacted."""
     programs: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
     calling: list[str] = field(default_factory=list[str])
     depth: int = 0
@@ -74,7 +73,6 @@ class Scene(Struct):
     """Whether programs see another home than the user's."""
     is_certain: bool = True
     work: int = 0
-    """Work so far."""
 
     def spend(self, work: int) -> None:
         """Count work before it is done; TooMuch above the limit."""

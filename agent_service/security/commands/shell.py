@@ -80,7 +80,6 @@ class Shell:
         }
 
     def script(self, text: str, pipes: Pipes = NO_PIPES) -> str:
-        """Follow shell text and return its output."""
         scene = self.scene
         if scene.depth >= DEEPEST:
             scene.is_broken = True
@@ -236,7 +235,6 @@ class Shell:
         return ""
 
     def call_function(self, name: str, args: Sequence[str], pipes: Pipes) -> str:
-        """Follow a call of a function that the text has defined."""
         scene, variables = self.scene, self.words.variables
         if len(scene.calling) > 6 or scene.calling.count(name):
             return UNKNOWN
@@ -305,7 +303,6 @@ def _by_itself(scene: Scene, follow: Callable[[Node, Pipes], str], node: Node, p
 
 
 def _for_each(words: Words, name: str, values: Sequence[str], follow: Callable[[], str]) -> str:
-    """Follow the body of a loop with each value of its variable."""
     printed = ""
     for value in values:
         words.variables[name] = value

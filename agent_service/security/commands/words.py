@@ -55,7 +55,6 @@ class Words(Struct):
     keep: Callable[[str, str], str]
     """Returns the path of a process substitution that is read (`<`) or written (`>`)."""
     spend: Callable[[int], None]
-    """Counts work."""
     variables: MutableMapping[str, str] = field(default_factory=dict[str, str])
     fallbacks: set[str] = field(default_factory=set[str])
     """Values that stand for unknown variables."""
@@ -64,7 +63,6 @@ class Words(Struct):
     """Whether unknown text was run, which may have set any variable."""
 
     def fields(self, word: str) -> list[str]:
-        """The arguments that a word expands to."""
         self.spend(_EACH + len(word))
         found: list[str] = []
         for each in braces(word, self.spend):
@@ -92,7 +90,6 @@ class Words(Struct):
         return PORT if not self.is_set_elsewhere and _PORT.fullmatch(name) else UNKNOWN
 
     def parameter(self, inner: str) -> str:
-        """The value of `${inner}`."""
         self.spend(len(inner))
         if inner.startswith("#") and len(inner) > 1:
             name, _, index = inner[1:].partition("[")

@@ -30,7 +30,6 @@ class Wrapper(Struct, frozen=True):
 
     @property
     def takes(self) -> list[str]:
-        """Every option that takes the next argument."""
         return [*self.valued.split(), *self.scripts.split()]
 
 
@@ -112,7 +111,6 @@ _TABLE = (
 WRAPPERS: Mapping[str, Wrapper] = {
     program: wrapper for wrapper in _TABLE for program in wrapper.programs.split()
 }
-"""Wrappers by program."""
 
 _CONTAINERS = listed("docker podman nerdctl kubectl oc docker-compose podman-compose")
 _CONTAINER = Wrapper(
@@ -140,7 +138,6 @@ class Inner(Struct, frozen=True):
 
 
 _SETS = re.compile(r"(?<!\S)(?:-[eE] ?|--(?:set)?env[ =])(\w+)[ =](\S*)")
-"""Options that set a variable."""
 
 
 def unwrap(call: Invocation) -> Inner:

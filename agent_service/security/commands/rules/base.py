@@ -186,4 +186,3 @@ KINDS: Mapping[str, Callable[[str, str], bool]] = {
     "outside": paths.is_outside,
     "elsewhere": lambda host, _: not is_local(host) and not host.startswith("/"),
 }
-"""Tests of operands, by name."""

@@ -33,7 +33,6 @@ _ALWAYS = (
     "websocat kcat kafkacat telegram-send slackcat apprise pastebinit surge wscat grpcurl vercel "
     "mosh rsh rlogin ssh-copy-id lpr lp"
 )
-"""Programs that send something on every call."""
 _DATABASES = "psql mysql mariadb redis-cli valkey-cli mongosh mongo clickhouse-client pgcli mycli"
 _LOOKS = r"(?:^|\s)-\w*[zlh]|--(?:listen|help)"
 _ASKS = r"^(?:--help|--version|-V|-h)$"
