@@ -51,7 +51,6 @@ class PersonalLayers:
         self._context_files = context_files
 
     async def of(self, profile: str, toolsets: frozenset[str], platform: str) -> Personal:
-        """The layers for a session with these toolsets on a platform."""
         with ungrouped():
             async with asyncio.TaskGroup() as group:
                 memories = group.create_task(self._memories.snapshot(profile))

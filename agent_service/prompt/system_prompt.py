@@ -103,9 +103,7 @@ class SessionFacts(Struct, frozen=True):
     memories: tuple[str, ...] = ()
     """Memory entries at the start of the session."""
     skills: str = ""
-    """The index of usable skills."""
     project: str = ""
-    """The context file of the session's folder."""
 
 
 def build(facts: SessionFacts) -> str:

@@ -65,7 +65,6 @@ class Compressor:
         self._failed_at: dict[str, float] = {}
 
     def is_due(self, turn: LiveTurn, tools: bytes) -> bool:
-        """Whether the turn's next request would be too long."""
         if not self._config.enabled or turn.compressed_in_vain >= IN_VAIN_LIMIT:
             return False
         return _tokens(turn.messages, tools, _rate(turn)) > self._threshold(turn)
@@ -144,7 +143,6 @@ class Compressor:
         return "", paid
 
     def _most_bytes(self, model: str) -> int:
-        """How much of a conversation a model is shown at once."""
         return self._window_of(model) * BYTES_PER_TOKEN // 2
 
     def _end(self, conversation: Conversation, kept_bytes: float) -> int:
