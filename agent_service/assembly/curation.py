@@ -91,7 +91,6 @@ class Curations:
             _log.warning("what the curator did is told once more: %s", error)
 
     async def recover(self) -> None:
-        """Finish interrupted changes in every profile."""
         for profile in await self._stores.homes.profiles():
             try:
                 with _telling():

@@ -48,13 +48,11 @@ class Hubs(Struct, frozen=True):
     """The hubs of all profiles."""
 
     files: Callable[[str], SkillFiles]
-    """The skill files of a profile."""
     homes: HomeStore
     sources: Sources
     clock: Clock
 
     def of(self, profile: str) -> Hub:
-        """One profile's hub."""
         return Hub(self.files(profile), self.sources, self.clock)
 
     async def search(
@@ -80,7 +78,6 @@ class Hubs(Struct, frozen=True):
         return found, silent
 
     async def recover(self) -> None:
-        """Finish interrupted changes in every profile."""
         for profile in await self.homes.profiles():
             try:
                 await self.of(profile).recover()
