@@ -87,7 +87,6 @@ class AtLogin:
         self._credentials = credentials
 
     async def current(self) -> Endpoint:
-        """The login's endpoint, signed with its token."""
         try:
             return self._signed(await self._credentials.current())
         except HermesError as error:

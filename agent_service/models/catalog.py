@@ -56,7 +56,6 @@ class Override(Struct, frozen=True):
 
 
 Fetch = Callable[[], Awaitable[Sequence[ModelInfo]]]
-"""Fetches the newest catalog; raises ServiceUnavailable."""
 
 
 class Catalog:
@@ -81,7 +80,6 @@ class Catalog:
         self._take((*packaged, *refreshed))
 
     async def refresh(self) -> int:
-        """Fetch the models, store them in the home, and return their number."""
         models = await self._fetch()
         await asyncio.to_thread(_write, self._file, models)
         await self.open()
@@ -168,8 +166,6 @@ def _keys(model: str) -> tuple[str, ...]:
 
 
 class _File(Struct):
-    """A catalogue as it is kept."""
-
     models: Sequence[ModelInfo]
 
 

@@ -40,7 +40,6 @@ class ConsultAnswer(Struct, frozen=True):
     paid: Sequence[ModelMessage]
     """Messages to pay for, whether or not they answer."""
     failure: str = ""
-    """Why there is no answer."""
 
 
 class Consult:
@@ -71,7 +70,6 @@ class Consult:
         )
 
     async def answer(self, request: ModelRequest, time_limit_s: float | None) -> ConsultAnswer:
-        """The answer to a request within the time limit."""
         call = Unwatched(self._model, request)
         try:
             async with asyncio.timeout(time_limit_s):

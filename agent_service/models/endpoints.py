@@ -74,7 +74,6 @@ class Endpoint(Struct, frozen=True):
     login: str = ""
     """The provider whose login replaces the key, and may name another URL."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Extra headers of every request."""
 
     @property
     def shown_url(self) -> str:
@@ -158,7 +157,6 @@ def _endpoint(base_url: str, api: Api, keys: Sequence[SecretStr], named: Sequenc
 
 
 def _provider_at(host: str) -> tuple[str, str]:
-    """The provider of a host, and its default model."""
     for domain in ("openrouter.ai", "openai.com", "anthropic.com"):
         if _is_host(host, domain):
             provider = domain.partition(".")[0]
@@ -219,7 +217,6 @@ def _named(provider: str, settings: EndpointSettings) -> Endpoint:
 def _placed(
     provider: str, settings: EndpointSettings, place: ProviderPlace, keys: tuple[SecretStr, ...]
 ) -> Endpoint:
-    """A provider at its configured URL."""
     base_url = _checked_url(place.base_url, place.source)
     _, usual = _provider_at(urlsplit(base_url).hostname or "")
     api = _api(settings.api or place.api, base_url, provider)

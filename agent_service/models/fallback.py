@@ -42,7 +42,6 @@ class Routed:
     """A Model that calls the model of the request's route."""
 
     def __init__(self, first: Opened, others: Mapping[str, Opened]) -> None:
-        """Take the configured model, and the others by route."""
         self._first = first
         self._others = others
         self._opened = AsyncExitStack()

@@ -13,9 +13,7 @@ class ModelParts(Struct, frozen=True):
     """The models of a deployment."""
 
     first: ConfiguredModel
-    """The configured model."""
     routed: Routed
-    """All models, by route."""
     chain: Chain
     catalog: Catalog
     priced: InstrumentedModel

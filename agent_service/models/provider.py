@@ -160,8 +160,6 @@ class Provider:
 
 
 class _Attempt:
-    """The answer to one attempt while it arrives."""
-
     def __init__(
         self, endpoint: Endpoint, request: ModelRequest, reading: Reading, answer: Answer
     ) -> None:

@@ -25,7 +25,6 @@ class RedactedAttempt:
         self._last: TextDelta | ReasoningDelta | None = None
 
     def feed(self, delta: TextDelta | ReasoningDelta) -> Iterator[TextDelta | ReasoningDelta]:
-        """Return the deltas that can be shown now."""
         if self._last is not None and type(self._last) is not type(delta):
             yield from self.finish()
         self._last = delta

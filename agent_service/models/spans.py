@@ -44,11 +44,9 @@ class ModelSpan:
         self._request = request
 
     def note_first_chunk(self, first_chunk_s: float) -> None:
-        """Note the time to the first chunk."""
         self._current.set({_FIRST_CHUNK: first_chunk_s})
 
     def note_retry(self, reason: ModelErrorKind) -> None:
-        """Note that an attempt failed and is retried."""
         self._current.happened("retry", {ERROR: reason})
 
     def note_answer(self, message: ModelMessage) -> None:

@@ -82,7 +82,6 @@ class Spending:
             budgets.settle(conn, transition.turn.id, reservation)
 
     def account(self, profile: str, session_id: str, job_id: str = "") -> Account:
-        """The account that a session's calls are charged to."""
         job_id = job_id or usage.job_of(session_id)
         return Account(profile, session_id, job_id, self._day(self._clock.now()))
 
@@ -118,7 +117,6 @@ class Spending:
             usage.add(conn, turn, day, answer.model, answer.used)
 
     def _warnings(self, budgets_before: list[BudgetStatus]) -> dict[str, str]:
-        """Budget warnings for the user, by scope."""
         nearly = [one for one in budgets_before if one.is_past(self.policy.warn_percent)]
         return {one.scope.value: one.warning() for one in nearly}
 
@@ -183,8 +181,6 @@ class Spending:
 
 
 class _BudgetedModel(Struct, frozen=True):
-    """A model that reserves the maximum cost of each call first."""
-
     inner: Model
     reserve: Callable[[ModelRequest], Awaitable[object]]
 
@@ -211,8 +207,6 @@ class Consulting:
         self._spending = spending
 
     def bind(self, turn: LiveTurn, commit: Commit) -> Ask:
-        """Return a function that asks questions for a turn."""
-
         async def ask(
             messages: Sequence[Mapping[str, Any]],
             route: Route = USUAL,

@@ -64,7 +64,6 @@ class Credentials:
         return await self._renewed(refused)
 
     async def stored(self) -> Login | None:
-        """The stored login, if any."""
         return await self._store.read(self._issuer)
 
     async def _read(self) -> Login:

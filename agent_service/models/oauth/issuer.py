@@ -147,7 +147,6 @@ class Issuer(ABC):
         return self._clock.now() + timedelta(seconds=seconds(told.get("expires_in"), usual_s))
 
     def _refused(self, answer: Answer) -> LoginFailed | LoginNeeded:
-        """The error for a refusal."""
         if answer.code in USED_UP or answer.status == 401:
             kind = LoginUsedUp if answer.code in USED_UP else LoginNeeded
             return kind(

@@ -24,17 +24,13 @@ class LoginPlace(Protocol):
     """The document's storage."""
 
     @property
-    def name(self) -> str:
-        """The place in words."""
-        ...
+    def name(self) -> str: ...
 
     def locked(self) -> AbstractAsyncContextManager[None]:
         """Lock it against changes; Unavailable if that takes too long."""
         ...
 
-    async def read(self) -> dict[str, Any]:
-        """The document; empty if there is none."""
-        ...
+    async def read(self) -> dict[str, Any]: ...
 
     async def write(self, document: Mapping[str, Any]) -> None:
         """Replace the document; only while `locked`."""
@@ -50,7 +46,6 @@ class LoginStore:
         self._redactor = redactor or Redactor()
 
     async def read(self, issuer: Issuer) -> Login | None:
-        """The current login at a provider."""
         login = issuer.read(_entry(await self.place.read(), issuer.entry))
         if login is not None:
             self._hide(login)

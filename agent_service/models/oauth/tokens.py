@@ -85,7 +85,6 @@ class Login(Struct, frozen=True):
     base_url: str = ""
     """Base URL of the models; empty is the provider's default."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Extra headers of requests."""
 
     @property
     def renewable(self) -> bool:

@@ -248,7 +248,6 @@ class ChatCompletions:
         ]
 
     def _extras(self, dialect: Dialect) -> bytes:
-        """Further fields of a request."""
         if not self._effort or not dialect.effort:
             return b""
         return b',"reasoning_effort":"%b"' % self._effort.encode()

@@ -125,8 +125,6 @@ class _Transport(httpx2.AsyncBaseTransport):
 
 
 class _Body(httpx2.AsyncByteStream):
-    """The body of a response while it arrives."""
-
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response
 
