@@ -1,1 +1,1 @@
-"""The `hermes` command: a client of the services, and what starts them."""
+"""The `hermes` command: a client of the services, which can also start them."""

@@ -1,4 +1,4 @@
-"""What the parsers of commands have in common."""
+"""Common parts of the commands' parsers."""
 
 import argparse
 import re
@@ -11,22 +11,22 @@ from google.protobuf.duration_pb2 import Duration
 LEVELS = ("debug", "info", "warning", "error")
 INT32 = 2**31 - 1
 INT64 = 2**63 - 1
-"""The largest numbers of a request's fields."""
+"""The largest value of an int64 field."""
 MOST = 10**15
-"""The most micro-dollars or tokens of a budget."""
+"""The largest budget in micro-dollars or tokens."""
 
 UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _LENGTH = re.compile(r"(?:\d{1,9}[smhdw])+")
 
 
 def add_home(parser: argparse.ArgumentParser, **how: Any) -> None:
-    """The options of every command that works in a home."""
+    """Add the options of commands that work in a home."""
     parser.add_argument("--home", metavar="FOLDER", help="home folder (~/.hermes)", **how)
     parser.add_argument("--profile", metavar="NAME", help="profile in the home", **how)
 
 
 def up_to(most: int, least: int = 0) -> Callable[[str], int]:
-    """The type of an argument that is a whole number from `least` on."""
+    """Return the argument type of integers from `least` to `most`."""
 
     def number(text: str) -> int:
         value = int(text)
@@ -38,7 +38,7 @@ def up_to(most: int, least: int = 0) -> Callable[[str], int]:
 
 
 def length(most_days: int, least_s: int = 0) -> Callable[[str], Duration]:
-    """The type of an argument that is a length of time such as `90s`, `10m` or `1h30m`."""
+    """Return the argument type of durations such as `90s`, `10m` or `1h30m`."""
 
     def duration(text: str) -> Duration:
         if _LENGTH.fullmatch(text) is None:
@@ -57,7 +57,7 @@ def length(most_days: int, least_s: int = 0) -> Callable[[str], Duration]:
 
 
 def micro_usd(text: str) -> int:
-    """The type of an argument that is an amount of US dollars."""
+    """Parse an amount of US dollars."""
     try:
         amount = Decimal(text.removeprefix("$")) * 1_000_000
     except InvalidOperation:

@@ -27,7 +27,7 @@ SCOPES = ("profile", "session", "job", "day")
 
 
 def change_request(given: argparse.Namespace) -> pb.SetBudgetRequest:
-    """What `hermes budget set` asks for; InvalidArgument when it makes no sense."""
+    """Build the request of `hermes budget set`; raises InvalidArgument."""
     amounts = given.usd is not None or given.tokens is not None
     if amounts + given.unlimited + given.default != 1:
         raise InvalidArgument("give --usd, --tokens or both, or --unlimited, or --default")
@@ -54,8 +54,6 @@ async def _show(context: Context) -> None:
 
 
 def _amount(name: str) -> Column:
-    """A column with an amount of what the budget limits."""
-
     def shown(budget: pb.Budget) -> str:
         amount: pb.BudgetAmount = getattr(budget, name)
         parts = [dollars(amount.micro_usd)] if budget.limit.micro_usd else []

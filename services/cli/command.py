@@ -1,7 +1,7 @@
-"""How a command is declared: its arguments, its actions and the functions that run them.
+"""Declaration of commands: their arguments, actions and functions.
 
-Each command's module has a `COMMAND`. A function gets a `Context`. An async one runs with the
-settings loaded, the home made, the log open, and a connection to the services that it names.
+Each command's module has a `COMMAND`. A function gets a `Context`; an async one runs with the
+settings loaded, the home created, the log open, and a connection to its services.
 """
 
 import argparse
@@ -28,18 +28,18 @@ from services.rpc.channels import Channels
 _M = TypeVar("_M", bound=Message)
 _T = TypeVar("_T")
 _SHOWN = 5
-"""How many of several ids an error names."""
+"""How many ambiguous ids an error names."""
 
 
 class Argument(Struct, frozen=True):
-    """What `argparse.ArgumentParser.add_argument` takes."""
+    """The arguments of `argparse.ArgumentParser.add_argument`."""
 
     names: Sequence[str]
     options: Mapping[str, Any]
 
 
 class OneOf(Struct, frozen=True):
-    """Arguments of which at most one is given."""
+    """Mutually exclusive arguments."""
 
     arguments: Sequence[Argument]
     required: bool = False
@@ -53,9 +53,9 @@ def arg(
     field: str = "",
     **options: Any,
 ) -> Argument:
-    """An argument as people write it: `-q --question TEXT`, `--to FOLDER`, `FILE?` or `SKILL*`.
+    """Declare an argument, such as `-q --question TEXT`, `--to FOLDER`, `FILE?` or `SKILL*`.
 
-    `field` is where its value goes, if that is not its name; the other options are argparse's.
+    `field` is its attribute, by default its name; the other options are argparse's.
     """
     *names, last = form.split()
     value = "" if last.startswith("-") else last.rstrip("?*+")
@@ -71,13 +71,13 @@ def arg(
 
 
 def flag(names: str, meaning: str, **options: Any) -> Argument:
-    """An option without a value."""
+    """Declare an option without a value."""
     options.setdefault("action", "store_true")
     return arg(names, meaning, **options)
 
 
 def choice(name: str, meaning: str, field: str, value: object, default: object = None) -> Argument:
-    """An option that stands for a value of a field."""
+    """Declare an option that stands for a value of a field."""
     return arg(name, meaning, field=field, action="store_const", const=value, default=default)
 
 
@@ -89,7 +89,7 @@ LOG_LEVEL = arg("--log-level", "minimum level of log messages", choices=LEVELS)
 
 
 def limit(most: int = INT32, default: int = 20) -> Argument:
-    """How many are listed."""
+    """Declare the option for the number of listed items."""
     told = f"show at most N ({default})"
     kind = up_to(most, 1)
     return arg("--limit N", told, kind, field="page_size", default=default)
@@ -99,72 +99,70 @@ DRY_RUN = flag("--dry-run", "show what would happen, and change nothing")
 
 
 class Context:
-    """What a function of a command works with."""
+    """What a command's function works with."""
 
     def __init__(self, given: argparse.Namespace, channels: Channels | None = None) -> None:
-        """Take what was given on the command line, and channels where there are some already."""
         self.given = given
         self._channels = channels
 
     @cached_property
     def settings(self) -> Settings:
-        """The settings, checked; what is odd about them goes to standard error."""
+        """The checked settings; warnings go to standard error."""
         return load(self.given)
 
     @property
     def profile(self) -> str:
-        """The profile that requests name; empty: that of the home."""
+        """The profile for requests; empty: the home's."""
         return self.given.profile or ""
 
     @property
     def channels(self) -> Channels:
-        """The way to the services that the command names."""
+        """Channels to the command's services."""
         if self._channels is None:
             raise RuntimeError("the command names no services")
         return self._channels
 
     def stub(self, kind: Callable[[grpc.aio.Channel], _T]) -> _T:
-        """A client of a service, such as `context.stub(SessionServiceStub)`."""
-        service = kind.__module__.split(".")[1]  # as in hermes.agent.v1.session_pb2_grpc
+        """Return a client of a service, such as `context.stub(SessionServiceStub)`."""
+        service = kind.__module__.split(".")[1]  # from hermes.agent.v1.session_pb2_grpc
         return kind(self.channels.to(service))
 
     def request(self, kind: type[_M], **more: Any) -> _M:
-        """A request whose fields have what was given by their names, the profile, and more."""
+        """Build a request from the arguments with its fields' names, the profile, and `more`."""
         names = cast("Mapping[str, object]", kind.DESCRIPTOR.fields_by_name)
         given = {**vars(self.given), "profile": self.profile, **more}
         return kind(**{name: given[name] for name in names if given.get(name) is not None})
 
     def print_list(self, rows: Sequence[Any], columns: Sequence[Column], empty: str) -> None:
-        """A table, or a JSON list with --json; `empty` is said when there are no rows."""
+        """Print a table, or a JSON list with --json; `empty` replaces an empty table."""
         if self.given.json:
             print_json([describe(row, columns) for row in rows])
         else:
             print_rows(rows, columns, empty)
 
     def print_one(self, row: Any, columns: Sequence[Column], sentence: str = "") -> None:
-        """A JSON object with --json, else the sentence, or without one a line for each value."""
+        """Print a JSON object with --json, else the sentence or a line for each value."""
         if self.given.json or sentence:
             self.print_value(describe(row, columns), sentence)
         else:
             print_details(row, columns)
 
     def print_value(self, value: Mapping[str, Any] | list[Any], text: str) -> None:
-        """A JSON value with --json, else the text."""
+        """Print a JSON value with --json, else the text."""
         if self.given.json:
             print_json(value)
         else:
             say(printable(text))
 
     async def confirm(self, question: str, unasked: str, declined: str) -> None:
-        """Ask unless --yes is given; FailedPrecondition says `declined` when the answer is no.
+        """Ask unless --yes is given; FailedPrecondition says `declined` if the answer is no.
 
-        InvalidArgument says `unasked` where there is no terminal to ask at.
+        InvalidArgument says `unasked` without a terminal.
         """
         if not self.given.yes and not await agreed(question, unasked):
             raise FailedPrecondition(declined)
 
     async def run(self, function: "Function", services: Sequence[str]) -> int:
-        """Run an async function, connected to the services."""
         if not services:
             return await function(self) or 0
         async with connected(self.settings, services) as self._channels:
@@ -174,7 +172,7 @@ class Context:
 Function = Callable[[Context], Awaitable[int | None]]
 """Returns the exit status; None is success."""
 PlainFunction = Callable[[Context], int | None]
-"""One that loads what it needs by itself."""
+"""A function that loads what it needs by itself."""
 
 
 class Action(Struct, frozen=True):
@@ -185,7 +183,7 @@ class Action(Struct, frozen=True):
     function: Function | PlainFunction
     arguments: Sequence[Argument | OneOf] = ()
     services: Sequence[str] | None = None
-    """The services that it talks to; None: those of the command."""
+    """The services that it calls; None: the command's."""
 
 
 def action(
@@ -195,7 +193,7 @@ def action(
     help: str = "",  # noqa: A002 - as argparse calls it
     services: Sequence[str] | None = None,
 ) -> Action:
-    """An action; without others it has its function's name, such as `_list`, and its docstring."""
+    """Declare an action; its name and help default to those of its function."""
     told = (help or inspect.getdoc(function) or "").removesuffix(".")
     meaning = f"{told[0].lower()}{told[1:]}"
     return Action(name or function.__name__.strip("_"), meaning, function, arguments, services)
@@ -205,21 +203,20 @@ class Command(Struct, frozen=True):
     """A command, such as `hermes jobs`; its help begins with the docstring of its module."""
 
     examples: str
-    """The end of its help; an action's help has those lines that are about the action."""
+    """The end of its help; an action's help has the lines about the action."""
     actions: Sequence[Action] = ()
     function: Function | PlainFunction | None = None
-    """What runs without an action; None: an action is required."""
+    """Runs without an action; None: an action is required."""
     arguments: Sequence[Argument | OneOf] = ()
     services: Sequence[str] = ()
-    """The services that its functions talk to, started for it where they do not run."""
+    """The services that its functions call, started if they do not run."""
     has_home: bool = True
     defaults: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Settings that hold for this command, by the names of flags."""
+    """Settings for this command, by the names of flags."""
     locate: Callable[[Settings, argparse.Namespace], Awaitable[Settings]] | None = None
-    """Finds the settings of the home that it works in, where that may be another one."""
+    """Finds the settings of another home if the command works there."""
 
     def parser(self, name: str, description: str | None) -> argparse.ArgumentParser:
-        """The parser of the command's arguments."""
         parser = _Parser(
             prog=f"hermes {name}",
             description=description,
@@ -249,12 +246,12 @@ class Command(Struct, frozen=True):
             epilog="\n".join(["examples:", *lines]),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        if self.has_home:  # before the action or behind it
+        if self.has_home:  # before or after the action
             add_home(parser, default=argparse.SUPPRESS)
         _add(parser, action.arguments)
 
     def run(self, given: argparse.Namespace) -> int:
-        """Run what was asked for; returns the exit status."""
+        """Run the command; return the exit status."""
         chosen = vars(given).get("action")
         action = next((one for one in self.actions if one.name == chosen), None)
         function = self.function if action is None else action.function
@@ -271,7 +268,7 @@ class Command(Struct, frozen=True):
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says in one line what is wrong with the arguments."""
+    """Reports errors in one line."""
 
     def error(self, message: str) -> NoReturn:
         complain(f"{message}; see {self.prog} --help")
@@ -302,7 +299,7 @@ class _Page(Protocol):
 async def pages(
     method: Callable[..., Awaitable[Any]], request: Any, timeout_s: float | None = None
 ) -> AsyncGenerator[Any]:
-    """The answers of a listing RPC, page after page."""
+    """Yield the pages of a listing RPC."""
     while True:
         page: _Page = await method(request, timeout=timeout_s)
         yield page
@@ -321,9 +318,9 @@ def pick(
     see: str,
     prefix: str = "",
 ) -> _T:
-    """The one of an id, of a name, or whose id alone begins so; else NotFound, InvalidArgument.
+    """Find an item by id, name or unique id prefix; raises NotFound or InvalidArgument.
 
-    An id may be given without its prefix, such as `job_`.
+    The type prefix of an id, such as `job_`, may be left out.
     """
     key = named.casefold()
     exact = [one for one in candidates if ident(one) == named]

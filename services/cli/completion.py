@@ -31,7 +31,7 @@ def _print(context: Context) -> None:
 
 
 def _all_commands() -> argparse.ArgumentParser:
-    """One parser with every command in it, as shells see `hermes`."""
+    """Return one parser with all commands, as shells see `hermes`."""
     parser = argparse.ArgumentParser(prog="hermes")
     parser.add_argument("-V", "--version", action="store_true", help="show the version")
     commands = parser.add_subparsers(metavar="COMMAND")

@@ -17,7 +17,7 @@ from services.errors import InvalidArgument
 from services.home.paths import replace_file
 
 EDITORS = ("nano", "vim", "vi")
-"""Tried in this order where the environment names none."""
+"""Tried in order if the environment names none."""
 
 EXAMPLES = """\
 examples:

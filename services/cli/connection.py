@@ -1,4 +1,4 @@
-"""A command's way to the services: those that run, or its own while it needs them."""
+"""Connections of a command to services that run, or that it runs itself."""
 
 import asyncio
 import fcntl
@@ -28,23 +28,23 @@ from services.rpc.listeners import ListenFailed
 from services.runtime.config import ServiceConfig
 
 HEALTH_S = 3.0
-"""How long a service has to say that it serves."""
+"""The timeout of a health check."""
 START_S = 5.0
-"""How long a command tries to start services in a home that somebody else may be starting."""
+"""How long a command tries to start services in a home that another may be starting."""
 PATIENCE_S = 10.0
-"""How long a command waits for services elsewhere to serve."""
+"""How long a command waits for remote services."""
 TELL_AFTER_S = 3.0
-"""After how long a person is told what is waited for."""
+"""When a person is told about the wait."""
 WAIT_S = 0.2
-"""Pause before looking again whether another command's services have stopped."""
+"""The polling interval while another command's services stop."""
 _NOT_SERVING = "it is starting or stopping"
 
 
 @asynccontextmanager
 async def connected(settings: Settings, services: Sequence[str]) -> AsyncGenerator[Channels]:
-    """Channels to the services; those that are not running run here until the context is left.
+    """Yield channels to the services, which run here for that time if they are not running.
 
-    ServiceUnavailable says which of those elsewhere do not answer, also after some waiting.
+    ServiceUnavailable names the remote ones that do not answer after some waiting.
     """
     async with AsyncExitStack() as stack:
         if at_home(settings, services):
@@ -57,10 +57,10 @@ async def connected(settings: Settings, services: Sequence[str]) -> AsyncGenerat
 
 @asynccontextmanager
 async def _clients_lock(home: HomePaths) -> AsyncGenerator[int]:
-    """Held by every command that talks to the home's socket; the last one may close the door.
+    """Held by every command that uses the home's socket; the last one may stop the services.
 
-    A command that runs services for itself waits for the others before it stops them, and whoever
-    comes in that moment waits until they are stopped, and runs its own.
+    A command that runs services for itself waits for the others before it stops them. A command
+    that arrives at that moment waits for the end, and runs its own.
     """
     path, flags = home.run / "clients.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
     descriptor = await asyncio.to_thread(os.open, path, flags, 0o600)
@@ -73,9 +73,9 @@ async def _clients_lock(home: HomePaths) -> AsyncGenerator[int]:
 
 @asynccontextmanager
 async def running(settings: Settings, service: str) -> AsyncGenerator[Channels]:
-    """Channels to a service that runs; nothing is started here.
+    """Yield channels to a running service, without starting any.
 
-    ServiceUnavailable says how it can be started.
+    ServiceUnavailable says how to start it.
     """
     address = settings.load(ServiceConfig).addresses.find(service, settings.home)
     if at_home(settings, (service,)) and not await is_running(settings):
@@ -86,19 +86,19 @@ async def running(settings: Settings, service: str) -> AsyncGenerator[Channels]:
 
 
 def start_command(settings: Settings) -> str:
-    """What starts the services of a home."""
+    """Return the command that starts the services of a home."""
     name = settings.home.name
     return "hermes up" if name == DEFAULT_PROFILE else f"hermes up --profile {name}"
 
 
 async def reach(settings: Settings, services: Sequence[str]) -> None:
-    """Wait until those of the services that are elsewhere answer, as `connected` does."""
+    """Wait for the remote services, as `connected` does."""
     async with _reached(settings, elsewhere(settings, services)):
         pass
 
 
 async def unanswered(settings: Settings, addresses: Mapping[str, Address]) -> dict[str, str]:
-    """Those of the services that do not answer now, and what to do about each."""
+    """Return those services that do not answer now, with advice for each."""
     async with await _client(settings, addresses) as client:
         return await _unanswered(client, addresses)
 
@@ -107,7 +107,7 @@ async def unanswered(settings: Settings, addresses: Mapping[str, Address]) -> di
 async def _reached(
     settings: Settings, addresses: Mapping[str, Address], patience_s: float = PATIENCE_S
 ) -> AsyncGenerator[Channels]:
-    """Channels to services, once all of them answer, as they may be about to start."""
+    """Yield channels to services once all answer, as they may be starting."""
     started, told = monotonic(), False
     async with await _client(settings, addresses) as client:
         while silent := await _unanswered(client, addresses):
@@ -140,8 +140,8 @@ def _advice(name: str, why: str) -> str:
 
 
 async def silence(channel: grpc.aio.Channel, service: str = "") -> str:
-    """Why a service, or the process, does not serve; empty when it does."""
-    health: Any = HealthStub(channel)  # the package's stubs leave out its methods
+    """Return why a service, or the process, does not serve; empty if it does."""
+    health: Any = HealthStub(channel)  # the package's stubs lack its methods
     try:
         answer = await health.Check(HealthCheckRequest(service=service), timeout=HEALTH_S)
     except grpc.aio.AioRpcError as error:
@@ -154,7 +154,7 @@ async def silence(channel: grpc.aio.Channel, service: str = "") -> str:
 async def _join(
     settings: Settings, services: Sequence[str], clients: int, stack: AsyncExitStack
 ) -> Channels:
-    """Channels to the services on the home's socket, started here if nobody else has them."""
+    """Yield channels to the services on the home's socket, started here if nobody runs them."""
     addresses: dict[str, Address] = dict.fromkeys(services, UnixAddress(settings.home.socket))
     started, told = monotonic(), False
     while True:
@@ -166,7 +166,7 @@ async def _join(
                 if monotonic() - started >= START_S:
                     raise
             else:
-                # When no other command is using the services, and none can begin.
+                # Once no other command uses the services, and none can begin to.
                 stack.push_async_callback(asyncio.to_thread, fcntl.flock, clients, fcntl.LOCK_EX)
                 return channels
         elif not await unanswered(settings, addresses):
@@ -174,35 +174,35 @@ async def _join(
         elif not told:
             told = True  # it runs only the services that it needs itself
             complain("another command uses this home; waiting until it ends")
-        # Who waits for the last client to end is not to wait for this one.
+        # Do not block the process that waits for the last client.
         fcntl.flock(clients, fcntl.LOCK_UN)
         await asyncio.sleep(WAIT_S)
         await asyncio.to_thread(fcntl.flock, clients, fcntl.LOCK_SH)
 
 
 async def has_services(settings: Settings, services: Sequence[str]) -> bool:
-    """Whether the services run already or are elsewhere, so that none is started here."""
+    """Return whether the services run already or are remote, so that none is started here."""
     return not at_home(settings, services) or await is_running(settings)
 
 
 def elsewhere(settings: Settings, services: Sequence[str]) -> dict[str, Address]:
-    """Where those of the services are that are not found on the home's socket."""
+    """Return the addresses of services that are not on the home's socket."""
     addresses, here = settings.load(ServiceConfig).addresses, at_home(settings, services)
     return {name: addresses.find(name, settings.home) for name in services if name not in here}
 
 
 def at_home(settings: Settings, services: Sequence[str]) -> tuple[str, ...]:
-    """Those of the services that are found on the home's socket, and not elsewhere."""
+    """Return the services that are on the home's socket."""
     addresses, here = settings.load(ServiceConfig).addresses, UnixAddress(settings.home.socket)
     return tuple(name for name in services if addresses.find(name, settings.home) == here)
 
 
 async def is_running(settings: Settings) -> bool:
-    """Whether Hermes answers on the home's socket; who else listens there is in its way."""
+    """Return whether Hermes answers on the home's socket, as opposed to another listener."""
     try:
         _, writer = await asyncio.open_unix_connection(settings.home.socket)
     except OSError:
-        return False  # without the pause of gRPC, which would try again
+        return False  # gRPC would pause and retry
     writer.close()
     async with Channels(Identity.OPERATOR, {"home": str(UnixAddress(settings.home.socket))}) as own:
         return await silence(own.to("home")) in ("", _NOT_SERVING)
@@ -253,7 +253,7 @@ async def _embedded(settings: Settings, services: Sequence[str]) -> AsyncGenerat
 
 @asynccontextmanager
 async def until_told(shutdown: Shutdown, workers: Workers) -> AsyncGenerator[None]:
-    """End what is inside as soon as the process is told to stop: before what it talks to."""
+    """End the block as soon as the process is told to stop, before what it talks to."""
     inside = asyncio.current_task()
     assert inside is not None, "a command is a task"
 

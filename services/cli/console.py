@@ -1,4 +1,4 @@
-"""What commands share in talking to a person or to a script."""
+"""Terminal and script output shared by commands."""
 
 import json
 import re
@@ -9,19 +9,19 @@ from typing import Any, Self
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
-"""As of a program that SIGINT has ended."""
+"""The status of a program ended by SIGINT."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""What a terminal obeys, and what makes text read differently from what it is."""
+"""Characters that control a terminal, or make text look different from what it is."""
 
 
 def printable(text: str) -> str:
-    """The text without what a terminal would obey."""
+    """Remove characters that control a terminal."""
     return _CONTROL.sub("", text.replace("\r\n", "\n"))
 
 
 def readable(data: bytes, what: str) -> str:
-    """The text that somebody gave; what is no UTF-8 is replaced, and that is remarked on."""
+    """Decode text; replaces invalid UTF-8 and warns about it."""
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -30,22 +30,22 @@ def readable(data: bytes, what: str) -> str:
 
 
 def say(text: str) -> None:
-    """A line on standard output."""
+    """Print a line to standard output."""
     sys.stdout.write(f"{text}\n")
 
 
 def complain(text: str) -> None:
-    """A line on standard error."""
+    """Print a line to standard error."""
     sys.stderr.write(f"hermes: {printable(text)}\n")
 
 
 def print_json(value: Mapping[str, Any] | list[Any]) -> None:
-    """One JSON document on standard output."""
+    """Print a JSON document to standard output."""
     sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
 
 
 class StatusLine:
-    """One line of standard error that says what is being done, and is gone in the end."""
+    """A temporary line on standard error with the current activity."""
 
     def __init__(self) -> None:
         self._is_shown = False
@@ -58,7 +58,6 @@ class StatusLine:
             self.show("")
 
     def show(self, text: str) -> None:
-        """Say this in place of what was said before."""
         if sys.stderr.isatty():
             self._is_shown = True
             sys.stderr.write(f"\r\x1b[K{text}")

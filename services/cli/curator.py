@@ -29,9 +29,9 @@ The curator runs by itself if curator.enabled is true. It deletes nothing: it mo
 skills/.archive, and makes a backup before each change."""
 
 LOOK_S = 0.5
-"""How often a run is looked at that is waited for."""
+"""The polling interval of a run."""
 MAX_REPORTS = 100
-"""The most that one request may ask for."""
+"""The limit of a request."""
 
 _CHANGE = (
     Column("what", source="kind"),
@@ -80,7 +80,7 @@ def _latest(found: pb.Curator) -> dict[str, Any] | None:
 
 
 def _last(found: pb.Curator) -> str:
-    # The first look at a library is noted as if it were a run.
+    # The first check of a library is recorded like a run.
     return local_time(found.last_run_time, seconds=True) if found.run_count else "never"
 
 

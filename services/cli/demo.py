@@ -39,7 +39,7 @@ REPORT_WAIT_S = 60.0
 
 
 def demonstrate(job: str = JOB_DELAY) -> int:
-    """Show the demo until the user leaves, or the tour where there is no terminal."""
+    """Run the demo until the user leaves, or the tour without a terminal."""
     with tempfile.TemporaryDirectory(prefix="hermes-demo-") as folder:
         return asyncio.run(_run(Path(folder), job))
 
@@ -87,7 +87,7 @@ async def _tour(settings: Settings, channels: Channels) -> int:
 
 
 async def _report(channels: Channels) -> str:
-    """What the job says, as soon as it does."""
+    """Return the job's report as soon as there is one."""
     dialogue = Dialogue(channels.to("gateway"), ConverseRequest.Open(takes_news=True))
     try:
         async with asyncio.timeout(REPORT_WAIT_S), aclosing(dialogue.responses()) as responses:

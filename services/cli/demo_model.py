@@ -1,6 +1,6 @@
-"""The model of `hermes demo`: it understands nothing and matches words, behind a real endpoint.
+"""The model of `hermes demo`, which matches words, behind a real endpoint.
 
-It speaks as much of the OpenAI API as the agent uses: streamed chat completions.
+It serves the part of the OpenAI API that the agent uses: streamed chat completions.
 """
 
 import asyncio
@@ -19,11 +19,11 @@ _PIECE_DELAY_S = 0.02
 _NOTE = "Hello from the demo.\nThis file is in the sandbox.\n"
 
 Call = tuple[str, Mapping[str, Any]]
-"""A tool, and the arguments that it gets."""
+"""A tool and its arguments."""
 
 
 Step = tuple[str, Sequence[Call]]
-"""What one model call says and does; `{tool_result}` stands for what the last tool said."""
+"""The text and calls of a model response; `{tool_result}` stands for the last tool's output."""
 
 
 def _terminal(command: str, **options: Any) -> Call:
@@ -66,11 +66,11 @@ RULES: Mapping[str, Sequence[Step]] = {
     ),
     "": ((_HELP, ()),),
 }
-"""The words that each takes, and a step for each model call of a turn."""
+"""Matched words, and the response of each model call of a turn."""
 
 
 def step_for(messages: Sequence[Mapping[str, Any]]) -> Step:
-    """The next answer of the turn that the messages end with."""
+    """Return the next response of the turn that the messages end with."""
     result, done = "", 0
     for message in reversed(messages):
         if message["role"] == "user":
@@ -86,7 +86,7 @@ def step_for(messages: Sequence[Mapping[str, Any]]) -> Step:
 
 @asynccontextmanager
 async def demo_model() -> AsyncGenerator[str]:
-    """Serve the model on a free port of this machine; yields the base URL."""
+    """Serve the model on a free local port; yields the base URL."""
     from aiohttp import web
 
     app = web.Application(client_max_size=64 * 1024 * 1024)
@@ -131,7 +131,7 @@ def _chunks(step: Step, prompt_bytes: int) -> Iterator[dict[str, Any]]:
         called = {"index": index, "id": f"call_{index}", "type": "function", "function": function}
         yield chunk({"tool_calls": [called]})
     yield chunk({}, "tool_calls" if calls else "stop")
-    # About four characters are one token, with most models.
+    # With most models, a token is about four characters.
     prompt, completion = prompt_bytes // 4, max(1, len(text) // 4)
     usage = {"prompt_tokens": prompt, "completion_tokens": completion}
     yield {**head, "choices": [], "usage": {**usage, "total_tokens": prompt + completion}}

@@ -1,4 +1,4 @@
-"""Finds a model to talk to before anything is started, and says what runs when it is."""
+"""Finds a model before services start, and reports what runs after it."""
 
 import sys
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from services.rpc.channels import Channels
 from services.runtime.checks import ModelChoice, ModelOffer
 
 MODEL_CHOICE = "agent_service.assembly.checks:model_choice"
-"""Who knows which models there are."""
+"""Knows the available models."""
 
 DEMO = "To try Hermes without a model: hermes demo"
 
@@ -23,9 +23,9 @@ class NoModel(FailedPrecondition):
 
 
 async def with_model(settings: Settings, *, may_ask: bool = True) -> Settings:
-    """The settings with a model; fails with what to set where there is none.
+    """Return settings with a model; raises NoModel if there is none.
 
-    A local server is taken only if a person agrees.
+    A local server is used only if a person agrees.
     """
     choice = await _choice(settings)
     if choice.configured:
@@ -41,7 +41,7 @@ async def with_model(settings: Settings, *, may_ask: bool = True) -> Settings:
 
 
 def or_demo(talk: Callable[[], int]) -> int:
-    """Open a chat; without a model, see the demo in its place if the person likes to."""
+    """Open a chat; without a model, offer the demo instead."""
     try:
         return talk()
     except NoModel as missing:
@@ -52,7 +52,7 @@ def or_demo(talk: Callable[[], int]) -> int:
 
 
 def _sees_questions() -> bool:
-    """Whether a person can see a question and answer it: standard output may be for a script."""
+    """Return whether a person can see and answer a question: standard output may be a pipe."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
@@ -66,7 +66,7 @@ def _agrees(question: str) -> bool:
 
 
 def _chosen(settings: Settings, offer: ModelOffer) -> Settings:
-    """Keep the choice in the home, so that it is not asked for again."""
+    """Save the choice in the home."""
     settings.home.create()
     keep(settings, "HERMES_BASE_URL", offer.base_url)
     path = keep(settings, "HERMES_MODEL", offer.model)
@@ -78,13 +78,10 @@ async def _choice(settings: Settings) -> ModelChoice:
     return await imported(MODEL_CHOICE)(settings)
 
 
-# ---- what runs
-
-
 async def introduce(
     settings: Settings, channels: Channels, tell: Callable[[str], None] = say
 ) -> None:
-    """Say what runs."""
+    """Report what runs."""
     choice, chosen = await _choice(settings), await _backend(channels)
     model = (choice.configured or choice.advice).replace("\n", "\n         ")
     tell(f"model    {model}")
@@ -94,7 +91,7 @@ async def introduce(
 
 
 async def warn_of_host(settings: Settings, channels: Channels) -> None:
-    """Say whether commands run on a machine itself, and that they do not where that was meant."""
+    """Warn if commands run on a machine itself, or if that was requested but is not in effect."""
     if message := _remark(settings, await _backend(channels)):
         complain(message)
 
@@ -106,7 +103,7 @@ async def _backend(channels: Channels) -> sandbox_pb2.BackendCapabilities:
 
 
 def _remark(settings: Settings, chosen: sandbox_pb2.BackendCapabilities) -> str:
-    """What a person should hear of the sandbox that is used; empty if nothing."""
+    """Return a remark about the sandbox in use, or empty."""
     if chosen.isolation == sandbox_pb2.ISOLATION_LEVEL_NONE:
         return f"commands run without a sandbox: {chosen.detail}"
     return next((f"{told}; {chosen.name} is used instead" for told in settings.not_on_host()), "")

@@ -1,4 +1,4 @@
-"""Finds the subcommand, runs it, and turns what goes wrong into one line."""
+"""Finds the subcommand, runs it, and reports errors in one line."""
 
 import argparse
 import errno
@@ -57,30 +57,29 @@ COMMANDS = {
     "service": "run Hermes as a systemd service",
     "completion": "print completions for your shell",
 }
-"""Each is a module beside this one or in a folder, imported when it is called."""
+"""Each is a module here or in a folder, imported when called."""
 
 _FOLDERS = {
     "admin": ("certs", "database", "doctor", "health", "login", "logout", "security", "service"),
     "sandboxes": ("pools", "workspaces"),
 }
 _PACKAGES = ("chat", "home", "jobs", "sandboxes", "sessions", "skills")
-"""Those that are a folder themselves, with a module `command`."""
+"""Folders with a module `command`."""
 
 OBJECTS_WHILE_STARTING = 1_000_000
-"""Made between two collections of garbage until services serve.
+"""Allocations between garbage collections until services serve.
 
-Nearly all that a start makes stays; finding that out again and again takes an eighth of its time.
+Nearly all objects of a start stay; rechecking them takes an eighth of its time.
 """
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
-"""What a write of output meets where a disk is full, or broken."""
+"""Errors of writes to a full or broken disk."""
 
 
 def main() -> NoReturn:
-    """Runs `hermes`, and ends the process with its exit status.
+    """Run `hermes`, and exit with its status.
 
-    A command has closed what it opened when it returns, so that nothing is left to do but for
-    Python to take itself apart, which takes longer than `--version` does.
+    Commands close what they opened, so the slow teardown of the interpreter is skipped.
     """
     _open_streams()
     gc.set_threshold(OBJECTS_WHILE_STARTING)
@@ -88,7 +87,7 @@ def main() -> NoReturn:
         status = _run(sys.argv[1:])
         sys.stdout.flush()
     except BrokenPipeError:
-        status = 128 + signal.SIGPIPE  # whoever read our output has enough
+        status = 128 + signal.SIGPIPE  # the reader of our output has enough
     except OSError as error:
         if error.filename is not None or error.errno not in _FULL:
             raise
@@ -100,9 +99,9 @@ def main() -> NoReturn:
 
 
 def _open_streams() -> None:
-    """Give the standard streams that whoever started us has closed somewhere to go.
+    """Reopen standard streams that the parent has closed.
 
-    Else the first files that are opened, such as a database, would get their numbers.
+    Otherwise the first opened files, such as a database, would get their numbers.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
@@ -121,13 +120,13 @@ def _run(arguments: list[str]) -> int:
 
 
 def module_of(name: str) -> str:
-    """Returns the name of a subcommand's module."""
+    """Return the module of a subcommand."""
     folders = [f"{folder}." for folder, names in _FOLDERS.items() if name in names]
     return f"services.cli.{''.join(folders)}{name}{'.command' * (name in _PACKAGES)}"
 
 
 def parser_of(name: str) -> argparse.ArgumentParser:
-    """Returns the parser of a subcommand's arguments."""
+    """Return the parser of a subcommand."""
     module = importlib.import_module(module_of(name))
     return module.COMMAND.parser(name, module.__doc__)
 
@@ -154,7 +153,7 @@ def _without_command(arguments: list[str]) -> int:
 
 
 def _guarded(run: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
-    """Runs a command; what can go wrong is one line that says what to do, never a traceback."""
+    """Run a command; expected errors become one line without a traceback."""
     failures = importlib.import_module("services.cli.failures")
     try:
         return run(arguments)

@@ -22,7 +22,7 @@ REFRESH_S = 60.0
 
 
 def _dollars(micro_usd: int | None) -> str:
-    """The price of a million tokens, without zeros at its end."""
+    """Return the price of a million tokens, without trailing zeros."""
     return "" if micro_usd is None else f"{micro_usd / 1_000_000:.4f}".rstrip("0").rstrip(".")
 
 
@@ -52,7 +52,7 @@ async def _list(context: Context) -> None:
     given = context.given
     if given.refresh:
         await stub.RefreshModels(pb.RefreshModelsRequest(), timeout=REFRESH_S)
-    # As with other commands, `list` says what is done anyway.
+    # Accept `list`, as with other commands.
     words = given.query[1:] if given.query[:1] == ["list"] else given.query
     answer = await stub.ListModels(pb.ListModelsRequest(query=" ".join(words)))
     nothing = "No known model matches. You can use a model that is not listed."

@@ -1,4 +1,4 @@
-"""How commands show messages of services: as tables for people, as JSON for programs.
+"""Output of messages: tables for people, JSON for programs.
 
 A command declares its columns once, and prints its answer with the methods of `Context`.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 NOTHING = "—"
-"""Stands for a value that is not there."""
+"""Stands for a missing value."""
 UNLIMITED_COLUMNS = 100_000
 """A width at which no row is cut."""
 _AGES = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
@@ -35,33 +35,31 @@ class Column(Struct, frozen=True):
     """One value of each row, as JSON and as a cell."""
 
     key: str
-    """Its name in JSON; empty: only people see it."""
+    """Its name in JSON; empty: not in JSON."""
     heading: str = ""
-    """Its name in a table; empty: only programs see it."""
+    """Its name in a table; empty: not in tables."""
     source: str | Callable[[Any], Any] = ""
-    """The field, such as `options.model`, or a function of the row; empty: the field `key`."""
+    """A field, such as `options.model`, or a function of the row; empty: the field `key`."""
     cell: Callable[[Any], str] | None = None
     """The value for people; None: by its type and the field's name."""
     optional: bool = False
     """Whether an empty value is null in JSON; times and fields with presence always are."""
 
     def value(self, row: Any) -> Any:
-        """The value as it is in the row; None when it is not there."""
+        """Return the value of a row; None if missing."""
         if callable(self.source):
             return self.source(row)
         return field_value(row, self.source or self.key)
 
     def json(self, row: Any) -> Any:
-        """The value for programs."""
         value = json_value(self.value(row))
         return None if self.optional and not value else value
 
     def text(self, row: Any) -> str:
-        """The value for people."""
         return printable(self._show(self.value(row)))
 
     def of(self, part: Callable[[Any], Any]) -> "Column":
-        """The same column of rows that have the message as a part."""
+        """Return the same column for rows that have the message as a part."""
 
         def value(row: Any) -> Any:
             return self.value(part(row))
@@ -75,12 +73,12 @@ class Column(Struct, frozen=True):
 
 
 def describe(row: Any, columns: Iterable[Column]) -> dict[str, Any]:
-    """The row as a JSON object."""
+    """Return the row as a JSON object."""
     return {column.key: column.json(row) for column in columns if column.key}
 
 
 def print_rows(rows: Sequence[Any], columns: Sequence[Column], empty: str = "") -> None:
-    """A table for people, or `empty` when there are no rows."""
+    """Print a table, or `empty` without rows."""
     if not rows:
         say(empty)
         return
@@ -90,18 +88,15 @@ def print_rows(rows: Sequence[Any], columns: Sequence[Column], empty: str = "") 
 
 
 def print_details(row: Any, columns: Sequence[Column]) -> None:
-    """A line for each value for people, without those that are not there."""
+    """Print a line for each value that is there."""
     pairs = [(column.heading, column.text(row)) for column in columns if column.heading]
     shown = [pair for pair in pairs if pair[1] not in ("", NOTHING)]
     if shown:
         _console().print(_block(*zip(*shown, strict=True)))
 
 
-# ---- values
-
-
 def field_value(row: Any, path: str) -> Any:
-    """A field of a message, with the name of an enum's value; None when it is not set."""
+    """Return a field of a message, an enum by name; None if it is not set."""
     *parents, name = path.split(".")
     holder = attrgetter(".".join(parents))(row) if parents else row
     value = getattr(holder, name)
@@ -118,12 +113,12 @@ def field_value(row: Any, path: str) -> Any:
 
 
 def enum_word(kind: Any, number: int) -> str:
-    """The name of an enum's value, such as `ready` of SANDBOX_STATE_READY; empty: unspecified."""
+    """Return an enum's word, such as `ready` for SANDBOX_STATE_READY; empty: unspecified."""
     return messages.enum_word(kind.DESCRIPTOR, number)
 
 
 def json_value(value: Any) -> Any:
-    """A value as JSON: times in ISO 8601, durations in seconds."""
+    """Convert a value to JSON: times in ISO 8601, durations in seconds."""
     if isinstance(value, Timestamp):
         return value.ToJsonString() if value.seconds else None
     if isinstance(value, Duration):
@@ -141,7 +136,7 @@ def json_value(value: Any) -> Any:
 
 
 def cell_text(value: Any, field: str = "") -> str:
-    """A value for people; the end of its field's name says what a number counts."""
+    """Format a value; the field name's suffix is its unit."""
     match value:
         case None:
             text = NOTHING
@@ -165,7 +160,7 @@ def cell_text(value: Any, field: str = "") -> str:
 
 
 def local_time(moment: Timestamp, *, seconds: bool = False) -> str:
-    """A time by the clock of this machine."""
+    """Format a time in this machine's zone."""
     if not moment.seconds:
         return NOTHING
     clock = "%H:%M:%S" if seconds else "%H:%M"
@@ -173,13 +168,13 @@ def local_time(moment: Timestamp, *, seconds: bool = False) -> str:
 
 
 def age(moment: Timestamp) -> str:
-    """How long ago a time was, in its largest unit."""
+    """Return how long ago a time was, in its largest unit."""
     seconds = max(0, int((datetime.now(UTC) - moment.ToDatetime(UTC)).total_seconds()))
     return next((f"{seconds // unit} {name}" for name, unit in _AGES if seconds >= unit), "0 s")
 
 
 def duration(length: Duration | float | None) -> str:
-    """A length of time, such as `1.5s`, `20m00s` and `2h05m`."""
+    """Format a duration, such as `1.5s`, `20m00s` and `2h05m`."""
     if length is None:
         return NOTHING
     seconds = length.ToMilliseconds() / 1000 if isinstance(length, Duration) else length
@@ -191,20 +186,17 @@ def duration(length: Duration | float | None) -> str:
 
 
 def size(size_bytes: int | None) -> str:
-    """A number of bytes, such as `1.5 MiB`."""
+    """Format a number of bytes, such as `1.5 MiB`."""
     if size_bytes is None:
         return NOTHING
     sizes = (f"{size_bytes / unit:.1f} {name}" for name, unit in _SIZES if size_bytes >= unit)
     return next(sizes, f"{size_bytes} B")
 
 
-# ---- tables
-
-
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Rows under headings, in colour only on a terminal; whole, not cut, when piped.
+    """Print rows under headings, in colour only on a terminal, uncut when piped.
 
-    Where the terminal is so narrow that words would be cut, each row is a block of lines.
+    On a terminal too narrow for a table, each row is a block of lines.
     """
     from rich.measure import Measurement
     from rich.table import Table
@@ -213,7 +205,7 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     console = _console()
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading, *cells in zip(headings, *rows, strict=True):
-        # Columns with words can be narrower, since words can go on in the next line.
+        # Columns with words can wrap, so they can be narrower.
         has_words = any(" " in cell for cell in cells)
         table.add_column(heading, overflow="fold", no_wrap=not has_words)
     for row in rows:
@@ -229,7 +221,7 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def _console() -> "Console":
-    """Standard output, without an end of its lines where it is no terminal."""
+    """Return standard output, without line ends if it is no terminal."""
     from rich.console import Console
 
     width = None if sys.stdout.isatty() else UNLIMITED_COLUMNS
@@ -237,7 +229,6 @@ def _console() -> "Console":
 
 
 def _block(headings: Sequence[str], row: Sequence[str]) -> "Table":
-    """A line for each cell that is not empty."""
     from rich.table import Table
     from rich.text import Text
 

@@ -1,4 +1,4 @@
-"""Services in this process: which there are, how they are put together, and run."""
+"""Services in this process: how they are built and run."""
 
 import asyncio
 import gc
@@ -33,37 +33,36 @@ BUILDERS = {
     "gateway": "gateway_service.app:build",
     "scheduler": "scheduler_service.app:build",
 }
-"""The composition root of each service."""
 
 ALL = tuple(BUILDERS)
 
 OBJECTS_WHILE_SERVING = 10_000
-"""Made between two collections of garbage."""
+"""Allocations between garbage collections."""
 
 
 def token_file(home: HomePaths) -> Path:
-    """Where a process that listens on the home's socket leaves the operator's token."""
+    """Return the file with the operator's token for the home's socket."""
     return home.run / "operator.token"
 
 
 class Plan(Struct, frozen=True):
-    """What a process runs, and where it answers."""
+    """The services of a process and their address."""
 
     services: Sequence[str]
     address: Address
     tokens: Tokens | None
     metrics: bool = False
-    """Whether they stay, and serve /metrics; not where a command runs them for itself alone."""
+    """Whether to serve /metrics; not for services that a command runs for itself alone."""
 
 
 async def one_process(settings: Settings, services: Sequence[str] = ALL, *, metrics: bool) -> Plan:
-    """Services together on the home's socket, each with a token of its own."""
+    """Plan services together on the home's socket, each with its own token."""
     tokens = await asyncio.to_thread(_tokens, settings.home)
     return Plan(services, UnixAddress(settings.home.socket), tokens, metrics)
 
 
 def _tokens(home: HomePaths) -> Tokens:
-    """New ones; the operator's is that of the last run, so that its conversations go on."""
+    """Create tokens; the operator keeps the last run's, so that its conversations continue."""
     tokens = dict(new_tokens())
     with suppress(OSError, ValueError):
         kept = token_file(home).read_text(encoding="ascii").strip()
@@ -73,7 +72,7 @@ def _tokens(home: HomePaths) -> Tokens:
 
 
 def client_of(plan: Plan) -> Channels:
-    """An operator's channels to what the plan runs."""
+    """Return an operator's channels to the plan's services."""
     addresses = dict.fromkeys(plan.services, str(plan.address))
     token = plan.tokens[Identity.OPERATOR] if plan.tokens is not None else None
     return Channels(Identity.OPERATOR, addresses, token=token)
@@ -86,7 +85,7 @@ async def run(
     ready: Callable[[Address], Awaitable[None]],
     shutdown: Shutdown | None = None,
 ) -> None:
-    """Runs the services until they are told to stop."""
+    """Run the services until they are told to stop."""
     release = await asyncio.to_thread(version, "hermes-services")
     config = settings.load(ServiceConfig)
     stop, serving = shutdown or Shutdown(), asyncio.Event()
@@ -96,7 +95,7 @@ async def run(
     channels = {
         name: _channels(settings, plan, name, in_process, grpc.client) for name in plan.services
     }
-    # In a thread, because importing the services and reading the settings takes its time.
+    # In a thread: importing the services and reading settings is slow.
     components = await asyncio.to_thread(_build, settings, channels, registries)
     about = {
         "service.name": f"hermes-{plan.services[0]}" if len(plan.services) == 1 else "hermes",
@@ -112,7 +111,7 @@ async def run(
             replace_file(token_file(settings.home), plan.tokens[Identity.OPERATOR], 0o600)
 
     async def announce(addresses: tuple[Address, ...]) -> None:
-        # What the start has made stays; only what work leaves behind is collected from now on.
+        # Objects of the start stay; only later garbage is collected.
         gc.freeze()
         gc.set_threshold(OBJECTS_WHILE_SERVING)
         serving.set()
@@ -135,7 +134,7 @@ async def run(
 
 
 def readiness(components: Sequence[Component], serves: Callable[[], bool]) -> Checks:
-    """What /readyz asks; who sends calls here leaves `platforms` out, as they are answered."""
+    """Return the checks of /readyz; callers exclude `platforms`, which do not affect calls."""
 
     def unheard() -> str:
         reports = (each.unready() for each in components if isinstance(each, Readiness))

@@ -1,4 +1,4 @@
-"""What people and programs hand to a command: answers, lines and files."""
+"""Standard input of commands: answers, lines and files."""
 
 import asyncio
 import os
@@ -12,11 +12,11 @@ from services.errors import InvalidArgument
 
 READ_BYTES = 32 * 1024
 STANDARD = Path("-")
-"""Standard input or output, as programs call it."""
+"""Standard input or output by convention."""
 
 
 async def agreed(question: str, unasked: str) -> bool:
-    """Whether the person at the terminal agrees; InvalidArgument says `unasked` if nobody is."""
+    """Ask for agreement; InvalidArgument says `unasked` without a terminal."""
     if not sys.stdin.isatty():
         raise InvalidArgument(f"there is no terminal to ask on; {unasked}")
     sys.stdout.write(f"{printable(question)} [y/N] ")
@@ -27,9 +27,9 @@ async def agreed(question: str, unasked: str) -> bool:
 
 
 async def arriving_lines() -> AsyncGenerator[list[str]]:
-    """The lines of standard input, without their ends, in lists of what came together.
+    """Yield the lines of standard input without line ends, in lists as they arrive.
 
-    A carriage return ends a line only before a line feed; what is no UTF-8 is U+FFFD.
+    A carriage return ends a line only before a line feed; invalid UTF-8 becomes U+FFFD.
     """
     begun = b""
     async with aclosing(typed()) as pieces:
@@ -42,10 +42,7 @@ async def arriving_lines() -> AsyncGenerator[list[str]]:
 
 
 def read_up_to(path: Path, most_bytes: int) -> bytes:
-    """What a file holds, or `most_bytes` and one more where it holds more; raises OSError.
-
-    What is piped in may have no end.
-    """
+    """Read up to `most_bytes` and one more of a file, as pipes may be endless; raises OSError."""
     if path == STANDARD:
         return sys.stdin.buffer.read(most_bytes + 1)
     with path.open("rb") as stream:
@@ -57,18 +54,18 @@ def _text(line: bytes) -> str:
 
 
 async def typed() -> AsyncGenerator[bytes]:
-    """What comes on standard input, until it ends."""
+    """Yield the bytes of standard input until its end."""
     while data := await _read(sys.stdin.fileno()):
         yield data
 
 
 async def _read(descriptor: int) -> bytes:
-    # Not made non-blocking: the terminal is shared with whoever started this process.
+    # Not made non-blocking: the terminal is shared with the parent process.
     loop, there = asyncio.get_running_loop(), asyncio.Event()
     try:
         loop.add_reader(descriptor, there.set)
     except PermissionError:
-        pass  # A file: the event loop cannot watch it, and nobody waits for it.
+        pass  # The event loop cannot watch files, and reading them does not block.
     else:
         try:
             await there.wait()

@@ -1,4 +1,4 @@
-"""What every command does first: read the settings, and say what is odd about them."""
+"""The first steps of every command: reading settings and reporting their problems."""
 
 import argparse
 import asyncio
@@ -24,17 +24,17 @@ MODEL_MODULES = (
     "gateway_service.config",
     "scheduler_service.config",
 )
-"""Where the services say what they can be configured with, as `MODELS`."""
+"""Modules with the services' `MODELS`."""
 
 
 def imported(name: str) -> Any:
-    """What a name such as `module:function` stands for."""
+    """Import `module:function`."""
     module, _, attribute = name.partition(":")
     return getattr(importlib.import_module(module), attribute)
 
 
 def catalog() -> ConfigCatalog:
-    """Everything that can be configured."""
+    """Return all settings that exist."""
     models = list(MODELS)
     for name in MODEL_MODULES:
         models += imported(f"{name}:MODELS")
@@ -42,13 +42,13 @@ def catalog() -> ConfigCatalog:
 
 
 def load(arguments: argparse.Namespace) -> Settings:
-    """The settings, checked; what is odd goes to standard error, what is wrong is raised.
+    """Return the checked settings; prints warnings, raises errors.
 
-    What takes the place of a sandbox that is none is said when it is known.
+    A replacement for a missing sandbox is reported once it is known.
     """
     settings = load_settings(vars(arguments))
     if settings.home.name != DEFAULT_PROFILE:
-        # HERMES_PROFILE names whose home it is as --profile does, and requests name the same.
+        # HERMES_PROFILE has the effect of --profile, also on requests.
         arguments.profile = settings.profile
     for notice in check_settings(settings, catalog()):
         complain(notice)
@@ -57,19 +57,19 @@ def load(arguments: argparse.Namespace) -> Settings:
 
 @contextmanager
 def logged(settings: Settings, service: str, file: Path | None = None) -> Generator[None]:
-    """Write the process's log while inside, without secrets."""
+    """Write the process's redacted log while inside."""
     config = settings.load(ServiceConfig).log
     with logging_to(config, settings.redactor(), service=service, file=file):
         yield
 
 
 def run_in_home(settings: Settings, work: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
-    """Run what works in the home, which is made, and has the log."""
+    """Run work in the home, which is created and gets the log."""
     settings.home.create()
     with logged(settings, "hermes", settings.home.logs / "hermes.log"):
         return asyncio.run(work())
 
 
 def keep(settings: Settings, key: str, value: str) -> Path:
-    """Set what a person has chosen; returns the file that has it."""
+    """Save a person's choice; return the file."""
     return set_value(settings.home, key, value, catalog().models)

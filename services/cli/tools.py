@@ -52,7 +52,7 @@ async def _change(context: Context) -> None:
 
 
 def _check(name: str, listed: pb.ListToolsResponse) -> None:
-    """Refuse what is no toolset, with what may have been meant."""
+    """Refuse an unknown toolset, with a suggestion."""
     if name in listed.toolsets:
         return
     of_tool = {tool.name: tool.toolset for tool in listed.tools}
@@ -63,7 +63,6 @@ def _check(name: str, listed: pb.ListToolsResponse) -> None:
 
 
 def _turned_off(data: Mapping[str, Any]) -> list[str]:
-    """What config.yaml turns off."""
     group: dict[str, Any] = data.get("tools") or {}
     names: list[Any] = group.get("disabled") or []
     return [str(name) for name in names]

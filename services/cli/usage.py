@@ -21,7 +21,7 @@ _LAST_DAYS = re.compile(r"([0-9]{1,5})d")
 
 
 def first_day(since: str, today: date) -> str:
-    """The day that `--since` means."""
+    """Parse the day of `--since`."""
     if (days := _LAST_DAYS.fullmatch(since)) is None:
         return since
     return (today - timedelta(days=max(1, int(days[1])) - 1)).isoformat()

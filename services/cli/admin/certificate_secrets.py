@@ -1,4 +1,4 @@
-"""Certificates as Secrets of a Kubernetes cluster, made by a pod of it that may write them."""
+"""Certificates as Secrets of a Kubernetes cluster, written by an authorized pod."""
 
 import base64
 import ssl
@@ -23,7 +23,7 @@ ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 RENEW_BEFORE = timedelta(days=120)
 """Certificates with less time left are replaced; they last a year."""
 RENEW_CA_BEFORE = timedelta(days=365)
-"""An authority with less time left cannot sign for a whole year any more."""
+"""A CA with less time left can no longer sign for a whole year."""
 
 _TIMEOUT_S = 20.0
 _UNCHANGED = "is unchanged"
@@ -57,11 +57,10 @@ class Secrets:
         self._path = path
 
     def get(self, name: str) -> dict[str, Any] | None:
-        """A Secret as it is there."""
         return self._call("GET", f"{self._path}/{name}")
 
     def put(self, name: str, there: Mapping[str, Any] | None, files: TlsFiles) -> None:
-        """Make a Secret of these files, or replace the one that is there, as it was read."""
+        """Create a Secret with these files, or replace the version that was read."""
         paths = {"ca.crt": files.ca, "tls.crt": files.certificate, "tls.key": files.key}
         wanted = {
             "apiVersion": "v1",
@@ -94,7 +93,7 @@ class Secrets:
                 f"somebody else has changed {path} meanwhile; run the command again"
             )
         if answer.is_error:
-            # The body of a refusal says why, and never repeats what was sent.
+            # The response body gives the reason, and never repeats what was sent.
             raise FailedPrecondition(
                 f"the cluster refuses {method} {path} with {answer.status_code}; allow the service "
                 "account to create, get and update these Secrets"
@@ -105,10 +104,7 @@ class Secrets:
 def publish(
     secrets: Secrets, prefix: str, names: Mapping[Identity, Sequence[str]], now: datetime
 ) -> Generator[tuple[str, str]]:
-    """Have an authority, and a certificate of each identity, in Secrets.
-
-    Yields the name of each Secret and what was done about it.
-    """
+    """Store a CA and a certificate of each identity in Secrets; yield names and what was done."""
     with TemporaryDirectory() as folder:
         authority, name = Path(folder), f"{prefix}-ca-tls"
         yield name, _authority(secrets, name, authority, now)
@@ -143,7 +139,7 @@ def _authority(secrets: Secrets, name: str, folder: Path, now: datetime) -> str:
 def _why_replaced(
     there: Mapping[str, Any], files: TlsFiles, names: Sequence[str], now: datetime
 ) -> str:
-    """What is wrong with a certificate that is there; empty when nothing is."""
+    """Return what is wrong with a certificate, or empty."""
     from cryptography import x509
 
     try:
@@ -158,7 +154,6 @@ def _why_replaced(
 
 
 def _unpack(secret: Mapping[str, Any], files: TlsFiles) -> None:
-    """Write the certificate and the key of a Secret into files."""
     data: Mapping[str, str] = secret.get("data") or {}
     for key, path in (("tls.crt", files.certificate), ("tls.key", files.key)):
         if key not in data:

@@ -1,8 +1,4 @@
-"""What `hermes doctor --cluster` looks at from inside of a deployment: what only shows there.
-
-Whether the pod is as restricted as the chart has it, its certificate lasts, the tables are those of
-this version, the clocks agree, and nothing is reached that a network policy should keep away.
-"""
+"""Checks of `hermes doctor --cluster` that only work inside a deployment."""
 
 import asyncio
 import importlib
@@ -37,31 +33,31 @@ CALLS: Mapping[Identity, frozenset[str]] = {
     Identity.SCHEDULER: frozenset({"agent", "gateway"}),
     Identity.OPERATOR: frozenset(ALL),
 }
-"""Whom each one calls, as the policies of their methods have it; there is no way to the others."""
+"""The services that each one calls, as in their policies; it must not reach any other."""
 
 METADATA = TcpAddress("169.254.169.254", 80)
-"""Where clouds hand out credentials of the machine."""
+"""The address of cloud metadata, which gives out the machine's credentials."""
 LEFT = timedelta(days=7)
-"""What a certificate lasts at least: those who renew them do it earlier."""
+"""The least time left of a certificate; they are renewed earlier."""
 CLOCKS_S = 2.0
-"""How far the clocks of a pod and its database may be apart: leases last longer than that."""
+"""The largest difference between the clocks of a pod and its database; leases last longer."""
 CONNECT_S = 3.0
 OPEN = frozenset({"ssh"})
-"""Backends that keep nobody from a network, so that nothing is wrong with one that is reached."""
+"""Backends without network isolation, in which reaching a network is no failure."""
 
 _RESTRICTED = {"NoNewPrivs": "1", "CapBnd": "0" * 16, "Seccomp": "2"}
-"""What the Pod Security Standard comes to, as the kernel says it."""
+"""The kernel's values under the restricted Pod Security Standard."""
 
 
 def called_from_here(settings: Settings) -> tuple[str, ...]:
-    """The services that this pod has a way to; all of them where it does not say who it is."""
+    """Return the services that this pod may call; all if its identity is unknown."""
     files = settings.load(ServiceConfig).tls.files
     identity = None if files is None else certificate_check(files, datetime.now(UTC))[1]
     return ALL if identity is None else tuple(name for name in ALL if name in CALLS[identity])
 
 
 async def cluster_checks(settings: Settings, silent: Container[str]) -> list[Check]:
-    """Everything that only shows from inside; those that are silent have been told of."""
+    """Run all checks from inside; services in `silent` were reported already."""
     config = settings.load(ServiceConfig)
     status = await asyncio.to_thread(Path("/proc/self/status").read_text, "ascii", "replace")
     is_read_only = bool(os.statvfs("/").f_flag & os.ST_RDONLY)
@@ -84,7 +80,7 @@ async def cluster_checks(settings: Settings, silent: Container[str]) -> list[Che
 
 
 def pod_check(status: str, uid: int, *, is_read_only: bool) -> Check:
-    """Whether the process has no more rights than the chart gives it."""
+    """Check that the process has no more rights than the chart gives it."""
     has = dict(re.findall(r"^(\w+):[ \t]*(.*)$", status, re.MULTILINE))
     wrong = {
         f"{name} is {has.get(name)}": has.get(name) != _RESTRICTED[name] for name in _RESTRICTED
@@ -97,7 +93,7 @@ def pod_check(status: str, uid: int, *, is_read_only: bool) -> Check:
 
 
 def certificate_check(files: TlsFiles, now: datetime) -> tuple[Check, Identity | None]:
-    """How long this pod can prove who it is, and who that is."""
+    """Check how long the pod's certificate lasts; also return its identity."""
     from cryptography import x509
 
     try:
@@ -123,13 +119,13 @@ def certificate_check(files: TlsFiles, now: datetime) -> tuple[Check, Identity |
 async def network_checks(
     settings: Settings, identity: Identity, metadata: TcpAddress = METADATA
 ) -> list[Check]:
-    """Whether there is a way to where this pod or container has nothing to do."""
+    """Check that forbidden destinations cannot be reached."""
     in_cluster = "KUBERNETES_SERVICE_HOST" in settings.environ
     addresses = settings.load(ServiceConfig).addresses
     forbidden = {"metadata service": metadata}
     for name in ALL:
         address = addresses.find(name, settings.home)
-        # Who shares a network of Docker with a caller reaches it, too, and is refused there.
+        # Containers that share a Docker network with a caller can connect, but are refused.
         leads_back = not in_cluster and identity in CALLS[Identity(name)]
         is_needed = leads_back or name in {*CALLS[identity], identity}
         if isinstance(address, TcpAddress) and not is_needed:
@@ -160,7 +156,7 @@ async def _connects(address: TcpAddress) -> bool:
 
 
 async def clock_check(url: str, service: str, clock: Clock) -> Check:
-    """Whether the database answers, has the tables of this version, and the clock of this pod."""
+    """Check that the database answers, its tables are of this version and its clock agrees."""
     head = importlib.import_module(SCHEMAS[service]).HEAD
     try:
         async with Database(url, service) as database:
@@ -180,7 +176,7 @@ async def clock_check(url: str, service: str, clock: Clock) -> Check:
 
 
 async def _clocks_apart_s(database: Database, clock: Clock) -> float:
-    """How far this pod's clock is from the database's; SQLite has none of its own."""
+    """Return the difference to the database's clock; SQLite has none of its own."""
     if database.dialect == "sqlite":
         return 0.0
     theirs: datetime = await database.read(
@@ -190,7 +186,6 @@ async def _clocks_apart_s(database: Database, clock: Clock) -> float:
 
 
 async def _trials(settings: Settings) -> list[Check]:
-    """Whether each executor gives a sandbox from which nothing outside is reached."""
     try:
         usual = sandbox_pb2.AcquireSandboxRequest()
         trials, silent = await trials_of(settings, usual, probe=True)
@@ -202,7 +197,7 @@ async def _trials(settings: Settings) -> list[Check]:
 
 
 def trial_check(trial: Trial) -> Check:
-    """Whether a command ran, and reached nothing outside where sandboxes are kept from it."""
+    """Check that a command ran, and that network isolation held."""
     where = trial.executor or "the executor"
     if trial.status != 0:
         what = f"a command at {where} ended with status {trial.status}: {trial.output.strip()}"

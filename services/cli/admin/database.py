@@ -23,7 +23,7 @@ SCHEMAS = {
     "gateway": "gateway_service.storage.migrations",
     "scheduler": "scheduler_service.storage.migrations",
 }
-"""The package of migrations of each service that has tables."""
+"""The migrations of each service that has tables."""
 
 
 async def _upgrade(context: Context) -> None:

@@ -42,10 +42,10 @@ CHECKS = {
     "agent": "agent_service.assembly.checks:checks",
     "gateway": "gateway_service.accounts.checks:checks",
 }
-"""Where services check what they need, which matters where they run."""
+"""Each service's own checks, to be run where the service runs."""
 
 BACKENDS = "executor_service.servicer.checks:checks"
-"""Where the backends are tried of which a running executor does not tell."""
+"""Tries the backends that no running executor reports."""
 
 _MARKS = {
     Verdict.OK: ("✓", "green"),
@@ -92,7 +92,7 @@ def _config(settings: Settings) -> list[Check]:
 
 
 async def _databases(settings: Settings) -> list[Check]:
-    """The databases of the services that run here, each that several share once."""
+    """Check the databases of the services that run here, shared ones once."""
     config = settings.load(ServiceConfig).database
     users = {config.url_of(name, settings.home): name for name in at_home(settings, tuple(SCHEMAS))}
     found = list[Check]()
@@ -113,7 +113,7 @@ async def _databases(settings: Settings) -> list[Check]:
 
 def _file(path: Path) -> list[Check]:
     if not path.exists():
-        return []  # it is made when it is first used
+        return []  # created on first use
     try:
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
             result = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
@@ -145,7 +145,7 @@ async def _parts(settings: Settings, *, from_inside: bool) -> list[Check]:
 async def _services(
     settings: Settings, asked: Sequence[str], silent: Mapping[str, str]
 ) -> list[Check]:
-    """Each service elsewhere by itself, and those of the home together."""
+    """Check remote services one by one, and those of the home together."""
     found = [
         Check("services", Verdict.FAILED, silent[name])
         if name in silent
@@ -161,7 +161,7 @@ async def _services(
 
 
 async def _sandboxes(settings: Settings) -> list[Check]:
-    """What each executor says of its backends, and what others this machine has."""
+    """Return the executors' reports on their backends, and checks of this machine's others."""
     found, told = list[Check](), list[str]()
     try:
         async with executors(settings, start=True) as deployment:
@@ -194,7 +194,7 @@ def _backend(backend: sandbox_pb2.BackendCapabilities) -> Check:
     is_usual = backend.template in ("", "default")
     name = backend.name if is_usual else f"template {backend.template}: {backend.name}"
     if not backend.available:
-        # Whoever asks for sandboxes of a template gets none.
+        # Requests for its template fail.
         verdict = Verdict.FAILED if backend.template else Verdict.NOTE
         return Check("sandbox", verdict, f"{name.removesuffix(': ')}: {backend.detail}")
     chosen = f" — used: {backend.choice_reason}" if backend.choice_reason else ""

@@ -22,13 +22,13 @@ to find the address and the certificate. For a gateway it also names platforms w
 connection."""
 
 ANSWER_S = 3.0
-"""How long the listener of metrics has to answer."""
+"""The timeout of the metrics listener."""
 _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
-"""Where a service that listens everywhere is asked."""
+"""Loopback addresses for services that listen on all interfaces."""
 
 
 async def ask(settings: Settings, service: str) -> str:
-    """Say that the service serves, and what it does not hear; else raise ServiceUnavailable."""
+    """Return that the service serves, and its unready platforms; or raise ServiceUnavailable."""
     config = settings.load(ServiceConfig)
     address = _here(config.listen, config.addresses.find(service, settings.home))
     async with Channels(Identity.OPERATOR, {service: address}, tls=config.tls.files) as channels:
@@ -40,7 +40,7 @@ async def ask(settings: Settings, service: str) -> str:
 
 
 async def _unheard(metrics: MetricsConfig) -> str:
-    """Which platforms the gateway does not hear; empty where all is well or nobody answers."""
+    """Return the platforms that the gateway cannot hear; empty without an answer."""
     host = _LOOPBACK.get(metrics.host, metrics.host)
     try:
         async with asyncio.timeout(ANSWER_S):
@@ -54,7 +54,7 @@ async def _unheard(metrics: MetricsConfig) -> str:
 
 
 def _here(listen: Address | None, address: Address) -> Address:
-    """This process's own address, not that of a replica which the name also stands for."""
+    """Return this process's own address, as the service's name may mean other replicas."""
     if not isinstance(listen, TcpAddress):
         return listen or address
     name = address.server_name or address.host if isinstance(address, TcpAddress) else ""

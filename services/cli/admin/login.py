@@ -23,13 +23,13 @@ encrypts the login in the agent's database for all replicas. It renews the login
 stops waiting and changes nothing."""
 
 SHARED_KEY = "HERMES_LOGIN_KEY"
-"""With it the agent keeps logins where all its replicas have them."""
+"""With it, the agent shares logins between its replicas."""
 
 LOG_IN = "agent_service.assembly.logins:log_in"
 
 
 def check_place(settings: Settings) -> None:
-    """Raise FailedPrecondition where the agent does not use logins of this home, or shared ones."""
+    """Raise FailedPrecondition if the agent uses neither this home's logins nor shared ones."""
     if not _are_shared(settings) and (found := elsewhere(settings, ("agent",))):
         raise FailedPrecondition(
             f"the agent runs at {found['agent']} and uses the logins of its own home; log in there"
@@ -46,7 +46,7 @@ async def _log_in(context: Context) -> None:
                 _show_code(context, step, provider)
             else:
                 _show_login(context, step, provider)
-            # Whoever reads a pipe waits for the code.
+            # A reader of a pipe waits for the code.
             sys.stdout.flush()
 
 
@@ -65,7 +65,7 @@ def _show_code(context: Context, code: DeviceCode, provider: str) -> None:
 
 
 def _show_login(context: Context, found: LoggedIn, provider: str) -> None:
-    """Say that it is done, and have its models used where no others are."""
+    """Report the login, and choose the provider's models if none are configured."""
     told, settings = "", context.settings
     if not found.configured and not elsewhere(settings, ("agent",)):
         path = keep(settings, "model.provider", provider)

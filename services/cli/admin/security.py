@@ -22,14 +22,14 @@ examples:
   hermes security scan --strict < notes.txt"""
 
 MAX_ITEMS = 500
-"""How many are sent together."""
+"""The most texts of a request."""
 MAX_CHARS = 500_000
-"""Of one."""
+"""The most characters of a text."""
 
 Item = tuple[Any, str]
-"""The id of a line as it was given, None in plain text; and the text to judge."""
+"""The id of an input line, None in plain text, and the text to judge."""
 _Verdicts = Sequence[tuple[str, dict[str, Any]]]
-"""Of each item, the line for people and what JSON says beside the id."""
+"""For each item, the line for people and the JSON fields beside the id."""
 
 
 async def _classify(context: Context) -> None:
@@ -69,7 +69,7 @@ def _finding(threats: Iterable[catalog_pb2.Threat]) -> tuple[str, dict[str, Any]
 
 
 async def _judge(context: Context, judge: Callable[[Sequence[str]], Awaitable[_Verdicts]]) -> None:
-    """Judge each line as soon as it is there, up to the first that cannot be read."""
+    """Judge each line as it arrives, up to the first invalid one."""
     jsonl, numbers = context.given.jsonl, count(1)
     async with aclosing(arriving_lines()) as arriving:
         async for lines in arriving:
@@ -88,7 +88,7 @@ async def _judge(context: Context, judge: Callable[[Sequence[str]], Awaitable[_V
 def _items(
     lines: Iterable[str], numbers: Iterator[int], *, jsonl: bool
 ) -> tuple[list[Item], InvalidArgument | None]:
-    """The items of lines, and what is wrong with the first that cannot be read."""
+    """Return the items of lines, and what is wrong with the first invalid line."""
     items = list[Item]()
     for line, number in zip(lines, numbers, strict=False):
         if jsonl and not line.strip():
@@ -107,7 +107,7 @@ def _decoded(line: str, number: int) -> Item:
     try:
         row: Any = json.loads(line)
         ident, text = row["id"], row["text"]
-        # Half a pair of surrogates is no character and cannot be sent.
+        # An unpaired surrogate is no character and cannot be sent.
         return ident, text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     except (ValueError, RecursionError) as error:
         raise InvalidArgument(f"line {number}: not JSON: {error}") from None

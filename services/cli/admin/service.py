@@ -55,11 +55,11 @@ LimitNOFILE=65536
 [Install]
 WantedBy={target}
 """
-"""Services take less time than TimeoutStopSec to let go of what they do."""
+"""Services stop their work in less time than TimeoutStopSec."""
 
 
 def unit(name: str, meaning: str, argv: Sequence[str], target: str, user: str = "") -> str:
-    """What the file of a service says; `target` is what starts it, `user` whose rights it has."""
+    """Return the unit file; `target` starts the service, `user` runs it."""
     return _UNIT.format(
         name=name,
         meaning=meaning.replace("%", "%%"),
@@ -70,10 +70,10 @@ def unit(name: str, meaning: str, argv: Sequence[str], target: str, user: str = 
 
 
 class Service:
-    """The service of a home and profile, managed by the machine's systemd or the user's own."""
+    """The systemd service of a home and profile, of the system or the user."""
 
     def __init__(self, context: Context) -> None:
-        """Find it; FailedPrecondition where its user is not there or cannot be another."""
+        """Raises FailedPrecondition if its user is missing or cannot be another."""
         self.user: str = context.given.run_as or ""
         if self.user:
             _check_user(self.user)
@@ -83,28 +83,28 @@ class Service:
         self.settings = context.settings
         profile = {"profile": DEFAULT_PROFILE}
         self.base = load_settings({**self.settings.flags, **profile}).home.root
-        """The home that the profile is in."""
+        """The home that contains the profile."""
         own = "" if self.base == usual else f"-{hashlib.sha256(bytes(self.base)).hexdigest()[:8]}"
         is_usual = self.settings.profile == DEFAULT_PROFILE
         self.name = f"hermes{own}" if is_usual else f"hermes{own}-{self.settings.profile}"
-        """`hermes` for the usual home; others are told apart by where they are and the profile."""
+        """`hermes` for the usual home; other homes and profiles are in the name."""
         self.is_users = os.geteuid() != 0
         units = Path("~/.config/systemd/user").expanduser() if self.is_users else SYSTEM_UNITS
         self.file = units / f"{self.name}.service"
         self.journal = f"journalctl {'--user ' if self.is_users else ''}-u {self.name}"
-        """How a person reads what it says."""
+        """The command that shows its log."""
 
     def properties(self, *wanted: str) -> Mapping[str, str]:
-        """What systemd knows of it; FailedPrecondition."""
+        """Return systemd properties; raises FailedPrecondition."""
         said = self.tell("show", self.name, f"--property={','.join(wanted)}")
         return dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
 
     def is_active(self) -> bool:
-        """Whether systemd runs it, or starts it."""
+        """Return whether systemd runs or starts it."""
         return self.properties("ActiveState").get("ActiveState") in ("active", "activating")
 
     def tell(self, *words: str) -> str:
-        """Run systemctl; FailedPrecondition where it fails, or there is none."""
+        """Run systemctl; FailedPrecondition if it fails or is missing."""
         program = shutil.which("systemctl")
         if program is None:
             raise FailedPrecondition(
@@ -134,9 +134,6 @@ def _installed(context: Context) -> Service:
             f"{service.name} is not installed; install it with: hermes service install"
         )
     return service
-
-
-# ---- actions
 
 
 def _install(context: Context) -> None:
@@ -238,6 +235,6 @@ COMMAND = Command(
 
 
 def _quoted(word: str) -> str:
-    """A word of a command line as systemd reads it, without its variables and specifiers."""
+    """Quote a word for systemd, without its variables and specifiers."""
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
     return f'"{escaped}"'

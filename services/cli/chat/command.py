@@ -48,7 +48,7 @@ With --here, the current folder becomes /workspace when you send the first messa
 BEHIND_A_CHAT = ("agent", "executor", "gateway")
 
 MAX_QUESTION_BYTES = 1024 * 1024
-"""As much as the gateway takes."""
+"""The gateway's limit."""
 
 TOO_LONG = (
     "the question and the piped input are together at most 1 MiB; use a file and --here for more"
@@ -61,7 +61,7 @@ def _chat(context: Context) -> int:
     if given.json and given.question is None:
         raise InvalidArgument("--json needs -q")
     question = _question(given.question)
-    given.preload_model = question is not None  # the first turn is about to begin
+    given.preload_model = question is not None  # its first turn is about to begin
     settings = context.settings
     if question is None and not can_talk(settings.environ):
         raise InvalidArgument("a chat needs a terminal; to ask one question: hermes chat -q TEXT")
@@ -75,7 +75,7 @@ def _chat(context: Context) -> int:
 
 
 def opening(arguments: argparse.Namespace) -> ConverseRequest.Open:
-    """The conversation that the options ask for."""
+    """Return the request to open the conversation of the options."""
     folder = Path.cwd() if arguments.here else None
     notes = (
         notes_above(folder, os.geteuid()) if folder and not arguments.skip_context_files else None
@@ -92,8 +92,8 @@ def opening(arguments: argparse.Namespace) -> ConverseRequest.Open:
 
 
 def why_not_mounted(settings: Settings, folder: Path) -> str:
-    """Why `terminal.mount_cwd` leaves a folder out, in which no command could run; mostly empty."""
-    # Where the gateway is elsewhere, nobody here knows where its executor is.
+    """Return why `terminal.mount_cwd` cannot mount a folder; usually empty."""
+    # A remote gateway's executor is unknown here.
     for name, address in elsewhere(settings, ("gateway", "executor")).items():
         if not address.is_local:
             return f"the {name} is on another machine ({address})"
@@ -102,7 +102,7 @@ def why_not_mounted(settings: Settings, folder: Path) -> str:
 
 
 def _can_mount(settings: Settings, folder: Path) -> bool:
-    """Whether a new session may work in a folder; says why it does without it."""
+    """Return whether a new session may work in a folder; reports why not."""
     if why := why_not_mounted(settings, folder):
         complain(f"the session does not use {folder} (terminal.mount_cwd): {why}")
     return not why
@@ -111,16 +111,16 @@ def _can_mount(settings: Settings, folder: Path) -> bool:
 async def _run(settings: Settings, arguments: argparse.Namespace, question: str | None) -> int:
     needed = at_home(settings, BEHIND_A_CHAT)
     if "gateway" not in needed:
-        needed = ("gateway",)  # it knows where the others are
+        needed = ("gateway",)  # it knows the others
     else:
-        await reach(settings, ("agent",))  # the gateway here would wait for it without a word
+        await reach(settings, ("agent",))  # a gateway here would wait for it silently
     if "agent" in needed and not await has_services(settings, needed):
         settings = await with_model(settings, may_ask=not arguments.json)
     async with connected(settings, needed) as channels:
         if "executor" in needed:
             await warn_of_host(settings, channels)
         if question is None:
-            # The prompt and its libraries take a while to import, and one question needs none.
+            # The prompt's libraries are slow to import, and a single question needs none.
             talk = imported("services.cli.chat.talk:Talk")
             near = "agent" in needed
             opened = opening(arguments)
@@ -147,7 +147,7 @@ async def _ask(
 
 
 def _question(given: str | None) -> str | None:
-    """The question, with what was piped in before it."""
+    """Return the question, after piped input."""
     if given is None:
         return None
     asked = readable(given.encode(errors="surrogateescape"), "the question")
@@ -180,6 +180,6 @@ COMMAND = Command(
         arg("--model NAME", "model to use"),
         arg("--base-url URL", "OpenAI-compatible endpoint"),
     ),
-    # What this command starts is for itself alone: no sandbox in advance, and none left behind.
+    # The services of this command are for itself alone: no sandbox in advance, none left behind.
     defaults={"prefill": False, "warm_pool_size": 0, "keep_on_exit": False, "allow_workdir": True},
 )

@@ -1,4 +1,4 @@
-"""Completes slash commands and the words behind them, as the gateway knows them."""
+"""Completes slash commands and their arguments from the gateway's list."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,17 +10,17 @@ from hermes.gateway.v1.conversation_pb2 import ListCommandsRequest, SlashCommand
 from hermes.gateway.v1.conversation_pb2_grpc import ConversationServiceStub
 
 WAIT_S = 5.0
-"""How long the list is waited for; nobody waits with it."""
+"""The timeout of the list, which loads in the background."""
 
 
 class CommandCompleter(Completer):
-    """Completes what is typed; nothing before the list is there."""
+    """Completes input once the list of commands is there."""
 
     def __init__(self) -> None:
         self._known: Sequence[SlashCommand] = ()
 
     async def learn(self, gateway: grpc.aio.Channel, profile: str) -> None:
-        """Ask for the commands; where that fails, what was known stays."""
+        """Fetch the commands; after a failure, the known ones stay."""
         stub = ConversationServiceStub(gateway)
         try:
             answer = await stub.ListCommands(ListCommandsRequest(profile=profile), timeout=WAIT_S)
@@ -29,24 +29,23 @@ class CommandCompleter(Completer):
         self.know(answer.commands)
 
     def know(self, commands: Sequence[SlashCommand]) -> None:
-        """Complete these from now on."""
+        """Set the commands."""
         self._known = tuple(commands)
 
     def is_command(self, line: str) -> bool:
-        """Whether a line says one of the commands."""
+        """Return whether a line is one of the commands."""
         first = line.lstrip().partition(" ")[0].lower()
         return first.startswith("/") and any(first[1:] == each.name for each in self._known)
 
     def get_completions(
         self, document: Document, complete_event: CompleteEvent
     ) -> Iterator[Completion]:
-        """What may be meant by the line up to the cursor."""
         typed = document.text_before_cursor.lstrip()
         if not typed.startswith("/"):
             return
         name, space, rest = typed[1:].partition(" ")
         if not space:
-            # Skills have hyphens, which their commands have not.
+            # Skill names have hyphens, their commands have underscores.
             wanted = name.lower().replace("-", "_")
             for each in self._known:
                 if each.name.startswith(wanted):

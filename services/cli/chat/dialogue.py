@@ -1,4 +1,4 @@
-"""A conversation with the gateway that survives a lost connection: nothing twice, nothing lost."""
+"""A conversation with the gateway that survives lost connections without losses or repeats."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -25,48 +25,44 @@ class Dialogue:
         self._opening = opening
         self._requests = Requests[ConverseRequest]()
         self._turns = dict[str, int]()
-        """Those that have not ended, oldest first, each with the last sequence that has come."""
+        """Open turns, oldest first, with the last sequence received of each."""
         self._questions: dict[str, Question] = {}
-        """Those that wait for an answer, the oldest first."""
+        """Open questions, oldest first."""
         self._unheard: dict[str, tuple[str | None, ConverseRequest]] = {}
-        """Messages, and decisions and requests to stop with their turns, until an answer shows that
-        they have arrived.
-        """
+        """Unacknowledged messages, and decisions and interrupts with their turns."""
 
     @property
     def question(self) -> Question | None:
-        """The one to answer; None where nothing is asked."""
+        """The question to answer, or None."""
         return next(iter(self._questions.values()), None)
 
     def waits_for(self, question: Question) -> bool:
-        """Whether an answer is still waited for."""
+        """Return whether an answer is still expected."""
         return question.id in self._questions
 
     def say(self, text: str, message_id: str = "") -> str:
-        """Send a message or slash command; returns its id, which is a new one unless given."""
+        """Send a message or slash command; return its id, a new one by default."""
         message_id = message_id or new_id("msg")
         message = ConverseRequest.UserMessage(message_id=message_id, text=text)
         self._insist(message_id, None, ConverseRequest(user_message=message))
         return message_id
 
     def interrupt(self) -> None:
-        """Stop the turn that runs, and what it runs."""
+        """Stop the current turn and its commands."""
         turn_id = next(iter(self._turns), "")
         request = ConverseRequest(interrupt=ConverseRequest.Interrupt(turn_id=turn_id))
         self._insist(f"interrupt {turn_id}", turn_id, request)
 
     def decide(self, approval_id: str, decision: "ApprovalDecision.ValueType") -> None:
-        """Answer an approval."""
         answer = ConverseRequest.ApprovalAnswer(approval_id=approval_id, decision=decision)
         self._answer(approval_id, ConverseRequest(approval_answer=answer))
 
     def answer(self, clarification_id: str, text: str) -> None:
-        """Answer a question in words."""
         answer = ConverseRequest.ClarificationAnswer(clarification_id=clarification_id, answer=text)
         self._answer(clarification_id, ConverseRequest(clarification_answer=answer))
 
     async def responses(self) -> AsyncGenerator[ConverseResponse]:
-        """What the gateway says, across reconnects; raises when it stays away."""
+        """Yield the gateway's responses across reconnects; raises if it stays away."""
         stream = resume(self._connect, lambda _: False, patience_s=RECONNECT_S, passes=self._passes)
         try:
             async with aclosing(stream) as responses:
@@ -77,7 +73,7 @@ class Dialogue:
             self._requests.end()
 
     def _opened(self) -> ConverseRequest.Open:
-        """How to open the conversation, where it was."""
+        """Return the request to open the conversation, or to continue it."""
         opening = ConverseRequest.Open()
         opening.CopyFrom(self._opening)
         for turn_id, after_sequence in self._turns.items():
@@ -89,18 +85,18 @@ class Dialogue:
         self._insist(question_id, question.turn_id if question else "", request)
 
     def _insist(self, key: str, turn_id: str | None, request: ConverseRequest) -> None:
-        """Send what is sent again after a reconnect, for as long as its turn may not have it."""
+        """Send, and resend after reconnects until the turn has it."""
         self._unheard[key] = (turn_id, request)
         self._requests.send(request)
 
     def _passes(self, error: grpc.aio.AioRpcError) -> bool:
-        """Whether to connect again."""
+        """Return whether to reconnect."""
         reason = reason_of(error)
         if reason is Reason.DATABASE_UNAVAILABLE:
-            # What was said has then been refused, and is for whoever said it to repeat.
+            # Then the messages were refused, and only their author may repeat them.
             return all(turn_id is not None for turn_id, _ in self._unheard.values())
         if error.code() is grpc.StatusCode.UNIMPLEMENTED:
-            # A command that runs only the services it needs has the home until it ends.
+            # A command with only the services that it needs occupies the home until it ends.
             return True
         return reason in (Reason.SERVICE_UNAVAILABLE, Reason.DRAINING)
 
@@ -112,7 +108,7 @@ class Dialogue:
         return self._stub.Converse(self._requests)
 
     def _follow(self, response: ConverseResponse) -> None:
-        """Remember where to go on after a reconnect."""
+        """Record the position for the next reconnect."""
         opening = self._opening
         match response.WhichOneof("kind"):
             case "opened":
@@ -139,7 +135,7 @@ class Dialogue:
         self._questions.pop(ended, None)
         self._unheard.pop(ended, None)
         if event.HasField("turn_finished"):
-            # What was for this turn, or for whichever ran, is out of date.
+            # Requests for this turn, or for the current one, are outdated.
             self._turns.pop(turn_id, None)
             asked, unheard = self._questions.items(), self._unheard.items()
             self._questions = {key: it for key, it in asked if it.turn_id != turn_id}

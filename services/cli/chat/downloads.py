@@ -1,8 +1,7 @@
-"""Files that come with news: downloaded from the gateway into the home.
+"""Downloads of files that come with news from the gateway.
 
-Each is noted in the home until it is there, or gone from the gateway: what a terminal that ends
-meanwhile has not downloaded, the next one does. Several terminals that hear the same news write
-the same file.
+Each is noted in the home until it is downloaded or gone from the gateway, so that the next terminal
+can finish the download. Several terminals with the same news write the same file.
 """
 
 import asyncio
@@ -33,13 +32,13 @@ class Downloads:
         self._notes = home.run / "unfetched"
 
     async def left(self) -> list[ConverseResponse.Reply]:
-        """News with files that are noted, also by other terminals."""
+        """Return news with pending files, also of other terminals."""
         return await asyncio.to_thread(_read, self._notes, f"{self._profile}.*")
 
     async def fetch(self, reply: ConverseResponse.Reply) -> Path:
-        """Put the file of news into the home; returns where it is.
+        """Download the file of news; return its path.
 
-        It stays noted when that fails, unless the gateway has no such file any more.
+        After a failure it stays pending, unless the gateway no longer has it.
         """
         key = _key(reply)
         note = self._notes / f"{self._profile}.{key}"
@@ -79,13 +78,13 @@ def _read(folder: Path, pattern: str) -> list[ConverseResponse.Reply]:
 
 
 def _key(reply: ConverseResponse.Reply) -> str:
-    """What tells the files of news apart: their names may be the same."""
+    """Return a key for the file of news, as names may collide."""
     name = f"{reply.delivery_id}/{reply.attachment.sha256.hex()}"
     return hashlib.sha256(name.encode()).hexdigest()[:16]
 
 
 def _file_name(name: str) -> str:
-    # It comes from others: it chooses no folder and hides nothing.
+    # The name is untrusted: no folders, no hidden files.
     plain = PurePosixPath(name.replace("/", "_").lstrip(".") or "file")
     stem = plain.stem.encode()[:MAX_STEM_BYTES].decode(errors="ignore")
     return f"{stem}{plain.suffix[:MAX_SUFFIX_CHARS]}"

@@ -1,4 +1,4 @@
-"""The line at the bottom of the terminal, in which one types while things are written above it."""
+"""The input line at the bottom of the terminal, with output written above it."""
 
 import re
 from collections.abc import Iterator
@@ -27,51 +27,49 @@ from services.redaction.redactor import Redactor
 TAB = 8
 HINT_STYLE = "dim"
 MOST_ROWS = 8
-"""Of a line that is not over. A longer one goes up in parts, which terminals may not join again
-when they are resized, or when it is copied from there."""
+"""Longer unfinished lines move up in parts, which terminals may not rejoin on resize or copy."""
 
 _SIGN = re.compile(r"(\x1b\[\d+m)")
 _ENDS = {end: begin for begin, end in (BOLD, ITALIC, CODE)}
-"""Which style a sign is the end of."""
+"""The style that each sign ends."""
 
 
 class Typist(Protocol):
-    """Who is told what is typed."""
+    """Receives the input."""
 
     def label(self) -> tuple[str, str]:
-        """What stands before what is typed, and a hint where nothing is."""
+        """The label before the input, and a placeholder."""
         ...
 
     def entered(self, line: str) -> bool:
-        """A line was entered, and is empty now; whether it gets that back."""
+        """Handle an entered line; return whether to put it back."""
         ...
 
     def stopped(self) -> bool:
-        """Ctrl-C was pressed; whether there was something to stop."""
+        """Handle Ctrl-C; return whether there was something to stop."""
         ...
 
     def changed(self) -> None:
-        """What is typed has changed."""
+        """Handle a changed input."""
         ...
 
 
 class TypedHistory(FileHistory):
-    """Lines in a file of the home, without secrets; in this sitting they are as typed."""
+    """Lines in a file of the home, redacted; in this session they are as typed."""
 
     def __init__(self, file: Path, redactor: Redactor) -> None:
         super().__init__(str(file))
         self._redactor = redactor
 
     def store_string(self, string: str) -> None:
-        """Keep a line."""
         super().store_string(self._redactor.redact(string))
 
 
 class InputLine:
-    """Reads lines until the user leaves, and shows what is written above them.
+    """Reads lines until the user leaves, and shows output above them.
 
-    A line that is not over yet, such as words that are still coming, is drawn with the input, so
-    that neither has the other within it.
+    An unfinished output line, such as arriving words, is drawn with the input, so that neither
+    breaks the other.
     """
 
     def __init__(self, history: TypedHistory, completer: CommandCompleter, typist: Typist) -> None:
@@ -87,39 +85,37 @@ class InputLine:
             key_bindings=self._keys(),
             erase_when_done=True,
         )
-        # At once, as the line is not there between what is written and this.
+        # At once, as the line is gone between the output and its next drawing.
         self._session.app.max_render_postpone_time = None
         self._typed.accept_handler = self._entered
         self._typed.on_text_changed += self._changed
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is typed."""
         return not self._typed.text
 
     async def run(self) -> None:
-        """Read lines until `leave`, or Ctrl-D."""
+        """Read lines until `leave` or Ctrl-D."""
         try:
-            with patch_stdout(raw=True), suppress(EOFError):  # for what does not know of this line
+            with patch_stdout(raw=True), suppress(EOFError):  # for code that writes to stdout
                 await self._session.prompt_async()
         finally:
             self.add("\n" if self._unfinished else "")
 
     def leave(self) -> None:
-        """Read no more."""
         get_app().exit()
 
     def draw(self) -> None:
-        """Show the label as it is now."""
+        """Redraw the label."""
         self._session.app.invalidate()
 
     def echo(self, label: str, line: str) -> None:
-        """Show a line that was entered as it stood there."""
+        """Show an entered line as it stood there."""
         indented = printable(line).replace("\n", "\n" + " " * get_cwidth(label))
         self.write(f"{label}{indented}\n")
 
     def write(self, text: str) -> None:
-        """Show whole lines, above the one that is not over."""
+        """Show whole lines above the unfinished one."""
         app, output = self._session.app, self._session.app.output
         if app.is_running:
             app.renderer.erase()
@@ -128,12 +124,12 @@ class InputLine:
         app.invalidate()
 
     def add(self, text: str) -> None:
-        """Go on with the line that is not over."""
+        """Extend the unfinished line."""
         size = self._session.app.output.get_size()
         over, newline, self._unfinished = (self._unfinished + text).rpartition("\n")
         above, (*full, last) = over + newline, rows(self._unfinished, size.columns)
         if len(full) >= min(MOST_ROWS, max(1, size.rows // 3)):
-            # The sign behind makes the terminal go on in the next row of the same line.
+            # The next character makes the terminal continue the same line in the next row.
             above += "".join((*full, _SIGN.sub("", last)[:1], "\r"))
             self._unfinished = last
         if above:
@@ -163,7 +159,7 @@ class InputLine:
         typed.reset()
         if self._typist.entered(line):
             typed.document = Document(line)
-        return True  # what is there now is not what was entered
+        return True  # the new input is not the entered line
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
@@ -180,18 +176,18 @@ class InputLine:
 
 
 def _indented(width: int, _number: int, wrap_count: int) -> str:
-    """What stands before a further line of what is typed, and before the rest of a long one."""
+    """Return the prefix of further and wrapped input lines."""
     return "" if wrap_count else " " * width
 
 
 @lru_cache(maxsize=1)
 def _drawn(line: str, columns: int) -> StyleAndTextTuples:
-    """A line as it is drawn, which is asked for several times each time."""
+    """Return a line as drawn; cached, as each drawing asks several times."""
     return to_formatted_text(ANSI("\n".join((*rows(line, columns), ""))))
 
 
 def rows(text: str, columns: int) -> list[str]:
-    """The rows that a line takes, each with the styles that it begins in; at least one."""
+    """Return the rows of a line, at least one, each beginning with its active styles."""
     found, styles = [""], list[str]()
     at = 0
     for sign in _pieces(text):
@@ -212,7 +208,7 @@ def rows(text: str, columns: int) -> list[str]:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """Signs of styles, and single characters."""
+    """Yield style codes and single characters."""
     for piece in _SIGN.split(text):
         if piece.startswith("\x1b"):
             yield piece

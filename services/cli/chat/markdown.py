@@ -1,4 +1,4 @@
-"""Markdown as a terminal shows it, while it is still being written."""
+"""Markdown for a terminal, rendered while it arrives."""
 
 import re
 
@@ -14,14 +14,14 @@ _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _HEADING = re.compile(r" {0,3}#{1,6} +")
 _BULLET = re.compile(r"(\s*)[-*+] +(?=\S)")
 _MAY_BEGIN_A_BLOCK = re.compile(r"\s*(#{0,6} *|`{1,2}|~{0,2}|[-*+] *)$")
-"""What is too short to tell whether the line is a heading, a fence or a point of a list."""
+"""Too short to tell whether the line is a heading, a fence or a list item."""
 
 
 class MarkdownStream:
-    """Turns Markdown into text with styles, piece by piece.
+    """Turns Markdown into styled text, piece by piece.
 
-    Held back is only what may be a mark: a styled word until it ends, the first signs of a line.
-    A mark without its counterpart in the line is text.
+    Only possible marks are held back: a styled word until it ends, and the first characters of a
+    line. An unmatched mark is text.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class MarkdownStream:
         self._fence = ""
 
     def feed(self, text: str) -> str:
-        """What can be shown now that this much more was written."""
+        """Add text; return what can be shown."""
         self._held += text
         shown = ""
         while True:
@@ -43,7 +43,7 @@ class MarkdownStream:
         return shown + self._beginning()
 
     def finish(self) -> str:
-        """All that was held back; what follows begins anew."""
+        """Return all held text, and start anew."""
         if self._at_start and self._is_fence(self._held):
             shown = ""
         elif self._fence:
@@ -55,7 +55,6 @@ class MarkdownStream:
         return shown
 
     def _line(self, rest: str) -> str:
-        """The rest of a line, and its end."""
         if self._at_start and self._is_fence(rest):
             return ""
         shown = self._begun(rest, is_over=True) + self._end_heading()
@@ -63,14 +62,14 @@ class MarkdownStream:
         return f"{shown}\n"
 
     def _beginning(self) -> str:
-        """What is sure of a line that is not over."""
+        """Return what is certain of an unfinished line."""
         held = self._held
         if not held or (self._at_start and (_MAY_BEGIN_A_BLOCK.match(held) or _FENCE.match(held))):
             return ""
         return self._begun(held, is_over=False)
 
     def _begun(self, text: str, *, is_over: bool) -> str:
-        """More of a line; what is still open of it is held."""
+        """Render more of a line; hold what is still open."""
         if self._fence:
             self._at_start, self._held = False, ""
             return _styled(text, CODE)
@@ -85,7 +84,7 @@ class MarkdownStream:
         return opening + shown
 
     def _inline(self, text: str, *, is_over: bool) -> tuple[str, str]:
-        """Words with their styles, and what is still open."""
+        """Return styled words, and the open rest."""
         shown, at = "", 0
         while (mark := _MARK.search(text, at)) is not None:
             shown += text[at : mark.start()]
@@ -102,7 +101,7 @@ class MarkdownStream:
         return shown + text[at:], ""
 
     def _is_fence(self, line: str) -> bool:
-        """Whether the line begins or ends a block of code, which is then not shown."""
+        """Return whether the line begins or ends a code block; such lines are hidden."""
         fence = _FENCE.match(line)
         if fence is None:
             return False
@@ -120,7 +119,7 @@ class MarkdownStream:
 
 
 def _span(text: str, at: int) -> tuple[re.Match[str] | None, tuple[str, str]]:
-    """The styled words that begin here, if any, and their style."""
+    """Return the styled words that begin here, if any, and their style."""
     for like, style in _SPANS:
         if (span := like.match(text, at)) is not None:
             return span, style

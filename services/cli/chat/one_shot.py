@@ -23,7 +23,7 @@ NOBODY = "(Nobody is there to answer. Decide yourself, and state your assumption
 
 
 class OneShot:
-    """Asks, follows the turn to its end, and keeps what happened."""
+    """Asks a question, follows the turn to its end, and records the result."""
 
     def __init__(self, view: TurnView | None) -> None:
         self._view = view
@@ -34,7 +34,7 @@ class OneShot:
         self._finished: dict[str, ToolFinished] = {}
 
     async def ask(self, dialogue: Dialogue, question: str) -> None:
-        """Ask, and return when all is said; Ctrl-C interrupts it."""
+        """Ask, and return when the turn has ended; Ctrl-C interrupts it."""
         self._message_id = dialogue.say(question)
         async with aclosing(dialogue.responses()) as responses:
             loop = asyncio.get_running_loop()
@@ -45,7 +45,7 @@ class OneShot:
                     return
 
     def add(self, event: TurnEvent) -> None:
-        """Take note of an event, and show it."""
+        """Record and show an event."""
         match event.WhichOneof("kind"):
             case "tool_started":
                 self._started[event.tool_started.call_id] = event.tool_started
@@ -60,23 +60,22 @@ class OneShot:
 
     @property
     def failure(self) -> str:
-        """Why there is no answer, in one line; empty when there is one."""
+        """Why there is no answer, in one line; empty if there is one."""
         if self._reply is not None:
             return self._reply.text if self._reply.is_error else ""
         return "the turn did not end" if self._turn is None else shortfall(self._turn)[0]
 
     @property
     def was_interrupted(self) -> bool:
-        """Whether a person has stopped the turn."""
         return self._turn is not None and self._turn.HasField("cancelled")
 
     @property
     def reply(self) -> str:
-        """What a slash command has to say."""
+        """The reply of a slash command."""
         return "" if self._reply is None or self._reply.is_error else self._reply.text
 
     def as_json(self) -> dict[str, Any]:
-        """The turn, or the reply to a slash command, as one JSON object."""
+        """Return the turn, or the reply of a slash command, as one JSON object."""
         turn = self._turn or TurnFinished()
         answers = (
             self.reply,
@@ -124,7 +123,7 @@ class OneShot:
 
 
 def _answer(dialogue: Dialogue) -> None:
-    """Answer what nobody is there to answer."""
+    """Decline questions, as nobody is there to answer."""
     while (question := dialogue.question) is not None:
         if isinstance(question.asked, ApprovalRequested):
             complain(f"denied, because nobody can approve it here: “{question.asked.subject}”")

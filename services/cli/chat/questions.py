@@ -1,4 +1,4 @@
-"""What a turn asks the person at the terminal, and what the answers mean."""
+"""Questions of a turn to the person at the terminal, and their answers."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ from hermes.agent.v1.turn_event_pb2 import TurnEvent
 LATE, ELSEWHERE = "Nobody answered in time.", "Somebody answered elsewhere."
 
 DECIDING = ("/approve", "/deny")
-"""Commands that answer what is asked, and are not said to the gateway."""
+"""Commands that answer a question and are not sent to the gateway."""
 
 Decision = pb.ApprovalDecision.ValueType
 
@@ -23,26 +23,24 @@ _DECISIONS: Mapping[str, Decision] = {
 
 
 class Question(Struct, frozen=True):
-    """Something to allow, or to answer in words."""
+    """A call to approve, or a question to answer in words."""
 
     turn_id: str
     asked: pb.ApprovalRequested | pb.ClarificationRequested
 
     @property
     def id(self) -> str:
-        """Its id."""
         if isinstance(self.asked, pb.ApprovalRequested):
             return self.asked.approval_id
         return self.asked.clarification_id
 
     @property
     def is_approval(self) -> bool:
-        """Whether it is answered with a decision."""
         return isinstance(self.asked, pb.ApprovalRequested)
 
     @property
     def lines(self) -> list[tuple[str, str]]:
-        """What is asked, with the style of each part."""
+        """The question in lines with styles."""
         if isinstance(self.asked, pb.ApprovalRequested):
             return [(f"{self.asked.tool} wants to run:", "yellow"), (self.asked.subject, "bold")]
         choices = (f"  {number}. {choice}" for number, choice in enumerate(self.asked.choices, 1))
@@ -50,20 +48,20 @@ class Question(Struct, frozen=True):
 
     @property
     def hint(self) -> str:
-        """What can be said."""
+        """The possible answers."""
         always = ", always" if self._can_be_always else ""
         return f"Type yes, session{always} or no. Ctrl-C stops the work."
 
     @property
     def label(self) -> str:
-        """What stands before the answer."""
+        """The label before the answer."""
         if not self.is_approval:
             return "answer > "
         always = "[a]lways, " if self._can_be_always else ""
         return f"allow? [y]es, this [s]ession, {always}[n]o > "
 
     def decision(self, said: str) -> Decision | None:
-        """What an answer decides; None where that is not clear."""
+        """Parse a decision; None if it is unclear."""
         decision = _DECISIONS.get(" ".join(said.lower().split()))
         if decision == pb.APPROVAL_DECISION_ALWAYS and not self._can_be_always:
             return None
@@ -75,7 +73,7 @@ class Question(Struct, frozen=True):
 
 
 def asked_in(turn_id: str, event: TurnEvent) -> Question | None:
-    """What an event asks."""
+    """Return the question of an event."""
     match event.WhichOneof("kind"):
         case "approval_requested":
             return Question(turn_id, event.approval_requested)
@@ -86,7 +84,7 @@ def asked_in(turn_id: str, event: TurnEvent) -> Question | None:
 
 
 def ended_in(event: TurnEvent) -> tuple[str, str]:
-    """The question that an event ends, and what to say of it unless it was answered here."""
+    """Return the question that an event ends, and a message unless it was answered here."""
     match event.WhichOneof("kind"):
         case "approval_resolved":
             resolved = event.approval_resolved

@@ -1,4 +1,4 @@
-"""What a conversation writes: whole lines, and the words of an answer as they come."""
+"""The output of a conversation: whole lines, and the words of an answer as they arrive."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -9,7 +9,7 @@ from services.cli.chat.markdown import CODE, MarkdownStream
 from services.cli.console import printable
 
 Styles = Mapping[str, str]
-"""The codes of the styles that a stream shows."""
+"""The codes of a stream's styles."""
 
 PLAIN: Styles = {}
 UNCOLOURED: Styles = {"bold": "1", "dim": "2"}
@@ -17,19 +17,19 @@ COLOURED: Styles = {**UNCOLOURED, "red": "31", "green": "32", "yellow": "33", "c
 
 
 def can_talk(environ: Mapping[str, str]) -> bool:
-    """Whether a person is at a terminal that can move its cursor."""
+    """Return whether a person is at a terminal with a movable cursor."""
     return sys.stdin.isatty() and sys.stdout.isatty() and environ.get("TERM") != "dumb"
 
 
 def styles_of(stream: TextIO, environ: Mapping[str, str]) -> Styles:
-    """None unless the stream is a terminal; without colours where NO_COLOR is set."""
+    """Return no styles unless the stream is a terminal, and none with colours under NO_COLOR."""
     if not stream.isatty() or environ.get("TERM") == "dumb":
         return PLAIN
     return UNCOLOURED if environ.get("NO_COLOR") else COLOURED
 
 
 class Screen:
-    """Writes lines and words, which may go to different streams."""
+    """Writes lines and words, possibly to different streams."""
 
     def __init__(
         self,
@@ -47,17 +47,17 @@ class Screen:
         self._at_line_start = True
 
     def line(self, text: str, style: str = "") -> None:
-        """Write a line of its own, after the words so far."""
+        """Write a separate line after the words so far."""
         self.end_line()
         self.aside(text, style)
 
     def aside(self, text: str, style: str = "") -> None:
-        """Write a line, and let the words go on."""
+        """Write a line, and continue the words after it."""
         shown, code = printable(text), self._line_styles.get(style)
         self._lines(f"\x1b[{code}m{shown}\x1b[0m\n" if code else f"{shown}\n")
 
     def markdown(self, text: str, style: str = "") -> None:
-        """Write a whole text beside the words, with the styles that it asks for."""
+        """Write a whole styled text beside the words."""
         if style or self._markdown is None:
             self.aside(text, style)
             return
@@ -65,12 +65,11 @@ class Screen:
         self._lines(self._coloured(stream.feed(printable(text)) + stream.finish()) + "\n")
 
     def words(self, text: str) -> None:
-        """Write more words."""
         shown = printable(text)
         self._write(shown if self._markdown is None else self._markdown.feed(shown))
 
     def end_line(self) -> None:
-        """Let what comes next begin a line."""
+        """End the line of words, if any."""
         if self._markdown is not None:
             self._write(self._markdown.finish())
         if not self._at_line_start:
@@ -88,9 +87,9 @@ class Screen:
 
 
 def standard_screen(environ: Mapping[str, str], *, whole: bool = False) -> Screen:
-    """Standard output; where that is piped, lines go to a terminal on standard error, if any.
+    """Return standard output; if piped, lines go to a terminal on standard error, if any.
 
-    With `whole` all of it is for standard output.
+    With `whole`, all goes to standard output.
     """
     out = sys.stdout
     beside = out if whole or out.isatty() else sys.stderr

@@ -1,7 +1,6 @@
-"""The chat in the terminal: what happens is written above the line in which one types.
+"""The interactive chat: output is written above the input line.
 
-One way in each direction: what the gateway says is shown as it comes, and what is entered is sent
-in its order. Neither waits for the other, so that one can type while a turn runs.
+Input and output are independent, so that one can type while a turn runs.
 """
 
 import asyncio
@@ -42,19 +41,19 @@ OVER = "The question is closed. Press Enter to send your text as a message."
 
 LATER = "; the next hermes chat tries again"
 RECALL_S = 3.0
-"""How long the chat waits for what was said before."""
+"""The timeout of loading earlier messages."""
 LEAVE_S = 3.0
-"""How long leaving waits until what was entered is received."""
+"""How long leaving waits until the input is received."""
 
 RECALLED_EXCHANGES = 2
 RECALLED_LINES = 10
 """Of each message."""
 _RECALLED_AMONG = 100
-"""The last messages, among which the exchanges are; tools may have said much between."""
+"""How many last messages are searched for exchanges; tools may have said much between."""
 
 
 class Talk:
-    """One sitting at the terminal."""
+    """One session at the terminal."""
 
     def __init__(
         self,
@@ -64,7 +63,7 @@ class Talk:
         *,
         agent_is_near: bool = True,
     ) -> None:
-        """Take the conversation to open; only an agent that is near can tell what was said."""
+        """Take the conversation to open; only a local agent can return earlier messages."""
         goes_on = opening.latest or bool(opening.session_id)
         self._profile = opening.profile
         self._agent = channels.to("agent") if goes_on and agent_is_near else None
@@ -81,21 +80,19 @@ class Talk:
         self._downloads = Downloads(self._gateway, self._profile, settings.home)
         self._session_id = ""
         self._waiting: set[str] = set()
-        """Messages of which nothing has been heard."""
+        """Messages without any response yet."""
         self._all_heard = asyncio.Event()
         self._turns: dict[str, TurnView] = {}
-        """Those that have not ended, in the order in which they run."""
+        """Open turns in order of execution."""
         self._shown = ""
         """The turn whose words are written."""
         self._answered: set[str] = set()
         """Questions that were answered here."""
         self._asked: Question | None = None
-        """What was asked last."""
         self._answers: Question | None = None
-        """What the line answers; None where it is a message."""
+        """The question that the input answers; None: the input is a message."""
 
     async def run(self) -> int:
-        """Talk until the user leaves."""
         async with Workers() as workers:
             tasks = {
                 workers.start("responses", self._read(workers)),
@@ -107,13 +104,12 @@ class Talk:
         return 0
 
     def label(self) -> tuple[str, str]:
-        """What stands before what is typed, and a hint where nothing is."""
         if self._answers is not None and self._dialogue.waits_for(self._answers):
             return self._answers.label, ""
         return (BUSY, WORKING) if self._is_busy else (IDLE, "")
 
     def entered(self, line: str) -> bool:
-        """Do what a line says; whether it stays where it is."""
+        """Handle a line; return whether to put it back."""
         said, question = line.strip(), self._answers
         is_over = question is not None and not self._dialogue.waits_for(question)
         if is_over and said and said not in LEAVE:
@@ -133,7 +129,7 @@ class Talk:
         return False
 
     def stopped(self) -> bool:
-        """Stop what runs; whether anything does."""
+        """Stop what runs; return whether there was anything."""
         if self._is_busy:
             self._dialogue.interrupt()
         elif self._line.is_empty:
@@ -141,7 +137,7 @@ class Talk:
         return self._is_busy
 
     def changed(self) -> None:
-        """Let an empty line be for what is asked."""
+        """Direct an empty line to the open question."""
         if self._line.is_empty:
             self._answers = self._dialogue.question
 
@@ -175,7 +171,7 @@ class Talk:
                     await self._all_heard.wait()
 
     async def _recall(self, stub: SessionServiceStub) -> None:
-        """Show the last exchanges of a session that goes on."""
+        """Show the last exchanges of a resumed session."""
         named = {"session_id": self._session_id, "profile": self._profile}
         found = await stub.GetSession(session_pb2.GetSessionRequest(**named))
         after = max(0, found.session.message_count - _RECALLED_AMONG)
@@ -193,12 +189,12 @@ class Talk:
                 self._screen.aside(f"{before}{line}", "dim")
 
     async def _fetch_left(self) -> None:
-        """Fetch what an earlier terminal has not, or what failed before the connection was back."""
+        """Fetch files that earlier terminals missed, or that failed before a reconnect."""
         for reply in await self._downloads.left():
             await self._fetch(reply)
 
     async def _fetch(self, reply: ConverseResponse.Reply) -> None:
-        """Fetch the file of news, and say where it is, or why there is none."""
+        """Fetch the file of news; show its place or the failure."""
         file = reply.attachment
         try:
             path = await self._downloads.fetch(reply)
@@ -233,7 +229,7 @@ class Talk:
             self._screen.aside(question.hint, "dim")
 
     def _ask(self) -> None:
-        """Ask what comes first, where that is another question than before."""
+        """Ask the first question, if it is a new one."""
         first = self._dialogue.question
         self.changed()
         if first is not None and first is not self._asked:

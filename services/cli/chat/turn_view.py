@@ -1,4 +1,4 @@
-"""Shows a turn while it happens."""
+"""Shows a turn as it happens."""
 
 import contextlib
 import json
@@ -12,11 +12,11 @@ SHOWN_CHARS = 200
 SHOWN_PROGRESS_LINES = 20
 
 _TELLING = ("command", "path", "pattern", "action")
-"""Arguments that say by themselves what a call is about."""
+"""Arguments that describe a call by themselves."""
 
 
 class TurnView:
-    """Writes events as lines, and the answer's words as they come, each of them once."""
+    """Writes events as lines, and the answer's words once each as they arrive."""
 
     def __init__(self, screen: Screen, *, tells_failure: bool = True) -> None:
         self._screen = screen
@@ -24,10 +24,9 @@ class TurnView:
         self._attempt = self._step = self._written = 0
         self._has_begun = self._are_several = False
         self._numbers: dict[str, int] = {}
-        """Of the calls that run side by side, so that one sees whose output is whose."""
+        """Numbers of concurrent calls, to tell their output apart."""
 
     def show(self, event: TurnEvent) -> None:
-        """Show one event."""
         if event.attempt != self._attempt:
             self._attempt = event.attempt
             self._restart()
@@ -76,7 +75,7 @@ class TurnView:
         self._screen.line(text, style)
 
     def _say(self, step: int, offset: int, text: str) -> None:
-        """Write what is new; a snapshot or a whole text repeats what was written."""
+        """Write the new part; snapshots and whole texts repeat earlier parts."""
         if step != self._step:
             self._step, self._written = step, 0
         if new := text[max(0, self._written - offset) :]:
@@ -84,7 +83,7 @@ class TurnView:
             self._written = offset + len(text)
 
     def _restart(self) -> None:
-        """Have a step said again from its beginning."""
+        """Prepare to show a step again from its beginning."""
         self._screen.end_line()
         self._written = 0
 
@@ -95,7 +94,7 @@ class TurnView:
         return f"▸ {number}{started.name}  {_argument(started.arguments_json)}"
 
     def _mark(self, call_id: str) -> str:
-        """What stands before whatever belongs to a call."""
+        """Return the prefix of a call's lines."""
         return f" {self._numbers.get(call_id, '')}"
 
     def _finished(self, finished: ToolFinished) -> None:
@@ -118,12 +117,12 @@ class TurnView:
         if self._tells_failure and message:
             self._screen.line(message, style)
         if not self._has_begun and finished.completed.answer:
-            # A message that has joined other work: that is all that comes of it by itself.
+            # A message that joined another turn has no other answer.
             self._screen.line(finished.completed.answer, "dim")
 
 
 def shortfall(finished: TurnFinished) -> tuple[str, str]:
-    """Why a turn has no answer, and the style of that; empty where it has one."""
+    """Return why a turn has no answer, and its style; empty if it has one."""
     match finished.WhichOneof("outcome"):
         case "completed":
             return "", ""
@@ -138,7 +137,7 @@ def shortfall(finished: TurnFinished) -> tuple[str, str]:
 
 
 def _argument(arguments_json: str) -> str:
-    """What a person wants to see of a call: the command or path, else everything, in one line."""
+    """Return a call's command or path, else all its arguments, in one line."""
     shown = arguments_json
     with contextlib.suppress(ValueError, RecursionError):
         arguments: Any = json.loads(arguments_json)

@@ -46,10 +46,7 @@ examples:
 
 _READ_AT_START = ("config.yaml", ".env")
 _COUNTS = {"added": "new", "replaced": "replaced", "kept": "kept", "unchanged": "unchanged"}
-"""What came of files, for programs and for people."""
-
-
-# ---- import
+"""Outcomes for files, in JSON and for people."""
 
 
 async def _import(context: Context) -> None:
@@ -64,7 +61,7 @@ async def _import(context: Context) -> None:
     is_running = await has_services(settings, ("agent",))
     async with connected(settings, ("agent", "scheduler") if files else ("agent",)) as channels:
         if not start and not given.dry_run:
-            # A scheduler that starts takes the jobs that it finds in its home.
+            # A starting scheduler imports the jobs in its home.
             for file in files:
                 closing = job_file_pb2.ImportJobsRequest(profile=file.profile, closes_home=True)
                 await JobServiceStub(channels.to("scheduler")).ImportJobs(closing)
@@ -96,7 +93,7 @@ async def _import(context: Context) -> None:
 async def _send(
     stub: HomeServiceStub, source: Source, last: home_pb2.ImportHomeRequest
 ) -> home_pb2.ImportHomeResponse:
-    """Have the files taken; the last request does not follow where one cannot be read."""
+    """Send the files; the last request is left out if one cannot be read."""
     problems = list[HermesError]()
 
     async def requests() -> AsyncGenerator[home_pb2.ImportHomeRequest]:
@@ -183,13 +180,10 @@ def _say_left_out(left_out: Iterable[home_pb2.HomeFileLeftOut]) -> None:
         complain(f"skipped {one.path} ({one.profile}): {one.reason}")
 
 
-# ---- export
-
-
 async def _export(context: Context) -> None:
     """Export all files of the home to a folder."""
     given, settings = context.given, context.settings
-    # On its own, the home of a profile has no folder `profiles`.
+    # The home of a single profile has no folder `profiles`.
     own = given.source or settings.profile
     wanted = [own] if given.source or own != "default" else []
     target, home = Target(given.folder, own, given.without), settings.home.root.resolve()
@@ -224,9 +218,6 @@ async def _receive(call: Any, target: Target) -> home_pb2.ExportHomeSummary:
                 status.show(f"writing file {len(target.modes)} of {summary.file_count}")
             target.write(answer.data)
     return summary
-
-
-# ---- the command
 
 
 def _existing(name: str, kind: "home_pb2.ExistingFiles.ValueType", meaning: str) -> Argument:

@@ -1,4 +1,4 @@
-"""The folder that is taken as a home, and the one that a home or skills are written into."""
+"""The source folder of an import, and the target folder of an export."""
 
 import shutil
 from collections.abc import Generator, Iterator, Sequence
@@ -28,18 +28,18 @@ _SIGNS = ("config.yaml", "SOUL.md", "memories", "skills", "cron", "sessions", PR
 
 
 class Source(Struct, frozen=True):
-    """What is taken of a folder."""
+    """The importable content of a folder."""
 
     root: Path
     own: str
     """The profile whose home the folder becomes."""
     files: Sequence[HomeFile]
-    """By the profile that they come to."""
+    """With the profiles that they are for."""
     left_out: Sequence[home_pb2.HomeFileLeftOut]
 
     @classmethod
     def find(cls, root: Path, own: str, without: Sequence[str]) -> "Source":
-        """What a folder has; InvalidArgument where it is no home."""
+        """Read a folder; InvalidArgument if it is no home."""
         if not any((root / name).exists() for name in _SIGNS):
             has = ", ".join(_SIGNS)
             raise InvalidArgument(f"{root} is not a home: it has none of {has}")
@@ -59,26 +59,25 @@ class Source(Struct, frozen=True):
         return cls(root, own, files, left_out)
 
     def has(self, path: str) -> bool:
-        """Whether there is such a file in any profile."""
+        """Return whether any profile has such a file."""
         return any(file.path == path for file in self.files)
 
     def memory_providers(self) -> Sequence[str]:
-        """The memory providers of others in it, which are kept and not loaded."""
+        """The memory providers of other programs in it, which are kept and not loaded."""
         parts = (file.path.split("/") for file in self.files)
         return sorted(
             {part[2] for part in parts if part[:2] == PLUGINS.split("/") and len(part) > 3}
         )
 
     def place(self, file: HomeFile) -> Path:
-        """Where a file is."""
         return self.root / located(file.profile, self.own, file.path)
 
     def time_zone(self, profile: str) -> str:
-        """The zone that a profile's settings name, or those of the home; empty where none do."""
+        """Return the zone in the settings of a profile or else the home; empty if not set."""
         return zone_of(self.root / located(profile, self.own, "")) or zone_of(self.root)
 
     def read(self, file: HomeFile) -> Iterator[bytes]:
-        """A file in pieces; InvalidArgument where it cannot be read."""
+        """Yield a file in pieces; InvalidArgument if it cannot be read."""
         try:
             with self.place(file).open("rb") as stream:
                 while piece := stream.read(PIECE_BYTES):
@@ -88,22 +87,21 @@ class Source(Struct, frozen=True):
 
 
 class Target:
-    """Collects files in a folder beside, and puts them in their places when all are there."""
+    """Collects files in a temporary folder beside the target, and moves them when complete."""
 
     def __init__(
         self, folder: Path, own: str = DEFAULT_PROFILE, without: Sequence[str] = ()
     ) -> None:
-        """Take the folder, the profile whose home it becomes, and what is left out."""
         self.folder = folder.expanduser().resolve()
         self.modes: dict[str, int] = {}
-        """The permissions of each file, by its place in the folder."""
+        """Permissions by path in the folder."""
         self._own = own
         self._without = without
         self._beside = self.folder.with_name(f".{self.folder.name}.{new_id('exp')}")
         self._file: Path | None = None
 
     def check(self, or_else: str = "") -> None:
-        """Refuse a folder that is not empty; the message ends with what can be done `or_else`."""
+        """Refuse a non-empty folder; the message ends with the alternative `or_else`."""
         if self.folder.exists() and not self.folder.is_dir():
             raise FailedPrecondition(f"{self.folder} is not a folder")
         if self.folder.is_dir() and any(self.folder.iterdir()):
@@ -111,7 +109,7 @@ class Target:
 
     @contextmanager
     def written(self, mode: int = 0o700) -> Generator[None]:
-        """Write files inside; they are in their places after it, all or none, in such folders."""
+        """Write files inside; afterwards all or none are in place."""
         try:
             self._beside.mkdir(mode=0o700, parents=True)
         except OSError as error:
@@ -123,7 +121,7 @@ class Target:
             shutil.rmtree(self._beside, ignore_errors=True)
 
     def begin(self, profile: str, path: str, mode: int) -> None:
-        """Begin a file; the pieces that are written next are its content."""
+        """Begin a file; the next writes are its content."""
         check_path(profile, path)
         place = located(profile, self._own, path)
         self._file = None if _is_named(place, self._without) else self._beside / place
@@ -133,7 +131,6 @@ class Target:
             self.modes[place] = mode & 0o777
 
     def write(self, data: bytes) -> None:
-        """Add to the file that was begun last."""
         if self._file is not None:
             with self._file.open("ab") as stream:
                 stream.write(data)
@@ -151,11 +148,11 @@ class Target:
 
 
 def located(profile: str, own: str, path: str) -> str:
-    """Where a profile's file stands in a folder that is the home of the profile `own`."""
+    """Return the path of a profile's file in a folder that is the home of the profile `own`."""
     return path if profile == own else f"{PROFILES}/{profile}/{path}"
 
 
 def _is_named(path: str, patterns: Sequence[str]) -> bool:
-    """Whether a pattern means a path, or a folder that it is in."""
+    """Return whether a pattern matches a path or a folder above it."""
     given = [pattern.rstrip("/") for pattern in patterns]
     return any(path == one or path.startswith(f"{one}/") or fnmatchcase(path, one) for one in given)

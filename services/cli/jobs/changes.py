@@ -32,15 +32,15 @@ from services.rpc.messages import message_of
 
 CLI = "cli"
 ANY_CHAT = "terminal"
-"""No session's id: whichever terminal talks next is told."""
+"""Stands for the next terminal that talks, instead of a session's id."""
 
 _SHOWN_TIMES = 3
 _WITHOUT_PLATFORM = ("origin", "local", "cli")
-"""Where output can go without a platform."""
+"""Targets without a platform."""
 
 
 def terminal() -> Origin:
-    """Where jobs are asked for here, and where their output goes unless they say otherwise."""
+    """Return the origin of jobs from this terminal, their default target."""
     return Origin(platform=CLI, chat_id=ANY_CHAT, trust=TRUST_OWNER)
 
 
@@ -58,7 +58,7 @@ async def add(context: Context) -> int:
         )
     await _check_template(settings, given.sandbox_template)
     runs = await has_services(settings, ("scheduler",))
-    # The agent looks through what is asked of it.
+    # The agent scans the prompt.
     await context.run(_create, ("scheduler", "agent"))
     if not runs and not given.json:
         complain(f"jobs run only while hermes is running; start it with: {start_command(settings)}")
@@ -82,7 +82,7 @@ async def edit(context: Context) -> int:
     """Change a job; options that you do not give stay as they are."""
     given = context.given
     await _check_template(context.settings, given.sandbox_template)
-    # The agent looks through what is asked of it, knows what is named, and holds budgets.
+    # The agent scans the prompt, knows the names, and keeps budgets.
     named = {"prompt", "name", "options.skills", "options.toolsets"} & given_fields(given).keys()
     needs_agent = named or any(word.startswith("budget") for word in given.clear)
     return await context.run(_edit, ("scheduler", "agent") if needs_agent else ("scheduler",))
@@ -113,7 +113,7 @@ async def _edit(context: Context) -> None:
 
 
 async def _tell(context: Context, job: job_pb2.Job, notes: Iterable[str], done: str) -> None:
-    """Say what a job is now, when it is due, and what is to be known of it."""
+    """Report a job, its next due time and notes."""
     notes, times = [*notes, *await _missing(context)], await _due(context, job)
     if context.given.json:
         due = [at.isoformat() for at in times]
@@ -136,7 +136,7 @@ async def pause(context: Context) -> int:
     given, pausing = context.given, context.given.action == "pause"
     failed, changed = 0, list[job_pb2.Job]()
     if given.all:
-        # One that is over has nothing to pause.
+        # A completed job cannot be paused.
         state = job_pb2.JOB_STATE_SCHEDULED if pausing else job_pb2.JOB_STATE_PAUSED
         for job in [job for job in await all_jobs(context) if job.state == state]:
             try:
@@ -182,7 +182,7 @@ async def _preview(context: Context) -> None:
 
 
 async def _fields(context: Context) -> dict[str, Any]:
-    """The fields of a job that somebody has named, with what a script says and the ids of jobs."""
+    """Return the given fields of a job, with the script's text and resolved job ids."""
     fields = given_fields(context.given)
     if path := fields.get("options.script"):
         fields["options.script"] = await asyncio.to_thread(read_script, path)
@@ -194,7 +194,7 @@ async def _fields(context: Context) -> dict[str, Any]:
 
 
 async def _due(context: Context, job: job_pb2.Job) -> list[datetime]:
-    """When a job is due next: where it goes by the calendar, a few times."""
+    """Return the next due time, or a few for calendar schedules."""
     if not job.next_run_time.seconds:
         return []
     if job.kind != schedule_pb2.SCHEDULE_KIND_CRON:
@@ -214,11 +214,8 @@ async def _pause(context: Context, job: job_pb2.Job, *, pausing: bool) -> job_pb
     return (await stub.ResumeJob(job_pb2.ResumeJobRequest(**which))).job
 
 
-# ---- what a job names that is not there
-
-
 async def _missing(context: Context) -> list[str]:
-    """A note for each thing that a job names and that is not there: it may come later."""
+    """Return a note for each missing thing that a job names: it may come later."""
     notes, fields = list[str](), given_fields(context.given)
     skills, toolsets = fields.get("options.skills"), fields.get("options.toolsets")
     platforms = catalog().root.inside["platforms"].inside.keys()
@@ -251,7 +248,7 @@ def _unknown(what: str, names: Iterable[str], known: Collection[str]) -> list[st
 
 
 async def _check_template(settings: Settings, wanted: str | None) -> None:
-    """Refuse a template that no executor has, where one can be asked."""
+    """Refuse a template that no executor has, if one can be asked."""
     if not wanted:
         return
     try:

@@ -65,7 +65,7 @@ async def _take(context: Context) -> int:
             )
         return 0 if len(taken) == len(jobs) else EXIT_FAILURE
 
-    # The agent looks through what is asked of it.
+    # The agent scans the prompts.
     return await context.run(take, ("scheduler", "agent"))
 
 
@@ -87,12 +87,12 @@ async def _give(context: Context) -> None:
 
 
 def is_here(job: pb.ImportedJob) -> bool:
-    """Whether a job of a file is one here now."""
+    """Return whether a job of a file exists here now."""
     return job.outcome in (pb.IMPORT_OUTCOME_TAKEN, pb.IMPORT_OUTCOME_PRESENT)
 
 
 def note_of(job: pb.ImportedJob) -> str:
-    """What a person should know of a job in one line; empty where there is nothing."""
+    """Return the remarks on a job in one line, or empty."""
     if not job.notes:
         return ""
     lead = f"job {job.name}" if is_here(job) else f"not imported: {job.name}"
@@ -110,7 +110,7 @@ def _read(path: Path) -> bytes:
 
 
 def _home_of(path: Path) -> Path | None:
-    """The home whose file of jobs it is; None where it is a file alone."""
+    """Return the home of a job file; None for a separate file."""
     folder = path.resolve().parent
     return folder.parent if folder.name == _CRON and path != STANDARD else None
 
@@ -138,7 +138,7 @@ ACTIONS = (
 
 
 def zone_of(root: Path) -> str:
-    """The time zone that a home of another Hermes names, as one that runs there would have it."""
+    """Return the time zone of another home, as Hermes would read it there."""
     set_here = read_env_file(root / ".env", {}).values.get("HERMES_TIMEZONE")
     found = set_here if set_here and set_here.value else None
     found = found or read_yaml(root / "config.yaml").find("timezone")

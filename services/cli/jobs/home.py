@@ -1,4 +1,4 @@
-"""Whose scheduler has the jobs of a profile: that of its own home, or of the home it is in."""
+"""Which scheduler has the jobs of a profile: its own home's, or that of the home above."""
 
 import argparse
 import asyncio
@@ -10,9 +10,9 @@ from services.home.paths import DEFAULT_PROFILE
 
 
 async def at_jobs(settings: Settings, arguments: argparse.Namespace) -> Settings:
-    """The settings of the home whose scheduler has the jobs, or will have the first one.
+    """Return the settings of the home whose scheduler has, or will get, the jobs.
 
-    A home's mark says that. Without one it is whoever runs, and else the profile's own.
+    The home's mark decides; without one, a running scheduler, and else the profile's own.
     """
     if settings.home.name == DEFAULT_PROFILE:
         return settings
@@ -23,7 +23,7 @@ async def at_jobs(settings: Settings, arguments: argparse.Namespace) -> Settings
 
 
 async def at_library(settings: Settings, arguments: argparse.Namespace) -> Settings:
-    """The settings of the home whose services look after a profile's skills now."""
+    """Return the settings of the home whose services curate a profile's skills now."""
     if settings.home.name == DEFAULT_PROFILE or await is_running(settings):
         return settings
     above = await asyncio.to_thread(_above, settings)
@@ -35,6 +35,6 @@ def _above(settings: Settings) -> Settings:
 
 
 def _there(above: Settings, settings: Settings, arguments: argparse.Namespace) -> Settings:
-    # Its services are asked for the profile by name, also where only the environment names it.
+    # Requests need the profile's name, even if only the environment gives it.
     arguments.profile = settings.profile
     return above

@@ -1,6 +1,6 @@
-"""What a job may ask for, as options of `hermes jobs add` and `hermes jobs edit`.
+"""The options of `hermes jobs add` and `hermes jobs edit`.
 
-What is given is kept by the path of its field in a job, such as `options.model`.
+Values are kept by the path of their field in a job, such as `options.model`.
 """
 
 import argparse
@@ -20,14 +20,14 @@ from services.errors import InvalidArgument
 MAX_SCRIPT_BYTES = 64 * 1024
 
 _WHOLE_CHATS = ("!", "@", "#")
-"""How chats begin whose ids have a colon of their own."""
+"""Prefixes of chat ids that contain a colon."""
 
 
 def target(text: str) -> pb.DeliveryTarget:
-    """The type of a place that output goes to."""
+    """Parse a delivery target."""
     platform, _, chat = text.partition(":")
     if re.fullmatch(r"[a-z][a-z_]*", text):
-        # Where a platform has a home channel, that is meant.
+        # Means the home channel of the platform.
         return pb.DeliveryTarget(platform=text)
     if not platform or not chat:
         raise argparse.ArgumentTypeError(
@@ -40,12 +40,12 @@ def target(text: str) -> pb.DeliveryTarget:
 
 
 def target_text(place: pb.DeliveryTarget) -> str:
-    """A place as somebody would write it."""
+    """Return a target as users write it."""
     return ":".join(filter(None, (place.platform, place.chat_id, place.thread_id)))
 
 
 def read_script(path: str) -> str:
-    """What a script says, a file or standard input; InvalidArgument where it is none."""
+    """Read a script from a file or standard input; raises InvalidArgument."""
     try:
         data = read_up_to(Path(path).expanduser(), MAX_SCRIPT_BYTES)
         text = data.decode()
@@ -129,11 +129,11 @@ CLEARED: Mapping[str, tuple[str, ...]] = {
     "script": ("options.script", "options.script_mode"),
     "denied": ("denied_commands",),
 }
-"""What can have its default again, with its fields of a job."""
+"""What can be reset to its default, with its fields of a job."""
 
 
 def given_fields(given: argparse.Namespace) -> dict[str, Any]:
-    """The fields of a job that somebody has named, by their paths; of a script, where it is."""
+    """Return the given fields of a job by their paths; for a script, its file."""
     own = ("schedule", "prompt", "name", "time_zone", "sandbox_template", "unattended")
     named = {path: value for path, value in vars(given).items() if path.startswith("options.")}
     named |= {path: vars(given)[path] for path in own}
@@ -141,7 +141,7 @@ def given_fields(given: argparse.Namespace) -> dict[str, Any]:
 
 
 def duration_text(time: Duration | None) -> str:
-    """A length of time as somebody would write it."""
+    """Return a duration as users write it."""
     if time is None:
         return ""
     left, parts = time.seconds, list[str]()

@@ -1,4 +1,4 @@
-"""Runs jobs now, and shows what came of their runs."""
+"""Runs jobs now, and shows the results."""
 
 import asyncio
 from contextlib import aclosing
@@ -21,25 +21,24 @@ KEPT_RUNS = 50
 LATEST = "latest"
 PAGE = 1000
 PATIENCE_S = 30.0
-"""How long a scheduler may be away whose run is waited for."""
+"""How long to wait for an absent scheduler."""
 _DOING = {
     run_pb2.RUN_STATE_CLAIMED: "the turn has not started",
     run_pb2.RUN_STATE_RUNNING: "the agent is working",
     run_pb2.RUN_STATE_DELIVERING: "delivering the output",
 }
 _IN_VAIN = (run_pb2.RUN_STATE_FAILED, run_pb2.RUN_STATE_CANCELLED)
-"""How runs end that have not done what they were for."""
 
 
 async def all_jobs(context: Context) -> list[job_pb2.Job]:
-    """Every job, the one due next first."""
+    """Return every job, next due first."""
     request = job_pb2.ListJobsRequest(profile=context.profile, page_size=PAGE)
     listing = pages(context.stub(JobServiceStub).ListJobs, request)
     return [job async for page in listing for job in page.jobs]
 
 
 async def find_job(context: Context, named: str = "") -> job_pb2.Job:
-    """The job that is meant, by default the one that was given."""
+    """Return the job that is named, by default in the arguments."""
     return pick(
         named or context.given.job,
         await all_jobs(context),
@@ -109,7 +108,7 @@ async def show_runs(context: Context) -> None:
 
 
 def _tell(run: run_pb2.Run, zone: str) -> None:
-    """What came of a run: the output, and on standard error what went wrong."""
+    """Show a run's output, and on standard error its failure."""
     has_ended = run.finish_time.seconds > 0
     if run.output:
         say(printable(run.output))
@@ -131,7 +130,7 @@ def _see(run: run_pb2.Run) -> str:
 
 
 async def watch_to_end(context: Context, run: run_pb2.Run, zone: str) -> run_pb2.Run:
-    """Watch a run to its end, also over a restart; say on a terminal what it does."""
+    """Watch a run to its end, also across restarts; show progress on a terminal."""
     request = context.request(run_pb2.WatchRunRequest, run_id=run.run_id)
     answers = resume(
         lambda: context.stub(JobServiceStub).WatchRun(request),

@@ -1,4 +1,4 @@
-"""Jobs and their runs, as people and programs see them."""
+"""Jobs and their runs for people and programs."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -17,24 +17,21 @@ _DAY_IS_CLEAR = timedelta(hours=12)
 
 
 def local(moment: Timestamp, zone: str) -> str:
-    """A time for a person, by the clock of a zone."""
+    """Format a time in a zone."""
     if not moment.seconds:
         return NOTHING
     return f"{moment.ToDatetime(UTC).astimezone(ZoneInfo(zone)):%Y-%m-%d %H:%M:%S %Z}"
 
 
 def due_times(times: Sequence[datetime], zone: str) -> str:
-    """Due times in a zone, one a line."""
+    """Format due times in a zone, one per line."""
     shown = [f"{at.astimezone(ZoneInfo(zone)):%a %Y-%m-%d %H:%M:%S %Z}" for at in times]
     return "\n".join(f"  {line}" for line in shown)
 
 
 def last_error(job: job_pb2.Job) -> str:
-    """Why the last run that has ended failed; empty when it did not, or none has."""
+    """Return why the last run failed; empty if it succeeded or there is none."""
     return job.last_error or job.last_delivery_error
-
-
-# ---- jobs
 
 
 def _last_state(job: job_pb2.Job) -> str | None:
@@ -51,7 +48,6 @@ def _next_run(job: job_pb2.Job) -> str:
 
 
 def _places(job: job_pb2.Job) -> list[str]:
-    """Where the output goes."""
     origin = ":".join(filter(None, (job.origin.platform, job.origin.chat_id, job.origin.thread_id)))
     named = [target_text(place) for place in job.options.deliver_to]
     places = [origin or "local" if place == "origin" else place for place in named or ["origin"]]
@@ -127,15 +123,12 @@ JOB_LIST = (
 
 
 def show(job: job_pb2.Job) -> None:
-    """A job for a person."""
+    """Print a job."""
     print_details(job, JOB)
     if job.prompt:
         say(f"\n{printable(job.prompt)}")
     if job.options.script:
         say(f"\nscript:\n{printable(job.options.script).rstrip()}")
-
-
-# ---- runs
 
 
 def _between(start: Timestamp, end: Timestamp) -> float | None:
@@ -145,7 +138,7 @@ def _between(start: Timestamp, end: Timestamp) -> float | None:
 
 
 def _lateness_s(run: run_pb2.Run) -> float | None:
-    """How long after it was due somebody took it up; of one that was asked for, none."""
+    """Return how long after its due time a run was claimed; None if it was requested."""
     return None if run.is_requested else _between(run.scheduled_for, run.claim_time)
 
 
@@ -170,7 +163,7 @@ OUTPUT = Column("output")
 
 
 def run_list(zone: str) -> Sequence[Column]:
-    """The columns of runs for people, in the zone of their job."""
+    """Return the columns of runs, in the zone of their job."""
 
     def state(run: run_pb2.Run) -> str:
         shown = waiting(run, zone) or field_value(run, "state")
@@ -190,7 +183,7 @@ def run_list(zone: str) -> Sequence[Column]:
 
 
 def waiting(run: run_pb2.Run, zone: str) -> str:
-    """What a run waits for that is put off; empty where it is not."""
+    """Return what a postponed run waits for, or empty."""
     starts = run.not_before_time
     ahead = starts.ToDatetime(UTC) - datetime.now(UTC)
     if run.state != run_pb2.RUN_STATE_CLAIMED or ahead <= timedelta():

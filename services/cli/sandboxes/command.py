@@ -45,7 +45,6 @@ def _backend(sandbox: sandbox_pb2.Sandbox) -> str:
 
 
 def _network(sandbox: sandbox_pb2.Sandbox) -> str:
-    """What its commands can reach."""
     if not sandbox.HasField("network_policy"):
         return "of the machine"
     return enum_word(network_pb2.NetworkMode, sandbox.network_policy.mode).replace("_", " ")
@@ -103,9 +102,6 @@ async def _kill(context: Context) -> None:
     say(f"ended {place.sandbox_id}; its workspace stays")
 
 
-# ---- logs
-
-
 async def _logs(context: Context) -> None:
     """Show the commands of a sandbox and the end of their output."""
     async with _found(context, ended=True) as place:
@@ -135,7 +131,7 @@ def _outcome(command: exec_pb2.Exec) -> str:
 
 
 async def _show(place: SandboxAddress, exec_id: str, start: int) -> exec_pb2.AttachExecRequest.Open:
-    """Show what is stored of a command's output from an offset on; returns what follows it."""
+    """Show stored output from an offset; return the request for the rest."""
     stub, ends = ExecServiceStub(place.channel), list[int]()
     for stream in _STREAMS:
         offset, is_read = start, False
@@ -158,7 +154,7 @@ async def _show(place: SandboxAddress, exec_id: str, start: int) -> exec_pb2.Att
 
 
 async def _follow(place: SandboxAddress, rest: exec_pb2.AttachExecRequest.Open) -> None:
-    """Show the rest of what a command writes, until it ends."""
+    """Show the rest of a command's output until it ends."""
     opening = exec_pb2.AttachExecRequest(open=rest)
     stream = ExecStream(place.channel, place.named, opening)
     async with aclosing(stream.happenings()) as happenings:
@@ -168,22 +164,19 @@ async def _follow(place: SandboxAddress, rest: exec_pb2.AttachExecRequest.Open) 
 
 
 def _write(data: bytes, stream: int) -> None:
-    """A terminal is not to obey what some command wrote; a pipe gets the bytes as they are."""
+    """Write output: sanitized to a terminal, unchanged to a pipe."""
     out = sys.stderr if stream == exec_pb2.OUTPUT_STREAM_STDERR else sys.stdout
     if out.isatty():
         out.write(printable(data.decode(errors="replace")))
     else:
-        out.flush()  # what was said before goes before
+        out.flush()  # earlier output goes first
         out.buffer.write(data)
     out.flush()
 
 
-# ---- which one
-
-
 @asynccontextmanager
 async def _found(context: Context, *, ended: bool = False) -> AsyncGenerator[SandboxAddress]:
-    """The sandbox that was named: one in use, or by its whole id one that has ended."""
+    """Yield the named sandbox; an ended one only by its whole id."""
     named, profile = context.given.sandbox, context.profile
     async with executors(context.settings) as deployment:
         told = await _in_use(deployment, profile, everywhere=not profile)
@@ -219,7 +212,7 @@ async def _in_use(
 async def _known(
     deployment: Executors, sandbox_id: str, profile: str
 ) -> list[tuple[Executor, sandbox_pb2.Sandbox]]:
-    """The sandbox with an id, wherever it is or was."""
+    """Return the sandbox with an id, wherever it is or was."""
     request = sandbox_pb2.GetSandboxRequest(sandbox_id=sandbox_id, profile=profile)
 
     async def ask(at: Executor) -> Sequence[sandbox_pb2.Sandbox]:
@@ -233,8 +226,6 @@ async def _known(
 
     return await deployment.ask(ask)
 
-
-# ---- the command
 
 _SANDBOX = arg("SANDBOX", "id or session of the sandbox")
 COMMAND = Command(

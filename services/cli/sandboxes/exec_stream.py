@@ -1,6 +1,4 @@
-"""A command in a sandbox, watched and driven over a stream that may be cut: nothing twice, nothing
-lost.
-"""
+"""A command in a sandbox over a stream that survives cuts without losses or repeats."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
@@ -17,13 +15,13 @@ from services.rpc.streams import Requests, Stream, resume
 RECONNECT_S = 60.0
 PIECE_BYTES = 32 * 1024
 WAITING_BYTES = 1024 * 1024
-"""Input that has not reached the command is kept, up to so much."""
+"""The most pending input that is kept."""
 
 Happened = exec_pb2.AttachExecResponse.Output | exec_pb2.Exit
 
 
 class ExecStream:
-    """One command; iterate `happenings` while giving it input."""
+    """A command; iterate `happenings` while giving it input."""
 
     def __init__(
         self,
@@ -31,34 +29,33 @@ class ExecStream:
         named: Mapping[str, Any],
         opening: exec_pb2.AttachExecRequest,
     ) -> None:
-        """Take what each request says of the sandbox, and what opens the stream first.
+        """Take the sandbox fields of requests, and the opening request.
 
-        That is `start` for a new command, and `open` for one that runs.
+        That is `start` for a new command, and `open` for a running one.
         """
         self._stub = ExecServiceStub(channel)
         self._named = named
         self._opening = opening
         self._requests = Requests[exec_pb2.AttachExecRequest]()
         self._offsets = [opening.open.stdout_offset, opening.open.stderr_offset]
-        """How far its output was read."""
+        """The offsets up to which output was read."""
         self._input = bytearray()
-        """What has not reached the command, as far as is known."""
+        """Input that is not known to have arrived."""
         self._arrived: int | None = None
-        """Where that begins, in all input that it was ever given; None: not known yet."""
+        """The offset of that in all input; None if unknown."""
         self._ends = False
         self._has_room = asyncio.Event()
         self._has_room.set()
         self._size: exec_pb2.TerminalSize | None = None
         self._takes_input = False
-        """Whether the present call has said from where on it wants input."""
+        """Whether the current call has said from where it wants input."""
 
     @property
     def exec_id(self) -> str:
-        """The command's id."""
         return self._opening.start.exec_id or self._opening.open.exec_id
 
     async def write(self, data: bytes) -> None:
-        """Give the command input; waits while much of it has not arrived."""
+        """Write input; waits while much of it is pending."""
         await self._has_room.wait()
         start = len(self._input)
         self._input += data
@@ -67,17 +64,16 @@ class ExecStream:
         self._send_input(start)
 
     def end_input(self) -> None:
-        """No more input follows."""
         self._ends = True
         self._send(stdin_eof=exec_pb2.AttachExecRequest.StdinEof())
 
     def resize(self, size: exec_pb2.TerminalSize) -> None:
-        """The terminal has this size from now on."""
+        """Set the terminal's size."""
         self._size = size
         self._send(resize=size)
 
     async def happenings(self) -> AsyncGenerator[Happened]:
-        """What the command writes, and last how it ended, across reconnects."""
+        """Yield output and finally the exit, across reconnects."""
         stream = resume(
             self._connect,
             lambda message: message.HasField("exited"),
@@ -110,7 +106,7 @@ class ExecStream:
                 self._advance_input(message.stdin_ack_offset)
             case _:
                 pass
-        # After a cut the stream goes on where it was.
+        # After a cut, continue at the same offsets.
         stdout, stderr = self._offsets
         opened = exec_pb2.AttachExecRequest.Open(
             **self._named, exec_id=self.exec_id, stdout_offset=stdout, stderr_offset=stderr
@@ -118,9 +114,9 @@ class ExecStream:
         self._opening = exec_pb2.AttachExecRequest(open=opened)
 
     def _advance_input(self, offset: int) -> None:
-        """All input before an offset has arrived."""
+        """Note that all input before an offset has arrived."""
         if self._arrived is None:
-            self._arrived = offset  # others may have given it input before
+            self._arrived = offset  # others may have sent input before
         del self._input[: max(0, offset - self._arrived)]
         self._arrived = max(self._arrived, offset)
         if len(self._input) < WAITING_BYTES:
@@ -134,12 +130,12 @@ class ExecStream:
                 self.end_input()
 
     def _send_input(self, start: int) -> None:
-        """Send what has not arrived, from a place in it on."""
+        """Send pending input from an offset."""
         for at in range(start, len(self._input), PIECE_BYTES):
             offset, data = (self._arrived or 0) + at, bytes(self._input[at : at + PIECE_BYTES])
             self._send(stdin=exec_pb2.AttachExecRequest.Stdin(offset=offset, data=data))
 
     def _send(self, **request: Any) -> None:
-        """Send what concerns input, once the present call takes some."""
+        """Send an input request once the current call takes input."""
         if self._takes_input:
             self._requests.send(exec_pb2.AttachExecRequest(**request))

@@ -1,7 +1,7 @@
-"""The executors of a deployment as an operator reaches them: all of them, each alone.
+"""The executors of a deployment, for an operator.
 
-They are found by the addresses of the name that they share. Each of them says at which endpoint it
-alone is reached; one that says none is the only one.
+They are found by the addresses of their common name. Each gives the endpoint that reaches it alone;
+one without an endpoint is the only one.
 """
 
 import asyncio
@@ -38,48 +38,46 @@ from services.rpc.channels import Channels
 from services.runtime.config import ServiceConfig
 
 THERE_S = 3.0
-"""How long an executor has to say that it is there."""
+"""The timeout of finding an executor."""
 TELL_S = 10.0
-"""How long it has to tell what it has."""
+"""The timeout of its report."""
 LOOKUP_S = 5.0
-"""How long it may take to look up a name."""
+"""The timeout of a name lookup."""
 
 _T = TypeVar("_T")
 
 
 class Executor(Struct, frozen=True):
-    """One that answers."""
+    """An executor that answers."""
 
     endpoint: str
-    """Where it alone is reached; empty where it is the only one."""
+    """The endpoint that reaches it alone; empty for the only one."""
     channel: grpc.aio.Channel
     capabilities: sandbox_pb2.GetCapabilitiesResponse
 
     @property
     def name(self) -> str:
-        """What people call it."""
         return self.endpoint or "the executor"
 
 
 class Executors(Struct):
-    """Those of a deployment."""
+    """The executors of a deployment."""
 
     each: Sequence[Executor]
-    """At least one, in the order of their endpoints."""
+    """At least one, ordered by endpoint."""
     silent: dict[str, str]
-    """Those of which something is not known, and what they do instead of telling."""
+    """Executors with incomplete reports, and their failures."""
 
     @property
     def are_several(self) -> bool:
-        """Whether it matters which of them it is."""
         return len(self.each) + len(self.silent) > 1
 
     async def ask(
         self, question: Callable[[Executor], Awaitable[Iterable[_T]]]
     ) -> list[tuple[Executor, _T]]:
-        """What they have, each thing with the one that has it; they are asked at the same time.
+        """Ask all concurrently; return each item with its executor.
 
-        Those that do not tell are silent from then on; fails when none tells anything.
+        Those that fail become silent; raises if all fail.
         """
         told = list[tuple[Executor, _T]]()
         failures = list[grpc.aio.AioRpcError]()
@@ -104,7 +102,7 @@ class Executors(Struct):
         what: str,
         see: str,
     ) -> Sequence[tuple[Executor, _T]]:
-        """What is meant, with each executor that has it; else NotFound or InvalidArgument."""
+        """Find an item with each executor that has it; raises NotFound or InvalidArgument."""
         try:
             found = pick(named, [one for _, one in told], ident, names=names, what=what, see=see)
         except NotFound as error:
@@ -113,7 +111,7 @@ class Executors(Struct):
         return [(at, one) for at, one in told if ident(one) == ident(found)]
 
     def complain(self) -> None:
-        """Tell a person whose part is missing."""
+        """Warn about executors whose part is missing."""
         for endpoint, instead in self.silent.items():
             complain(f"the executor at {endpoint} {instead}; its entries are missing")
 
@@ -124,20 +122,20 @@ class Executors(Struct):
         columns: Sequence[Column],
         empty: str = "",
     ) -> None:
-        """What executors have; the one that has it is a column where that matters."""
+        """Print items; with several executors, theirs is a column."""
         self.complain()
         context.print_list(told, self.columns(columns), empty)
 
     def columns(self, columns: Sequence[Column]) -> Sequence[Column]:
-        """The columns for pairs of an executor and what it has."""
+        """Return the columns for pairs of an executor and an item."""
         heading = "executor" if self.are_several else ""
         own = Column("executor", heading, lambda pair: pair[0].endpoint, optional=True)
         return (*(column.of(itemgetter(1)) for column in columns), own)
 
     def chosen(self, named: str | None) -> "Executors":
-        """The one whose endpoint is this or alone begins so, or all if it is None.
+        """Return the one with this endpoint or unique prefix, all for None.
 
-        Fails as `pick` does, and with ServiceUnavailable for one that does not answer.
+        Raises like `pick`, and ServiceUnavailable if it does not answer.
         """
         if named is None:
             return self
@@ -148,7 +146,7 @@ class Executors(Struct):
         return Executors([one for one in self.each if one.endpoint == meant], {})
 
     def one(self, named: str | None) -> Executor:
-        """The only one, or the one that is named; fails with NotFound or InvalidArgument."""
+        """Return the only one or the named one; raises NotFound or InvalidArgument."""
         chosen = self.chosen(named)
         if chosen.are_several:
             names = " and ".join([*(one.endpoint for one in self.each), *self.silent])
@@ -157,7 +155,7 @@ class Executors(Struct):
 
 
 def at_executors(function: Callable[[Context, Executors], Awaitable[int | None]]) -> Function:
-    """The function of a command that takes the executors of the deployment as well."""
+    """Wrap a command's function that also takes the executors of the deployment."""
 
     @wraps(function)
     async def with_executors(context: Context) -> int | None:
@@ -169,7 +167,7 @@ def at_executors(function: Callable[[Context, Executors], Awaitable[int | None]]
 
 @asynccontextmanager
 async def executors(settings: Settings, *, start: bool = False) -> AsyncGenerator[Executors]:
-    """Those that run; unless one may start here, ServiceUnavailable says how that is done."""
+    """Yield running executors, if `start` also one started here; raises ServiceUnavailable."""
     config = settings.load(ServiceConfig)
     address = config.addresses.find("executor", settings.home)
     if not isinstance(address, TcpAddress):
@@ -185,7 +183,7 @@ async def executors(settings: Settings, *, start: bool = False) -> AsyncGenerato
 
 
 async def _find(channels: Channels, places: Sequence[str]) -> Executors:
-    """Those that answer at these places, and what the others do."""
+    """Find the executors at these places, and record the failures."""
     found, silent = dict[str, Executor](), dict[str, str]()
     answers = await all_of(_answer(_capabilities(channels.to(name))) for name in places)
     for name, answer in zip(places, answers, strict=True):
@@ -202,7 +200,7 @@ async def _find(channels: Channels, places: Sequence[str]) -> Executors:
 
 
 def _instead(error: grpc.aio.AioRpcError) -> str:
-    """What an executor does instead of telling."""
+    """Return the failure of an executor."""
     if reason_of(error) is Reason.SERVICE_UNAVAILABLE:
         return f"does not answer ({in_short(error)})"
     return f"reports an error: {message_of(error)}"
@@ -221,9 +219,9 @@ async def _answer(call: Awaitable[_T]) -> _T | grpc.aio.AioRpcError:
 
 
 async def places_of(address: TcpAddress) -> list[TcpAddress]:
-    """Where an address leads, each place once; fails with ServiceUnavailable.
+    """Resolve an address, each place once; raises ServiceUnavailable.
 
-    Places of IPv6 are only those of a name without IPv4: an executor may have an address of each.
+    IPv6 counts only without IPv4: an executor may have both.
     """
     look_up = asyncio.get_running_loop().getaddrinfo(address.host, None, type=socket.SOCK_STREAM)
     try:

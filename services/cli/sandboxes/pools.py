@@ -27,9 +27,9 @@ A pool has the sandboxes of one template. Give an executor by its endpoint or th
 it."""
 
 LOOK_S = 30.0
-"""How long an executor may look through all boxes of its backends."""
+"""The timeout of listing all boxes of the backends."""
 REAP_S = 120.0
-"""How long boxes may take to end."""
+"""The timeout of ending boxes."""
 NO_ORPHANS = "There are no lost sandboxes."
 
 
@@ -60,9 +60,6 @@ ORPHAN = (
 )
 
 
-# ---- sizes
-
-
 @at_executors
 async def _list(context: Context, deployment: Executors) -> None:
     """Show how many sandboxes each template has ready and in use, and the limit."""
@@ -85,9 +82,6 @@ async def _resize(context: Context, deployment: Executors) -> None:
     context.print_one((at, pool), deployment.columns(POOL), sentence)
 
 
-# ---- draining
-
-
 @at_executors
 async def _drain(context: Context, deployment: Executors) -> None:
     """Stop giving sandboxes to new sessions; current sessions continue."""
@@ -107,9 +101,6 @@ async def _undrain(context: Context, deployment: Executors) -> None:
     await PoolServiceStub(at.channel).Undrain(pool_pb2.UndrainRequest(), timeout=TELL_S)
     told = {"draining": False, "executor": at.endpoint or None}
     context.print_value(told, f"{at.name} accepts new sessions")
-
-
-# ---- orphans
 
 
 async def _lost(at: Executor) -> Sequence[pool_pb2.OrphanBox]:
@@ -157,9 +148,6 @@ async def _reap(context: Context, deployment: Executors) -> int:
 
 def _key(box: pool_pb2.OrphanBox) -> str:
     return box.box_key
-
-
-# ---- the command
 
 
 def _common(which: str, output: str) -> tuple[Argument, Argument]:

@@ -1,4 +1,4 @@
-"""A program in a sandbox that is used from here, with a terminal or with pipes."""
+"""An interactive program in a sandbox, over a terminal or pipes."""
 
 import asyncio
 import os
@@ -27,45 +27,44 @@ from services.lifecycle import Shutdown, Workers, ungrouped
 LONGEST_RUN_S = 24 * 3600
 KILL_DEADLINE_S = 15.0
 SHOWN_AGAIN_BYTES = 4096
-"""Output that is shown of a program that was left, so that one sees where it is."""
+"""How much recent output a rejoined program shows."""
 _SHELL = "if command -v bash >/dev/null; then exec bash; else exec sh; fi"
 DETACH_KEY = b"\x1d"
-"""Ctrl-]; pressed twice it detaches, and before any other key it is a key like all."""
+"""Ctrl-]; pressed twice it detaches, once before another key it is sent."""
 
 
 class SandboxAddress(Struct, frozen=True):
-    """A sandbox, and the way to its executor as an operator."""
+    """A sandbox, and the operator's channel to its executor."""
 
     channel: grpc.aio.Channel
     sandbox: sandbox_pb2.Sandbox
 
     @property
     def sandbox_id(self) -> str:
-        """Its id."""
         return self.sandbox.sandbox_id
 
     @property
     def named(self) -> dict[str, Any]:
-        """What every request about it says: an operator's lease names it and proves nothing."""
+        """The fields that name it in requests; an operator's lease proves nothing."""
         lease = sandbox_pb2.Lease(sandbox_id=self.sandbox_id)
         return {"lease": lease, "profile": self.sandbox.profile}
 
 
 class Shell(Struct):
-    """One sitting at a program in a sandbox."""
+    """One session at a program in a sandbox."""
 
     place: SandboxAddress
     term: str
-    """What kind of terminal this is; empty where there is none, and pipes are used."""
+    """The terminal's type; empty for pipes."""
     _held: bytes = b""
-    """A key that detaches when it is pressed again."""
+    """A detach key that waits for the second press."""
     _exit: exec_pb2.Exit | None = None
     _detached: bool = False
 
     async def run(self, command: Sequence[str]) -> int:
-        """Start a command, a shell when there is none, and follow it; its exit status.
+        """Start a command, by default a shell, and follow it; return its exit status.
 
-        It ends with this sitting, however that ends, unless it is detached from.
+        It ends with this session unless detached.
         """
         request = exec_pb2.StartExecRequest(
             **self.place.named,
@@ -87,7 +86,7 @@ class Shell(Struct):
                 await self._kill(request.exec_id)
 
     async def rejoin(self, exec_id: str) -> int:
-        """Follow a command that runs already, which outlives this sitting; its exit status."""
+        """Follow a running command, which outlives this session; return its exit status."""
         newest = await ExecServiceStub(self.place.channel).ReadExecOutput(
             exec_pb2.ReadExecOutputRequest(
                 **self.place.named,
@@ -138,7 +137,7 @@ class Shell(Struct):
         stream.end_input()
 
     def _passed(self, keys: bytes) -> bytes:
-        """What of the keys that were pressed goes to the program."""
+        """Return the keys to send to the program."""
         passed, twice, _ = (self._held + keys).partition(DETACH_KEY * 2)
         self._detached = bool(twice)
         self._held = DETACH_KEY if not twice and passed.endswith(DETACH_KEY) else b""
@@ -170,7 +169,7 @@ def _size() -> exec_pb2.TerminalSize:
 
 @contextmanager
 def _raw_mode(on_resize: Callable[[], None]) -> Generator[None]:
-    """Every key goes to the program, Ctrl-C too; the terminal is as before when this is left."""
+    """Send every key to the program, even Ctrl-C; restores the terminal afterwards."""
     descriptor, loop = sys.stdin.fileno(), asyncio.get_running_loop()
     before = termios.tcgetattr(descriptor)
     try:
@@ -184,7 +183,7 @@ def _raw_mode(on_resize: Callable[[], None]) -> Generator[None]:
 
 
 def _status(ended: exec_pb2.Exit) -> int:
-    """What this command ends with: what the other ended with."""
+    """Return the exit status of the command."""
     if ended.reason not in (exec_pb2.EXIT_REASON_EXITED, exec_pb2.EXIT_REASON_SIGNALED):
         complain(f"the command was ended: {enum_word(exec_pb2.ExitReason, ended.reason)}")
     if ended.HasField("code"):

@@ -20,13 +20,12 @@ from services.rpc.addresses import TcpAddress, parse_address
 from services.runtime.config import ServiceConfig
 
 USUAL = ("id",)
-"""The command that is run where none is named."""
+"""The default command."""
 ACQUIRE_S = 150
 RUN_S = 60
 SHOWN_BYTES = 4096
 PUBLIC = ("1.1.1.1 443", "2606:4700:4700::1111 443", "169.254.169.254 80")
-"""Where a sandbox without a network gets to as little as anywhere: the internet, and the metadata
-service of clouds."""
+"""Destinations that no isolated sandbox may reach: the internet, and cloud metadata."""
 
 PROBE = """\
 import socket, sys
@@ -41,14 +40,14 @@ for place in sys.argv[1:]:
 
 
 class Trial(Struct, frozen=True):
-    """What came of one."""
+    """The result of trying an executor."""
 
     executor: str | None
     backend: str
     isolation: str
     launch: str
     status: int | None
-    """What the command ended with; None when something has ended it."""
+    """The command's exit status; None if it was killed."""
     output: str
     reached: list[str]
     """Places that were reached and should not be."""
@@ -78,7 +77,7 @@ async def trials_of(
     *,
     probe: bool,
 ) -> tuple[list[Trial], Mapping[str, str]]:
-    """What came of each executor, and what those do instead that do not answer."""
+    """Try each executor; return the results, and the failures of silent ones."""
     request.wait.FromSeconds(ACQUIRE_S - 30)
     async with executors(settings) as deployment:
         places = await _places(settings, deployment.each) if probe else []
@@ -113,7 +112,7 @@ async def _trial(
         reached = []
         if places:
             probed, found = await _run(at, named, ["python3", "-c", PROBE, *places])
-            # What could not look has seen nothing.
+            # Without a status, nothing was probed.
             reached = (
                 found.split("\n")[:-1] if probed == 0 else [f"unknown (the test failed: {found})"]
             )
@@ -133,7 +132,7 @@ async def _trial(
 async def _run(
     at: Executor, named: Mapping[str, Any], command: Sequence[str]
 ) -> tuple[int | None, str]:
-    """The status of a command, and the beginning of what it wrote."""
+    """Return the status and the beginning of the output of a command."""
     request = exec_pb2.StartExecRequest(
         **named,
         exec_id=new_id("exc"),
@@ -152,7 +151,7 @@ async def _run(
 
 
 async def _places(settings: Settings, each: Sequence[Executor]) -> list[str]:
-    """What must not be reached: the outside, and the executors, who are near."""
+    """Return the forbidden places: the outside, and the executors."""
     config = settings.load(ServiceConfig)
     endpoints = [parse_address(one.endpoint) for one in each if one.endpoint]
     found = list(PUBLIC)

@@ -36,7 +36,7 @@ Give a workspace by its id, the beginning of its id, or its session."""
 
 PAGE = 1000
 WORK_S = 3600.0
-"""How long a copy or a removal may take while somebody waits for it."""
+"""The timeout of a copy or removal."""
 
 _SNAPSHOT = "snp_"
 _ORPHAN = workspace_pb2.WORKSPACE_STATE_ORPHAN
@@ -92,9 +92,6 @@ SNAPSHOT = (
 )
 
 
-# ---- actions
-
-
 @at_executors
 async def _list(context: Context, deployment: Executors) -> None:
     """List the workspaces of a profile, the oldest first."""
@@ -145,14 +142,10 @@ async def _delete(context: Context, deployment: Executors) -> None:
     say(f"deleted {ident}")
 
 
-# ---- which one
-
-
 async def _find(context: Context, deployment: Executors) -> Sequence[tuple[Executor, Kept]]:
-    """The one that is meant, at each executor that knows it; else NotFound or InvalidArgument.
+    """Find the named item at each executor that knows it; raises NotFound or InvalidArgument.
 
-    Several know it where they share their workspaces. The one whose sandbox has it, or had it last,
-    comes first.
+    Executors may share workspaces. The one that has or last had it in a sandbox comes first.
     """
     named: str = context.given.source
     kind = "snapshots" if named.startswith(_SNAPSHOT) else "workspaces"
@@ -169,7 +162,6 @@ def _last_use(one: Kept) -> tuple[bool, int]:
 
 
 async def _all(context: Context, kind: str, at: Executor) -> Sequence[Kept]:
-    """All workspaces, snapshots or orphans that an executor knows."""
     if kind == "snapshots":
         wanted = context.request(workspace_pb2.ListSnapshotsRequest, page_size=PAGE)
         found = pages(_stub(at).ListSnapshots, wanted, TELL_S)
@@ -183,9 +175,6 @@ async def _all(context: Context, kind: str, at: Executor) -> Sequence[Kept]:
 
 def _stub(at: Executor) -> WorkspaceServiceStub:
     return WorkspaceServiceStub(at.channel)
-
-
-# ---- the command
 
 
 _NAME = arg("--name", "name of the snapshot", default="")

@@ -222,7 +222,7 @@ async def _pruned(context: Context, *, dry_run: bool) -> list[str]:
 
 
 def _moment(text: str) -> Timestamp:
-    """A date or a time, which is local where it names no zone."""
+    """Parse a date or time, local unless it names a zone."""
     stamp = Timestamp()
     try:
         stamp.FromDatetime(datetime.fromisoformat(text).astimezone())

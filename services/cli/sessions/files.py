@@ -1,4 +1,4 @@
-"""Finds conversations, writes them as JSON documents and takes them back."""
+"""Finds sessions, and exports and imports them as JSON."""
 
 import asyncio
 import sys
@@ -24,7 +24,7 @@ PAGE = 1000
 
 
 async def find(context: Context) -> pb.Session:
-    """The session of an id, or the one used last of a title; NotFound where there is none."""
+    """Return the session of an id, or the latest of a title; raises NotFound."""
     stub, named = context.stub(SessionServiceStub), context.given.session
     request = context.request(pb.GetSessionRequest, session_id=named)
     try:

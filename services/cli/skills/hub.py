@@ -25,11 +25,11 @@ _DONE = (
     pb.SKILL_OUTCOME_STATUS_UNCHANGED,
 )
 _SHOWN = 40
-"""Findings that a person is shown of a skill; `--json` has all."""
+"""The most findings that are shown of a skill; `--json` has all."""
 
 
 def _trust(message: pb.SkillOutcome | pb.HubSkill | skill_pb2.Skill) -> str:
-    """How trust is called; empty where a skill is the user's own."""
+    """Return the word for trust; empty for the user's own skills."""
     return str(field_value(message, "trust") or "").replace("_", "-")
 
 
@@ -137,7 +137,7 @@ async def _export(context: Context) -> None:
 
 
 async def _source(text: str) -> str:
-    """A source as the agent takes it: local repositories by their whole path."""
+    """Return a source for the agent: local repositories by absolute path."""
     if text.startswith(("./", "../", "~")) or text in (".", ".."):
         path, hash_, folder = text.partition("#")
         whole = await asyncio.to_thread(lambda: Path(path).expanduser().resolve())
@@ -148,7 +148,7 @@ async def _source(text: str) -> str:
 async def _settle(
     context: Context, method: Any, request: pb.InstallSkillsRequest | pb.UpdateSkillsRequest
 ) -> int:
-    """Do what is asked for, have what asks accepted or not, and say what came of all of it."""
+    """Send a request, confirm what needs it, and report all results."""
     given = context.given
     settled: list[pb.SkillOutcome] = []
     for outcome in await _made(method(request)):
@@ -184,7 +184,7 @@ async def _made(call: Any) -> list[pb.SkillOutcome]:
 
 
 async def _accepts(context: Context, outcome: pb.SkillOutcome) -> bool:
-    """Whether a person who has seen what was found wants it; nobody there is no."""
+    """Ask a person to accept the findings; without a terminal the answer is no."""
     if context.given.json or not await asyncio.to_thread(sys.stdin.isatty):
         outcome.message = f"{outcome.message}; use --yes to accept the findings"
         return False
