@@ -38,8 +38,8 @@ MAX_PATH_BYTES = 4096
 NOBODY = frozenset({"scheduler", "subagent"})
 """Platforms of sessions that nobody watches after the turn has ended."""
 
-# Each command starts in the folder where the last one ended. The sandbox keeps it, since /tmp may
-# be shared without isolation. `eval` keeps the trap and the line numbers of syntax errors.
+# Each command starts in the folder where the last one ended, as stored inside the sandbox; /tmp is
+# shared without isolation. `eval` keeps the trap and the line numbers of syntax errors.
 _SHELL = """\
 d=${TMPDIR:-/tmp}/.hermes-cwd
 trap "pwd >${d@Q}" EXIT
