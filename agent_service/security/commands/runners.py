@@ -93,7 +93,7 @@ def _found_exec(invocation: Invocation) -> Started:
     name = roots[0] if "-name" not in args and "-iname" not in args else f"{roots[0]}/{UNKNOWN}"
     end = 0
     for number, arg in enumerate(args):
-        # An inner find is followed on its own.
+        # Arguments of an executed command are not find's own; it is followed separately.
         if number < end or arg not in _EXECS:
             continue
         end = next((n for n in range(number, len(args)) if args[n] in _ENDS), len(args))

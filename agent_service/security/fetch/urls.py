@@ -134,7 +134,7 @@ class Fetcher:
             return await asyncio.to_thread(self._connect)
 
     def _connect(self) -> "AsyncClient":
-        import httpx2  # as above
+        import httpx2
 
         if self._certificates is None:
             self._certificates = ssl.create_default_context()
@@ -172,7 +172,7 @@ class _VettedTransport:
 
     async def handle_async_request(self, request: "Request") -> "Response":
         """Send a request to the first of its host's addresses that answers."""
-        import httpx2  # as above
+        import httpx2
 
         asked = request.url
         addresses = await self._destinations.addresses(str(asked))

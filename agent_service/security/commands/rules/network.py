@@ -45,7 +45,7 @@ _SOURCE_UNTOLD = (
 
 # fmt: off
 NETWORK_RULES: tuple[Rule, ...] = (
-    # Shells for somebody elsewhere
+    # Remote shells
     Rule("bind-shell", NETCATS, rf"(?s)^(?=.*(?:{_LISTENS})).*(?:{_HANDS}|{_SHELL})"),
     Rule("bind-shell", NETCATS, _LISTENS, around=_SHELLS),
     Rule("reverse-shell", NETCATS, _HANDS, _LISTENS),
@@ -82,7 +82,7 @@ NETWORK_RULES: tuple[Rule, ...] = (
     Rule("remote-access", "gs-netcat", options="i e"),
     Rule("decode-to-shell", "pwsh powershell", r"(?i)(?:^|\s)[-/]e(?:c|n[a-z]*)?\s"),
     Rule("hidden-command", "cpan", r"(?m)^\s*!", reads_stdin=True),
-    # Files that leave
+    # Uploads
     Rule("upload", "curl curlie", when=effects.posts_file),
     Rule("upload", "wget", "--(?:post|body)-file"),
     Rule("upload", "http https xh", "@[/~]"),
@@ -114,7 +114,7 @@ NETWORK_RULES: tuple[Rule, ...] = (
     Rule("upload", "hping3 mutt swaks ncftpput put mput", operands="named outside"),
     Rule("upload", "croc wormhole magic-wormhole", r"\b(?:send|tx)\b", operands="named outside"),
     Rule("upload", "sshfs", ":/", operands="last outside"),
-    # Files that come
+    # Downloads
     Rule("download", _TALKING, when=effects.writes_outside),
     Rule("download", "finger whois", around="^base64$"),
     Rule("download", "cat dd head tail tee tar base64", feeds=f"^<{_DEVICE}"),
@@ -122,7 +122,7 @@ NETWORK_RULES: tuple[Rule, ...] = (
     Rule("download", "curl curlie wget wget2 aria2c axel fetch xh http",
          when=effects.keeps_outside),
     Rule("download", "lwp-download get mget ftp ftpget", operands="named outside"),
-    # Words that leave
+    # Other data that is sent
     Rule(SENDS, _ALWAYS, r"\S", _ASKS),
     Rule(SENDS, "telnet ssh mosquitto_pub", r"\S", _ASKS, when=network_clients.is_elsewhere),
     Rule(SENDS, "openssl", r"\bs_client\b", when=network_clients.is_elsewhere),
