@@ -80,7 +80,7 @@ class Compressor:
         end = self._end(was, threshold * KEPT_SHARE / rate)
         found, usage, asked = prune(was, end), Usage(), ""
         is_enough = _tokens(found.messages, tools, rate) <= threshold * ENOUGH_SHARE
-        # The middle is more than the notes that were made before.
+        # Summarizing pays only if there is more in the middle than earlier notes.
         if not is_enough and end - was.compaction.head > 2:
             yield Notice("This conversation has become long; its middle is condensed now.")
             found, usage, asked = await self._summarised(turn, model, was, end)
