@@ -56,7 +56,7 @@ class Curations:
             try:
                 found.append(await self._standing(name))
             except FailedPrecondition as error:
-                # Whoever asks about this one is told; the others are not to wait for it.
+                # Only requests for this profile report the error; the others continue.
                 _log.info("the skills of %s: %s", name, error)
         return found
 
@@ -96,7 +96,7 @@ class Curations:
                 with _telling():
                     await self._curation(profile).recover()
             except (FailedPrecondition, Unavailable) as error:
-                # The agent is of use without it, and the next run says it again.
+                # The agent works without it, and the next run reports the error again.
                 _log.error("the skills of %s: %s", profile, error)
 
     def _curation(self, profile: str) -> Curation:
@@ -119,7 +119,7 @@ def _telling() -> Generator[None]:
     try:
         yield
     except (LibraryBusy, Fenced) as error:
-        # Not the run has a later owner then, but for a moment its files.
+        # The library's files are locked for a moment; the run itself has no new owner.
         raise ServiceUnavailable(str(error)) from None
     except (BadSkill, FileRefused) as error:
         raise FailedPrecondition(str(error)) from None

@@ -82,7 +82,7 @@ class Hubs(Struct, frozen=True):
             try:
                 await self.of(profile).recover()
             except (BadSkill, FileRefused, HubRefused, HermesError) as error:
-                # The agent is of use without it, and the next change says it again.
+                # The agent works without it, and the next change reports the error again.
                 _log.error("the skills of %s: %s", profile, error)
 
     def _asked(self, source: str) -> Sequence[HubSetting]:

@@ -81,7 +81,7 @@ def beside_start(
     homes: HomeStore,
     workers: Workers,
 ) -> Callable[[], Awaitable[None]]:
-    """Returns a function that starts slow preparations; whoever needs one sooner waits for it."""
+    """Returns a function that starts slow preparations in the background."""
 
     async def copy() -> None:
         await asyncio.sleep(COPY_AFTER_S)
