@@ -80,7 +80,7 @@ async def list_models(
 
     `headers` are sent with the key; `query` is added to the URL.
     """
-    import httpx  # as above
+    import httpx
 
     async with httpx.AsyncClient(trust_env=not is_loopback(base_url)) as client:
         key = api_key.get_secret_value()
@@ -91,7 +91,7 @@ async def list_models(
 
 async def fetch_models(url: str) -> list[ModelInfo]:
     """The models of a `/models` response; ServiceUnavailable if there is none."""
-    import httpx  # as above
+    import httpx
 
     async with httpx.AsyncClient(trust_env=not is_loopback(url), follow_redirects=True) as client:
         models = listed_models(await _fetched(client, url, {}, TIMEOUT_S))
@@ -112,7 +112,7 @@ async def _listed(
 async def _fetched(
     client: "AsyncClient", url: str, headers: Mapping[str, str], timeout_s: float
 ) -> bytes:
-    import httpx  # as above
+    import httpx
 
     body = bytearray()
     try:

@@ -46,7 +46,7 @@ class FallbackModel:
     async def _answer(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         usual = self._chain.find(self._turn.route)
         route = self._chain.choose(usual)
-        # Live events are lost on clients that connect later; all connect before the answer.
+        # Clients that connect later miss live events, so notices wait until the model answers.
         notices = [] if route is usual else [self._explain_rest(usual, route)]
         if route.name != self._turn.route:
             yield Switched(route.name, self._model_of(route))

@@ -108,7 +108,7 @@ class LoginServer:
         return bytes(body)
 
     def _client(self) -> "AsyncClient":
-        import httpx  # as above
+        import httpx
 
         is_near = is_loopback(self._base_url)
         needs_none = is_near and self._base_url.startswith("http://")
