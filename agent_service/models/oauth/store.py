@@ -38,7 +38,7 @@ class LoginPlace(Protocol):
 
 
 class LoginStore:
-    """The logins of a place, including those that could not be written yet."""
+    """Reads and writes the logins of a place, and tells the redactor their tokens."""
 
     def __init__(self, place: LoginPlace, redactor: Redactor | None = None) -> None:
         """`redactor` is told every token."""
