@@ -1,6 +1,6 @@
 """Ways to make boxes, behind one seam: `executor_service.backends.base`.
 
-A backend's own modules are imported when it is made: hardly anybody has more than one.
+A backend's modules are imported when it is first used, because hardly any installation has two.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,9 +18,9 @@ class Site(Struct, frozen=True):
     """What backends are made from."""
 
     owner: str
-    """Which installation the boxes belong to."""
+    """The installation that the boxes belong to."""
     folder: Path
-    """Where a backend may keep notes of its own."""
+    """Where a backend may keep records of its own."""
     supervisor: bytes
     """The program that runs in every box."""
     config: ExecutorConfig
@@ -85,8 +85,6 @@ BACKENDS: Mapping[str, Callable[[Site], Backend]] = {
     "ssh": _ssh,
     "local": _local,
 }
-"""Every backend by its name."""
 
 AUTOMATIC = ("docker", "bubblewrap")
-"""Where none is configured, the first of these that can be used is; the others are taken only by
-their name."""
+"""Backends to try in order if none is configured; the others must be named."""

@@ -1,4 +1,4 @@
-"""The seam between the executor and what makes its boxes.
+"""The seam between the executor and the backends that make its boxes.
 
 A `Backend` makes boxes, opens a byte stream to the supervisor in a box, and destroys boxes. It
 knows nothing of commands, sessions or leases: `executor_service.link` handles those over the
@@ -24,7 +24,7 @@ MIB = 1024 * 1024
 GIB = 1024 * MIB
 
 SKILLS = "/skills"
-"""Where agents put the files of loaded skills: a tmpfs of this size."""
+"""A tmpfs of this size, where agents put the files of loaded skills."""
 SKILLS_BYTES = 32 * MIB
 
 BOX, OWNER, POOL, WORKSPACE = (f"org.hermes.{it}" for it in ("box", "owner", "pool", "workspace"))
@@ -35,11 +35,10 @@ class Enforcement(StrEnum):
     """How a backend enforces one limit."""
 
     ENFORCED = "kernel"
-    """The kernel or the engine refuses what exceeds it."""
+    """The kernel or the engine prevents any excess."""
     WATCHED = "watched"
     """It is checked every few seconds, so it can be exceeded for a moment."""
     NONE = "none"
-    """It is not enforced."""
 
 
 class WorkspacePlace(StrEnum):
@@ -61,7 +60,7 @@ class Limits(Struct, frozen=True):
     cpu_count: float | None = None
     """CPUs' worth of time per second; None leaves it to the scheduler's fair share."""
     pids: int = 256
-    """Processes and threads, the supervisor included."""
+    """Processes and threads, including the supervisor."""
     tmp_bytes: int = 512 * MIB
     """Size of /tmp, which is memory."""
     workspace_bytes: int = 10 * GIB
@@ -74,18 +73,16 @@ class BoxSpec(Struct, frozen=True):
     box_key: str
     """The executor's name of the box: unique, `[a-z0-9_]{1,64}`; not a secret."""
     owner: str
-    """Which executor installation it belongs to; list_boxes returns only this owner's."""
+    """The executor installation that it belongs to; list_boxes returns only this owner's boxes."""
     pool: str
-    """Template that it was made from."""
+    """The template that it was made from."""
     workspace: Path
-    """Folder that the box sees as /workspace; must exist, is never removed. Where boxes are on
-    other machines its name stands for a folder there."""
+    """An existing folder to show as /workspace; on other machines, its name stands for a folder."""
     limits: Limits = Limits()
     image: str = ""
     """Image of the box; empty is the backend's default, ignored by backends without images."""
     secret_sha256: str = "none"  # noqa: S105
-    """SHA-256 of the box's secret in hex, by which its supervisor knows the executor; a box that
-    is only probed has none."""
+    """SHA-256 (hex) of the secret that the executor proves to the supervisor; none in a probe."""
 
 
 class Box(Struct, frozen=True):
@@ -94,7 +91,7 @@ class Box(Struct, frozen=True):
     key: str
     backend: str
     native_id: str
-    """What the backend calls it: a container id, a process id."""
+    """The backend's name for it: a container id, a process id."""
     workspace: Path
     pool: str
     labels: dict[str, str] = field(default_factory=dict[str, str])
@@ -102,12 +99,12 @@ class Box(Struct, frozen=True):
 
 
 def labels_of(spec: BoxSpec) -> dict[str, str]:
-    """Labels by which a box is found again."""
+    """Return the labels by which a box is found again."""
     return {BOX: spec.box_key, OWNER: spec.owner, POOL: spec.pool, WORKSPACE: str(spec.workspace)}
 
 
 def labelled_box(backend: str, native_id: str, labels: Mapping[str, str]) -> Box:
-    """The box with these labels."""
+    """Return the box with these labels."""
     own = {name: labels[name] for name in (BOX, OWNER, POOL, WORKSPACE)}
     return Box(own[BOX], backend, native_id, Path(own[WORKSPACE]), own[POOL], own)
 
@@ -128,7 +125,7 @@ class Capabilities(Struct, frozen=True):
     name: str
     available: bool
     reason: str
-    """When not available: what is missing and what to do. Else one line about how it runs."""
+    """If not available: what is missing and what to do. Otherwise one line about how it runs."""
     isolation: Isolation
     limits: LimitSupport = LimitSupport()
     pty: bool = True
@@ -151,7 +148,7 @@ class Backend(Protocol):
     """One way to make boxes."""
 
     async def probe(self) -> Capabilities:
-        """Try whether a box can be made here and what is enforced; never raises for "no"."""
+        """Try whether a box can be made here and what is enforced; failures are not raised."""
         ...
 
     async def create(self, spec: BoxSpec) -> Box:
@@ -159,7 +156,7 @@ class Backend(Protocol):
         ...
 
     async def connect(self, box: Box) -> ByteStream:
-        """Open a new stream to the box's supervisor, as often as wanted; BoxLost if it is gone."""
+        """Open another stream to the box's supervisor; BoxLost if it is gone."""
         ...
 
     async def destroy(self, box: Box) -> None:
@@ -167,7 +164,7 @@ class Backend(Protocol):
         ...
 
     async def list_boxes(self) -> list[Box]:
-        """All living boxes of this owner, those made before this process started included."""
+        """Return all living boxes of this owner, including those of earlier processes."""
         ...
 
     async def close(self) -> None:
@@ -183,7 +180,7 @@ async def make_or_destroy(
     try:
         return await asyncio.shield(box)
     except asyncio.CancelledError:
-        # A thread or an engine goes on after a cancellation; its box must not be left.
+        # A thread or an engine continues after a cancellation; its box must not be left.
         await asyncio.wait([box])
         if not box.exception():
             await destroy(box.result())
@@ -191,57 +188,55 @@ async def make_or_destroy(
 
 
 class Size(NamedTuple):
-    """What was seen of a workspace on disk."""
+    """The measured size of a workspace."""
 
     seen_bytes: int
     is_all: bool
-    """False where it takes more than was to be looked at, or has folders too deep to look at."""
+    """False if it exceeds the limit of the measurement or is nested too deep."""
 
 
 class WorkspaceStore(Protocol):
-    """Where workspaces are kept. All of it fails with BackendError."""
+    """Where workspaces are kept. All methods fail with BackendError."""
 
     @property
     def place(self) -> str:
-        """Names where that is, alike for all backends that keep them there."""
+        """Names the place; all backends that keep workspaces there have the same name for it."""
         ...
 
     async def present(self, folder: Path) -> list[Path]:
-        """The workspaces that are there of those that a folder's paths stand for."""
+        """Return the stored workspaces of those whose paths are in a folder."""
         ...
 
     async def measure(self, most_bytes: Mapping[Path, int]) -> Mapping[Path, Size]:
-        """What workspaces take on disk, each looked at until it is more than so many bytes; those
-        are left out of which nobody can tell."""
+        """Measure workspaces on disk, each up to its limit; unknown ones are left out."""
         ...
 
     async def copy(self, source: Path, target: Path, most_bytes: int) -> int:
-        """Copy a workspace to one that is not there yet, all or nothing; what the copy takes.
+        """Copy a workspace to a new one, all or nothing; returns the size of the copy.
 
-        WorkspaceRefused says why it cannot be done. Whoever is cancelled removes what is left.
+        Fails with WorkspaceRefused. After a cancellation, the caller removes what is left.
         """
         ...
 
     async def remove(self, workspace: Path) -> None:
-        """Remove a workspace with all that it has, and what a copy to it has left; no error if
-        it is gone."""
+        """Remove a workspace and unfinished copies to it; no error if it is gone."""
         ...
 
     async def remove_empty(self, workspaces: Sequence[Path]) -> list[Path]:
-        """Remove those that nothing is in; which of them are gone now."""
+        """Remove those that are empty; return which of them are gone now."""
         ...
 
 
 @runtime_checkable
 class KeepsWorkspaces(Protocol):
-    """A backend whose workspaces are elsewhere, and can be looked after there."""
+    """A backend that keeps workspaces elsewhere and can manage them there."""
 
     @property
     def workspace_store(self) -> WorkspaceStore | None:
-        """Where they are kept; None where this one is set up to keep none."""
+        """Return their store; None if the configuration keeps no workspaces."""
         ...
 
 
 def store_elsewhere(backend: object) -> WorkspaceStore | None:
-    """The store of a backend whose workspaces are elsewhere, if it has one."""
+    """Return the store of a backend that keeps workspaces elsewhere, if it has one."""
     return backend.workspace_store if isinstance(backend, KeepsWorkspaces) else None

@@ -11,23 +11,23 @@ from executor_service.supervisor.bridge import GREETING, NO_SUPERVISOR
 
 PYTHON = ("python3", "-I", "-S")
 _SOCKET = "@hermes-supervisor"
-"""Not a file: it lies in the box's own network namespace, where no command can replace it."""
+"""An abstract socket, which belongs to the box's network namespace; no command can replace it."""
 BRIDGE = ("--bridge", _SOCKET)
-"""Arguments with which the supervisor's program is a bridge to the one that serves."""
+"""Arguments that make the supervisor's program a bridge."""
 _MAX_HEARD_BYTES = 8192
 _MAX_SHOWN_CHARACTERS = 1024
 _Stream = TypeVar("_Stream", bound=ByteStream)
 
 
 def supervisor_arguments(spec: BoxSpec) -> tuple[str, ...]:
-    """Arguments with which the supervisor's program serves a box."""
+    """Return the arguments with which the supervisor's program serves a box."""
     return "--socket", _SOCKET, "--box", spec.box_key, "--secret-sha256", spec.secret_sha256
 
 
 async def wait_greeting(
     stream: _Stream, deadline_s: float, complaint: Callable[[], Awaitable[str]] | None = None
 ) -> _Stream:
-    """Wait until a stream's bridge has reached the supervisor; returns the stream.
+    """Wait until a stream's bridge has reached the supervisor; return the stream.
 
     Fails with BoxLost if there is no supervisor, and with LinkClosed if there is no bridge, and
     then closes the stream. `complaint` returns more about the failure.
@@ -46,7 +46,7 @@ async def wait_greeting(
 
 
 async def _expect_greeting(stream: ByteStream, deadline_s: float) -> None:
-    """Wait for the bridge; what ran it may speak first, a login shell for example."""
+    """Wait for the bridge; a login shell, for example, may print something first."""
     heard = b""
     try:
         async with asyncio.timeout(deadline_s):

@@ -1,8 +1,8 @@
-"""Holding a box to its limits with the kernel's control groups, where this process may.
+"""Enforces a box's limits with the kernel's control groups, if this process may.
 
-Version 1 has a tree for each resource, version 2 one for all. A group is made beside or below the
-one that this process is in: the executor must be allowed to make it and to move processes there,
-as root is, and as a user is below a service manager's session that delegates to users.
+Version 1 has a tree for each resource, version 2 one for all. A group is made beside or below this
+process's own. The executor must be allowed to make it and to move processes there: root is, and so
+is a user below a session whose service manager delegates to users.
 """
 
 import os
@@ -33,20 +33,19 @@ class _Tree(Struct, frozen=True):
 
 
 class Cgroups:
-    """Makes and removes the control groups of boxes. Everything here blocks for a moment."""
+    """Makes and removes the control groups of boxes. All methods block for a moment."""
 
     def __init__(self, trees: tuple[_Tree, ...]) -> None:
         self._trees = trees
         self.controllers = frozenset[str]().union(*(tree.controllers for tree in trees))
-        """Which of memory, pids and cpu can be held."""
+        """Which of memory, pids and cpu can be limited."""
 
     def enforcement(self, controller: str) -> Enforcement:
-        """How boxes are held to what a controller limits."""
         return Enforcement.ENFORCED if controller in self.controllers else Enforcement.NONE
 
     @classmethod
     def find(cls, proc: Path = Path("/proc/self")) -> "Cgroups":
-        """What this process may use; without controllers where that is nothing."""
+        """Find what this process may use, which may be nothing."""
         places = _own_groups((proc / "cgroup").read_text())
         trees: list[_Tree] = []
         for mount in _mounts((proc / "mountinfo").read_text()):
@@ -61,7 +60,7 @@ class Cgroups:
         return cls(tuple(trees))
 
     def make(self, name: str, limits: Limits, extra_pids: int) -> list[Path]:
-        """The groups of a box with its limits; OSError when the kernel refuses."""
+        """Make the groups of a box with its limits; OSError if the kernel refuses."""
         groups = [tree.parent / f"{_PREFIX}{name}" for tree in self._trees]
         try:
             for tree, group in zip(self._trees, groups, strict=True):
@@ -75,7 +74,7 @@ class Cgroups:
         return groups
 
     def shown(self, groups: list[Path]) -> list[tuple[Path, Path]]:
-        """Group and where the box sees it, so that its supervisor can tell why a command died."""
+        """Return each group and its place in the box, where the supervisor counts memory kills."""
         if len(self._trees) == 1 and self._trees[0].version == 2:
             return [(groups[0], _SHOWN_AT)]
         return [
@@ -85,7 +84,7 @@ class Cgroups:
         ]
 
     def sweep(self) -> None:
-        """Remove old groups without processes, whose boxes nobody knows any more."""
+        """Remove old groups without processes."""
         long_ago = time.time() - _FORGOTTEN_AFTER_S
         for tree in self._trees:
             for group in tree.parent.glob(f"{_PREFIX}*"):
@@ -96,7 +95,6 @@ class Cgroups:
 
     @staticmethod
     def remove(groups: list[Path]) -> None:
-        """Remove groups whose processes have ended."""
         for group in groups:
             for _ in range(_REMOVE_TRIES):
                 try:
@@ -128,7 +126,7 @@ def _settings(tree: _Tree, limits: Limits, extra_pids: int) -> Iterator[tuple[st
 
 
 def _own_groups(text: str) -> dict[str, str]:
-    """Controller ("" for version 2) to the path of this process's group."""
+    """Map each controller ("" for version 2) to the path of this process's group."""
     places: dict[str, str] = {}
     for line in text.splitlines():
         _, controllers, path = line.split(":", 2)
@@ -153,9 +151,9 @@ def _mounts(text: str) -> Iterator[_Mount]:
 
 
 def _delegated(mount: Path, own: str) -> Iterator[_Tree]:
-    """The nearest group above ours whose children have controllers and may be made by us.
+    """Find the nearest group above ours whose children get controllers and that we may extend.
 
-    Our own group does not do: in version 2 only groups without processes give controllers on.
+    Our own group does not qualify: in version 2 only groups without processes pass controllers on.
     """
     for parent in (mount / own).parents if own else [mount]:
         if not parent.is_relative_to(mount):

@@ -1,7 +1,7 @@
 """Workspaces that are folders of a machine, managed by a program that runs there.
 
-`executor_service.supervisor.folders` is that program. Locally it is a process of its own, which can
-be killed at any time and holds nothing up while it copies.
+The program is `executor_service.supervisor.folders`. Locally it is a separate process, which can be
+killed at any time and does not block the executor.
 """
 
 import asyncio
@@ -27,14 +27,13 @@ from services.errors import Reason
 from services.lifecycle import unbroken
 
 Run = Callable[[dict[str, Any]], Awaitable[bytes]]
-"""Runs the program with this request, to which it adds the `root`; its output, or BackendError."""
+"""Runs the program with this request plus `root`, and returns its output; or BackendError."""
 
 HERE = "here"
 _LIMITS = frozenset({"TOO_LARGE", "TOO_DEEP", "NO_SPACE"})
 _MAX_SHOWN_CHARACTERS = 500
 _LOOK_DEADLINE_S = 60
 _WORK_DEADLINE_S = 1800
-"""How long a copy or a removal may take."""
 
 
 class FolderStore:
@@ -46,27 +45,24 @@ class FolderStore:
         self._run = run
 
     async def present(self, folder: Path) -> list[Path]:
-        """All folders that are there."""
         answer = await self._ask(_LOOK_DEADLINE_S, do="list")
         return [folder / name for name in answer["names"]]
 
     async def measure(self, most_bytes: Mapping[Path, int]) -> Mapping[Path, Size]:
-        """Blocks on disk, and something for each entry."""
+        """Measures blocks on disk, plus a fixed size for each entry."""
         answer = await self._ask(_WORK_DEADLINE_S, do="measure", most_bytes=by_name(most_bytes))
         return read_sizes(answer, most_bytes)
 
     async def copy(self, source: Path, target: Path, most_bytes: int) -> int:
-        """Copy, with blocks shared where the file system can."""
+        """Copies, with shared blocks if the file system supports it."""
         names = {"name": source.name, "target": target.name}
         answer = await self._ask(_WORK_DEADLINE_S, do="copy", **names, most_bytes=most_bytes)
         return int(answer["bytes"])
 
     async def remove(self, workspace: Path) -> None:
-        """Remove a folder and what is in it."""
         await self._ask(_WORK_DEADLINE_S, do="remove", name=workspace.name)
 
     async def remove_empty(self, workspaces: Sequence[Path]) -> list[Path]:
-        """Remove the folders that nothing is in."""
         names = [workspace.name for workspace in workspaces]
         answer = await self._ask(_LOOK_DEADLINE_S, do="remove_empty", names=names)
         return [workspace for workspace in workspaces if workspace.name in answer["gone"]]
@@ -77,12 +73,12 @@ class FolderStore:
 
 
 def by_name(most_bytes: Mapping[Path, int]) -> dict[str, int]:
-    """How much the program shall look at."""
+    """Convert the limits of a measurement to the program's form."""
     return {workspace.name: most for workspace, most in most_bytes.items()}
 
 
 def read_sizes(answer: dict[str, Any], workspaces: Iterable[Path]) -> dict[Path, Size]:
-    """What the program has seen of workspaces."""
+    """Convert the program's measurements."""
     sizes = answer["sizes"]
     return {workspace: Size(*sizes[workspace.name]) for workspace in workspaces}
 
@@ -115,7 +111,7 @@ def local_store(folder: Path, root: Path, supervisor: bytes) -> FolderStore:
 
     async def run(wanted: dict[str, Any]) -> bytes:
         program = await asyncio.to_thread(_installed, folder, supervisor)
-        # It ends with this executor, so that the next one finds no unfinished work going on.
+        # It ends with this executor, so that the next one finds no work in progress.
         request = json.dumps({**wanted, "root": str(root), "parent": os.getpid()})
         try:
             async with _running(program, request) as process, asyncio.timeout(wanted["within_s"]):
@@ -130,7 +126,7 @@ def local_store(folder: Path, root: Path, supervisor: bytes) -> FolderStore:
 
 @contextlib.asynccontextmanager
 async def _running(program: Path, request: str) -> AsyncGenerator[asyncio.subprocess.Process]:
-    """The program at work; it has ended after the block, however that ends."""
+    """Run the program for the time of the block; it has ended afterwards."""
     starting = asyncio.create_task(
         asyncio.create_subprocess_exec(
             *(sys.executable, "-I", "-S", str(program), "--folders", request),

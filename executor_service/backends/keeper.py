@@ -1,6 +1,6 @@
 """Boxes that are processes of a machine, managed by a program that runs there.
 
-`executor_service.supervisor.keeper` is that program; each backend runs it in its own way.
+The program is `executor_service.supervisor.keeper`; each backend runs it in its own way.
 """
 
 import json
@@ -14,7 +14,7 @@ from executor_service.errors import BackendError, BackendUnavailable, BoxCreateF
 from executor_service.supervisor.keeper import ANSWER
 
 Run = Callable[[bytes], Awaitable[bytes]]
-"""Runs the keeper with this input; its output, or BackendUnavailable."""
+"""Runs the keeper with this input and returns its output; or BackendUnavailable."""
 
 _SOCKET = "socket"
 _MAX_SHOWN_CHARACTERS = 500
@@ -63,7 +63,6 @@ class KeptBoxes:
             raise BackendError(str(answer["error"]))
 
     async def living(self) -> list[Box]:
-        """All boxes of the owner that live."""
         answer = await self._ask({"do": "list", "owner": self._owner})
         if "error" in answer:
             raise BackendError(str(answer["error"]))

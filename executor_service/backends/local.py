@@ -1,8 +1,8 @@
 """Boxes that are ordinary processes of this machine itself, for development.
 
-There is no isolation: a command can do whatever the user who runs Hermes can. So this backend is
-used only if it is named and allowed, and never as root. A box is one supervisor and everything it
-has started; it outlives the executor.
+There is no isolation: commands can do whatever the user who runs Hermes can. So this backend must
+be named and allowed, and never runs commands as root. A box is a supervisor and all processes that
+it has started; it outlives the executor.
 """
 
 import asyncio
@@ -32,10 +32,10 @@ _MAX_SHOWN_CHARACTERS = 500
 
 
 class LocalOptions(Struct, frozen=True):
-    """Who allows it, and as whom commands run."""
+    """Whether boxes are allowed, and the user of their commands."""
 
     is_allowed: bool = False
-    """Whether the owner of the home has said that commands may run without a sandbox."""
+    """Whether the owner of the home has allowed commands without a sandbox."""
     user: int | None = None
     """Uid and gid of the commands, which only root can change; None is the executor's own."""
     python: str = sys.executable
@@ -43,7 +43,7 @@ class LocalOptions(Struct, frozen=True):
 
 
 class LocalBackend:
-    """Makes boxes of processes of this machine and keeps what is remembered below one folder."""
+    """Makes boxes of processes of this machine, with records below one folder."""
 
     def __init__(self, owner: str, folder: Path, supervisor: bytes, options: LocalOptions) -> None:
         self._folder = folder
@@ -53,7 +53,6 @@ class LocalBackend:
         self._boxes = KeptBoxes(NAME, owner, WorkspacePlace.HERE, self._keep)
 
     async def probe(self) -> Capabilities:
-        """Start a box, where that is allowed at all."""
         try:
             self._permit()
             await self._boxes.try_one()
@@ -67,23 +66,19 @@ class LocalBackend:
         )
 
     async def create(self, spec: BoxSpec) -> Box:
-        """Start a supervisor; BackendUnavailable or BoxCreateFailed."""
         self._permit()
         return await self._boxes.create(spec)
 
     async def connect(self, box: Box) -> SocketStream:
-        """Open a new stream to the box's supervisor; BoxLost if it is gone."""
         try:
             return SocketStream(await asyncio.to_thread(connection_to, Path(socket_of(box))))
         except OSError as error:
             raise BoxLost(f"box {box.key} does not answer: {error}") from error
 
     async def destroy(self, box: Box) -> None:
-        """Kill all processes of the box and forget it; its workspace stays."""
         await self._boxes.destroy(box)
 
     async def list_boxes(self) -> list[Box]:
-        """All boxes of this owner that live on this machine."""
         return await self._boxes.living()
 
     async def close(self) -> None:

@@ -65,29 +65,25 @@ class ProcessBackend(ABC, Generic[_Parts]):
             return self._capabilities(None, str(error))
 
     async def create(self, spec: BoxSpec) -> Box:
-        """Make a box whose supervisor is listening; BackendUnavailable or BoxCreateFailed."""
         return await make_or_destroy(asyncio.to_thread(self._settle_and_create, spec), self.destroy)
 
     async def connect(self, box: Box) -> SocketStream:
-        """Open a new stream to the box's supervisor, as often as wanted; BoxLost if it is gone."""
         try:
             return SocketStream(await asyncio.to_thread(self._records.connect, box.key))
         except OSError as error:
             raise BoxLost(f"box {box.key} does not answer: {error}") from error
 
     async def destroy(self, box: Box) -> None:
-        """End every process of the box and remove it, not its workspace; no error if gone."""
         await asyncio.to_thread(self._destroy, box.key)
 
     async def list_boxes(self) -> list[Box]:
-        """All living boxes of this owner, those made before this process started included."""
         return await asyncio.to_thread(self._list)
 
     async def close(self) -> None:
         """Stop watching the boxes, which live on."""
         await asyncio.to_thread(self._forget_monitors)
 
-    # ---- what follows blocks, and runs in threads
+    # The methods below block and run in threads.
 
     def _settle(self) -> _Parts:
         """Find out once what this machine supports, by making a box."""

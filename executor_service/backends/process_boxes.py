@@ -1,9 +1,8 @@
-"""How a box that is processes of this machine is started.
+"""How a box that is processes of this machine is started. All functions block.
 
 An executor may die at any moment, and nothing could end a box without a record. So the supervisor
-reports that it is ready and waits until the box is recorded; otherwise it ends. The program that
-makes the box writes its messages to a file, because it may outlive the executor. Everything here
-blocks.
+reports that it is ready and ends unless the box is then recorded. The program that makes the box
+writes its messages to a file, because it may outlive the executor.
 """
 
 import os
@@ -21,7 +20,7 @@ from executor_service.errors import BoxCreateFailed
 from executor_service.supervisor.frames import REMEMBERED
 
 BOX_USER = 1000
-"""The user of commands if the executor is root; else they run as the executor's user."""
+"""The user of commands if the executor is root; otherwise they run as the executor's user."""
 SUPERVISOR_IN_BOX = "/opt/hermes/supervisor"
 ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -92,7 +91,7 @@ def running(
 
 
 class ReadySocket:
-    """Tells the executor that a supervisor is ready, and the supervisor of the box's record."""
+    """Tells the executor that the supervisor is ready, and the supervisor that it is recorded."""
 
     def __init__(self, ours: socket.socket, theirs: socket.socket) -> None:
         self._ours = ours
@@ -101,7 +100,6 @@ class ReadySocket:
     @classmethod
     @contextmanager
     def open(cls) -> Generator["ReadySocket"]:
-        """For the time of a start."""
         ours, theirs = socket.socketpair()
         with ours, theirs:
             ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
@@ -113,7 +111,7 @@ class ReadySocket:
         return self._theirs.fileno()
 
     def wait(self, timeout_s: float) -> int:
-        """Wait until the supervisor is ready; returns its process id, from the kernel."""
+        """Wait until the supervisor is ready; return its process id, as told by the kernel."""
         self._theirs.close()
         self._ours.settimeout(timeout_s)
         try:
@@ -131,7 +129,7 @@ class ReadySocket:
 
 
 def supervisor_arguments(order: Order, ready: ReadySocket) -> Iterator[str]:
-    """The supervisor's arguments."""
+    """Yield the supervisor's arguments."""
     yield from ("--listen-fd", str(order.listener.fileno()), "--ready-fd", str(ready.fd))
     yield from ("--box", order.spec.box_key)
     yield from ("--secret-sha256", order.spec.secret_sha256)
@@ -139,7 +137,7 @@ def supervisor_arguments(order: Order, ready: ReadySocket) -> Iterator[str]:
 
 @contextmanager
 def memory_file(name: str, content: bytes = b"") -> Generator[int]:
-    """A descriptor of a file in memory."""
+    """Create a file in memory for the time of the block."""
     fd = os.memfd_create(name)
     try:
         os.write(fd, content)

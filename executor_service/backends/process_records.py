@@ -1,7 +1,7 @@
 """Records on disk of boxes that are processes, by which a new executor finds them.
 
-Each box has a folder with `box.json`, its supervisor's socket and its standard error. Everything
-here blocks for a moment.
+Each box has a folder with `box.json`, its supervisor's socket and its standard error. All functions
+block for a moment.
 """
 
 import os
@@ -44,11 +44,9 @@ class ProcessMark(Struct, frozen=True):
         return cls(pid, process.started_ticks, boot_id())
 
     def lives(self) -> bool:
-        """Whether it is still there."""
         return ProcessMark.read(self.pid) == self
 
     def kill(self) -> None:
-        """Kill exactly this process."""
         process = read_process(self.pid)
         if process is not None and self.lives():
             send_signal(process, signal.SIGKILL)
@@ -68,7 +66,6 @@ class Record(Struct, frozen=True):
     control_groups: tuple[str, ...]
 
     def to_box(self, backend: str) -> Box:
-        """The box as the executor knows it."""
         native_id = str(self.first.pid)
         return Box(self.key, backend, native_id, Path(self.workspace), self.pool)
 
@@ -87,14 +84,12 @@ class Records:
         return folder
 
     def store(self, record: Record) -> None:
-        """Remember a box that runs."""
         part = self._folder / record.key / f".{_RECORD}"
         part.write_bytes(json.encode(record))
         part.chmod(0o600)
         part.replace(self._folder / record.key / _RECORD)
 
     def load(self, key: str) -> Record | None:
-        """A box that was stored."""
         try:
             return decode((self._folder / key / _RECORD).read_bytes(), Record)
         except OSError:
@@ -110,7 +105,7 @@ class Records:
                 self.forget(key)
 
     def keys(self) -> set[str]:
-        """Of all boxes that have a folder."""
+        """The keys of all boxes that have a folder."""
         try:
             return {folder.name for folder in self._folder.iterdir()}
         except FileNotFoundError:
@@ -121,12 +116,11 @@ class Records:
         return time.time() - _changed_at(self._folder / key) > _UNFINISHED_AFTER_S
 
     def forget(self, key: str) -> None:
-        """Remove a box's folder."""
         shutil.rmtree(self._folder / key, ignore_errors=True)
 
     @contextmanager
     def errors(self, key: str) -> Generator[int]:
-        """A descriptor for what the box's programs say on standard error."""
+        """A descriptor for the standard error of the box's programs."""
         fd = os.open(self._folder / key / _ERRORS, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             yield fd
@@ -145,7 +139,7 @@ class Records:
         return listener_at(self._folder / key / _SOCKET)
 
     def connect(self, key: str) -> socket.socket:
-        """A new connection to the box's supervisor; OSError if nobody listens any more."""
+        """A new connection to the box's supervisor; OSError if nothing listens."""
         return connection_to(self._folder / key / _SOCKET)
 
 
@@ -159,7 +153,7 @@ def listener_at(path: Path) -> Generator[socket.socket]:
 
 
 def connection_to(path: Path) -> socket.socket:
-    """A new connection, ready for asyncio; OSError if nobody listens."""
+    """A new connection, ready for asyncio; OSError if nothing listens."""
     with _socket(path) as (sock, address):
         sock.setblocking(False)
         sock.connect(address)
@@ -168,7 +162,7 @@ def connection_to(path: Path) -> socket.socket:
 
 @contextmanager
 def _socket(path: Path) -> Generator[tuple[socket.socket, str]]:
-    """A socket and its address, short enough for the kernel wherever its folder is."""
+    """A socket and its address, shortened for the kernel if its folder's path is long."""
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:

@@ -1,9 +1,8 @@
 """Compiles the sandboxes' system call profile to the kernel's filter language.
 
-The profile (seccomp.json) is in the format that container engines read, so that every backend
-holds its boxes to the same one. Here it becomes classic BPF, for programs that load a filter
-themselves. A call made in another architecture's convention kills the process: the numbers of
-such calls mean something else.
+The profile (seccomp.json) has the format of container engines, so that all backends share one. Here
+it becomes classic BPF, for programs that load a filter themselves. A call in another architecture's
+convention kills the process, because its number means another call.
 """
 
 import errno
@@ -42,10 +41,10 @@ def sandbox_filter(machine: str = "") -> bytes:
 
 
 def compile_filter(profile: dict[str, Any], machine: str, numbers: dict[str, int]) -> bytes:
-    """An array of struct sock_filter, as seccomp(2) takes it.
+    """Compile a profile to an array of struct sock_filter, as seccomp(2) takes it.
 
-    Calls that the machine does not have are left out. Of several rules for a call the first one
-    that applies counts; with none the profile's default does.
+    Calls that the machine lacks are left out. The first rule that applies to a call counts; without
+    one, the profile's default does.
     """
     default = [_step(_RETURN, _result(profile["defaultAction"], profile.get("defaultErrnoRet")))]
     entries: dict[int, list[dict[str, Any]]] = {}
@@ -77,7 +76,7 @@ def _step(code: int, operand: int, if_true: int = 0, if_false: int = 0) -> bytes
 def _ranges(
     treatments: dict[int, list[bytes]], default: list[bytes]
 ) -> Iterator[tuple[int, list[bytes]]]:
-    """The space of call numbers as (last number, treatment), ascending and without a hole."""
+    """The space of call numbers as (last number, treatment), ascending and without a gap."""
     assert max(treatments, default=0) < _X32_BIT
     every = range(max(treatments, default=0) + 1)
     found = [(number, treatments.get(number, default)) for number in every]
@@ -86,7 +85,7 @@ def _ranges(
 
 
 def _treatment(entries: list[dict[str, Any]], default: list[bytes]) -> list[bytes]:
-    """What happens to a call: one rule after the other, up to the first without conditions."""
+    """The treatment of a call: one rule after the other, up to the first without conditions."""
     steps: list[bytes] = []
     for entry in entries:
         result = _step(_RETURN, _result(entry["action"], entry.get("errnoRet")))
@@ -97,7 +96,7 @@ def _treatment(entries: list[dict[str, Any]], default: list[bytes]) -> list[byte
 
 
 def _when(arguments: list[dict[str, Any]], result: bytes) -> list[bytes]:
-    """The result if all conditions hold, else on with what comes after these steps."""
+    """Return the result if all conditions hold, otherwise continue after these steps."""
     steps = [result]
     for argument in reversed(arguments):
         mask, value = _condition(argument)
@@ -113,7 +112,7 @@ def _when(arguments: list[dict[str, Any]], result: bytes) -> list[bytes]:
 
 
 def _condition(argument: dict[str, Any]) -> tuple[int, int]:
-    """A mask for an argument, and what it is to be then."""
+    """Return a mask for an argument, and its expected value."""
     match argument["op"]:
         case "SCMP_CMP_EQ":
             return (1 << 64) - 1, argument["value"]

@@ -1,7 +1,7 @@
 """The supervisor as one file that any Python of a box can run, and how it is laid out in boxes.
 
-Boxes get it unpacked and, for those with our own version of Python, compiled: reading it from its
-zip file and compiling it took longer than everything else at its start.
+Boxes get it unpacked, and compiled for our own version of Python: reading and compiling the zip
+file took longer than the rest of a start.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ _UNCHECKED_HASH = (1).to_bytes(4, "little")
 
 
 def build_zipapp() -> bytes:
-    """The zip file's bytes: the same for the same sources, whenever and wherever built."""
+    """Build the zip file; the same sources always give the same bytes."""
     sources = {
         f"{_PACKAGE}/{entry.name}": entry.read_bytes()
         for entry in resources.files("executor_service.supervisor").iterdir()
@@ -38,10 +38,10 @@ def build_zipapp() -> bytes:
 
 
 def list_files(zipapp: bytes, place: str) -> Iterator[tuple[str, bytes]]:
-    """Relative path and content of every file for a folder that boxes see at place.
+    """Yield relative path and content of every file for a folder that boxes see at place.
 
-    The compiled forms are believed without a look at the sources, which never change there; a
-    Python of another version does not look at them.
+    The compiled files are used without a check of the sources, which never change; other
+    versions of Python ignore them.
     """
     with zipfile.ZipFile(io.BytesIO(zipapp)) as archive:
         for name in archive.namelist():
@@ -53,7 +53,7 @@ def list_files(zipapp: bytes, place: str) -> Iterator[tuple[str, bytes]]:
 
 
 def install_supervisor(zipapp: bytes, folder: Path, place: str) -> Path:
-    """Unpack into a folder below `folder` that is named for its content, if it is not there yet."""
+    """Unpack into a folder below `folder` that is named for the content, unless it exists."""
     digest = hashlib.sha256(place.encode() + zipapp).hexdigest()[:16]
     target = folder / f"supervisor-{digest}-{sys.implementation.cache_tag}"
     if target.is_dir():

@@ -5,8 +5,7 @@ folder, no network and only harmless devices. Its processes run as an ordinary u
 privileges, behind the sandboxes' system call filter. A box needs no daemon and lives on when the
 executor dies.
 
-bubblewrap writes its messages to a file: if nobody reads them, it leaves its first process behind
-for ever.
+bubblewrap writes its messages to a file: if nobody reads them, its first process never ends.
 """
 
 import json
@@ -74,11 +73,11 @@ class Parts(Struct, frozen=True):
     own_etc: Path
     filter: bytes
     limits_processes_itself: bool
-    """Whether the supervisor sets the limit of processes, for want of a control group."""
+    """Whether the supervisor limits processes, because there is no control group."""
 
 
 def _arguments(order: Order, parts: Parts, stage: list[Staged]) -> Iterator[Argument]:
-    """bubblewrap's own arguments, but for its filter."""
+    """bubblewrap's arguments except its filter."""
 
     def staged(path: Path) -> Argument:
         stage.append(path)
@@ -107,7 +106,7 @@ def _arguments(order: Order, parts: Parts, stage: list[Staged]) -> Iterator[Argu
 
 
 def _in_memory(place: str, memory: Memory, stage: list[Staged]) -> Iterator[Argument]:
-    """Only root can limit the number of files; for others the limit of memory has to do."""
+    """Only root can limit the number of files; otherwise the memory limit must do."""
     if _is_root():
         stage.append(memory)
         yield from ("--bind", (len(stage) - 1, ""), place)

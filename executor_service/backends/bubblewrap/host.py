@@ -56,7 +56,7 @@ _SYSCTL_FIXES = (
 )
 
 Argument = str | tuple[int, str]
-"""One of bubblewrap's arguments; a pair is the place of what is staged and a suffix."""
+"""A bubblewrap argument; a pair is the index of a staged path and a suffix."""
 
 
 class Memory(Struct, frozen=True):
@@ -70,11 +70,11 @@ class Memory(Struct, frozen=True):
 
 
 Staged = Path | Memory
-"""What has to be in place before bubblewrap runs."""
+"""What must be in place before bubblewrap runs."""
 
 
 class Program(Struct, frozen=True):
-    """A file below a folder that has to be reachable for it to run."""
+    """A file, and the folder that must be reachable to run it."""
 
     folder: Path
     name: str
@@ -85,13 +85,13 @@ class Host(Struct, frozen=True):
 
     bubblewrap: Program
     python_prefix: Path | None
-    """To be shown in the box, where /usr has no Python of its own that is new enough."""
+    """A prefix to show in the box, if /usr has no Python that is new enough."""
     python: str
     """Path of the interpreter inside the box."""
 
 
 def find_host() -> Host:
-    """Look for what boxes need; BackendUnavailable says what is missing."""
+    """Find what boxes need; fails with BackendUnavailable."""
     bubblewrap = _find_bubblewrap()
     for python in _SYSTEM_PYTHONS:
         if _version_of([str(python), "--version"]) >= _OLDEST_PYTHON:
@@ -110,14 +110,14 @@ def write_own_etc(folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     folder.chmod(0o755)
     for name, content in _OWN_FILES_OF_ETC.items():
-        part = folder / f".{name}.{secrets.token_hex(4)}"  # templates may do so at the same time
+        part = folder / f".{name}.{secrets.token_hex(4)}"  # several templates may do so at once
         part.write_text(content)
         part.chmod(0o444)
         part.replace(folder / name)
 
 
 def root_arguments(host: Host, stage: list[Staged], own_etc: Path) -> Iterator[Argument]:
-    """Arguments that lay out everything read-only: /usr, /etc, /opt; stage grows."""
+    """Yield arguments that lay out /usr, /etc and /opt read-only; stage grows."""
     yield from ("--ro-bind", "/usr", "/usr")
     for name in _TOP_LEVEL_LINKS:
         path = Path("/") / name
@@ -136,7 +136,7 @@ def root_arguments(host: Host, stage: list[Staged], own_etc: Path) -> Iterator[A
 
 
 def why_refused(said: str) -> str:
-    """What to do about bubblewrap's last words."""
+    """Return advice on bubblewrap's last error."""
     if "namespace" in said or "uid map" in said or "Operation not permitted" in said:
         for name, bad, good in _SYSCTL_FIXES:
             file = Path("/proc/sys") / name

@@ -1,12 +1,12 @@
-"""Becomes bubblewrap: a small program that a box is started through, run by path.
+"""Becomes bubblewrap: a small program that starts a box, run by path.
 
     python launch.py '{"control_groups": [], "stage": [], "user": 1000, "argv": []}'
 
-It joins the box's control groups before anything of the box exists. When the executor is root it
-also gives root up, and first makes what the box needs reachable without it: every staged path is
-bound below /tmp in a mount namespace of its own, because a path below /root is closed to others.
-What is staged with a `size` is a new file system in memory, which only root can hold to a number of
-files. An argument that is a pair, a number and a suffix, stands for the place of what is staged.
+It joins the box's control groups before anything of the box exists. If the executor is root, it
+also gives up root, and first binds every staged path below /tmp in a mount namespace of its own,
+because users cannot reach a path below /root. A staged item with a `size` is a new file system in
+memory, whose number of files only root can limit. An argument that is a pair, an index and a
+suffix, stands for the place of a staged item.
 """
 
 import ctypes
@@ -22,7 +22,7 @@ _STAGE = "/tmp"  # noqa: S108 - a file system of our own that nobody else sees
 
 
 def main(request: dict[str, Any]) -> None:
-    """Do as the request says; never returns."""
+    """Handle the request; never returns."""
     for group in request["control_groups"]:
         _join(group)
     places = request["stage"]
@@ -49,7 +49,7 @@ def _in_place(argument: str | list[Any], places: list[str]) -> str:
 
 
 def _stage(staged: list[Any], user: int) -> list[str]:
-    """Put everything that is staged to a place that every user can reach."""
+    """Mount everything staged at places that every user can reach."""
     libc = ctypes.CDLL(None, use_errno=True)
 
     def checked(result: int, what: str) -> None:
@@ -89,7 +89,7 @@ def _stage(staged: list[Any], user: int) -> list[str]:
 
 
 def _open(source: str | dict[str, Any]) -> int | None:
-    """A path, before something else is mounted over it; nothing for what is new."""
+    """Open a path before something else is mounted over it; None for a new file system."""
     return os.open(source, os.O_PATH | os.O_CLOEXEC) if isinstance(source, str) else None
 
 

@@ -84,7 +84,6 @@ class DockerBackend:
         return None if self._is_local else self._volumes
 
     async def probe(self) -> Capabilities:
-        """What the engine can do and enforces."""
         options = self._options
         found, user = await docker_probe.probe(self._engine, options.image, options.runtime)
         is_gvisor = found.isolation is Isolation.USERSPACE_KERNEL
@@ -96,7 +95,6 @@ class DockerBackend:
         return found
 
     async def create(self, spec: BoxSpec) -> Box:
-        """Make a container and start it."""
         check_memory(spec.limits, SKILLS_BYTES)
         if not self._is_probed:
             await self.probe()
@@ -174,7 +172,6 @@ class DockerBackend:
         return box
 
     async def connect(self, box: Box) -> ByteStream:
-        """Open a new stream to the box's supervisor; BoxLost if it is gone."""
         try:
             return await self._sockets.connect(box.key)
         except FileNotFoundError:
@@ -239,5 +236,4 @@ class DockerBackend:
         return await self._engine.ask("GET", f"/containers/json?all=1&filters={filters}")
 
     async def close(self) -> None:
-        """Close the engine's client; the boxes live on."""
         await self._engine.close()

@@ -1,8 +1,8 @@
-"""How to talk to a Docker engine: calls through the SDK in threads, streams without any.
+"""Calls to a Docker engine: through the SDK in threads, streams over asyncio.
 
-The SDK blocks and costs a noticeable import, so it is loaded by the first call that needs it and
-runs in one small pool of threads. Streams last as long as a box and must not hold a thread: they
-are opened here over asyncio, as are the few cheap questions that start-up asks.
+The SDK blocks and is slow to import, so it is loaded by the first call that needs it and runs in a
+small pool of threads. Streams, which last as long as a box and must not occupy a thread, use
+asyncio, and so do the few cheap requests at start-up.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ class EngineAddress(Struct, frozen=True):
     url: str = "unix:///var/run/docker.sock"
     """unix:// a socket on this host, tcp:// with or without TLS, ssh:// another host's engine."""
     ca_file: str = ""
-    """Who signed the engine's certificate; with tcp:// this, or cert_file, turns TLS on."""
+    """The authority of the engine's certificate; with tcp:// this, or cert_file, turns TLS on."""
     cert_file: str = ""
     key_file: str = ""
 
@@ -83,23 +83,23 @@ class EngineAddress(Struct, frozen=True):
         client = docker.DockerClient(
             base_url=self.url, version=api_version, tls=tls or False, timeout=int(CALL_DEADLINE_S)
         )
-        # Else a proxy or another authority named in the environment would win over what is above.
+        # Otherwise a proxy or authority named in the environment would override the settings.
         client.api.trust_env = False
         if self.is_local:
-            # Else the SDK keeps a connection open for each of its last paths, and boxes have many.
+            # Otherwise the SDK keeps connections open for its last paths, and boxes have many.
             client.api.headers["Connection"] = "close"
         return client
 
 
 class Connection(Struct, frozen=True):
-    """An open line to the engine."""
+    """A connection to the engine."""
 
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
 
     @classmethod
     async def open(cls, address: EngineAddress, context: ssl.SSLContext | None) -> Self:
-        """Connect; OSError if nobody is there."""
+        """Connect; fails with OSError."""
         url = urlsplit(address.url)
         if url.scheme == "unix":
             return cls(*await asyncio.open_unix_connection(url.path))
@@ -107,7 +107,7 @@ class Connection(Struct, frozen=True):
         return cls(*await asyncio.open_connection(url.hostname, port, ssl=context))
 
     async def close(self) -> None:
-        """Hang up, giving what was written a moment to leave."""
+        """Close, after giving written bytes a moment to leave."""
         self.writer.close()
         try:
             async with asyncio.timeout(_CLOSE_DEADLINE_S):
@@ -116,7 +116,7 @@ class Connection(Struct, frozen=True):
             self.writer.transport.abort()
 
     async def send(self, method: str, path: str, body: object, *headers: str) -> tuple[int, bytes]:
-        """Send one request; the answer's status, and its body unless the line was taken over."""
+        """Send one request; return the status, and the body unless the connection was upgraded."""
         payload = b"" if body is None else json.dumps(body).encode()
         # An answer in HTTP/1.0 ends with the connection, never in chunks.
         version = "HTTP/1.1" if headers else "HTTP/1.0"
@@ -139,8 +139,8 @@ class Connection(Struct, frozen=True):
 class ExecStream:
     """The standard streams of a command that the engine runs in a container, as a ByteStream.
 
-    A command that has begun its standard output and then says something on standard error has
-    ended, or what ran it has: behind gVisor the engine keeps the stream of a box that is gone.
+    Standard error after the first standard output means that the command or what ran it has ended:
+    behind gVisor the engine keeps the stream of a box that is gone.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -151,7 +151,7 @@ class ExecStream:
         self._closed = False
 
     async def read(self, n: int) -> bytes:
-        """Bytes of its standard output; what it says on standard error is logged at the end."""
+        """Return bytes of standard output; standard error is logged at the end."""
         reader = self._connection.reader
         try:
             while self._chunk_left == 0:
@@ -182,7 +182,6 @@ class ExecStream:
             raise ConnectionResetError("those were its last words")
 
     async def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Bytes for its standard input."""
         if self._closed:
             raise LinkClosed("this end has closed the stream")
         try:
@@ -213,16 +212,16 @@ class Engine:
     async def call(
         self, job: Callable[["docker.DockerClient"], T], deadline_s: float = CALL_DEADLINE_S
     ) -> T:
-        """Run job with the SDK in a thread; EngineRefused, or BackendUnavailable when silent."""
+        """Run job with the SDK in a thread; EngineRefused, or BackendUnavailable on a timeout."""
         if not self._api_version:
-            # Where nobody answers, there is no need to load the SDK to find out.
+            # If the engine does not answer, this fails before the SDK is loaded.
             version = await self.ask("GET", "/version", deadline_s=deadline_s)
             self._api_version = str(version["ApiVersion"])
         loop = asyncio.get_running_loop()
         async with self._answering(deadline_s):
             address = await self._reachable()
             if address.is_local:
-                # The SDK leaves a socket open for each time that nobody listens.
+                # The SDK leaves a socket open each time that nothing listens.
                 await (await self._connect()).close()
             return await loop.run_in_executor(self._pool, self._run, address, job)
 
@@ -242,7 +241,7 @@ class Engine:
     async def ask(
         self, method: str, path: str, body: object = None, deadline_s: float = CALL_DEADLINE_S
     ) -> Any:
-        """One cheap question without the SDK: its JSON answer; raises as call does."""
+        """Send a cheap request without the SDK; return its JSON answer. Fails as call does."""
         async with self._answering(deadline_s):
             connection = await self._connect()
             try:
@@ -252,7 +251,7 @@ class Engine:
         return _accept(status, answer)
 
     async def remove_container(self, ident: str) -> None:
-        """Kill a container, remove it and wait until it is gone; raises as call does."""
+        """Kill a container, remove it and wait until it is gone; fails as call does."""
         async with self._answering(CALL_DEADLINE_S):
             while True:
                 try:
@@ -266,7 +265,7 @@ class Engine:
                 await asyncio.sleep(_REMOVAL_POLL_S)
 
     async def stream(self, path: str, body: object) -> ExecStream:
-        """Start what path names and take its streams over; raises as call does."""
+        """Start what path names and use its streams; fails as call does."""
         async with self._answering(CALL_DEADLINE_S):
             connection = await self._connect()
             try:
@@ -292,7 +291,7 @@ class Engine:
 
     @contextlib.asynccontextmanager
     async def _answering(self, deadline_s: float) -> AsyncGenerator[None, None]:
-        """Turn silence of any kind into BackendUnavailable."""
+        """Turn timeouts and connection errors into BackendUnavailable."""
         try:
             async with asyncio.timeout(deadline_s):
                 yield
@@ -309,7 +308,7 @@ class Engine:
         return BackendUnavailable(f"no Docker engine answers at {self.address.url}: {why}")
 
     async def close(self) -> None:
-        """Let go of connections and threads; a call that hangs is left to its deadline."""
+        """Close connections and threads; a call that hangs is left to its deadline."""
         if self._sdk is not None:
             self._sdk.close()
         if self._tunnel is not None:

@@ -32,7 +32,7 @@ class EngineTunnel:
         self._opening = asyncio.Lock()
 
     async def open(self) -> str:
-        """Path of the local socket; OSError with what ssh said when it cannot connect."""
+        """Return the path of the local socket; OSError with ssh's message if it cannot connect."""
         async with self._opening:
             if self._folder is None:
                 self._folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="hermes-"))
@@ -65,7 +65,6 @@ class EngineTunnel:
         raise OSError(f"ssh: {(await asyncio.to_thread(log.read_text)).strip()}")
 
     async def close(self) -> None:
-        """End the ssh."""
         if self._process is not None:
             await _end(self._process)
         if self._folder is not None:

@@ -1,7 +1,7 @@
 """What is different in the boxes of an engine whose runtime is gVisor.
 
-To the host such a box is one program, gVisor's kernel, with threads for whatever runs in it. So a
-limit that the host holds is the end of the whole box. What it is, is found out by looking into one.
+To the host such a box is one program, gVisor's kernel, with threads for the processes in it. So a
+limit that the host enforces ends the whole box. A look into a box tells whether it is gVisor's.
 """
 
 import asyncio
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
     import docker
 
 BUILD = "#1 SMP Sun Jan 10 15:06:54 PST 2016"
-"""When its kernel says that it was built, whatever its release."""
+"""The build date that its kernel reports in every release."""
 _PIDS_FILE = "/sys/fs/cgroup/pids/pids.max"
 _HOST_THREADS = 128
 _HOST_THREADS_PER_PROCESS = 4
-"""One that sleeps has two. An engine may fail to remove a box that ends with thousands."""
+"""A sleeping process has two. An engine may fail to remove a box that ends with thousands."""
 _END_FOLLOWS_S = 5
 _ENGINE_KNOWS_WITHIN_S = 2.0
 
 
 class BridgeStream:
-    """A bridge's streams, which end when the engine says that the box has.
+    """A bridge's streams, which end when the engine says that the box has ended.
 
-    A bridge may hear first of its box's end. Whoever starts another one before the engine has heard
-    holds the engine up: it then takes a second for each process that the box had. And it may never
-    hear of it: the engine sometimes keeps the streams of a box that is gone.
+    A bridge may see the end of its box before the engine does. A new bridge would then block the
+    engine for a second for each process of the box. A bridge may also never see the end, because
+    the engine sometimes keeps the streams of a box that is gone.
     """
 
     def __init__(self, stream: ByteStream, until_ended: Callable[[], Awaitable[bool]]) -> None:
-        """`until_ended` returns True once the box has ended, False where that is not told."""
+        """`until_ended` returns True once the box has ended, False if the engine does not say."""
         self._stream = stream
         self._workers = Workers()
         self._watching = self._workers.start("watch of a box", self._watch(until_ended))
@@ -45,31 +45,30 @@ class BridgeStream:
             await self._stream.close()
 
     async def read(self, n: int) -> bytes:
-        """As its bridge's, but the end comes later."""
+        """Read from the bridge, but report its end only once the box has ended."""
         data = await self._stream.read(n)
         if not data:
             await asyncio.wait([self._watching], timeout=_ENGINE_KNOWS_WITHIN_S)
         return data
 
     async def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Bytes for the bridge."""
         await self._stream.write(data)
 
     async def close(self) -> None:
-        """End the bridge, and ask the engine no more."""
+        """End the bridge, and stop asking the engine."""
         async with self._workers:
             await self._stream.close()
 
 
 def host_pids(pids: int) -> int:
-    """What the host may count of a box with so many processes; more is the box's end."""
+    """Return the host's limit for a box with so many processes; exceeding it ends the box."""
     return _HOST_THREADS + _HOST_THREADS_PER_PROCESS * pids
 
 
 def limit_pids(sdk: "docker.DockerClient", container: str, pids: int) -> None:
-    """Have the box's own kernel refuse further processes; BoxCreateFailed if it does not. Blocks.
+    """Have the box's own kernel limit processes; fails with BoxCreateFailed. Blocks.
 
-    Only root may say so, in the box as elsewhere; commands never are.
+    Only root may set this limit, and commands never are root.
     """
     api = cast("Any", sdk.api)
     write = ["sh", "-c", f"echo {pids} > {_PIDS_FILE} && cat {_PIDS_FILE}"]
@@ -80,7 +79,7 @@ def limit_pids(sdk: "docker.DockerClient", container: str, pids: int) -> None:
 
 
 def ran_out_of_memory(sdk: "docker.DockerClient", container: str) -> bool:
-    """Whether that ended a box, as far as the engine remembers its end. Blocks up to a second."""
+    """Whether a lack of memory ended a box, if the engine remembers it. Blocks up to a second."""
     asked = {"container": container, "event": ["oom", "die"]}
     until = int(time.time()) + 1
     events = cast("Any", sdk.api).events(since=0, until=until, filters=asked, decode=True)

@@ -26,7 +26,7 @@ class Hardening(Struct, frozen=True):
     """How every container is hardened."""
 
     user: BoxUser
-    """Who commands run as."""
+    """The user of commands."""
     runtime: str
     """OCI runtime; empty is the engine's default."""
     engine_is_local: bool

@@ -23,7 +23,7 @@ NAME = "docker"
 _ANSWER_DEADLINE_S = 2.0
 _OWN_IMAGE = "org.hermes.sandbox.recipe"
 _SAFE_RUNC = {(1, 2): 8, (1, 3): 3}
-"""Minor versions that were repaired, and from which release on; later ones are safe."""
+"""By minor version, the first fixed release; later minor versions are safe."""
 _SHARES_THE_KERNEL = "runc"
 _IN_GVISOR = 3
 _LOOK = f"""
@@ -37,7 +37,7 @@ Facts = Mapping[str, Any]
 
 
 async def probe(engine: Engine, image: str, runtime: str) -> tuple[Capabilities, BoxUser | None]:
-    """Ask the engine what it can do, and which user commands get; None if it cannot be used."""
+    """Return the engine's capabilities, and the user of commands; None if it cannot be used."""
     place = WorkspacePlace.HERE if engine.address.is_local else WorkspacePlace.THERE
     try:
         found, user = await _ask(engine, image, runtime)
@@ -83,7 +83,7 @@ def _check(info: Facts, runtime: str) -> None:
 
 
 def _look_inside(sdk: "docker.DockerClient", image: str, runtime: str) -> Isolation:
-    """Run the image's Python once, to see its version and what kernel it is given."""
+    """Run the image's Python once, to learn its version and its kernel."""
     from docker.errors import APIError
 
     container = sdk.containers.create(
@@ -137,7 +137,7 @@ def _capabilities(
 
 
 def _describe(info: Facts, version: Facts, engine: Engine, used: str, isolation: Isolation) -> str:
-    """One line on how boxes run here, with what an operator should know."""
+    """Describe in one line how boxes run here, with hints for operators."""
     options = " ".join(info["SecurityOptions"])
     notes = [f"engine {version['Version']} at {engine.address.url}"]
     is_gvisor = isolation is Isolation.USERSPACE_KERNEL

@@ -3,8 +3,7 @@
 Each box has one, in a folder that only the executor's user can enter. The executor makes it and
 passes it, listening, to the box's supervisor before anything else runs in the box. It does so over
 a second socket, the handover socket, in a folder that the box sees read-only and that is removed
-afterwards. So neither the engine nor a command stands between executor and supervisor, and commands
-cannot find the socket.
+afterwards. So neither the engine nor a command can come between executor and supervisor.
 """
 
 import asyncio
@@ -35,7 +34,6 @@ class NewSockets(Struct):
     """Where the supervisor asks for the listener."""
     listener: socket.socket
     is_handed_over: bool = False
-    """Whether the supervisor has the listener."""
 
     async def wait(self, timeout_s: float) -> bool:
         """Pass the listener to the supervisor when it asks; False if it does not in time."""
@@ -67,17 +65,13 @@ class BoxSockets:
                 await asyncio.to_thread(self._clear, key, handover)
 
     async def connect(self, key: str) -> SocketStream:
-        """A new stream to a box; FileNotFoundError if it has no socket, another OSError if it is
-        gone.
-        """
+        """A new stream to a box; FileNotFoundError without a socket, OSError if the box is gone."""
         return SocketStream(await asyncio.to_thread(self._records.connect, key))
 
     async def forget(self, key: str) -> None:
-        """Remove the folder of a box that is gone."""
         await asyncio.to_thread(self._records.forget, key)
 
     async def forget_others(self, living: Set[str]) -> None:
-        """Remove the folders of all other boxes."""
         await asyncio.to_thread(self._forget_others, living)
 
     def _prepare(self, key: str, sockets: ExitStack) -> NewSockets:

@@ -1,8 +1,8 @@
 """The read-only volume through which the supervisor comes into every container.
 
-A volume is filled through a container that mounts it and is never started, which works for engines
-on other hosts too. Giving that container its final name is what declares the volume complete, and
-its staying there keeps the volume from being pruned. Every function here blocks.
+A container that mounts the volume and never starts is used to fill it, which works with remote
+engines too. Its final name declares the volume complete, and its existence keeps the volume from
+being pruned. All functions block.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ _KEEP_OLD_S = 3600
 
 
 def supervisor_volume(sdk: "docker.DockerClient", image: str, supervisor: bytes) -> str:
-    """Name of a volume that holds this supervisor, filled now if there is none yet."""
+    """Return the name of a volume with this supervisor, filled now if it is new."""
     from docker.errors import NotFound
 
     version = f"unpacked, {sys.implementation.cache_tag}".encode()
@@ -84,7 +84,7 @@ def _tar(supervisor: bytes) -> bytes:
 
 
 def _remove_old_ones(sdk: "docker.DockerClient", name: str) -> None:
-    """Remove what other versions left; the engine keeps volumes that a container still mounts."""
+    """Remove volumes of other versions; the engine keeps those that a container still mounts."""
     from docker.errors import APIError
 
     api = cast("Any", sdk.api)

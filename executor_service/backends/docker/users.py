@@ -1,8 +1,8 @@
-"""Who commands are in a box, and who that is on the machine of the engine.
+"""The user of a box's commands, in the box and on the engine's machine.
 
-An engine may give the users of its containers other numbers on its machine: one with userns-remap
-adds to each where a range of its own begins, and for a rootless one, root in a container is the
-user who runs it. The files of a workspace have to belong to who commands are out there.
+An engine may map users of its containers to others on its machine: with userns-remap it adds an
+offset, and a rootless one maps root to the user who runs it. The files of a workspace must belong
+to the mapped user.
 """
 
 import os
@@ -18,13 +18,13 @@ from executor_service.backends.docker.engine import EngineAddress
 from executor_service.errors import BackendUnavailable, BoxCreateFailed
 
 _UNPRIVILEGED = 1000
-"""Who commands are where the executor is root, and on machines elsewhere."""
+"""The user of commands if the executor is root, and on remote machines."""
 _RANGE = re.compile(r"/(\d+)\.(\d+)$")
-"""Ends the folder of an engine with userns-remap: who root in its containers is."""
+"""The end of an engine's folder with userns-remap: the ids of its containers' root."""
 
 
 class BoxUser(Struct, frozen=True):
-    """Who commands are."""
+    """The user of commands."""
 
     inside: int
     """In the box; also the group."""
@@ -34,12 +34,11 @@ class BoxUser(Struct, frozen=True):
 
     @property
     def named(self) -> str:
-        """As an engine takes it."""
+        """The form that engines take."""
         return f"{self.inside}:{self.inside}"
 
     def take(self, workspace: Path) -> None:
-        """Let commands write to a folder that root has made for them; BoxCreateFailed where they
-        could not because it is somebody's whom their engine does not know. Blocks."""
+        """Give commands root's workspace folder; BoxCreateFailed if another user has it. Blocks."""
         if os.geteuid() != 0 or not workspace.is_dir():
             return
         owner = workspace.stat().st_uid
@@ -54,14 +53,16 @@ class BoxUser(Struct, frozen=True):
 
 
 def ordinary_user(executor: int) -> BoxUser:
-    """Who commands are where users are in boxes who they are outside."""
+    """Return the user of commands if the engine does not map users."""
     uid = executor or _UNPRIVILEGED
     return BoxUser(uid, uid, uid)
 
 
 def find_user(info: Mapping[str, Any], address: EngineAddress, executor: int) -> BoxUser:
-    """Who commands are on an engine that says this of itself; BackendUnavailable if they could only
-    be somebody whose files the executor has no right to. Blocks."""
+    """Return the user of commands on this engine. Blocks.
+
+    Fails with BackendUnavailable if the executor could not use that user's files.
+    """
     if not address.is_local:
         return ordinary_user(0)
     root, group = _root(info, address, executor)
@@ -80,7 +81,7 @@ def find_user(info: Mapping[str, Any], address: EngineAddress, executor: int) ->
 
 
 def _root(info: Mapping[str, Any], address: EngineAddress, executor: int) -> tuple[int, int]:
-    """Who root in a container is on the engine's machine, and its group."""
+    """The uid and gid on the engine's machine of root in a container."""
     options = " ".join(info["SecurityOptions"] or ())
     if "name=rootless" in options:
         owner = _owner_of_socket(address)

@@ -1,7 +1,6 @@
-"""Workspaces that are volumes of a Docker engine elsewhere.
+"""Workspaces that are volumes of a remote Docker engine.
 
-The engine lists and removes them; what is in them is looked at, and copied, by a container that is
-walled in as boxes are, and is none.
+The engine lists and removes them; a container, hardened as boxes are, measures and copies them.
 """
 
 import asyncio
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 _WORK_DEADLINE_S = 1800
 _PLACE = "/workspace"
-"""What is first mounted there belongs to whom the image says, who is whoever commands run as."""
+"""The engine gives a new volume mounted here to the owner in the image, the user of commands."""
 _LIMITS = Limits(memory_bytes=256 * MIB, tmp_bytes=16 * MIB)
 _NOTHING = Size(0, True)
 _Mounts = Mapping[str, Path]
@@ -63,7 +62,6 @@ class VolumeStore:
         self._looking = asyncio.Lock()
 
     async def present(self, folder: Path) -> list[Path]:
-        """The volumes that stand for paths in the folder."""
         filters = quote(json.dumps({"label": [f"{OWNER}={self._owner}", WORKSPACE]}))
         with _refusals():
             found = await self._engine.ask("GET", f"/volumes?filters={filters}")
@@ -71,8 +69,7 @@ class VolumeStore:
         return [path for path in paths if path.parent == folder]
 
     async def measure(self, most_bytes: Mapping[Path, int]) -> Mapping[Path, Size]:
-        """Blocks on disk, and something for each entry."""
-        # To mount one that is not there, or not any more, would make it.
+        # Mounting a missing volume would make it; the lock keeps known ones from being removed.
         async with self._looking:
             known = set[Path]()
             for folder in {workspace.parent for workspace in most_bytes}:
@@ -87,13 +84,12 @@ class VolumeStore:
         return read_sizes(answer, there)
 
     async def copy(self, source: Path, target: Path, most_bytes: int) -> int:
-        """Have a container copy one volume to a new one."""
         mounts = {"/from": source, _PLACE: target}
         wanted = {"do": "fill", "root": "/", "name": "from", "target": _PLACE}
         return int((await self._ask(mounts, **wanted, most_bytes=most_bytes))["bytes"])
 
     async def remove(self, workspace: Path) -> None:
-        """Remove a volume; the engine knows whether a box has it, of whatever executor."""
+        """Remove a volume; the engine refuses if any executor's box uses it."""
         try:
             async with self._looking:
                 await self._engine.ask("DELETE", f"/volumes/{volume_of(workspace)}")
@@ -104,7 +100,7 @@ class VolumeStore:
                 raise BackendError(f"the engine does not remove the volume: {error}") from error
 
     async def remove_empty(self, workspaces: Sequence[Path]) -> list[Path]:
-        """Remove the volumes that nothing is in, as far as somebody has looked."""
+        """Remove empty volumes, as far as they have been measured."""
         sizes = await self.measure(dict.fromkeys(workspaces, 0))
         gone: list[Path] = []
         for workspace in workspaces:
@@ -133,7 +129,7 @@ class VolumeStore:
 
     @asynccontextmanager
     async def _container(self, mounts: _Mounts, request: str) -> AsyncGenerator[ExecStream]:
-        """What a container says that does as the request says, for the time of the block."""
+        """Run a container with this request for the time of the block; yields its output."""
         ident = await make_or_destroy(
             self._engine.call(lambda sdk: self._make(sdk, mounts, request)),
             self._engine.remove_container,

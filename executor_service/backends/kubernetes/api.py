@@ -1,7 +1,7 @@
-"""How to talk to a Kubernetes API server: calls over HTTP, and streams over WebSockets.
+"""Calls to a Kubernetes API server over HTTP, and streams over WebSockets.
 
-Kubernetes' own client finds the server and what is needed to be let in. It is slow to import, so it
-is loaded by the first call, in a thread.
+Kubernetes' own client finds the server and the credentials. It is slow to import, so the first call
+loads it, in a thread.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kubernetes.client import Configuration
 
 Json = dict[str, Any]
-"""An object of the API, which leaves out what is empty."""
+"""An object of the API, which leaves out empty fields."""
 
 CALL_DEADLINE_S = 30.0
 _CONNECT_DEADLINE_S = 5.0
@@ -39,7 +39,7 @@ _MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 
 
 class _Server(Struct, frozen=True):
-    """Where the API server is, and who it is believed to be."""
+    """The API server's address and certificate, and our credentials."""
 
     configuration: "Configuration"
     host: str
@@ -47,7 +47,7 @@ class _Server(Struct, frozen=True):
     http: "AsyncClient"
 
     async def headers(self) -> dict[str, str]:
-        """What says who asks; a token may have to be fetched anew."""
+        """The authorization headers; a token may have to be fetched again."""
         settings = await asyncio.to_thread(cast("Any", self.configuration).auth_settings)
         token = settings.get("BearerToken")
         return {"Authorization": token["value"]} if token else {}
@@ -62,9 +62,9 @@ class Cluster:
         self._server: _Server | None = None
 
     async def call(self, method: str, path: str, body: Json | None = None, **query: str) -> Json:
-        """The JSON answer to one call; EngineRefused, or BackendUnavailable.
+        """Return the JSON answer to one call; EngineRefused, or BackendUnavailable.
 
-        What the server puts off because it is busy (429) is asked again.
+        A call that a busy server rejects (429) is repeated.
         """
         pause_s = _FIRST_PAUSE_S
         async with self._answering():
@@ -98,14 +98,13 @@ class Cluster:
             raise OSError(str(error) or type(error).__name__) from error
 
     async def host(self) -> str:
-        """Where the API server is."""
         async with self._answering():
             return (await self._found()).host
 
     async def exec(
         self, namespace: str, pod: str, container: str, command: Sequence[str]
     ) -> ExecStream:
-        """Start a command in a pod and take its streams over; raises as call does."""
+        """Start a command in a pod and use its streams; fails as call does."""
         query = [("container", container), *((name, "true") for name in ("stdin", "stdout"))]
         query += [("stderr", "true"), *(("command", part) for part in command)]
         path = f"/api/v1/namespaces/{namespace}/pods/{pod}/exec?{urlencode(query)}"
@@ -120,7 +119,7 @@ class Cluster:
 
     @contextlib.asynccontextmanager
     async def _answering(self) -> AsyncGenerator[None, None]:
-        """Turn silence of any kind into BackendUnavailable."""
+        """Turn timeouts and connection errors into BackendUnavailable."""
         try:
             async with asyncio.timeout(CALL_DEADLINE_S):
                 yield
@@ -134,13 +133,12 @@ class Cluster:
             raise _silent(str(error)) from error
 
     async def close(self) -> None:
-        """Let go of connections."""
         if self._server is not None:
             await self._server.http.aclose()
 
 
 def _find(chosen: KubernetesConfig) -> _Server:
-    """The cluster that is named. Imports and reads files."""
+    """Find the configured cluster. Imports and reads files."""
     from httpx import AsyncClient, Timeout
     from kubernetes import config
     from kubernetes.client import Configuration
@@ -150,7 +148,7 @@ def _find(chosen: KubernetesConfig) -> _Server:
         raise BackendUnavailable(
             f"executor.kubernetes.kubeconfig: there is no file {chosen.kubeconfig}"
         )
-    # Else a proxy that the environment names would come between.
+    # Otherwise a proxy that the environment names would be used.
     configuration = Configuration(proxy="", no_proxy="")
     loaders = cast("Any", config)
     try:
@@ -185,7 +183,7 @@ def _silent(why: str) -> BackendUnavailable:
 
 
 async def _open_stream(server: _Server, path: str) -> ExecStream:
-    """Connect; EngineRefused with what the server says, or OSError."""
+    """Connect; EngineRefused with the server's message, or OSError."""
     from websockets.asyncio.client import connect
     from websockets.exceptions import InvalidHandshake, InvalidStatus
     from websockets.typing import Subprotocol
@@ -230,21 +228,21 @@ def _ssl_context(configuration: Any) -> ssl.SSLContext:
 
 
 def part(thing: Json, *path: str) -> Json:
-    """The object at the end of the path; empty where there is none."""
+    """The object at the end of the path; empty if there is none."""
     for name in path:
         thing = thing.get(name) or {}
     return thing
 
 
 def parts(thing: Json, *path: str) -> list[Json]:
-    """The list of objects at the end of the path; empty where there is none."""
+    """The list of objects at the end of the path; empty if there is none."""
     *outer, last = path
     found: list[Json] = part(thing, *outer).get(last) or []
     return found
 
 
 def message_of(text: str) -> str:
-    """What a Status object says, or the text of another answer, in one line."""
+    """The message of a Status object, or the text of another answer, in one line."""
     try:
         content: Any = json.loads(text)
     except ValueError:

@@ -1,7 +1,7 @@
 """Boxes that are pods of a Kubernetes cluster, one each, in a namespace of their own.
 
 The supervisor is the container's first process. The executor reaches it through a bridge: a
-command that the cluster runs in the pod and whose streams it hands on over a WebSocket.
+command that the cluster runs in the pod and whose streams it passes on over a WebSocket.
 """
 
 from http import HTTPStatus
@@ -60,11 +60,9 @@ class KubernetesBackend:
         self._watch = PodWatch(self._pods, owned_by(owner))
 
     async def probe(self) -> Capabilities:
-        """What the cluster allows here, and what it is said to enforce."""
         return await kubernetes_probe.probe(self._cluster, self._options, self._owner)
 
     async def create(self, spec: BoxSpec) -> Box:
-        """Make a pod and wait until its supervisor answers."""
         box = await make_or_destroy(self._order(spec), self.destroy)
         try:
             await self._until_ready(box)
@@ -92,13 +90,13 @@ class KubernetesBackend:
             raise BoxCreateFailed(f"the supervisor does not answer: {error}") from error
 
     async def _find(self, box: Box) -> Json | None:
-        """The pod that has the box's name, if it is this owner's."""
+        """The pod with the box's name, if it is this owner's."""
         pod = await self._pods.find(pod_name(box.key))
         return pod if pod is not None and is_box_of(pod, self._owner) else None
 
     async def connect(self, box: Box) -> ByteStream:
-        """Run a bridge in the pod and take its streams over, until the pod is lost."""
-        # First, as it may be lost while it is looked at.
+        """Run a bridge in the pod and use its streams, until the pod is lost."""
+        # First, because the pod may be lost during the check.
         self._watch.guard(box.native_id)
         pod = await self._find(box)
         if pod is None:
@@ -128,7 +126,7 @@ class KubernetesBackend:
             await self._pods.remove(pod)
 
     async def list_boxes(self) -> list[Box]:
-        """Those of this owner that nobody is ending; those that have ended included."""
+        """The owner's pods that nobody is ending, including those that have ended."""
         try:
             pods = (await self._pods.list(owned_by(self._owner)))["items"]
         except EngineRefused as error:
@@ -145,13 +143,12 @@ class KubernetesBackend:
         return self._store if self._options.workspace_claim else None
 
     async def close(self) -> None:
-        """Let go of the cluster's client; the boxes live on."""
         await self._watch.close()
         await self._cluster.close()
 
 
 def _lost(pod: Json) -> type[BoxLost]:
-    """As what a pod is lost that has ended."""
+    """The error for a pod that has ended."""
     if is_out_of_memory(pod):
         return BoxOutOfMemory
     return BoxOutOfSpace if is_over_its_size(pod) else BoxLost

@@ -1,4 +1,4 @@
-"""The pod that is a box: how it is walled in, named and found again."""
+"""The pod that is a box: its hardening, its names and labels."""
 
 import re
 from collections.abc import Mapping
@@ -45,42 +45,41 @@ class Objects(Struct, frozen=True):
     """What a pod refers to."""
 
     owner: Json
-    """The owner reference."""
     supervisor: str
     """The ConfigMap with the supervisor."""
 
 
 def pod_name(box_key: str) -> str:
-    """A box's pod is called so; keys have no hyphen, so that each has its own."""
+    """The name of a box's pod; keys have no hyphen, so names are unique."""
     return f"hermes-{box_key.replace('_', '-')}-box"
 
 
 def label(value: str) -> str:
-    """The value if a label can have it, else a name for it."""
+    """The value if it is valid in a label, else a name for it."""
     if _LABEL_VALUE.fullmatch(value):
         return value
     return f"sha256-{sha256(value.encode()).hexdigest()[:32]}"
 
 
 def selected_labels(owner: str, pool: str, box_key: str) -> dict[str, str]:
-    """What boxes are found by; the annotations have the same in full."""
+    """The labels by which boxes are found; the annotations have the full values."""
     return {**SELECTED, OWNER: label(owner), POOL: label(pool), BOX: label(box_key)}
 
 
 def selecting(labels: Mapping[str, str]) -> str:
-    """These labels as a selector."""
+    """Return these labels as a selector."""
     return ",".join(f"{name}={value}" for name, value in labels.items())
 
 
 def owned_by(owner: str) -> str:
-    """The selector of all that is an owner's."""
+    """Return the selector of everything that belongs to an owner."""
     return selecting({**SELECTED, OWNER: label(owner)})
 
 
 def manifest(
     spec: BoxSpec, options: KubernetesConfig, objects: Objects, lifetime_s: float = _LIFETIME_S
 ) -> Json:
-    """The pod, as the API wants it; the cluster itself ends it after its lifetime."""
+    """The pod for the API; the cluster itself ends it after its lifetime."""
     check_memory(spec.limits)
     return {
         "apiVersion": "v1",
@@ -137,7 +136,7 @@ def _container(spec: BoxSpec, options: KubernetesConfig) -> Json:
     limits = spec.limits
     command = [*SUPERVISOR, *supervisor_arguments(spec)]
     if not options.host_users:
-        # Counts the uid's processes, which only in a user namespace of its own are the box's.
+        # RLIMIT_NPROC counts the uid's processes: only the box's in a user namespace of its own.
         command += ["--max-processes", str(limits.pids)]
     resources = {
         "memory": str(limits.memory_bytes),
@@ -198,7 +197,7 @@ def _seccomp(profile: str) -> Json:
 
 
 def box_of(pod: Json) -> Box:
-    """The box that a pod of ours is."""
+    """Return the box of a pod."""
     metadata = pod["metadata"]
     return labelled_box(NAME, metadata["uid"], metadata["annotations"])
 

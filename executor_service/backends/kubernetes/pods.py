@@ -1,9 +1,8 @@
 """The pods of one namespace, and what they refer to.
 
 `ensure_objects` makes the owner of all pods and the ConfigMap with the supervisor. `Pods` makes,
-finds and ends pods. `PodWatch` looks every two seconds which pods are lost: as a rule the end of a
-pod ends the streams into it, but not if its node is gone or a dead connection is kept open on the
-way.
+finds and ends pods. `PodWatch` looks for lost pods every two seconds: the end of a pod usually ends
+its streams, but not if its node is gone or a proxy keeps a dead connection open.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ _MAX_CONFIG_MAP_BYTES = 1024 * 1024
 
 
 async def ensure_objects(cluster: Cluster, options: KubernetesConfig, supervisor: bytes) -> Objects:
-    """The owner of all boxes and the ConfigMap with the supervisor, made if they are missing."""
+    """Return the owner of all boxes and the supervisor's ConfigMap, made if missing."""
     owner = await _ensure(cluster, options.namespace, {"metadata": {"name": options.release}})
     reference = _reference(owner)
     if len(supervisor) > _MAX_CONFIG_MAP_BYTES:
@@ -93,11 +92,11 @@ class Pods:
         self._path = f"/api/v1/namespaces/{namespace}/pods"
 
     async def create(self, wanted: Json) -> Json:
-        """Make a pod; one that is made without an answer is found again as a stray."""
+        """Make a pod; one that is made without an answer is found later as a stray."""
         return await self._cluster.call("POST", self._path, wanted)
 
     async def until_running(self, name: str, timeout_s: float) -> None:
-        """Wait until a pod's supervisor has been started; BoxCreateFailed when that never is."""
+        """Wait until a pod's supervisor has been started; BoxCreateFailed if that is impossible."""
         why, pause_s = "the cluster does not answer", _FIRST_POLL_S
         try:
             async with asyncio.timeout(timeout_s):
@@ -111,13 +110,13 @@ class Pods:
             ) from error
 
     async def list(self, selector: str) -> Json:
-        """All pods that have these labels, and of what version this list is."""
+        """Return all pods with these labels, and the list's version."""
         return await self._cluster.call("GET", self._path, labelSelector=selector)
 
     async def remove(self, pod: Json) -> None:
-        """End a pod; without its node's word only when that does not come.
+        """End a pod; only if its node does not respond, remove its object alone.
 
-        A grace period of nothing would remove the object at once, with its processes running on.
+        A grace period of 0 would remove the object at once, while its processes run on.
         """
         name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
         started = time.monotonic()
@@ -142,12 +141,11 @@ class Pods:
         try:
             await self._cluster.call("DELETE", f"{self._path}/{name}", options)
         except EngineRefused as error:
-            # It went by itself, or another has its name.
+            # It ended by itself, or another pod has its name.
             if error.status not in {HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT}:
                 raise
 
     async def find(self, name: str) -> Json | None:
-        """The pod of that name, if there is one."""
         try:
             return await self._cluster.call("GET", f"{self._path}/{name}")
         except EngineRefused as error:
@@ -157,7 +155,7 @@ class Pods:
 
 
 def _why_not_running(name: str, pod: Json | None) -> str:
-    """What a pod waits for; empty once it runs, BoxCreateFailed when it never will."""
+    """The reason why a pod waits; empty once it runs, BoxCreateFailed if it never will."""
     if pod is None:
         raise BoxCreateFailed(f"the pod {name} was removed before it ran")
     if why := why_hopeless(pod):
@@ -171,7 +169,7 @@ log = logging.getLogger(__name__)
 
 
 class PodWatch:
-    """Cuts the streams into pods that are lost; runs once there is a pod to look after."""
+    """Cuts the streams into lost pods; runs while there are pods to watch."""
 
     def __init__(self, pods: Pods, selector: str) -> None:
         self._pods = pods
@@ -181,7 +179,7 @@ class PodWatch:
         self._workers = Workers()
 
     def guard(self, uid: str) -> None:
-        """Look after a pod from now on, until it is forgotten."""
+        """Watch a pod until it is forgotten."""
         self._streams.setdefault(uid, set())
         if not self._workers:
             self._workers.start("watch of pods", self._run())
@@ -194,11 +192,9 @@ class PodWatch:
             stream.cut()
 
     def forget(self, uid: str) -> None:
-        """Look after a pod no more."""
         self._streams.pop(uid, None)
 
     async def close(self) -> None:
-        """Look after none."""
         async with self._workers:
             self._streams.clear()
 
@@ -215,7 +211,7 @@ class PodWatch:
                 self._complaint = ""
 
     async def _look(self) -> None:
-        """Compare with what there is now."""
+        """Compare with the existing pods."""
         missing = set(self._streams)
         if not missing:
             return

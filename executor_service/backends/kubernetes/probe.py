@@ -1,4 +1,4 @@
-"""Whether a cluster lets this executor make boxes, and what they are held to."""
+"""Whether a cluster lets this executor make boxes, and which limits it enforces."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -30,14 +30,13 @@ RIGHTS: Sequence[Right] = (
     *(("", "configmaps", "", verb) for verb in ("create", "get")),
     ("networking.k8s.io", "networkpolicies", "", "list"),
 )
-"""All that the executor needs."""
 _VARYING = frozenset({BOX, POOL})
-"""Labels that another box has too, with any value."""
+"""Labels whose values differ between boxes."""
 _DIRECTIONS = {"Ingress": "ingress", "Egress": "egress"}
 
 
 async def probe(cluster: Cluster, options: KubernetesConfig, owner: str) -> Capabilities:
-    """Ask the cluster; a "no" says what to do about it."""
+    """Ask the cluster; a refusal says what to do about it."""
     spec = BoxSpec("probe", owner, "probe", Path("/probe"))
     try:
         version = await cluster.call("GET", "/version/")
@@ -53,7 +52,7 @@ async def probe(cluster: Cluster, options: KubernetesConfig, owner: str) -> Capa
 
 
 async def _check_rights(cluster: Cluster, options: KubernetesConfig) -> None:
-    """All are asked for at the same time; the first that is missing is told."""
+    """Ask for all rights at the same time; report the first that is missing."""
     answers = await all_of(_has_right(cluster, options, right) for right in RIGHTS)
     for (_, resource, sub, verb), is_given in zip(RIGHTS, answers, strict=True):
         if not is_given:
@@ -95,7 +94,7 @@ async def _check_policies(
 
 
 async def _check_admission(cluster: Cluster, options: KubernetesConfig, spec: BoxSpec) -> None:
-    """Have a box judged by the cluster that is not made."""
+    """Let the cluster judge a box without making it."""
     wanted = manifest(spec, options, Objects({}, "none"))
     del wanted["metadata"]["ownerReferences"]
     try:
@@ -120,7 +119,7 @@ def _capabilities(reason: str, options: KubernetesConfig, *, available: bool) ->
             cpu=held(),
             pids=held(where=options.node_limits_pids or not options.host_users),
             tmp=held(),
-            # A kubelet looks at it and evicts the pod.
+            # A kubelet checks it and evicts the pod.
             workspace=held(Enforcement.WATCHED, where=in_box),
         ),
         workspaces=WorkspacePlace.IN_BOX if in_box else WorkspacePlace.THERE,
@@ -128,7 +127,7 @@ def _capabilities(reason: str, options: KubernetesConfig, *, available: bool) ->
 
 
 def _describe(version: Json, host: str, options: KubernetesConfig) -> str:
-    """One line on how boxes run here, with what an operator should know."""
+    """Describe in one line how boxes run here, with hints for operators."""
     notes = [
         f"Kubernetes {version['gitVersion']} at {host}",
         f"namespace {options.namespace}",
@@ -142,9 +141,9 @@ def _describe(version: Json, host: str, options: KubernetesConfig) -> str:
 
 
 def holes(policies: Iterable[Json], labels: Mapping[str, str]) -> Iterator[str]:
-    """What is missing for boxes with these labels to have no network, one line each.
+    """Yield a line for each gap in the policies that should cut boxes off the network.
 
-    Rules of several policies add up: what one allows, no other forbids.
+    Rules of several policies add up: no policy can forbid what another allows.
     """
     policies = list(policies)
     for direction, field in _DIRECTIONS.items():
@@ -169,7 +168,7 @@ def _types(policy: Json) -> list[str]:
 
 
 def _selects(policy: Json, labels: Mapping[str, str], *, unsure: bool) -> bool:
-    """Whether it selects every box, or, where one cannot be sure, may select one."""
+    """Whether it selects every box, or, with unsure, may select one."""
     wanted: list[Json] = [
         {"key": key, "operator": "In", "values": [value]}
         for key, value in part(policy, "spec", "podSelector", "matchLabels").items()

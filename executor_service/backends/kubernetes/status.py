@@ -1,4 +1,4 @@
-"""What a pod's status says: whether it is ready, why it is not yet, and why it never will be."""
+"""What a pod's status says: whether it is ready, why not yet, and why it never will be."""
 
 from executor_service.backends.kubernetes.api import Json, part, parts
 from executor_service.backends.kubernetes.pod import CONTAINER
@@ -14,23 +14,22 @@ _HOPELESS = frozenset(
         "RunContainerError",
     }
 )
-"""Why a container does not start that waiting does not change."""
+"""Reasons why a container will never start."""
 
 _OVER_ITS_SIZE = (
     "Usage of EmptyDir volume ",
     "ephemeral local storage usage exceeds the total limit of containers",
     "exceeded its local ephemeral storage limit",
 )
-"""What a kubelet says of a pod that wrote more than it may."""
+"""What a kubelet reports of a pod that wrote too much."""
 
 
 def is_running(pod: Json) -> bool:
-    """Whether the supervisor has been started."""
     return "running" in part(_container(pod), "state")
 
 
 def why_gone(pod: Json, uid: str) -> str:
-    """Why the box that was this pod is lost; empty if it is not."""
+    """Say why the box that was this pod is lost; empty if it is not."""
     status = part(pod, "status")
     if pod["metadata"]["uid"] != uid:
         return "another pod has its name"
@@ -45,7 +44,7 @@ def why_gone(pod: Json, uid: str) -> str:
 
 
 def is_out_of_memory(pod: Json) -> bool:
-    """Whether the pod's memory limit was the end of its container."""
+    """Whether the pod's memory limit ended its container."""
     container = _container(pod)
     return "OOMKilled" in {
         part(container, state, "terminated").get("reason") for state in ("state", "lastState")
@@ -53,14 +52,14 @@ def is_out_of_memory(pod: Json) -> bool:
 
 
 def is_over_its_size(pod: Json) -> bool:
-    """Whether its node ended the pod because of what it has written, not because of others."""
+    """Whether its node ended the pod because of its own writes, not those of others."""
     status = part(pod, "status")
     message = str(status.get("message") or "")
     return status.get("reason") == "Evicted" and any(said in message for said in _OVER_ITS_SIZE)
 
 
 def why_hopeless(pod: Json) -> str:
-    """Why this pod will never run; empty as long as it may."""
+    """Say why this pod will never run; empty while it may."""
     waiting = part(_container(pod), "state", "waiting")
     if waiting.get("reason") in _HOPELESS:
         return _line(waiting)
@@ -68,7 +67,7 @@ def why_hopeless(pod: Json) -> str:
 
 
 def why_waiting(pod: Json) -> str:
-    """What a pod that does not run yet waits for."""
+    """Say what a pod that does not run yet waits for."""
     waiting = part(_container(pod), "state", "waiting")
     if waiting:
         return _line(waiting)
@@ -91,7 +90,7 @@ def _how_it_ended(pod: Json) -> str:
 
 
 def _line(said: Json) -> str:
-    """A reason and its message, in one line."""
+    """Return a reason and its message in one line."""
     parts = (str(said.get(name) or "") for name in ("reason", "message"))
     exit_code = f"exit code {said['exitCode']}" if "exitCode" in said else ""
     return " ".join(": ".join(filter(None, (*parts, exit_code))).split())

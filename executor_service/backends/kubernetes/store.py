@@ -1,7 +1,7 @@
-"""Workspaces that are folders of one PersistentVolumeClaim, looked after from a pod of their own.
+"""Workspaces that are folders of one PersistentVolumeClaim, managed from a pod of their own.
 
-Nobody else in the cluster sees them. The pod is walled in as a box is, has the whole claim, is no
-box to whoever lists boxes, and is ended by the cluster if the executor does not live to do it.
+The pod is hardened as a box is and mounts the whole claim. It is not listed as a box, and the
+cluster ends it if the executor dies.
 """
 
 import asyncio
@@ -64,7 +64,7 @@ def claim_store(
 
 
 async def _is_used(pods: Pods, workspace: str) -> bool:
-    """Whether a box of whatever executor has a folder of the claim."""
+    """Whether any executor's box uses a folder of the claim."""
     found = await pods.list(selecting(SELECTED))
     return any(
         mount.get("subPath") == workspace
@@ -79,7 +79,7 @@ def _spec(owner: str) -> BoxSpec:
 
 
 def _pod(pod: Json, wanted: dict[str, Any]) -> Json:
-    """A box's pod with all of the claim, which nobody takes for a box."""
+    """A box's pod with the whole claim, which does not count as a box."""
     for mount in pod["spec"]["containers"][0]["volumeMounts"]:
         mount.pop("subPath", None)
     pod["metadata"]["annotations"] = {}
@@ -90,14 +90,14 @@ def _pod(pod: Json, wanted: dict[str, Any]) -> Json:
 
 @asynccontextmanager
 async def _running(pods: Pods, wanted: Json, timeout_s: float) -> AsyncGenerator[str]:
-    """The name of a pod that runs, for the time of the block."""
+    """Run a pod for the time of the block; yields its name."""
     name = wanted["metadata"]["name"]
     try:
         await pods.create(wanted)
         await pods.until_running(name, timeout_s)
         yield name
     finally:
-        # Also one that was made without an answer, as nobody would find it among the boxes.
+        # Also a pod made without an answer, which nobody would find among the boxes.
         await unbroken(_remove(pods, name))
 
 

@@ -33,7 +33,7 @@ class ExecStream:
         self._is_closed = False
 
     async def complaint(self) -> str:
-        """What the command said on standard error, and how the server says that it ended."""
+        """The command's standard error, and the server's reason for its end."""
         return self._complaint
 
     @property
@@ -43,11 +43,10 @@ class ExecStream:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more can come."""
         return self._is_closed or self._has_ended
 
     async def read(self, n: int) -> bytes:
-        """Bytes of standard output; what else was said is logged at the end."""
+        """Return bytes of standard output; everything else is logged at the end."""
         while not (self._pending or self._has_ended):
             await self._take_message()
         if not self._pending and self._complaint and not self._is_closed:
@@ -73,7 +72,6 @@ class ExecStream:
             self._status = _failure(bytes(payload))
 
     async def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Bytes for standard input."""
         from websockets.exceptions import ConnectionClosed
 
         left = memoryview(data)
@@ -91,19 +89,19 @@ class ExecStream:
         if self._is_closed:
             return
         self._is_closed = True
-        # It waits while the other side takes nothing.
+        # It waits while the other side reads nothing.
         with contextlib.suppress(ConnectionClosed, TimeoutError):
             async with asyncio.timeout(_CLOSE_DEADLINE_S):
                 await self._socket.send(bytes([_CLOSE, _STDIN]))
         await self._socket.close()
 
     def cut(self) -> None:
-        """Break the stream, of which nothing more comes; whoever reads it sees its end."""
+        """Break the stream; its reader sees the end."""
         self._socket.transport.abort()
 
 
 def _failure(status: bytes) -> str:
-    """What is wrong according to the Status object that ends every command; empty if nothing."""
+    """The error in the Status object that ends every command; empty if it succeeded."""
     try:
         content: Any = json.loads(status)
     except ValueError:

@@ -1,7 +1,7 @@
-"""The door to Modal: its SDK, a client with our token, and what sandboxes are made from.
+"""Access to Modal: its SDK, a client with our token, and the images of sandboxes.
 
-Whatever the SDK raises becomes one of our errors here. It is imported in a thread when it is first
-needed; afterwards its asynchronous interface is used, whose calls run on an event loop of its own.
+Errors of the SDK become ours here. The SDK is imported in a thread when it is first needed; its
+asynchronous calls run on an event loop of its own.
 """
 
 import asyncio
@@ -35,31 +35,31 @@ _HELLO_DEADLINE_S = 15.0
 _BUILD_DEADLINE_S = 900.0
 _LAST_WORDS_DEADLINE_S = 5.0
 _LOOK_EVERY_S = 1.0
-"""How often it is asked whether a sandbox still lives that does not answer."""
+"""How often to check whether a silent sandbox still lives."""
 _T = TypeVar("_T")
 _LOGGERS_OF_THE_SDK = ("modal-client", "modal-utils")
 _PACKAGES = (
     *("ca-certificates", "curl", "file", "git", "jq", "less", "patch", "procps"),
     *("ripgrep", "unzip", "xz-utils"),
 )
-"""What an image of our own has beyond Debian's smallest and Python."""
+"""What our own image adds to Debian's smallest and Python."""
 
 
 class Opened(Struct, frozen=True):
-    """What is needed for every call."""
+    """What every call needs."""
 
     client: "modal.Client"
     app: "modal.App"
 
 
 class Built(Struct, frozen=True):
-    """An image that Modal has, with the supervisor in it."""
+    """An image at Modal, with the supervisor in it."""
 
     image: "modal.Image"
     digest: str
-    """Of the supervisor, for the sandbox to compare."""
+    """The supervisor's digest, for the sandbox to compare."""
     start: str
-    """The text of the program that does so and becomes the supervisor."""
+    """The text of the program that compares it and becomes the supervisor."""
 
 
 class ModalAccount:
@@ -78,10 +78,10 @@ class ModalAccount:
         self._built: dict[str, Built] = {}
         self.calls = Calls()
         self.workers = Workers()
-        """What streams have done beside reading and writing."""
+        """Side jobs of streams."""
 
     async def open(self) -> Opened:
-        """The client and the app; BackendUnavailable says what to do."""
+        """Return the client and the app; fails with BackendUnavailable."""
         async with self._opening:
             if self._opened is None:
                 self._opened = await self._open()
@@ -121,7 +121,7 @@ class ModalAccount:
         return Opened(client, app)
 
     async def image(self, reference: str) -> Built:
-        """An image with the supervisor, built and sent by the first call that wants it."""
+        """Return an image with the supervisor; the first call builds and sends it."""
         opened = await self.open()
         async with self._building:
             if reference not in self._built:
@@ -139,7 +139,7 @@ class ModalAccount:
         return install_supervisor(self._supervisor, self._folder, PLACE)
 
     async def sandboxes(self, tags: dict[str, str]) -> list["modal.Sandbox"]:
-        """All sandboxes of the app that live and have these tags."""
+        """Return all living sandboxes of the app with these tags."""
         opened = await self.open()
         from modal import Sandbox
 
@@ -155,7 +155,7 @@ class ModalAccount:
     ) -> tuple["modal.Sandbox", "ContainerProcess[bytes]"]:
         """Start a command in a sandbox, over a connection of its own; EngineRefused if it ended.
 
-        It lasts at most for the timeout; the deadline is for its start.
+        timeout_s limits the command, deadline_s its start.
         """
         opened = await self.open()
         from modal import Sandbox
@@ -173,7 +173,7 @@ class ModalAccount:
         return sandbox, process
 
     async def _while_living(self, sandbox: "modal.Sandbox", call: Awaitable[_T]) -> _T:
-        """What a call gives, unless its sandbox ends, which the SDK takes ten seconds to accept."""
+        """Return a call's result unless its sandbox ends, which the SDK notices 10 seconds late."""
         calling = asyncio.ensure_future(self.calls.wait_for(call))
         try:
             while not (await asyncio.wait({calling}, timeout=_LOOK_EVERY_S))[0]:
@@ -183,7 +183,7 @@ class ModalAccount:
         return await calling
 
     async def last_words(self, sandbox_id: str) -> str:
-        """What the program of a sandbox said last on standard error, as far as Modal tells."""
+        """Return a sandbox's last standard error, as far as Modal tells."""
         opened = await self.open()
         from modal import Sandbox
 
@@ -227,7 +227,6 @@ class ModalAccount:
         return BackendUnavailable(f"Modal at {self.options.server_url} does not serve: {why}")
 
     async def close(self) -> None:
-        """Let go of the client; sandboxes live on."""
         async with self.workers:
             await self.workers.drain(CALL_DEADLINE_S)
         client, self._client, self._opened = self._client, None, None
@@ -238,12 +237,12 @@ class ModalAccount:
 
 
 def _load() -> Failures:
-    """Import the SDK, which takes a noticeable time; what its calls may raise."""
+    """Import the SDK, which is slow; return what its calls may raise."""
     from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
     from modal.exception import Error
 
     for name in _LOGGERS_OF_THE_SDK:
-        # Its records come out as all others do, and not a second time in a form of their own.
+        # Its log records go through our handlers instead of its own.
         logger = logging.getLogger(name)
         for handler in logger.handlers.copy():
             logger.removeHandler(handler)
@@ -266,6 +265,6 @@ def _describe(reference: str, supervisor: Path, client: "modal.Client") -> "moda
         base = Image.from_registry(reference)
     else:
         base = Image.debian_slim().apt_install(*_PACKAGES)
-    # Not copied into the image: Modal keeps files by their digest, sends them once, and needs no
-    # build of an image for every version of ours.
+    # Not copied into the image: Modal stores files by their digest, sends them once, and needs no
+    # new image for each of our versions.
     return base.add_local_dir(supervisor, PLACE)

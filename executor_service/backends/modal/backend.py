@@ -1,13 +1,12 @@
 """Boxes that are sandboxes of Modal: machines of a cloud service, each behind gVisor.
 
-The supervisor is the program that a sandbox runs. So the sandbox ends, and costs nothing more, when
-the supervisor ends: half an hour after the last executor left. The executor reaches it through a
-bridge: a command that Modal runs in the sandbox and whose streams it passes on. A bridge is
-replaced every hour, because Modal does not notice when an executor dies: its bridge stays, and the
-supervisor would take that for an executor.
+A sandbox runs the supervisor, so it ends, and stops costing money, when the supervisor ends: half
+an hour after the last executor left. The executor reaches it through a bridge: a command that Modal
+runs in the sandbox and whose streams it passes on. A bridge is replaced every hour, because Modal
+does not notice when an executor dies, and the supervisor takes a bridge for an executor.
 
-One file a box holds what Modal's tags cannot. It is written before Modal is asked for the box and
-removed when the box has ended, so no box of ours lives without one.
+A file for each box holds what Modal's tags cannot. It is written before Modal gets the request and
+removed when the box has ended, so every living box has one.
 """
 
 import asyncio
@@ -67,7 +66,6 @@ class Record(Struct, frozen=True):
     workspace: str
 
     def to_box(self, backend: str, native_id: str) -> Box:
-        """The box as the executor knows it."""
         return Box(self.key, backend, native_id, Path(self.workspace), self.pool)
 
 
@@ -78,7 +76,7 @@ class Records:
         self._folder = folder
 
     def add(self, record: Record) -> None:
-        """Remember a box that is about to be; FileExistsError or ValueError for its key."""
+        """Record a box before it is made; FileExistsError or ValueError for its key."""
         if not _KEY.fullmatch(record.key):
             raise ValueError(f"{record.key!r} cannot be the key of a box")
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -87,14 +85,13 @@ class Records:
         file.write_bytes(msgspec_json.encode(record))
 
     def load(self, key: str) -> Record | None:
-        """A box that is remembered; one whose file is not whole was never asked for."""
+        """Load a recorded box; one with an incomplete file was never requested."""
         try:
             return decode(self._file(key).read_bytes(), Record)
         except (FileNotFoundError, DecodeError):
             return None
 
     def forget(self, key: str) -> None:
-        """The box has ended."""
         self._file(key).unlink(missing_ok=True)
 
     def _file(self, key: str) -> Path:
@@ -134,10 +131,10 @@ class ModalBackend:
         self._records = Records(folder / "boxes")
         self._store = VolumeStore(owner, self._account)
         self._keys: dict[str, str] = {}
-        """Which box each living sandbox is, by its id: the tag is asked for once."""
+        """By sandbox id, the box's key: a cache of the sandboxes' tags."""
 
     async def probe(self) -> Capabilities:
-        """Whether Modal takes the token; nothing is made, because that costs money."""
+        """Check whether Modal accepts the token; makes no box, because that costs money."""
         try:
             await self._account.open()
         except BackendError as error:
@@ -147,7 +144,6 @@ class ModalBackend:
         )
 
     async def create(self, spec: BoxSpec) -> Box:
-        """Make a box whose supervisor is listening; BackendUnavailable or BoxCreateFailed."""
         record = Record(spec.box_key, spec.pool, str(spec.workspace))
         try:
             await asyncio.to_thread(self._records.add, record)
@@ -158,7 +154,7 @@ class ModalBackend:
             box = record.to_box(_NAME, await self._make(spec, record, built))
             await self._expect_supervisor(box)
         except BaseException as error:
-            # Modal goes on with what it was asked for, whatever has become of the answer.
+            # Modal completes the request even if its answer was lost.
             await asyncio.shield(self._give_up(spec.box_key))
             if isinstance(error, EngineRefused | LinkClosed | BoxLost):
                 raise BoxCreateFailed(f"Modal could not make the box: {error}") from error
@@ -199,15 +195,14 @@ class ModalBackend:
         await stream.close()
 
     async def _give_up(self, key: str) -> None:
-        """End what may have been made; what cannot be ended now is found again as a stray."""
+        """End what may have been made; what cannot be ended now is found later as a stray."""
         try:
             await self._end(key)
         except BackendError:
             return
 
     async def connect(self, box: Box) -> ModalStream:
-        """Run a bridge in the sandbox and take its streams over."""
-        # The SDK's calls cannot be cancelled, so one that waits in the box would hold all up.
+        # The SDK's calls cannot be cancelled, so the bridge must not wait in the box.
         return await self._reach(box, CALL_DEADLINE_S, "--once")
 
     async def _reach(self, box: Box, deadline_s: float, *patience: str) -> ModalStream:
@@ -229,13 +224,13 @@ class ModalBackend:
         await self._end(box.key)
 
     async def _end(self, key: str) -> None:
-        """End every sandbox of ours that is this box, whatever its id is said to be."""
+        """End every sandbox of ours that is this box, whatever its id."""
         for sandbox in await self._account.sandboxes({_OWNER: self._owner, _BOX: key}):
             await self._terminate(sandbox)
         await asyncio.to_thread(self._records.forget, key)
 
     async def _terminate(self, sandbox: "modal.Sandbox") -> None:
-        """End a sandbox and wait until it has, when Modal has stored what its volume got."""
+        """End a sandbox and wait; by then Modal has stored its volume."""
         self._keys.pop(sandbox.object_id, None)
         try:
             async with self._account.answering(CALL_DEADLINE_S):
@@ -245,7 +240,7 @@ class ModalBackend:
                 raise BackendUnavailable(f"Modal does not end the box: {error}") from error
 
     async def list_boxes(self) -> list[Box]:
-        """All living boxes of this owner; one without a record is nobody's any more and ended."""
+        """Return all living boxes of this owner; those without a record are ended."""
         living = await self._account.sandboxes({_OWNER: self._owner})
         found = await all_of(self._identify(sandbox) for sandbox in living)
         self._keys = {box.native_id: box.key for box in found if box is not None}
@@ -266,17 +261,15 @@ class ModalBackend:
         return record.to_box(_NAME, sandbox.object_id)
 
     async def close(self) -> None:
-        """Let go of the client; the boxes live on."""
         await self._account.close()
 
     @property
     def workspace_store(self) -> VolumeStore:
-        """The volumes of workspaces."""
         return self._store
 
 
 def _start(spec: BoxSpec, built: Built) -> tuple[str, ...]:
-    """The command of a sandbox, with nothing in it that commands may not know."""
+    """The command of a sandbox, which commands in it can see: it has no secrets."""
     supervisor = [*PYTHON[1:], PLACE, *supervisor_arguments(spec)]
     request = {"place": PLACE, "digest": built.digest, "user": _BOX_USER, "argv": supervisor}
     return (*PYTHON, "-c", built.start, json.dumps(request))

@@ -1,11 +1,11 @@
-"""Becomes the supervisor: what a sandbox of Modal runs first, given to Python as text.
+"""Becomes the supervisor: the first program of a sandbox at Modal, given to Python as text.
 
     python3 -I -S -c TEXT '{"place": "/opt/hermes", "digest": "…", "user": 1000, "argv": []}'
 
-Modal starts everything as root, with an environment that says much about where it runs. Commands
-get neither: this checks that the supervisor is the one that was sent, hands the workspace to an
-ordinary user, becomes that user and starts the supervisor with an environment of its own. It is
-the same program on both sides: the executor takes the digest that the sandbox compares.
+Modal starts programs as root, with an environment that reveals much about the host. Commands get
+neither: this checks the supervisor's digest, gives the workspace to an ordinary user, becomes that
+user and starts the supervisor with a clean environment. The executor uses the same program to
+compute the digest.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ _ENVIRONMENT = {
 
 
 def digest_of(place: str) -> str:
-    """One digest over the names and contents of all files below a folder."""
+    """Return one digest of the names and contents of all files below a folder."""
     digest = hashlib.sha256()
     for folder, folders, names in os.walk(place):
         folders.sort()
@@ -37,7 +37,7 @@ def digest_of(place: str) -> str:
 
 
 def main(request: "dict[str, Any]") -> None:
-    """Do as the request says; never returns."""
+    """Handle the request; never returns."""
     place, user = request["place"], request["user"]
     if digest_of(place) != request["digest"]:
         sys.exit(f"what lies in {place} is not the supervisor that was sent")
@@ -55,7 +55,7 @@ def _hand_over(folder: str, user: int) -> None:
     try:
         os.chown(folder, user, user)
     except OSError as error:
-        # Whether the user may write there all the same is looked at afterwards.
+        # The check whether the user may still write there follows.
         print(f"{folder} stays root's: {error}", file=sys.stderr)  # noqa: T201
 
 

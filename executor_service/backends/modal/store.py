@@ -1,7 +1,4 @@
-"""Workspaces that are volumes of Modal.
-
-Modal lists and deletes them; only a sandbox can copy one to another.
-"""
+"""Workspaces that are volumes of Modal, which lists and deletes them; a sandbox copies them."""
 
 import json
 import re
@@ -31,7 +28,7 @@ _BYTES_OF_AN_ENTRY = 256
 
 
 def _volume_name(owner: str, workspace: Path) -> str:
-    """What Modal calls a workspace: its folder's name, and a digest so that it is ours."""
+    """The volume's name: the workspace's name, and a digest with the owner."""
     readable = re.sub(r"[^A-Za-z0-9_.-]", "-", workspace.name)[:_NAME_CHARACTERS]
     digest = sha256(f"{owner}\0{workspace}".encode()).hexdigest()[:_DIGEST_CHARACTERS]
     return f"hermes-{readable}-{digest}"
@@ -49,7 +46,6 @@ class VolumeStore:
         """Names the server and the environment."""
 
     async def present(self, folder: Path) -> list[Path]:
-        """The volumes whose names are those of this owner's workspaces in the folder."""
         opened = await self._account.open()
         from modal import Volume
 
@@ -66,7 +62,7 @@ class VolumeStore:
         return paths
 
     async def measure(self, most_bytes: Mapping[Path, int]) -> Mapping[Path, Size]:
-        """The sizes of all files, and something for each entry."""
+        """Measures the sizes of all files, plus a fixed size for each entry."""
         sizes: dict[Path, Size] = {}
         for workspace, most in most_bytes.items():
             seen_bytes = 0
@@ -76,7 +72,6 @@ class VolumeStore:
         return sizes
 
     async def copy(self, source: Path, target: Path, most_bytes: int) -> int:
-        """Have a sandbox copy one volume to a new one."""
         request = {"do": "fill", "root": "/", "name": "from", "target": "/to"}
         request |= {"most_bytes": most_bytes, "within_s": _COPY_DEADLINE_S}
         async with self._machine(source, target) as sandbox, self._answering(_COPY_DEADLINE_S):
@@ -90,7 +85,6 @@ class VolumeStore:
         return int(read_outcome(said)["bytes"])
 
     async def remove(self, workspace: Path) -> None:
-        """Delete the volume."""
         opened = await self._account.open()
         from modal import Volume
 
@@ -103,7 +97,6 @@ class VolumeStore:
             )
 
     async def remove_empty(self, workspaces: Sequence[Path]) -> list[Path]:
-        """Delete the volumes that have nothing."""
         gone: list[Path] = []
         for workspace in workspaces:
             if not [entry async for entry in self._entries(workspace, recursive=False)]:
@@ -112,7 +105,7 @@ class VolumeStore:
         return gone
 
     async def _entries(self, workspace: Path, *, recursive: bool) -> AsyncGenerator[Any]:
-        """What Modal says is in a volume; nothing where there is no volume."""
+        """Yield a volume's entries as Modal lists them; none if there is no volume."""
         volume = await self.volume(workspace, make=False)
         try:
             async with self._account.answering(CALL_DEADLINE_S):
@@ -123,7 +116,7 @@ class VolumeStore:
                 raise BackendUnavailable(f"Modal does not show a volume: {error}") from error
 
     async def volume(self, workspace: Path, *, make: bool) -> "modal.Volume":
-        """That of a workspace, which is made when it is first used."""
+        """Return a workspace's volume."""
         opened = await self._account.open()
         from modal import Volume
 
@@ -136,7 +129,7 @@ class VolumeStore:
 
     @asynccontextmanager
     async def _machine(self, source: Path, target: Path) -> AsyncGenerator["modal.Sandbox"]:
-        """A sandbox with both volumes, which is no box, for the time of the block."""
+        """Run a sandbox with both volumes, which is no box, for the time of the block."""
         opened = await self._account.open()
         built = await self._account.image(self._account.options.image)
         from modal import Sandbox
@@ -165,7 +158,7 @@ class VolumeStore:
 
     async def _end(self, sandbox: "modal.Sandbox") -> None:
         async with self._answering():
-            # Modal has stored what a volume got when its sandbox has ended.
+            # When a sandbox has ended, Modal has stored its volumes.
             await sandbox.terminate.aio(wait=True)
             await sandbox.detach.aio()
 

@@ -1,8 +1,8 @@
 """The standard streams of one command in a sandbox of Modal, as a ByteStream.
 
-Modal's SDK runs on an event loop of its own, in one thread for the whole process; every call hops
-there and back, and none of our threads waits. The next piece of output is asked for only when the
-last one has been taken, so a slow reader slows the command.
+Modal's SDK runs on an event loop of its own, in one thread for the whole process, and no thread of
+ours waits. The next output is requested only when the last was read, so a slow reader slows the
+command.
 """
 
 import asyncio
@@ -31,13 +31,13 @@ Failures = tuple[type[Exception], ...]
 
 
 class Calls:
-    """Those that were begun and have not ended yet."""
+    """Calls in progress."""
 
     def __init__(self) -> None:
         self._begun: set[asyncio.Future[Any]] = set()
 
     async def wait_for(self, call: Awaitable[_T]) -> _T:
-        """What a call gives; whoever is cancelled meanwhile leaves at once."""
+        """Return a call's result; a cancelled caller leaves at once."""
         task = asyncio.ensure_future(call)
         self._begun.add(task)
         task.add_done_callback(self._ended)
@@ -50,12 +50,12 @@ class Calls:
     def _ended(self, task: asyncio.Future[Any]) -> None:
         self._begun.discard(task)
         if not task.cancelled():
-            # Whoever waited has seen it, or has left.
+            # The caller has seen the exception, or has left.
             task.exception()
 
 
 class ModalStream:
-    """Reads standard output and writes standard input, bytes as they are."""
+    """Reads standard output and writes standard input."""
 
     def __init__(
         self,
@@ -70,21 +70,20 @@ class ModalStream:
         self._failures = failures
         self._calls = calls
         self._workers = workers
-        # One place for what waits to be put there, one for the end that comes in between.
+        # One place for a waiting chunk, one for the end.
         self._chunks: asyncio.Queue[bytes] = asyncio.Queue(2)
         self._chunk = memoryview(b"")
         self._over = False
         self._gone = asyncio.get_running_loop().create_future()
         """Done when nothing is read or written any more."""
         self._closed = False
-        # The SDK sends what is not yet acknowledged again for whoever drains beside another.
+        # Concurrent drains make the SDK send unacknowledged bytes twice.
         self._draining = asyncio.Lock()
         name = sandbox.object_id
         self._taking = workers.start(f"output of {name}", self._take_output())
         self._watching = workers.start(f"watch over {name}", self._watch_sandbox())
 
     async def read(self, n: int) -> bytes:
-        """At least one and at most n bytes; empty when the stream has ended or broke."""
         if not self._chunk and not self._over:
             self._chunk = memoryview(await self._chunks.get())
             self._over = self._over or not self._chunk
@@ -92,7 +91,6 @@ class ModalStream:
         return data
 
     async def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Take all of data, waiting while the other side is slow; LinkClosed when it cannot."""
         rest = memoryview(data)
         while rest:
             if self._over:
@@ -117,7 +115,7 @@ class ModalStream:
             await self._process.stdin.drain.aio()
 
     async def complaint(self) -> str:
-        """What the command has said on standard error, once it has ended."""
+        """The command's standard error, once it has ended."""
         with suppress(*self._failures):
             async with asyncio.timeout(_END_DEADLINE_S):
                 said = await self._process.stderr.read.aio()
@@ -125,7 +123,6 @@ class ModalStream:
         return ""
 
     async def close(self) -> None:
-        """End the stream and with it the command's standard input; safe to call twice."""
         self._cut()
         if self._closed:
             return
@@ -133,10 +130,9 @@ class ModalStream:
         self._workers.start(f"end of {self._sandbox.object_id}", self._finish())
 
     async def _finish(self) -> None:
-        """Let the command and what reads its output end by themselves, else make them.
+        """Let the command and the reading of its output end by themselves, else make them.
 
-        The SDK does not take it well when reading is cancelled, and its own patience with a
-        sandbox that is gone is longer than whoever closes a stream can wait.
+        The SDK handles cancelled reads badly, and waits too long for a sandbox that is gone.
         """
         with suppress(*self._failures):
             async with asyncio.timeout(_END_DEADLINE_S), self._draining:
@@ -151,7 +147,7 @@ class ModalStream:
         while jobs:
             for job in jobs:
                 job.cancel()
-            # Again, because the SDK loses a cancellation that comes with the answer.
+            # Again, because the SDK loses a cancellation that arrives with the answer.
             _, jobs = await asyncio.wait(jobs, timeout=_END_DEADLINE_S)
 
     async def _take_output(self) -> None:
@@ -165,7 +161,7 @@ class ModalStream:
             await self._chunks.put(b"")
 
     async def _watch_sandbox(self) -> None:
-        """End the stream as soon as the sandbox has, for which its output alone may take long."""
+        """End the stream as soon as the sandbox has ended; its output alone may end much later."""
         from modal.exception import SandboxTimeoutError
 
         try:
@@ -178,7 +174,7 @@ class ModalStream:
         self._cut()
 
     def _cut(self) -> None:
-        """End reading at once, whatever is still there to be read."""
+        """End reading at once and drop unread output."""
         self._over = True
         if not self._gone.done():
             self._gone.set_result(None)

@@ -1,8 +1,8 @@
 """Boxes made by Apptainer or Singularity: an image in namespaces of the host's own kernel.
 
-This backend is for machines where no container engine may run, such as those of a computing centre.
-A box sees its read-only image, its workspace and file systems in memory. It needs no daemon and
-lives on when the executor dies.
+This backend is for machines that allow no container engine, such as those of a computing centre. A
+box sees its read-only image, its workspace and file systems in memory. It needs no daemon and lives
+on when the executor dies.
 """
 
 import json
@@ -48,20 +48,20 @@ print(json.dumps({"python": sys.version_info[:2], "tmp_bytes": size,
 
 
 class ProbeResult(Struct, frozen=True):
-    """What there is."""
+    """What works on this machine."""
 
     version: str
     tmp_bytes: int
     has_own_users: bool
-    """Whether boxes have a user namespace of their own, as they do where users make them."""
+    """Whether boxes have a user namespace of their own, as with an executor that is not root."""
 
     @property
     def holds_tmp(self) -> bool:
-        """Whether a box's temporary files are held to their size, or to less."""
+        """Whether the size of a box's temporary files is enforced."""
         return 0 < self.tmp_bytes <= Limits().tmp_bytes
 
     def describe(self, limits: LimitSupport) -> str:
-        """One line on how boxes run here, with what an operator should know."""
+        """Describe in one line how boxes run here, with hints for operators."""
         held = {"memory": limits.memory, "cpu": limits.cpu, "pids": limits.pids}
         unlimited = [name for name, how in held.items() if how is Enforcement.NONE]
         notes = [self.version]
@@ -87,7 +87,7 @@ def find_program(name: str) -> str:
 
 
 def look_at(parts: Parts) -> ProbeResult:
-    """Run the image's Python in a box once; BackendUnavailable says what is missing."""
+    """Run the image's Python in a box once; fails with BackendUnavailable."""
     image = parts.image
     if not image:
         raise BackendUnavailable(
@@ -113,7 +113,7 @@ def look_at(parts: Parts) -> ProbeResult:
 
 
 def _run(argv: list[str], deadline_s: float) -> str:
-    """What a program that must succeed prints."""
+    """Return the output of a program that must succeed."""
     name = Path(argv[0]).name
     try:
         done = subprocess.run(

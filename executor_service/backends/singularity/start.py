@@ -1,17 +1,12 @@
-"""The command line of an Apptainer box, starting one, and a look at what came of it.
+"""Starts Apptainer boxes and checks them. All functions block.
 
-A box is one `exec` whose command, the supervisor, is process 1 of the box, and not an instance: the
-first process of an instance is Apptainer's own, and the supervisor below it would be a process like
-any other, that `kill -9 -1` in the box ends. The box lives as long as its supervisor, whoever has
-started it; Apptainer's own process outside ends with it.
+A box is one `exec` whose command, the supervisor, is process 1 of the box. It is not an instance,
+because there `kill -9 -1` in the box would end the supervisor. The box lives as long as its
+supervisor; Apptainer's own process outside ends with it.
 
-The executor's end of a box is a socket that the executor has made and the supervisor inherits.
-Apptainer keeps the descriptors that were open when it was started, on purpose and in all its
-modes. So there is no file that a command could replace by a socket of its own, no bridge that a
-command could kill, and no program to run for every link, which must work when a box has
-used up its processes too.
-
-Everything here blocks.
+The executor reaches a box by a socket that it makes and the supervisor inherits, because Apptainer
+keeps open descriptors in all its modes. So there is no file that a command could replace, no bridge
+that it could kill, and no program to start for a link when the box has used up its processes.
 """
 
 import os
@@ -35,13 +30,13 @@ from executor_service.backends.process_boxes import (
 from executor_service.errors import BoxCreateFailed
 
 _TIMEOUT_S = 60.0
-"""Where the host cannot mount an image, every start unpacks it."""
+"""If the host cannot mount an image, every start unpacks it."""
 PROGRAM_ENVIRONMENT = {"PATH": ENVIRONMENT["PATH"]}
-"""What Apptainer itself sees, and no box."""
+"""The environment of Apptainer itself."""
 _ISOLATION_OPTIONS = (
     *("--containall", "--no-init", "--no-home", "--cleanenv", "--no-privs"),
     *("--net", "--network", "none", "--dns", "127.0.0.1", "--hostname", "sandbox"),
-    # The host's devices in detail are nobody's business, nor are files that a site adds to boxes.
+    # Hides the host's devices, and files that a site adds to all boxes.
     *("--no-mount", "sys,bind-paths"),
 )
 _MEMORY = {"tmp": "/tmp", "var_tmp": "/var/tmp", "shm": "/dev/shm", "run": "/run"}  # noqa: S108
@@ -51,7 +46,7 @@ mount -t tmpfs -o "nosuid,nodev,mode=0755,nr_inodes=65536,size=$size" hermes "$p
 cd "$place"; mkdir -m 1777 {" ".join(_MEMORY)}; cd /
 exec "$@"
 """
-"""Apptainer has no option for the size; these mounts are seen by it alone and end with it."""
+"""Apptainer has no option for the size; only it sees these mounts, and they end with it."""
 _CAPABILITIES = ("CapInh", "CapPrm", "CapEff", "CapAmb")
 
 
@@ -65,9 +60,9 @@ class Parts(Struct, frozen=True):
     supervisor: Path
     filter: bytes
     limits_processes_itself: bool
-    """Whether the supervisor sets the limit of processes, for want of a control group."""
+    """Whether the supervisor limits processes, because there is no control group."""
     memory: Path | None
-    """Where root mounts the memory that a box has for files; else Apptainer gives it some."""
+    """Where root mounts a box's file systems in memory; None leaves them to Apptainer."""
 
 
 class Mount(Struct, frozen=True):
@@ -81,32 +76,32 @@ class Mount(Struct, frozen=True):
         parts = ["type=bind", f"source={self.source}", f"destination={self.target}"]
         if self.read_only:
             parts.append("ro")
-        # It is read as a line of CSV.
+        # Apptainer parses it as a line of CSV.
         return ",".join('"' + part.replace('"', '""') + '"' for part in parts)
 
 
 def command_in_box(
     parts: Parts, image: str, tmp_bytes: int, mounts: Iterable[Mount] = ()
 ) -> Iterator[str]:
-    """A command line up to the program that is to run in the box."""
+    """Yield the command line up to the program that runs in the box."""
     if parts.memory is not None:
         yield from ("unshare", "--mount", "--propagation", "private")
         yield from ("/bin/sh", "-ec", _WITH_MEMORY, "sh", str(parts.memory), str(tmp_bytes))
         mounts = (*mounts, *(Mount(parts.memory / name, to, False) for name, to in _MEMORY.items()))
-    # What it says at all is then the reason why it failed.
+    # With --silent, any output is the reason of a failure.
     yield from (parts.program, "--silent", "exec", *_ISOLATION_OPTIONS)
     if os.geteuid() == 0:
         yield from ("--security", f"uid:{BOX_USER}", "--security", f"gid:{BOX_USER}")
     for mount in mounts:
         yield from ("--mount", str(mount))
     yield image or parts.image
-    # Exactly this, without what Apptainer tells the box of the host, and nothing secret.
+    # Exactly this environment, without secrets and Apptainer's variables about the host.
     yield from ("/usr/bin/env", "-i", *(f"{name}={value}" for name, value in ENVIRONMENT.items()))
 
 
 @contextmanager
 def start_box(order: Order, parts: Parts) -> Generator[Started]:
-    """A box that goes on after the block, in which it is to be remembered."""
+    """Start a box, which lives on after the block; record it in the block."""
     spec = order.spec
     mounts = [
         Mount(parts.supervisor, SUPERVISOR_IN_BOX),
@@ -117,8 +112,8 @@ def start_box(order: Order, parts: Parts) -> Generator[Started]:
         argv = [
             *command_in_box(parts, spec.image, spec.limits.tmp_bytes, mounts),
             *("python3", "-I", "-S", SUPERVISOR_IN_BOX),
-            # Apptainer would answer EPERM to every call that a profile refuses. But C libraries
-            # go on without clone3, whose flags no filter can read, only if the answer is ENOSYS.
+            # Apptainer would answer EPERM to every refused call. But C libraries do without clone3,
+            # whose flags no filter can read, only if the answer is ENOSYS.
             *("--filter-fd", str(filter_fd)),
             *supervisor_arguments(order, ready),
         ]
@@ -126,7 +121,7 @@ def start_box(order: Order, parts: Parts) -> Generator[Started]:
             argv += ("--max-processes", str(spec.limits.pids))
         outside = PROGRAM_ENVIRONMENT
         with running(argv, outside, order, [filter_fd], ready, _TIMEOUT_S) as started:
-            # Only now: Apptainer's own processes would need more than some boxes may have.
+            # Only now, because Apptainer's own processes need more than some boxes may have.
             for group in order.groups:
                 (group / "cgroup.procs").write_text(str(started.first_pid))
             check_isolation(started.first_pid)
@@ -134,7 +129,7 @@ def start_box(order: Order, parts: Parts) -> Generator[Started]:
 
 
 def check_isolation(pid: int) -> None:
-    """See from outside that a box is as it was asked for; BoxCreateFailed if not."""
+    """Check a box's isolation from outside; fails with BoxCreateFailed."""
     status = _status(pid)
     user = str(os.geteuid() or BOX_USER)
     holds = {

@@ -1,8 +1,8 @@
 """Boxes that are ordinary processes of an account on another machine, reached by SSH.
 
-There is nothing around them: a command can do there whatever the account can. So this backend is
-taken only where the operator has named it. A box is one supervisor with all that it has started; it
-outlives the connection, and everything that is remembered of it lies on the machine itself.
+There is no isolation: commands can do whatever the account can. So this backend must be named by
+the operator. A box is a supervisor and all processes that it has started; it outlives the
+connection, and its record lies on the machine itself.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from executor_service.supervisor.keeper import WORKSPACES
 NAME = "ssh"
 _PYTHON = shlex.join(("exec", *PYTHON))
 _RUN_TEXT = "import sys; i = sys.stdin.buffer; exec(i.read(int(i.readline())))"
-"""Runs a program that comes first on standard input; short and plain enough for every shell."""
+"""Runs a program that comes first on standard input; plain enough for every shell."""
 _COMMAND_NOT_FOUND = 127
 _MAX_SHOWN_CHARACTERS = 500
 
@@ -50,7 +50,6 @@ class SshBackend:
         self._place: _Place | None = None
 
     async def probe(self) -> Capabilities:
-        """Connect, look whether Python is there, and start a box."""
         if not self._options.host:
             return self._capabilities("no machine is configured: set executor.ssh.host", False)
         try:
@@ -67,35 +66,29 @@ class SshBackend:
         )
 
     async def create(self, spec: BoxSpec) -> Box:
-        """Start a supervisor; BackendUnavailable or BoxCreateFailed."""
         return await self._boxes.create(spec)
 
     async def connect(self, box: Box) -> ByteStream:
-        """Run a bridge on the machine; BoxLost if nobody listens in the box."""
         place = await self._installed()
         bridge = shlex.join([place.supervisor, "--bridge", socket_of(box), "--once"])
         stream = await self._machine.stream(f"{_PYTHON} {bridge} 2>&1")
         return await wait_greeting(stream, CALL_DEADLINE_S)
 
     async def destroy(self, box: Box) -> None:
-        """Kill all processes of the box and forget it; its workspace stays."""
         await self._boxes.destroy(box)
 
     async def list_boxes(self) -> list[Box]:
-        """All boxes of this owner that live on the machine."""
         return await self._boxes.living()
 
     async def close(self) -> None:
-        """Let go of the connections; the boxes live on."""
         await self._machine.close()
 
     @property
     def workspace_store(self) -> FolderStore:
-        """The folders of workspaces on the machine."""
         return self._store
 
     async def _work_on_folders(self, wanted: dict[str, Any]) -> bytes:
-        """Run the program that looks after them."""
+        """Run the program that manages workspaces."""
         place = await self._installed()
         request = json.dumps({**wanted, "root": f"{place.folder}/{WORKSPACES}"})
         program = shlex.join([place.supervisor, "--folders", request])
@@ -106,7 +99,7 @@ class SshBackend:
         return answer.stdout
 
     async def _keep(self, request: bytes) -> bytes:
-        """Run the program that keeps the boxes."""
+        """Run the program that manages boxes."""
         place = await self._installed()
         keeper = shlex.join([place.supervisor, "--keep", place.folder])
         answer = await self._machine.run(f"{_PYTHON} {keeper}", request)
@@ -117,7 +110,7 @@ class SshBackend:
         return answer.stdout
 
     async def _installed(self) -> "_Place":
-        """Where the supervisor is, put there if it is missing; found out once."""
+        """Return the supervisor's place, and install it if missing; done once."""
         async with self._installing:
             if self._place is None:
                 place = await self._install(b"")
@@ -152,18 +145,18 @@ class SshBackend:
 
 
 class _Place(Struct, frozen=True):
-    """What there is on the machine."""
+    """What the machine has."""
 
     host: str
     """Its own name."""
     python: str
     folder: str
     supervisor: str
-    """Empty as long as it is not there."""
+    """Empty until it is installed."""
 
     @classmethod
     def read(cls, said: str, options: SshConfig) -> Self:
-        """From what the installation said; BackendUnavailable when it cannot be used."""
+        """Parse the installation's answer; BackendUnavailable if the machine cannot be used."""
         answer = read_answer(said, ANSWER)
         python = ".".join(map(str, answer["python"]))
         if answer["system"] != "Linux":
@@ -182,7 +175,7 @@ class _Place(Struct, frozen=True):
 
 
 def _complaint(options: SshConfig, answer: Answer) -> str:
-    """Why a program of ours did not run there."""
+    """Say why one of our programs did not run there."""
     if answer.status == _COMMAND_NOT_FOUND:
         return f"{options.name} has no python3: install Python 3.8 or newer there"
     said = answer.stderr.decode(errors="replace").strip()[-_MAX_SHOWN_CHARACTERS:]

@@ -1,9 +1,8 @@
-"""One connection to an SSH server whose key is known, and what can be done over it. All blocks.
+"""One connection to an SSH server with a known key. All methods block.
 
-The SDK costs a noticeable import, so it is loaded by the first call that needs it. Its channels
-block, also where they do not say so: what is sent waits for a new exchange of keys and for the
-network. So each stream has two threads that move its bytes to and from a socket of this machine,
-which asyncio can wait for. The socket's buffer is small: a slow reader slows the channel down.
+The SDK is slow to import, so the first call loads it. Its channels block even where they do not say
+so, for a key exchange or the network. So each stream has two threads, which move its bytes to and
+from a local socket for asyncio. Its small buffer makes a slow reader slow the channel down.
 """
 
 import base64
@@ -28,23 +27,23 @@ _CONNECT_DEADLINE_S = 8.0
 _SESSION_DEADLINE_S = 8.0
 _KEEPALIVE_S = 15
 _SILENCE_MS = 20_000
-"""How long what was sent may stay unconfirmed until the connection counts as broken."""
+"""How long sent bytes may stay unconfirmed until the connection counts as broken."""
 _READ_BYTES = 64 * 1024
 _STREAM_BYTES = 128 * 1024
 _MAX_ANSWER_BYTES = 4 * 1024 * 1024
 
 
 class Answer(Struct, frozen=True):
-    """What a command of the machine said until its end."""
+    """A command's output until its end."""
 
     status: int
-    """-1 if that was never told."""
+    """-1 if unknown."""
     stdout: bytes
     stderr: bytes
 
 
 class SessionRefused(Exception):
-    """The server lets this connection have no further session."""
+    """The server allows no further session on this connection."""
 
 
 class Connection:
@@ -56,7 +55,7 @@ class Connection:
 
     @classmethod
     def open(cls, options: SshConfig) -> Self:
-        """Connect and prove who both sides are; BackendUnavailable says what is wrong."""
+        """Connect and authenticate both sides; fails with BackendUnavailable."""
         import paramiko
 
         client = paramiko.SSHClient()
@@ -77,7 +76,7 @@ class Connection:
         give_up_at = time.monotonic() + deadline_s
         with contextlib.closing(self._session(command)) as channel:
             channel.settimeout(deadline_s)
-            # Whoever does not read its input has an answer all the same.
+            # A command that does not read its input still has an answer.
             with contextlib.suppress(OSError):
                 channel.sendall(sent)
             channel.shutdown_write()
@@ -89,17 +88,13 @@ class Connection:
             return Answer(status, stdout, stderr)
 
     def stream(self, command: str) -> socket.socket:
-        """Run a command and hand its streams over as a socket; SessionRefused or OSError.
-
-        Closing it closes both ends.
-        """
+        """Run a command and return a socket for its streams; SessionRefused or OSError."""
         channel = self._session(command)
         near, far = socket.socketpair()
         threading.Thread(target=_join, args=(channel, far), name="ssh stream", daemon=True).start()
         return near
 
     def _session(self, command: str) -> "Channel":
-        """A command that runs."""
         import paramiko
 
         try:
@@ -107,7 +102,7 @@ class Connection:
         except paramiko.ChannelException as error:
             raise SessionRefused(str(error)) from error
         except (paramiko.SSHException, EOFError, OSError) as error:
-            # A connection on which nothing can be begun is of no more use.
+            # A connection that cannot start a session is of no more use.
             self.close()
             raise ConnectionError(f"the connection broke: {error}") from error
         try:
@@ -118,7 +113,6 @@ class Connection:
         return channel
 
     def close(self) -> None:
-        """End everything that goes over it."""
         self._client.close()
 
 
@@ -141,7 +135,7 @@ def _join(channel: "Channel", far: socket.socket) -> None:
                 while data and (sent := channel.send(data)):
                     data = data[sent:]
                 if data:
-                    break  # the other side takes nothing more
+                    break  # the other side reads no more
         end()
 
     with far:
@@ -155,7 +149,7 @@ def _join(channel: "Channel", far: socket.socket) -> None:
 
 
 def _read_all(receive: Callable[[int], bytes], channel: "Channel", give_up_at: float) -> bytes:
-    """All that comes until the stream ends."""
+    """Read until the stream ends."""
     found = bytearray()
     while len(found) <= _MAX_ANSWER_BYTES:
         channel.settimeout(max(0.01, give_up_at - time.monotonic()))
@@ -220,7 +214,7 @@ def _socket(options: SshConfig) -> socket.socket:
 
 
 def _pin(client: "SSHClient", options: SshConfig) -> None:
-    """Believe nobody but the machine whose key is configured."""
+    """Trust only the configured key."""
     policy: Any = _Fingerprint(options) if options.fingerprint else _Unknown(options)
     client.set_missing_host_key_policy(policy)
     if options.fingerprint:
@@ -241,7 +235,6 @@ class _Unknown:
         self._options = options
 
     def missing_host_key(self, _client: "SSHClient", _hostname: str, key: "PKey") -> None:
-        """Say what the machine has shown."""
         options = self._options
         raise BackendUnavailable(
             f"{options.name} is not in {options.known_hosts}: it shows {_shown(key)}; if that is "
@@ -251,10 +244,9 @@ class _Unknown:
 
 
 class _Fingerprint(_Unknown):
-    """Believes one key."""
+    """Trusts one key."""
 
     def missing_host_key(self, _client: "SSHClient", _hostname: str, key: "PKey") -> None:
-        """Compare what the machine has shown with what was configured."""
         if _fingerprint(key) != self._options.fingerprint.rstrip("="):
             raise BackendUnavailable(
                 f"{self._options.name} shows {_shown(key)}, and executor.ssh.fingerprint is "

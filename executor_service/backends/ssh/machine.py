@@ -1,8 +1,7 @@
-"""The machine behind SSH, for asyncio: commands that answer, and streams.
+"""The machine behind SSH, for asyncio: commands and streams.
 
-A server lets each connection have only so many sessions (`MaxSessions`, usually ten), and every box
-holds one. So there are as many connections as it takes; they are opened when needed, and again
-when they were lost.
+A server limits the sessions of a connection (`MaxSessions`, usually ten), and every box holds one.
+So connections are opened as needed, and replaced when lost.
 """
 
 import asyncio
@@ -37,13 +36,13 @@ class Machine:
     async def run(
         self, command: str, sent: bytes = b"", deadline_s: float = CALL_DEADLINE_S
     ) -> Answer:
-        """Run a command to its end; BackendUnavailable when the machine cannot be asked."""
+        """Run a command to its end; fails with BackendUnavailable."""
         return await self._call(
             lambda connection: connection.run(command, sent, deadline_s), deadline_s
         )
 
     async def stream(self, command: str) -> SocketStream:
-        """Run a command and take its streams over; BackendUnavailable as above."""
+        """Run a command and use its streams; fails with BackendUnavailable."""
         return SocketStream(
             await self._call(
                 lambda connection: connection.stream(command), CALL_DEADLINE_S, socket.socket.close
@@ -51,7 +50,7 @@ class Machine:
         )
 
     async def close(self) -> None:
-        """Let go of connections and threads; a call that hangs is left to its deadline."""
+        """Close connections and threads; a call that hangs is left to its deadline."""
         for connection in self._connections:
             self._pool.submit(connection.close)
         self._pool.shutdown(wait=False)
@@ -62,7 +61,7 @@ class Machine:
         deadline_s: float,
         undo: Callable[[T], object] = lambda _: None,
     ) -> T:
-        """Do job in a thread; what comes of it too late is undone."""
+        """Do job in a thread; a result that comes too late is undone."""
         future = self._pool.submit(self._with_connection, job)
         try:
             async with asyncio.timeout(deadline_s):
@@ -78,10 +77,8 @@ class Machine:
     def _silent(self, why: str) -> BackendUnavailable:
         return BackendUnavailable(f"{self.options.name} cannot be reached by SSH: {why}")
 
-    # ---- in threads
-
     def _with_connection(self, job: Callable[[Connection], T]) -> T:
-        """Do job on a connection that has a session left; a broken one is replaced once."""
+        """Do job on a connection that has a session left; a broken one is replaced once. Blocks."""
         tried: list[Connection] = []
         broken: OSError | None = None
         while True:
@@ -100,7 +97,7 @@ class Machine:
                 broken = error
 
     def _another(self, tried: list[Connection]) -> tuple[Connection, bool]:
-        """A connection that was not tried yet, and whether it is new."""
+        """Return a connection that was not tried yet, and whether it is new."""
         with self._opening:
             self._connections = [one for one in self._connections if one.lives]
             for connection in self._connections:
