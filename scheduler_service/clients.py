@@ -48,7 +48,7 @@ _DELTAS_PER_SECOND = 1
 SKILLS = "skills"
 """The toolset that loads skills."""
 
-# A retry cannot fix these. Without UNIMPLEMENTED: a command may run the scheduler without an agent.
+# Not UNIMPLEMENTED: a command may run the scheduler without an agent, so a retry can help.
 _FINAL = frozenset(
     {
         grpc.StatusCode.ALREADY_EXISTS,

@@ -57,7 +57,7 @@ class JobKeeper:
                 found = kept_by(root)
         except OSError as error:
             if self._url.get_backend_name() != "sqlite":
-                return ""  # read-only for all, so no other database has taken its jobs
+                return ""  # it is not writable, so no other database can have marked it
             raise HomeError(f"{root / MARK} cannot be made: {error.strerror}") from None
         return "" if found == name else _describe(root, found)
 
