@@ -23,10 +23,7 @@ _SWITCH_INTERVAL_S = 0.0002
 
 
 def share_interpreter() -> None:
-    """Shorten the thread switch interval; call it at start.
-
-    With the default of 5 ms, database threads waited up to 7 s for a busy event loop.
-    """
+    """Shorten the thread switch interval; by default, database threads waited up to 7 s."""
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
 
 
@@ -65,10 +62,7 @@ class Workers:
     def start(
         self, name: str, coro: Coroutine[Any, Any, _T], context: Context | None = None
     ) -> asyncio.Task[_T]:
-        """Run `coro` as a worker, named in logs; raises Draining after `drain`.
-
-        `context` holds its context variables, by default the caller's.
-        """
+        """Run `coro` as a worker in `context` or the caller's; raises Draining after `drain`."""
         if self._closed:
             coro.close()
             raise Draining(f"{name} cannot start, as this service is shutting down")

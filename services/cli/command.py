@@ -53,10 +53,7 @@ def arg(
     field: str = "",
     **options: Any,
 ) -> Argument:
-    """Declare an argument, such as `-q --question TEXT`, `--to FOLDER`, `FILE?` or `SKILL*`.
-
-    `field` is its attribute, by default its name; the other options are argparse's.
-    """
+    """Declare an argument such as `-q --question TEXT`, `FILE?` or `SKILL*`, stored as `field`."""
     *names, last = form.split()
     value = "" if last.startswith("-") else last.rstrip("?*+")
     names += [] if value else [last]
@@ -155,10 +152,7 @@ class Context:
             say(printable(text))
 
     async def confirm(self, question: str, unasked: str, declined: str) -> None:
-        """Ask unless --yes is given; FailedPrecondition says `declined` if the answer is no.
-
-        InvalidArgument says `unasked` without a terminal.
-        """
+        """Ask unless --yes is given; a no raises `declined`, a missing terminal `unasked`."""
         if not self.given.yes and not await agreed(question, unasked):
             raise FailedPrecondition(declined)
 
@@ -318,10 +312,7 @@ def pick(
     see: str,
     prefix: str = "",
 ) -> _T:
-    """Find an item by id, name or unique id prefix; raises NotFound or InvalidArgument.
-
-    The type prefix of an id, such as `job_`, may be left out.
-    """
+    """Find an item by id, name or unique id prefix, which may lack its type such as `job_`."""
     key = named.casefold()
     exact = [one for one in candidates if ident(one) == named]
     titled = [one for one in candidates if key in (name.casefold() for name in names(one))]

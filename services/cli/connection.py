@@ -42,10 +42,7 @@ _NOT_SERVING = "it is starting or stopping"
 
 @asynccontextmanager
 async def connected(settings: Settings, services: Sequence[str]) -> AsyncGenerator[Channels]:
-    """Yield channels to the services, which run here for that time if they are not running.
-
-    ServiceUnavailable names the remote ones that do not answer after some waiting.
-    """
+    """Yield channels to the services, run here if needed; ServiceUnavailable names missing ones."""
     async with AsyncExitStack() as stack:
         if at_home(settings, services):
             clients = await stack.enter_async_context(_clients_lock(settings.home))
@@ -73,10 +70,7 @@ async def _clients_lock(home: HomePaths) -> AsyncGenerator[int]:
 
 @asynccontextmanager
 async def running(settings: Settings, service: str) -> AsyncGenerator[Channels]:
-    """Yield channels to a running service, without starting any.
-
-    ServiceUnavailable says how to start it.
-    """
+    """Yield channels to a running service; ServiceUnavailable says how to start it."""
     address = settings.load(ServiceConfig).addresses.find(service, settings.home)
     if at_home(settings, (service,)) and not await is_running(settings):
         how = start_command(settings)

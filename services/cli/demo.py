@@ -87,7 +87,6 @@ async def _tour(settings: Settings, channels: Channels) -> int:
 
 
 async def _report(channels: Channels) -> str:
-    """Return the job's report as soon as there is one."""
     dialogue = Dialogue(channels.to("gateway"), ConverseRequest.Open(takes_news=True))
     try:
         async with asyncio.timeout(REPORT_WAIT_S), aclosing(dialogue.responses()) as responses:

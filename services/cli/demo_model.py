@@ -1,7 +1,4 @@
-"""The model of `hermes demo`, which matches words, behind a real endpoint.
-
-It serves the part of the OpenAI API that the agent uses: streamed chat completions.
-"""
+"""The model of `hermes demo`: it matches words, behind the streamed chat completions of OpenAI."""
 
 import asyncio
 import json

@@ -23,10 +23,7 @@ class NoModel(FailedPrecondition):
 
 
 async def with_model(settings: Settings, *, may_ask: bool = True) -> Settings:
-    """Return settings with a model; raises NoModel if there is none.
-
-    A local server is used only if a person agrees.
-    """
+    """Return settings with a model, a local one only if a person agrees; raises NoModel."""
     choice = await _choice(settings)
     if choice.configured:
         return settings

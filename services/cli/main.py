@@ -67,20 +67,14 @@ _PACKAGES = ("chat", "home", "jobs", "sandboxes", "sessions", "skills")
 """Folders with a module `command`."""
 
 OBJECTS_WHILE_STARTING = 1_000_000
-"""Allocations between garbage collections until services serve.
-
-Nearly all objects of a start stay; rechecking them takes an eighth of its time.
-"""
+"""Allocations between garbage collections of a start, which keeps nearly all its objects."""
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
 """Errors of writes to a full or broken disk."""
 
 
 def main() -> NoReturn:
-    """Run `hermes`, and exit with its status.
-
-    Commands close what they opened, so the slow teardown of the interpreter is skipped.
-    """
+    """Run `hermes`, and exit without the interpreter's slow teardown."""
     _open_streams()
     gc.set_threshold(OBJECTS_WHILE_STARTING)
     try:
@@ -99,10 +93,7 @@ def main() -> NoReturn:
 
 
 def _open_streams() -> None:
-    """Reopen standard streams that the parent has closed.
-
-    Otherwise the first opened files, such as a database, would get their numbers.
-    """
+    """Reopen closed standard streams, or a database might be opened as number 0, 1 or 2."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115

@@ -22,7 +22,6 @@ REFRESH_S = 60.0
 
 
 def _dollars(micro_usd: int | None) -> str:
-    """Return the price of a million tokens, without trailing zeros."""
     return "" if micro_usd is None else f"{micro_usd / 1_000_000:.4f}".rstrip("0").rstrip(".")
 
 

@@ -1,7 +1,4 @@
-"""Output of messages: tables for people, JSON for programs.
-
-A command declares its columns once, and prints its answer with the methods of `Context`.
-"""
+"""Output of messages by declared columns: tables for people, JSON for programs."""
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -194,10 +191,7 @@ def size(size_bytes: int | None) -> str:
 
 
 def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print rows under headings, in colour only on a terminal, uncut when piped.
-
-    On a terminal too narrow for a table, each row is a block of lines.
-    """
+    """Print rows under headings, uncut when piped, as blocks of lines on a narrow terminal."""
     from rich.measure import Measurement
     from rich.table import Table
     from rich.text import Text

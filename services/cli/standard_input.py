@@ -27,10 +27,7 @@ async def agreed(question: str, unasked: str) -> bool:
 
 
 async def arriving_lines() -> AsyncGenerator[list[str]]:
-    """Yield the lines of standard input without line ends, in lists as they arrive.
-
-    A carriage return ends a line only before a line feed; invalid UTF-8 becomes U+FFFD.
-    """
+    """Yield lists of lines as they arrive; a CR counts only before LF, bad UTF-8 is U+FFFD."""
     begun = b""
     async with aclosing(typed()) as pieces:
         async for data in pieces:

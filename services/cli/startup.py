@@ -42,10 +42,7 @@ def catalog() -> ConfigCatalog:
 
 
 def load(arguments: argparse.Namespace) -> Settings:
-    """Return the checked settings; prints warnings, raises errors.
-
-    A replacement for a missing sandbox is reported once it is known.
-    """
+    """Return the checked settings; prints warnings, raises errors."""
     settings = load_settings(vars(arguments))
     if settings.home.name != DEFAULT_PROFILE:
         # HERMES_PROFILE has the effect of --profile, also on requests.

@@ -52,7 +52,6 @@ async def _change(context: Context) -> None:
 
 
 def _check(name: str, listed: pb.ListToolsResponse) -> None:
-    """Refuse an unknown toolset, with a suggestion."""
     if name in listed.toolsets:
         return
     of_tool = {tool.name: tool.toolset for tool in listed.tools}

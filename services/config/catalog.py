@@ -109,10 +109,7 @@ def _show_setting(setting: Declared, settings: Settings) -> Shown:
 
 
 def check_settings(settings: Settings, catalog: ConfigCatalog) -> list[str]:
-    """Validate all settings of `catalog`, and look for unknown names.
-
-    Returns warnings; raises ConfigError with all problems at once.
-    """
+    """Validate all settings; return warnings, or raise ConfigError with all problems at once."""
     problems: list[Problem] = []
     for model in catalog.models:
         try:

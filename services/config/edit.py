@@ -148,7 +148,6 @@ def _write_variable(home: HomePaths, name: str, value: str) -> Path:
 def _settings(
     home: HomePaths, *, yaml: Any = None, variables: Mapping[str, str] | None = None
 ) -> Settings:
-    """Return settings with only the given data."""
     where = str(home.env)
     return Settings(
         home=home,

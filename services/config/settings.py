@@ -90,10 +90,8 @@ class Settings(RedactedRepr, frozen=True):
         ]
 
     def redactor(self, on_redacted: Callable[[int], None] | None = None) -> Redactor:
-        """The process's redactor, with all secret values and later tokens.
-
-        `on_redacted` counts replacements for one service.
-        """
+        """The process's redactor of all secrets; `on_redacted` counts one service's
+        replacements."""
         self._redactor.known.add((*self.secret_values(), *self.login_secrets))
         return self._redactor if on_redacted is None else self._redactor.counted(on_redacted)
 

@@ -42,8 +42,7 @@ _CONNECT: dict[str, str | int] = {
 _SESSION = {
     "statement_timeout": "60s",
     "lock_timeout": "30s",
-    # We never wait within a transaction. The locks of a cut-off process end with this timeout, so
-    # that others can take over.
+    # Ends the locks of a process cut off in a transaction, in which we never wait otherwise.
     "idle_in_transaction_session_timeout": "5s",
     # Compiling a plan takes longer than any of our queries.
     "jit": "off",
@@ -168,8 +167,8 @@ class PostgresqlStore:
         self, engine: sa.Engine, fn: Callable[[sa.Connection], _T], notify: str | None = None
     ) -> _T:
         try:
-            # One greenlet for all of it: an AsyncConnection, with one for each method and a closing
-            # task, takes 40 % more CPU.
+            # One greenlet for all: an AsyncConnection, with one for each method, takes 40 % more
+            # CPU.
             return await greenlet_spawn(self._run, engine, fn, notify)
         except SQLAlchemyError as error:
             if (explained := explain(error, self._where)) is None:

@@ -22,8 +22,7 @@ async def poll(
     retry_s: float = RETRY_S,
     between_s: float = 0.0,
 ) -> None:
-    """Look for work until cancelled: at once, on each hint, and after the seconds that `look`
-    returns.
+    """Look for work until cancelled: at once, on each hint, after the seconds that `look` returns.
 
     After a HermesError it waits `retry_s` or more; StaleEpoch and Draining end it. One look answers
     all hints within `between_s`.

@@ -17,10 +17,7 @@ class LockHeld(Exception):
 
 
 class FileLock:
-    """An flock on a file that contains the holder's process id.
-
-    The kernel releases it when the process ends. The file stays, as removing it would be a race.
-    """
+    """An flock on a file with the holder's process id; removing the file would be a race."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

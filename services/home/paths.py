@@ -122,10 +122,7 @@ def is_profile_name(name: str) -> bool:
 
 
 def private_folder(path: Path) -> None:
-    """Create a folder that only we can enter, or raise HomeError.
-
-    In a shared place such as /tmp, somebody else may have created it, so links are not followed.
-    """
+    """Create a folder that only we can enter, without following links, or raise HomeError."""
     _make(path)
     found = path.lstat()
     if not stat.S_ISDIR(found.st_mode):

@@ -5,10 +5,7 @@ from pathlib import Path
 
 
 def why_not(folder: Path, home: Path, user_home: Path) -> str:
-    """Return what is wrong with a folder, to follow "it may not be"; empty if nothing is.
-
-    `home` is where Hermes keeps its keys. Links count as what they lead to now.
-    """
+    """Return what is wrong with a folder, links resolved, to follow "it may not be"; or empty."""
     folder, home, user_home = (Path(os.path.realpath(p)) for p in (folder, home, user_home))
     if folder == Path("/"):
         return "the whole file system"

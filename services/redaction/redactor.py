@@ -71,7 +71,7 @@ class Redactor:
         return self._without(text, self.spans(text))
 
     def redact_program(self, text: str) -> str:
-        """Replace secrets in text that is executed or stored as is, by stricter rules."""
+        """Replace secrets in text that is executed or stored as is, where fewer shapes count."""
         return self._without(text, self.spans(text, is_program=True))
 
     def spans(self, text: str, *, is_program: bool = False) -> list[Span]:
@@ -116,7 +116,6 @@ def changed_texts(value: object, change: Callable[[str], str], but: Container[st
 
 
 def _merged(found: list[Span]) -> list[Span]:
-    """Sort spans and merge overlapping ones."""
     if len(found) < 2:
         return found
     found.sort()

@@ -59,10 +59,7 @@ Address = UnixAddress | TcpAddress
 
 
 def parse_address(text: str) -> Address:
-    """Parse an address; InvalidArgument shows what one looks like.
-
-    For `10.0.0.7:7401#agent.example.org`, the server needs a certificate for that name.
-    """
+    """Parse an address; in `10.0.0.7:7401#agent.example.org`, the name is its certificate's."""
     scheme, separator, rest = text.partition(":")
     if separator and scheme == "unix":
         return _unix(text, rest)

@@ -22,18 +22,12 @@ _T = TypeVar("_T")
 
 
 def record_of(message: Message, kind: type[_T], /, **more: Any) -> _T:
-    """Convert a message to a record, with `more` in place of its own fields.
-
-    Raises msgspec.ValidationError for invalid values.
-    """
+    """Convert a message to a record, with `more` fields; raises msgspec.ValidationError."""
     return convert(_fields(message) | more, kind)
 
 
 def message_of(record: Struct | Mapping[str, Any], kind: type[_M], /, **more: Any) -> _M:
-    """Convert a record, or a mapping of field names, to a message, with `more` fields.
-
-    Times may be datetimes, and None is unset. A mapping may have paths such as `options.model`.
-    """
+    """Convert a record, or a mapping of fields or paths such as `options.model`, to a message."""
     descriptor = cast("Descriptor", kind.DESCRIPTOR)
     return kind(**(_values(record, descriptor) | _values(more, descriptor)))
 

@@ -1,7 +1,6 @@
 """Which internet addresses may be reached: the public ones.
 
-Names are resolved first, and the connection goes to the checked address, so that a name cannot lead
-elsewhere.
+Connect to the checked address, not to its name, which could lead elsewhere later.
 """
 
 import socket

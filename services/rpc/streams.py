@@ -179,10 +179,7 @@ def at_once(coro: Coroutine[Any, Any, _T]) -> _T:
 
 
 class PatientWriter:
-    """Writes a stream's messages inside `async with`, which fails if the client stops reading.
-
-    One timer for all: one for each message takes a third of the message's time.
-    """
+    """Writes a stream's messages with one timer for all; fails if the client stops reading."""
 
     def __init__(
         self, context: grpc.aio.ServicerContext[Any, Any], limit_s: float = STALLED_READER_S

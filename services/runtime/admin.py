@@ -16,10 +16,7 @@ HOST = "127.0.0.1"
 
 @asynccontextmanager
 async def reflecting(port: int, policies: Iterable[Policy]) -> AsyncGenerator[Address]:
-    """Serve only reflection of these policies' services while inside.
-
-    Raises FailedPrecondition if reflection is not installed, and ListenFailed.
-    """
+    """Serve reflection of these policies' services; FailedPrecondition if it is not installed."""
     try:
         from grpc_reflection.v1alpha import reflection
     except ImportError as error:

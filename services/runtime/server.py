@@ -140,10 +140,7 @@ async def serve(
     ready: Callable[[tuple[Address, ...]], Awaitable[None]] | None = None,
     shutdown: Shutdown | None = None,
 ) -> None:
-    """Run components until a signal, and then drain them.
-
-    Raises ComponentFailed, ListenFailed, and what a component raises when entered.
-    """
+    """Run components until a signal, then drain them; raises ComponentFailed and ListenFailed."""
     share_interpreter()
     server = Server(components, listen, observer)
     async with AsyncExitStack() as stack:

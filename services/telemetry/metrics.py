@@ -1,6 +1,6 @@
-"""What a process tells Prometheus and probes, and the port on which it does.
+"""Prometheus metrics and readiness checks of a process.
 
-Each service declares its metrics in a class, which `create` makes with a `Meter`:
+Each service declares its metrics in a class, and `create` registers them with a `Meter`:
 
     class TurnMetrics(Metrics, frozen=True):
         turns: Counter = counter("hermes_turns_total", "Turns ended.", "platform", "outcome")

@@ -102,10 +102,7 @@ _HERE: ContextVar[Span] = ContextVar("span", default=NOTHING)
 async def exporting(
     config: TracingConfig, redactor: Redactor, resource: Mapping[str, str]
 ) -> AsyncGenerator[None]:
-    """Trace the work inside and export it to the configured endpoint, if there is one.
-
-    Raises FailedPrecondition if the SDK is not installed.
-    """
+    """Trace the work inside to the endpoint, if any; FailedPrecondition without the SDK."""
     if not config.endpoint:
         yield
         return
@@ -162,10 +159,8 @@ def span(
     parent: str = "",
     expected: tuple[type[Exception], ...] = (),
 ) -> Generator[Span]:
-    """Trace the work inside, below `parent` or else the current span.
-
-    Unless `expected`, an exception marks the span as failed, and a cancellation as cancelled.
-    """
+    """Trace the work inside, below `parent` or the current span; not failed by `expected`
+    errors."""
     here = _HERE.get()
     if here.tracing is None:
         yield NOTHING
@@ -209,10 +204,7 @@ def end_served(served: Span, status: str) -> None:
 
 
 def calling(method: str) -> Span:
-    """Start the span of an outgoing call, to be ended with `end_call`; NOTHING outside of any work.
-
-    Services check each other all the time; only calls for some work are worth a trace.
-    """
+    """Start the span of an outgoing call, for `end_call`; NOTHING outside of any work."""
     here = _HERE.get()
     if here.tracing is None or here.api is trace.INVALID_SPAN:
         return NOTHING

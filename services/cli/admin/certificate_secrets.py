@@ -139,7 +139,6 @@ def _authority(secrets: Secrets, name: str, folder: Path, now: datetime) -> str:
 def _why_replaced(
     there: Mapping[str, Any], files: TlsFiles, names: Sequence[str], now: datetime
 ) -> str:
-    """Return what is wrong with a certificate, or empty."""
     from cryptography import x509
 
     try:

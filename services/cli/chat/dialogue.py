@@ -90,7 +90,6 @@ class Dialogue:
         self._requests.send(request)
 
     def _passes(self, error: grpc.aio.AioRpcError) -> bool:
-        """Return whether to reconnect."""
         reason = reason_of(error)
         if reason is Reason.DATABASE_UNAVAILABLE:
             # Then the messages were refused, and only their author may repeat them.

@@ -1,7 +1,7 @@
 """Downloads of files that come with news from the gateway.
 
-Each is noted in the home until it is downloaded or gone from the gateway, so that the next terminal
-can finish the download. Several terminals with the same news write the same file.
+The home lists pending files, so the next terminal can finish a download. Several terminals with the
+same news write the same file.
 """
 
 import asyncio
@@ -36,10 +36,7 @@ class Downloads:
         return await asyncio.to_thread(_read, self._notes, f"{self._profile}.*")
 
     async def fetch(self, reply: ConverseResponse.Reply) -> Path:
-        """Download the file of news; return its path.
-
-        After a failure it stays pending, unless the gateway no longer has it.
-        """
+        """Download the file of news; return its path. After a failure it usually stays pending."""
         key = _key(reply)
         note = self._notes / f"{self._profile}.{key}"
         await asyncio.to_thread(replace_file, note, reply.SerializeToString(), 0o600)
@@ -78,7 +75,6 @@ def _read(folder: Path, pattern: str) -> list[ConverseResponse.Reply]:
 
 
 def _key(reply: ConverseResponse.Reply) -> str:
-    """Return a key for the file of news, as names may collide."""
     name = f"{reply.delivery_id}/{reply.attachment.sha256.hex()}"
     return hashlib.sha256(name.encode()).hexdigest()[:16]
 

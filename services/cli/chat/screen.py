@@ -87,10 +87,7 @@ class Screen:
 
 
 def standard_screen(environ: Mapping[str, str], *, whole: bool = False) -> Screen:
-    """Return standard output; if piped, lines go to a terminal on standard error, if any.
-
-    With `whole`, all goes to standard output.
-    """
+    """Return standard output; unless `whole`, lines of a piped one go to the terminal, if any."""
     out = sys.stdout
     beside = out if whole or out.isatty() else sys.stderr
     return Screen(

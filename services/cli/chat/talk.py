@@ -1,7 +1,4 @@
-"""The interactive chat: output is written above the input line.
-
-Input and output are independent, so that one can type while a turn runs.
-"""
+"""The interactive chat: one can type below the output while a turn runs."""
 
 import asyncio
 import sys
@@ -171,7 +168,6 @@ class Talk:
                     await self._all_heard.wait()
 
     async def _recall(self, stub: SessionServiceStub) -> None:
-        """Show the last exchanges of a resumed session."""
         named = {"session_id": self._session_id, "profile": self._profile}
         found = await stub.GetSession(session_pb2.GetSessionRequest(**named))
         after = max(0, found.session.message_count - _RECALLED_AMONG)

@@ -83,7 +83,6 @@ class TurnView:
             self._written = offset + len(text)
 
     def _restart(self) -> None:
-        """Prepare to show a step again from its beginning."""
         self._screen.end_line()
         self._written = 0
 
@@ -94,7 +93,6 @@ class TurnView:
         return f"▸ {number}{started.name}  {_argument(started.arguments_json)}"
 
     def _mark(self, call_id: str) -> str:
-        """Return the prefix of a call's lines."""
         return f" {self._numbers.get(call_id, '')}"
 
     def _finished(self, finished: ToolFinished) -> None:

@@ -153,6 +153,5 @@ def located(profile: str, own: str, path: str) -> str:
 
 
 def _is_named(path: str, patterns: Sequence[str]) -> bool:
-    """Return whether a pattern matches a path or a folder above it."""
     given = [pattern.rstrip("/") for pattern in patterns]
     return any(path == one or path.startswith(f"{one}/") or fnmatchcase(path, one) for one in given)

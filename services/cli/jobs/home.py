@@ -10,7 +10,7 @@ from services.home.paths import DEFAULT_PROFILE
 
 
 async def at_jobs(settings: Settings, arguments: argparse.Namespace) -> Settings:
-    """Return the settings of the home whose scheduler has, or will get, the jobs.
+    """Return the settings of the home whose scheduler has the jobs.
 
     The home's mark decides; without one, a running scheduler, and else the profile's own.
     """

@@ -1,7 +1,4 @@
-"""The options of `hermes jobs add` and `hermes jobs edit`.
-
-Values are kept by the path of their field in a job, such as `options.model`.
-"""
+"""The options of `hermes jobs add` and `edit`, kept by field path such as `options.model`."""
 
 import argparse
 import re

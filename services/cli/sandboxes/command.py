@@ -154,7 +154,6 @@ async def _show(place: SandboxAddress, exec_id: str, start: int) -> exec_pb2.Att
 
 
 async def _follow(place: SandboxAddress, rest: exec_pb2.AttachExecRequest.Open) -> None:
-    """Show the rest of a command's output until it ends."""
     opening = exec_pb2.AttachExecRequest(open=rest)
     stream = ExecStream(place.channel, place.named, opening)
     async with aclosing(stream.happenings()) as happenings:

@@ -29,10 +29,7 @@ class ExecStream:
         named: Mapping[str, Any],
         opening: exec_pb2.AttachExecRequest,
     ) -> None:
-        """Take the sandbox fields of requests, and the opening request.
-
-        That is `start` for a new command, and `open` for a running one.
-        """
+        """`opening` has `start` for a new command, and `open` for a running one."""
         self._stub = ExecServiceStub(channel)
         self._named = named
         self._opening = opening
@@ -114,7 +111,6 @@ class ExecStream:
         self._opening = exec_pb2.AttachExecRequest(open=opened)
 
     def _advance_input(self, offset: int) -> None:
-        """Note that all input before an offset has arrived."""
         if self._arrived is None:
             self._arrived = offset  # others may have sent input before
         del self._input[: max(0, offset - self._arrived)]

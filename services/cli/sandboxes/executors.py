@@ -75,10 +75,7 @@ class Executors(Struct):
     async def ask(
         self, question: Callable[[Executor], Awaitable[Iterable[_T]]]
     ) -> list[tuple[Executor, _T]]:
-        """Ask all concurrently; return each item with its executor.
-
-        Those that fail become silent; raises if all fail.
-        """
+        """Ask all concurrently; return each item with its executor. Raises if all fail."""
         told = list[tuple[Executor, _T]]()
         failures = list[grpc.aio.AioRpcError]()
         answers = await all_of(_answer(question(executor)) for executor in self.each)
@@ -133,10 +130,7 @@ class Executors(Struct):
         return (*(column.of(itemgetter(1)) for column in columns), own)
 
     def chosen(self, named: str | None) -> "Executors":
-        """Return the one with this endpoint or unique prefix, all for None.
-
-        Raises like `pick`, and ServiceUnavailable if it does not answer.
-        """
+        """Return the one with this endpoint or unique prefix, all for None; raises like `pick`."""
         if named is None:
             return self
         endpoints = [*(one.endpoint for one in self.each), *self.silent]
@@ -183,7 +177,6 @@ async def executors(settings: Settings, *, start: bool = False) -> AsyncGenerato
 
 
 async def _find(channels: Channels, places: Sequence[str]) -> Executors:
-    """Find the executors at these places, and record the failures."""
     found, silent = dict[str, Executor](), dict[str, str]()
     answers = await all_of(_answer(_capabilities(channels.to(name))) for name in places)
     for name, answer in zip(places, answers, strict=True):
@@ -200,7 +193,6 @@ async def _find(channels: Channels, places: Sequence[str]) -> Executors:
 
 
 def _instead(error: grpc.aio.AioRpcError) -> str:
-    """Return the failure of an executor."""
     if reason_of(error) is Reason.SERVICE_UNAVAILABLE:
         return f"does not answer ({in_short(error)})"
     return f"reports an error: {message_of(error)}"
@@ -219,10 +211,7 @@ async def _answer(call: Awaitable[_T]) -> _T | grpc.aio.AioRpcError:
 
 
 async def places_of(address: TcpAddress) -> list[TcpAddress]:
-    """Resolve an address, each place once; raises ServiceUnavailable.
-
-    IPv6 counts only without IPv4: an executor may have both.
-    """
+    """Resolve an address, to IPv6 only without IPv4, as an executor may have both."""
     look_up = asyncio.get_running_loop().getaddrinfo(address.host, None, type=socket.SOCK_STREAM)
     try:
         async with asyncio.timeout(LOOKUP_S):

@@ -62,10 +62,7 @@ class Shell(Struct):
     _detached: bool = False
 
     async def run(self, command: Sequence[str]) -> int:
-        """Start a command, by default a shell, and follow it; return its exit status.
-
-        It ends with this session unless detached.
-        """
+        """Run a command, by default a shell, until its end or a detach; return its exit status."""
         request = exec_pb2.StartExecRequest(
             **self.place.named,
             exec_id=new_id("exc"),
@@ -183,7 +180,6 @@ def _raw_mode(on_resize: Callable[[], None]) -> Generator[None]:
 
 
 def _status(ended: exec_pb2.Exit) -> int:
-    """Return the exit status of the command."""
     if ended.reason not in (exec_pb2.EXIT_REASON_EXITED, exec_pb2.EXIT_REASON_SIGNALED):
         complain(f"the command was ended: {enum_word(exec_pb2.ExitReason, ended.reason)}")
     if ended.HasField("code"):
