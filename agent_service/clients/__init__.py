@@ -1,1 +1,1 @@
-"""What the agent asks of other services."""
+"""Clients of other services."""

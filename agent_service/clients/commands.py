@@ -1,4 +1,4 @@
-"""Commands of a session's sandbox, over the executor's ExecService."""
+"""Commands of a session's sandbox, through the executor's ExecService."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -30,10 +30,10 @@ from services.rpc.streams import Requests, open_stream
 from services.rpc.streams import Stream as AnswerStream
 
 WAIT_GRACE_S = 10.0
-"""How much longer than it was asked to wait an executor may take to answer."""
+"""How much longer than the requested wait an executor may take to answer."""
 KILL_DEADLINE_S = 45.0
 KILL_PATIENCE_S = 5.0
-"""How long an executor that cannot be reached is waited for by somebody who has interrupted."""
+"""How long an interruption waits for an unreachable executor."""
 
 _STREAMS = {
     exec_pb2.OUTPUT_STREAM_STDOUT: Stream.STDOUT,
@@ -52,13 +52,11 @@ _T = TypeVar("_T")
 
 
 class _Progress(Struct):
-    """How far a command is known."""
-
     may_run: bool
-    """It may have been started: the answer may have been lost, and not the request."""
+    """It may have been started: perhaps only the answer was lost."""
     has_started: bool = False
     attached: bool = False
-    """The executor has answered since the stream was opened last."""
+    """The executor has answered on the current stream."""
     stdout: int = 0
     stderr: int = 0
 
@@ -74,29 +72,26 @@ class SessionCommands:
     """The commands of one turn's session."""
 
     def __init__(self, sandbox: TurnSandbox | WatchedSandbox, *, interrupted: bool = False) -> None:
-        """Somebody who has `interrupted` the turn does not wait long for a kill."""
+        """If `interrupted`, a kill does not wait long for an unreachable executor."""
         self._sandbox = sandbox
         self._interrupted = interrupted
 
     async def run(self, command: Command, on_output: OnOutput) -> CommandStatus:
-        """Start the command, or find it by its key, and follow it to its end."""
         return await self._begin(command, on_output)
 
     async def start(self, command: Command) -> CommandStatus:
-        """Start the command, or find it by its key, and return at once."""
         return await self._begin(command, None)
 
     async def kill(self, key: str) -> CommandStatus:
-        """End the command's whole tree and verify it; CommandUnknown when there is none."""
         request = exec_pb2.SignalExecRequest(exec_id=key)
-        # Where it cannot be reached it may be running still: that is said, and it is not left.
+        # If unreachable it may be running still: report that, and keep the sandbox.
         found = await self._ask(
             key, request, lambda stub: stub.SignalExec(request, timeout=KILL_DEADLINE_S), stays=True
         )
         return status(found.exec)
 
     async def wait(self, key: str, most_s: float) -> CommandStatus:
-        """How a command stands once it has ended, or so many seconds are over."""
+        """Return a command's status once it has ended, or after `most_s`."""
         request = exec_pb2.WaitExecRequest(exec_id=key, wait=_duration(most_s))
         timeout_s = most_s + WAIT_GRACE_S
         found = await self._ask(
@@ -105,7 +100,6 @@ class SessionCommands:
         return status(found.exec)
 
     async def list(self) -> list[CommandStatus]:
-        """The commands that the sandbox knows, the oldest first; none when there is no sandbox."""
         request = exec_pb2.ListExecsRequest()
         try:
             found = await self._ask("", request, lambda stub: stub.ListExecs(request))
@@ -114,7 +108,6 @@ class SessionCommands:
         return [status(each) for each in found.execs]
 
     async def read(self, key: str, stream: Stream, offset: int, length: int) -> OutputPage:
-        """Stored output from `offset` on; a negative offset counts from the end."""
         request = exec_pb2.ReadExecOutputRequest(
             exec_id=key, stream=_WIRE_STREAMS[stream], offset=offset, length_bytes=length
         )
@@ -122,8 +115,6 @@ class SessionCommands:
         return OutputPage(found.data, found.offset, found.total_bytes, status(found.exec))
 
     async def write(self, key: str, data: bytes, eof: bool, at: int | None = None) -> None:
-        """Give the command input, and end it when `eof` is set."""
-
         async def feed(held: HeldSandbox) -> None:
             async with _attached(held, self._open(held, key, _Progress(may_run=True))) as opened:
                 await _feed(*opened, data, at, eof=eof)
@@ -131,7 +122,7 @@ class SessionCommands:
         await self._held(key, feed)
 
     async def _begin(self, command: Command, on_output: OnOutput | None) -> CommandStatus:
-        """Start the command, and follow it where somebody takes its output."""
+        """Start the command, and follow it if there is a consumer of its output."""
         held = await self._sandbox.hold()
         progress, is_second = _Progress(self._sandbox.resumed), False
         patience = Patience(held.patience_s)
@@ -141,11 +132,13 @@ class SessionCommands:
             except grpc.aio.AioRpcError as error:
                 if is_gone(error) and not progress.may_run and not is_second:
                     await self._sandbox.left(held, error)
-                    # What a resumed call may have started went with it; `hold` says so by raising.
+                    # A command that a resumed call may have started is lost too; `hold` raises
+                    # that.
                     held, is_second = await self._sandbox.hold(), True
                     continue
                 if progress.may_run and reason_of(error) is Reason.ALREADY_EXISTS:
-                    # It was begun in other words: before an upgrade, or with other settings.
+                    # It was started with other arguments: before an upgrade or a change of
+                    # settings.
                     progress.has_started = True
                     continue
                 if progress.attached:
@@ -175,9 +168,9 @@ class SessionCommands:
     async def _follow(
         self, held: HeldSandbox, command: Command, progress: _Progress, on_output: OnOutput | None
     ) -> CommandStatus:
-        """Start the command, unless it is known to have started, and read what it says.
+        """Start the command unless it is known to run, and read its output.
 
-        Returns how it stands once it has ended, or has started and nobody takes its output.
+        Returns its status once it has ended, or has started and nobody consumes its output.
         """
         if progress.has_started:
             first = self._open(held, command.key, progress)
@@ -221,7 +214,6 @@ class SessionCommands:
         *,
         stays: bool = False,
     ) -> _T:
-        """Ask about a command that exists."""
         patience_s = KILL_PATIENCE_S if stays and self._interrupted else None
 
         async def asked(held: HeldSandbox) -> _T:
@@ -232,7 +224,7 @@ class SessionCommands:
     async def _held(
         self, key: str, call: Callable[[HeldSandbox], Awaitable[_T]], *, stays: bool = False
     ) -> _T:
-        """Do it with the sandbox; once more when another replica had it."""
+        """Make a call with the sandbox; retry once if another replica had it."""
         if not await self._sandbox.exists():
             raise CommandUnknown(key)
         is_second = False
@@ -253,7 +245,7 @@ class SessionCommands:
 
 
 def status(found: exec_pb2.Exec) -> CommandStatus:
-    """A command as the tools see it."""
+    """Return a command as tools see it."""
     return CommandStatus(
         key=found.exec_id,
         started_at_ms=found.start_time.ToMilliseconds(),
@@ -263,7 +255,7 @@ def status(found: exec_pb2.Exec) -> CommandStatus:
 
 @asynccontextmanager
 async def _attached(held: HeldSandbox, first: _Request) -> AsyncGenerator[Attached]:
-    """A stream of a command, and what is sent over it after the first request."""
+    """Open a stream of a command; yield it, and the queue of further requests."""
     requests = Requests([first])
     try:
         async with open_stream(ExecServiceStub(held.channel).AttachExec(requests)) as call:
@@ -273,7 +265,7 @@ async def _attached(held: HeldSandbox, first: _Request) -> AsyncGenerator[Attach
 
 
 async def _feed(call: Answers, requests: Sent, data: bytes, at: int | None, *, eof: bool) -> None:
-    """Send input after what the command has already, and wait until it has arrived."""
+    """Send the input that the command does not have yet, and wait until it has arrived."""
     first = wanted = None
     async for message in call:
         match message.WhichOneof("kind"):
@@ -288,7 +280,7 @@ async def _feed(call: Answers, requests: Sent, data: bytes, at: int | None, *, e
                     requests.send(_Request(stdin=stdin))
                 if eof:
                     requests.send(_Request(stdin_eof=_Request.StdinEof()))
-                    # The executor ends the stream once the command has the end of its input.
+                    # The executor closes the stream when the command's input is closed.
                     requests.send(_Request(detach=_Request.Detach()))
                 elif not data:
                     return
@@ -301,9 +293,9 @@ async def _feed(call: Answers, requests: Sent, data: bytes, at: int | None, *, e
 
 
 def _why_not(error: grpc.aio.AioRpcError, may_run: bool) -> Exception:
-    """What a command ended with that was not followed to its end."""
+    """Return the error for a command that was not followed to its end."""
     if reason_of(error) is Reason.PATH_INVALID:
-        # Said of its program or folder, so that it runs nowhere, whatever was tried before.
+        # Its program or folder is at fault, so it never ran.
         return PathRefused(message_of(error))
     return (CommandUncertain if may_run else SandboxUnavailable)(message_of(error))
 

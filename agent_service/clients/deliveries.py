@@ -1,4 +1,4 @@
-"""The gateway, which sends messages to chats."""
+"""Sends messages to chats through the gateway."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import TypeVar
@@ -25,14 +25,13 @@ _Stub = delivery_pb2_grpc.DeliveryServiceStub
 
 
 class GatewayDeliveries:
-    """Messages by way of the gateway's outbox."""
+    """The gateway's outbox as a Messenger."""
 
     def __init__(self, channels: Channels, patience_s: float = PATIENCE_S) -> None:
         self._channels = channels
         self._patience_s = patience_s
 
     async def has(self, key: str, profile: str) -> bool:
-        """Whether the gateway has taken the message of this key."""
         request = delivery_pb2.GetDeliveryRequest(delivery_id=key, profile=profile)
 
         async def look(stub: _Stub) -> bool:
@@ -47,7 +46,6 @@ class GatewayDeliveries:
         return await self._ask(look)
 
     async def send(self, message: Message) -> Sequence[str]:
-        """Have a message sent; the same key again sends nothing more."""
         request = delivery_pb2.DeliverRequest(
             delivery_id=message.key,
             profile=message.profile,
@@ -70,7 +68,7 @@ class GatewayDeliveries:
         return answer.left_out_names
 
     async def _ask(self, call: Callable[[_Stub], Awaitable[_T]]) -> _T:
-        """Do what may be done twice."""
+        """Make a call that may be repeated."""
         try:
             stub = _Stub(self._channels.to("gateway"))
             return await patiently(lambda: call(stub), self._patience_s)

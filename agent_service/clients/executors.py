@@ -1,7 +1,7 @@
-"""The executors as the agent reaches them: the one that has a session's sandbox, else any.
+"""Access to executors: the one that has a session's sandbox, else any.
 
-There may be one, or several behind one address, of which each names the endpoint at which it alone
-is reached. One that cannot be reached for a few seconds loses the sessions whose sandboxes it has.
+Several executors may share one address; each then names its own endpoint. If one is unreachable for
+a few seconds, the sessions of its sandboxes move elsewhere.
 """
 
 import asyncio
@@ -31,22 +31,22 @@ from services.rpc.deadlines import DEFAULT_UNARY_S
 
 ACQUIRE_DEADLINE_S = 90
 PROBE_S = 1.5
-"""How long an executor may take to say that it is there."""
+"""The time limit for an executor to show that it is up."""
 REMEMBERED_S = 30.0
-"""How long one that was away is asked only once, and not waited for again."""
+"""How long an executor that was away gets one attempt only, without waiting."""
 LOST_TIMES = 12
-"""How many times as long one may be away for whoever can wait as for whoever has work for it."""
+"""The factor by which patient callers wait longer for an executor to return."""
 JUST_S = 3.0
-"""How long one that was away is not asked again at all."""
+"""How long an executor that was away is not contacted at all."""
 MAX_PASSED = 8
-"""How many that take nothing new are passed over before one of them says so."""
+"""How many executors that accept nothing new are tried before their refusal counts."""
 TURN_S = 1.0
-"""How long a claim waits for a place at one of several executors before it asks the next."""
+"""How long a claim queues at one of several executors before it tries the next."""
 _LEAST_S = 0.05
-"""How long a claim waits for a place in any case; nothing would stand for the usual time."""
+"""The minimum time that a claim queues; 0 would mean the default."""
 
 AWAY = frozenset({Reason.SERVICE_UNAVAILABLE, Reason.DRAINING})
-"""Answers of an executor in whose place another can be asked."""
+"""Errors after which another executor may be used."""
 
 
 class Executors:
@@ -58,11 +58,11 @@ class Executors:
         self._away_since: dict[str, float] = {}
 
     def channel(self, endpoint: str) -> grpc.aio.Channel:
-        """The way to the executor at an endpoint; to any of them when it is empty."""
+        """Return the channel of an endpoint; any executor's if it is empty."""
         return self._channels.at(endpoint) if endpoint else self._channels.to("executor")
 
     def patience_s(self, endpoint: str) -> float:
-        """How long an executor is waited for: one that has a successor not as long as the only."""
+        """Return how long to wait for an executor: less if another could replace it."""
         if not endpoint:
             return LIMIT_S
         since = self._away_since.get(endpoint)
@@ -71,11 +71,11 @@ class Executors:
 
     @property
     def lost_s(self) -> float:
-        """After how long one of several that does not answer counts as gone for good."""
+        """Return after how long one of several unreachable executors counts as gone for good."""
         return LOST_TIMES * self._away_s
 
     def is_away(self, endpoint: str, error: grpc.aio.AioRpcError) -> bool:
-        """Whether a call's error, after all patience, means that another has to take over."""
+        """Return whether an error, after all retries, requires another executor to take over."""
         if not endpoint or (reason := reason_of(error)) not in AWAY:
             return False
         if reason is Reason.SERVICE_UNAVAILABLE:
@@ -85,9 +85,9 @@ class Executors:
     async def acquire(
         self, request: sandbox_pb2.AcquireSandboxRequest, endpoint: str, sandbox_id: str
     ) -> sandbox_pb2.AcquireSandboxResponse:
-        """Claim a sandbox where the session has one; anywhere when that executor is away or drains.
+        """Claim a session's sandbox at its executor; anywhere if that is away or draining.
 
-        The answer names the endpoint where that is known.
+        The answer names the endpoint if known.
         """
         if endpoint and not self._was_just_missed(endpoint):
             try:
@@ -100,8 +100,8 @@ class Executors:
     async def acquire_at(
         self, request: sandbox_pb2.AcquireSandboxRequest, endpoint: str, sandbox_id: str
     ) -> sandbox_pb2.AcquireSandboxResponse:
-        """Claim a sandbox where the session has one, and nowhere else."""
-        # To claim may take a minute; whether anybody is there is known sooner.
+        """Claim a session's sandbox at its executor, and nowhere else."""
+        # A claim may take a minute; first check quickly whether the executor is there.
         look = sandbox_pb2.GetSandboxRequest(profile=request.profile, sandbox_id=sandbox_id)
         await self._reach(endpoint, look)
         answer = await self._acquire(endpoint, request)
@@ -115,7 +115,7 @@ class Executors:
         sandbox_id: str,
         may: Callable[[], Awaitable[bool]],
     ) -> sandbox_pb2.AcquireSandboxResponse | None:
-        """Claim a sandbox that a session has, if it lives and it still may be; else None."""
+        """Claim a session's sandbox if it is alive and may be claimed; else None."""
         look = sandbox_pb2.GetSandboxRequest(profile=request.profile, sandbox_id=sandbox_id)
         stub = SandboxServiceStub(self.channel(endpoint))
         try:
@@ -131,7 +131,7 @@ class Executors:
         return taken if taken.sandbox.sandbox_id == sandbox_id else None
 
     async def renew(self, lease: sandbox_pb2.Lease, profile: str, endpoint: str) -> None:
-        """Prolong a lease, by which one learns as well whether it holds."""
+        """Renew a lease, which also shows whether it is valid."""
         stub = SandboxServiceStub(self.channel(endpoint))
         request = sandbox_pb2.RenewLeaseRequest(lease=lease, profile=profile)
         await patiently(
@@ -147,11 +147,11 @@ class Executors:
         endpoint: str,
         is_left: Callable[[], Awaitable[bool]],
     ) -> None:
-        """End a sandbox that its session has left, if it lives; fails when nobody answers.
+        """End a sandbox that its session left; fails if its executor does not answer.
 
-        A session that has come back meanwhile keeps its sandbox.
+        If the session has come back meanwhile, it keeps the sandbox.
         """
-        # Another replica may have had its lease: whoever takes it over has the only one.
+        # Another replica may have had its lease; taking it over invalidates that.
         request = sandbox_pb2.AcquireSandboxRequest(
             request_id=new_id("acq"), profile=profile, session_id=session_id
         )
@@ -167,7 +167,7 @@ class Executors:
         return asyncio.get_running_loop().time() - since < JUST_S
 
     async def _reach(self, endpoint: str, look: sandbox_pb2.GetSandboxRequest) -> None:
-        """Return when an executor answers, whatever it says; fail when it has to be given up."""
+        """Return when an executor answers at all; fail if it must be given up."""
         stub = SandboxServiceStub(self.channel(endpoint))
         try:
             await patiently(
@@ -181,7 +181,7 @@ class Executors:
     async def _acquire_anywhere(
         self, request: sandbox_pb2.AcquireSandboxRequest
     ) -> sandbox_pb2.AcquireSandboxResponse:
-        """Claim a sandbox at any executor; where all are full, at the first that has a place."""
+        """Claim a sandbox at any executor; if all are full, at the first that has a place."""
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + request.wait.ToMilliseconds() / 1000
         while True:
@@ -196,7 +196,7 @@ class Executors:
     ) -> sandbox_pb2.AcquireSandboxResponse:
         """Claim a sandbox at an executor that has just answered.
 
-        One to which the way is lost would not be noticed for as long as a claim may take.
+        A claim at an unreachable one would block as long as a claim may take.
         """
         found = await self._next()
         for _ in range(MAX_PASSED):
@@ -205,7 +205,7 @@ class Executors:
             found = await self._next()
         wait_s = max(_LEAST_S, ends_at - asyncio.get_running_loop().time())
         if found.endpoint:
-            # The only one is waited at; of several, another may have a place sooner.
+            # Of several executors, another may have a place sooner.
             wait_s = min(wait_s, TURN_S)
         now = sandbox_pb2.AcquireSandboxRequest()
         now.CopyFrom(request)
@@ -215,7 +215,7 @@ class Executors:
         return answer
 
     async def _next(self) -> sandbox_pb2.GetCapabilitiesResponse:
-        """What an executor says of itself; each call goes to the next of them."""
+        """Return an executor's capabilities; each call goes to the next executor."""
         stub = SandboxServiceStub(self.channel(""))
         look = sandbox_pb2.GetCapabilitiesRequest()
         return await stub.GetCapabilities(look, timeout=PROBE_S)
@@ -235,14 +235,14 @@ _log = logging.getLogger(__name__)
 
 
 class LeftSandboxes:
-    """The sandboxes that this agent's sessions have left behind."""
+    """The sandboxes that this agent's sessions left behind."""
 
     def __init__(self, executors: Executors, database: Database) -> None:
         self._executors = executors
         self._database = database
 
     async def run(self) -> None:
-        """End what can be ended, again and again until cancelled."""
+        """End sandboxes whenever possible, until cancelled."""
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
             try:
@@ -251,7 +251,7 @@ class LeftSandboxes:
                 _log.warning("sandboxes that were left behind cannot be looked for: %s", error)
 
     async def end_all(self) -> None:
-        """End those whose executor can be reached now."""
+        """End those whose executor is reachable now."""
         left = await self._database.read(bindings.all_left)
         if left:
             await each_of(map(self._end, left))

@@ -1,4 +1,4 @@
-"""Files of a session's sandbox, over the executor's FileService."""
+"""Files of a session's sandbox, through the executor's FileService."""
 
 import hashlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -23,11 +23,11 @@ class Claiming(Protocol):
     """Claims a session's sandbox."""
 
     async def hold(self, *, keyed: bool) -> HeldSandbox:
-        """The sandbox, claimed where it has to be; SandboxUnavailable when there is none."""
+        """Return the sandbox, claimed if necessary; SandboxUnavailable if there is none."""
         ...
 
     async def left(self, held: HeldSandbox, error: grpc.aio.AioRpcError) -> bool:
-        """Forget the sandbox when an error says that it is gone; whether another may be claimed."""
+        """Forget the sandbox if an error says it is gone; return whether to claim another."""
         ...
 
 
@@ -38,20 +38,16 @@ class SessionFiles:
         self._sandbox = sandbox
 
     async def stat(self, path: str) -> FileStat | None:
-        """What is at the path; None when nothing is."""
         request = file_pb2.StatPathRequest(path=path)
         answer = await self._unless_missing(path, request, lambda stub: stub.StatPath(request))
         return None if answer is None else _stat(answer.file)
 
     async def list(self, path: str, limit: int) -> tuple[list[FileStat], bool]:
-        """At most `limit` entries of a folder by name, and whether there are more."""
         request = file_pb2.ListDirectoryRequest(path=path, page_size=limit)
         answer = await self._ask(path, request, lambda stub: stub.ListDirectory(request))
         return [_stat(entry) for entry in answer.entries], bool(answer.next_page_token)
 
     async def read(self, path: str, max_bytes: int) -> bytes:
-        """The whole file; PathRefused when it is longer than `max_bytes`."""
-
         request = file_pb2.DownloadFileRequest(path=path, length_bytes=max_bytes + 1)
 
         async def contents(stub: FileServiceStub) -> bytes:
@@ -73,7 +69,6 @@ class SessionFiles:
         return data
 
     async def write(self, path: str, data: bytes) -> None:
-        """Replace or make the file as a whole, and the folders above it."""
         header = file_pb2.UploadFileRequest.Header(
             path=path, length_bytes=len(data), sha256=hashlib.sha256(data).digest()
         )
@@ -81,19 +76,17 @@ class SessionFiles:
         await self._ask(path, header, lambda stub: stub.UploadFile(uploaded(kind, header, data)))
 
     async def move(self, source: str, target: str) -> None:
-        """Give a file, if it is still there, another name, also that of a file that is there."""
         request = file_pb2.MovePathRequest(source_path=source, target_path=target, overwrite=True)
         await self._unless_missing(source, request, lambda stub: stub.MovePath(request))
 
     async def remove(self, path: str) -> None:
-        """Remove a file, if it is still there."""
         request = file_pb2.RemovePathRequest(path=path)
         await self._unless_missing(path, request, lambda stub: stub.RemovePath(request))
 
     async def _unless_missing(
         self, path: str, request: Leased, call: Callable[[FileServiceStub], Awaitable[_T]]
     ) -> _T | None:
-        """Do what finds nothing the second time: an answer that was lost has done it."""
+        """Ignore a missing path on a retry: the first attempt succeeded and its answer was lost."""
 
         async def done(stub: FileServiceStub) -> _T | None:
             try:
@@ -108,7 +101,7 @@ class SessionFiles:
     async def _ask(
         self, path: str, request: Leased, call: Callable[[FileServiceStub], Awaitable[_T]]
     ) -> _T:
-        """Do what may be done twice; once more when the sandbox had to be claimed anew."""
+        """Make a call that may be repeated; retry once if the sandbox had to be claimed anew."""
         is_second = False
         while True:
             held = await self._sandbox.hold(keyed=False)
@@ -123,7 +116,7 @@ class SessionFiles:
 
 
 async def uploaded(kind: Callable[..., _T], header: Leased, data: bytes) -> AsyncGenerator[_T]:
-    """The messages of an upload: its header, and then the data in chunks."""
+    """Yield the messages of an upload: its header, then the data in chunks."""
     yield kind(header=header)
     for start in range(0, len(data), CHUNK_BYTES):
         yield kind(chunk=data[start : start + CHUNK_BYTES])
@@ -140,7 +133,7 @@ def _failure(path: str, error: grpc.aio.AioRpcError) -> Exception:
 
 
 def is_missing(error: grpc.aio.AioRpcError) -> bool:
-    """Whether it is the path that is not there, and not the sandbox."""
+    """Return whether the path is missing, not the sandbox."""
     details = details_of(error)
     return details.reason is Reason.NOT_FOUND and details.metadata.get("missing") == "path"
 

@@ -1,4 +1,4 @@
-"""The scheduler, which runs jobs."""
+"""Access to jobs through the scheduler."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC
@@ -30,7 +30,7 @@ _OF_JOB = ("prompt", "schedule", "name")
 
 
 class SchedulerJobs:
-    """Jobs by way of the scheduler's JobService."""
+    """The scheduler's JobService as Jobs."""
 
     def __init__(self, channels: Channels, patience_s: float = PATIENCE_S) -> None:
         self._channels = channels
@@ -44,7 +44,6 @@ class SchedulerJobs:
         origin: Mapping[str, str] | None,
         denied: Sequence[str],
     ) -> JobView:
-        """Store a job; the same id again stores nothing more."""
         asked_in = None if origin is None else _origin(origin)
         fields = _fields(wish) | {"job_id": job_id, "origin": asked_in, "denied_commands": denied}
         job = message_of(fields, job_pb2.Job)
@@ -53,13 +52,11 @@ class SchedulerJobs:
         return _view(answer.job, answer.notes)
 
     async def list(self, profile: str) -> Sequence[JobView]:
-        """The jobs, the one due next first."""
         request = job_pb2.ListJobsRequest(profile=profile, page_size=MOST)
         answer = await self._ask(lambda stub: stub.ListJobs(request, timeout=CALL_S))
         return [_view(job) for job in answer.jobs]
 
     async def get(self, profile: str, job_id: str) -> JobView:
-        """A job."""
         request = job_pb2.GetJobRequest(profile=profile, job_id=job_id)
         answer = await self._ask(lambda stub: stub.GetJob(request, timeout=CALL_S))
         return _view(answer.job)
@@ -67,7 +64,6 @@ class SchedulerJobs:
     async def update(
         self, profile: str, job_id: str, wish: JobChange, request_id: str, denied: Sequence[str]
     ) -> JobView:
-        """Change a job, once for each id of a request."""
         fields = _fields(wish)
         paths = [*fields, *(["options.script_mode"] if wish.script == "" else [])]
         request = job_pb2.UpdateJobRequest(
@@ -81,7 +77,6 @@ class SchedulerJobs:
         return _view(answer.job, answer.notes)
 
     async def take(self, profile: str, job_id: str, action: str) -> None:
-        """`pause`, `resume` or `remove` a job."""
         its = {"profile": profile, "job_id": job_id}
         calls: Mapping[str, Callable[[_Stub], Awaitable[object]]] = {
             "pause": lambda stub: stub.PauseJob(job_pb2.PauseJobRequest(**its), timeout=CALL_S),
@@ -91,12 +86,11 @@ class SchedulerJobs:
         await self._ask(calls[action])
 
     async def run(self, profile: str, job_id: str, run_id: str) -> None:
-        """Begin a run now, once for each id."""
         request = run_pb2.RunJobRequest(profile=profile, job_id=job_id, run_id=run_id)
         await self._ask(lambda stub: stub.RunJob(request, timeout=CALL_S))
 
     async def _ask(self, call: Callable[[_Stub], Awaitable[_T]]) -> _T:
-        """Do what may be done twice."""
+        """Make a call that may be repeated."""
         try:
             stub = _Stub(self._channels.to("scheduler"))
             return await patiently(lambda: call(stub), self._patience_s)
@@ -109,7 +103,6 @@ class SchedulerJobs:
 
 
 def _view(job: job_pb2.Job, notes: Iterable[str] = ()) -> JobView:
-    """A job as it is."""
     options = job.options
     told = [str(_chat(each)) for each in options.deliver_to] or [ORIGIN]
     home = _chat(job.origin) if job.origin.platform and job.origin.chat_id else None
@@ -127,7 +120,7 @@ def _view(job: job_pb2.Job, notes: Iterable[str] = ()) -> JobView:
 
 
 def _fields(wish: JobChange) -> dict[str, Any]:
-    """What is wished for, by the paths of a job's fields."""
+    """Return the changed settings by their field paths in a job."""
     named = {name: getattr(wish, name) for name in JobChange.__struct_fields__}
     if wish.script == "":
         named["script_mode"] = None
@@ -143,7 +136,7 @@ def _fields(wish: JobChange) -> dict[str, Any]:
 
 
 def _wish(options: job_options_pb2.JobOptions) -> JobChange:
-    """What a job was told of its runs."""
+    """Return a job's settings for its runs."""
     wished = job_options_pb2.JobOptions()
     wished.CopyFrom(options)
     del wished.deliver_to[:]

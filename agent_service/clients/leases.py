@@ -36,7 +36,7 @@ ACQUIRE_WAIT_S = 60
 MAX_HELD = 1024
 
 GONE = frozenset({Reason.LEASE_INVALID, Reason.SANDBOX_LOST, Reason.NOT_FOUND, Reason.STALE_EPOCH})
-"""Answers after which the sandbox has to be claimed anew."""
+"""Errors after which the sandbox must be claimed anew."""
 
 _T = TypeVar("_T")
 
@@ -48,18 +48,16 @@ _NOT_KEPT = "This is a new one, whose /workspace does not have the files of that
 
 
 class Leased(Protocol):
-    """A request that is made with a lease."""
+    """A request with a lease."""
 
     profile: str
 
     @property
-    def lease(self) -> sandbox_pb2.Lease:
-        """The sandbox's lease."""
-        ...
+    def lease(self) -> sandbox_pb2.Lease: ...
 
 
 class HeldSandbox(Struct):
-    """A sandbox that is claimed, and the way to its executor."""
+    """A claimed sandbox, and access to its executor."""
 
     profile: str
     place: SandboxInfo
@@ -67,17 +65,16 @@ class HeldSandbox(Struct):
     binding: Binding
     channel: grpc.aio.Channel
     patience_s: float
-    """How long its executor is waited for."""
     replaced: bool
-    """The session used another sandbox before, which is gone."""
+    """The session's previous sandbox is gone."""
     bound: bool
     """The session's row names this sandbox."""
     news: str = ""
-    """What the model has to be told of it."""
+    """News about it for the model."""
     supplies: dict[str, Mapping[str, object]] = field(
         default_factory=dict[str, Mapping[str, object]]
     )
-    """What was put into it beside the workspace, and by what it is known to be still that."""
+    """What was put into it beside the workspace, with versions."""
     supplying: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @classmethod
@@ -89,7 +86,7 @@ class HeldSandbox(Struct):
         workdir: str,
         before: Binding = NO_BINDING,
     ) -> Self:
-        """What a claim has given to a session that had the sandbox `before`."""
+        """Return a claimed sandbox for a session that had the sandbox `before`."""
         sandbox, endpoint = answer.sandbox, answer.endpoint
         binding = Binding(sandbox.sandbox_id, endpoint, sandbox.workspace_id)
         replaced = before.sandbox_id not in ("", binding.sandbox_id)
@@ -108,17 +105,17 @@ class HeldSandbox(Struct):
     async def ask(
         self, request: Leased, call: Callable[[], Awaitable[_T]], patience_s: float | None = None
     ) -> _T:
-        """Make a call with the lease; it is one that may be made twice."""
+        """Make a call with the lease; it may be repeated."""
         request.lease.CopyFrom(self.lease)
         request.profile = self.profile
         return await patiently(call, self.patience_s if patience_s is None else patience_s)
 
 
 class Supplies(Protocol):
-    """What a session's sandbox has to have before it is used."""
+    """Supplies what a session's sandbox needs before it is used."""
 
     async def bring(self, turn: LiveTurn, held: HeldSandbox) -> str:
-        """Put there what is missing or has changed; what the model has to be told of it."""
+        """Put in what is missing or outdated; return news for the model."""
         ...
 
 
@@ -134,11 +131,12 @@ class SandboxLeases:
     async def hold(
         self, turn: LiveTurn, *, resumed: bool, keyed: bool = True, stays: bool = False
     ) -> HeldSandbox:
-        """The session's sandbox; CommandUncertain when that of a resumed, keyed call is gone.
+        """Return the session's sandbox; CommandUncertain if a resumed, keyed call's sandbox is
+        gone.
 
-        A new sandbox is bound to the session by the first call that is not resumed: until then a
-        restart must find, too, that the sandbox of the resumed calls is gone. A call that `stays`
-        is for the executor that the session is at, and fails when it is away.
+        Only a call that is not resumed binds a new sandbox to the session: until then, a restart
+        must also find that the sandbox of resumed calls is gone. A call that `stays` uses the
+        session's executor, and fails if that is away.
         """
         held = self._held.get(turn.session_id)
         if held is not None and held.bound and not held.binding.endpoint:
@@ -157,10 +155,10 @@ class SandboxLeases:
     async def again(
         self, profile: str, session_id: str, sandbox_id: str, owner: Owner
     ) -> HeldSandbox:
-        """The sandbox of a session that has it still, for who looks at its commands.
+        """Return the session's current sandbox to read its commands.
 
-        Whoever runs a turn of the session has it alone: SandboxUnavailable where that is another
-        replica. CommandUnknown where the sandbox is gone, or the session has another one.
+        SandboxUnavailable if another replica runs a turn of the session and so has it.
+        CommandUnknown if the sandbox is gone or the session has another one.
         """
         async with self._locks.setdefault(session_id, asyncio.Lock()):
             held = self._held.get(session_id)
@@ -178,20 +176,18 @@ class SandboxLeases:
 
     @property
     def lost_s(self) -> float:
-        """After how long an executor that does not answer counts as gone for good."""
         return self._executors.lost_s
 
     async def exists(self, turn: LiveTurn) -> bool:
-        """Whether the session has used a sandbox."""
         if turn.session_id in self._held:
             return True
         binding = await self._database.read(lambda conn: bindings.get(conn, turn.session_id))
         return bool(binding.sandbox_id)
 
     async def left(self, turn: LiveTurn, held: HeldSandbox, error: grpc.aio.AioRpcError) -> bool:
-        """Forget a sandbox when an error says that it is gone, or its executor; whether it does.
+        """Forget a sandbox if the error means that it or its executor is gone, and return whether.
 
-        Fails with SandboxUnavailable when the turn may not claim another.
+        SandboxUnavailable if the turn may not claim another.
         """
         if not is_gone(error) and not self._executors.is_away(held.binding.endpoint, error):
             return False
@@ -200,12 +196,12 @@ class SandboxLeases:
         return True
 
     def does_not_answer(self, endpoint: str, error: grpc.aio.AioRpcError) -> bool:
-        """Whether an error means that one of several executors is not there, not even to drain."""
+        """Return whether one of several executors is unreachable, which draining is not."""
         return self._executors.is_away(endpoint, error) and reason_of(error) is not Reason.DRAINING
 
     async def _check_owner(self, turn: LiveTurn) -> None:
-        """Only the turn's owner may claim: a replica that woke up late must not take the sandbox
-        away from the one that goes on with the turn. Fails with SandboxUnavailable."""
+        """Raise SandboxUnavailable unless this replica owns the turn: its new owner needs the
+        sandbox."""
         if not await self._database.read(lambda conn: bindings.owns(conn, turn)):
             raise SandboxUnavailable(_ELSEWHERE)
 
@@ -216,10 +212,9 @@ class SandboxLeases:
             self._held.popitem(last=False)
 
     async def _still_held(self, turn: LiveTurn, stays: bool) -> HeldSandbox | None:
-        """The sandbox that is held, if its executor still has it.
+        """Return the held sandbox if its executor still has it.
 
-        One of several is asked each time: a command that is sent to one that has died meanwhile
-        may have run, for all one knows.
+        One of several executors is checked each time: a command sent to a dead one may have run.
         """
         held = self._held.get(turn.session_id)
         if held is None or not held.binding.endpoint:
@@ -251,7 +246,7 @@ class SandboxLeases:
         return HeldSandbox.of(self._executors, profile, answer, wish.workdir, bound)
 
     async def _check_idle(self, session_id: str, owner: Owner) -> bool:
-        """True; SandboxUnavailable while another replica runs a turn of the session."""
+        """Return True; SandboxUnavailable while another replica runs a turn of the session."""
         if await self._database.read(lambda conn: background.is_worked_in(conn, session_id, owner)):
             raise SandboxUnavailable(_ELSEWHERE)
         return True
@@ -277,13 +272,13 @@ class SandboxLeases:
                 answer = await self._executors.acquire(request, *known)
         except grpc.aio.AioRpcError as error:
             raise SandboxUnavailable(f"No sandbox can be had: {message_of(error)}") from error
-        # To claim may take a minute, in which somebody else may have gone on with the turn.
+        # A claim may take a minute, in which another replica may have taken over the turn.
         await self._check_owner(turn)
         return HeldSandbox.of(self._executors, turn.profile, answer, wish.workdir, before)
 
 
 class TurnSandbox:
-    """The sandbox of a turn's session, as one call comes to it."""
+    """The sandbox of a turn's session, as one call uses it."""
 
     def __init__(
         self,
@@ -295,9 +290,9 @@ class TurnSandbox:
     ) -> None:
         self.place = SandboxInfo()
         self.news = ""
-        """What the model has to be told of the sandbox beside the call's result."""
+        """News about the sandbox for the model, beside the call's result."""
         self.resumed = resumed
-        """An earlier owner of the turn may have begun the call."""
+        """An earlier owner of the turn may have started the call."""
         self._leases = leases
         self._turn = turn
         self._supplies = supplies
@@ -305,11 +300,10 @@ class TurnSandbox:
     async def hold(
         self, *, resumed: bool | None = None, keyed: bool = True, stays: bool = False
     ) -> HeldSandbox:
-        """The sandbox, claimed where it has to be; fails as `SandboxLeases.hold` does."""
         resumed = self.resumed if resumed is None else resumed
         held = await self._leases.hold(self._turn, resumed=resumed, keyed=keyed, stays=stays)
         self.place = held.place
-        # It is told once, and only of a sandbox that stays: a later call might get yet another.
+        # Tell it once, and only of a sandbox that stays: a later call might get yet another.
         if held.bound and held.news:
             self.news, held.news = held.news, ""
         if self._supplies is not None and (told := await self._supplies.bring(self._turn, held)):
@@ -317,16 +311,14 @@ class TurnSandbox:
         return held
 
     async def exists(self) -> bool:
-        """Whether the session has used a sandbox."""
         return await self._leases.exists(self._turn)
 
     async def left(self, held: HeldSandbox, error: grpc.aio.AioRpcError) -> bool:
-        """Forget the sandbox when it is gone; whether it is. Fails as `SandboxLeases.left` does."""
         return await self._leases.left(self._turn, held, error)
 
 
 class WatchedSandbox:
-    """The sandbox of a watched command, between the turns of its session as well."""
+    """The sandbox of a watched command, also between its session's turns."""
 
     def __init__(self, leases: SandboxLeases, watched: WatchedCommand, owner: Owner) -> None:
         self.place = SandboxInfo()
@@ -338,7 +330,7 @@ class WatchedSandbox:
 
     @property
     def is_lost(self) -> bool:
-        """Whether its executor, one of several, has been away so long that it counts as gone."""
+        """Return whether its executor, one of several, has been away too long."""
         if self._away_since is None:
             return False
         away_s = asyncio.get_running_loop().time() - self._away_since
@@ -347,7 +339,6 @@ class WatchedSandbox:
     async def hold(
         self, *, resumed: bool | None = None, keyed: bool = True, stays: bool = False
     ) -> HeldSandbox:
-        """The sandbox, as `SandboxLeases.again` gives it."""
         request, sandbox_id = self._watched.request, self._watched.sandbox_id
         profile, session_id = request.profile, request.session_id
         try:
@@ -359,11 +350,9 @@ class WatchedSandbox:
         return held
 
     async def exists(self) -> bool:
-        """Whether the session has used a sandbox: the command ran in one."""
         return True
 
     async def left(self, held: HeldSandbox, error: grpc.aio.AioRpcError) -> bool:
-        """Forget the sandbox when it has to be claimed anew; whether it has."""
         is_away = self._leases.does_not_answer(held.binding.endpoint, error)
         if not is_gone(error) and not is_away:
             return False
@@ -372,12 +361,12 @@ class WatchedSandbox:
 
 
 def is_gone(error: grpc.aio.AioRpcError) -> bool:
-    """Whether an answer says that the sandbox has to be claimed anew."""
+    """Return whether an error means that the sandbox must be claimed anew."""
     return reason_of(error) in GONE
 
 
 def place_of(sandbox: sandbox_pb2.Sandbox, workdir: str) -> SandboxInfo:
-    """Where a sandbox is, and how texts of others can have come into it."""
+    """Describe a sandbox, and how untrusted data can have entered it."""
     level = sandbox_pb2.IsolationLevel.Name(sandbox.isolation)
     isolation = level.removeprefix("ISOLATION_LEVEL_").lower()
     is_closed = sandbox.network_policy.mode == network_pb2.NETWORK_MODE_NONE
@@ -393,7 +382,7 @@ def place_of(sandbox: sandbox_pb2.Sandbox, workdir: str) -> SandboxInfo:
 
 
 def _news(before: Binding, now: Binding) -> str:
-    """What the model has to be told when a session goes on at another executor."""
+    """Return news for the model if a session continues at another executor."""
     if before.endpoint in ("", now.endpoint):
         return ""
     is_kept = before.workspace_id == now.workspace_id != ""

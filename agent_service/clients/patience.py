@@ -1,4 +1,4 @@
-"""Waiting for an executor that cannot be reached, as while it restarts, or for its backend."""
+"""Retries while an executor is unreachable, as during a restart, or its backend is."""
 
 import asyncio
 import random
@@ -10,13 +10,13 @@ import grpc.aio
 from services.errors import is_passing
 
 LIMIT_S = 60.0
-"""How long it is waited for, unless the caller names less."""
+"""The time limit, unless the caller sets a shorter one."""
 
 _T = TypeVar("_T")
 
 
 class Patience:
-    """How much longer to wait."""
+    """The remaining time of retries."""
 
     def __init__(self, limit_s: float = LIMIT_S) -> None:
         self._limit_s = limit_s
@@ -24,11 +24,10 @@ class Patience:
         self.renew()
 
     def renew(self) -> None:
-        """The executor has answered."""
         self._ends_at = asyncio.get_running_loop().time() + self._limit_s
 
     async def wait(self, error: grpc.aio.AioRpcError) -> bool:
-        """Wait a moment before the next try; False when there should be none."""
+        """Wait before the next attempt; False if there must be none."""
         if not is_passing(error):
             return False
         if asyncio.get_running_loop().time() > self._ends_at:
@@ -38,7 +37,7 @@ class Patience:
 
 
 async def patiently(call: Callable[[], Awaitable[_T]], limit_s: float = LIMIT_S) -> _T:
-    """Do what may be done twice, again and again until the executor can be reached."""
+    """Make a repeatable call until the executor can be reached."""
     patience = Patience(limit_s)
     while True:
         try:

@@ -1,4 +1,4 @@
-"""What a folder of the user's says to agents that begin to work in it."""
+"""Context files of the folders that sessions work in."""
 
 import asyncio
 import logging
@@ -18,22 +18,22 @@ from services.errors import message_of
 from services.ids import new_id
 
 READ_S = 10.0
-"""How long a new session waits for what its folder says."""
+"""How long a new session waits for its context files."""
 
 _log = logging.getLogger(__name__)
 
 
 class Projects:
-    """Reads the context files of the folders that sessions are begun in."""
+    """Reads context files of new sessions' folders."""
 
     def __init__(self, executors: Executors, context_files: ContextFiles) -> None:
         self._executors = executors
         self._context_files = context_files
 
     async def of(self, request: TurnRequest, template: str) -> Screened:
-        """What its folder says to a session that a turn creates.
+        """Return the context files for the session that a turn creates.
 
-        The sandbox that it claims is the session's: its first tool call finds it.
+        The sandbox that this claims is the session's: its first tool call uses it.
         """
         skips, asked = skips_context_files(request), request.new_session
         if not asked.workdir or skips:
@@ -63,7 +63,8 @@ class _NewSandbox:
         self._held: HeldSandbox | None = None
 
     async def hold(self, *, keyed: bool) -> HeldSandbox:
-        """The sandbox, claimed by the first who asks; `keyed` is for calls that may be resumed."""
+        """Return the sandbox, claimed by the first caller; `keyed` is for calls that may be
+        resumed."""
         if self._held is None:
             asked = self._request
             try:
@@ -74,5 +75,5 @@ class _NewSandbox:
         return self._held
 
     async def left(self, held: HeldSandbox, error: grpc.aio.AioRpcError) -> bool:
-        """Nothing is claimed a second time for a prompt."""
+        """Never claim a second sandbox for a prompt."""
         return False

@@ -1,4 +1,4 @@
-"""The other replicas of the agent, each at the endpoint that it puts on the turns it owns."""
+"""The agent's other replicas, at the endpoints stored with the turns that they own."""
 
 import logging
 from collections.abc import AsyncGenerator
@@ -13,9 +13,9 @@ from services.rpc.channels import Channels
 from services.rpc.streams import open_stream
 
 MISSED_S = 2.0
-"""How long the journal is read instead, where the owner of a turn could not be asked."""
+"""How long the journal is read instead if a turn's owner was unreachable."""
 ANSWER_S = 1.5
-"""How long an owner may take to answer at all."""
+"""The time limit for an owner to answer at all."""
 
 _log = logging.getLogger(__name__)
 
@@ -25,13 +25,13 @@ class Replicas:
 
     def __init__(self, channels: Channels, endpoint: str, clock: Clock) -> None:
         self.endpoint = endpoint
-        """Where the others reach this one; empty when they cannot."""
+        """The address of this replica for the others; empty if there is none."""
         self._channels = channels
         self._clock = clock
         self._missed_at: dict[str, float] = {}
 
     def owner_of(self, turn: TurnInfo) -> str:
-        """Where the owner of a turn can be asked; empty when it is nobody, or this one."""
+        """Return the endpoint of another replica that owns the turn; empty if there is none."""
         there = turn.owner_endpoint if turn.owner is not None and not turn.is_finished else ""
         since = self._clock.monotonic() - self._missed_at.get(there, float("-inf"))
         return "" if there == self.endpoint or since < MISSED_S else there
@@ -39,22 +39,22 @@ class Replicas:
     async def watch(
         self, endpoint: str, request: turn_pb2.WatchTurnRequest
     ) -> AsyncGenerator[turn_pb2.WatchTurnResponse]:
-        """What the owner of a turn shows of it, for as long as it can be reached."""
+        """Yield the owner's events of a turn, for as long as it is reachable."""
         stub = self._stub(endpoint)
         look = turn_pb2.GetTurnRequest(turn_id=request.turn_id, profile=request.profile)
         try:
-            # A stream to where nobody is would not be noticed for half a minute.
+            # A stream to an unreachable replica would only fail after half a minute.
             await stub.GetTurn(look, timeout=ANSWER_S)
             async with open_stream(stub.WatchTurn(request)) as call:
                 async for response in call:
                     yield response
         except grpc.aio.AioRpcError as error:
             _log.info("a turn cannot be watched at %s: %s", endpoint, error.details())
-        # An owner that has let go says nothing more; who owns the turn next is in the journal.
+        # A former owner sends nothing more; the journal names the next owner.
         self._missed_at[endpoint] = self._clock.monotonic()
 
     async def interrupt(self, turn: TurnInfo, profile: str) -> None:
-        """Have the owner stop a turn now; what it does not hear, it reads in the journal."""
+        """Have the owner stop a turn now; if unreachable, it finds the request in the journal."""
         if not (endpoint := self.owner_of(turn)):
             return
         request = turn_pb2.InterruptTurnRequest(turn_id=turn.id, profile=profile)

@@ -1,4 +1,4 @@
-"""What sandboxes the executor gives, asked now and then and not by every turn."""
+"""The kinds of sandboxes that the executor offers, cached."""
 
 import asyncio
 from collections.abc import Mapping
@@ -14,29 +14,28 @@ from services.rpc.channels import Channels
 from services.rpc.messages import record_of
 
 FRESH_S = 600.0
-"""How long an answer counts; it changes when somebody configures the executor anew."""
+"""How long an answer is valid; it changes when an executor is reconfigured."""
 ASK_AGAIN_S = 5.0
-"""How long nobody is asked after there was no answer, or none about a template."""
+"""How long to wait before asking again if there was no answer, or none about a template."""
 DEADLINE_S = 1.0
-"""How long a turn may wait for the answer."""
+"""How long a turn may wait for an answer."""
 
 _USUAL = "default"
 
 
 class SandboxKinds:
-    """Knows what the next session's sandbox is like."""
+    """Describes the next session's sandbox."""
 
     def __init__(self, channels: Channels, clock: Clock) -> None:
         self._channels = channels
         self._clock = clock
         self._known: Mapping[str, SandboxKind | None] = {}
-        """By the template; None is one that cannot be had now."""
+        """By template; None if it is unavailable now."""
         self._asked_at = self._ask_at = -FRESH_S
         self._asking = asyncio.Lock()
 
     async def of(self, template: str) -> SandboxKind | None:
-        """What a template's sandboxes are like, the usual ones if it is empty; None when that was
-        never learned."""
+        """Describe the sandboxes of a template (empty: the default); None if it is unknown."""
         name = template or _USUAL
         if self._is_due(name):
             async with self._asking:
@@ -45,14 +44,14 @@ class SandboxKinds:
         return self._known.get(name)
 
     def lack(self, template: str) -> str:
-        """Why no session can have a template, as was last learned; empty where one may."""
+        """Return why a template is unavailable, as far as known; else empty."""
         if not template or not self._known or template in self._known:
             return ""
         listed = ", ".join(self._known)
         return f"there is no template {template!r} of sandboxes; choose of: {listed}"
 
     def _is_due(self, name: str) -> bool:
-        """Somebody may just have configured a template that nobody knew of."""
+        """The template may have been configured since the last answer."""
         now = self._clock.monotonic()
         is_new = name not in self._known and now >= self._asked_at + ASK_AGAIN_S
         return is_new or now >= self._ask_at
@@ -64,7 +63,7 @@ class SandboxKinds:
             request = sandbox_pb2.GetCapabilitiesRequest()
             answer = await stub.GetCapabilities(request, timeout=DEADLINE_S)
         except (grpc.aio.AioRpcError, FailedPrecondition):
-            pass  # what was known before is the best that there is
+            pass  # keep the last known answer
         else:
             self._known = {
                 found.template: record_of(found, SandboxKind) if found.available else None

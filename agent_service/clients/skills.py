@@ -1,7 +1,7 @@
-"""The files of the skills that a session has loaded, in its sandbox.
+"""Files of a session's loaded skills, in its sandbox.
 
-They are put there when the sandbox is next used: a session that only reads skills needs none. In
-a box they have a place of their own; where there is none, they go into the workspace.
+They are put there when the sandbox is next used, because a session that only reads skills needs
+none. Isolated sandboxes have a folder of their own for them; others use the workspace.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from services.errors import Reason, message_of, reason_of
 
 IN_WORKSPACE = "/workspace/.skills"
 _SHOWN = "~/.skills"
-"""The same for a command: everywhere the workspace is its HOME, but not always /workspace."""
+"""The path for commands: HOME is always the workspace, which is not always /workspace."""
 _NO_PLACE = frozenset({Reason.PATH_INVALID, Reason.LIMIT_EXCEEDED, Reason.NOT_FOUND})
 _READ, _RUN = 0o444, 0o555
 
@@ -36,14 +36,14 @@ _log = logging.getLogger(__name__)
 
 
 class SandboxSkills:
-    """Brings skills into sandboxes, and again what has changed."""
+    """Puts skills into sandboxes, and updates what has changed."""
 
     def __init__(self, shelves: SkillShelves, database: Database) -> None:
         self._shelves = shelves
         self._database = database
 
     async def bring(self, turn: LiveTurn, held: HeldSandbox) -> str:
-        """Put there what the session has loaded; what the model has to be told of it."""
+        """Put in the session's loaded skills; return news for the model."""
         folders: Sequence[str] | None = await self._database.read(
             lambda conn: sessions.get_state(conn, turn.session_id, LOADED)
         )
@@ -69,7 +69,7 @@ class SandboxSkills:
         folder, facts = edition
         archive = await asyncio.to_thread(_packed, await skills.contents(folder, facts))
         name = folder.rpartition("/")[2]
-        # Where nothing stands between it and a machine, nothing is put beside the workspace.
+        # Without isolation, nothing is written outside the workspace.
         has_place = held.place.isolation != NO_ISOLATION
         places = (
             ((PLACE, PLACE), (IN_WORKSPACE, _SHOWN)) if has_place else ((IN_WORKSPACE, _SHOWN),)
@@ -80,7 +80,7 @@ class SandboxSkills:
                 await self._upload(held, f"{place}/{name}", archive)
             except grpc.aio.AioRpcError as error:
                 if is_gone(error) and not is_missing(error):
-                    return ""  # whoever needs the sandbox claims another
+                    return ""  # the next user of the sandbox claims another
                 why = message_of(error)
                 if reason_of(error) not in _NO_PLACE:
                     break
@@ -116,7 +116,7 @@ class SandboxSkills:
 
 
 def _packed(contents: Mapping[str, bytes]) -> bytes:
-    """The files as an archive, none of which may be written."""
+    """Return the files as a read-only archive."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
         for path, data in sorted(contents.items()):

@@ -1,4 +1,4 @@
-"""Files that an answer names by `MEDIA:` lines: sent to the chat that the answer goes to."""
+"""Files in the `MEDIA:` lines of an answer, sent to the answer's chat."""
 
 import asyncio
 import json
@@ -27,21 +27,21 @@ from agent_service.tools.send_message import FILES_AT_ONCE, read_files
 from agent_service.turns.continuation import said_before
 
 TOOLSET = "messaging"
-"""What a turn has to be allowed for it."""
+"""The toolset that a turn needs to send files."""
 _BEGINNING = b'{"role":"assistant"'
 
 
 class Workplace(Struct, frozen=True):
-    """Where a turn works, beside its calls."""
+    """The sandbox of a turn, independent of its calls."""
 
     files: Files
     place: Callable[[], Awaitable[SandboxInfo]]
 
 
 class AnswerFiles:
-    """Sends them, after the answer is stored and before its turn ends.
+    """Sends files after the answer is stored and before its turn ends.
 
-    Nobody is asked any more then, so that files which a person decides on are not sent.
+    Nobody can be asked at that point, so files that need a person's approval are not sent.
     """
 
     def __init__(
@@ -56,12 +56,13 @@ class AnswerFiles:
         self._room = asyncio.Semaphore(FILES_AT_ONCE)
 
     def are_in(self, turn: LiveTurn, text: str) -> bool:
-        """Whether an answer has files that go to its chat."""
+        """Return whether an answer has files that go to its chat."""
         is_allowed = not turn.toolsets or TOOLSET in turn.toolsets
         return is_allowed and _chat(turn) is not None and bool(split_media(text)[1])
 
     async def send(self, turn: LiveTurn, answer: str) -> str:
-        """Send the files, once for a turn; returns the answer without them, or with why not."""
+        """Send the files once per turn; return the answer without them, or with why they were not
+        sent."""
         text, paths = split_media(answer)
         key, chat = f"{turn.id}:files", _chat(turn)
         assert chat is not None, "only answers to chats wait for their files"
@@ -88,7 +89,7 @@ class AnswerFiles:
 
 
 def answer_in_wait(turn: LiveTurn) -> str | None:
-    """The answer that is stored, and whose files are still to be sent; None where there is none."""
+    """Return the stored answer whose files are still to be sent; None if there is none."""
     if turn.pending or not turn.messages[-1].startswith(_BEGINNING):
         return None
     fields: dict[str, Any] = json.loads(turn.messages[-1])

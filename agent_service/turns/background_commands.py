@@ -1,8 +1,8 @@
-"""Watches commands in the background that the model wants to be told of.
+"""Watches background commands for the model.
 
-Each is watched by one replica, by a lease; where a turn of its session runs, by the one that runs
-it, since that has the sandbox. What is to be told is stored, together with how far the command was
-looked at, before it is told: whoever watches next goes on with the same notice.
+One replica watches each command, by a lease; while a turn of the session runs, the one that runs
+it, because it has the sandbox. A report is stored with the progress that it covers before it is
+sent, so that the next watcher continues with the same report.
 """
 
 import asyncio
@@ -48,40 +48,38 @@ from services.lifecycle import Workers, unbroken
 from services.redaction.redactor import Redactor
 
 POLL_S = 1.0
-"""How often commands are looked for that nobody watches."""
+"""The interval at which unwatched commands are looked for."""
 CLAIMS_AT_ONCE = 32
 RETRY_S = 3.0
-"""How often a command is looked at again whose executor cannot be reached."""
+"""The interval of retries if a command's executor cannot be reached."""
 
 _log = logging.getLogger(__name__)
 LOOK_S = 2.0
-"""How often output is looked through while a command runs."""
+"""The interval at which a running command's output is searched."""
 WAIT_S = 20.0
-"""How long its end is waited for at a time where only that is wanted."""
+"""How long to wait at a time if only the end matters."""
 PAUSE_S = 30.0
-"""Between two notices of lines of one command."""
+"""The pause between two reports of lines of a command."""
 GRACE_S = 1.0
-"""For the model to see by itself that a command has ended."""
+"""Time for the model to notice by itself that a command has ended."""
 PAGE_BYTES = 128 * 1024
 MAX_PAGES = 4
-"""Of each stream at one look; of a command that goes on writing faster some output is dropped."""
+"""The limit for each stream at one look; output of faster commands is partly dropped."""
 TAIL_BYTES = 4000
 
 
 class Looking(Protocol):
-    """Looks at commands; SandboxUnavailable, CommandUncertain or CommandUnknown from both."""
+    """Reads commands; both may raise SandboxUnavailable, CommandUncertain or CommandUnknown."""
 
     async def wait(self, key: str, most_s: float) -> CommandStatus:
-        """How a command stands once it has ended, or so many seconds are over."""
+        """Return a command's status once it has ended, or after `most_s`."""
         ...
 
-    async def read(self, key: str, stream: Stream, offset: int, length: int) -> OutputPage:
-        """Stored output from `offset` on; a negative offset counts from the end."""
-        ...
+    async def read(self, key: str, stream: Stream, offset: int, length: int) -> OutputPage: ...
 
 
 class CommandMonitor:
-    """Looks at a command until there is something to be told."""
+    """Reads a command until there is something to report."""
 
     def __init__(
         self,
@@ -91,7 +89,7 @@ class CommandMonitor:
         clock: Clock,
         opening: Callable[[], Opening | None],
     ) -> None:
-        """Ask for the opening of its sandbox once something of it was read."""
+        """`opening` is only called once output was read."""
         self._commands = commands
         self._watched = watched
         self._clock = clock
@@ -100,7 +98,8 @@ class CommandMonitor:
         self._tell_from = 0.0
 
     async def next(self, progress: Progress) -> CommandNews:
-        """The next news; SandboxUnavailable or CommandUncertain where nobody can be asked."""
+        """Return the next report; SandboxUnavailable or CommandUncertain if the command is
+        unreachable."""
         try:
             while True:
                 if (ended := await self._ended(progress)) is not None:
@@ -114,7 +113,7 @@ class CommandMonitor:
             return self._gone(progress, said_of_loss(self._watched))
 
     def given_up(self, progress: Progress) -> CommandNews:
-        """The last news of a command whose executor does not come back."""
+        """Return the last report of a command whose executor does not come back."""
         return self._gone(progress, said_of_no_executor(self._watched))
 
     def _gone(self, progress: Progress, said: str) -> CommandNews:
@@ -141,7 +140,7 @@ class CommandMonitor:
         )
 
     async def _ended(self, progress: Progress) -> CommandStatus | None:
-        """Wait a moment, and read what came; the command once it has ended."""
+        """Wait a moment and read new output; return the command once it has ended."""
         key, listens = self._watched.key, self._listens(progress)
         status = await self._commands.wait(key, LOOK_S if listens else WAIT_S)
         if listens:
@@ -150,7 +149,7 @@ class CommandMonitor:
         return status if status.exit is not None else None
 
     async def _read(self, stream: Stream, most_pages: int) -> None:
-        """Look through what a stream has to its end, or so many pages where any number is given."""
+        """Search a stream's new output, at most `most_pages` if that is not 0."""
         pages = 0
         while not most_pages or pages < most_pages:
             at = self._lines.reads_at(stream)
@@ -162,19 +161,19 @@ class CommandMonitor:
             pages += 1
 
     async def _last(self, ended: CommandStatus, progress: Progress) -> CommandNews:
-        """The news of a command that has ended: its last lines that match, and how it ended."""
+        """Return the report of a command's end, with its last matching lines."""
         assert ended.exit is not None, "it has ended"
         end: list[str] = []
         if self._watched.wanted.end:
             await self._clock.sleep(GRACE_S)
             how, tail = describe_exit(ended.exit) or "exit code 0", await self._tail()
             end = [said_of_end(self._watched, how, tail, self._fence)]
-        # Where its output could not be read, the lines wait for the next try.
+        # If its output could not be read, the lines wait for the next attempt.
         said = [*self._last_lines(progress), *end]
         return CommandNews("\n\n".join(said), self._noted(progress, is_over=True))
 
     def _last_lines(self, progress: Progress) -> list[str]:
-        """The notice of the lines that were not told yet, if any, now that no more come."""
+        """Return the lines that were not reported yet, now that no more come."""
         if not self._listens(progress):
             return []
         self._lines.end()
@@ -183,28 +182,28 @@ class CommandMonitor:
         return [said_of_matches(self._watched, lines, more, told, self._fence)] if lines else []
 
     def _fence(self, quoted: str) -> str:
-        """Output between marks, where others can have put something into its sandbox."""
+        """Mark output as untrusted if others may have put data into its sandbox."""
         opening = self._opening()
-        # What the marks mean was said with the result of the call that began it, at the latest.
+        # The marks were explained with the result of the call that started the command.
         return quoted if opening is None else fenced(quoted, opening, explained=False)
 
     async def _tail(self) -> str:
-        """The newest output, of either stream."""
+        """Return the newest output of both streams."""
         parts: list[str] = []
         for stream in Stream:
             page = await self._commands.read(self._watched.key, stream, -TAIL_BYTES, TAIL_BYTES)
             text = page.data.decode(errors="replace").replace("\0", "\ufffd")
-            # Where it was cut, half a line is of no use.
+            # Half a line at the cut is of no use.
             parts.append(text.partition("\n")[2] if page.offset and "\n" in text else text)
         return "\n".join(part.rstrip("\n") for part in parts if part.strip())
 
 
 class _WorkedInElsewhere(Exception):
-    """Another replica runs a turn of the session, and has its sandbox."""
+    """Another replica runs a turn of the session, and so has its sandbox."""
 
 
 class BackgroundCommands:
-    """The commands that this replica watches."""
+    """Watches commands on this replica."""
 
     def __init__(
         self,
@@ -226,11 +225,11 @@ class BackgroundCommands:
         self._watching: set[str] = set()
 
     async def recover(self) -> None:
-        """Make the commands free that this instance watched before it was started anew."""
+        """Release the commands that this instance watched before a restart."""
         await self._database.write(lambda conn: self._leases.clear_earlier_boots(conn, self._owner))
 
     async def run(self) -> None:
-        """Watch what nobody watches, until cancelled."""
+        """Watch unwatched commands until cancelled."""
         async with Workers() as workers, asyncio.TaskGroup() as group:
             group.create_task(self._keeper.run())
             while True:
@@ -269,7 +268,7 @@ class BackgroundCommands:
             self._watching.discard(watched.key)
 
     async def _follow(self, lease: Lease, watched: WatchedCommand, news: CommandNews) -> None:
-        """Look at a command and tell of it, until nothing is left to be told."""
+        """Watch a command and report on it, until nothing is left to report."""
         sandbox = WatchedSandbox(self._sandboxes, watched, self._owner)
         watch = CommandMonitor(
             SessionCommands(sandbox),
@@ -305,7 +304,7 @@ class BackgroundCommands:
         watched: WatchedCommand,
         progress: Progress,
     ) -> CommandNews:
-        """The next news of a command, also where its executor is away for a while."""
+        """Return a command's next report, even if its executor is away for a while."""
         while True:
             try:
                 return await watch.next(progress)

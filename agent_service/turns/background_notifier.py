@@ -1,4 +1,4 @@
-"""Tells the model of what has happened, and whoever began it what the model says to that."""
+"""Tells the model about events, and sends its response to the chat that started them."""
 
 import asyncio
 import hashlib
@@ -21,38 +21,36 @@ from services.errors import Draining
 
 CLI = "cli"
 AGAIN_S = 30.0
-"""After which an answer is handed over again that may not have been taken."""
+"""When to retry a delivery whose outcome is unknown."""
 
 _log = logging.getLogger(__name__)
 
 
 class Notices(Struct, frozen=True):
-    """Turns that say what has happened.
+    """Starts turns that tell the model of an event.
 
-    While the session works, they join its work with the next results of its tools; else they are
-    turns of their own, whose answer goes to where the session's messages come from. Their ids
-    follow from what they tell, so that whoever tells it again finds the same turn.
+    If the session is working, they join with its next tool results; otherwise the response goes to
+    the origin of the session's messages. Their ids derive from the event, so retries find the same
+    turn.
     """
 
     turns: Callable[[], Turns]
-    """Got when needed: turns run tools, and this is for what tools begin."""
+    """Looked up lazily: turns run tools, and this reports on what tools start."""
     toolsets: ToolsConfig
     messenger: Messenger
     clock: Clock
 
     async def tell(self, watched: WatchedCommand, news: CommandNews) -> None:
-        """Tell a notice of a command, and return once nothing of it is left to do.
-
-        NotFound where the session is gone.
-        """
+        """Report on a command, and return once the report is complete; NotFound if the session is
+        gone."""
         turn_id = turn_id_of(watched.key, news.progress.told)
         request = replace(watched.request, turn_id=turn_id, text=news.text)
-        # What was turned off meanwhile is off for it, too.
+        # Toolsets may have been turned off meanwhile.
         allowed = self.toolsets.of(request.profile, request.platform, request.options.toolsets)
         try:
             await self.turns().start(replace(request, allowed=allowed))
         except Draining:
-            # Whoever watches the command next tells it.
+            # The next watcher of the command reports.
             await asyncio.Event().wait()
         finished = await self.turns().watching.ended(request.turn_id, request.profile)
         await self._deliver(request, finished)
@@ -74,7 +72,7 @@ class Notices(Struct, frozen=True):
 
 
 def notice_of(turn: LiveTurn) -> TurnRequest:
-    """The turns that tell of what a turn has begun, but for their ids and texts."""
+    """Return the template for turns that report on what a turn started; without ids and texts."""
     return TurnRequest(
         turn_id="",
         profile=turn.profile,
@@ -88,12 +86,12 @@ def notice_of(turn: LiveTurn) -> TurnRequest:
 
 
 def turn_id_of(key: str, number: int) -> str:
-    """The id of the turn that tells the notice of this number of a command."""
+    """Return the id of the turn for a numbered report of a command."""
     return f"trn_{hashlib.sha256(f'{key}/notice/{number}'.encode()).hexdigest()[:26]}"
 
 
 def _answer(finished: TurnFinished) -> str:
-    """What is to be sent; empty where the notice joined other work, or was stopped by a person."""
+    """Return what to send; empty if the report joined other work or a person stopped it."""
     if finished.outcome is Outcome.CANCELLED or finished.text == PASSED_ON:
         return ""
     if finished.outcome is Outcome.COMPLETED:

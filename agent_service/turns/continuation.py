@@ -1,4 +1,4 @@
-"""Going on with an answer that was cut off at the model's output limit."""
+"""Continues answers that were cut off at the model's output limit."""
 
 import json
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from agent_service.records.turn_state import LiveTurn
 
 MAX_CONTINUATIONS = 3
 CUT_OFF = "length"
-"""Finish reason of an answer that was cut off."""
+"""The finish reason of an answer that was cut off."""
 
 GO_ON = (
     "[Your last message was cut off where the longest possible answer ends. Go on exactly where "
@@ -19,7 +19,7 @@ _GO_ON = encoded({"role": "user", "content": GO_ON})
 
 
 def said_before(messages: Sequence[bytes]) -> tuple[str, ...]:
-    """The pieces of the answer that the next message goes on with; none where it is a new one."""
+    """Return the pieces that the next message continues; none if it is a new answer."""
     pieces: list[str] = []
     at = len(messages)
     while at >= 2 and messages[at - 1] == _GO_ON:
@@ -30,7 +30,7 @@ def said_before(messages: Sequence[bytes]) -> tuple[str, ...]:
 
 
 def goes_on(turn: LiveTurn, message: ModelMessage) -> bool:
-    """Whether an answer was cut off, and the model may still be asked for more of it."""
+    """Return whether an answer was cut off and another model call is left."""
     return (
         message.finish_reason == CUT_OFF
         and not message.tool_calls

@@ -1,8 +1,7 @@
-"""Hands tasks to subagents: turns of their own, in sessions and sandboxes of their own.
+"""Delegates tasks to subagents: turns of their own, in sessions and sandboxes of their own.
 
-A subagent's turn has an id that follows from the call that handed the task over. Whoever makes that
-call again, after a crash or on another replica, starts the same turn, which is there already, and
-waits for its end.
+The id of a subagent's turn derives from the call. If the call is repeated, after a crash or on
+another replica, it finds the same turn and waits for its end.
 """
 
 import asyncio
@@ -39,7 +38,7 @@ MAX_MODEL_CALLS = 50
 MAX_TASKS = 16
 
 BLOCKED = frozenset({"delegation", "clarify", "memory", "messaging", "cron"})
-"""Toolsets that are not a subagent's: it hands nothing on, asks nobody, and speaks for nobody."""
+"""Toolsets that subagents never get: they do not delegate, ask or speak for anybody."""
 
 _INSTRUCTIONS = """\
 # Your task
@@ -50,19 +49,20 @@ left, and what you are not sure of."""
 
 
 class Delegation:
-    """What all subagents of this replica are started with."""
+    """Starts subagents on this replica."""
 
     def __init__(
         self, turns: Callable[[], Turns], toolsets: Collection[str], most: int, database: Database
     ) -> None:
-        """Turns run tools, and this is for a tool, so that it gets the turns when it needs them."""
+        """Turns run tools and this serves a tool, so `turns` is looked up lazily."""
         self.most = most
         self._database = database
         self._turns = turns
         self._toolsets = frozenset(toolsets)
 
     def allowed(self, turn: LiveTurn, asked: Sequence[str]) -> tuple[str, ...]:
-        """The toolsets of a subagent: those asked for that its caller has, without the blocked."""
+        """Return a subagent's toolsets: those requested that its caller has, without the blocked
+        ones."""
         own = (turn.toolsets or self._toolsets) & self._toolsets
         wanted = own & frozenset(asked) if asked else own
         found = tuple(sorted(wanted - BLOCKED))
@@ -72,7 +72,7 @@ class Delegation:
         return found
 
     async def template_of(self, session_id: str) -> str:
-        """What the sandboxes of a session are made from, and those of its subagents."""
+        """Return the sandbox template of a session and its subagents."""
         wish = await self._database.read(lambda conn: bindings.wish(conn, session_id))
         return wish.template
 
@@ -81,11 +81,11 @@ class Delegation:
         try:
             await self._turns().start(request)
         except Draining:
-            # The caller's turn is being let go as well; its next owner hands the task over.
+            # The caller's turn is being released too; its next owner delegates the task.
             await asyncio.Event().wait()
 
     async def report(self, key: str, number: int, profile: str) -> Report:
-        """What came of a task, once its turn has ended, wherever that is."""
+        """Return the outcome of a task after its turn ended, on whichever replica."""
         finished = await self._turns().watching.ended(turn_id_of(key, number), profile)
         session_id = session_id_of(key, number)
         found: Sequence[str] | None = await self._database.read(
@@ -94,7 +94,7 @@ class Delegation:
         return _report(finished, tuple(found or ()))
 
     async def cancel(self, key: str, profile: str) -> None:
-        """Stop whatever a call has handed over."""
+        """Stop all tasks of a call."""
         for number in range(MAX_TASKS):
             try:
                 await self._turns().interrupt(turn_id_of(key, number), "", profile)
@@ -112,7 +112,6 @@ class CallSubagents:
 
     @property
     def most(self) -> int:
-        """How many tasks one call may hand over."""
         return self._delegation.most
 
     async def work(
@@ -122,10 +121,10 @@ class CallSubagents:
         untrusted: Sequence[str],
         ended: Callable[[int, Report], None],
     ) -> list[Report]:
-        """Have tasks done side by side."""
+        """Run tasks in parallel."""
         allowed = self._delegation.allowed(self._turn, toolsets)
         template = await self._delegation.template_of(self._turn.session_id)
-        # One after the other, so that who cancels finds all that there are.
+        # One after another, so that a cancellation finds all that were started.
         for number, task in enumerate(tasks):
             request = self._request(number, task, allowed, template)
             await self._delegation.start(replace(request, untrusted=tuple(untrusted)))
@@ -150,14 +149,14 @@ class CallSubagents:
             origin={"platform": SUBAGENT, **parent},
             kind=SUBAGENT,
             busy_mode=BusyMode.QUEUE,
-            # Not the model that has taken over: that may be another endpoint's.
+            # Not the fallback model: that may belong to another endpoint.
             options=replace(turn.options, toolsets=toolsets, max_model_calls=MAX_MODEL_CALLS),
             new_session=SessionOptions(system_message=_INSTRUCTIONS, sandbox_template=template),
         )
 
 
 class Endings:
-    """Ends what an interrupted turn has begun: its commands, and what it has handed over."""
+    """Ends the commands and tasks that an interrupted turn has started."""
 
     def __init__(self, commands: SessionCommands, delegation: Delegation, turn: LiveTurn) -> None:
         self._commands = commands
@@ -165,7 +164,7 @@ class Endings:
         self._turn = turn
 
     async def kill(self, key: str) -> CommandStatus:
-        """End what a call has begun; CommandUnknown when that is no command."""
+        """End what a call has started; CommandUnknown if that is no command."""
         call = self._turn.pending.get(key)
         if call is not None and call.call.name == DELEGATE_TASK:
             await self._delegation.cancel(key, self._turn.profile)
@@ -176,7 +175,7 @@ class Endings:
         return status
 
     async def _kill_inner(self, key: str) -> None:
-        """End the commands that a program has begun, which nobody waits for any more."""
+        """End the commands that a program has started, for which nobody waits any more."""
         for found in await self._commands.list():
             if found.key.startswith(inner_key(key, "")) and found.exit is None:
                 with suppress(CommandUnknown):
@@ -184,12 +183,12 @@ class Endings:
 
 
 def turn_id_of(key: str, number: int) -> str:
-    """The id of the turn for a task of a call."""
+    """Return the id of the turn for a call's task."""
     return f"trn_{_digest(key, number)}"
 
 
 def session_id_of(key: str, number: int) -> str:
-    """The id of the session for a task of a call."""
+    """Return the id of the session for a call's task."""
     return f"sub_{_digest(key, number)}"
 
 

@@ -1,4 +1,4 @@
-"""Follows turns for watchers: their events while this process owns them, and wherever else."""
+"""Streams turns' events to watchers, live while this process owns them."""
 
 import asyncio
 from collections import deque
@@ -29,15 +29,15 @@ from services.database import Database
 from services.errors import HermesError, NotFound
 
 POLL_S = 0.25
-"""How often the journal is read for a turn that is not owned here."""
+"""The interval at which the journal is read for turns that are not owned here."""
 LOOK_S = 1.0
-"""How often it is asked whether a turn has ended that another replica owns."""
+"""The interval at which a turn of another replica is checked for its end."""
 PROGRESS_KEPT_CHARS = 16_000
-"""Of output that a watcher is slow to take or too late for, the last so many characters."""
+"""How much output is kept for a watcher that is slow or late."""
 
 
 class Subscription:
-    """One watcher's queue; it stays small because live events that wait are merged."""
+    """One watcher's queue, kept short by merging live events."""
 
     def __init__(self, backlog: list[Recorded]) -> None:
         self._queue = deque(backlog)
@@ -48,7 +48,7 @@ class Subscription:
             self._ready.set()
 
     def put(self, item: Recorded) -> None:
-        """Add an event, merging it into the last one that waits where the two make one."""
+        """Add an event, or merge it into the last one."""
         if item.sequence == 0:
             for index, waiting in enumerate(reversed(self._queue), 1):
                 merged = _merge(waiting, item)
@@ -61,12 +61,12 @@ class Subscription:
         self._ready.set()
 
     def close(self, error: HermesError | None = None) -> None:
-        """Say that no more events will come from here, and why none will come from anywhere."""
+        """End the stream; `error` is raised for the watcher."""
         self._closed, self._error = True, error
         self._ready.set()
 
     async def events(self) -> AsyncGenerator[list[Recorded]]:
-        """The events until the stream is closed, those that wait together; raises why it was."""
+        """Yield batches of events until the stream is closed; raises the error of `close`."""
         while True:
             await self._ready.wait()
             self._ready.clear()
@@ -91,15 +91,14 @@ class TurnStream:
         self._progress: dict[str, ToolProgress] = {}
         self._subscriptions: set[Subscription] = set()
         self.failed: HermesError | None = None
-        """Why the turn can neither end nor go on by itself."""
+        """Why the turn can neither end nor continue."""
 
     @property
     def partial_text(self) -> str:
-        """What the running model call has said so far."""
+        """Return the text of the running model call so far."""
         return self._partial.text
 
     def publish(self, item: Recorded) -> None:
-        """Show an event to every watcher."""
         if item.sequence or isinstance(item.event, Notice):
             self._recorded.append(item)
         self._follow(item)
@@ -107,13 +106,13 @@ class TurnStream:
             subscription.put(item)
 
     def void_partial(self, step: int) -> None:
-        """Forget the text of a model call that is tried again."""
+        """Drop the text of a model call that is retried."""
         self._partial = TextSnapshot(step=step, text="", reasoning="")
 
     def subscribe(self, after_sequence: int, now: datetime) -> Subscription:
-        """Everything after the sequence, what running calls have said so far, then what comes.
+        """Return the events after a sequence, the text of running calls so far, then new events.
 
-        Notices that were shown before are for who has seen nothing of the turn yet.
+        Earlier notices are only for watchers that have seen nothing of the turn.
         """
         is_new = after_sequence == 0
         backlog = [item for item in self._recorded if is_new or item.sequence > after_sequence]
@@ -125,11 +124,10 @@ class TurnStream:
         return subscription
 
     def unsubscribe(self, subscription: Subscription) -> None:
-        """Forget a watcher."""
         self._subscriptions.discard(subscription)
 
     def close(self) -> None:
-        """End every subscription: the turn has ended, or is not owned here any more."""
+        """End all subscriptions: the turn has ended, or is not owned here any more."""
         for subscription in self._subscriptions:
             subscription.close(self.failed)
 
@@ -182,13 +180,13 @@ def _joined(first: ToolProgress, second: ToolProgress) -> ToolProgress:
 
 
 class OwnedElsewhere(Struct, frozen=True):
-    """Ends the events that are found here: another replica owns the turn, and has them live."""
+    """Ends the stream here: another replica owns the turn, and has its live events."""
 
     endpoint: str
 
 
 class EventFeed:
-    """Finds a turn's events: in this process while it owns the turn, else in the journal."""
+    """Reads a turn's events from this process if it owns the turn, else from the journal."""
 
     def __init__(
         self,
@@ -202,15 +200,16 @@ class EventFeed:
         self._stream_of = stream_of
         self._clock = clock
         self._awaited: WeakValueDictionary[str, asyncio.Event] = WeakValueDictionary()
-        """What the watchers of a turn wait for while it is not owned here, as long as any does."""
+        """Wakes the watchers of a turn that is not owned here; exists as long as any of them waits.
+        """
 
     def owned(self, turn_id: str) -> None:
-        """Lead the watchers of a turn to its live events, which this process has from now on."""
+        """Switch the watchers of a turn to its live events, which this process now has."""
         if (awaited := self._awaited.pop(turn_id, None)) is not None:
             awaited.set()
 
     async def ended(self, turn_id: str, profile: str) -> TurnFinished:
-        """How a turn ends, wherever that is."""
+        """Return the end of a turn, on whichever replica."""
         last = 0
         while True:
             async with aclosing(self.watch(turn_id, profile, last)) as batches:
@@ -225,9 +224,9 @@ class EventFeed:
     async def watch(
         self, turn_id: str, profile: str, after: int
     ) -> AsyncGenerator[list[Recorded] | OwnedElsewhere]:
-        """The events after a sequence, durable ones once each, in batches.
+        """Yield batches of events after a sequence, each durable event once.
 
-        They end with TurnFinished, or with where the turn's owner is.
+        The last event is TurnFinished or OwnedElsewhere.
         """
         last = after
         while True:
@@ -256,13 +255,12 @@ class EventFeed:
                 await self._until_owned(turn_id)
 
     async def turn(self, turn_id: str, profile: str) -> TurnInfo:
-        """The turn as the journal has it."""
         return await self._database.read(lambda conn: turns.get(conn, turn_id, profile))
 
     async def _until_owned(self, turn_id: str) -> None:
-        """Return once this process owns the turn, or when it is time for another look."""
+        """Return once this process owns the turn, or when the journal is to be read again."""
         if self._stream_of(turn_id) is not None:
-            return  # since the journal was read
+            return  # this process has got it since the journal was read
         awaited = self._awaited.setdefault(turn_id, asyncio.Event())
         with suppress(TimeoutError):
             async with asyncio.timeout(POLL_S):

@@ -1,8 +1,8 @@
 """The turn loop: prompt, model, tools, append, check budget.
 
 The loop yields what happens and changes nothing itself. Live events are only shown. A tuple of
-facts is committed as one transaction and applied to the turn before the loop is resumed, so that
-whatever it does next rests on what is in the journal.
+facts is committed in one transaction and applied to the turn before the loop resumes, so each step
+is based on what is in the journal.
 """
 
 from collections.abc import AsyncGenerator, Callable
@@ -43,30 +43,29 @@ NOTHING_TO_CONDENSE = "There is nothing to condense yet."
 
 
 class LoopParts(Struct, frozen=True):
-    """What every turn is driven with."""
+    """What turns are driven with."""
 
     model: base.Model
-    """That answers in the conversation."""
+    """Answers in the conversation."""
     beside: base.Model
-    """The same, asked for something that is no part of it; no other one takes its place."""
+    """The same model for calls outside the conversation; it has no fallback."""
     toolbox: Toolbox
     scripts: Scripts
-    """What runs those that turns begin with."""
     compressor: Compressor
     files: AnswerFiles
     redact: Callable[[str], str]
-    """Takes the secrets out of what a model had said when it was broken off."""
+    """Removes secrets from text of an interrupted model call."""
 
 
 def run_turn(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
-    """Drive a turn from wherever it stands to its end, or to where a person has to decide."""
+    """Drive a turn from its current state to its end, or until a person must decide."""
     if turn.script is not None:
         return _begin(turn, turn.script, parts)
     return _condense(turn, parts) if turn.kind == COMPRESS else _converse(turn, parts)
 
 
 async def _begin(turn: LiveTurn, script: PendingScript, parts: LoopParts) -> AsyncGenerator[Step]:
-    """Run the turn's script, and go on where it leaves something to do."""
+    """Run the turn's script, and continue if it leaves something to do."""
     yield await parts.scripts.run(turn, script)
     if not turn.waits_for_person and not turn.finished:
         async with aclosing(_converse(turn, parts)) as steps:
@@ -99,7 +98,7 @@ async def _converse(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
 
 
 def _said(turn: LiveTurn, message: base.ModelMessage, parts: LoopParts) -> tuple[Fact, ...]:
-    """What a message of the model comes to."""
+    """Return the facts of a model's message."""
     rate = counted_rate(turn, _told_of_tools(turn, parts), message)
     answered = ModelAnswered(turn.step, message, rate)
     if message.tool_calls:
@@ -108,24 +107,24 @@ def _said(turn: LiveTurn, message: base.ModelMessage, parts: LoopParts) -> tuple
         return answered, Prompted(GO_ON)
     finished = _answered(turn, message)
     if finished.outcome is Outcome.COMPLETED and parts.files.are_in(turn, finished.text):
-        return (answered,)  # it is stored before anything of it leaves
+        return (answered,)  # the answer is stored before its files are sent
     return answered, finished
 
 
 async def _ending(turn: LiveTurn, files: AnswerFiles) -> TurnFinished | None:
-    """How a turn ends without another model call; None where there is to be one."""
+    """Return the end of a turn that needs no more model calls; None if it does."""
     if (answer := answer_in_wait(turn)) is not None:
         return TurnFinished(Outcome.COMPLETED, text=await files.send(turn, answer))
     return _limit_reached(turn)
 
 
 def _told_of_tools(turn: LiveTurn, parts: LoopParts) -> bytes:
-    """What every request of the turn's session says of its tools."""
+    """Return the tool schemas, which are the same in all requests of the session."""
     return parts.toolbox.schemas(turn.toolsets, turn.overlay.terminal_timeout_s)
 
 
 async def _condense(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
-    """Condense the conversation because a person wants it, and say what that has changed."""
+    """Compact the conversation at a person's request, and report the effect."""
     tools, text = _told_of_tools(turn, parts), NOTHING_TO_CONDENSE
     in_vain: Consulted | None = None
     async with aclosing(parts.compressor.run(turn, tools, parts.beside, by_half=True)) as steps:
@@ -143,12 +142,12 @@ async def _condense(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
 
 
 async def _answer(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step | base.ModelMessage]:
-    """Ask the model for what the conversation, which is made shorter where it must be, leads to."""
+    """Call the model with the conversation, compacted if necessary."""
     compressor, tools = parts.compressor, _told_of_tools(turn, parts)
     is_refused = False
     while True:
         if is_refused or compressor.is_due(turn, tools):
-            # What is refused as too long shows that the window is not what it was taken to be.
+            # A refusal as too long shows that the window is smaller than assumed.
             condensing = compressor.run(turn, tools, parts.beside, by_half=is_refused)
             async with aclosing(condensing) as steps:
                 async for step in steps:
@@ -217,7 +216,7 @@ def _answered(turn: LiveTurn, message: base.ModelMessage) -> TurnFinished:
 
 
 def _limit_reached(turn: LiveTurn) -> TurnFinished | None:
-    """How a turn ends that may make no more model calls; None where it may."""
+    """Return the end of a turn that has no model calls left; None if it has."""
     if turn.failures_in_row >= STOP_AT:
         message = (
             f"The model made the same call {turn.failures_in_row} times in a row, and it failed in "

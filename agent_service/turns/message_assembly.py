@@ -1,4 +1,4 @@
-"""Makes of what comes with a turn the message that the model gets: whose words are whose."""
+"""Builds the model's message from a request, and marks whose words are whose."""
 
 import asyncio
 from collections.abc import Callable
@@ -32,17 +32,17 @@ _LEADS = {
 
 
 class Screening(Struct, frozen=True):
-    """What is left out of a request before anything is done with it."""
+    """Removes secrets and attacks from requests."""
 
     scanner: ThreatScanner
     redactor: Redactor
 
     async def of(self, request: TurnRequest) -> TurnRequest:
-        """The request without secrets, with the words of others as the model gets them.
+        """Return the request without secrets, with words of others as the model sees them.
 
-        Those are without what looks like an attack, between marks made here and once.
+        They are screened for attacks, and put between marks that are made here, once.
         """
-        # Most are short; a long one would hold everybody else up.
+        # Long texts would block the event loop.
         is_long = request.new_session.context_file is not None or len(request.text) > _AT_ONCE_CHARS
         look = without_secrets, request, self.redactor
         clean = await asyncio.to_thread(*look) if is_long else without_secrets(*look[1:])
@@ -57,7 +57,7 @@ class Screening(Struct, frozen=True):
 
 
 def without_secrets(request: TurnRequest, redactor: Redactor) -> TurnRequest:
-    """The same request, also by its digest, of which no secret is stored or shown to a model."""
+    """Remove all secrets from a request; its digest stays that of the original."""
     redact, script = redactor.redact, request.script
     clean = replace(
         request,
@@ -83,7 +83,7 @@ def _redacted(begun: SessionOptions, redact: Callable[[str], str]) -> SessionOpt
 
 
 def _screened(quote: Quote, scanner: ThreatScanner) -> tuple[str, tuple[str, ...]]:
-    """A quote as the model gets it, and what a person is to hear of it."""
+    """Return a quote as the model sees it, and warnings for the person."""
     name = quoted_name(quote.author)
     wrote = f"{name} {'came to' if quote.is_output else 'wrote'}:\n" if name else ""
     text, threats = scanner.clean(f"{wrote}{quote.text}", Source.QUOTE)

@@ -1,4 +1,4 @@
-"""What the agent tells Prometheus."""
+"""The agent's Prometheus metrics."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -32,11 +32,11 @@ from services.telemetry.metrics import (
 )
 
 _MOST_PLATFORMS = 30
-"""With names of their own: those that there are, and what else callers say."""
+"""The maximum number of platform labels, because callers may name any platform."""
 
 
 def counting_scanner(meter: Meter) -> ThreatScanner:
-    """What finds threats, and counts those that were kept from the model or refused."""
+    """Return a scanner that counts the threats that it finds."""
     blocked = meter.counter(
         "hermes_threats_blocked_total",
         "Attempts to give the agent orders, by where they were, and commands never run.",
@@ -98,23 +98,23 @@ class AgentMetrics(Metrics, frozen=True):
 
     @classmethod
     def make(cls, meter: Meter, tools: Iterable[Tool[Any]]) -> Self:
-        """The metrics, registered; calls of what is no tool share one name."""
+        """Register the metrics; calls of unknown tools share one label."""
         known = frozenset((*(tool.name for tool in tools), SCRIPT))
         names = LabelValues(len(known), known.__contains__)
         return cls.create(meter, tools=names, platforms=LabelValues(_MOST_PLATFORMS))
 
     def began(self, turn: LiveTurn) -> None:
-        """Count a turn that is driven here from now on."""
+        """Count a turn that is now driven here."""
         self.active.inc()
         self.subagents.inc(turn.kind == SUBAGENT)
 
     def let_go(self, turn: LiveTurn) -> None:
-        """Count a turn that is driven here no longer."""
+        """Count a turn that is no longer driven here."""
         self.active.dec()
         self.subagents.dec(turn.kind == SUBAGENT)
 
     def committed(self, turn: LiveTurn, facts: tuple[Fact, ...], seconds: float) -> None:
-        """Count facts that are stored; `seconds` is the turn's age."""
+        """Count stored facts; `seconds` is the turn's age."""
         for fact in facts:
             match fact:
                 case ToolReturned() | ScriptReturned():
@@ -135,14 +135,14 @@ class AgentMetrics(Metrics, frozen=True):
                     pass
 
     def decided(self, approval: ApprovalInfo, decision: Decision, now: datetime) -> None:
-        """Count what has become of a question to a person."""
+        """Count the decision on a question."""
         if approval.tool != CLARIFY:
             self.approvals.labels(decision).inc()
             self.approval_wait.observe(max(0.0, (now - approval.create_time).total_seconds()))
 
 
 class Gauges(Metrics, frozen=True):
-    """Where is shown what has to be looked up."""
+    """Gauges whose values are read from storage."""
 
     queue_oldest: Gauge = gauge(
         "hermes_turn_queue_oldest_seconds",
@@ -163,7 +163,7 @@ class Gauges(Metrics, frozen=True):
     skills: Gauge = gauge("hermes_skills", "Skills of all profiles.", "state")
 
     def waits(self, found: Waiting, now: datetime) -> None:
-        """Show what waits, and for how long by now."""
+        """Show what waits, and since when."""
         self.queue_oldest.set(_age_s(found.queued_at, now))
         self.approvals.set(found.approvals)
         self.approvals_oldest.set(_age_s(found.asked_at, now))

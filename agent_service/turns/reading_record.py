@@ -1,4 +1,4 @@
-"""What Prometheus is told that has to be looked up: read now and then, never by who scrapes."""
+"""Updates the gauges that need queries, now and then rather than on each scrape."""
 
 import logging
 from collections import Counter as Counts
@@ -23,15 +23,15 @@ from services.database import Database
 from services.errors import HermesError
 
 READ_S = 10.0
-"""How often the database is asked, and how long after the start the first time."""
+"""The interval of queries, and the delay of the first."""
 FILES_EVERY = 6
-"""After how many times memories and skills are looked at as well."""
+"""Memories and skills are read in every so manyth round."""
 
 _log = logging.getLogger(__name__)
 
 
 class Readings(Struct, frozen=True):
-    """Looks things up."""
+    """Reads values for gauges."""
 
     database: Database
     spending: Spending
@@ -42,7 +42,6 @@ class Readings(Struct, frozen=True):
     clock: Clock
 
     async def run(self) -> None:
-        """Do it until cancelled."""
         count = 0
         while True:
             await self.clock.sleep(READ_S)
@@ -55,7 +54,6 @@ class Readings(Struct, frozen=True):
             count += 1
 
     async def read_database(self) -> None:
-        """Show what the rows say."""
         policy = self.spending.policy
         day = self.spending.account("", "").day
 
@@ -72,7 +70,7 @@ class Readings(Struct, frozen=True):
                 gauges.budgets.remove(scope)
 
     async def read_files(self) -> None:
-        """Show how memories and skills are, of so many profiles as are kept at hand."""
+        """Read memories and skills of a limited number of profiles."""
         used = dict.fromkeys(Target, 0.0)
         states = Counts[SkillState](dict.fromkeys(SkillState, 0))
         for profile in sorted(await self.profiles())[:PROFILES_KEPT]:

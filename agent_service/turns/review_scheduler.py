@@ -1,7 +1,7 @@
-"""Decides at the end of a turn whether the agent looks back at the session.
+"""Decides at the end of a turn whether the agent reviews the session.
 
-What is counted and what begins with it is stored in the transaction that ends the turn, so that it
-happens once, whoever drives the turn and however often its drivers are lost.
+Counts and new reviews are stored in the transaction that ends the turn, so that each happens once,
+however often a turn's owner is lost.
 """
 
 from collections.abc import Set
@@ -24,7 +24,7 @@ from agent_service.tools.guards.taint import MEMORY_KEPT, SKILL_KEPT
 from services.database import Prepared, is_one_of
 
 COUNTS = "nudges"
-"""Name of the session's value: its counts."""
+"""The session value with the counts."""
 
 _KEPT = Prepared(
     sa.select(session_state.c.name, session_state.c.value).where(
@@ -45,20 +45,20 @@ _ITERATIONS = Prepared(
         ),
     )
 )
-"""Messages of the model that have called tools: of each of them its first call."""
+"""Each model message with tool calls, represented by its first call."""
 
 
 class Counts(Struct, frozen=True):
-    """What has been since."""
+    """What happened since the last reviews."""
 
     turns: int = 0
-    """Turns of the user, since the model last wrote into memory or a review of it began."""
+    """User turns since the model last wrote to memory or a review of it began."""
     iterations: int = 0
-    """Messages of the model that have called tools, since it last wrote a skill, or likewise."""
+    """Model messages with tool calls since it last wrote a skill or a review of them began."""
 
 
 def counted(conn: Connection, session_id: str, turn_id: str) -> Counts:
-    """The counts at the end of a turn of the user, all of whose steps are stored."""
+    """Return the counts at the end of a user's turn, all of whose steps are stored."""
     rows = _KEPT.rows(conn, {"session_id": session_id}).all()
     kept: dict[str, Any] = {row.name: row.value for row in rows}
     before = Counts(**kept.get(COUNTS, {}))
@@ -73,13 +73,13 @@ def counted(conn: Connection, session_id: str, turn_id: str) -> Counts:
 
 
 def keep(conn: Connection, session_id: str, counts: Counts) -> None:
-    """Keep the counts with the session."""
+    """Store the counts with the session."""
     value = {"turns": counts.turns, "iterations": counts.iterations}
     put_state(conn, session_id, COUNTS, value)
 
 
 def _step_of(key: str | None, turn_id: str) -> int | None:
-    """The number of a call's step, where it was of this turn."""
+    """Return the number of a call's step, if it is of this turn."""
     of_turn, _, number = (key or "").rpartition(":")
     return int(number) if of_turn == turn_id and number.isdecimal() else None
 
@@ -93,12 +93,12 @@ class Nudges:
     """Counts, and begins reviews."""
 
     def __init__(self, config: LearningConfig, toolsets: Set[str]) -> None:
-        """Take the toolsets that there are tools of."""
+        """`toolsets` are those that have tools."""
         self._config = config
         self._toolsets = toolsets
 
     def record(self, conn: Connection, transition: Transition) -> None:
-        """Count a turn that has ended, once that is stored, and begin what is due."""
+        """Count a turn whose end was stored, and begin the reviews that are due."""
         turn, ended = transition.turn, transition.after.finished
         memory, skills = self._asked_of(turn)
         if ended is None or turn.kind != USER or not (memory or skills):
@@ -116,7 +116,7 @@ class Nudges:
         keep(conn, turn.session_id, counts)
 
     def _asked_of(self, turn: LiveTurn) -> tuple[bool, bool]:
-        """Whether memory and skills are looked back for, and can be used in the turn."""
+        """Return whether memory and skills are reviewed and usable in the turn."""
         has = self._toolsets & turn.toolsets if turn.toolsets else self._toolsets
         return (
             self._config.memory_nudge_interval > 0 and MEMORY in has,
@@ -124,12 +124,12 @@ class Nudges:
         )
 
     def _review(self, turn: LiveTurn, *, memory: bool, skills: bool) -> TurnRequest:
-        # A model that has taken over has the conversation in its cache.
+        # The fallback model, if any, has the conversation in its cache.
         return review_request(turn.request, review_turn_id(turn.id), memory=memory, skills=skills)
 
 
 def _has_come_through(turn: LiveTurn, outcome: Outcome) -> bool:
-    """Whether models can be asked: else what is due begins with the end of the next turn."""
+    """Return whether models are reachable; if not, due reviews begin after the next turn."""
     if outcome is Outcome.LIMIT_REACHED:
         return not turn.calls_left
     return outcome is Outcome.COMPLETED

@@ -1,4 +1,4 @@
-"""Turns that look back at a conversation: begun when somebody asks, and told of in a line."""
+"""Turns that review a conversation: started on request, and reported in one line."""
 
 import asyncio
 import hashlib
@@ -37,7 +37,7 @@ from services.database import Database
 from services.errors import DatabaseUnavailable, FailedPrecondition
 
 LOOK_S = 60.0
-"""How often reviews are looked for of which nobody was told: whoever drove them was lost."""
+"""The interval at which unreported reviews are looked for, in case their owner was lost."""
 TOLD_AT_ONCE = 20
 LINE_CHARS = 300
 
@@ -51,14 +51,14 @@ _LAST_REQUEST = (
 
 
 class ReviewOutcome(Struct, frozen=True):
-    """What a review has kept."""
+    """What a review stored."""
 
     memories: Sequence[MemoryChange]
     skills: Mapping[str, str]
-    """What was done last to each, by its name."""
+    """The last action on each skill, by name."""
 
     def line(self, notifications: str) -> str:
-        """What somebody is told of it; empty where that is nothing."""
+        """Return the report for the person; empty if there is nothing to report."""
         parts = [*self._memories(notifications), *self._skills()]
         return " ".join(parts)[:LINE_CHARS] if notifications != "off" else ""
 
@@ -83,7 +83,7 @@ _NAMES = {"memory": "my work", "user": "you"}
 
 
 class Reviews:
-    """Tells what came of turns that look back, and begins some of them."""
+    """Reports reviews, and starts those that are requested."""
 
     def __init__(
         self,
@@ -101,12 +101,12 @@ class Reviews:
         self._ended = asyncio.Event()
 
     async def after(self, turn: LiveTurn) -> None:
-        """Tell of a review that has ended, beside what comes next."""
+        """Report a review that has ended, in the background."""
         if turn.kind == REVIEW:
             self._ended.set()
 
     async def run(self) -> None:
-        """Tell of reviews that have ended, until cancelled."""
+        """Report reviews that have ended, until cancelled."""
         while True:
             self._ended.clear()
             try:
@@ -121,9 +121,9 @@ class Reviews:
                     await self._ended.wait()
 
     async def last(self, request: TurnRequest) -> TurnInfo:
-        """Have the agent look back for the last time at a session that is left.
+        """Start the last review of a session that a person has left.
 
-        NotFound where there is none, FailedPrecondition where it is busy or nothing can be kept.
+        NotFound if there is none, FailedPrecondition if it is busy or nothing could be stored.
         """
         now, digest = self._clock.now(), _digest(request)
 
@@ -131,7 +131,7 @@ class Reviews:
             if (known := turns.existing(conn, request, digest)) is not None:
                 return known
             hold(conn, request.session_id, request.profile)
-            # Whoever asked for the same at the same time has begun it, or waits here.
+            # A concurrent identical request may have begun it.
             if (known := turns.existing(conn, request, digest)) is not None:
                 return known
             hold_idle(conn, request.session_id, request.profile)
@@ -151,7 +151,7 @@ class Reviews:
             except NotSent as error:
                 _log.warning("nobody is told of the review %s: %s", found.turn_id, error)
             except SendingUnknown:
-                return  # it is told again
+                return  # it is reported later
         await self._database.write(lambda conn: reviews.told(conn, found.turn_id))
 
 

@@ -1,4 +1,4 @@
-"""Drives one claimed turn: the loop's facts into the journal, its events to the watchers."""
+"""Drives a claimed turn: commits the loop's facts to the journal, and shows its events."""
 
 import asyncio
 import logging
@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 _Work = Callable[["RunningTurn"], Awaitable[None]]
 
 RETREAT_S = 0.5
-"""How often a database that took nothing is asked whether it does now."""
+"""The interval of retries if the database rejects a write."""
 
 _INTERRUPTED = "The user interrupted this call."
 _UNREACHED = "The sandbox could not be reached, so what ran in it may still be running."
@@ -48,23 +48,23 @@ class Stop(StrEnum):
     """Why a running turn is stopped from outside."""
 
     INTERRUPT = "interrupt"
-    """It ends, and so do its commands."""
+    """The turn and its commands end."""
     DETACH = "detach"
-    """It goes on elsewhere or later; its commands run on."""
+    """The turn continues elsewhere or later, and its commands run on."""
 
 
 class RunningTurn(Struct):
-    """A turn while it is driven here."""
+    """A turn that is driven here."""
 
     turn: LiveTurn
     stream: TurnStream
     task: asyncio.Task[None] | None = None
     stopped: Stop | None = None
     began: bool = False
-    """Its task has taken the first step; one that is cancelled before would never take any."""
+    """Its task has started; a task that is cancelled before it starts never runs at all."""
 
     def stop(self, why: Stop) -> None:
-        """Stop it; the first reason holds, except that detaching overrules."""
+        """Stop the turn; the first reason counts, except that DETACH overrules."""
         if self.stopped is None or why is Stop.DETACH:
             self.stopped = why
             if self.task is not None and self.began:
@@ -72,25 +72,23 @@ class RunningTurn(Struct):
 
 
 class TurnHooks(Struct, frozen=True):
-    """What is done beside the journal, in order."""
+    """Called beside the journal, in order."""
 
     spending: Spending
     on_commit: Sequence[Callable[[Connection, Transition], None]]
-    """In the transaction that has just stored a transition."""
+    """In the transaction that stores a transition."""
     after_turn: Sequence[Callable[[LiveTurn], Awaitable[None]]]
-    """Once a turn has ended."""
+    """After a turn has ended."""
 
 
 class CommandKiller(Protocol):
-    """Ends what the calls of an interrupted turn have begun."""
+    """Ends what the calls of an interrupted turn have started."""
 
-    async def kill(self, key: str) -> CommandStatus:
-        """End the command's whole tree and verify it; CommandUnknown when there is none."""
-        ...
+    async def kill(self, key: str) -> CommandStatus: ...
 
 
 class Runner:
-    """What every turn is driven with."""
+    """Drives turns."""
 
     def __init__(
         self,
@@ -111,7 +109,7 @@ class Runner:
         self._metrics = metrics
 
     async def drive(self, driving: RunningTurn, claimed: Claimed) -> None:
-        """Bring a turn to its end, to a person's decision, or to where it was told to stop."""
+        """Drive a turn to its end, to a person's decision, or until it is stopped."""
         review = partial(self._review, stuck_count=claimed.stuck_count)
         work: _Work | None = review if claimed.is_stuck else self._run
         if driving.stopped is not None:
@@ -125,7 +123,7 @@ class Runner:
             _log.error("the turn was let go: %s", error)
             driving.stream.failed = error
         except HermesError as error:
-            # Nothing more can be stored; whoever claims the turn next goes on from the journal.
+            # Nothing more can be stored; the next owner continues from the journal.
             _log.error("the turn was let go: %s", error)
         _tell(driving.turn)
         if driving.turn.finished is not None:
@@ -133,7 +131,7 @@ class Runner:
                 await after(driving.turn)
 
     async def _attempt(self, driving: RunningTurn, work: _Work) -> _Work | None:
-        """Do the work; returns what is to be done instead when the database did not take it."""
+        """Do the work; return other work if the database rejected it."""
         try:
             return await self._stoppable(driving, work)
         except DatabaseUnavailable as error:
@@ -145,7 +143,7 @@ class Runner:
             return self._retreat
 
     async def _stoppable(self, driving: RunningTurn, work: _Work) -> _Work | None:
-        """Do the work; returns what is to be done instead when it was stopped."""
+        """Do the work; return other work if it was stopped."""
         try:
             await work(driving)
         except asyncio.CancelledError:
@@ -157,7 +155,7 @@ class Runner:
         return None
 
     def _instead(self, driving: RunningTurn) -> _Work | None:
-        """What is to be done with a turn that was stopped."""
+        """Return the work for a turn that was stopped."""
         if driving.turn.finished is not None or driving.turn.waits_for_person:
             return None
         return self._cancel if driving.stopped is Stop.INTERRUPT else self._release
@@ -191,8 +189,8 @@ class Runner:
         driving.stream.publish(Recorded(0, self._clock.now(), driving.turn.epoch, event))
 
     async def _commit(self, driving: RunningTurn, facts: tuple[Fact, ...]) -> None:
-        """Store facts and show them, to the end even when the turn is stopped meanwhile."""
-        # What is stored must be applied, or whatever is stored next rests on an old state.
+        """Store and show facts, even if the turn is stopped meanwhile."""
+        # Stored facts must be applied, or the next ones are based on an old state.
         await unbroken(self._store(driving, facts))
 
     async def _store(self, driving: RunningTurn, facts: tuple[Fact, ...]) -> None:
@@ -231,7 +229,7 @@ class Runner:
         await self._commit(driving, (*facts, ended))
 
     def _partial(self, driving: RunningTurn) -> str:
-        """What a call that does not end has said; as a whole it may say what no piece of it did."""
+        """Return the redacted text of an interrupted call; secrets may span several pieces."""
         return self._parts.redact(driving.stream.partial_text)
 
     async def _kill(self, turn: LiveTurn) -> "_Left":
@@ -242,7 +240,7 @@ class Runner:
         return left
 
     async def _retreat(self, driving: RunningTurn) -> None:
-        """Let the turn go a little later: its next owner goes on from what is stored of it."""
+        """Release the turn after a moment; its next owner continues from what is stored."""
         await self._clock.sleep(RETREAT_S)
         await self._release(driving)
 
@@ -258,7 +256,7 @@ class _Left:
         self._unreached: set[str] = set()
 
     async def end(self, commands: CommandKiller, key: str) -> None:
-        """End the command of a call, if there is one."""
+        """End a call's command, if there is one."""
         try:
             status = await commands.kill(key)
         except CommandUnknown:
@@ -270,12 +268,12 @@ class _Left:
             self.survivor_count += status.exit.survivor_count if status.exit is not None else 0
 
     def told(self, key: str) -> str:
-        """What the model is told of a call."""
+        """Return the result of a call for the model."""
         return f"{_INTERRUPTED} {_UNREACHED}" if key in self._unreached else _INTERRUPTED
 
     @property
     def message(self) -> str:
-        """What a person is told, if anything."""
+        """Return a warning for the person; may be empty."""
         if self._unreached:
             return _UNREACHED
         if self.survivor_count:
@@ -284,13 +282,13 @@ class _Left:
 
 
 def _whole_answer(turn: LiveTurn) -> str | None:
-    """The answer of a turn that only waits for its files; it is a message of its session by now."""
-    # What is condensed may well end with an answer, which is an earlier turn's.
+    """Return the answer of a turn that only waits for its files; it is stored in the session."""
+    # A compacted conversation may well end with an answer of an earlier turn.
     return None if turn.kind == COMPRESS or turn.script is not None else answer_in_wait(turn)
 
 
 def _tell(turn: LiveTurn) -> None:
-    """Say in the log how a turn ended."""
+    """Log how a turn ended."""
     ended = turn.finished
     if ended is None:
         _log.info("the turn is let go after %d model calls", turn.model_calls)

@@ -1,4 +1,4 @@
-"""The script that a turn begins with: run once, then asked whether there is anything to do."""
+"""The script that begins a turn: run once, it decides whether the model is called."""
 
 import asyncio
 import logging
@@ -27,7 +27,7 @@ from services.validation import json_object
 SOURCE = "the job's script"
 SILENT = "[SILENT]"
 WAKE = "wakeAgent"
-"""What an object in the last line of a script says; there need not be any."""
+"""The optional key of the JSON object in a script's last line."""
 
 _UNCERTAIN = (
     "The sandbox was lost while the job's script ran, so it is not known what it has done. It was "
@@ -52,16 +52,14 @@ class Scripts(Struct, frozen=True):
     """Runs the scripts of turns."""
 
     tool: Tool[ScriptArguments]
-    """Judges what it runs."""
     context: ContextFactory
     redactor: Redactor
     scanner: ThreatScanner
-    """Looks through what a model is shown."""
 
     async def run(self, turn: LiveTurn, pending: PendingScript) -> tuple[Fact, ...]:
-        """Run a turn's script, or find it; returns what it comes to."""
+        """Run a turn's script, or find its run; return the resulting facts."""
         call, started = pending.call, time.monotonic()
-        # That nobody can be asked is said to people, and not as it would be said to a model.
+        # The refusal that nobody can be asked goes to people, not to a model.
         context = replace(self.context(turn, call, _unseen), unattended=None)
         if context.decision is not None and (told := _DECIDED.get(context.decision)):
             return _not_run(call, told, Reason.APPROVAL_REQUIRED)
@@ -100,10 +98,7 @@ class Scripts(Struct, frozen=True):
     async def _prompt(
         self, asked: str, printed: str, context: ToolContext
     ) -> tuple[str, tuple[str, ...]]:
-        """What the model is asked, with what the script has printed as data of others.
-
-        Also what a person is to hear of it.
-        """
+        """Return the prompt with the script's output as untrusted data, and warnings for people."""
         if not printed:
             return asked, ()
         if (opening := context.place().opening) is not None:
@@ -118,18 +113,18 @@ class Scripts(Struct, frozen=True):
 
 
 def what_to_do(output: str) -> tuple[bool, str]:
-    """Whether the model is asked after a script has printed this, and what of it it is shown."""
+    """Return whether the model is called after this output, and what it is shown of it."""
     text = output.strip()
     above, _, last = text.rpartition("\n")
     order = _order(last)
     if order is not None:
-        # What else the line says is for the model.
+        # Other keys in the line are for the model.
         return bool(order[WAKE]), above.strip() if len(order) == 1 else text
     return bool(text) and not text.upper().startswith(SILENT), text
 
 
 def _order(line: str) -> dict[str, Any] | None:
-    """The object of a line that says whether the model is asked; None for any other line."""
+    """Return the object of a line that decides whether the model is called, else None."""
     order = json_object(line) or {}
     return order if isinstance(order.get(WAKE), bool) else None
 
@@ -151,4 +146,4 @@ def _not_run(
 
 
 def _unseen(_text: str) -> None:
-    """Nobody follows a script."""
+    """Progress of scripts is not shown."""

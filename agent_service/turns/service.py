@@ -1,4 +1,4 @@
-"""The turns of this replica: started or taken over, driven, watched, interrupted, let go."""
+"""The turns of this replica: started or taken over, driven, watched, interrupted, released."""
 
 import asyncio
 import logging
@@ -44,34 +44,33 @@ from services.telemetry.tracing import traceparent
 _log = logging.getLogger(__name__)
 
 POLL_S = 1.0
-"""How often unowned turns and expired approvals are looked for when nothing hints at them."""
+"""The interval at which unowned turns and expired approvals are looked for."""
 
 CLAIMS_AT_ONCE = 32
 
 REVIEWS_AT_ONCE = 2
-"""Reviews that run here side by side: nobody waits for them, and others are waited for."""
+"""The limit of parallel reviews here: nobody waits for them, unlike for other turns."""
 
 
 HOT_SESSIONS = 256
 HOT_BYTES = HOT_SESSIONS * 1_000_000
-"""Of all of them together."""
+"""The limit for all of them together."""
 
 _T = TypeVar("_T")
 
 
 class Conversations:
-    """The last turns of the sessions used last, so that a hot session is not read again."""
+    """The last turns of recently used sessions, so that active sessions are not read again."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[str, LiveTurn] = OrderedDict()
         self._bytes = 0
 
     def get(self, session_id: str) -> LiveTurn | None:
-        """The session's last turn here, as it was at its end."""
+        """Return the session's last turn here, as it was at its end."""
         return self._kept.get(session_id)
 
     def keep(self, turn: LiveTurn) -> None:
-        """Remember a session after a turn of it."""
         before = self._kept.pop(turn.session_id, None)
         self._kept[turn.session_id] = turn
         self._bytes += _size_bytes(turn) - (_size_bytes(before) if before else 0)
@@ -84,7 +83,7 @@ def _size_bytes(turn: LiveTurn) -> int:
 
 
 class Ownership(Struct, frozen=True):
-    """As whom this replica owns turns, what they use where they name nothing, and who else does."""
+    """This replica's identity and defaults as an owner of turns, and its peers."""
 
     claimant: Claimant
     replicas: Replicas
@@ -93,7 +92,7 @@ class Ownership(Struct, frozen=True):
 
 
 class Turns:
-    """Owns the turns of this replica."""
+    """The turns of this replica."""
 
     def __init__(
         self,
@@ -122,7 +121,7 @@ class Turns:
         self.watching = EventFeed(database, self._stream_of, self.replicas.owner_of, clock)
 
     async def start(self, request: TurnRequest) -> TurnInfo:
-        """Store a turn, with its session where that has not begun, and begin or queue it.
+        """Store a turn, and its session if new, and begin or queue it.
 
         NotFound for a notice of a session that is gone.
         """
@@ -134,7 +133,7 @@ class Turns:
         draft = None
         if not await self._database.read(lambda conn: sessions.has_begun(conn, session_id)):
             draft = None if request.kind == NOTICE else await self._drafts.draft(request)
-        # A caller that goes away must not leave a turn behind that is stored and not driven.
+        # If the caller goes away, a stored turn must still be driven.
         info = await unbroken(self._start(request, defaults, draft))
         if draft is not None:
             await self._drafts.begun(request, draft)
@@ -164,11 +163,10 @@ class Turns:
         return stored.turn
 
     async def get(self, turn_id: str, profile: str) -> TurnInfo:
-        """The turn as it is."""
         return await self._database.read(lambda conn: turns.get(conn, turn_id, profile))
 
     async def interrupt(self, turn_id: str, session_id: str, profile: str) -> TurnInfo | None:
-        """Ask a turn, or a session's live turn, to stop; None when the session has none."""
+        """Stop a turn, or a session's live turn; None if the session has none."""
         now = self._clock.now()
 
         def store(conn: Connection) -> TurnInfo | None:
@@ -185,7 +183,7 @@ class Turns:
     async def resolve(
         self, approval_id: str, profile: str, decision: Decision, decided_by: str
     ) -> ApprovalInfo:
-        """Take a person's decision; the turn goes on once nothing else is undecided."""
+        """Store a person's decision; the turn continues once nothing else is undecided."""
         now = self._clock.now()
         info, is_new = await self._database.write(
             lambda conn: approvals.resolve(conn, approval_id, profile, decision, decided_by, now)
@@ -197,14 +195,14 @@ class Turns:
         return info
 
     async def answer(self, given: Answer) -> ApprovalInfo:
-        """Take a person's answer; the turn goes on once it waits for nothing else."""
+        """Store a person's answer; the turn continues once it waits for nothing else."""
         now = self._clock.now()
         answered = await self._database.write(lambda conn: approvals.answer(conn, given, now))
         self._wake.set()
         return answered
 
     async def run(self) -> None:
-        """Take over what has no owner, for as long as the service runs."""
+        """Take over turns without an owner, until cancelled."""
         while not self._draining:
             try:
                 await _expire_approvals(self._database, self._metrics, self._clock.now())
@@ -215,7 +213,7 @@ class Turns:
             await self._wait()
 
     async def drain(self) -> None:
-        """Claim nothing more, and let every turn go for another replica or the next start."""
+        """Claim no more turns, and release all for another replica or the next start."""
         self._draining = True
         self._wake.set()
         self._let_go_of_all()
@@ -224,7 +222,7 @@ class Turns:
             await asyncio.wait(tasks)
 
     async def recover(self) -> None:
-        """Make the turns free that this instance drove before it was started anew."""
+        """Release the turns that this instance owned before a restart."""
         freed = await self._database.write(
             lambda conn: self._claimant.leases.clear_earlier_boots(conn, self._claimant.owner)
         )
@@ -232,7 +230,7 @@ class Turns:
             _log.info("taking up %d turns of the last run", freed)
 
     async def keep_leases(self) -> None:
-        """Renew the leases of the driven turns, and let go of those that are lost."""
+        """Renew the leases of driven turns, and stop turns whose leases are lost."""
         await self._keeper.run()
 
     def _let_go_of_all(self) -> None:
@@ -276,7 +274,7 @@ class Turns:
         return None if driving is None else driving.stream
 
     def _stop(self, turn_id: str, profile: str) -> None:
-        """Stop a turn that was asked to, at once also where another replica drives it."""
+        """Stop a turn at once, even if another replica drives it."""
         if turn_id in self._driven:
             self._driven[turn_id].stop(Stop.INTERRUPT)
         else:
@@ -289,7 +287,7 @@ class Turns:
     async def _claim_all(self) -> None:
         room = REVIEWS_AT_ONCE - sum(one.turn.kind == REVIEW for one in self._driven.values())
         found = await self._database.read(lambda conn: claims.free(conn, CLAIMS_AT_ONCE, room))
-        # As workers, so that a turn that cannot be loaded keeps no other from being taken up.
+        # As workers, so that a turn that cannot be loaded does not block others.
         claiming = [
             self._workers.start(f"claim of {turn_id}", self._claim(turn_id))
             for turn_id in found
@@ -315,7 +313,7 @@ class Turns:
     def _take(
         self, conn: Connection, turn_id: str, last: LiveTurn | None, now: datetime
     ) -> journal.Loaded | None:
-        """Claim a turn and load it; None when somebody else was faster."""
+        """Claim and load a turn; None if another replica was faster."""
         claimed = claims.claim(conn, turn_id, self._claimant, now)
         if claimed is None:
             return None
@@ -325,7 +323,7 @@ class Turns:
         return set(await self._database.read(claims.waiting_sessions))
 
     async def _stop_cancelled(self) -> None:
-        """Stop turns of ours that another replica was asked to stop."""
+        """Stop our turns that another replica was asked to stop."""
         if self._driven:
             asked = await self._database.read(lambda conn: claims.cancelled(conn, self._claimant))
             for turn_id in asked:
@@ -342,8 +340,7 @@ class Turns:
 
 
 async def _write_once_more_on_conflict(database: Database, store: Callable[[Connection], _T]) -> _T:
-    # Two replicas began a turn of the same session: the unique index let one of them through,
-    # and the other one finds it on a second look.
+    # If two replicas begin a turn of a session, the unique index admits one.
     try:
         return await database.write(store)
     except IntegrityError:
@@ -359,7 +356,7 @@ async def _expire_approvals(database: Database, metrics: AgentMetrics, now: date
 
 
 def _note_decision(info: ApprovalInfo) -> None:
-    """Leave a trace of who has decided what; the row has the command, which a log is not told."""
+    """Log who decided what; the command itself is only in the row, as logs must not have it."""
     about = {
         "audit": "approval_decided",
         "approval_id": info.approval_id,

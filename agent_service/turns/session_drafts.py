@@ -1,4 +1,4 @@
-"""What a new session is created with."""
+"""Initial values of new sessions."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -23,7 +23,7 @@ from services.redaction.redactor import Redactor
 
 
 class Places(Struct, frozen=True):
-    """Where sessions work, and who knows what it is like there."""
+    """Where sessions work, and who describes it."""
 
     sandboxes: SandboxKinds
     projects: Projects
@@ -31,21 +31,21 @@ class Places(Struct, frozen=True):
 
 
 class Instructions(Struct, frozen=True):
-    """What the configuration has every session told."""
+    """Configured instructions for sessions."""
 
     system_message: str
     default_model: Callable[[], Awaitable[str]]
     announcing: Sequence[str]
-    """Parts of the ids of models that like to announce what they then do not do."""
+    """Parts of ids of models that tend to announce actions without taking them."""
 
     overlay: Overlay = NOTHING
-    """What is sent beside the prompt."""
+    """Sent beside the prompt."""
     names_session: bool = True
     zone: tzinfo | None = None
-    """In which prompts tell the time; None is the machine's."""
+    """The time zone of prompts; None means the machine's."""
 
     def overlaid(self, request: TurnRequest) -> Overlay:
-        """What the session of a request is sent with; a subagent's with its tools alone."""
+        """Return the overlay of a request's session; subagents only get tool settings."""
         usual_s = self.overlay.terminal_timeout_s
         if request.kind == SUBAGENT:
             return Overlay(terminal_timeout_s=usual_s)
@@ -58,7 +58,7 @@ class Instructions(Struct, frozen=True):
         return Overlay(instructions, prefill, terminal_timeout_s=usual_s)
 
     async def announces(self, request: TurnRequest) -> bool:
-        """Whether the model of a request does."""
+        """Return whether the request's model tends to announce actions."""
         if request.is_script_only:
             return False
         name = (request.options.model or await self.default_model()).lower()
@@ -66,19 +66,19 @@ class Instructions(Struct, frozen=True):
 
 
 class SessionNews(Protocol):
-    """What a person is told once, in whichever session begins next."""
+    """News that a person is told once, in whichever session begins next."""
 
     async def notices(self, profile: str, kind: str) -> Sequence[str]:
-        """What a session would tell if a turn of this kind began it; mostly nothing."""
+        """Return notices for a session that a turn of this kind begins."""
         ...
 
     async def told(self, profile: str, session_id: str) -> None:
-        """Tell it nobody else, where this session has begun with it."""
+        """Note that this session has told them."""
         ...
 
 
 class SessionDrafts:
-    """Builds what a session begins with."""
+    """Builds drafts of new sessions."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class SessionDrafts:
         self._redactor = redactor
 
     async def draft(self, request: TurnRequest) -> SessionDraft:
-        """The session as this turn would create it."""
+        """Return the session that this turn would create."""
         wanted = frozenset(request.granted)
         toolsets = self._toolsets & wanted if wanted else self._toolsets
         places, asked = self._places, request.new_session
@@ -146,13 +146,13 @@ class SessionDrafts:
         )
 
     async def begun(self, request: TurnRequest, draft: SessionDraft) -> None:
-        """Take note that a session was stored with a draft."""
+        """Note that a session was stored with a draft."""
         if draft.notices:
             await self._news.told(request.profile, request.session_id)
 
 
 def _told(personal: Personal, *, remembers: bool) -> tuple[str, ...]:
-    """What somebody who begins a session hears of what is remembered and learned."""
+    """Return notices on memory and skills for a new session's person."""
     memories = personal.memories
     of_memories = (*memories.too_long, *memories.blocked) if remembers else ()
     return *of_memories, *personal.skills.blocked

@@ -1,4 +1,4 @@
-"""What each tool call is given to work with."""
+"""Creates the context of each tool call."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ _T = TypeVar("_T")
 
 
 class ToolContexts:
-    """Makes the context of every tool call."""
+    """Creates tool contexts."""
 
     def __init__(
         self,
@@ -48,7 +48,6 @@ class ToolContexts:
         self._delegation = delegation
 
     def of(self, turn: LiveTurn, call: PendingCall, progress: Callable[[str], None]) -> ToolContext:
-        """The context of one call."""
         sandbox = TurnSandbox(self._sandboxes, turn, resumed=call.resumed, supplies=self._supplies)
         rows = _SessionRows(self._database, self._turns, turn, sandbox)
         decided = turn.decided.get(call.key, Decided())
@@ -73,12 +72,12 @@ class ToolContexts:
         )
 
     def workplace(self, turn: LiveTurn) -> Workplace:
-        """Where a turn works, beside its calls."""
+        """Return the turn's workplace, which is independent of its calls."""
         sandbox = TurnSandbox(self._sandboxes, turn, resumed=False)
         return Workplace(SessionFiles(sandbox), lambda: _held(sandbox))
 
     def endings(self, turn: LiveTurn) -> Endings:
-        """What ends the calls of an interrupted turn."""
+        """Return what ends the calls of an interrupted turn."""
         sandbox = TurnSandbox(self._sandboxes, turn, resumed=False)
         return Endings(SessionCommands(sandbox, interrupted=True), self._delegation, turn)
 
@@ -88,12 +87,12 @@ def _caller(turn: LiveTurn) -> Caller:
 
 
 async def _held(sandbox: TurnSandbox) -> SandboxInfo:
-    # Whoever only asks where it is has lost nothing where it is another one by now.
+    # Asking for the place has no effect, so a replaced sandbox does not matter.
     return (await sandbox.hold(keyed=False)).place
 
 
 class _SessionRows:
-    """What is kept with the session of a turn: written under the turn's fence."""
+    """Session values of a turn; writes are fenced."""
 
     def __init__(
         self, database: Database, turns: LeaseTable, turn: LiveTurn, sandbox: TurnSandbox
@@ -111,50 +110,46 @@ class _SessionRows:
         return await self._database.write(fenced)
 
     async def get(self, name: str) -> Any:
-        """The stored value, or None."""
         session_id, kept = self._turn.session_id, self._turn.kept
         if name in kept:
             return kept[name]
         value = await self._database.read(lambda conn: sessions.get_state(conn, session_id, name))
-        # Another call may have put one meanwhile.
+        # Another call may have stored one meanwhile.
         return kept.setdefault(name, value) if name in KEPT else value
 
     async def put(self, name: str, value: Any) -> None:
-        """Store a value under the running turn's fence."""
         session_id = self._turn.session_id
         await self._write(lambda conn: sessions.put_state(conn, session_id, name, value))
         if name in KEPT:
             self._turn.kept[name] = value
 
     async def add(self, name: str, text: str) -> None:
-        """Add a text to a stored set of them."""
+        """Add a text to a stored set."""
         if text in (await self.get(name) or ()):
             return
         session_id = self._turn.session_id
         await self._write(lambda conn: sessions.add_texts(conn, session_id, name, (text,)))
 
     async def is_allowed(self, tool: str, binding: str) -> bool:
-        """Whether such a call was allowed before."""
         turn = self._turn
         return await self._database.read(
             lambda conn: approvals.is_granted(conn, turn.profile, turn.session_id, tool, binding)
         )
 
     async def allow(self, tool: str, binding: str, given_by: str) -> None:
-        """Allow it for the session."""
         turn, call = self._turn, (tool, binding)
         await self._write(
             lambda conn: approvals.put_grant(conn, turn.profile, turn.session_id, call, given_by)
         )
 
     async def add_links(self, text: str) -> None:
-        """Keep the addresses in a text."""
+        """Store the links in a text."""
         if found := await asyncio.to_thread(url_provenance.keys_in, text):
             session_id = self._turn.session_id
             await self._write(lambda conn: sessions.add_links(conn, session_id, found))
 
     async def unknown_links(self, urls: Sequence[str]) -> list[str]:
-        """Which of these neither it has nor, for a subagent, the session that has sent it."""
+        """Return links that neither the session nor, for a subagent, the delegating one knows."""
         own, parent = self._turn.session_id, self._turn.charged_session_id
 
         def read(conn: Connection) -> set[str]:
@@ -167,7 +162,7 @@ class _SessionRows:
         return [url for url in urls if url_provenance.key_of(url) not in known]
 
     async def watch(self, key: str, command: str, wanted: WatchRequest) -> None:
-        """Tell of a command that was started, under the turn's fence."""
+        """Watch a started command, under the turn's fence."""
         sandbox_id = self._sandbox.place.sandbox_id
         watched = WatchedCommand(key, sandbox_id, command, notice_of(self._turn), wanted)
         if not await self._write(lambda conn: background.add(conn, watched)):
@@ -177,5 +172,5 @@ class _SessionRows:
             )
 
     async def seen(self, key: str) -> None:
-        """The model knows itself that a command has ended."""
+        """Note that the model knows that a command has ended."""
         await self._database.write(lambda conn: background.seen(conn, key))
