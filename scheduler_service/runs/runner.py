@@ -81,8 +81,7 @@ class Runner:
         self._metrics = metrics
 
     def room(self, held: int) -> int:
-        """Return how many more runs to take; postponed or delivering ones in `held` do not
-        count."""
+        """Return how many more runs to take; postponed and delivering ones do not count."""
         return max(0, _HELD_FOR_EACH_SLOT * self._at_once - (held - self._aside))
 
     async def run(self, claim: Claim) -> None:

@@ -90,8 +90,7 @@ class Settings(RedactedRepr, frozen=True):
         ]
 
     def redactor(self, on_redacted: Callable[[int], None] | None = None) -> Redactor:
-        """The process's redactor of all secrets; `on_redacted` counts one service's
-        replacements."""
+        """The process's redactor; `on_redacted` counts the replacements of one service."""
         self._redactor.known.add((*self.secret_values(), *self.login_secrets))
         return self._redactor if on_redacted is None else self._redactor.counted(on_redacted)
 

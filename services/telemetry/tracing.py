@@ -159,8 +159,7 @@ def span(
     parent: str = "",
     expected: tuple[type[Exception], ...] = (),
 ) -> Generator[Span]:
-    """Trace the work inside, below `parent` or the current span; not failed by `expected`
-    errors."""
+    """Trace the work inside, below `parent` or the current span; `expected` errors are fine."""
     here = _HERE.get()
     if here.tracing is None:
         yield NOTHING
