@@ -70,6 +70,8 @@ def handle(keeper: Keeper, request: dict[str, Any]) -> dict[str, Any]:
 
 
 class Keeper:
+    """The boxes below one folder."""
+
     def __init__(self, folder: str) -> None:
         self._boxes = os.path.join(folder, BOXES)
         self._workspaces = os.path.join(folder, WORKSPACES)

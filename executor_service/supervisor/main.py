@@ -95,6 +95,7 @@ def read_options(argv: Sequence[str]) -> Options:
 
 
 def main(argv: list[str]) -> int:
+    """Run the program; return its exit status."""
     if "--help" in argv:
         sys.stdout.write(str(__doc__))
         return 0

@@ -20,6 +20,8 @@ _PAUSE_S = 0.005
 
 
 class Process(NamedTuple):
+    """One line of the process table."""
+
     pid: int
     state: str
     parent: int

@@ -25,6 +25,7 @@ _OVER_ITS_SIZE = (
 
 
 def is_running(pod: Json) -> bool:
+    """Whether the supervisor has been started."""
     return "running" in part(_container(pod), "state")
 
 
