@@ -134,7 +134,7 @@ def test_a_service_runs_read_only_and_says_so_to_its_probe(service: str, tmp_pat
     with container(service, certificates(tmp_path / "pki", service)) as made:
         start(made)
         status, said = made.exec_run(["hermes", "health", service])
-        assert (status, said.decode()) == (0, f"the {service} serves\n")
+        assert (status, said.decode()) == (0, f"the {service} is ready\n")
         other = "agent" if service != "agent" else "gateway"
         status, said = made.exec_run(["hermes", "health", other])
         assert status == 1, said

@@ -49,6 +49,7 @@ BRIEF = {
     "hermes_subagents_active",
     "hermes_turn_queue_oldest_seconds",
     "hermes_approvals_pending",
+    "hermes_approvals_oldest_seconds",
     "hermes_outbox_pending",
     "hermes_outbox_oldest_seconds",
     "hermes_spool_bytes",

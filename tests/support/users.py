@@ -24,8 +24,11 @@ def users_python() -> str:
     if os.geteuid() != 0:
         return sys.executable
     root = Path(__file__).parents[2]
-    open_to_all = all(folder.stat().st_mode & 0o001 for folder in (root, *root.parents))
-    require("open-folder", open_to_all, "other users cannot enter the folder of this clone")
+    # Python lists the folders that it imports from.
+    open_to_all = root.stat().st_mode & 0o004 and all(
+        folder.stat().st_mode & 0o001 for folder in (root, *root.parents)
+    )
+    require("open-folder", bool(open_to_all), "other users cannot read the folder of this clone")
     python = python_for_everybody()
     require("system-python", bool(python), "no Python like ours in /usr that all users can run")
     return python
