@@ -50,7 +50,7 @@ POLICY: Policy = {**conversation.POLICY, **delivery.POLICY}
 
 
 class Parts(Struct, frozen=True):
-    """What the gateway is made of."""
+    """The parts of the gateway."""
 
     database: Database
     workers: Workers
@@ -62,7 +62,7 @@ class Parts(Struct, frozen=True):
 
 
 def build(settings: Settings, channels: Channels, meter: Meter) -> "GatewayService":
-    """Puts the gateway together; nothing is opened yet."""
+    """Build the gateway without opening anything."""
     config, chassis = settings.load(GatewayConfig), settings.load(ServiceConfig)
     clock, workers, metrics = SystemClock(), Workers(), GatewayMetrics.create(meter)
     redactor = settings.redactor(redactions(meter))
@@ -107,7 +107,7 @@ def _work(
     metrics: GatewayMetrics,
     redactor: Redactor,
 ) -> Work:
-    """Who works for an account while it is held."""
+    """Return the workers of an account."""
     platform, clock = configured.platform, conversations.commands.clock
     if configured.access.is_closed:
         _log.warning(
@@ -169,12 +169,11 @@ class GatewayService:
         await self._opened.aclose()
 
     def register(self, server: grpc.aio.Server) -> None:
-        """Adds the servicers to the server."""
         conversations = ConversationServicer(self._parts.conversations)
         add_servicers(server, conversations, self._parts.deliveries)
 
     async def run(self) -> None:
-        """Runs the accounts, hands out news, and sees through what was left open."""
+        """Run the accounts, send notifications, and complete open turns."""
         parts, conversations = self._parts, self._parts.conversations
         work: list[Coroutine[Any, Any, None]] = [
             conversations.turns.resume(),
@@ -188,11 +187,11 @@ class GatewayService:
                 group.create_task(each)
 
     def unready(self) -> str:
-        """Which platforms it should hear, and does not."""
+        """Return which platforms do not answer."""
         return "; ".join(filter(None, (each.health.unready() for each in self._parts.runners)))
 
     async def drain(self) -> None:
-        """Begins nothing more and lets the accounts go; the next start takes up what is open."""
+        """Start nothing new and release the accounts; the next start completes open work."""
         async with asyncio.TaskGroup() as group:
             for runner in self._parts.runners:
                 group.create_task(runner.drain())

@@ -1,7 +1,7 @@
-"""Other services, as the gateway calls them.
+"""Clients of the agent and scheduler.
 
-Their messages are used as they are. A call that fails with ServiceUnavailable may be made again;
-AgentRefused and SchedulerRefused are answers.
+Calls that fail with ServiceUnavailable may be repeated; AgentRefused and SchedulerRefused are
+final. Messages are used as they are.
 """
 
 import logging
@@ -54,10 +54,10 @@ from services.rpc.streams import resume
 _log = logging.getLogger(__name__)
 
 ChannelOf = Callable[[str], grpc.aio.Channel]
-"""The channel to a service by its name; FailedPrecondition where it has no address."""
+"""Returns the channel to a service; FailedPrecondition if it has no address."""
 
 SCHEDULER_S = 10.0
-"""How long the scheduler has for an answer: a person waits for it."""
+"""Short, because a person waits for the answer."""
 SCHEDULER_AWAY = (
     "The scheduler does not answer. Jobs and the curator need it: `hermes up` runs it, or "
     "`hermes serve scheduler`. A chat of a profile by itself reaches that of its own home alone; "
@@ -69,7 +69,7 @@ _T = TypeVar("_T")
 
 
 async def call_agent(call: Awaitable[_T]) -> _T:
-    """What the agent answers; ServiceUnavailable or AgentRefused."""
+    """Call the agent; raises ServiceUnavailable or AgentRefused."""
     try:
         return await call
     except grpc.aio.AioRpcError as error:
@@ -79,12 +79,12 @@ async def call_agent(call: Awaitable[_T]) -> _T:
 async def call_scheduler(
     method: Callable[..., Awaitable[_T]], request: object, limit_s: float = SCHEDULER_S
 ) -> _T:
-    """What the scheduler answers; ServiceUnavailable where it is away, else SchedulerRefused."""
+    """Call the scheduler; raises ServiceUnavailable if it is away, else SchedulerRefused."""
     try:
         return await method(request, timeout=limit_s)
     except grpc.aio.AioRpcError as error:
         details = details_of(error)
-        # Where the gateway runs without it, as in `hermes chat` alone, nobody knows its methods.
+        # Without a scheduler, as in `hermes chat` alone, its methods are unimplemented.
         if error.code() is grpc.StatusCode.UNIMPLEMENTED or not _has_said_why(error):
             _log.warning("the scheduler does not answer: %s", details.message)
             raise ServiceUnavailable(SCHEDULER_AWAY) from error
@@ -96,22 +96,22 @@ async def call_scheduler(
 
 
 def _has_said_why(error: grpc.aio.AioRpcError) -> bool:
-    """Whether a service has refused a call; else it has not come as far."""
+    """Return whether a service itself refused a call, rather than the connection."""
     trailing = cast("Iterable[tuple[str, str | bytes]]", error.trailing_metadata() or ())
     return any(key == DETAILS_KEY for key, _ in trailing)
 
 
 def explain_error(error: grpc.aio.AioRpcError) -> HermesError:
-    """A failed call of the agent as our own error."""
+    """Return a failed call of the agent as our own error."""
     details = details_of(error)
-    # A model that cannot be reached is UNAVAILABLE too, but that is an answer.
+    # An unreachable model is UNAVAILABLE too, but that is an answer.
     if details.reason in _PASSING:
         return ServiceUnavailable(details.message, retry_after_s=details.retry_after_s)
     return AgentRefused(details.message, reason=details.reason, metadata=details.metadata)
 
 
 def to_origin(source: Source) -> Origin:
-    """Where a turn or a job comes from; only those who may talk to Hermes come as far."""
+    """Return the origin of a turn or job; only people who may talk to Hermes have one."""
     return Origin(
         platform=source.platform,
         chat_id=source.chat_id,
@@ -125,7 +125,7 @@ def to_origin(source: Source) -> Origin:
 
 
 def _parts(turn: TurnRequest) -> list[MessagePart]:
-    """What a message says, and the words of others that come with it."""
+    """Return a message's text and quotes."""
     said = [MessagePart(text=turn.prompt)] if turn.prompt else []
     return [*said, *(MessagePart(quotation=_quotation(quote)) for quote in turn.quotes)]
 
@@ -146,28 +146,26 @@ _BUSY_OF_COMMANDS = {
     STEER: turn_pb2.BUSY_MODE_STEER,
     RETRY: turn_pb2.BUSY_MODE_INTERRUPT,
 }
-"""Of commands that say it themselves, whatever their chat has."""
+"""These commands choose their own mode, whatever the chat's is."""
 
 
 class SchedulerClient:
-    """The scheduler's stubs; it is found when it is first asked, as it may have no address."""
+    """The scheduler's stubs, connected on first use, because it may have no address."""
 
     def __init__(self, channel_of: ChannelOf) -> None:
         self._channel_of = channel_of
 
     @cached_property
     def jobs(self) -> job_pb2_grpc.JobServiceStub:
-        """Jobs, their schedules and runs."""
         return job_pb2_grpc.JobServiceStub(self._channel_of("scheduler"))
 
     @cached_property
     def curators(self) -> curator_pb2_grpc.CuratorServiceStub:
-        """The curator of each profile."""
         return curator_pb2_grpc.CuratorServiceStub(self._channel_of("scheduler"))
 
 
 class AgentClient:
-    """The agent's stubs, and the calls that more than one part of the gateway makes."""
+    """The agent's stubs, and calls that several parts of the gateway make."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._turns = turn_pb2_grpc.TurnServiceStub(channel)
@@ -181,7 +179,7 @@ class AgentClient:
         self.usage = usage_pb2_grpc.UsageServiceStub(channel)
 
     async def start(self, turn: TurnRequest) -> None:
-        """Start a turn; again is the same."""
+        """Start a turn; may be repeated."""
         command, _ = turn.command
         is_compression, notes = command == COMPRESS, turn.notes_above
         request = turn_pb2.StartTurnRequest(
@@ -205,7 +203,7 @@ class AgentClient:
     async def request_review(
         self, turn_id: str, session_id: str, profile: str, platform: str
     ) -> None:
-        """Have the agent look back at a session that is left; again is the same."""
+        """Ask for a review of a session that was left; may be repeated."""
         request = turn_pb2.StartTurnRequest(
             turn_id=turn_id,
             profile=profile,
@@ -218,9 +216,7 @@ class AgentClient:
     async def watch(
         self, turn_id: str, profile: str, after: int = 0, max_deltas_per_second: int = 0
     ) -> AsyncGenerator[Sequence[turn_event_pb2.TurnEvent]]:
-        """A turn's events after a sequence up to its end, in batches, over as many streams as it
-        takes.
-        """
+        """Yield batches of a turn's events after a sequence, to its end, across reconnects."""
         last = after
 
         def open_call() -> grpc.aio.UnaryStreamCall[
@@ -243,20 +239,18 @@ class AgentClient:
             raise explain_error(error) from error
 
     async def ended(self, turn_id: str, profile: str) -> None:
-        """Return when a turn has ended."""
         async with aclosing(self.watch(turn_id, profile, max_deltas_per_second=1)) as events:
             async for _ in events:
                 pass
 
     async def interrupt(self, session_id: str, profile: str, turn_id: str = "") -> bool:
-        """Stop a turn, or the session's live one; returns whether there was one."""
+        """Stop a turn, or the session's live one; return whether there was one."""
         request = turn_pb2.InterruptTurnRequest(
             turn_id=turn_id, session_id=session_id, profile=profile
         )
         return (await call_agent(self._turns.InterruptTurn(request))).HasField("turn")
 
     async def session(self, session_id: str, profile: str) -> session_pb2.GetSessionResponse | None:
-        """The session, if there is one."""
         request = session_pb2.GetSessionRequest(session_id=session_id, profile=profile)
         try:
             return await call_agent(self.sessions.GetSession(request))
@@ -268,7 +262,7 @@ class AgentClient:
     async def latest_session(
         self, profile: str, *, platform: str = "", title: str = ""
     ) -> session_pb2.Session | None:
-        """The session of a platform or title that was used last, if there is one."""
+        """Return the last used session of a platform or title, if any."""
         request = session_pb2.ListSessionsRequest(
             profile=profile, page_size=1, platform=platform, title=title
         )
@@ -278,7 +272,7 @@ class AgentClient:
     async def open_approvals(
         self, session_id: str, profile: str
     ) -> Sequence[approval_pb2.Approval]:
-        """What the session's turns wait for, oldest first."""
+        """Return the session's open approvals, oldest first."""
         request = approval_pb2.ListApprovalsRequest(profile=profile, session_id=session_id)
         return (await call_agent(self._approvals.ListApprovals(request))).approvals
 
@@ -289,14 +283,14 @@ class AgentClient:
         decision: "turn_event_pb2.ApprovalDecision.ValueType",
         decided_by: str,
     ) -> None:
-        """Decide an approval; AgentRefused when it is unknown or decided otherwise."""
+        """Decide an approval; AgentRefused if it is unknown or was decided otherwise."""
         request = approval_pb2.ResolveApprovalRequest(
             approval_id=approval_id, profile=profile, decision=decision, decided_by=decided_by
         )
         await call_agent(self._approvals.ResolveApproval(request))
 
     async def answer(self, answer: approval_pb2.AnswerClarificationRequest) -> bool:
-        """Answer a turn's question; False when none waits. AgentRefused when it is too late."""
+        """Answer a turn's question; False if none waits. AgentRefused if it is too late."""
         try:
             await call_agent(self._approvals.AnswerClarification(answer))
         except AgentRefused as error:

@@ -1,63 +1,63 @@
 """The gateway's errors.
 
 HermesError (services.errors)
-├── AgentRefused          the agent said no; the reason is the agent's
-├── SchedulerRefused      so did the scheduler
-├── UnknownPlatform       nothing that is connected here has this name
-├── DigestMismatch        a file is not what was announced
-├── NotUploaded           a file that a delivery names is not stored
-└── PlatformError         a platform did not do what it was asked for
-    ├── Unreachable       it could not be asked; nothing was done
-    ├── OutcomeUnknown    it did not answer; it may have been done
-    ├── RateLimited       it wants us to wait
-    ├── MessageGone       the message to edit is not there any more
-    ├── Refused           the same would fail again
-    └── AccountRefused    the token is not valid, or another program uses it
+├── AgentRefused          the agent refused; the reason is the agent's
+├── SchedulerRefused      the scheduler refused; the reason is the scheduler's
+├── UnknownPlatform       no connected platform has this name
+├── DigestMismatch        a file's content does not match its digest
+├── NotUploaded           a file that a delivery names was not uploaded
+└── PlatformError         a platform call failed
+    ├── Unreachable       it could not be reached; nothing was done
+    ├── OutcomeUnknown    it did not answer; the call may have succeeded
+    ├── RateLimited       it asks us to wait
+    ├── MessageGone       the message to edit does not exist any more
+    ├── Refused           it refused, and would again
+    └── AccountRefused    the token is invalid, or another program uses the account
 """
 
 from services.errors import FailedPrecondition, HermesError, InvalidArgument, Reason, Unavailable
 
 
 class AgentRefused(HermesError):
-    """The agent said no, and would again; the reason is the agent's."""
+    """The agent refused, and would again; the reason is the agent's."""
 
 
 class SchedulerRefused(HermesError):
-    """The scheduler said no, and would again; the reason is the scheduler's."""
+    """The scheduler refused, and would again; the reason is the scheduler's."""
 
 
 class UnknownPlatform(InvalidArgument):
-    """Nothing that is connected here has this name."""
+    """No connected platform has this name."""
 
 
 class DigestMismatch(InvalidArgument):
-    """A file is not what was announced; nothing of it was stored."""
+    """A file's content does not match its digest; nothing was stored."""
 
     default_reason = Reason.DIGEST_MISMATCH
 
 
 class NotUploaded(FailedPrecondition):
-    """A file that a delivery names is not stored for it."""
+    """A file that a delivery names was not uploaded for it."""
 
 
 class PlatformError(HermesError):
-    """A platform did not do what it was asked for."""
+    """A platform call failed."""
 
 
 class Unreachable(PlatformError):
-    """The platform could not be asked; nothing was done."""
+    """The platform could not be reached; nothing was done."""
 
     default_reason = Unavailable.default_reason
 
 
 class OutcomeUnknown(PlatformError):
-    """The platform was asked and did not answer; it may have been done."""
+    """The platform did not answer; the call may have succeeded."""
 
     default_reason = Unavailable.default_reason
 
 
 class RateLimited(PlatformError):
-    """The platform wants us to wait."""
+    """The platform asks us to wait."""
 
     default_reason = Unavailable.default_reason
 
@@ -67,18 +67,18 @@ class RateLimited(PlatformError):
 
 
 class MessageGone(PlatformError):
-    """The message to edit is not there any more."""
+    """The message to edit does not exist any more."""
 
     default_reason = FailedPrecondition.default_reason
 
 
 class Refused(PlatformError):
-    """The platform said no, and would again."""
+    """The platform refused, and would again."""
 
     default_reason = FailedPrecondition.default_reason
 
 
 class AccountRefused(PlatformError):
-    """The platform does not let this account in; the message says what to do."""
+    """The platform rejects this account; the message says what to do."""
 
     default_reason = FailedPrecondition.default_reason

@@ -1,4 +1,4 @@
-"""What comes in and goes out, whatever the platform."""
+"""Incoming and outgoing messages, independent of the platform."""
 
 import re
 from enum import StrEnum
@@ -24,56 +24,54 @@ class Source(Struct, frozen=True, omit_defaults=True):
     chat_type: str = "dm"
     """dm, group, channel or thread."""
     is_shared: bool = False
-    """Several people have one session here."""
+    """Whether several people share one session here."""
 
     @property
     def user(self) -> str:
-        """The sender, as approvals name them."""
+        """Return the sender as named in approvals."""
         return f"{self.platform}:{self.user_id or self.user_name}"
 
 
 class Quote(Struct, frozen=True, omit_defaults=True):
-    """Words of somebody else that come with a message."""
+    """Words of another author in a message."""
 
     text: str
     author: str
-    """The name of whoever has said them; empty where that is not known."""
+    """The author's name; empty if unknown."""
     is_forwarded: bool
-    """The sender has passed them on; else the message answers them."""
+    """The sender forwarded it; else the message replies to it."""
 
 
 class MessageEvent(Struct, frozen=True, omit_defaults=True):
-    """Somebody said something."""
+    """A person's message."""
 
     event_id: str
-    """The platform's, the same however often the event comes."""
+    """The platform's id, the same if the event is repeated."""
     source: Source
     text: str
-    """What the sender says; empty where there was something else than text, which cannot be read
-    yet, or only words of others."""
+    """The sender's own words; empty for messages without readable text, or with only quotes."""
     replies_to: str = ""
-    """The platform's id of the message that this one answers, where it answers a certain one."""
+    """The platform's id of the message that this one replies to, if any."""
     quotes: tuple[Quote, ...] = ()
     traceparent: str = ""
-    """Names the span in which it was received; empty where nothing is traced."""
+    """The trace span in which it was received; empty without tracing."""
 
 
 class ButtonPress(Struct, frozen=True):
-    """Somebody pressed a button of ours."""
+    """A press of one of our buttons."""
 
     event_id: str
     source: Source
     press_id: str
-    """What the platform wants to be told that the press has been seen."""
+    """The platform's id, to acknowledge the press."""
     data: str
-    """What the button stands for."""
 
 
 Event: TypeAlias = MessageEvent | ButtonPress
 
 
 class Button(Struct, frozen=True):
-    """Something to press under a message."""
+    """A button under a message."""
 
     label: str
     data: str
@@ -81,40 +79,40 @@ class Button(Struct, frozen=True):
 
 
 class Attachment(RedactedRepr, frozen=True):
-    """A file that a message shows."""
+    """A file of a message."""
 
     unshown = ("data",)
 
     name: str
-    """As people see it."""
+    """The display name."""
     length_bytes: int
     sha256: str
     data: bytes = b""
-    """What is in it, once it is read to be sent; elsewhere it is empty."""
+    """The content, loaded only for sending; empty elsewhere."""
 
 
 class Content(Struct, frozen=True):
-    """What a message of a chat shows."""
+    """The content of a chat message."""
 
     text: str
-    """Markdown; empty only beside a file."""
+    """Markdown; may be empty only with a file."""
     buttons: tuple[Button, ...] = ()
     attachment: Attachment | None = None
 
 
 class BusyMode(StrEnum):
-    """What a message does to the turn that its session is busy with."""
+    """What a message does to its session's running turn."""
 
     INTERRUPT = "interrupt"
-    """It ends, and the message is taken next."""
+    """The turn ends, and the message is taken next."""
     QUEUE = "queue"
-    """It goes on to its end first."""
+    """The message waits for the turn's end."""
     STEER = "steer"
-    """It is told the message with its next results, and goes on."""
+    """The message joins the turn with its next tool results."""
 
 
 class TurnRequest(Struct, frozen=True, omit_defaults=True):
-    """A turn to be started; the same for a turn's id, however often it is asked for."""
+    """A turn to start; the same for the same turn id."""
 
     turn_id: str
     profile: str
@@ -122,25 +120,25 @@ class TurnRequest(Struct, frozen=True, omit_defaults=True):
     source: Source
     text: str
     workdir: str = ""
-    """The folder of this machine that a new session works in; empty means one of its own."""
+    """The folder of this machine for a new session; empty means a workspace of its own."""
     sandbox_template: str = ""
-    """What a new session's sandboxes are made from; empty is what is configured."""
+    """The sandbox template of a new session; empty means the configured one."""
     busy_mode: BusyMode = BusyMode.INTERRUPT
     skip_context_files: bool = False
-    """A new session is told nothing of what its folder says to agents."""
+    """A new session ignores the context files of its folder."""
     notes_above: NotesAbove | None = None
-    """What a folder above the new session's says to them."""
+    """The context file of a folder above the new session's."""
     quotes: tuple[Quote, ...] = ()
     skill: str = ""
-    """The path of the skill whose command the message is; empty where it is none's."""
+    """The path of the skill whose command the message is; else empty."""
     denied: tuple[str, ...] = ()
-    """Commands that the sender may not say, and may not have done in other words."""
+    """Commands that the sender may not use, directly or in other words."""
     traceparent: str = ""
-    """Names the span in which its message was received; empty where nothing is traced."""
+    """The trace span in which its message was received; empty without tracing."""
 
     @property
     def prompt(self) -> str:
-        """What the agent is told."""
+        """Return the text for the agent."""
         if self.skill:
             _, *rest = self.text.split(maxsplit=1)
             return rest[0] if rest else f"Follow the skill {self.skill}."
@@ -148,17 +146,17 @@ class TurnRequest(Struct, frozen=True, omit_defaults=True):
 
     @property
     def command(self) -> tuple[str, str]:
-        """The name and the arguments of the command that it is; empty texts where it is none."""
+        """Return the command's name and arguments; empty texts if it is no command."""
         return turn_command(self.text) or ("", "")
 
 
 COMPRESS, STEER, RETRY, QUEUE = "compress", "steer", "retry", "queue"
 _TELLING = (STEER, QUEUE)
-"""Those of them that have something to say; the others have not."""
+"""Commands with a text for the agent."""
 
 
 def turn_command(text: str) -> tuple[str, str] | None:
-    """The name and the arguments of a command that is a turn; None for any other message."""
+    """Return the name and arguments of a command that is a turn; None for other messages."""
     found = re.fullmatch(
         r"/(compress|steer|retry|queue)(?:@\w+)?(?:\s+(.+))?", text.strip(), re.DOTALL
     )

@@ -1,4 +1,4 @@
-"""What the gateway tells Prometheus."""
+"""The gateway's Prometheus metrics."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ from services.telemetry.metrics import Metrics, counter, gauge, histogram
 
 
 class GatewayMetrics(Metrics, frozen=True):
-    """What came in, what went out, and whether the platforms are there."""
+    """Traffic, and the health of platforms."""
 
     inbox_lag: Histogram = histogram(
         "hermes_inbox_lag_seconds", "From storing a message to its turn.", "platform"
@@ -38,7 +38,7 @@ class GatewayMetrics(Metrics, frozen=True):
     )
 
     def known(self, platform: str, outcomes: Iterable[str]) -> None:
-        """Show what has not happened yet, so that the first time is seen as a change."""
+        """Create counters at 0, so that the first event is seen as a change."""
         for outcome in outcomes:
             self.deliveries.labels(platform, outcome)
         self.rate_limited.labels(platform)

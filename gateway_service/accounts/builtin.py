@@ -1,4 +1,4 @@
-"""THE list of platforms: what is configured is what runs."""
+"""The table of platforms: every configured account runs."""
 
 from collections.abc import Sequence
 
@@ -11,16 +11,16 @@ from gateway_service.platforms.telegram import TelegramPlatform
 
 
 class Configured(Struct, frozen=True):
-    """An account that is to be run, and who may talk to it."""
+    """A configured account, and who may use it."""
 
     platform: Platform
     access: Access
     menu: HasMenu | None = None
-    """The platform, where it shows commands to choose from."""
+    """The platform, if it shows a command menu."""
 
 
 def builtin_platforms(config: GatewayConfig) -> Sequence[Configured]:
-    """The accounts that are configured."""
+    """Return the configured accounts."""
     found: list[Configured] = []
     telegram = config.telegram
     if telegram.is_on:

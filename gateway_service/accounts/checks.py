@@ -1,4 +1,4 @@
-"""What the gateway needs to work, for `hermes doctor`."""
+"""The gateway's checks for `hermes doctor`."""
 
 from importlib.util import find_spec
 
@@ -10,7 +10,7 @@ CHECK_TIMEOUT_S = 5.0
 
 
 async def checks(settings: Settings) -> list[Check]:
-    """The platforms that are configured."""
+    """Check the configured platforms."""
     config = settings.load(GatewayConfig)
     if not config.telegram.is_on:
         text = "off; to talk through it set TELEGRAM_BOT_TOKEN and TELEGRAM_ALLOWED_USERS"
@@ -35,7 +35,6 @@ async def _telegram(config: TelegramConfig, *, anybody: bool) -> Check:
 
 
 async def _bot(config: TelegramConfig) -> Check:
-    """Ask the Bot API who the token belongs to."""
     import httpx
 
     url = f"{config.base_url}{config.token.get_secret_value()}/getMe"
@@ -43,7 +42,7 @@ async def _bot(config: TelegramConfig) -> Check:
         async with httpx.AsyncClient(timeout=CHECK_TIMEOUT_S) as client:
             answer = await client.get(url)
     except httpx.HTTPError as error:
-        # Not the error's own text, which has the URL and with it the token.
+        # Not the error's own text: it contains the URL with the token.
         text = f"the Bot API cannot be reached ({type(error).__name__}); check the network"
         return Check("telegram", Verdict.FAILED, text)
     if answer.status_code in (401, 404):

@@ -1,4 +1,4 @@
-"""The menu of commands that a platform shows: the registry and the skills, for who may say what."""
+"""Command menus of platforms: the commands and skills that each person may use."""
 
 import logging
 from collections.abc import Mapping
@@ -23,16 +23,16 @@ RETRY_S = 10.0
 
 
 class Menu(Struct, frozen=True):
-    """What is offered in chats of two."""
+    """The menu in private chats."""
 
     everybody: MenuItems
     persons: Mapping[str, MenuItems]
-    """By the platform's ids of those who are offered something else."""
+    """Different menus, by the platform's user id."""
 
 
 def build_menu(context: CommandContext, access: Access, skills: Skills) -> Menu:
-    """The menu of an account."""
-    # Who is used most comes first, as not all may have a place.
+    """Return the menu of an account."""
+    # Most used first, because the platform may limit the number.
     named = sorted(
         command_names(skills, context.commands).items(),
         key=lambda one: (-one[1].usage.use_count - one[1].usage.view_count, one[0]),
@@ -52,7 +52,7 @@ def build_menu(context: CommandContext, access: Access, skills: Skills) -> Menu:
 
 
 class MenuKeeper:
-    """Has an account show its menu, and again whenever that has changed."""
+    """Keeps an account's menu up to date."""
 
     def __init__(
         self, platform: HasMenu, access: Access, context: CommandContext, profile: str
@@ -64,7 +64,6 @@ class MenuKeeper:
         self._shown: Menu | None = None
 
     async def run(self) -> None:
-        """Keep the menu as it should be until cancelled."""
         await poll("the menu of commands", self._look, retry_s=RETRY_S)
 
     async def _look(self) -> float:
@@ -81,11 +80,11 @@ class MenuKeeper:
             try:
                 await self._offer(person, menu.persons.get(person, ()))
             except Refused as error:
-                # Who has never written has no chat that could show anything.
+                # A person who never wrote has no chat to show it in.
                 _log.info("the menu of commands of %s is not shown: %s", person, error)
 
     async def _offer(self, person: str, items: MenuItems) -> None:
-        """Set it where it is another: a start alone changes nothing."""
+        """Set a menu only if it differs, so that restarts change nothing."""
         if tuple(await self._platform.menu(person)) != items:
             await self._platform.offer(person, items)
 

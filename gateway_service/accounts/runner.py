@@ -1,4 +1,4 @@
-"""Runs an account: claims it, polls it, and works on its inbox and outbox meanwhile."""
+"""Runs an account: claims it, polls it, and meanwhile processes its inbox and outbox."""
 
 import asyncio
 import logging
@@ -31,7 +31,7 @@ UNSTORED_WAIT_S = 2.0
 
 
 class Work(Struct, frozen=True):
-    """What runs for an account while this process holds it."""
+    """The workers of an account while this process holds it."""
 
     router: Router
     outbox: OutboxWorker
@@ -39,7 +39,7 @@ class Work(Struct, frozen=True):
 
 
 class Ownership(Struct, frozen=True):
-    """Under which name, and by which leases, this process holds accounts."""
+    """The identity and leases with which this process holds accounts."""
 
     owner: Owner
     leases: LeaseTable
@@ -47,7 +47,7 @@ class Ownership(Struct, frozen=True):
 
 
 class Runner:
-    """Holds one account of a platform whenever it is free, and serves it meanwhile."""
+    """Claims an account of a platform whenever it is free, and runs it."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class Runner:
                 await self._database.write(lambda conn: leases.release(conn, lease))
 
     async def _claim(self) -> tuple[Lease | None, float]:
-        """Wait until the account is free; None if this process drains before it is."""
+        """Wait until the account is free; None if this process drains first."""
         name = f"{self._platform.name}:{self._platform.account_id}"
         await self._database.write(lambda conn: accounts.add(conn, name))
         owner, leases = self._ownership.owner, self._ownership.leases
@@ -182,11 +182,11 @@ class Runner:
 
 
 class PlatformHealth:
-    """Knows whether a platform answers polls.
+    """Tracks whether a platform answers polls.
 
-    A platform is unready if its account is held here, or should be, and it has not answered for
-    longer than its traits allow, be it that polls fail, hang or do not begin. On a replica that
-    stands by, no platform is unready.
+    A platform is unready if its account is or should be held here, and it has not answered for
+    longer than its traits allow, whether polls fail, hang or do not begin. On a standby replica no
+    platform is unready.
     """
 
     def __init__(self, platform: Platform, clock: Clock, metrics: GatewayMetrics) -> None:
@@ -198,38 +198,33 @@ class PlatformHealth:
         self._was_lost_while_answering = False
 
     def start_listening(self) -> None:
-        """Note that this process holds the account."""
-        # While the account was lost, for instance without a database, nothing was polled.
+        # While the account was lost, such as without a database, nothing was polled.
         if self._silent_since is None or self._was_lost_while_answering:
             self._silent_since = self.clock.monotonic()
         self._was_lost_while_answering = False
-        # Computed when it is read, as nothing is updated while a poll hangs.
+        # Computed on read, because nothing is updated while a poll hangs.
         connected = self._metrics.connected.labels(self.platform.name)
         connected.set_function(lambda: self._is_answering and not self.unready())
 
     def stand_by(self) -> None:
-        """Note that another replica holds the account."""
         self._silent_since, self._is_answering = None, False
 
     def note_answer(self) -> None:
-        """Note that the platform answered a poll."""
         self._silent_since, self._is_answering = self.clock.monotonic(), True
         now = self.clock.now().timestamp()
         self._metrics.last_receive.labels(self.platform.name).set(now)
 
     def note_failure(self, error: HermesError) -> None:
-        """Note that a poll failed."""
         _log.warning("%s cannot be polled: %s", self.platform.name, error)
         if complaint := self.unready():
             _log.error(complaint)
 
     def note_loss(self) -> None:
-        """Note that the account stopped running."""
         self._was_lost_while_answering |= self._is_answering and not self.unready()
         self._is_answering = False
 
     def unready(self) -> str:
-        """Say for how long the platform has not answered; empty if all is well."""
+        """Return for how long the platform has not answered; empty if all is well."""
         now = self.clock.monotonic()
         silent_s = now - (now if self._silent_since is None else self._silent_since)
         if silent_s <= self.platform.traits.deaf_after_s:

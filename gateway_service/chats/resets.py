@@ -1,4 +1,4 @@
-"""Ends the sessions of chats that were quiet for as long as their settings say.
+"""Ends the sessions of chats according to the reset policy.
 
 Sessions are checked every few seconds, and each chat before its next message. A chat moves to its
 new session in one transaction, fenced by the account's lease, and only if it was not used since.
@@ -43,12 +43,10 @@ class Resets(Struct, frozen=True):
     _clock: Clock
 
     async def run(self) -> None:
-        """End the sessions that are due, until cancelled."""
         await poll("the end of sessions", self.look, retry_s=LOOK_S)
 
     async def look(self) -> float:
-        """End the sessions that are due now, and have the agent review those that have ended;
-        return when to look again."""
+        """End the sessions that are due, request reviews, and return when to look again."""
         account = self._account
         profile, platform = account.profile, account.platform
         if (cutoff := self._policy.cutoff(self._clock.now())) is not None:
@@ -70,7 +68,7 @@ class Resets(Struct, frozen=True):
             await account.write(partial(chats.mark_reviewed, reset=reset))
 
     async def _try_to_end(self, found: Due) -> None:
-        """End a chat's session; a failure is logged and does not hold up the other chats."""
+        """End a chat's session; a failure is logged and does not affect other chats."""
         try:
             await self._end(found, received=True)
         except Fenced:
@@ -125,10 +123,7 @@ class Resets(Struct, frozen=True):
 async def request_review(
     agent: AgentClient, review_id: str, session_id: str, profile: str, platform: str
 ) -> bool:
-    """Ask the agent to review a session; False if the agent cannot be reached.
-
-    The same review id starts one review, however often it is asked for.
-    """
+    """Ask the agent to review a session, once per review id; False if the agent is unreachable."""
     try:
         await agent.request_review(review_id, session_id, profile, platform)
     except Unavailable as error:

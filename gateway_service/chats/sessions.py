@@ -1,4 +1,4 @@
-"""Sessions of chats: their keys, and which one a chat's messages go to."""
+"""Sessions of chats: their keys, and which session a chat's messages go to."""
 
 from msgspec import Struct
 from sqlalchemy import Connection
@@ -14,7 +14,7 @@ from services.ids import new_session_id
 
 
 def session_key(source: Source) -> str:
-    """What a chat's session is found by; the same for all that share it."""
+    """Return the key of a chat's session; the same for all who share it."""
     thread = (source.thread_id,) if source.thread_id else ()
     parts = ("agent", "main", source.platform, source.chat_type, source.chat_id, *thread)
     is_own = source.chat_type != "dm" and not source.is_shared
@@ -22,7 +22,7 @@ def session_key(source: Source) -> str:
 
 
 def is_shared(source: Source, config: GatewayConfig) -> bool:
-    """Whether several people can have the chat's session together."""
+    """Return whether several people may share the chat's session."""
     if source.chat_type == "dm":
         return False
     per_user = (
@@ -32,27 +32,27 @@ def is_shared(source: Source, config: GatewayConfig) -> bool:
 
 
 def client_key(session_id: str) -> str:
-    """The key of a connected client, which has no chat but the session that it began."""
+    """Return the key of a connected client, whose chat is the session that it began."""
     return session_key(Source(platform=CLI, chat_id=session_id))
 
 
 class Sessions(Struct, frozen=True):
-    """The sessions of clients that are connected."""
+    """The sessions of connected clients."""
 
     _database: Database
     _agent: AgentClient
     _clock: Clock
 
     async def begin(self, profile: str) -> str:
-        """A new session, which the agent gets to know by its first message."""
+        """Return a new session, which the agent creates with its first message."""
         session_id = new_session_id(self._clock.now().astimezone())
         await self.remember(profile, session_id)
         return session_id
 
     async def remember(self, profile: str, session_id: str, after: str = "") -> None:
-        """Note that a client was given this session, which the agent need not know yet.
+        """Store a client's session, which the agent may not know yet.
 
-        What was chosen in the session that it comes from, if any, holds in it as well.
+        It inherits the chat settings of the session `after`, if any.
         """
         key, now = client_key(session_id), self._clock.now()
 
@@ -64,7 +64,7 @@ class Sessions(Struct, frozen=True):
         await self._database.write(write)
 
     async def find(self, profile: str, named: str) -> str:
-        """The session of an id, or the one used last of a title; NotFound where there is none."""
+        """Return a session by id, or the last used one by title; NotFound if there is none."""
         if await self._database.read(lambda conn: chats.is_known(conn, profile, named)):
             return named
         if await self._agent.session(named, profile) is not None:
@@ -75,6 +75,5 @@ class Sessions(Struct, frozen=True):
         return found.session_id
 
     async def latest(self, profile: str, platform: str) -> str | None:
-        """The session of the platform that was used last, if there is one."""
         found = await self._agent.latest_session(profile, platform=platform)
         return None if found is None else found.session_id

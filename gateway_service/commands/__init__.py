@@ -1,1 +1,1 @@
-"""Slash commands: what a person can say to Hermes itself, on every platform."""
+"""Slash commands: what people can tell Hermes itself, on every platform."""

@@ -1,4 +1,4 @@
-"""What a slash command is, and what it works with."""
+"""The definition of slash commands, and their context."""
 
 import hashlib
 import logging
@@ -24,13 +24,13 @@ MOST_LINES = 20
 
 
 class Places(Flag):
-    """Where something can be said."""
+    """Where a command may be used."""
 
     TERMINAL = auto()
     PRIVATE = auto()
-    """A chat of two on a platform."""
+    """A private chat on a platform."""
     GROUP = auto()
-    """A chat in which others read along."""
+    """A chat that others can read."""
 
 
 ALONE = Places.TERMINAL | Places.PRIVATE
@@ -39,7 +39,7 @@ ANYWHERE = ALONE | Places.GROUP
 
 
 class Group(StrEnum):
-    """What a command is about; help shows them together."""
+    """The topic of a command, by which help groups commands."""
 
     CHAT = "This chat"
     DECISIONS = "Decisions"
@@ -55,41 +55,38 @@ class Chat(Struct, frozen=True):
     session_id: str
     source: Source
     event_id: str
-    """Of the event that typed it, the same however often it is obeyed."""
+    """The same if the command is executed again."""
     access: Access | None = None
-    """What persons may say there; None in a terminal, whose user may everything."""
+    """Access rules; None in a terminal, whose user may do everything."""
     key: str = ""
-    """By which what it has chosen is found, whatever session it is in."""
+    """Identifies the chat, independent of its session."""
 
     @property
     def user(self) -> str:
-        """Who typed it, as approvals name them."""
         return self.source.user
 
     @property
     def in_terminal(self) -> bool:
-        """Whether it was typed into a terminal."""
         return self.source.platform == CLI
 
     @property
     def place(self) -> Places:
-        """What kind of chat it is."""
         if self.in_terminal:
             return Places.TERMINAL
         return Places.PRIVATE if self.source.chat_type == "dm" else Places.GROUP
 
     def effect_id(self, prefix: str, bytes_count: int = 32) -> str:
-        """The id of what the command makes or does: obeyed again, after a crash, it is the same."""
+        """Return an id for what the command creates or does; the same if it is executed again."""
         digest = hashlib.blake2s(self.event_id.encode(), digest_size=bytes_count).hexdigest()
         return f"{prefix}_{digest}"
 
 
 class Answer(Struct, frozen=True):
-    """What a command has to say, in Markdown."""
+    """The answer to a command, in Markdown."""
 
     text: str
     session_id: str = ""
-    """The session that messages go to from now on; empty means the same as before."""
+    """The session for further messages; empty means unchanged."""
     is_error: bool = False
 
 
@@ -101,25 +98,24 @@ class CommandContext(Struct, frozen=True):
     scheduler: SchedulerClient
     clock: Clock
     commands: "Sequence[Command]"
-    """All there are."""
     config: GatewayConfig
 
 
 Run = Callable[[CommandContext, Chat, str], Awaitable[Answer]]
-"""What obeys a command, given what was typed behind its name."""
+"""Executes a command, given the text after its name."""
 
 
 class Verb(Struct, frozen=True):
-    """One thing that a command does."""
+    """An action of a command."""
 
     name: str
-    """The word behind the command's name; empty for what it does without one."""
+    """The word after the command's name; empty for the default action."""
     help: str
     run: Run
     arguments: str = ""
     who: Who = Who.EVERYBODY
     changes: bool = False
-    """Whether anything is another than before when it is done."""
+    """Whether it changes anything."""
 
 
 class Command(Struct, frozen=True):
@@ -129,16 +125,16 @@ class Command(Struct, frozen=True):
     group: Group
     help: str
     verbs: tuple[Verb, ...]
-    """What it does; the first is meant where nothing stands behind the name."""
+    """Actions; the first is the default."""
     example: str
     places: Places = ANYWHERE
     otherwise: str = ""
-    """What is meant by words that say nothing else; empty where they are a mistake."""
+    """The action for unknown words; empty if they are an error."""
     alias_of: str = ""
-    """The command that it is another name of: what rights say of that one holds for it as well."""
+    """The command that it is an alias of, whose access rules apply too."""
 
     def verb(self, arguments: str) -> tuple[Verb | None, str]:
-        """What is meant by what stands behind the name, and what stands behind that."""
+        """Return the action that the arguments name, and the remaining arguments."""
         found = re.match(r"\S*", arguments)
         word = found[0].lower() if found else ""
         for verb in self.verbs:
@@ -150,7 +146,7 @@ class Command(Struct, frozen=True):
         return next(meant, None), arguments
 
     def names(self, verb: Verb) -> tuple[str, ...]:
-        """What rights may call one thing that it does, its own whole name last."""
+        """Return the names of an action in access rules, its full name last."""
         called = filter(None, (self.alias_of, self.name))
         return tuple(name for each in called for name in (each, f"{each} {verb.name}".rstrip()))
 
@@ -158,17 +154,17 @@ class Command(Struct, frozen=True):
 def simple_command(
     name: str, group: Group, verb: Verb, example: str = "", places: Places = ANYWHERE
 ) -> Command:
-    """A command that does one thing."""
+    """Return a command with one action."""
     return Command(name, group, verb.help, (verb,), example or f"/{name}", places)
 
 
 def wrong(text: str) -> Answer:
-    """What a command says that could not be obeyed."""
+    """Return the answer to a malformed command."""
     return Answer(text, is_error=True)
 
 
 def usage_error(text: str) -> Run:
-    """What a command does that was typed as none that could be obeyed."""
+    """Return an action that answers with an error."""
 
     async def run(_context: CommandContext, _chat: Chat, _arguments: str) -> Answer:
         return wrong(text)
@@ -177,18 +173,18 @@ def usage_error(text: str) -> Run:
 
 
 def may(chat: Chat, command: Command, verb: Verb) -> bool:
-    """Whether whoever types may say one thing of a command."""
+    """Return whether the person may use an action of a command."""
     return chat.access is None or chat.access.may(chat.source, command.names(verb), verb.who)
 
 
 def log_refusal(user: str, command: str) -> None:
-    """Leave a trace of who was not let say what; not of what was typed behind it."""
+    """Log who was refused which command, without its arguments."""
     about = {"audit": "command_denied", "command": command, "user": user}
     _log.warning("%s was refused the command %s", user, command, extra=about)
 
 
 def list_offered(commands: Sequence[Command], chat: Chat) -> list[Command]:
-    """The commands of which whoever types may say something in a chat."""
+    """Return the commands of which the person may use any action in a chat."""
     return [
         command
         for command in commands
@@ -197,12 +193,12 @@ def list_offered(commands: Sequence[Command], chat: Chat) -> list[Command]:
 
 
 def may_say(commands: Sequence[Command], chat: Chat, name: str) -> bool:
-    """Whether whoever types may say a command in a chat."""
+    """Return whether the person may use a command in a chat."""
     return any(command.name == name for command in list_offered(commands, chat))
 
 
 def denied(commands: Sequence[Command], access: Access, source: Source) -> tuple[str, ...]:
-    """What somebody may not say anywhere, as the agent is told with each of their messages."""
+    """Return the commands that a person may not use anywhere, for the agent."""
     return tuple(
         command.names(verb)[-1]
         for command in commands
@@ -212,12 +208,12 @@ def denied(commands: Sequence[Command], access: Access, source: Source) -> tuple
 
 
 def list_denied_here(context: CommandContext, chat: Chat) -> tuple[str, ...]:
-    """What whoever types may not say anywhere; nor is it done in what comes of their command."""
+    """Return the commands that the person may not use anywhere, for turns that commands start."""
     return () if chat.access is None else denied(context.commands, chat.access, chat.source)
 
 
 def format_time(time: Timestamp, zone: tzinfo | None = None) -> str:
-    """A time as people read it, in the zone of this machine unless another is named."""
+    """Return a time for people, by default in this machine's zone."""
     if not time.seconds:
         return "never"
     shown = f"%a %d %b, %H:%M{' %Z' if zone else ''}"
@@ -225,18 +221,18 @@ def format_time(time: Timestamp, zone: tzinfo | None = None) -> str:
 
 
 def shorten(text: str, chars: int = QUOTE_CHARS) -> str:
-    """A text on one line, cut where it is long."""
+    """Return a text on one line, cut if long."""
     line = " ".join(text.split())
     return f"{line[: chars - 1]}…" if len(line) > chars else line
 
 
 def code(text: str, chars: int = QUOTE_CHARS) -> str:
-    """The same as it is, whatever Markdown would make of it."""
+    """Return a shortened text as inline code, so that Markdown in it has no effect."""
     return f"`{shorten(text.replace('`', chr(39)), chars) or '…'}`"
 
 
 def render_list(lines: Sequence[str], hint: str, most: int = MOST_LINES) -> str:
-    """Lines as a list; where there are more, the hint says how to see them."""
+    """Return lines as a list; if there are more, the hint says how to see them."""
     shown = [f"- {line}" for line in lines[:most]]
     if len(lines) > most:
         shown.append(f"\n{len(lines) - most} more; {hint}")

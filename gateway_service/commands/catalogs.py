@@ -1,4 +1,4 @@
-"""`/tools` and `/model`: what the agent works with."""
+"""`/tools` and `/model`: the agent's tools and models."""
 
 from difflib import get_close_matches
 from itertools import groupby
@@ -22,7 +22,7 @@ from services.amounts import dollars
 
 SHOWN = 20
 CONFIGURED = ("default", "none")
-"""Words that give a session the configured model again."""
+"""Words that reset a session to the configured model."""
 
 
 async def _tools(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
@@ -63,7 +63,7 @@ async def _show(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
 
 
 async def _models(context: CommandContext, query: str) -> model_catalog_pb2.ListModelsResponse:
-    """The models whose ids have all words of a query, and the configured one."""
+    """Return the models whose ids contain all words of a query, and the configured one."""
     request = model_catalog_pb2.ListModelsRequest(query=query)
     return await call_agent(context.agent.models.ListModels(request))
 
@@ -90,7 +90,7 @@ async def _set(context: CommandContext, chat: Chat, arguments: str) -> Answer:
     )
     await call_agent(context.agent.sessions.SetSessionModel(request))
     what = f"`{wanted}` answers" if wanted else "the configured model answers"
-    # A chat that had no session goes on with the one that was given its model.
+    # A chat without a session continues with the one that was given its model.
     return Answer(
         f"From the next message on {what} in this session. Its prompt stays; what the provider has "
         f"cached of the conversation is read anew.{warning}",
@@ -99,7 +99,7 @@ async def _set(context: CommandContext, chat: Chat, arguments: str) -> Answer:
 
 
 async def _warning(context: CommandContext, name: str) -> str:
-    """What a person is told of a model that nobody knows; it may be there all the same."""
+    """Return a warning about a model that is not in the catalogue, but may exist."""
     known = await _models(context, "")
     ids = [model.model_id for model in known.models]
     if name in ids or name == known.default_model:
@@ -142,4 +142,3 @@ COMMANDS: tuple[Command, ...] = (
         "tools", Group.KNOWLEDGE, Verb("", "which tools are on here, and what others miss", _tools)
     ),
 )
-"""Those of this module."""

@@ -1,4 +1,4 @@
-"""`/cron`: jobs at set times."""
+"""`/cron`: scheduled jobs."""
 
 import asyncio
 import re
@@ -31,10 +31,10 @@ from services.errors import InvalidArgument, NotFound, Reason
 
 MAX_JOBS = 1000
 SCHEDULE_WORDS = 10
-"""A schedule in words is no longer."""
+"""The most words that a schedule may have."""
 RUNS_SHOWN = 5
 NAME_CHARS = 60
-# Job ids that people can read: they are typed on phones.
+# Short job ids, because people type them on phones.
 _ID_BYTES = 6
 _QUOTED = re.compile(r"[\"“](.+?)[\"”][\s:,]*(.*)", re.DOTALL)
 
@@ -57,7 +57,6 @@ HOW = (
 
 
 async def _jobs(context: CommandContext, chat: Chat) -> Sequence[Job]:
-    """A profile's jobs, the one due next first."""
     request = job_pb2.ListJobsRequest(profile=chat.profile, page_size=MAX_JOBS)
     return (await call_scheduler(context.scheduler.jobs.ListJobs, request)).jobs
 
@@ -72,7 +71,7 @@ async def _list(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
 
 async def _add(context: CommandContext, chat: Chat, arguments: str) -> Answer:
     job_id = chat.effect_id("job", _ID_BYTES)
-    # Said again after a crash, "2026-03-01T09:00" may have become the past.
+    # In a retry after a crash, a time such as "2026-03-01T09:00" may be in the past.
     job = await _job(context, chat, job_id)
     if job is None:
         schedule, prompt = await _split(context, chat, arguments)
@@ -105,7 +104,7 @@ async def _job(context: CommandContext, chat: Chat, job_id: str) -> Job | None:
 
 
 async def _split(context: CommandContext, chat: Chat, text: str) -> tuple[str, str]:
-    """The schedule that a text begins with, in quotes or as long as it can be, and the rest."""
+    """Split off the schedule, in quotes or as long as possible, from the rest."""
     if quoted := _QUOTED.fullmatch(text):
         return quoted[1].strip(), quoted[2].strip()
     words = [match.end() for match in re.finditer(r"\S+", text)][:SCHEDULE_WORDS]
@@ -135,7 +134,6 @@ async def _show(context: CommandContext, chat: Chat, arguments: str) -> Answer:
 
 
 def _render_job(job: Job, runs: Sequence[run_pb2.Run]) -> list[str]:
-    """A job and its last runs."""
     facts = [
         f"**{shorten(job.name, NAME_CHARS)}** (`{job.job_id}`), {_state(job)}",
         f"- when: {job.schedule} ({job.time_zone}), next {_time(job, job.next_run_time)}",
@@ -178,7 +176,7 @@ async def _remove(context: CommandContext, chat: Chat, arguments: str) -> Answer
         job = await _find_job(context, chat, arguments, "remove")
         job_id, removed = job.job_id, _called(job)
     except NotFound:
-        # Removing it again is the same, by its id.
+        # The id makes a repeat harmless.
         job_id, removed = arguments.strip("`"), code(arguments)
     request = job_pb2.DeleteJobRequest(job_id=job_id, profile=chat.profile)
     try:
@@ -191,9 +189,9 @@ async def _remove(context: CommandContext, chat: Chat, arguments: str) -> Answer
 
 
 async def _find_job(context: CommandContext, chat: Chat, given: str, verb: str) -> Job:
-    """The one job that is meant: by its id, the start of it, or its name.
+    """Return the job that is meant by its id, the start of it, or its name.
 
-    All three are looked at together, so that what was meant once means no other job later.
+    All three are tried together, so that the same words never mean another job later.
     """
     named = given.strip('`"“” ')
     if not named:
@@ -215,7 +213,7 @@ async def _find_job(context: CommandContext, chat: Chat, given: str, verb: str) 
 
 
 def _time(job: Job, time: Timestamp) -> str:
-    """A time in the job's zone, which is read from the disk."""
+    """Return a time in the job's zone, which is read from disk."""
     return format_time(time, ZoneInfo(job.time_zone))
 
 
@@ -272,4 +270,3 @@ COMMANDS: tuple[Command, ...] = (
         ALONE,
     ),
 )
-"""Those of this module."""

@@ -1,4 +1,4 @@
-"""`/curator`: who keeps the library of skills small and current."""
+"""`/curator`: the curator, which keeps the skill library small and current."""
 
 import re
 from functools import partial
@@ -23,9 +23,9 @@ from hermes.common.v1.curation_pb2 import CurationReport
 from hermes.scheduler.v1 import curator_pb2
 
 ROLL_BACK_S = 120.0
-"""How long a library may take to be restored."""
+"""How long a restore may take."""
 WAIT_S = 5.0
-"""How long a run is waited for; later /curator status tells of it."""
+"""How long to wait for a run; /curator status shows its result later."""
 LOOK_S = 0.5
 CHANGES_SHOWN = 10
 REPORTS_SHOWN = 5
@@ -47,7 +47,7 @@ async def _run(is_dry: bool, context: CommandContext, chat: Chat, _arguments: st
     )
     waited_s = 0.0
     while True:
-        # Asked for again, the same run is found by its id.
+        # A repeat finds the same run by its id.
         run = (await call_scheduler(context.scheduler.curators.RunCurator, request)).run
         if run.HasField("finish_time") or waited_s >= WAIT_S:
             break
@@ -89,7 +89,7 @@ async def _roll_back(context: CommandContext, chat: Chat, arguments: str) -> Ans
         return wrong("Say /curator rollback BACKUP, one of those that /curator status has.")
     if not is_agreed:
         return await _ask_first(context, chat, backup)
-    # Asked for again, the same run is found by its id, whatever is the latest backup by then.
+    # A repeat finds the same run by its id, whatever the latest backup is by then.
     request = curator_pb2.RollBackRequest(
         profile=chat.profile, run_id=chat.effect_id("cur"), backup_id=backup
     )
@@ -101,7 +101,7 @@ async def _roll_back(context: CommandContext, chat: Chat, arguments: str) -> Ans
 
 
 async def _ask_first(context: CommandContext, chat: Chat, backup: str) -> Answer:
-    """What a roll-back would do."""
+    """Return what a roll-back would do."""
     there = (await _curator(context, chat)).backup_ids
     if backup not in (*there, "") or not there:
         return wrong(f"there is no backup {backup}".strip())
@@ -127,7 +127,7 @@ async def _reports(context: CommandContext, chat: Chat, _arguments: str) -> Answ
 
 def _render_status(found: curator_pb2.Curator) -> str:
     state = "paused" if found.is_paused else "on" if found.is_enabled else "off (curator.enabled)"
-    # The first look at a library is noted as if it were a run.
+    # The first look at a library is recorded like a run.
     last = format_time(found.last_run_time) if found.run_count else "never"
     lines = [f"The curator is **{state}**.", f"- last run: {last}"]
     if found.HasField("next_run_time"):
@@ -187,4 +187,3 @@ COMMANDS: tuple[Command, ...] = (
         ALONE,
     ),
 )
-"""Those of this module."""

@@ -1,4 +1,4 @@
-"""Commands by which a person decides what the agent may do."""
+"""Commands that decide approvals."""
 
 from functools import partial
 from typing import TypeAlias
@@ -30,7 +30,7 @@ Decision: TypeAlias = "turn_event_pb2.ApprovalDecision.ValueType"
 async def _decide(
     decision: Decision, context: CommandContext, chat: Chat, arguments: str
 ) -> Answer:
-    """Decide what has waited longest."""
+    """Decide the oldest approval."""
     if arguments and decision == APPROVAL_DECISION_ONCE:
         return wrong("Say /approve, /approve session or /approve always.")
     waiting = await context.agent.open_approvals(chat.session_id, chat.profile)
@@ -70,7 +70,7 @@ _DENY = simple_command(
 
 
 def may_decide(access: Access, source: Source, decision: Decision) -> bool:
-    """Whether a person may decide so, by a button or a word as by a command."""
+    """Return whether a person may make this decision, by button, word or command."""
     command = _DENY if decision == APPROVAL_DECISION_DENY else _APPROVE
     words = {APPROVAL_DECISION_SESSION: "session", APPROVAL_DECISION_ALWAYS: "always"}
     word = words.get(decision, "")
@@ -82,4 +82,3 @@ def may_decide(access: Access, source: Source, decision: Decision) -> bool:
 
 
 COMMANDS: tuple[Command, ...] = (_APPROVE, _DENY)
-"""Those of this module."""

@@ -1,4 +1,4 @@
-"""Commands about Hermes itself: what can be said, and by whom."""
+"""Commands about Hermes itself: which commands there are, and for whom."""
 
 from gateway_service.commands.base import (
     Answer,
@@ -22,7 +22,7 @@ GREETING = (
     "commands and write files in a sandbox of my own, and do things at set times. "
     "I also know these commands:"
 )
-"""What is said to who begins a chat."""
+"""The answer to a person who starts a chat."""
 
 SKILLS_SHOWN = 12
 
@@ -47,7 +47,7 @@ async def _help(context: CommandContext, chat: Chat, arguments: str) -> Answer:
 
 
 async def _all(context: CommandContext, chat: Chat) -> str:
-    """The commands that whoever asks may say, by what they are about."""
+    """Return the commands that the person may use, by topic."""
     mine, parts = list_offered(context.commands, chat), list[str]()
     for group in Group:
         lines = [f"- `{_usage(each, chat)}` {each.help}" for each in mine if each.group is group]
@@ -90,7 +90,7 @@ async def _whoami(_tools: CommandContext, chat: Chat, _arguments: str) -> Answer
     return Answer(f"You are `{source.user_id}` on {source.platform}, {role} of this Hermes.")
 
 
-# A terminal obeys this itself; nobody else has anything to leave.
+# Terminals handle this themselves; chats cannot be left.
 _quit = usage_error("Say /quit, and nothing behind it.")
 COMMANDS: tuple[Command, ...] = (
     simple_command(
@@ -103,4 +103,3 @@ COMMANDS: tuple[Command, ...] = (
     simple_command("start", Group.HERMES, Verb("", "say what Hermes can do", _start)),
     simple_command("quit", Group.HERMES, Verb("", "leave", _quit), places=Places.TERMINAL),
 )
-"""Those of this module."""

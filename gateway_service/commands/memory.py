@@ -1,4 +1,4 @@
-"""`/memory`: what the agent keeps across sessions."""
+"""`/memory`: what the agent remembers across sessions."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,7 @@ from hermes.agent.v1.memory_pb2 import MemoryChange
 
 SHOWN = 10
 LOOKED_AT = 100
-"""Changes among which the latest one that stands is looked for."""
+"""How many changes are searched for one that can be undone."""
 UNDO = "undo"
 ENTRY_CHARS = 300
 _TITLES = {
@@ -43,7 +43,7 @@ async def _show(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
 
 
 async def _changes(context: CommandContext, chat: Chat, most: int) -> Sequence[MemoryChange]:
-    """The last changes of both, the newest first."""
+    """Return the last changes of both memories, newest first."""
     request = memory_pb2.ListMemoryChangesRequest(profile=chat.profile, page_size=most)
     return (await call_agent(context.agent.memories.ListMemoryChanges(request))).changes
 
@@ -80,10 +80,7 @@ async def _undo(context: CommandContext, chat: Chat, arguments: str) -> Answer:
 
 
 def standing(changes: Sequence[MemoryChange]) -> MemoryChange | None:
-    """The latest change, newest first, that no later /memory undo has taken back.
-
-    Said twice, it goes back twice.
-    """
+    """Return the latest change that no later /memory undo has taken back."""
     undoing: list[MemoryChange] = []
     for change in changes:
         if change.change_id.startswith(f"{UNDO}_"):
@@ -96,7 +93,7 @@ def standing(changes: Sequence[MemoryChange]) -> MemoryChange | None:
 
 
 def _reverses(one: MemoryChange, other: MemoryChange) -> bool:
-    """Whether it gives the memory what it was before the other one."""
+    """Return whether a change restores what the memory was before the other one."""
     undone = (other.target, _entries(other.after), _entries(other.before))
     return (one.target, _entries(one.before), _entries(one.after)) == undone
 
@@ -127,4 +124,3 @@ COMMANDS: tuple[Command, ...] = (
         ALONE,
     ),
 )
-"""Those of this module."""

@@ -1,4 +1,4 @@
-"""THE table of slash commands, and the way of one: known? allowed here? then obeyed, or a turn."""
+"""The table of slash commands, and their dispatch."""
 
 import logging
 import re
@@ -42,7 +42,7 @@ from services.errors import HermesError
 
 _log = logging.getLogger(__name__)
 
-# Telegram names the bot as well in a group: /stop@my_bot. A path such as /etc/hosts is no command.
+# In groups Telegram adds the bot: /stop@my_bot. A path such as /etc/hosts is no command.
 _COMMAND = re.compile(r"/([A-Za-z][\w-]*)(?:@\w+)?(?:\s+(.*))?", re.DOTALL)
 
 ONLY_ADMINS = (
@@ -62,27 +62,24 @@ COMMANDS: tuple[Command, ...] = (
     *cron.COMMANDS,
     *hermes.COMMANDS,
 )
-"""All there are, in the order in which help has them.
-
-A skill that has one of these names has another as a command.
-"""
+"""All commands in help order; a skill with one of these names gets another command name."""
 
 
 def find_unknown(access: Access) -> Sequence[str]:
-    """What an account's settings name and no command is called; it may be a skill's."""
+    """Return the names in access rules that are no commands, but may be skills."""
     known = {name for each in COMMANDS for verb in each.verbs for name in each.names(verb)}
     return sorted(access.commands() - known - {ANYBODY, SKILLS})
 
 
 class AsTurn(Struct, frozen=True):
-    """A command that is a message for the agent."""
+    """A command that is passed to the agent as a message."""
 
     skill: str = ""
-    """The skill that it goes with, by its path; empty where it goes with none."""
+    """The path of the command's skill; empty if it has none."""
 
 
 def parse(text: str) -> tuple[str, str] | None:
-    """The name of the command that a text is, and its arguments."""
+    """Return the command's name and arguments; None if the text is no command."""
     found = _COMMAND.fullmatch(text.strip())
     return (found[1].lower(), (found[2] or "").strip()) if found else None
 
@@ -90,10 +87,9 @@ def parse(text: str) -> tuple[str, str] | None:
 async def dispatch(
     context: CommandContext, chat: Chat, name: str, arguments: str
 ) -> Answer | AsTurn:
-    """Obey a command; whatever goes wrong is the answer.
+    """Execute a command; errors become the answer.
 
-    A name that is no command may be a skill's, which the agent knows: ServiceUnavailable while that
-    cannot be asked.
+    An unknown name may be a skill's: ServiceUnavailable if the agent cannot be asked.
     """
     command = next((each for each in context.commands if each.name == name), None)
     if command is None:

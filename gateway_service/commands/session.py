@@ -1,4 +1,4 @@
-"""Commands about the session: which one it is, what it does and costs, and what is taken back."""
+"""Commands about the session: its state and cost, and undoing turns."""
 
 import re
 from functools import partial
@@ -122,7 +122,7 @@ async def _personality(context: CommandContext, chat: Chat, arguments: str) -> A
     )
     await call_agent(context.agent.sessions.SetPersonality(request))
     what = f"with the personality `{wanted}`" if wanted else "without a personality"
-    # A chat that had no session goes on with the one that was given its personality.
+    # A chat without a session continues with the one that was given its personality.
     return Answer(f"From the next message on I talk {what}.", chat.session_id)
 
 
@@ -236,7 +236,7 @@ async def _usage(context: CommandContext, chat: Chat, _arguments: str) -> Answer
     by_day = usage_pb2.GetUsageRequest(
         profile=profile, group_by=usage_pb2.USAGE_GROUP_DAY, page_size=1
     )
-    # Days are those of the agent, which may be in another zone: its latest is named.
+    # Days are in the agent's zone, which may differ, so the latest one is named.
     days = (await call_agent(stub.GetUsage(by_day))).sums
     lines += [f"**{day.key}, all sessions**: {_render_usage(day.usage)}" for day in days]
     budgets = usage_pb2.GetBudgetRequest(profile=profile, session_id=session_id)
@@ -269,7 +269,7 @@ def _render_budget(budget: usage_pb2.Budget) -> str:
     return ", ".join(parts)
 
 
-# Sessions of others are among them.
+# They include other people's sessions.
 _SESSIONS = Verb(
     "", "list the sessions used last, or find what was said", _sessions, "[WORDS]", Who.ADMINS
 )
@@ -348,4 +348,3 @@ COMMANDS: tuple[Command, ...] = (
         "usage", Group.CHAT, Verb("", "what this session and the day used, and budgets", _usage)
     ),
 )
-"""Those of this module."""

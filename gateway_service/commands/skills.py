@@ -1,4 +1,4 @@
-"""Skills as commands: `/skills`, and a command for each of them by a name that platforms take."""
+"""`/skills`, and each skill as a command under a name that platforms accept."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
@@ -21,9 +21,9 @@ from services.amounts import plural
 from services.errors import HermesError
 
 MAX_CHARS = 32
-"""Of a command's name, as Telegram takes it."""
+"""Telegram's limit for command names."""
 PREFIX = "skill_"
-"""Before the names of skills that are no name of a command, or another command's."""
+"""The prefix of names that would otherwise be invalid or another command's."""
 SHOWN = 30
 DESCRIPTION_CHARS = 80
 TEXT_CHARS = 2500
@@ -33,13 +33,13 @@ Skills: TypeAlias = Sequence[skill_pb2.Skill]
 
 
 async def list_skills(context: CommandContext, profile: str) -> Skills:
-    """A profile's skills by category and name."""
+    """Return a profile's skills by category and name."""
     request = skill_pb2.ListSkillsRequest(profile=profile)
     return (await call_agent(context.agent.skills.ListSkills(request))).skills
 
 
 async def list_skills_or_none(context: CommandContext, profile: str) -> Skills:
-    """The same; none while the agent cannot be asked: the commands are told all the same."""
+    """Return the same; empty while the agent is unreachable, so that commands are still listed."""
     try:
         return await list_skills(context, profile)
     except HermesError:
@@ -47,14 +47,14 @@ async def list_skills_or_none(context: CommandContext, profile: str) -> Skills:
 
 
 def skill_path(skill: skill_pb2.Skill) -> str:
-    """What no other skill is called."""
+    """Return the skill's unique path."""
     return f"{skill.category}/{skill.name}" if skill.category else skill.name
 
 
 def command_names(
     skills: Iterable[skill_pb2.Skill], commands: Sequence[Command]
 ) -> Mapping[str, skill_pb2.Skill]:
-    """Skills by the names of their commands; those of which several have one have none."""
+    """Return skills by command name; skills with the same name have none."""
     found: dict[str, skill_pb2.Skill] = {}
     several: set[str] = set()
     for skill in skills:
@@ -65,7 +65,7 @@ def command_names(
 
 
 def find_skill(name: str, skills: Iterable[skill_pb2.Skill], commands: Sequence[Command]) -> Skills:
-    """The skills that a command means, by their whole name or by the command's."""
+    """Return the skills that a command means, by full name or command name."""
     typed = name.replace("-", "_")
     known = {command.name for command in commands}
     skills = tuple(skills)
@@ -74,7 +74,7 @@ def find_skill(name: str, skills: Iterable[skill_pb2.Skill], commands: Sequence[
 
 
 def command_name(skill_name: str, commands: Sequence[Command]) -> str:
-    """The name of a skill's command, in a-z, 0-9 and _, beginning with a letter."""
+    """Return a skill's command name: a-z, 0-9 and _, starting with a letter."""
     name = _plain(skill_name)
     if not name[:1].isalpha() or any(name == command.name for command in commands):
         name = PREFIX + name
@@ -150,4 +150,3 @@ COMMANDS: tuple[Command, ...] = (
         otherwise="view",
     ),
 )
-"""Those of this module."""

@@ -1,4 +1,4 @@
-"""What has to be done now and then: count what waits, and forget what is long done."""
+"""Periodic work: counting the backlog, and deleting old records."""
 
 import logging
 from datetime import timedelta
@@ -17,13 +17,13 @@ _log = logging.getLogger(__name__)
 COUNT_EVERY_S = 10.0
 FORGET_EVERY_S = 3600.0
 KEEP = timedelta(days=7)
-"""How long a platform may repeat an event, and a caller ask after a delivery."""
+"""How long platforms may repeat events, and callers may query deliveries."""
 KEEP_UNUSED = timedelta(days=1)
 """How long a file waits for its delivery."""
 
 
 async def keep_house(database: Database, clock: Clock, metrics: GatewayMetrics) -> None:
-    """Do it until cancelled."""
+    """Count and delete until cancelled."""
     forget_at = 0.0
     while True:
         try:
@@ -37,7 +37,7 @@ async def keep_house(database: Database, clock: Clock, metrics: GatewayMetrics) 
 
 
 async def _count(database: Database, clock: Clock, metrics: GatewayMetrics) -> None:
-    # News wait for a person, so how long they do says nothing.
+    # Notifications wait for a person, so their age means nothing.
     count, oldest = await database.read(lambda conn: outbox.backlog(conn, CLI))
     waited_s = (clock.now() - oldest).total_seconds() if oldest else 0.0
     metrics.outbox_pending.set(count)

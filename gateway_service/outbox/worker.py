@@ -1,4 +1,4 @@
-"""Sends what waits in the outbox: in order, once, and within the platform's rate limits."""
+"""Sends messages from the outbox: in order, once, and within the platform's rate limits."""
 
 import asyncio
 import logging
@@ -45,7 +45,7 @@ ABANDON_AFTER = timedelta(hours=24)
 POLL_S = 5.0
 FINISH_S = 4.0
 FILES_AT_ONCE = 2
-"""Files that are held in memory at one time."""
+"""The number of files in memory at a time."""
 
 
 class Outcome(Struct, frozen=True):
@@ -58,7 +58,7 @@ class Outcome(Struct, frozen=True):
 
 
 class OutboxWorker:
-    """Sends an account's outbox: chats side by side, the messages of each chat in order."""
+    """Sends an account's outbox: chats in parallel, the messages of each chat in order."""
 
     def __init__(
         self,
@@ -79,11 +79,10 @@ class OutboxWorker:
         self._room_for_files = asyncio.Semaphore(FILES_AT_ONCE)
         self._in_doubt = True
         self._failed = set[str]()
-        """Chats whose work ended in doubt; their lanes may be busy for a moment longer."""
+        """Chats whose last message is in doubt; their lanes may stay busy a moment longer."""
         self._finishing = False
 
     async def run(self) -> None:
-        """Send what waits, until cancelled."""
         self._metrics.known(self._account.platform, map(str.lower, SETTLED))
         async with self._workers:
             await poll("the outbox", self._look, self._hint)
@@ -94,7 +93,7 @@ class OutboxWorker:
         await self._workers.drain(FINISH_S)
 
     async def _look(self) -> float:
-        """Serve the chats for which something is due; return in how many seconds to look again."""
+        """Serve the chats with due messages; return in how many seconds to look again."""
         if self._in_doubt:
             await self._take_over()
         account, now, wait_s = self._account, self._clock.now(), POLL_S
@@ -128,7 +127,6 @@ class OutboxWorker:
             )
 
     async def _serve(self, chat_id: str) -> None:
-        """Send what is due in a chat, in order."""
         try:
             while not self._finishing:
                 while (wait_s := self._limiter.wait_s(chat_id)) > 0:
@@ -202,7 +200,7 @@ class OutboxWorker:
             try:
                 data = await self._account.database.read(partial(files.read_data, key=key))
             except DatabaseUnavailable as error:
-                # Nothing was sent, so this is no case of OutcomeUnknown.
+                # Nothing was sent, so the outcome is known.
                 raise Unreachable(f"{file.name} cannot be read: {error.message}") from error
             if data is None:
                 raise Refused(f"{file.name} cannot be sent: there is no such file")
@@ -217,7 +215,7 @@ class OutboxWorker:
         return Outcome(part, State.PENDING, wait_s, error)
 
     async def _settle(self, outcome: Outcome) -> None:
-        """Store the outcome of an attempt, as often as it takes: only this process knows it."""
+        """Store the outcome, retrying without limit: only this process knows it."""
         now, part = self._clock.now(), outcome.part
         due_at = now + timedelta(seconds=outcome.wait_s)
 

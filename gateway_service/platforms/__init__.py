@@ -1,1 +1,1 @@
-"""The platforms on which people talk to Hermes."""
+"""Messaging platforms."""

@@ -18,30 +18,31 @@ class Destination(Struct, frozen=True):
 
 
 class Received(Struct, frozen=True):
-    """What a platform has handed out."""
+    """Events that a platform delivered."""
 
     events: Sequence[Event]
     position: int
-    """What to ask from next; asking for it says that these events are stored."""
+    """Where to continue; receiving from it confirms that these events are stored."""
 
 
 class Traits(Struct, frozen=True):
-    """What is particular to a platform."""
+    """Properties of a platform."""
 
     message_units: int
-    """How long a message may be, in UTF-16 code units."""
+    """The maximum length of a message, in UTF-16 code units."""
     rate: Rate
     """How much may be sent to a chat."""
     edit_interval_s: float = 0.8
-    """How often an answer that is being written is shown anew."""
+    """How often an answer in progress is updated."""
     typing_interval_s: float = 4.0
-    """How often the chat is told that an answer is being written."""
+    """How often the typing indicator is renewed."""
     caption_units: int = 0
-    """How long the text beside a file may be."""
+    """The maximum length of a file's caption, in UTF-16 code units."""
     file_bytes: int = 0
-    """How large a file may be; 0 where it cannot be sent any."""
+    """The maximum size of a file; 0 if files cannot be sent."""
     deaf_after_s: float = 60.0
-    """One that is polled and has not answered for so long is deaf: longer than a poll may take."""
+    """A polled platform that has not answered for this long is unready; longer than a poll takes.
+    """
 
 
 class Platform(AbstractAsyncContextManager["Platform"], Protocol):
@@ -49,47 +50,47 @@ class Platform(AbstractAsyncContextManager["Platform"], Protocol):
 
     Methods fail with Unreachable (nothing was done), OutcomeUnknown (it may have been done),
     RateLimited, MessageGone (there is nothing to edit), Refused (the same would fail again) or
-    AccountRefused (nothing works any more before somebody has looked at it).
+    AccountRefused (nothing works until a person fixes it).
     """
 
     name: str
     """The platform's name in lower case."""
     account_id: str
-    """The account on it, known before anybody connects."""
+    """The account's id, known before connecting."""
     traits: Traits
 
     async def receive(self, position: int) -> Received:
-        """Wait for events from a position on, 0 at first, and forget those before it."""
+        """Wait for events from a position, 0 at first, and discard those before it."""
         ...
 
     async def send(self, destination: Destination, content: Content) -> str:
-        """Create a message; returns its id. It has a file only where the traits allow it."""
+        """Create a message and return its id; it has a file only if the traits allow it."""
         ...
 
     async def edit(self, destination: Destination, message_id: str, content: Content) -> None:
-        """Make a message show this, whatever it showed before; again is the same."""
+        """Replace a message's content; may be repeated."""
         ...
 
     async def typing(self, destination: Destination) -> None:
-        """Tell the chat for some seconds that an answer is being written."""
+        """Show the typing indicator for some seconds."""
         ...
 
     async def acknowledge(self, press: ButtonPress, text: str) -> None:
-        """Tell whoever pressed a button what came of it."""
+        """Answer the press of a button."""
         ...
 
 
 MenuItems: TypeAlias = tuple[tuple[str, str], ...]
-"""Names of commands, each with what it does."""
+"""Command names with descriptions."""
 
 
 class HasMenu(Protocol):
-    """A platform that shows commands to choose from; its methods fail as those of `Platform` do."""
+    """A platform with a command menu; its methods fail as those of `Platform` do."""
 
     async def menu(self, person: str) -> MenuItems:
-        """What is shown to a person, or with an empty id in every other chat of two."""
+        """Return a person's menu; with an empty id, that of all other private chats."""
         ...
 
     async def offer(self, person: str, items: MenuItems) -> None:
-        """Show these from now on; nothing means what the others are shown."""
+        """Set a menu; an empty one resets the person to the common menu."""
         ...

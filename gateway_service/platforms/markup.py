@@ -1,4 +1,4 @@
-"""Markdown as models write it, cut to a platform's length and turned into its formatting."""
+"""Splits models' Markdown to a platform's length, and converts it to its formatting."""
 
 import html
 import re
@@ -12,7 +12,7 @@ _QUOTE = re.compile(r" {0,3}> ?")
 _RULE = re.compile(r" {0,3}([-*_])(?:\s*\1){2,}\s*$")
 _LANGUAGE = re.compile(r"[\w+#.-]+")
 _SAFE_URL = re.compile(r"(?:https?|tg|mailto):", re.IGNORECASE)
-# What must not be cut in two: a link, a piece of code, a word.
+# Units that must not be split: links, inline code, words.
 _PIECE = re.compile(r"!?\[[^\]\n]*\]\([^()\s]*\)|`[^`\n]+`|\s+|[^\s`\[!]+|.", re.DOTALL)
 _INLINE = re.compile(
     r"(?P<ticks>`+)(?P<code>.+?)(?<!`)(?P=ticks)(?!`)"
@@ -29,15 +29,15 @@ _TAGS = {"bold": "b", "bold_too": "b", "strike": "s", "italic": "i", "italic_too
 
 
 def units(text: str) -> int:
-    """The length as platforms count it: in UTF-16 code units."""
+    """Return the length in UTF-16 code units, as platforms count it."""
     return len(text) + sum(character > "\uffff" for character in text)
 
 
 def split(markdown: str, limit: int) -> list[str]:
-    """The text in parts that are not longer, cut where it hurts least; at least one part.
+    """Split a text into parts within the limit, at the best places; at least one part.
 
-    A block of code that is cut is closed in one part and opened again in the next. Links and
-    pieces of code are cut only if they are longer than a part by themselves.
+    A split code block is closed in one part and reopened in the next. Links and inline code are
+    only split if they exceed a whole part.
     """
     parts = _Parts(limit)
     for line in markdown.strip("\n").split("\n"):
@@ -46,13 +46,13 @@ def split(markdown: str, limit: int) -> list[str]:
 
 
 def first_part(markdown: str, limit: int) -> str:
-    """The beginning of a text that is still being written."""
+    """Return the beginning of a text that is still being written."""
     parts = split(markdown, limit - 2)
     return parts[0] if len(parts) == 1 else f"{parts[0]} …"
 
 
 class _Fence(Struct):
-    """The block of code that is open."""
+    """The open code block."""
 
     opening: str
     mark: str
@@ -63,8 +63,6 @@ class _Fence(Struct):
 
 
 class _Parts:
-    """Packs lines into parts."""
-
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._done: list[str] = []
@@ -73,7 +71,7 @@ class _Parts:
         self._fence: _Fence | None = None
 
     def add(self, line: str) -> None:
-        """Put in a line, in pieces if it is longer than a part."""
+        """Add a line, in pieces if it is longer than a part."""
         if not self._fits(line) and not self._is_fresh():
             self._cut()
         while not self._fits(line):
@@ -85,7 +83,6 @@ class _Parts:
         self._watch(line)
 
     def finish(self) -> list[str]:
-        """The parts, when there are no more lines."""
         text = "\n".join(self._lines).strip("\n")
         if text.strip() or not self._done:
             self._done.append(text)
@@ -96,7 +93,7 @@ class _Parts:
         return self._limit - self._used - closing
 
     def _fits(self, line: str) -> bool:
-        # An opening fence needs room for what closes it.
+        # An opening fence needs room for its closing fence.
         found = _FENCE.fullmatch(line) if self._fence is None else None
         closing = units(found[1]) + 1 if found else 0
         return units(line) + closing <= self._room()
@@ -116,7 +113,6 @@ class _Parts:
             self._fence = _Fence(line, found[1])
 
     def _cut(self) -> None:
-        """Close this part and begin the next."""
         if self._fence is not None:
             self._lines.append(self._fence.mark)
         text = "\n".join(self._lines).strip("\n")
@@ -128,7 +124,7 @@ class _Parts:
 
 
 def _head(line: str, room: int, *, whole: bool) -> str:
-    """As much of a line as there is room for; `whole` keeps links and words together."""
+    """Return as much of a line as fits; `whole` keeps links and words together."""
     end, used = 0, 0
     if whole:
         for piece in _PIECE.findall(line):
@@ -140,12 +136,12 @@ def _head(line: str, room: int, *, whole: bool) -> str:
         while end < len(line) and used + units(line[end]) <= room:
             used += units(line[end])
             end += 1
-    # Even where there is no room at all something is taken, so that it ends.
+    # Always take something, even without room, so that the loop ends.
     return line[: max(1, end)]
 
 
 def to_html(markdown: str) -> str:
-    """Markdown as the HTML that Telegram reads; what is not formatting is shown as it is."""
+    """Convert Markdown to Telegram's HTML; other text is shown as it is."""
     shown: list[str] = []
     lines = markdown.split("\n")
     index = 0

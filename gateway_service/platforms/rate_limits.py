@@ -1,4 +1,4 @@
-"""How much may be sent: one token bucket for each chat, and the waits that a platform asks for."""
+"""Rate limits: one token bucket for each chat, and pauses that a platform asks for."""
 
 from collections.abc import Callable
 
@@ -20,7 +20,7 @@ class _Bucket(Struct):
 
 
 class Limiter:
-    """The buckets of an account, held by whoever owns the account."""
+    """The buckets of an account, held by the account's owner."""
 
     def __init__(self, rate: Rate, monotonic: Callable[[], float]) -> None:
         self._rate = rate
@@ -32,17 +32,16 @@ class Limiter:
         return len(self._buckets)
 
     def wait_s(self, chat_id: str) -> float:
-        """How long something that must be sent has to wait."""
+        """Return how long a message must wait."""
         short_of = 1 - self._bucket(chat_id).tokens
         penalty_s = self._penalty_ends_at - self._monotonic()
         return max(0.0, short_of / self._rate.per_second, penalty_s)
 
     def take(self, chat_id: str) -> None:
-        """Count something that is sent."""
         self._bucket(chat_id).tokens -= 1
 
     def try_take(self, chat_id: str) -> bool:
-        """Take a token for something that may be left out, unless it is the last one."""
+        """Take a token for something optional, unless it is the last one."""
         if self._penalty_ends_at > self._monotonic():
             return False
         bucket = self._bucket(chat_id)
@@ -52,7 +51,6 @@ class Limiter:
         return True
 
     def penalize(self, retry_after_s: float) -> None:
-        """Send nothing for as long as the platform has asked for."""
         self._penalty_ends_at = max(self._penalty_ends_at, self._monotonic() + retry_after_s)
 
     def _bucket(self, chat_id: str) -> _Bucket:
@@ -67,7 +65,7 @@ class Limiter:
         return bucket
 
     def _forget_full(self, now: float) -> None:
-        """Drop the buckets of chats in which nothing was sent for long; they are full."""
+        """Drop buckets of idle chats; they are full."""
         for chat_id, bucket in list(self._buckets.items()):
             if now - bucket.filled_at > _FULL_AFTER_S:
                 del self._buckets[chat_id]

@@ -1,4 +1,4 @@
-"""Telegram, through python-telegram-bot's `Bot` alone: polling and what is stored are ours."""
+"""Telegram, using only python-telegram-bot's `Bot`: polling and storage are ours."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator
@@ -62,7 +62,7 @@ class TelegramPlatform:
     )
 
     def __init__(self, token: str, base_url: str = API) -> None:
-        """Take the token of @BotFather, and the URL that it is appended to."""
+        """`token` is appended to `base_url`."""
         self.account_id = token.partition(":")[0]
         self._token = token
         self._base_url = base_url
@@ -85,7 +85,6 @@ class TelegramPlatform:
         await self._stack.aclose()
 
     async def receive(self, position: int) -> Received:
-        """Ask for updates, for up to half a minute."""
         bot = self._bot
         with _translated():
             updates = await bot.get_updates(
@@ -96,7 +95,6 @@ class TelegramPlatform:
         return Received(events, max(position, *(each.update_id + 1 for each in updates), 0))
 
     async def send(self, destination: Destination, content: Content) -> str:
-        """Send a message."""
         bot = self._bot
         if content.attachment is not None:
             message = await self._send_file(destination, content, content.attachment)
@@ -117,7 +115,7 @@ class TelegramPlatform:
     async def _send_file(
         self, destination: Destination, content: Content, file: Attachment
     ) -> "Message":
-        """Send a file as what it looks like; where Telegram does not agree, as just a file."""
+        """Send a file as its kind; if Telegram refuses, as a plain document."""
         kind = choose_kind(file)
         try:
             return await self._send_as(kind, destination, content, file)
@@ -143,7 +141,6 @@ class TelegramPlatform:
         )
 
     async def edit(self, destination: Destination, message_id: str, content: Content) -> None:
-        """Replace a message's text and buttons."""
         bot = self._bot
         try:
             await _formatted(
@@ -162,7 +159,6 @@ class TelegramPlatform:
                 raise
 
     async def typing(self, destination: Destination) -> None:
-        """Show “typing…” for five seconds."""
         bot = self._bot
         with _translated():
             await bot.send_chat_action(
@@ -170,20 +166,17 @@ class TelegramPlatform:
             )
 
     async def acknowledge(self, press: ButtonPress, text: str) -> None:
-        """End the button's spinner with a word."""
         bot = self._bot
         with _translated():
             await bot.answer_callback_query(press.press_id, text=text)
 
     async def menu(self, person: str) -> MenuItems:
-        """Ask which commands are shown."""
         bot, scope = self._bot, _scope(person)
         with _translated():
             found = await bot.get_my_commands(scope=scope)
         return tuple((each.command, each.description) for each in found)
 
     async def offer(self, person: str, items: MenuItems) -> None:
-        """Set them."""
         bot, scope = self._bot, _scope(person)
         with _translated():
             if items:
@@ -222,7 +215,7 @@ def _bot(token: str, base_url: str) -> "Bot":
 
 
 async def _formatted(content: Content, call: Callable[[str, str | None], Awaitable[_T]]) -> _T:
-    """Show the text formatted, or as it is where Telegram does not understand the formatting."""
+    """Show the text formatted, or plain if Telegram rejects the formatting."""
     try:
         with _translated():
             return await call(to_html(content.text), "HTML")
@@ -245,7 +238,7 @@ def _thread(destination: Destination) -> int | None:
 
 
 def _scope(person: str) -> "BotCommandScope":
-    """The chats of two, or that with a person, whose id is the chat's."""
+    """Return the scope of all private chats, or of one, whose id is the person's."""
     from telegram import BotCommandScopeAllPrivateChats, BotCommandScopeChat
 
     if not person:
@@ -266,7 +259,7 @@ def _keyboard(content: Content) -> "InlineKeyboardMarkup | None":
 
 
 async def _heed_limits(response: "httpx.Response") -> None:
-    """Raise RateLimited ourselves: the library's own error for it warns each time it is made."""
+    """Raise RateLimited ourselves: the library's own error logs a warning each time."""
     if response.status_code != 429:
         return
     await response.aread()

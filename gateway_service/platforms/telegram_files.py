@@ -1,4 +1,4 @@
-"""How Telegram shows a file: as a picture, a sound or a film where it can, else as what it is."""
+"""How Telegram shows a file: as a picture, audio or video if possible, else as a document."""
 
 import asyncio
 from enum import StrEnum
@@ -14,11 +14,11 @@ MAX_BYTES = 50_000_000
 MAX_PHOTO_BYTES = 10_000_000
 CAPTION_UNITS = 1024
 ANSWER_S = 60.0
-"""How long Telegram may look at a file before it says that it has it."""
+"""How long Telegram may process a file before it answers."""
 
 
 class Kind(StrEnum):
-    """What a file is sent as: the end of the method's name, and the name of its field."""
+    """What a file is sent as: the suffix of the method's name, and the field's name."""
 
     PHOTO = "photo"
     ANIMATION = "animation"
@@ -38,17 +38,17 @@ _KINDS = {
 
 
 def choose_kind(file: Attachment) -> Kind:
-    """What a file is best sent as, by the end of its name and its length."""
+    """Choose a kind by a file's suffix and size."""
     kind = _KINDS.get(PurePosixPath(file.name).suffix.lower(), Kind.DOCUMENT)
     is_too_large = kind is Kind.PHOTO and file.length_bytes > MAX_PHOTO_BYTES
     return Kind.DOCUMENT if is_too_large else kind
 
 
 async def send_file(bot: "Bot", kind: Kind, file: Attachment, **fields: Any) -> "Message":
-    """Send a file as something; `fields` are those that all kinds of messages have."""
+    """Send a file; `fields` are those that all kinds of messages have."""
     from telegram import InputFile
 
-    # What it guesses of the name it may read from the machine's files.
+    # InputFile may read the machine's MIME files to guess the type.
     uploaded = await asyncio.to_thread(InputFile, file.data, filename=file.name)
     send = getattr(bot, f"send_{kind}")
     return await send(**{kind: uploaded}, **fields, read_timeout=ANSWER_S)

@@ -1,4 +1,4 @@
-"""What Telegram's updates mean to Hermes."""
+"""Converts Telegram's updates to events."""
 
 import re
 from typing import TYPE_CHECKING
@@ -14,22 +14,20 @@ _TYPES = {"private": "dm", "group": "group", "supergroup": "group", "channel": "
 
 
 class Bot(Struct, frozen=True):
-    """Who we are on Telegram."""
+    """Our own identity on Telegram."""
 
     account_id: str
     username: str
 
 
 class _Author(Struct, frozen=True):
-    """Who has said something."""
-
     name: str
     id: str = ""
-    """Of a person; empty for chats, and for those who do not let it be seen."""
+    """The person's id; empty for chats and hidden users."""
 
 
 def read_update(update: "Update", me: Bot) -> Event | None:
-    """The event of an update; None when it is not meant for us."""
+    """Return the event of an update; None if it is not for us."""
     event_id = f"{me.account_id}:{update.update_id}"
     if update.message is not None:
         return _message(event_id, update.message, me)
@@ -44,17 +42,17 @@ def _message(event_id: str, message: "Message", me: Bot) -> MessageEvent | None:
         return None
     text = message.text or message.caption or ""
     if not text and message.effective_attachment is None:
-        return None  # somebody joined, something was pinned
+        return None  # somebody joined, or something was pinned
     source = _source(message, sender)
     if source.chat_type != "dm" and not _is_addressed(message, text, me):
         return None
     answered = message.reply_to_message
-    # What cannot be read is told, whatever it answers.
+    # Unreadable messages get a notice, so their quotes do not matter.
     quotes = _answered(message, sender, me) if text else ()
     if text and message.forward_origin is not None:
         author = _author(message.forward_origin)
         if author.id != str(sender.id):
-            # It commands nothing, whatever it says.
+            # Forwarded text is never a command.
             quotes, text = (*quotes, Quote(text, author.name, is_forwarded=True)), ""
     if source.chat_type != "dm" and not text.startswith("/"):
         text = re.sub(f"@{re.escape(me.username)}", "", text, flags=re.IGNORECASE).strip()
@@ -63,7 +61,7 @@ def _message(event_id: str, message: "Message", me: Bot) -> MessageEvent | None:
 
 
 def _answered(message: "Message", sender: "User", me: Bot) -> tuple[Quote, ...]:
-    """What a message answers, unless the bot or the sender has said it."""
+    """Return the message that is replied to, unless it is the bot's or the sender's own."""
     answered, elsewhere, part = message.reply_to_message, message.external_reply, message.quote
     if answered is not None:
         author, said = _author_of(answered), answered.text or answered.caption or ""
@@ -78,7 +76,7 @@ def _answered(message: "Message", sender: "User", me: Bot) -> tuple[Quote, ...]:
 
 
 def _author_of(message: "Message") -> _Author:
-    """Who has said what is in a message, which its sender may have forwarded."""
+    """Return a message's author; the sender may have forwarded it."""
     if message.forward_origin is not None:
         return _author(message.forward_origin)
     if message.sender_chat is not None:
@@ -88,7 +86,7 @@ def _author_of(message: "Message") -> _Author:
 
 
 def _author(origin: "MessageOrigin") -> _Author:
-    """Whoever is known of: a person, a chat, or only a name."""
+    """Return what is known of the author: a person, a chat, or only a name."""
     if (user := getattr(origin, "sender_user", None)) is not None:
         return _Author(user.full_name, str(user.id))
     chat = getattr(origin, "sender_chat", None) or getattr(origin, "chat", None)
@@ -117,7 +115,7 @@ def _source(message: "Message", sender: "User") -> Source:
 
 
 def _is_addressed(message: "Message", text: str, me: Bot) -> bool:
-    """In a group, only what is said to us: a mention, a reply, or a command that names no other."""
+    """In groups, only mentions, replies to us, and commands that name no other bot count."""
     replied_to = message.reply_to_message and message.reply_to_message.from_user
     if replied_to and str(replied_to.id) == me.account_id:
         return True

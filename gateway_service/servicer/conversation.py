@@ -48,7 +48,7 @@ _DECISIONS = frozenset(decision for _, decision, _ in BUTTONS)
 
 
 class ConversationContext(Struct, frozen=True):
-    """What serves conversations."""
+    """Collaborators of conversations."""
 
     agent: AgentClient
     sessions: Sessions
@@ -58,7 +58,7 @@ class ConversationContext(Struct, frozen=True):
 
 
 class ConversationServicer(conversation_pb2_grpc.ConversationServiceServicer):
-    """Serves clients that are connected for as long as they talk."""
+    """Serves connected clients."""
 
     def __init__(self, context: ConversationContext) -> None:
         self._context = context
@@ -66,7 +66,6 @@ class ConversationServicer(conversation_pb2_grpc.ConversationServiceServicer):
     async def Converse(
         self, request_iterator: AsyncIterator[ConverseRequest], context: Context
     ) -> AsyncGenerator[ConverseResponse]:
-        """Carries a conversation."""
         first = await anext(aiter(request_iterator), None)
         if first is None or not first.HasField("open"):
             raise InvalidArgument("a conversation begins with open", fields={"open": "is missing"})
@@ -83,7 +82,6 @@ class ConversationServicer(conversation_pb2_grpc.ConversationServiceServicer):
     async def ListCommands(
         self, request: ListCommandsRequest, context: Context
     ) -> ListCommandsResponse:
-        """Lists what can be said in a terminal."""
         commands, profile = self._context.commands, request.profile or DEFAULT_PROFILE
         typed = Chat(profile, "", Source(platform=CLI, chat_id="", user_name=UNNAMED), "")
         skills = await list_skills_or_none(commands, profile)
@@ -105,7 +103,7 @@ class ConversationServicer(conversation_pb2_grpc.ConversationServiceServicer):
 class _Conversation:
     """One stream: a task that reads it, and one for each turn that it follows.
 
-    Requests are worked on in their order: a turn has started when what follows it is read.
+    Requests are handled in order: a turn has started before the next request is read.
     """
 
     def __init__(
@@ -127,7 +125,7 @@ class _Conversation:
         self._turns: set[asyncio.Task[None]] = set()
         self._ended: set[str] = set()
         self._noted = ""
-        """The session whose first message here has brought the notes of the client's folder."""
+        """The session that was already given the context file of the client's folder."""
 
     async def run(self, requests: AsyncIterator[ConverseRequest], *, resumed: bool) -> None:
         """Serve the client until its requests end and the turns that it follows have ended."""
@@ -189,7 +187,7 @@ class _Conversation:
         begun = await self._context.turns.begin(turn, message.message_id)
         turn = begun.turn
         if turn.session_id != self._session_id:
-            # Sent before, in a stream that broke before the client learned its session.
+            # The client repeats a message of a broken stream, before it learned its session.
             self._session_id = turn.session_id
             await self._outgoing.say(wire.opened(turn.session_id, resumed=True))
         if begun.refusal:
@@ -246,7 +244,6 @@ class _Conversation:
             self._context.turns.close_later(turn_id)
 
     async def _notify(self) -> None:
-        """Send the client its notifications for as long as it is connected."""
         notifications = self._context.notifications
         with notifications.reading(self._profile, lambda: self._session_id) as reader:
             while True:

@@ -1,4 +1,4 @@
-"""DeliveryService: messages to chats that answer nothing, and the files that go with them."""
+"""DeliveryService: messages to chats besides answers, and their files."""
 
 import hashlib
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
@@ -38,7 +38,7 @@ MAX_NAME_BYTES = 255
 SHA256_BYTES = 32
 CHUNK_BYTES = 1024 * 1024
 MAX_BYTES = 50_000_000
-"""Of one file, and of all files of a delivery; more than that Telegram does not take of a bot."""
+"""The limit for one file and for all files of a delivery; Telegram accepts no more from bots."""
 
 _STATES = {
     State.ABANDONED: delivery_pb2.DELIVERY_STATE_ABANDONED,
@@ -47,7 +47,7 @@ _STATES = {
     State.MARKED_DUPLICATE: delivery_pb2.DELIVERY_STATE_MARKED_DUPLICATE,
     State.SENT: delivery_pb2.DELIVERY_STATE_SENT,
 }
-"""What a delivery is of whose parts any is in a state; the first of these that one is in."""
+"""A delivery's state by its parts' states; the first that any part has counts."""
 _CALLERS = (Identity.SCHEDULER, Identity.AGENT, Identity.OPERATOR)
 POLICY = allow(
     "hermes.gateway.v1.DeliveryService",
@@ -78,7 +78,6 @@ class DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
     async def Deliver(
         self, request: delivery_pb2.DeliverRequest, context: Context
     ) -> delivery_pb2.DeliverResponse:
-        """Stores a message for a chat once."""
         _check(request)
         delivery_id, to = request.delivery_id, request.destination
         platform = self._platforms.get(to.platform)
@@ -123,7 +122,6 @@ class DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
     async def GetDelivery(
         self, request: delivery_pb2.GetDeliveryRequest, context: Context
     ) -> delivery_pb2.GetDeliveryResponse:
-        """Returns a delivery."""
         delivery_id = request.delivery_id
         parts = await self._database.read(lambda conn: outbox.find(conn, delivery_id))
         if not parts or parts[0].profile != (request.profile or DEFAULT_PROFILE):
@@ -135,8 +133,7 @@ class DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
         request_iterator: AsyncIterator[delivery_pb2.UploadAttachmentRequest],
         context: Context,
     ) -> delivery_pb2.UploadAttachmentResponse:
-        """Stores a file for a delivery as a whole, or nothing of it; one that is stored is not
-        read again."""
+        """Store a whole file, or nothing; a file that is stored already is not read again."""
         first = await anext(request_iterator, delivery_pb2.UploadAttachmentRequest())
         if not first.HasField("header"):
             raise InvalidArgument("a file begins with its header", fields={"header": "is missing"})
@@ -152,7 +149,6 @@ class DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
     async def DownloadAttachment(
         self, request: delivery_pb2.DownloadAttachmentRequest, context: Context
     ) -> AsyncGenerator[delivery_pb2.DownloadAttachmentResponse]:
-        """Reads a file of a delivery."""
         profile = request.profile or DEFAULT_PROFILE
         key = FileKey(request.delivery_id, profile, request.sha256.hex())
         data = await self._database.read(partial(attachments.read_data, key=key))
@@ -166,7 +162,7 @@ class DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
 async def _read(
     requests: AsyncIterator[delivery_pb2.UploadAttachmentRequest], length_bytes: int
 ) -> tuple[bytes, str]:
-    """What is sent, up to a little more than was announced, and its digest."""
+    """Return the content, up to a little more than announced, and its digest."""
     data, digest = bytearray(), hashlib.sha256()
     async for request in requests:
         if not request.HasField("chunk") or len(request.chunk) > CHUNK_BYTES:
@@ -174,7 +170,7 @@ async def _read(
                 "a file is sent in chunks", fields={"chunk": f"at most {CHUNK_BYTES:,} bytes"}
             )
         data += request.chunk
-        # Of all at once, it would hold everybody else up.
+        # Chunk by chunk, so as not to block the event loop.
         digest.update(request.chunk)
         if len(data) > length_bytes:
             break
@@ -182,7 +178,7 @@ async def _read(
 
 
 def _check(request: delivery_pb2.DeliverRequest) -> None:
-    """InvalidArgument that names what is wrong."""
+    """Raise InvalidArgument for an invalid request."""
     check_id("delivery_id", request.delivery_id)
     chat = request.destination
     wrong: dict[str, str] = {}
@@ -200,7 +196,7 @@ def _check(request: delivery_pb2.DeliverRequest) -> None:
 
 
 def _split_for_terminal(text: str, files: Sequence[Attachment]) -> list[Content]:
-    """What a terminal is told, which fetches the files itself."""
+    """Return the parts for a terminal, which fetches files itself."""
     texts = [Content(text)] if text.strip() else []
     return [*texts, *(Content("", attachment=each) for each in files)]
 
@@ -208,7 +204,7 @@ def _split_for_terminal(text: str, files: Sequence[Attachment]) -> list[Content]
 def _split_for_chat(
     text: str, files: Sequence[Attachment], traits: Traits
 ) -> tuple[list[Content], list[str]]:
-    """What a chat is shown, and the names of the files that its platform cannot take."""
+    """Return the parts for a chat, and the names of files that its platform cannot take."""
     taken = [each for each in files if each.length_bytes <= traits.file_bytes]
     left_out = [each for each in files if each not in taken]
     text = "\n\n".join(filter(str.strip, (text, *map(_describe_left_out, left_out))))
@@ -265,7 +261,7 @@ def _refuse(what: str, wrong: dict[str, str]) -> None:
 
 
 def _read_header(header: delivery_pb2.UploadAttachmentRequest.Header) -> FileKey:
-    """The file that a checked header announces; InvalidArgument names what is wrong."""
+    """Return the announced file; InvalidArgument if the header is invalid."""
     check_id("header.delivery_id", header.delivery_id)
     found = _wrong_contents(header.length_bytes, header.sha256)
     wrong = {f"header.{field}": problem for field, problem in found.items()}
@@ -274,7 +270,7 @@ def _read_header(header: delivery_pb2.UploadAttachmentRequest.Header) -> FileKey
 
 
 def _delivery(delivery_id: str, parts: Sequence[Stored]) -> delivery_pb2.Delivery:
-    """A delivery on the wire: as far as the part that is least far."""
+    """Return a delivery on the wire, in the state of its least advanced part."""
     states = [part.state for part in parts]
     created = Timestamp()
     created.FromDatetime(parts[0].created_at)

@@ -1,4 +1,4 @@
-"""What a conversation reads and writes: checked requests, and responses in their order."""
+"""Checks a conversation's requests, and orders its responses."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -21,12 +21,12 @@ from services.validation import check_id
 MAX_TEXT_BYTES = 1024 * 1024
 MAX_MESSAGE_ID_CHARS = 64
 MAX_SESSION_NAME_CHARS = 200
-"""Of an id or a title."""
+"""The limit for an id or title."""
 MAX_WATCHED_TURNS = 100
 
 
 class Outgoing:
-    """The responses of one stream: said by tasks, written by the call's handler."""
+    """The responses of one stream: queued by tasks, written by the call's handler."""
 
     def __init__(self) -> None:
         self._waiting: asyncio.Queue[
@@ -34,17 +34,16 @@ class Outgoing:
         ] = asyncio.Queue()
 
     async def say(self, response: ConverseResponse) -> None:
-        """Send this after what was said before, and return when it has been written."""
+        """Queue a response, and return when it was written."""
         written = asyncio.Event()
         self._waiting.put_nowait((response, written))
         await written.wait()
 
     def end(self, error: BaseException | None = None) -> None:
-        """Nothing more will be said; with an error the stream fails with it."""
+        """End the stream; an error is raised in it."""
         self._waiting.put_nowait(error)
 
     async def responses(self) -> AsyncGenerator[ConverseResponse]:
-        """What is said, up to the end."""
         while (item := await self._waiting.get()) is not None:
             if isinstance(item, BaseException):
                 raise item
@@ -54,7 +53,7 @@ class Outgoing:
 
 
 def check_open(opening: ConverseRequest.Open) -> None:
-    """InvalidArgument unless a conversation can be opened like this."""
+    """Raise InvalidArgument unless the request is valid."""
     if opening.platform not in ("", CLI):
         raise UnknownPlatform(
             f"{opening.platform} is not a client of the gateway",
@@ -78,7 +77,7 @@ def check_open(opening: ConverseRequest.Open) -> None:
 
 
 def check_message(message: ConverseRequest.UserMessage) -> None:
-    """InvalidArgument unless this is a message."""
+    """Raise InvalidArgument unless the message is valid."""
     check_id("user_message.message_id", message.message_id, MAX_MESSAGE_ID_CHARS)
     if not message.text.strip():
         raise InvalidArgument("the message is empty", fields={"user_message.text": "some text"})
@@ -89,14 +88,14 @@ def check_message(message: ConverseRequest.UserMessage) -> None:
 
 
 def opened(session_id: str, *, resumed: bool) -> ConverseResponse:
-    """The conversation is open."""
+    """Return the response that opens the conversation."""
     return ConverseResponse(opened=ConverseResponse.Opened(session_id=session_id, resumed=resumed))
 
 
 def reply(
     message_id: str, text: str, session_id: str = "", *, is_error: bool = False
 ) -> ConverseResponse:
-    """The answer to a command, or a notification, which has no message."""
+    """Return the answer to a command, or a notification, which has no message."""
     return ConverseResponse(
         reply=ConverseResponse.Reply(
             message_id=message_id, text=text, session_id=session_id, is_error=is_error
@@ -105,7 +104,7 @@ def reply(
 
 
 def notification(part: Part) -> ConverseResponse:
-    """A notification for a terminal: a text or a file."""
+    """Return a notification for a terminal: a text or a file."""
     response, file = reply("", part.shown.text), part.content.attachment
     if file is not None:
         sent, sha256 = response.reply.attachment, bytes.fromhex(file.sha256)
@@ -117,7 +116,7 @@ def notification(part: Part) -> ConverseResponse:
 def list_commands(
     table: Sequence[Command], skills: Mapping[str, skill_pb2.Skill]
 ) -> ListCommandsResponse:
-    """Commands, and skills by the names of theirs."""
+    """Return commands, including skills under their command names."""
     known = [
         SlashCommand(
             name=each.name, help=each.help, words=[verb.name for verb in each.verbs if verb.name]

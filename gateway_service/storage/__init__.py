@@ -1,1 +1,1 @@
-"""The gateway's tables, and the statements on them."""
+"""The gateway's tables and the statements on them."""

@@ -1,4 +1,4 @@
-"""Accounts of platforms: one process polls an account, works on its inbox and sends its outbox."""
+"""Accounts of platforms, each polled and served by one process."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -15,25 +15,25 @@ from services.database.leases import Lease, LeaseTable
 _T = TypeVar("_T")
 
 INBOX = "gateway_inbox"
-"""Hints that something has come in."""
+"""Signals new events."""
 OUTBOX = "gateway_outbox"
-"""Hints that something is to go out."""
+"""Signals new messages to send."""
 
 _ADD = insert_ignore(account)
 
 
 def lease_table(ttl_s: float) -> LeaseTable:
-    """The leases of accounts."""
+    """Return the leases of accounts."""
     return LeaseTable(account, ttl_s=ttl_s)
 
 
 def add(conn: sa.Connection, account_id: str) -> None:
-    """Make an account known, held by nobody; one that is known is left as it is."""
+    """Store an account without an owner; an existing one stays as it is."""
     conn.execute(_ADD, {"id": account_id, "epoch": 0, "version": 0})
 
 
 class AccountLease(Struct, frozen=True):
-    """An account as its owner has it: every write fails when somebody else has taken it over."""
+    """An account as held by its owner; every write fails if the lease was lost."""
 
     platform: str
     account_id: str
@@ -43,12 +43,12 @@ class AccountLease(Struct, frozen=True):
     lease: Lease
 
     def address(self, source: Source) -> Address:
-        """Where it writes to whoever has written."""
+        """Return the address for answers to a source."""
         account_id, profile = self.account_id, self.profile
         return Address(profile, self.platform, account_id, source.chat_id, source.thread_id)
 
     async def write(self, fn: Callable[[sa.Connection], _T], notify: str | None = None) -> _T:
-        """Run `fn` as the owner; raises Fenced for an owner that is none any more."""
+        """Run `fn` as the owner; Fenced if the lease was lost."""
 
         def fenced(conn: sa.Connection) -> _T:
             self.leases.fence(conn, self.lease)

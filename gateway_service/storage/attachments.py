@@ -13,7 +13,7 @@ from services.database import insert_ignore
 
 
 class FileKey(Struct, frozen=True):
-    """Which file is meant."""
+    """Identifies a file."""
 
     delivery_id: str
     profile: str
@@ -21,25 +21,25 @@ class FileKey(Struct, frozen=True):
 
 
 def put(conn: Connection, key: FileKey, data: bytes, now: datetime) -> None:
-    """Store a file; one that is stored already is left as it is."""
+    """Store a file; an existing one stays as it is."""
     row = {**asdict(key), "length_bytes": len(data), "data": data, "created_at": now}
     conn.execute(insert_ignore(attachment).values(row))
 
 
 def find_length(conn: Connection, key: FileKey) -> int | None:
-    """How long a file is; None where it is not stored."""
+    """Return a file's length, or None."""
     query = sa.select(attachment.c.length_bytes).filter_by(**asdict(key))
     return conn.execute(query).scalar_one_or_none()
 
 
 def read_data(conn: Connection, key: FileKey) -> bytes | None:
-    """What is in a file; None where it is not stored."""
+    """Return a file's content, or None."""
     query = sa.select(attachment.c.data).filter_by(**asdict(key))
     return conn.execute(query).scalar_one_or_none()
 
 
 def drop_sent(conn: Connection, delivery_id: str) -> int:
-    """Delete the files of a delivery once nothing of it is to be sent any more."""
+    """Delete the files of a delivery that has nothing left to send."""
     is_unsent = sa.exists().where(
         outbox.c.delivery_id == delivery_id, outbox.c.state.in_((State.PENDING, State.SENDING))
     )
@@ -48,7 +48,7 @@ def drop_sent(conn: Connection, delivery_id: str) -> int:
 
 
 def forget(conn: Connection, before: datetime) -> int:
-    """Delete files that were stored before a time and have no delivery, or none any more."""
+    """Delete files that were stored before a time and have no delivery."""
     left = sa.delete(attachment).where(
         attachment.c.created_at < before,
         attachment.c.delivery_id.not_in(sa.select(outbox.c.delivery_id)),

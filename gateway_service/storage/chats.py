@@ -33,7 +33,7 @@ class Reset(Struct, frozen=True):
 
     @property
     def review_id(self) -> str:
-        """The id of the turn that reviews the old session, the same on every attempt."""
+        """Return the id of the review's turn, the same on every attempt."""
         return f"trn_{hashlib.sha256(self.new_session_id.encode()).hexdigest()[:26]}"
 
 
@@ -74,25 +74,25 @@ _UNANNOUNCED = Prepared(
 
 
 def session_of(conn: Connection, profile: str, session_key: str) -> str | None:
-    """The chat's session, if it has one."""
+    """Return the chat's session, if it has one."""
     query = sa.select(chat_session.c.session_id).filter_by(profile=profile, session_key=session_key)
     return conn.execute(query).scalar_one_or_none()
 
 
 def is_known(conn: Connection, profile: str, session_id: str) -> bool:
-    """Whether the session was given to a chat of this profile."""
+    """Return whether the session was given to a chat of this profile."""
     query = sa.select(chat_session).filter_by(profile=profile, session_id=session_id)
     return conn.execute(query).first() is not None
 
 
 def put(conn: Connection, profile: str, session_key: str, session_id: str, now: datetime) -> None:
-    """Send the chat's messages to this session from now on."""
+    """Direct the chat's messages to this session."""
     used = {"last_used_at": now, "ended_session_id": None, "ended_why": None}
     conn.execute(_PUT, _values(profile, session_key, session_id, now) | used)
 
 
 def busy_mode(conn: Connection, profile: str, session_key: str) -> BusyMode | None:
-    """What a chat has chosen that its messages do to the work in progress, if it has."""
+    """Return the chat's chosen busy mode, if any."""
     row = _BUSY.rows(conn, {"of_profile": profile, "of_key": session_key}).one_or_none()
     return BusyMode(row.busy_mode) if row is not None and row.busy_mode else None
 
@@ -105,7 +105,7 @@ def choose_busy_mode(
     mode: BusyMode | None,
     now: datetime,
 ) -> None:
-    """Choose for a chat, which has this session if it had none; None is what is configured."""
+    """Set a chat's busy mode, and its session if it has none; None means the configured mode."""
     conn.execute(_ADD, _values(profile, session_key, session_id, now))
     chat = sa.update(chat_session).filter_by(profile=profile, session_key=session_key)
     conn.execute(chat.values(busy_mode=mode))
@@ -131,7 +131,7 @@ def find_last_use(conn: Connection, profile: str, session_key: str) -> Due | Non
 
 
 def touch(conn: Connection, profile: str, session_key: str, now: datetime) -> None:
-    """Note that a message has come in a chat."""
+    """Note that a message arrived in a chat."""
     _TOUCH.run(conn, {"of_profile": profile, "of_key": session_key, "now": now})
 
 
@@ -141,7 +141,7 @@ def touch_session(conn: Connection, profile: str, session_id: str, now: datetime
 
 
 def is_open(conn: Connection, profile: str, session_key: str, *, received: bool) -> bool:
-    """Whether a message of a chat is being answered; with `received`, also one that waits."""
+    """Return whether a chat's message is being answered; with `received`, or waits."""
     states = (State.RECEIVED, State.ACCEPTED) if received else (State.ACCEPTED,)
     of_chat = (inbox.c.session_key == session_key, inbox.c.profile == profile)
     query = sa.select(inbox.c.sequence).where(*of_chat, inbox.c.state.in_(states)).limit(1)
@@ -216,7 +216,6 @@ def _clear(profile: str, found: Due) -> sa.Update:
 
 
 def _key_prefix(platform: str) -> str:
-    """How the keys of a platform's chats begin."""
     return f"agent:main:{platform}:"
 
 

@@ -1,4 +1,4 @@
-"""The inbox in the database: stored once for each event, open until answered."""
+"""The inbox in the database: each event is stored once, and open until answered."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -18,19 +18,18 @@ from services.validation import convert
 
 
 class State(StrEnum):
-    """How far an event has come."""
+    """State of an event."""
 
     RECEIVED = "RECEIVED"
     ACCEPTED = "ACCEPTED"
     """It has a turn."""
     CLOSED = "CLOSED"
-    """It has been answered."""
     IGNORED = "IGNORED"
-    """Whoever sent it may not talk to Hermes."""
+    """The sender may not talk to Hermes."""
 
 
 class Account(Struct, frozen=True):
-    """Whose inbox it is."""
+    """The account of an inbox."""
 
     profile: str
     platform: str
@@ -38,7 +37,7 @@ class Account(Struct, frozen=True):
 
 
 class Waiting(Struct, frozen=True):
-    """An event that nobody has looked at yet."""
+    """An unprocessed event."""
 
     sequence: int
     event: Event
@@ -56,7 +55,7 @@ _CLOSE = Prepared(
 def add(
     conn: Connection, account: Account, events: Mapping[str, tuple[str, Event]], now: datetime
 ) -> int:
-    """Store events by their id, each with its session key; returns how many are new."""
+    """Store events by id, with their session keys; return how many are new."""
     new = 0
     for event_id, (session_key, event) in events.items():
         row = {
@@ -74,7 +73,7 @@ def add(
 def accept_client(
     conn: Connection, turn: TurnRequest, event_id: str, session_key: str, now: datetime
 ) -> tuple[TurnRequest, bool]:
-    """Store a client's message, whose turn is known; returns what is stored, and if it is open."""
+    """Store a client's message with its turn; return the stored turn, and whether it is open."""
     row = {
         "platform": turn.source.platform,
         "account_id": "",
@@ -97,19 +96,19 @@ def accept_client(
 
 
 def accept(conn: Connection, sequence: int, turn: TurnRequest) -> None:
-    """Give an event its turn, and keep all that the turn is to be started with again."""
+    """Store an event's turn, with all that is needed to start it again."""
     ids = {"session_id": turn.session_id, "turn_id": turn.turn_id}
     _update(conn, sequence, state=State.ACCEPTED, payload=_payload(turn), **ids)
 
 
 def accepted(conn: Connection, platform: str, account_id: str) -> Sequence[tuple[str, TurnRequest]]:
-    """The turns that have not been answered, each with its session key, oldest first."""
+    """Return unanswered turns with their session keys, oldest first."""
     query = sa.select(inbox).where(*_of_account(platform, account_id, State.ACCEPTED))
     return [(row.session_key, _turn(row)) for row in conn.execute(query.order_by(inbox.c.sequence))]
 
 
 def lanes(conn: Connection, platform: str, account_id: str) -> Sequence[str]:
-    """The session keys for which something has come in."""
+    """Return the session keys with unprocessed events."""
     received = _of_account(platform, account_id, State.RECEIVED)
     return conn.execute(sa.select(inbox.c.session_key).where(*received).distinct()).scalars().all()
 
@@ -117,7 +116,7 @@ def lanes(conn: Connection, platform: str, account_id: str) -> Sequence[str]:
 def next_of_lane(
     conn: Connection, platform: str, account_id: str, session_key: str
 ) -> Waiting | None:
-    """The oldest event of a session key that nobody has looked at."""
+    """Return the oldest unprocessed event of a session key."""
     received = _of_account(platform, account_id, State.RECEIVED)
     query = sa.select(inbox).where(*received, inbox.c.session_key == session_key)
     row = conn.execute(query.order_by(inbox.c.sequence).limit(1)).one_or_none()
@@ -125,7 +124,7 @@ def next_of_lane(
 
 
 def live_turns(conn: Connection, profile: str, session_id: str) -> Sequence[str]:
-    """The session's turns that have not ended, oldest first."""
+    """Return the session's unfinished turns, oldest first."""
     query = (
         sa.select(inbox.c.turn_id)
         .where(
@@ -139,22 +138,22 @@ def live_turns(conn: Connection, profile: str, session_id: str) -> Sequence[str]
 
 
 def close(conn: Connection, turn_id: str, now: datetime) -> None:
-    """Note that a turn's message has been answered."""
+    """Note that a turn's message was answered."""
     _CLOSE.run(conn, {"of_turn": turn_id, "now": now})
 
 
 def close_event(conn: Connection, sequence: int, now: datetime) -> None:
-    """Note that an event without a turn has been answered."""
+    """Note that an event without a turn was answered."""
     _update(conn, sequence, state=State.CLOSED, closed_at=now)
 
 
 def ignore(conn: Connection, sequence: int, now: datetime) -> None:
-    """Note that an event is none of our business, and forget what it said."""
+    """Ignore an event, and delete its content."""
     _update(conn, sequence, state=State.IGNORED, closed_at=now, payload=dict[str, str]())
 
 
 def forget(conn: Connection, before: datetime) -> int:
-    """Delete what was closed before a time; returns how much."""
+    """Delete events that were closed before a time; return their number."""
     return conn.execute(sa.delete(inbox).where(inbox.c.closed_at < before)).rowcount
 
 
@@ -183,5 +182,5 @@ def _event(row: sa.Row[Any]) -> Event:
 
 
 def _without(payload: dict[str, Any], *names: str) -> dict[str, Any]:
-    """What is stored beside the columns of these names."""
+    """Return the payload without what has columns of its own."""
     return {name: value for name, value in payload.items() if name not in names}

@@ -1,4 +1,4 @@
-"""The outbox in the database: what is to be shown where, and how far that has come."""
+"""The outbox in the database: messages to send, and their state."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -16,22 +16,22 @@ from services.database import UtcTime, insert_ignore
 from services.validation import convert
 
 REPEAT = "_This may be a repeat:_\n"
-"""Begins a message of which nobody knows whether it was there before."""
+"""The prefix of a message that may have been sent before."""
 REPEAT_UNITS = 32
 """Room for it in a part."""
 
 
 class Kind(StrEnum):
-    """How a message comes to be."""
+    """How a message is created."""
 
     ANSWER = "ANSWER"
-    """As a placeholder that is edited; so it is never there twice."""
+    """As a placeholder that is then edited, so that it never appears twice."""
     MESSAGE = "MESSAGE"
-    """As what it is; a repeat says that it may be one, and comes as an answer does."""
+    """Directly; a repeat is marked as one, and created like an answer."""
 
 
 class State(StrEnum):
-    """How far a message has come."""
+    """State of a message."""
 
     PENDING = "PENDING"
     SENDING = "SENDING"
@@ -41,7 +41,7 @@ class State(StrEnum):
 
 
 class Address(Struct, frozen=True):
-    """An account, and a chat that it writes to."""
+    """An account and a chat."""
 
     profile: str
     platform: str
@@ -67,13 +67,13 @@ class Part(Struct, frozen=True):
 
     @property
     def comes_empty(self) -> bool:
-        """Whether it is created as a placeholder, so that no more than that is there twice."""
+        """Return whether it is created as a placeholder, so that only that can appear twice."""
         is_text = self.content.attachment is None
         return self.kind is Kind.ANSWER or (self.uncertain and is_text)
 
     @property
     def shown(self) -> Content:
-        """What is sent: with a mark where it may be there already."""
+        """Return the content to send, marked if it may be a repeat."""
         return (
             replace(self.content, text=REPEAT + self.content.text)
             if self.uncertain
@@ -90,13 +90,13 @@ class Delivery(Struct, frozen=True):
     kind: Kind = Kind.MESSAGE
     first_part: int = 1
     digest: str = ""
-    """Of what was asked for, to tell a repeat from another request with the same id."""
+    """Distinguishes a repeat from another request with the same id."""
     traceparent: str = ""
-    """Names the span that it belongs to; empty where nothing is traced."""
+    """The trace span that it belongs to; empty without tracing."""
 
 
 class Stored(Struct, frozen=True):
-    """A part of a delivery as it is."""
+    """A stored part of a delivery."""
 
     profile: str
     digest: str
@@ -109,7 +109,7 @@ _INSERT = insert_ignore(outbox)
 
 
 def add(conn: Connection, delivery: Delivery, now: datetime) -> None:
-    """Store messages to be sent; those that are stored already are left as they are."""
+    """Store messages to send; existing ones stay as they are."""
     rows: list[dict[str, Any]] = [
         {
             **asdict(delivery.address),
@@ -135,7 +135,7 @@ def add(conn: Connection, delivery: Delivery, now: datetime) -> None:
 
 
 def show(conn: Connection, delivery_id: str, content: Content, now: datetime) -> bool:
-    """Let the first part of a delivery show something else, once; returns whether it is new."""
+    """Change the first part's content; return whether this is new."""
     update = (
         sa.update(outbox)
         .where(outbox.c.delivery_id == delivery_id, outbox.c.part == 1, outbox.c.version == 0)
@@ -145,7 +145,7 @@ def show(conn: Connection, delivery_id: str, content: Content, now: datetime) ->
             attempts=0,
             due_since=now,
             next_attempt_at=now,
-            # What is being sent goes on; its sender sees the new version and edits.
+            # A message that is being sent continues; its sender sees the new version and edits it.
             state=sa.case((outbox.c.state == State.SENDING, State.SENDING), else_=State.PENDING),
         )
     )
@@ -153,26 +153,26 @@ def show(conn: Connection, delivery_id: str, content: Content, now: datetime) ->
 
 
 def message_id(conn: Connection, delivery_id: str) -> str | None:
-    """The platform's id of a delivery's first part, once it exists there."""
+    """Return the platform's id of a delivery's first part, once it exists there."""
     first = (outbox.c.delivery_id == delivery_id, outbox.c.part == 1)
     query = sa.select(outbox.c.platform_message_id).where(*first)
     return conn.execute(query).scalar_one_or_none()
 
 
 def find_delivery(conn: Connection, address: Address, message_id: str) -> str | None:
-    """The delivery that a message of a chat belongs to, while it is kept."""
+    """Return the delivery that a chat's message belongs to, while it is kept."""
     is_message = (*_in_chat(address), outbox.c.platform_message_id == message_id)
     return conn.execute(sa.select(outbox.c.delivery_id).where(*is_message)).scalars().first()
 
 
 def is_in_chat(conn: Connection, address: Address, delivery_id: str) -> bool:
-    """Whether a chat has had a delivery, while it is kept."""
+    """Return whether a delivery went to a chat, while it is kept."""
     is_part = (*_in_chat(address), outbox.c.delivery_id == delivery_id)
     return conn.execute(sa.select(outbox.c.sequence).where(*is_part)).first() is not None
 
 
 def find(conn: Connection, delivery_id: str) -> Sequence[Stored]:
-    """A delivery's parts, whosever they are; none when it does not exist."""
+    """Return a delivery's parts, in any chat; none if it does not exist."""
     query = sa.select(outbox).where(outbox.c.delivery_id == delivery_id).order_by(outbox.c.part)
     return [
         Stored(row.profile, row.digest, State(row.state), row.last_error, row.created_at)
@@ -181,7 +181,7 @@ def find(conn: Connection, delivery_id: str) -> Sequence[Stored]:
 
 
 def waiting_chats(conn: Connection, platform: str, account_id: str) -> Mapping[str, datetime]:
-    """The chats for which something waits, and from when on it may be sent."""
+    """Return the chats with waiting messages, and when these may be sent."""
     first_of_chats = (
         sa.select(sa.func.min(outbox.c.sequence))
         .where(*_of_account(platform, account_id), outbox.c.state == State.PENDING)
@@ -194,7 +194,7 @@ def waiting_chats(conn: Connection, platform: str, account_id: str) -> Mapping[s
 def begin(
     conn: Connection, platform: str, account_id: str, chat_id: str, now: datetime
 ) -> Part | None:
-    """Mark the next message of a chat as being sent; None when none may be sent yet."""
+    """Mark the next message of a chat as being sent; None if none may be sent yet."""
     chat = (*_of_account(platform, account_id), outbox.c.chat_id == chat_id)
     query = sa.select(outbox).where(*chat, outbox.c.state == State.PENDING)
     row = conn.execute(query.order_by(outbox.c.sequence).limit(1)).one_or_none()
@@ -215,9 +215,9 @@ def settle(
     next_attempt_at: datetime | None = None,
     error: str = "",
 ) -> None:
-    """Note what came of sending a part, which carries the id, kind and doubt that it has now."""
+    """Store the outcome of sending a part, with its current id, kind and doubt."""
     is_sent = (outbox.c.sequence == part.sequence, outbox.c.state == State.SENDING)
-    # A newer version has to be shown as well.
+    # A newer version must be sent as well.
     is_newest = outbox.c.version == part.version
     conn.execute(
         sa.update(outbox)
@@ -237,7 +237,7 @@ def settle(
 def take_over(
     conn: Connection, platform: str, account_id: str, busy: Sequence[str], now: datetime
 ) -> int:
-    """Make what nobody is sending any more pending again; returns how much that was."""
+    """Make messages of lost senders pending again; return their number."""
     is_new = sa.and_(outbox.c.kind == Kind.MESSAGE, outbox.c.platform_message_id.is_(None))
     update = (
         sa.update(outbox)
@@ -254,7 +254,7 @@ def take_over(
 
 
 def backlog(conn: Connection, but_platform: str) -> tuple[int, datetime | None]:
-    """How many messages wait to be sent, other than to one platform, and since when the oldest."""
+    """Return the number of waiting messages and the oldest time, without those of one platform."""
     query = sa.select(sa.func.count(), sa.func.min(outbox.c.due_since, type_=UtcTime())).where(
         outbox.c.platform != but_platform, outbox.c.state.in_((State.PENDING, State.SENDING))
     )
@@ -263,7 +263,7 @@ def backlog(conn: Connection, but_platform: str) -> tuple[int, datetime | None]:
 
 
 def waiting_notifications(conn: Connection, profile: str, now: datetime) -> Sequence[Part]:
-    """What no client has been told yet, oldest first; in doubt where a telling was broken off."""
+    """Return unsent notifications, oldest first; in doubt if sending was broken off."""
     broken_off = sa.and_(outbox.c.state == State.SENDING, outbox.c.next_attempt_at < now)
     query = sa.select(outbox).where(
         outbox.c.platform == CLI,
@@ -277,7 +277,7 @@ def waiting_notifications(conn: Connection, profile: str, now: datetime) -> Sequ
 
 
 def begin_notification(conn: Connection, part: Part, until: datetime) -> bool:
-    """Mark news as being told up to a time; returns whether nobody else was faster."""
+    """Mark a notification as being sent until a time; False if another process was faster."""
     update = (
         sa.update(outbox)
         .where(
@@ -296,7 +296,7 @@ def begin_notification(conn: Connection, part: Part, until: datetime) -> bool:
 
 
 def forget(conn: Connection, before: datetime) -> int:
-    """Delete what was sent or given up before a time; returns how much."""
+    """Delete what was sent or given up before a time; return how many."""
     is_done = outbox.c.state.in_((State.SENT, State.MARKED_DUPLICATE, State.ABANDONED))
     return conn.execute(sa.delete(outbox).where(is_done, outbox.c.sent_at < before)).rowcount
 
@@ -311,7 +311,7 @@ def _in_chat(address: Address) -> tuple[sa.ColumnElement[bool], ...]:
 
 
 def part_of(row: sa.Row[Any]) -> Part:
-    """A row as the sender takes it."""
+    """Return a row as a Part."""
     return Part(
         sequence=row.sequence,
         delivery_id=row.delivery_id,

@@ -21,7 +21,7 @@ from services.database.sql import UtcTime, required
 
 metadata = MetaData()
 
-# SQLite counts up only what it calls INTEGER.
+# SQLite only increments columns of type INTEGER.
 _Sequence = BigInteger().with_variant(Integer(), "sqlite")
 
 inbox = Table(
@@ -44,8 +44,8 @@ inbox = Table(
     Index("inbox_by_session", "session_id", "state"),
     Index("inbox_closed", "closed_at"),
 )
-"""What came in, unique for the platform's id of the event: RECEIVED, ACCEPTED when it has a turn,
-CLOSED when it has been answered, and IGNORED when whoever sent it may not talk to Hermes."""
+"""Events, unique by the platform's id: RECEIVED, ACCEPTED with a turn, CLOSED when answered, or
+IGNORED if the sender may not talk to Hermes."""
 
 outbox = Table(
     "outbox",
@@ -75,10 +75,9 @@ outbox = Table(
     Index("outbox_due", "platform", "account_id", "state", "next_attempt_at"),
     Index("outbox_done", "state", "sent_at"),
 )
-"""What goes out. A row is one message of a chat and `payload` what it is to show: without a
-`platform_message_id` it is yet to be created there, with one it is edited. `version` counts what
-it was to show, `uncertain` says that it may have been created without our knowing its id, and
-`traceparent` names the span that it is sent below."""
+"""Messages to send, one row each. Without a `platform_message_id` the message must be created, with
+one it is edited. `version` counts contents, `uncertain` means that it may exist without our knowing
+its id, and `traceparent` names the span that it is sent below."""
 
 attachment = Table(
     "attachment",
@@ -91,10 +90,10 @@ attachment = Table(
     Column("created_at", UtcTime, nullable=False),
     Index("attachment_by_age", "created_at"),
 )
-"""A file of a delivery, which is stored before its delivery is."""
+"""Files of deliveries, stored before their deliveries."""
 
 account = Table("account", metadata, Column("id", String(128), primary_key=True), *lease_columns())
-"""Who polls an account of a platform, works on its inbox and sends its outbox."""
+"""Who polls and serves an account of a platform."""
 
 chat_session = Table(
     "chat_session",
@@ -111,8 +110,7 @@ chat_session = Table(
     Index("chat_session_by_session", "session_id"),
     Index("chat_session_by_use", "profile", "last_used_at"),
 )
-"""The session that a chat's messages go to; the chat of a terminal is its first session.
-`last_used_at` is when something was last said in it; unset, there is nothing in it that could end.
-`busy_mode` is what the chat has chosen that its messages do to the work in progress; unset it is
-what is configured. A chat that has gone on in a new session by itself has the one that has ended,
-why it has, until its person is told, and whether the agent was asked to look back at it."""
+"""The session that a chat's messages go to; a terminal's chat is its first session. `last_used_at`
+is unset if there is nothing that could end. `busy_mode` is unset for the configured mode. After a
+reset, the row holds the ended session and the reason until the person is told, and whether the
+agent was asked for a review."""

@@ -19,7 +19,7 @@ from services.telemetry.tracing import span
 
 
 class Inbox(Struct, frozen=True):
-    """Stores each event once, without the secrets in it."""
+    """Stores each event once, without secrets."""
 
     _database: Database
     _clock: Clock

@@ -1,4 +1,4 @@
-"""Notifications for connected clients: deliveries that wait until somebody reads them."""
+"""Notifications for connected clients: deliveries that wait until a client reads them."""
 
 import asyncio
 from collections.abc import Callable, Generator
@@ -16,12 +16,12 @@ from services.clock import Clock
 from services.database import Database
 
 CHANNEL = "gateway_notifications"
-"""Hints that there may be notifications."""
+"""Signals that there may be notifications."""
 
 POLL_S = 30.0
 RESEND_AFTER = timedelta(seconds=30)
-"""A notification whose reader vanished while it was written is sent again after this, marked as a
-possible repeat."""
+"""A notification whose reader vanished is sent again after this time, marked as a possible repeat.
+"""
 
 
 class Reader(Struct, frozen=True, eq=False):
@@ -29,12 +29,12 @@ class Reader(Struct, frozen=True, eq=False):
 
     profile: str
     session_id: Callable[[], str]
-    """The session that it is in at the moment."""
+    """Returns its current session."""
     woken: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class TerminalNotifications:
-    """Hands each notification to one reader."""
+    """Gives each notification to one reader."""
 
     def __init__(self, database: Database, clock: Clock, metrics: GatewayMetrics) -> None:
         self._database = database
@@ -44,31 +44,29 @@ class TerminalNotifications:
 
     @contextmanager
     def reading(self, profile: str, session_id: Callable[[], str]) -> Generator[Reader]:
-        """A reader for as long as its conversation is open."""
+        """Register a reader for as long as its conversation is open."""
         reader = Reader(profile, session_id)
         self._readers.append(reader)
         try:
             yield reader
         finally:
             self._readers.remove(reader)
-            self._wake()  # what was this reader's is another's now
+            self._wake()  # this reader's notifications are now another's
 
     async def run(self) -> None:
-        """Wake the readers whenever there may be notifications."""
         hint = self._database.listen(CHANNEL)
         while True:
             await hint.wait(POLL_S)
             self._wake()
 
     async def take(self, reader: Reader) -> Part | None:
-        """Return the next notification for a reader, which sends it now; None if there is none."""
+        """Return the next notification for a reader to send; None if there is none."""
         while True:
             part = await self._first_for(reader)
             if part is None or await self._begin(part):
                 return part
 
     async def settle(self, part: Part) -> None:
-        """Note that a notification was sent."""
         state, now = State.MARKED_DUPLICATE if part.uncertain else State.SENT, self._clock.now()
 
         def write(conn: Connection) -> None:
@@ -89,7 +87,8 @@ class TerminalNotifications:
         return await self._database.write(lambda conn: outbox.begin_notification(conn, part, until))
 
     def _is_for(self, part: Part, reader: Reader) -> bool:
-        """Those of its session, and if it is the profile's newest, those that nobody else has."""
+        """A reader gets its session's notifications; a profile's newest reader also gets all
+        others."""
         session_id = part.address.chat_id
         if session_id == reader.session_id():
             return True

@@ -1,4 +1,4 @@
-"""Shows a turn in a chat: progress in a placeholder, and in the end the answer."""
+"""Shows a turn in a chat: progress in a placeholder, then the answer."""
 
 import asyncio
 import logging
@@ -50,7 +50,7 @@ BUTTONS = (
     ("always", turn_event_pb2.APPROVAL_DECISION_ALWAYS, "Always"),
     ("deny", turn_event_pb2.APPROVAL_DECISION_DENY, "Deny"),
 )
-"""Each with the word that its press sends."""
+"""Buttons, with the word that each sends."""
 _DECIDED = {
     turn_event_pb2.APPROVAL_DECISION_ONCE: "Allowed once",
     turn_event_pb2.APPROVAL_DECISION_SESSION: "Allowed in this session",
@@ -75,12 +75,10 @@ class Draft(Struct):
 
     @property
     def shown(self) -> str:
-        """The text so far, and the tool that runs now."""
         doing = f"▸ {self.tool} …" if self.tool else ""
         return "\n\n".join(filter(None, (self.text, doing)))
 
     def take(self, step: int, text: str, offset: int = 0) -> None:
-        """Insert text of a model call at its offset."""
         if step != self.step:
             self.step, self.text = step, ""
         self.text = self.text[:offset] + text
@@ -98,7 +96,7 @@ class TurnPresenter(Struct, frozen=True):
     redactor: Redactor
 
     def content(self, text: str, buttons: tuple[Button, ...] = ()) -> Content:
-        """Return what a chat is shown, without secrets."""
+        """Return a chat's content without secrets."""
         return Content(self.redactor.redact(text), buttons)
 
     async def answer(self, turn: TurnRequest, refusal: str = "") -> None:
@@ -129,7 +127,6 @@ class TurnPresenter(Struct, frozen=True):
         return Delivery(delivery_id, address, contents, traceparent=turn.traceparent)
 
     async def _follow(self, turn: TurnRequest) -> str:
-        """Show progress until the turn ends; return the answer."""
         draft = Draft()
         async with Workers() as workers:
             workers.start(f"draft of {turn.turn_id}", self._show(turn, draft))
@@ -284,7 +281,7 @@ def _block(text: str) -> str:
 
 
 def render_answer(finished: TurnFinished, notes: Sequence[str] = ()) -> str:
-    """Return what a chat is shown of a turn that has ended, with the notes on it."""
+    """Return the answer of a turn that has ended, with notes."""
     return "\n\n".join((_render_outcome(finished) or "(no answer)", *notes))
 
 

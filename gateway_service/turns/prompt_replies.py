@@ -1,4 +1,4 @@
-"""Answers of people to questions of the agent: in words, with yes or no, or by a button."""
+"""People's answers to the agent's questions: in words, with yes or no, or by a button."""
 
 from functools import partial
 
@@ -93,7 +93,7 @@ class PromptReplies(Struct, frozen=True):
         return await self._decide(press.source, question_id, _WORDS[word]) or "Done."
 
     def denied(self, source: Source) -> tuple[str, ...]:
-        """Return the commands that somebody may not use, in these or in other words."""
+        """Return the commands that a person may not use, directly or in other words."""
         return denied(self._context.commands, self._access, source)
 
     async def _decide(self, source: Source, approval_id: str, decision: Decision) -> str:

@@ -36,7 +36,7 @@ TEXT_ONLY = "So far I can only read text."
 
 
 class Router:
-    """Works on an account's inbox: chats side by side, the events of each chat in order."""
+    """Processes an account's inbox: chats in parallel, the events of each chat in order."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Router:
         self._has_resumed = False
 
     async def run(self) -> None:
-        """Resume the turns that are open, then work on what comes in, until cancelled."""
+        """Resume open turns, then process new events, until cancelled."""
         async with self._workers:
             self._workers.start("resets", self._resets.run())
             await poll("the inbox", self._look, self._hint)
@@ -93,7 +93,7 @@ class Router:
         return POLL_S
 
     async def _serve(self, key: str, turns: Sequence[TurnRequest]) -> None:
-        """Begin a chat's open turns, then work on its events in order."""
+        """Begin a chat's open turns, then process its events in order."""
         waiting = None
         try:
             for turn in turns:
@@ -104,9 +104,8 @@ class Router:
             _log.warning("the inbox of %s waits: %s", key, error)
             await self._context.clock.sleep(RETRY_S)
         except Exception:
-            # A bug: the event would fail again, so the chat goes on without it. A turn that it has
-            # by now is resumed at the next start. Wait first: if closing the event fails too, the
-            # chat must not be served again at once.
+            # A bug: the event would fail again, so skip it; its turn, if any, is resumed at the
+            # next start. Wait first, in case closing the event fails too.
             await self._context.clock.sleep(RETRY_S)
             if waiting is not None and waiting == await self._next(key):
                 await self._close(waiting.sequence)

@@ -1,4 +1,4 @@
-"""Turns of stored messages: started as often as it takes, and followed to their end."""
+"""Starts turns of stored messages, with retries, and follows them to their end."""
 
 import asyncio
 import logging
@@ -25,12 +25,11 @@ _log = logging.getLogger(__name__)
 
 
 class AcceptedTurn(Struct, frozen=True):
-    """A client's message, once it is stored."""
+    """A client's stored message."""
 
     turn: TurnRequest
     """The message's turn; the earlier one if the message was sent before."""
     is_open: bool
-    """Whether the turn has not been answered yet."""
     refusal: str = ""
     """Why the agent refused the turn; empty if it did not."""
 
@@ -54,7 +53,7 @@ class TurnStarter(Struct, frozen=True):
             raise
 
     async def start(self, turn: TurnRequest) -> None:
-        """Start a turn, as often as it takes; raises AgentRefused if the agent refuses it."""
+        """Start a turn, retrying without limit; AgentRefused if the agent refuses it."""
         about = {"messaging.system": turn.source.platform, "hermes.turn.id": turn.turn_id}
         with (
             bind(turn_id=turn.turn_id, session_id=turn.session_id),
@@ -73,7 +72,7 @@ class TurnStarter(Struct, frozen=True):
             _log.info("a message of %s has its turn", turn.source.platform)
 
     async def close(self, turn_id: str) -> None:
-        """Note that a turn's message has been answered, once the database is available."""
+        """Note that a turn's message was answered, once the database is available."""
         close = partial(storage.close, turn_id=turn_id, now=self._clock.now())
         closing = partial(self._database.write, close)
         await until_answered(self._clock, f"the message of {turn_id}", closing)
