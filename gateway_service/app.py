@@ -107,7 +107,6 @@ def _work(
     metrics: GatewayMetrics,
     redactor: Redactor,
 ) -> Work:
-    """Return the workers of an account."""
     platform, clock = configured.platform, conversations.commands.clock
     if configured.access.is_closed:
         _log.warning(

@@ -125,7 +125,6 @@ def to_origin(source: Source) -> Origin:
 
 
 def _parts(turn: TurnRequest) -> list[MessagePart]:
-    """Return a message's text and quotes."""
     said = [MessagePart(text=turn.prompt)] if turn.prompt else []
     return [*said, *(MessagePart(quotation=_quotation(quote)) for quote in turn.quotes)]
 

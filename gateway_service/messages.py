@@ -28,7 +28,6 @@ class Source(Struct, frozen=True, omit_defaults=True):
 
     @property
     def user(self) -> str:
-        """Return the sender as named in approvals."""
         return f"{self.platform}:{self.user_id or self.user_name}"
 
 
@@ -84,7 +83,6 @@ class Attachment(RedactedRepr, frozen=True):
     unshown = ("data",)
 
     name: str
-    """The display name."""
     length_bytes: int
     sha256: str
     data: bytes = b""
@@ -138,7 +136,6 @@ class TurnRequest(Struct, frozen=True, omit_defaults=True):
 
     @property
     def prompt(self) -> str:
-        """Return the text for the agent."""
         if self.skill:
             _, *rest = self.text.split(maxsplit=1)
             return rest[0] if rest else f"Follow the skill {self.skill}."

@@ -68,7 +68,6 @@ class GatewayDeliveries:
         return answer.left_out_names
 
     async def _ask(self, call: Callable[[_Stub], Awaitable[_T]]) -> _T:
-        """Make a call that may be repeated."""
         try:
             stub = _Stub(self._channels.to("gateway"))
             return await patiently(lambda: call(stub), self._patience_s)

@@ -251,7 +251,6 @@ class LeftSandboxes:
                 _log.warning("sandboxes that were left behind cannot be looked for: %s", error)
 
     async def end_all(self) -> None:
-        """End those whose executor is reachable now."""
         left = await self._database.read(bindings.all_left)
         if left:
             await each_of(map(self._end, left))

@@ -90,7 +90,6 @@ class SchedulerJobs:
         await self._ask(lambda stub: stub.RunJob(request, timeout=CALL_S))
 
     async def _ask(self, call: Callable[[_Stub], Awaitable[_T]]) -> _T:
-        """Make a call that may be repeated."""
         try:
             stub = _Stub(self._channels.to("scheduler"))
             return await patiently(lambda: call(stub), self._patience_s)
@@ -136,7 +135,6 @@ def _fields(wish: JobChange) -> dict[str, Any]:
 
 
 def _wish(options: job_options_pb2.JobOptions) -> JobChange:
-    """Return a job's settings for its runs."""
     wished = job_options_pb2.JobOptions()
     wished.CopyFrom(options)
     del wished.deliver_to[:]

@@ -18,7 +18,6 @@ from services.errors import message_of
 from services.ids import new_id
 
 READ_S = 10.0
-"""How long a new session waits for its context files."""
 
 _log = logging.getLogger(__name__)
 

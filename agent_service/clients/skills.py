@@ -116,7 +116,6 @@ class SandboxSkills:
 
 
 def _packed(contents: Mapping[str, bytes]) -> bytes:
-    """Return the files as a read-only archive."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:
         for path, data in sorted(contents.items()):

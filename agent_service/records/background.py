@@ -28,7 +28,6 @@ class WatchRequest(Struct, frozen=True):
     """What the model wants to be told about a command."""
 
     end: bool
-    """Report its end."""
     patterns: tuple[str, ...] = ()
     """Report output lines that contain any of these texts."""
 
@@ -51,7 +50,6 @@ class Progress(Struct, frozen=True):
     offsets: Mapping[str, int] = field(default_factory=dict[str, int])
     """Bytes searched, by stream."""
     told: int = 0
-    """Notices so far."""
     told_of_matches: int = 0
     is_over: bool = False
     """Nothing is left to report after the current notice."""

@@ -117,7 +117,6 @@ class BudgetStatus(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Return the budget's name for people."""
         return {
             Scope.PROFILE: "The profile's budget",
             Scope.SESSION: "This session's budget",

@@ -43,7 +43,6 @@ class Decided(Struct, frozen=True):
     binding: str = ""
     """The exact subject of the decision."""
     answer: str = ""
-    """The person's answer in words."""
 
 
 SCRIPT = "script"

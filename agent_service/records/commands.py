@@ -42,7 +42,6 @@ class _Returned(Struct, frozen=True):
     uncertain: bool = False
     """It is not known what it did."""
     notices: tuple[str, ...] = ()
-    """Notices for the person."""
 
 
 class ToolReturned(_Returned, frozen=True):

@@ -20,7 +20,6 @@ class Decision(StrEnum):
     ALWAYS = "always"
     DENY = "deny"
     ANSWERED = "answered"
-    """For a question in words."""
     EXPIRED = "expired"
 
 

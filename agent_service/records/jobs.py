@@ -50,7 +50,6 @@ class JobView(Struct, frozen=True, kw_only=True):
     wish: JobChange
     """Its settings; None for defaults."""
     changed_at: datetime
-    """When it was last changed or created."""
     home: Target | None = None
     """The chat that it was requested in; None if there is none."""
     pause_reason: str = ""

@@ -103,9 +103,7 @@ class SendingUnknown(Exception):
 class Messenger(Protocol):
     """Sends each message once; both methods may raise NotSent or SendingUnknown."""
 
-    async def has(self, key: str, profile: str) -> bool:
-        """Return whether the message of this key was accepted."""
-        ...
+    async def has(self, key: str, profile: str) -> bool: ...
 
     async def send(self, message: Message) -> Sequence[str]:
         """Send a message, once per key; return the names of files that its chat cannot show."""

@@ -29,7 +29,6 @@ class Overlay(Struct, frozen=True):
     """From the configuration, the chat, and the caller that creates the session."""
     prefill: tuple[OverlayMessage, ...] = ()
     personality: str = ""
-    """The name of the chosen personality."""
     personality_prompt: str = ""
     """Its prompt at the time it was chosen."""
     terminal_timeout_s: float = 0.0

@@ -24,7 +24,6 @@ COMPRESS = "compress"
 
 
 JOB = "job"
-"""The kind of a scheduled job's run."""
 JOBS = "cron_"
 """The id prefix of the sessions of jobs."""
 
@@ -149,7 +148,6 @@ class SessionOptions(Struct, frozen=True, omit_defaults=True):
     """Leave out SOUL.md and the context files of its folders."""
     overlays: RequestOverlays = RequestOverlays()
     context_file: NotesAbove | None = None
-    """The context file of a folder above its folder."""
 
 
 class TurnRequest(Struct, frozen=True, omit_defaults=True):
@@ -196,7 +194,6 @@ class TurnRequest(Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_script_only(self) -> bool:
-        """Return whether the model is never called."""
         return self.script is not None and self.script.mode is ScriptMode.ONLY
 
     @property
@@ -214,7 +211,6 @@ class TurnRequest(Struct, frozen=True, omit_defaults=True):
         return self.allowed or self.options.toolsets
 
     def inherited(self) -> TurnOptions:
-        """Return the options for turns that this one starts."""
         return replace(self.options, toolsets=self.granted)
 
     def deny(self, commands: Iterable[str]) -> "TurnRequest":

@@ -186,9 +186,7 @@ class Commands(Protocol):
 class Files(Protocol):
     """Files of a session's sandbox; every method may raise PathRefused or SandboxUnavailable."""
 
-    async def stat(self, path: str) -> FileStat | None:
-        """Return what is at the path, or None."""
-        ...
+    async def stat(self, path: str) -> FileStat | None: ...
 
     async def list(self, path: str, limit: int) -> tuple[list[FileStat], bool]:
         """Return at most `limit` entries of a folder by name, and whether there are more."""
@@ -206,6 +204,4 @@ class Files(Protocol):
         """Rename a file if it exists, replacing the target."""
         ...
 
-    async def remove(self, path: str) -> None:
-        """Remove a file if it exists."""
-        ...
+    async def remove(self, path: str) -> None: ...

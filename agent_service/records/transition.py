@@ -57,7 +57,6 @@ class NewMessage(Struct, frozen=True):
     role: str
     content: bytes
     terms: str
-    """The search terms."""
     reasoning: str = ""
 
 
@@ -85,7 +84,6 @@ class Transition(Struct):
 
     @classmethod
     def of(cls, turn: LiveTurn, facts: tuple[Fact, ...], now: datetime) -> "Transition":
-        """Return the transition for a batch of facts."""
         copied = {
             name: dict(getattr(turn, name)) for name in ("pending", "results", "result_chars")
         }
@@ -102,7 +100,6 @@ class Transition(Struct):
         return transition
 
     def apply(self) -> None:
-        """Update the turn to the stored state."""
         for name in self.turn.__struct_fields__:
             if name not in _SHARED:
                 setattr(self.turn, name, getattr(self.after, name))

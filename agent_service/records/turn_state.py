@@ -38,7 +38,6 @@ class LiveTurn(Struct):
 
     request: TurnRequest
     platform: str
-    """The session's platform."""
     lease: Lease
     """Fences every write of the turn."""
     max_tokens: int
@@ -50,7 +49,6 @@ class LiveTurn(Struct):
     sequence: int
     """The number of the last durable event."""
     steps: int
-    """Model and tool steps so far."""
     started_at: datetime
     approval_timeout: timedelta
     session_usage: Usage
@@ -60,7 +58,6 @@ class LiveTurn(Struct):
     pending: dict[str, PendingCall] = field(default_factory=dict[str, PendingCall])
     """By call key, in the model's order."""
     script: PendingScript | None = None
-    """The script to run before the model is called."""
     results: dict[int, bytes] = field(default_factory=dict[int, bytes])
     """Results of the running batch by message sequence, until all are there."""
     result_chars: dict[int, int] = field(default_factory=dict[int, int])

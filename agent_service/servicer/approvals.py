@@ -24,7 +24,6 @@ _DECISIONS: dict[int, Decision] = {
     turn_event_pb2.APPROVAL_DECISION_ALWAYS: Decision.ALWAYS,
     turn_event_pb2.APPROVAL_DECISION_DENY: Decision.DENY,
 }
-"""Decisions that a person may make."""
 
 
 class ApprovalServicer(ApprovalServiceServicer):

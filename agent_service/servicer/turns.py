@@ -46,7 +46,6 @@ class TurnServicer(turn_pb2_grpc.TurnServiceServicer):
     async def StartTurn(
         self, request: pb.StartTurnRequest, context: Context
     ) -> pb.StartTurnResponse:
-        """Starts or queues a turn."""
         asked = turn_request(request)
         if asked.kind == REVIEW:
             return pb.StartTurnResponse(turn=turn(await self._reviews.last(asked)))

@@ -47,7 +47,6 @@ class Histories:
         return await self._database.write(lambda conn: storage.add(conn, profile, found, now))
 
     async def write(self, profile: str, session_id: str) -> AsyncGenerator[bytes]:
-        """Yield a session's document in pieces."""
         head = await self._database.read(lambda conn: storage.header(conn, session_id, profile))
         waiting = transcripts.opening(head.session_id, head.model, head.title)
         after, separator = 0, ""

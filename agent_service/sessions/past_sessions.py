@@ -27,7 +27,6 @@ class Lookup(Struct, frozen=True):
 
     profile: str
     session_id: str
-    """The session that asks."""
     query: str
     limit: int
     by_relevance: bool

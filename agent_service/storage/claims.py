@@ -43,7 +43,6 @@ class StoredTurn(Struct, frozen=True):
     message_count: int
     """Messages of the session before that one."""
     revision: int
-    """The session's revision."""
     request: TurnRequest
     """The current request: more commands may have been denied to it."""
 
@@ -188,7 +187,6 @@ class Claimed(Struct, frozen=True):
 
     @property
     def cancel_requested(self) -> bool:
-        """Return whether it is to stop."""
         return self.row.cancel_requested or not self.has_ground
 
     @property
@@ -198,7 +196,6 @@ class Claimed(Struct, frozen=True):
 
     @property
     def is_stuck(self) -> bool:
-        """Return whether a person must look at it."""
         return self.stuck_count >= STUCK_LIMIT
 
 

@@ -26,7 +26,6 @@ unanswered = (
     .scalar_subquery()
     .label("unanswered")
 )
-"""A column of a session."""
 _KEEP = (
     sa.update(turn)
     .where(turn.c.id == bindparam("turn_key"))

@@ -80,7 +80,6 @@ class LoginRows:
                 self._held = None
 
     async def read(self) -> dict[str, Any]:
-        """Return the document; empty if there is none."""
         sealed: bytes | None = await self._database.read(
             lambda conn: conn.execute(_DATA, {"of": self._seal.name}).scalar_one_or_none()
         )

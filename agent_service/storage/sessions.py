@@ -63,7 +63,6 @@ given_model = (
     .scalar_subquery()
     .label("model")
 )
-"""The session's column with the chosen model."""
 _BY_ID = sa.select(session, given_model).where(session.c.id == bindparam("id"))
 _HAS_PROMPT = Prepared(
     sa.select(session.c.system_prompt != "").where(session.c.id == bindparam("id"))

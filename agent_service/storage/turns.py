@@ -40,7 +40,6 @@ from services.database import Prepared, insert_ignore, is_one_of
 from services.errors import AlreadyExists, InvalidArgument, NotFound
 
 REQUEST = sa.select(turn.c.request).where(turn.c.id == bindparam("turn_id"))
-"""Selects a turn's request."""
 
 
 class SessionDraft(Struct, frozen=True):

@@ -52,7 +52,6 @@ class Undone(Struct, frozen=True):
 
     turn_count: int
     message_count: int
-    """Messages that are left."""
     user_text: str
     """The person's words in the first turn that was taken back."""
 

@@ -56,7 +56,6 @@ class AnswerFiles:
         self._room = asyncio.Semaphore(FILES_AT_ONCE)
 
     def are_in(self, turn: LiveTurn, text: str) -> bool:
-        """Return whether an answer has files that go to its chat."""
         is_allowed = not turn.toolsets or TOOLSET in turn.toolsets
         return is_allowed and _chat(turn) is not None and bool(split_media(text)[1])
 

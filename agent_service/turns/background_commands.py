@@ -188,7 +188,6 @@ class CommandMonitor:
         return quoted if opening is None else fenced(quoted, opening, explained=False)
 
     async def _tail(self) -> str:
-        """Return the newest output of both streams."""
         parts: list[str] = []
         for stream in Stream:
             page = await self._commands.read(self._watched.key, stream, -TAIL_BYTES, TAIL_BYTES)
@@ -229,7 +228,6 @@ class BackgroundCommands:
         await self._database.write(lambda conn: self._leases.clear_earlier_boots(conn, self._owner))
 
     async def run(self) -> None:
-        """Watch unwatched commands until cancelled."""
         async with Workers() as workers, asyncio.TaskGroup() as group:
             group.create_task(self._keeper.run())
             while True:

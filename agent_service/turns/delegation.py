@@ -94,7 +94,6 @@ class Delegation:
         return _report(finished, tuple(found or ()))
 
     async def cancel(self, key: str, profile: str) -> None:
-        """Stop all tasks of a call."""
         for number in range(MAX_TASKS):
             try:
                 await self._turns().interrupt(turn_id_of(key, number), "", profile)
@@ -121,7 +120,6 @@ class CallSubagents:
         untrusted: Sequence[str],
         ended: Callable[[int, Report], None],
     ) -> list[Report]:
-        """Run tasks in parallel."""
         allowed = self._delegation.allowed(self._turn, toolsets)
         template = await self._delegation.template_of(self._turn.session_id)
         # One after another, so that a cancellation finds all that were started.

@@ -135,7 +135,6 @@ class AgentMetrics(Metrics, frozen=True):
                     pass
 
     def decided(self, approval: ApprovalInfo, decision: Decision, now: datetime) -> None:
-        """Count the decision on a question."""
         if approval.tool != CLARIFY:
             self.approvals.labels(decision).inc()
             self.approval_wait.observe(max(0.0, (now - approval.create_time).total_seconds()))
@@ -163,7 +162,6 @@ class Gauges(Metrics, frozen=True):
     skills: Gauge = gauge("hermes_skills", "Skills of all profiles.", "state")
 
     def waits(self, found: Waiting, now: datetime) -> None:
-        """Show what waits, and since when."""
         self.queue_oldest.set(_age_s(found.queued_at, now))
         self.approvals.set(found.approvals)
         self.approvals_oldest.set(_age_s(found.asked_at, now))

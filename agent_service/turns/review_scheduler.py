@@ -24,7 +24,6 @@ from agent_service.tools.guards.taint import MEMORY_KEPT, SKILL_KEPT
 from services.database import Prepared, is_one_of
 
 COUNTS = "nudges"
-"""The session value with the counts."""
 
 _KEPT = Prepared(
     sa.select(session_state.c.name, session_state.c.value).where(

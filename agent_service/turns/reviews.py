@@ -106,7 +106,6 @@ class Reviews:
             self._ended.set()
 
     async def run(self) -> None:
-        """Report reviews that have ended, until cancelled."""
         while True:
             self._ended.clear()
             try:

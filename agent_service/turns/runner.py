@@ -78,7 +78,6 @@ class TurnHooks(Struct, frozen=True):
     on_commit: Sequence[Callable[[Connection, Transition], None]]
     """In the transaction that stores a transition."""
     after_turn: Sequence[Callable[[LiveTurn], Awaitable[None]]]
-    """After a turn has ended."""
 
 
 class CommandKiller(Protocol):
@@ -155,7 +154,6 @@ class Runner:
         return None
 
     def _instead(self, driving: RunningTurn) -> _Work | None:
-        """Return the work for a turn that was stopped."""
         if driving.turn.finished is not None or driving.turn.waits_for_person:
             return None
         return self._cancel if driving.stopped is Stop.INTERRUPT else self._release
@@ -256,7 +254,6 @@ class _Left:
         self._unreached: set[str] = set()
 
     async def end(self, commands: CommandKiller, key: str) -> None:
-        """End a call's command, if there is one."""
         try:
             status = await commands.kill(key)
         except CommandUnknown:
@@ -288,7 +285,6 @@ def _whole_answer(turn: LiveTurn) -> str | None:
 
 
 def _tell(turn: LiveTurn) -> None:
-    """Log how a turn ended."""
     ended = turn.finished
     if ended is None:
         _log.info("the turn is let go after %d model calls", turn.model_calls)

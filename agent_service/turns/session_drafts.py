@@ -39,7 +39,6 @@ class Instructions(Struct, frozen=True):
     """Parts of ids of models that tend to announce actions without taking them."""
 
     overlay: Overlay = NOTHING
-    """Sent beside the prompt."""
     names_session: bool = True
     zone: tzinfo | None = None
     """The time zone of prompts; None means the machine's."""
@@ -100,7 +99,6 @@ class SessionDrafts:
         self._redactor = redactor
 
     async def draft(self, request: TurnRequest) -> SessionDraft:
-        """Return the session that this turn would create."""
         wanted = frozenset(request.granted)
         toolsets = self._toolsets & wanted if wanted else self._toolsets
         places, asked = self._places, request.new_session

@@ -77,7 +77,6 @@ class ToolContexts:
         return Workplace(SessionFiles(sandbox), lambda: _held(sandbox))
 
     def endings(self, turn: LiveTurn) -> Endings:
-        """Return what ends the calls of an interrupted turn."""
         sandbox = TurnSandbox(self._sandboxes, turn, resumed=False)
         return Endings(SessionCommands(sandbox, interrupted=True), self._delegation, turn)
 
@@ -124,7 +123,6 @@ class _SessionRows:
             self._turn.kept[name] = value
 
     async def add(self, name: str, text: str) -> None:
-        """Add a text to a stored set."""
         if text in (await self.get(name) or ()):
             return
         session_id = self._turn.session_id
@@ -143,7 +141,6 @@ class _SessionRows:
         )
 
     async def add_links(self, text: str) -> None:
-        """Store the links in a text."""
         if found := await asyncio.to_thread(url_provenance.keys_in, text):
             session_id = self._turn.session_id
             await self._write(lambda conn: sessions.add_links(conn, session_id, found))

@@ -17,7 +17,6 @@ class Who(StrEnum):
     """Who may use a command by default."""
 
     EVERYBODY = "everybody"
-    """Everybody who may talk."""
     ADMINS = "admins"
     """Admins, because it affects other people or costs money."""
 
@@ -30,7 +29,6 @@ class Access(Struct, frozen=True):
     admins: frozenset[str] = frozenset()
     """Named admins; the only user of an account need not be named."""
     allow: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
-    """Commands by person."""
     deny: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
 
     @property
@@ -73,7 +71,6 @@ class Access(Struct, frozen=True):
         return sorted(named if self.allow_all else named & self.allowed_users)
 
     def commands(self) -> set[str]:
-        """Return all commands that rules name."""
         return {name for listed in (*self.allow.values(), *self.deny.values()) for name in listed}
 
     @property

@@ -28,7 +28,6 @@ class Places(Flag):
 
     TERMINAL = auto()
     PRIVATE = auto()
-    """A private chat on a platform."""
     GROUP = auto()
     """A chat that others can read."""
 
@@ -115,7 +114,6 @@ class Verb(Struct, frozen=True):
     arguments: str = ""
     who: Who = Who.EVERYBODY
     changes: bool = False
-    """Whether it changes anything."""
 
 
 class Command(Struct, frozen=True):

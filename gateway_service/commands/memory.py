@@ -43,7 +43,6 @@ async def _show(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
 
 
 async def _changes(context: CommandContext, chat: Chat, most: int) -> Sequence[MemoryChange]:
-    """Return the last changes of both memories, newest first."""
     request = memory_pb2.ListMemoryChangesRequest(profile=chat.profile, page_size=most)
     return (await call_agent(context.agent.memories.ListMemoryChanges(request))).changes
 

@@ -45,7 +45,6 @@ ABANDON_AFTER = timedelta(hours=24)
 POLL_S = 5.0
 FINISH_S = 4.0
 FILES_AT_ONCE = 2
-"""The number of files in memory at a time."""
 
 
 class Outcome(Struct, frozen=True):

@@ -32,7 +32,6 @@ class Limiter:
         return len(self._buckets)
 
     def wait_s(self, chat_id: str) -> float:
-        """Return how long a message must wait."""
         short_of = 1 - self._bucket(chat_id).tokens
         penalty_s = self._penalty_ends_at - self._monotonic()
         return max(0.0, short_of / self._rate.per_second, penalty_s)

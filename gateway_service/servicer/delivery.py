@@ -178,7 +178,6 @@ async def _read(
 
 
 def _check(request: delivery_pb2.DeliverRequest) -> None:
-    """Raise InvalidArgument for an invalid request."""
     check_id("delivery_id", request.delivery_id)
     chat = request.destination
     wrong: dict[str, str] = {}

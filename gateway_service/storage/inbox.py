@@ -22,7 +22,6 @@ class State(StrEnum):
 
     RECEIVED = "RECEIVED"
     ACCEPTED = "ACCEPTED"
-    """It has a turn."""
     CLOSED = "CLOSED"
     IGNORED = "IGNORED"
     """The sender may not talk to Hermes."""

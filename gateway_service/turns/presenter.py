@@ -96,7 +96,6 @@ class TurnPresenter(Struct, frozen=True):
     redactor: Redactor
 
     def content(self, text: str, buttons: tuple[Button, ...] = ()) -> Content:
-        """Return a chat's content without secrets."""
         return Content(self.redactor.redact(text), buttons)
 
     async def answer(self, turn: TurnRequest, refusal: str = "") -> None:

@@ -25,7 +25,6 @@ class Form(StrEnum):
     """How a skill becomes part of another."""
 
     SECTION = "section"
-    """A section of the other skill's SKILL.md."""
     REFERENCE = "reference"
     """A file in references/ that the other skill's SKILL.md links to."""
 

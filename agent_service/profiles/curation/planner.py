@@ -112,7 +112,6 @@ class Charge(Struct, frozen=True):
 
     @property
     def charged_session_id(self) -> str:
-        """Return the session whose budgets apply."""
         return self.session_id
 
 
@@ -125,7 +124,6 @@ class Planning(Struct, frozen=True):
     database: Database
     scanner: ThreatScanner
     redact: Callable[[str], str]
-    """Removes secrets from what is sent."""
 
     async def ask(self, profile: str, skills: Sequence[KnownSkill], jobs: Collection[str]) -> str:
         """Return the model's answer; FailedPrecondition says why there is none."""

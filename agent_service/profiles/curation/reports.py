@@ -24,7 +24,6 @@ FOLDER = "logs/curator"
 REPORT, RUN = "REPORT.md", "run.json"
 MAX_BYTES = 4 * 1024 * 1024
 KEPT = 100
-"""The number of reports that are kept."""
 
 _RUN = re.compile(rf"({STAMP.pattern})/{re.escape(RUN)}")
 _TITLES = {
@@ -37,7 +36,6 @@ _TITLES = {
     Kind.RESTORED: "Restored",
     Kind.REMOVED: "Taken away, as the curator had made them",
 }
-"""Titles of a report's parts, in order."""
 
 
 class Report(Struct, frozen=True):

@@ -55,10 +55,8 @@ class Rollback:
         """The archive folders that they were in, by name."""
         self._refused: dict[str, CurationResult] = {}
         self._states: set[str] = set()
-        """Skills whose state was restored."""
 
     def undo(self, backup: Backup) -> None:
-        """Undo the change that a backup was made for."""
         before = UsageFile.parse(backup.library.get(USAGE)).records
         for folder, paths in self._by_folder(backup):
             name = folder.rpartition("/")[2]

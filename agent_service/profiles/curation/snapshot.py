@@ -34,7 +34,6 @@ class KnownSkill(Struct, frozen=True):
 
     @property
     def protection(self) -> Protection:
-        """Return why the skill must not change; NONE if it may."""
         return protection(self.origin, self.usage)
 
 
@@ -44,9 +43,7 @@ class Snapshot(Struct, frozen=True):
     skills: Mapping[str, KnownSkill]
     """Skills by name; without ambiguous names."""
     taken: frozenset[str]
-    """Names of skills, categories and folders."""
     archived: frozenset[str]
-    """Folders in the archive."""
     usage: UsageFile
     usage_data: bytes | None
     """The usage file as stored."""

@@ -61,7 +61,6 @@ class CuratorState(Struct, frozen=True):
         return replace(self, last_run_summary_shown_at=timestamp(now))
 
     def changed(self, report: Report) -> "CuratorState":
-        """Return the state after a run or a roll-back."""
         if report.run_id == self.last_run_id:
             return self
         # A person who restores a backup knows of it, and a run without changes is no news.

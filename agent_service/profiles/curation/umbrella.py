@@ -35,7 +35,6 @@ class Umbrella:
         self._before = before
         self._body = document.body
         self._files: dict[str, bytes] = {}
-        """The new files."""
 
     @classmethod
     def of(cls, held: KnownSkill) -> Self:
@@ -122,7 +121,6 @@ def _with_pointer(body: str, path: str, description: str) -> str:
 
 
 def _renamed(text: str, paths: Mapping[str, str]) -> str:
-    """Return a text with the new names of its files."""
     if not paths:
         return text
     names = "|".join(re.escape(path) for path in sorted(paths, key=len, reverse=True))

@@ -71,7 +71,6 @@ class Incoming:
         self._files[key] = (file, self._folder / str(len(self._files)))
 
     async def write(self, data: bytes) -> None:
-        """Append to the current file."""
         if not self._files:
             raise InvalidArgument("data came before a file", fields={"data": "after a file"})
         self._data += data
@@ -142,9 +141,7 @@ class HomeStore(Protocol):
         """
         ...
 
-    async def recover(self) -> None:
-        """Clean up after a process that died."""
-        ...
+    async def recover(self) -> None: ...
 
 
 def changed_together(files: Collection[tuple[str, str]]) -> Iterator[tuple[str, str]]:

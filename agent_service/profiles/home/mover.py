@@ -75,7 +75,6 @@ class Moving(Struct, frozen=True):
     async def plan(
         self, incoming: Incoming, profiles: Sequence[str], existing: Existing
     ) -> ImportedFiles:
-        """Return what `put` would do."""
         async with self._without_bundled(profiles):
             return await self.homes.put(incoming, existing, dry_run=True)
 

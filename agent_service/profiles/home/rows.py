@@ -89,7 +89,6 @@ class RowHomes:
             return replace(await self._database.write(put), left_out=left_out)
 
     async def recover(self) -> None:
-        """Clean up after a process that died, and free its locks."""
         await asyncio.to_thread(forget_old, self._home)
         await self._locks.recover()
 

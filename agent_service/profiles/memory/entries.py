@@ -35,7 +35,6 @@ class Limits(Struct, frozen=True):
         return self.window is not None
 
     async def now(self) -> Mapping[Target, int]:
-        """Return the limits for the configured model."""
         if self.window is None:
             return self.usual
         try:

@@ -86,7 +86,6 @@ class Own(Struct, frozen=True):
     skills: Mapping[str, str]
     """The folder of each skill, by name."""
     paths: frozenset[str]
-    """Paths of their files."""
     manifest: Mapping[str, str]
     """The manifest's digests of all other skills, by name."""
 
@@ -123,7 +122,6 @@ class BundledSkills:
             raise FileRefused("; ".join(refused[:_NAMED]))
 
     async def own(self, files: SkillFiles) -> Own:
-        """Return the skills that are unmodified."""
         manifest = await _manifest(files)
         tree = await files.tree()
         found: dict[str, str] = {}

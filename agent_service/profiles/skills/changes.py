@@ -69,7 +69,6 @@ class Change(Struct, frozen=True):
     told: str
     use: Use
     at: str = ""
-    """When it was requested."""
     before: str = ""
     """The digest of the current file; empty if there is none."""
     after: str = ""
@@ -77,7 +76,6 @@ class Change(Struct, frozen=True):
     data: bytes | None = None
     """The new content; not stored."""
     target: str = ""
-    """The new place of a folder."""
 
 
 class Changes:

@@ -71,7 +71,6 @@ class Catalogue(Struct, frozen=True):
         return tuple(skill for skill in self.skills if name in (skill.name, skill.folder))
 
     def about(self, category: str) -> str:
-        """Return a category's description; may be empty."""
         return (self.categories or {}).get(category, "")
 
 
@@ -81,7 +80,6 @@ class Installed(Struct, frozen=True):
     source: str = ""
     """The source as text; entries of other programs may hold anything."""
     identifier: str = ""
-    """The skill's place in the source."""
     trust_level: str = ""
     scan_verdict: str = ""
     content_hash: str = ""

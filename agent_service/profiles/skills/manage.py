@@ -36,9 +36,7 @@ _UNSURE = (
 class Notes(Protocol):
     """Values that are stored with the session."""
 
-    async def get(self, name: str) -> Any:
-        """Return the stored value, or None."""
-        ...
+    async def get(self, name: str) -> Any: ...
 
     async def put(self, name: str, value: Any) -> None:
         """Store a value under the running turn's fence."""
@@ -141,7 +139,6 @@ class SkillManager:
         return noted if is_one and not is_skill else ""
 
     async def archived(self) -> Sequence[str]:
-        """Return the archive's folders that are skills."""
         tree = await self._files.tree()
         parts = (path.split("/") for path in tree if path.startswith(f"{ARCHIVE}/"))
         return sorted({each[1] for each in parts if len(each) == 3 and each[2] == DOCUMENT})

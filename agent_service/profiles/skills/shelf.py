@@ -164,7 +164,6 @@ class ProfileSkills(SkillManager):
         return [_record(skill, provenance) for skill in catalogue.skills]
 
     async def states(self) -> Mapping[SkillState, int]:
-        """Count the skills by state."""
         found = Counter(record.usage.state for record in await self.records())
         return found | {SkillState.ARCHIVED: len(await self.archived())}
 

@@ -89,7 +89,6 @@ class Usage(Struct, frozen=True):
         return replace(self, state=SkillState.ACTIVE, archived_at=None, last_patched_at=at)
 
     def without(self, away: str) -> "Usage":
-        """Return the record after an archive folder is gone."""
         kept = {each: it for each, it in self.archived_from.items() if each != away}
         return replace(self, archived_from=kept)
 

@@ -49,12 +49,10 @@ class SearchQuery(Struct, frozen=True):
     between: tuple[int, int] | None = None
     """The range of sequences, both ends included."""
     excluding: tuple[str, ...] = ()
-    """Sessions to leave out."""
     before: int | None = None
     """Return hits after this one, in order from newest to oldest."""
 
     def limits(self) -> Mapping[str, int]:
-        """Return the first and last id and sequence that may match."""
         least = 0 if self.since is None else id_at(self.since)
         greatest = (1 << 63) - 1 if self.until is None else id_at(self.until) - 1
         if self.before is not None:
@@ -73,7 +71,6 @@ class SearchQuery(Struct, frozen=True):
 
 
 RANKED = 2000
-"""The number of newest matches that are ranked."""
 RANKED_CHARS = 4000
 """The part of each text that counts."""
 USUAL_CHARS = 500

@@ -110,7 +110,6 @@ class HubShelf:
         await self._commit([Move(folder, target)] if folder else [], noted)
 
     async def is_whole(self) -> bool:
-        """Return whether no change is incomplete."""
         return await self.files.read(JOURNAL, journal.MAX_BYTES) is None
 
     async def recover(self) -> None:
@@ -142,7 +141,6 @@ class Noted(Struct, frozen=True):
     folder: str = ""
     """The former folder of a removed skill."""
     target: str = ""
-    """Its place in the archive."""
 
 
 def noted(name: str, entry: Installed | None, now: datetime, *, is_new: bool = False) -> Noted:

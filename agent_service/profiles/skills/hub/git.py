@@ -208,7 +208,6 @@ async def _read(
 
 
 def _kill(process: asyncio.subprocess.Process) -> None:
-    """Kill a process with its children."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
 
@@ -262,7 +261,6 @@ class Repository:
         return await asyncio.to_thread(_offers, placed)
 
     async def take(self, offer: Offer) -> Package:
-        """Return a skill with all its files."""
         folder = offer.place.removeprefix(self.source.folder).strip("/")
         inside = f"{folder}/" if folder else ""
         entries = {

@@ -49,7 +49,6 @@ class Hub:
                 yield await self._put(candidate, terms, is_update=False)
 
     async def update(self, names: Sequence[str], terms: Terms) -> Told:
-        """Update the named skills; all if none is named."""
         shelf = await self._shelf.read()
         by_source: defaultdict[str, list[str]] = defaultdict(list)
         for name in names or shelf.lock.names:
@@ -94,7 +93,6 @@ class Hub:
         return Outcome(name, Status.REMOVED, told, entry.source)
 
     async def recover(self) -> None:
-        """Complete changes that were committed when a process died."""
         if await self._shelf.is_whole():
             return
         async with self._files.locked():

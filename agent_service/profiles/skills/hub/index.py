@@ -75,7 +75,6 @@ class SiteIndex:
         ]
 
     async def take(self, offer: Offer) -> Package:
-        """Return a skill with all its files."""
         entry = self._entries[offer.name]
         files = await (self._artifact(entry) if self._has_artifacts else self._files(entry))
         return await asyncio.to_thread(packaged, entry.name, files)

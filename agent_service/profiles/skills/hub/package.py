@@ -29,7 +29,6 @@ from agent_service.profiles.skills.names import (
 
 MAX_FILES = 200
 MAX_BYTES = 4 * 1024 * 1024
-"""The limit for all files of a skill."""
 _IGNORED = frozenset({".DS_Store", ".gitignore", ".gitattributes", ".gitkeep", ".editorconfig"})
 
 
@@ -207,9 +206,7 @@ class Opened(Protocol):
     """A source that was opened."""
 
     @property
-    def source(self) -> Source:
-        """Return the source as resolved."""
-        ...
+    def source(self) -> Source: ...
 
     @property
     def version(self) -> str:

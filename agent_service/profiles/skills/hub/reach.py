@@ -29,7 +29,6 @@ class HubReach:
         self._vetting = AddressVetting()
 
     async def get(self, url: str, most_bytes: int) -> bytes:
-        """Return the whole content of a URL."""
         return (await self.fetched(url, most_bytes))[1]
 
     async def fetched(self, url: str, most_bytes: int) -> tuple[str, bytes]:

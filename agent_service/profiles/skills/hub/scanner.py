@@ -102,7 +102,6 @@ class SkillScanner:
         self._classifier = CommandClassifier()
 
     def review(self, files: Mapping[str, bytes]) -> Review:
-        """Return the findings in a skill's files, by path."""
         return reviewed(each for path, data in files.items() for each in self._file(path, data))
 
     def _file(self, path: str, data: bytes) -> Iterator[Finding]:
@@ -245,7 +244,6 @@ def _opaque(path: str, text: str, first: int = 1) -> Iterator[Finding]:
 
 
 def _fenced(text: str) -> list[tuple[int, int]]:
-    """Return the ranges of code blocks in a document."""
     return [(match.start("text"), match.end("text")) for match in _FENCE.finditer(text)]
 
 

@@ -41,7 +41,6 @@ class Sources:
         return parsed(text), ""
 
     def trust(self, source: Source) -> Trust:
-        """Return how far the skills of a source are trusted."""
         same = (hub.trust for hub in self.hubs if _is_of(source, hub.source))
         return next(same, Trust.COMMUNITY)
 
