@@ -34,10 +34,11 @@ class ResetPolicy(Struct, frozen=True):
     at_hour: int = 4
     idle: timedelta = timedelta(days=1)
     zone: tzinfo | None = None
-    """None is the machine's."""
+    """None means the machine's."""
 
     def cutoff(self, now: datetime) -> datetime | None:
-        """Sessions that were last used before it end now; None where none does."""
+        """Return the time before which the last use of a session must be for it to end; None for
+        never."""
         cutoffs: list[datetime] = []
         if self.mode in (Mode.IDLE, Mode.BOTH):
             cutoffs.append(now - self.idle + _TICK)
@@ -46,38 +47,39 @@ class ResetPolicy(Struct, frozen=True):
         return max(cutoffs, default=None)
 
     def why(self, last_used: datetime, now: datetime) -> Mode:
-        """What ends a session that ends now: the day, where both do."""
+        """Return why a session ends now; the daily end takes precedence."""
         is_of_before = self.mode is not Mode.IDLE and last_used < self._last_hour(now)
         return Mode.DAILY if is_of_before else Mode.IDLE
 
     def _last_hour(self, now: datetime) -> datetime:
-        """When it last was that hour; where clocks leap over it, the moment of the leap."""
+        """Return the last time that it was that hour; if clocks skip it, the moment of the skip."""
         today = now.astimezone(self.zone).date()
         instants = (self._instant(today - timedelta(days=days)) for days in range(3))
         return next(instant for instant in instants if instant <= now)
 
     def _instant(self, day: date) -> datetime:
-        # An hour that comes twice is meant the first time, as it is read without a fold.
+        # Without a fold, an hour that occurs twice means its first occurrence.
         local = datetime.combine(day, time(self.at_hour))
         local = local.astimezone() if self.zone is None else local.replace(tzinfo=self.zone)
         return datetime.fromtimestamp(local.timestamp(), tz=local.tzinfo)
 
 
 class BusyConfig(ConfigModel):
-    """What a message does that comes while Hermes is busy with the same session."""
+    """What a message does that arrives while Hermes is busy with the same session."""
 
     mode: Annotated[
         BusyName, Yaml("gateway.busy_mode", "display.busy_input_mode"), Env("HERMES_BUSY_MODE")
     ] = "interrupt"
-    """`interrupt` stops what runs, and the message is taken next; `queue` has it wait for the end;
-    `steer` has it join the work with its next results. `/busy` chooses for one chat."""
+    """`interrupt` stops the running turn and takes the message next; `queue` lets the turn finish
+    first; `steer` adds the message to the turn with its next results. `/busy` overrides it for a
+    chat."""
     platforms: Annotated[dict[str, BusyName], Yaml("gateway.busy_modes")] = Field(
         default_factory=dict[str, BusyName]
     )
-    """By platform, such as `telegram` or `cli`, what it is instead there."""
+    """Other modes by platform, such as `telegram` or `cli`."""
 
     def mode_for(self, platform: str) -> BusyMode:
-        """What they do in a platform's chats that have not chosen for themselves."""
+        """Return the mode for a platform's chats that have not chosen one."""
         return BusyMode(self.platforms.get(platform, self.mode))
 
 
@@ -91,35 +93,34 @@ Minutes = Annotated[int, Field(ge=1, le=525_600)]
 
 
 class PlatformReset(ConfigModel):
-    """What is different on one platform."""
+    """Reset settings of one platform."""
 
     mode: ResetMode | None = None
-    """As `session_reset.mode`; unset is the same."""
+    """Overrides `session_reset.mode` if set."""
     at_hour: Hour | None = None
-    """As `session_reset.at_hour`; unset is the same."""
+    """Overrides `session_reset.at_hour` if set."""
     idle_minutes: Minutes | None = None
-    """As `session_reset.idle_minutes`; unset is the same."""
+    """Overrides `session_reset.idle_minutes` if set."""
 
 
 @section("session_reset")
 class SessionResetConfig(ConfigModel):
-    """When a chat of a platform goes on in a new session."""
+    """When a platform's chat continues in a new session."""
 
     mode: ResetMode = "none"
-    """`idle` after a time without messages, `daily` at an hour, `both` whichever comes first."""
+    """`none`, `idle` after a time without messages, `daily` at an hour, or `both`, whichever comes
+    first."""
     at_hour: Hour = 4
     """Hour of the day, 0 to 23, in `timezone`."""
     idle_minutes: Minutes = 1440
     """Minutes since the last message or answer."""
     platforms: dict[str, PlatformReset] = Field(default_factory=dict[str, PlatformReset])
-    """By platform, such as `telegram`, what is different there: `mode`, `at_hour` and
-    `idle_minutes`."""
+    """Other values of `mode`, `at_hour` and `idle_minutes` by platform, such as `telegram`."""
     review_on_new: bool = False
-    """Whether the agent looks back at a session for the last time also where `/new` ends it, as it
-    does where a session ends by itself."""
+    """Whether the agent also reviews a session that `/new` ends, as it does when a session ends by
+    itself."""
 
     def policy_for(self, platform: str, zone: tzinfo | None) -> ResetPolicy:
-        """What ends the sessions of a platform's chats."""
         own = self.platforms.get(platform, PlatformReset())
         return ResetPolicy(
             Mode(own.mode or self.mode),
@@ -144,33 +145,33 @@ class TelegramConfig(ConfigModel):
     """The Telegram bot, and who may talk to it."""
 
     enabled: Annotated[bool | None, Yaml("platforms.telegram.enabled")] = None
-    """Whether the bot is used; unset means that it is when it has a token."""
+    """Whether to use the bot; if unset, it is used if it has a token."""
     token: Annotated[SecretStr, Yaml("platforms.telegram.token"), Env("TELEGRAM_BOT_TOKEN")] = (
         SecretStr("")
     )
     """The bot's token, from @BotFather."""
     base_url: str = "https://api.telegram.org/bot"
-    """What the token is appended to; another for a Bot API server of your own."""
+    """The URL that the token is appended to; change it to use a Bot API server of your own."""
     allowed_users: tuple[str, ...] = ()
-    """Numbers of the people who may talk to Hermes; nobody else is answered."""
+    """Telegram user ids of the people who may talk to Hermes; others get no answer."""
     allow_all_users: Annotated[bool, Yaml()] = False
     """Let everybody on Telegram talk to Hermes and run its commands."""
     admins: tuple[str, ...] = ()
-    """Numbers of those of them who may say the commands that change the deployment or cost; empty
-    means whoever is the only one who may talk, and nobody where several may."""
+    """User ids of those who may use commands that change the deployment or cost money. If empty,
+    the only person who may talk to the bot is admin; if there are several, nobody is."""
     allow_commands: Annotated[
         dict[str, tuple[str, ...]], Yaml("platforms.telegram.extra.commands.allow")
     ] = Field(default_factory=dict[str, tuple[str, ...]])
-    """Commands that are allowed, such as `cron` or `cron list`, by the number of a person; `*` is
-    everybody, or all commands, and `skill` those of all skills."""
+    """Allowed commands by user id, such as `cron` or `cron list`. The user id `*` means everybody,
+    the command `*` means all commands, and `skill` means the commands of all skills."""
     deny_commands: Annotated[
         dict[str, tuple[str, ...]], Yaml("platforms.telegram.extra.commands.deny")
     ] = Field(default_factory=dict[str, tuple[str, ...]])
-    """Commands that are refused, likewise; what is refused to everybody is not to admins."""
+    """Refused commands in the same form; commands refused to everybody (`*`) stay allowed to
+    admins."""
 
     @property
     def is_on(self) -> bool:
-        """Whether there is a bot to be run."""
         return bool(self.token.get_secret_value()) if self.enabled is None else self.enabled
 
     @model_validator(mode="after")
@@ -184,29 +185,28 @@ class TelegramConfig(ConfigModel):
 
 
 class GatewayConfig(ConfigModel):
-    """What the gateway service can be configured with."""
+    """Settings of the gateway."""
 
     telegram: TelegramConfig
     session_reset: SessionResetConfig
     busy: BusyConfig
     time_zone: Annotated[str, AfterValidator(_zone), Yaml("timezone"), Env("HERMES_TIMEZONE")] = ""
-    """IANA time zone in which chats begin a new day; empty is the machine's."""
+    """IANA time zone in which chats begin a new day; empty means the machine's."""
     allow_all_users: Annotated[bool, Env("GATEWAY_ALLOW_ALL_USERS")] = False
     """Let everybody on every platform talk to Hermes and run its commands."""
     group_sessions_per_user: Annotated[bool, Yaml("group_sessions_per_user")] = True
-    """Whether each person has a session of their own in a group."""
+    """Whether each person in a group has a session of their own."""
     thread_sessions_per_user: Annotated[bool, Yaml("thread_sessions_per_user")] = False
-    """The same in the threads of a group."""
+    """Whether each person in a thread of a group has a session of their own."""
     lease_s: Annotated[
         float, Field(ge=3, le=300), Yaml("gateway.lease_s"), Env("HERMES_GATEWAY_LEASE_S")
     ] = 30.0
-    """Seconds after which a replica that does not answer loses its chat accounts to another."""
+    """Seconds after which a replica that does not respond loses its chat accounts to another."""
 
     @property
     def zone(self) -> tzinfo | None:
-        """The time zone; None is the machine's."""
         return ZoneInfo(self.time_zone) if self.time_zone else None
 
 
 MODELS: tuple[type[ConfigModel], ...] = (GatewayConfig,)
-"""What `hermes config` shows of this service."""
+"""The models that `hermes config` shows of this service."""
