@@ -13,9 +13,15 @@ from agent_service.models.failures import (
     not_a_stream_failure,
     stream_failure,
 )
-from agent_service.models.wires.chat_completions import well_formed
 from agent_service.models.wires.transport import Answer, Timeouts, Transport
-from agent_service.models.wires.wire import Dialect, Json, MalformedChunk, Reading, Wire
+from agent_service.models.wires.wire import (
+    Dialect,
+    Json,
+    MalformedChunk,
+    Reading,
+    Wire,
+    well_formed,
+)
 from agent_service.records.events import ReasoningDelta, TextDelta
 from agent_service.records.model import (
     ModelEvent,

@@ -5,31 +5,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import repeat
 from operator import contains
 from typing import Any, cast
-from uuid import uuid4
 
-from msgspec import Struct, field
-
+from agent_service.models.wires.streamed_calls import StreamedCalls
 from agent_service.models.wires.wire import (
     Corrections,
     Dialect,
     Json,
-    MalformedChunk,
     micro_usd,
     text_of,
     tokens,
+    well_formed,
 )
-from agent_service.records.model import ModelMessage, ModelRequest, ToolCall, encoded
+from agent_service.records.model import ModelMessage, ModelRequest, encoded
 from agent_service.records.usage import Usage
 from services.validation import object_of
 
 _REASONING_FIELDS = frozenset({"reasoning", "reasoning_content", "reasoning_details"})
 _MERGED_DETAILS = {"reasoning.text": "text", "reasoning.summary": "summary"}
-
-
-class _CallParts(Struct):
-    id: str = ""
-    name: str = ""
-    arguments: list[str] = field(default_factory=list[str])
 
 
 class Assembly:
@@ -45,8 +37,7 @@ class Assembly:
         self._text: list[str] = []
         self._reasoning: dict[str, list[str]] = {}
         self._details: list[dict[str, Any]] = []
-        self._calls: list[_CallParts] = []
-        self._by_slot: dict[int | None, _CallParts] = {}
+        self._calls = StreamedCalls()
         self._usage: Usage | None = None
 
     def add(self, chunk: Json) -> tuple[str, str]:
@@ -66,7 +57,7 @@ class Assembly:
                 text += self._add_text(found)
                 reasoning += self._add_reasoning(found)
                 for call in _objects(found.get("tool_calls")):
-                    self._add_call(call)
+                    self._calls.add(call)
         return text, reasoning
 
     def failure(self, chunk: Json) -> object:
@@ -78,10 +69,11 @@ class Assembly:
         return False
 
     def message(self, model: str, provider: str) -> ModelMessage:
+        text = well_formed("".join(self._text))
         return ModelMessage(
-            text=well_formed("".join(self._text)),
+            text=text,
             reasoning=_joined(well_formed("".join(parts)) for parts in self._reasoning.values()),
-            tool_calls=self._tool_calls(),
+            tool_calls=self._calls.finish(bool(text)),
             usage=self._usage,
             finish_reason=self.finish_reason or "stop",
             model=self._model or model,
@@ -129,46 +121,6 @@ class Assembly:
         else:
             self._details.append(dict(detail))
 
-    def _add_call(self, delta: Json) -> None:
-        found = object_of(delta.get("function"))
-        name, arguments = text_of(found.get("name")), found.get("arguments")
-        call = self._call_for(delta.get("index"), text_of(delta.get("id")), name)
-        call.name = call.name or name
-        if isinstance(arguments, dict):
-            call.arguments.append(json.dumps(arguments, ensure_ascii=False))
-        elif arguments:
-            call.arguments.append(text_of(arguments))
-
-    def _call_for(self, index: object, call_id: str, name: str) -> _CallParts:
-        """Find the call that a delta belongs to, by its index.
-
-        Some servers send no index, or the same for parallel calls; then a new id starts a new call,
-        or a name if there is no id.
-        """
-        slot = index if isinstance(index, int) else None
-        known = self._by_slot.get(slot)
-        if (
-            known is None
-            or (call_id and known.id and call_id != known.id)
-            or (slot is None and name and not call_id)
-        ):
-            known = self._by_slot[slot] = _CallParts()
-            self._calls.append(known)
-        known.id = known.id or call_id
-        return known
-
-    def _tool_calls(self) -> tuple[ToolCall, ...]:
-        calls: list[ToolCall] = []
-        seen: set[str] = set()
-        for parts in self._calls:
-            if not parts.name:
-                raise MalformedChunk("a tool call without a name")
-            call_id = parts.id if parts.id and parts.id not in seen else f"call_{uuid4().hex}"
-            seen.add(call_id)
-            arguments = well_formed("".join(parts.arguments)) or "{}"
-            calls.append(ToolCall(call_id, well_formed(parts.name), arguments))
-        return tuple(calls)
-
 
 def read_usage(usage: Json) -> Usage:
     """Read a usage object; missing counts are zero."""
@@ -182,15 +134,6 @@ def read_usage(usage: Json) -> Usage:
         reasoning_tokens=tokens(said.get("reasoning_tokens")),
         cost_micro_usd=micro_usd(usage.get("cost")),
     )
-
-
-def well_formed(text: str) -> str:
-    """Join surrogate pairs that a server escaped one by one; replace lone ones."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
 
 
 def _joined(texts: Iterable[str]) -> str:

@@ -4,8 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
-from agent_service.models.wires.chat_completions import well_formed
-from agent_service.models.wires.wire import Json, MalformedChunk, text_of, tokens
+from agent_service.models.wires.wire import Json, MalformedChunk, text_of, tokens, well_formed
 from agent_service.records.model import ModelMessage, ToolCall
 from agent_service.records.usage import Usage
 from services.validation import json_object, object_of

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, cast
 
-from agent_service.models.wires.chat_completions import well_formed
-from agent_service.models.wires.wire import Json, MalformedChunk, text_of, tokens
+from agent_service.models.wires.wire import Json, MalformedChunk, text_of, tokens, well_formed
 from agent_service.records.model import ModelMessage, ToolCall
 from agent_service.records.usage import Usage
 from services.validation import object_of

@@ -126,6 +126,15 @@ def text_of(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
+def well_formed(text: str) -> str:
+    """Join surrogate pairs that a server escaped one by one; replace lone ones."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
 MARKED_MESSAGES = 3
 """Messages with a cache mark; with the system prompt's they are the four allowed."""
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from agent_service.models.wires.chat_completions import Assembly, read_usage, well_formed
-from agent_service.models.wires.wire import MalformedChunk
+from agent_service.models.wires.chat_completions import Assembly, read_usage
+from agent_service.models.wires.wire import MalformedChunk, well_formed
 from agent_service.records.model import ModelMessage, ToolCall
 from agent_service.records.usage import Usage
 
@@ -77,6 +77,70 @@ def test_calls_with_neither_are_told_apart_by_name_and_get_ids() -> None:
     assert first.id
     assert second.id
     assert first.id != second.id
+
+
+A1, B2 = '{"command": "echo A1"}', '{"command": "echo B2"}'
+HALF, REST = '{"command": ', '"echo A1"}'
+
+
+@pytest.mark.parametrize("index", [None, 0])
+@pytest.mark.parametrize("call_id", [None, "", "same"])
+def test_whole_calls_in_one_place_are_several(index: object, call_id: object) -> None:
+    first, second = calls(
+        call("terminal", A1, index=index, id=call_id), call("terminal", B2, index=index, id=call_id)
+    )
+    assert (first.arguments_json, second.arguments_json) == (A1, B2)
+    assert len({first.id, second.id, ""}) == 3
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    {
+        "a new id each": [
+            call("terminal", HALF, index=0, id="1"),
+            call(None, REST, index=0, id="2"),
+        ],
+        "and the name": [
+            call("terminal", HALF, index=0, id="1"),
+            call("terminal", REST, index=0, id="2"),
+        ],
+        "the name each": [call("terminal", HALF), call("terminal", REST)],
+        "the index once": [call("terminal", HALF, index=0, id="1"), call(None, REST)],
+        "the id first": [{"index": 0, "id": "1"}, call("terminal", HALF), call(None, REST)],
+        "the name in pieces": [
+            call("term", "", index=0, id="1"),
+            call("inal", HALF, index=0),
+            call(None, REST, index=0),
+        ],
+        "the name last": [call(None, HALF, index=0, id="1"), call("terminal", REST, index=0)],
+    }.items(),
+    ids=lambda pieces: pieces[0],
+)
+def test_the_pieces_of_one_call_are_joined(pieces: tuple[str, list[dict[str, Any]]]) -> None:
+    (one,) = calls(*pieces[1])
+    assert (one.name, one.arguments_json) == ("terminal", A1)
+
+
+def test_calls_whose_pieces_alternate_are_told_apart_by_id() -> None:
+    names = (call("terminal", "", id="1"), call("terminal", "", id="2"))
+    pieces = (call(None, HALF, id="1"), call(None, B2, id="2"), call(None, REST, id="1"))
+    first, second = calls(*names, *pieces)
+    assert (first.arguments_json, second.arguments_json) == (A1, B2)
+
+
+@pytest.mark.parametrize("pieces", [("{}", A1), ("null", HALF, REST), (A1, "{}"), (HALF, REST, A1)])
+def test_placeholders_and_repetitions_are_no_arguments(pieces: tuple[str, ...]) -> None:
+    name = call("terminal", None, index=0, id="1")
+    (one,) = calls(name, *(call(None, piece, index=0) for piece in pieces))
+    assert one.arguments_json == A1
+
+
+@pytest.mark.parametrize("arguments", [None, "", "{}", {}])
+def test_an_empty_call_without_a_name_beside_an_answer_is_none(arguments: object) -> None:
+    empty = {"tool_calls": [call("", arguments, index=1, id="")]}
+    assert assembled({"content": "Fine."}, empty).tool_calls == ()
+    named = {"tool_calls": [call("terminal", A1, index=0, id="1")]}
+    assert [one.name for one in assembled(named, empty).tool_calls] == ["terminal"]
 
 
 def test_ids_are_unique_in_a_message() -> None:

@@ -1,0 +1,109 @@
+"""Assembles tool calls from the pieces that chat completions servers stream."""
+
+import json
+from uuid import uuid4
+
+from msgspec import Struct, field
+
+from agent_service.models.wires.wire import Json, MalformedChunk, text_of, well_formed
+from agent_service.records.model import ToolCall
+from services.validation import object_of
+
+_DECODER = json.JSONDecoder(strict=False)
+_PLACEHOLDERS = frozenset({"", "{}", "null"})
+"""Arguments that some servers send before the real ones, or with a call that is none."""
+
+
+class _Call(Struct):
+    index: object
+    id: str = ""
+    name: str = ""
+    pieces: list[str] = field(default_factory=list[str])
+
+    @property
+    def arguments(self) -> str:
+        return "".join(self.pieces)
+
+
+class StreamedCalls:
+    """The tool calls of one answer."""
+
+    def __init__(self) -> None:
+        self._calls: list[_Call] = []
+
+    def add(self, delta: Json) -> None:
+        found = object_of(delta.get("function"))
+        index, call_id = delta.get("index"), text_of(delta.get("id"))
+        name, piece = text_of(found.get("name")), found.get("arguments")
+        call = self._find(index, call_id)
+        if call is None or _begins_another(call, index, call_id, name):
+            call = _Call(index)
+            self._calls.append(call)
+        call.id = call.id or call_id
+        if name and not (call.name and call.pieces):
+            # It may come in pieces, or longer each time.
+            call.name = name if name.startswith(call.name) else call.name + name
+        if isinstance(piece, dict):
+            piece = json.dumps(piece, ensure_ascii=False)
+        if text := text_of(piece):
+            call.pieces.append(text)
+
+    def finish(self, has_text: bool) -> tuple[ToolCall, ...]:
+        """Return the calls; a nameless empty one counts only if the answer has nothing else."""
+        has_more = has_text or any(call.name for call in self._calls)
+        calls: list[ToolCall] = []
+        seen: set[str] = set()
+        for call in self._calls:
+            if not call.name:
+                if has_more and call.arguments.strip() in _PLACEHOLDERS:
+                    continue
+                raise MalformedChunk("a tool call without a name")
+            for arguments in _split(call.arguments):
+                call_id = call.id if call.id and call.id not in seen else f"call_{uuid4().hex}"
+                seen.add(call_id)
+                calls.append(ToolCall(call_id, well_formed(call.name), well_formed(arguments)))
+        return tuple(calls)
+
+    def _find(self, index: object, call_id: str) -> _Call | None:
+        """The newest call that a delta may belong to: by its id, else by its index."""
+        near = [
+            call
+            for call in reversed(self._calls)
+            if index is None or call.index is None or call.index == index
+        ]
+        same = (call for call in near if call_id and call.id == call_id)
+        return next(same, near[0] if near else None)
+
+
+def _begins_another(call: _Call, index: object, call_id: str, name: str) -> bool:
+    """Whether a delta begins a new call although its index, if any, is that of `call`.
+
+    Servers reuse indexes and ids, omit them, make a new id for each piece, or repeat the name.
+    """
+    if not name or (call_id and call_id == call.id):
+        return False
+    is_whole = bool(_values(call.arguments))
+    if call_id and call.id:
+        return name != call.name or is_whole or not call.pieces
+    return is_whole or (index is None and bool(call.name) and name != call.name)
+
+
+def _split(arguments: str) -> list[str]:
+    """The arguments of each call: several objects are several calls, but each counts once."""
+    values = _values(arguments)
+    if len(values) < 2:
+        return [arguments or "{}"]
+    return list(dict.fromkeys(one for one in values if one not in _PLACEHOLDERS)) or ["{}"]
+
+
+def _values(text: str) -> list[str]:
+    """The JSON values that a text consists of; none if it is not only such."""
+    found: list[str] = []
+    while text := text.strip():
+        try:
+            end: int = _DECODER.raw_decode(text)[1]
+        except (ValueError, RecursionError):
+            return []
+        found.append(text[:end])
+        text = text[end:]
+    return found
