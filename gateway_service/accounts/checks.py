@@ -41,6 +41,9 @@ async def _bot(config: TelegramConfig) -> Check:
     try:
         async with httpx.AsyncClient(timeout=CHECK_TIMEOUT_S) as client:
             answer = await client.get(url)
+    except (ImportError, ValueError) as error:
+        text = f"the proxy that ALL_PROXY or HTTPS_PROXY names cannot be used: {error}"
+        return Check("telegram", Verdict.FAILED, text)
     except httpx.HTTPError as error:
         # Not the error's own text: it contains the URL with the token.
         text = f"the Bot API cannot be reached ({type(error).__name__}); check the network"

@@ -21,6 +21,7 @@ from services.clock import Clock
 from services.database import Database
 from services.database.leases import Fenced, Lease, LeaseKeeper, LeaseTable, Owner
 from services.errors import DatabaseUnavailable, HermesError
+from services.lifecycle import first_failure
 
 _log = logging.getLogger(__name__)
 
@@ -91,7 +92,8 @@ class Runner:
                 await self._hold()
             except Exception as error:  # noqa: BLE001 - the account is tried again after any error
                 name, expected = self._platform.name, _expected(error)
-                _log.error("%s does not run: %s", name, expected, exc_info=not expected)
+                why = expected or repr(first_failure(error))
+                _log.error("%s does not run: %s", name, why, exc_info=not expected)
                 self.health.note_loss()
             if self._clock.monotonic() - begun_at > LONGEST_WAIT_S:
                 wait_s = FIRST_WAIT_S

@@ -24,7 +24,7 @@ class MemoryPlatform:
         self.acknowledged: dict[str, str] = {}
         self.failures: deque[PlatformError | None] = deque()
         """What becomes of the next calls other than `receive`; None lets one pass."""
-        self.poll_failures: deque[PlatformError] = deque()
+        self.poll_failures: deque[Exception] = deque()
         self.pollers = self.most_pollers = 0
         self._events: list[Event] = []
         self._ids = count(1)

@@ -196,6 +196,18 @@ class _Faulty(MemoryPlatform):
         raise KeyError(press.press_id)
 
 
+async def test_an_error_that_is_not_ours_has_words(
+    database: Database, agent: Agent, caplog: pytest.LogCaptureFixture
+) -> None:
+    platform = MemoryPlatform()
+    platform.poll_failures.append(RuntimeError("the cable is missing"))
+    async with replica(database, platform, agent):
+        platform.say("5", "answer hello")
+        await until(lambda: platform.texts("5") == ["hello"])
+    said = [each for each in caplog.messages if "memory does not run" in each]
+    assert said == ["memory does not run: RuntimeError('the cable is missing')"]
+
+
 async def test_a_chat_goes_on_after_a_mistake_of_ours(database: Database, agent: Agent) -> None:
     platform = _Faulty()
     async with replica(database, platform, agent):
