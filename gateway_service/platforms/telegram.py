@@ -26,7 +26,7 @@ from gateway_service.platforms.telegram_files import (
     send_file,
 )
 from gateway_service.platforms.telegram_updates import Bot as Me
-from gateway_service.platforms.telegram_updates import read_update
+from gateway_service.platforms.telegram_updates import drop_unreadable, read_updates
 
 if TYPE_CHECKING:
     import httpx
@@ -44,7 +44,7 @@ CALLS_AT_ONCE = 32
 DEFAULT_WAIT_S = 5.0
 
 _UPDATES = ("message", "callback_query")
-_NOT_SENT = {"ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol"}
+_NOT_SENT = {"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol"}
 _UNCHANGED = "message is not modified"
 _UNREADABLE = "can't parse entities"
 _GONE = ("message to edit not found", "message can't be edited", "message_id_invalid")
@@ -91,7 +91,7 @@ class TelegramPlatform:
                 offset=position or None, timeout=POLL_S, allowed_updates=_UPDATES
             )
         me = Me(self.account_id, bot.username)
-        events = [event for update in updates if (event := read_update(update, me)) is not None]
+        events = read_updates(updates, me)
         return Received(events, max(position, *(each.update_id + 1 for each in updates), 0))
 
     async def send(self, destination: Destination, content: Content) -> str:
@@ -199,6 +199,14 @@ def _bot(token: str, base_url: str) -> "Bot":
         raise AccountRefused(
             "telegram needs a package more: pip install 'hermes-services[telegram]'"
         ) from error
+
+    class Polling(HTTPXRequest):
+        """Passes on what the library can read: of one bad update it would drop the whole batch."""
+
+        @staticmethod
+        def parse_json_payload(payload: bytes) -> dict[str, Any]:
+            return drop_unreadable(HTTPXRequest.parse_json_payload(payload))
+
     options: dict[str, Any] = {
         "read_timeout": CALL_S,
         "write_timeout": CALL_S,
@@ -206,12 +214,18 @@ def _bot(token: str, base_url: str) -> "Bot":
         "pool_timeout": CALL_S,
         "httpx_kwargs": {"event_hooks": {"response": [_heed_limits]}},
     }
-    return Bot(
-        token,
-        base_url=base_url,
-        request=HTTPXRequest(connection_pool_size=CALLS_AT_ONCE, **options),
-        get_updates_request=HTTPXRequest(connection_pool_size=1, **options),
-    )
+    try:
+        return Bot(
+            token,
+            base_url=base_url,
+            request=HTTPXRequest(connection_pool_size=CALLS_AT_ONCE, **options),
+            get_updates_request=Polling(connection_pool_size=1, **options),
+        )
+    except (ImportError, RuntimeError, ValueError) as error:
+        # The library for HTTP refuses proxies that it cannot use, such as SOCKS without a package.
+        raise AccountRefused(
+            f"telegram cannot use the proxy that ALL_PROXY or HTTPS_PROXY names: {error}"
+        ) from error
 
 
 async def _formatted(content: Content, call: Callable[[str, str | None], Awaitable[_T]]) -> _T:

@@ -1,14 +1,20 @@
 """Converts Telegram's updates to events."""
 
-import re
-from typing import TYPE_CHECKING
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from msgspec import Struct
 
 from gateway_service.messages import ButtonPress, Event, MessageEvent, Quote, Source
 
 if TYPE_CHECKING:
-    from telegram import CallbackQuery, Message, MessageOrigin, Update, User
+    from telegram import CallbackQuery, Message, MessageEntity, MessageOrigin, Update, User
+
+_T = TypeVar("_T")
+
+_log = logging.getLogger(__name__)
 
 _TYPES = {"private": "dm", "group": "group", "supergroup": "group", "channel": "channel"}
 
@@ -26,8 +32,44 @@ class _Author(Struct, frozen=True):
     """The person's id; empty for chats and hidden users."""
 
 
-def read_update(update: "Update", me: Bot) -> Event | None:
-    """Return the event of an update; None if it is not for us."""
+def drop_unreadable(answer: dict[str, Any]) -> dict[str, Any]:
+    """Strip the updates that the library cannot read to their ids; it would refuse the batch."""
+    from telegram import Update
+
+    updates = answer.get("result")
+    if not isinstance(updates, list):
+        return answer
+    found: list[dict[str, Any]] = []
+    for each in cast("list[dict[str, Any]]", updates):
+        bare = {"update_id": each["update_id"]}
+        is_readable = _attempt(each["update_id"], partial(Update.de_json, each, None)) is not None
+        found.append(each if is_readable else bare)
+    return {**answer, "result": found}
+
+
+def read_updates(updates: Iterable["Update"], me: Bot) -> list[Event]:
+    """Return the events of the updates that are for us."""
+    read = (_attempt(each.update_id, partial(_read_update, each, me)) for each in updates)
+    return [event for event in read if event is not None]
+
+
+def _attempt(update_id: int, read: Callable[[], _T]) -> _T | None:
+    """Read an update; None for an unreadable one, which otherwise would come again for ever."""
+    result = _result(read)
+    if isinstance(result, Exception):
+        _log.error("update %d cannot be read and is passed over: %r", update_id, result)
+        return None
+    return result
+
+
+def _result(read: Callable[[], _T]) -> _T | Exception:
+    try:
+        return read()
+    except Exception as error:  # noqa: BLE001 - handed on, to be logged
+        return error
+
+
+def _read_update(update: "Update", me: Bot) -> Event | None:
     event_id = f"{me.account_id}:{update.update_id}"
     if update.message is not None:
         return _message(event_id, update.message, me)
@@ -44,9 +86,10 @@ def _message(event_id: str, message: "Message", me: Bot) -> MessageEvent | None:
     if not text and message.effective_attachment is None:
         return None  # somebody joined, or something was pinned
     source = _source(message, sender)
-    if source.chat_type != "dm" and not _is_addressed(message, text, me):
+    mentions = _mentions(message, me)
+    answered = _answered_message(message)
+    if source.chat_type != "dm" and not (mentions or _is_ours(answered, text, me)):
         return None
-    answered = message.reply_to_message
     # Unreadable messages get a notice, so their quotes do not matter.
     quotes = _answered(message, sender, me) if text else ()
     if text and message.forward_origin is not None:
@@ -55,14 +98,14 @@ def _message(event_id: str, message: "Message", me: Bot) -> MessageEvent | None:
             # Forwarded text is never a command.
             quotes, text = (*quotes, Quote(text, author.name, is_forwarded=True)), ""
     if source.chat_type != "dm" and not text.startswith("/"):
-        text = re.sub(f"@{re.escape(me.username)}", "", text, flags=re.IGNORECASE).strip()
+        text = _without(text, mentions)
     replies_to = str(answered.message_id) if answered else ""
     return MessageEvent(event_id, source, text, replies_to, quotes)
 
 
 def _answered(message: "Message", sender: "User", me: Bot) -> tuple[Quote, ...]:
     """Return the message that is replied to, unless it is the bot's or the sender's own."""
-    answered, elsewhere, part = message.reply_to_message, message.external_reply, message.quote
+    answered, elsewhere, part = _answered_message(message), message.external_reply, message.quote
     if answered is not None:
         author, said = _author_of(answered), answered.text or answered.caption or ""
     elif elsewhere is not None:
@@ -114,12 +157,42 @@ def _source(message: "Message", sender: "User") -> Source:
     )
 
 
-def _is_addressed(message: "Message", text: str, me: Bot) -> bool:
-    """In groups, only mentions, replies to us, and commands that name no other bot count."""
-    replied_to = message.reply_to_message and message.reply_to_message.from_user
-    if replied_to and str(replied_to.id) == me.account_id:
+def _answered_message(message: "Message") -> "Message | None":
+    """Return the message that is replied to; in topics, other messages refer to the opening."""
+    answered = message.reply_to_message
+    return None if answered is None or answered.forum_topic_created else answered
+
+
+def _is_ours(answered: "Message | None", text: str, me: Bot) -> bool:
+    """Whether a message answers us, or is a command that names no other bot."""
+    author = answered and answered.from_user
+    if author and str(author.id) == me.account_id:
         return True
-    if text.startswith("/"):
-        word = text.split(maxsplit=1)[0]
-        return "@" not in word or word.lower().endswith(f"@{me.username}".lower())
-    return f"@{me.username}".lower() in text.lower()
+    if not text.startswith("/"):
+        return False
+    word = text.split(maxsplit=1)[0]
+    return "@" not in word or word.lower().endswith(f"@{me.username}".lower())
+
+
+def _mentions(message: "Message", me: Bot) -> list["MessageEntity"]:
+    """Return the mentions of us; only Telegram knows what is a mention."""
+    parts: dict[MessageEntity, str] = {}
+    if message.text:
+        parts = message.parse_entities()
+    elif message.caption:
+        parts = message.parse_caption_entities()
+    name = f"@{me.username}".lower()
+    return [
+        entity
+        for entity, part in parts.items()
+        if (entity.type == "mention" and part.lower() == name)
+        or (entity.user is not None and str(entity.user.id) == me.account_id)
+    ]
+
+
+def _without(text: str, entities: Iterable["MessageEntity"]) -> str:
+    """Return a text without some entities, whose offsets count UTF-16 code units."""
+    encoded = text.encode("utf-16-le")
+    for each in sorted(entities, key=lambda entity: entity.offset, reverse=True):
+        encoded = encoded[: 2 * each.offset] + encoded[2 * (each.offset + each.length) :]
+    return encoded.decode("utf-16-le").strip()

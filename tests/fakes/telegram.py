@@ -22,7 +22,7 @@ from services.lifecycle import Workers
 from tests.fakes import telegram_menus
 from tests.fakes.telegram_faults import REFUSALS, Cut, Faults
 from tests.fakes.telegram_files import KINDS, File, checked_file, posted
-from tests.fakes.telegram_rules import Refused, checked
+from tests.fakes.telegram_rules import Refused, checked, mentions
 
 TOKEN = "4242:fake-token"
 ME = {"id": 4242, "is_bot": True, "first_name": "Hermes", "username": "hermes_bot"}
@@ -68,6 +68,7 @@ class FakeTelegram:
             "chat": {"id": chat_id, "type": "private"},
             "from": {"id": user_id, "is_bot": False, "first_name": "Ada"},
             "text": text,
+            "entities": mentions(text),
             **message,
         }
         self.menus.chats.add(chat_id)

@@ -42,6 +42,18 @@ def checked(fields: dict[str, str], name: str = "text") -> tuple[str, list[str]]
     return text, buttons
 
 
+def mentions(text: str) -> list[dict[str, Any]]:
+    """What Telegram takes for mentions in a text, counted in UTF-16 code units."""
+    return [
+        {
+            "type": "mention",
+            "offset": len(text[: found.start()].encode("utf-16-le")) // 2,
+            "length": len(found[0]),
+        }
+        for found in re.finditer(r"(?<![\w/])@[A-Za-z]\w{3,31}(?![\w.])", text)
+    ]
+
+
 class _Formatting(HTMLParser):
     def __init__(self) -> None:
         super().__init__()

@@ -6,7 +6,8 @@ import pytest
 from telegram import Update
 
 from gateway_service.messages import MessageEvent, Quote
-from gateway_service.platforms.telegram_updates import Bot, read_update
+from gateway_service.platforms.telegram_updates import Bot, drop_unreadable, read_updates
+from tests.fakes.telegram_rules import mentions
 
 ME = Bot("4242", "hermes_bot")
 ADA = {"id": 7, "is_bot": False, "first_name": "Ada"}
@@ -19,10 +20,67 @@ def event(**more: Any) -> MessageEvent:
     """The event of Ada's message."""
     chat = {"id": 7, "type": "private"}
     message = {"message_id": 1, "date": 1, "chat": chat, "from": ADA, "text": "/stop", **more}
-    update = Update.de_json({"update_id": 1, "message": message}, None)
-    found = read_update(update, ME)
+    [found] = read_updates([Update.de_json({"update_id": 1, "message": message}, None)], ME)
     assert isinstance(found, MessageEvent)
     return found
+
+
+def heard(text: str, **more: Any) -> str | None:
+    """What the bot hears of a message in a group; None where it is not meant."""
+    said = {"text": text, "entities": mentions(text), "chat": TEAM, **more}
+    message = {"message_id": 1, "date": 1, "from": ADA, **said}
+    events = read_updates([Update.de_json({"update_id": 1, "message": message}, None)], ME)
+    return events[0].text if events and isinstance(events[0], MessageEvent) else None
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("@Hermes_Bot hello", "hello"),
+        ("🦉 hello, @hermes_bot", "🦉 hello,"),
+        ("@hermes_bot2 hello", None),
+        ("@hermes_bot2 and @hermes_bot", "@hermes_bot2 and"),
+        ("write to foo@hermes_bot.example", None),
+        ("/stop@hermes_bot", "/stop@hermes_bot"),
+        ("/stop@hermes_bot2", None),
+    ],
+)
+def test_in_a_group_whoever_is_mentioned_is_meant(said: str, expected: str | None) -> None:
+    assert heard(said) == expected
+
+
+def test_a_mention_without_a_user_name_or_in_a_caption_counts() -> None:
+    us = {"id": 4242, "is_bot": True, "first_name": "H"}
+    by_name = {"type": "text_mention", "offset": 0, "length": 6, "user": us}
+    assert heard("Hermes, hi", entities=[by_name]) == ", hi"
+    picture = [{"file_id": "p", "file_unique_id": "u", "width": 1, "height": 1}]
+    caption = {"caption": "@hermes_bot see", "caption_entities": mentions("@hermes_bot see")}
+    assert heard("", photo=picture, **caption) == "see"
+    assert heard("", photo=picture) is None
+
+
+def test_a_message_in_a_topic_that_the_bot_has_opened_is_no_reply_to_it() -> None:
+    us = {"id": 4242, "is_bot": True, "first_name": "H"}
+    opening = {"message_id": 2, "date": 1, "chat": TEAM, "from": us}
+    created = {"forum_topic_created": {"name": "Talk", "icon_color": 1}}
+    assert heard("hello", reply_to_message={**opening, **created}) is None
+    assert heard("hello", reply_to_message={**opening, "text": "Hi."}) == "hello"
+
+
+def test_an_update_that_cannot_be_read_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+    chat = {"id": 7, "type": "private"}
+    fine = {"message_id": 1, "date": 1, "chat": chat, "from": ADA, "text": "hi"}
+    updates = [
+        {"update_id": 1, "message": {**fine, "poll": {"id": "1"}}},
+        {"update_id": 2, "message": "?"},
+        {"update_id": 3, "message": fine},
+    ]
+    answer = drop_unreadable({"ok": True, "result": updates})
+    assert answer["result"] == [{"update_id": 1}, {"update_id": 2}, updates[2]]
+    read = Update.de_list(answer["result"], None)
+    assert [event.event_id for event in read_updates(read, ME)] == ["4242:3"]
+    assert len(caplog.messages) == 2
+    assert drop_unreadable({"ok": False}) == {"ok": False}
 
 
 @pytest.mark.parametrize(
