@@ -1,6 +1,7 @@
 """The model seam: the loop's requests to a model, and the events it gets back."""
 
 import json
+import re
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
@@ -8,12 +9,16 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from agent_service.records.arguments import is_object
 from agent_service.records.events import Notice, ReasoningDelta, TextDelta
 from agent_service.records.model_errors import ModelErrorKind
 from agent_service.records.requests import Switched
 from agent_service.records.usage import Usage
 
 DEFAULT_MAX_TOKENS = 16_384
+_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
+_LONGEST_NAME = 64
+"""The names of tools that all providers accept."""
 
 
 class Purpose(StrEnum):
@@ -131,19 +136,22 @@ def encoded(value: object) -> bytes:
     return text.encode(errors="replace")
 
 
+def sent_call(call: ToolCall) -> dict[str, Any]:
+    """Return a call as it goes back to a model: valid, however the model wrote it."""
+    arguments = call.arguments_json
+    if not is_object(arguments):
+        # The result that follows explains what was wrong.
+        arguments = json.dumps({"malformed": arguments}, ensure_ascii=False)
+    name = _NOT_IN_NAMES.sub("_", call.name)[:_LONGEST_NAME] or "_"
+    return {"id": call.id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
 def assistant_message(message: ModelMessage) -> dict[str, Any]:
     """Return the answer as a message of the next request."""
     entry: dict[str, Any] = {"role": "assistant", "content": message.text}
     if message.tool_calls:
         entry["content"] = message.text or None
-        entry["tool_calls"] = [
-            {
-                "id": call.id,
-                "type": "function",
-                "function": {"name": call.name, "arguments": call.arguments_json},
-            }
-            for call in message.tool_calls
-        ]
+        entry["tool_calls"] = [sent_call(call) for call in message.tool_calls]
     if message.reasoning_details:
         entry["reasoning_details"] = list(message.reasoning_details)
     return entry

@@ -14,6 +14,8 @@ from typing import Any, TypeGuard, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
+from agent_service.records.arguments import meant
+from agent_service.records.model import ToolCall, sent_call
 from agent_service.records.search_query import text_of
 from services.errors import InvalidArgument
 from services.validation import MAX_ID_CHARS
@@ -150,11 +152,8 @@ def _call(entry: Mapping[str, Any], number: int) -> dict[str, Any]:
     arguments = called.get("arguments", "{}")
     if not isinstance(arguments, str):
         arguments = json.dumps(arguments, ensure_ascii=False)
-    return {
-        "id": _text(entry.get("id")) or _text(entry.get("call_id")) or f"call_{number}",
-        "type": "function",
-        "function": {"name": _text(called.get("name")), "arguments": arguments},
-    }
+    call_id = _text(entry.get("id")) or _text(entry.get("call_id")) or f"call_{number}"
+    return sent_call(ToolCall(call_id, _text(called.get("name")), meant(arguments)))
 
 
 def _paired(said: Sequence[TranscriptMessage]) -> Iterator[TranscriptMessage]:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from agent_service.records.model import ToolCall
+from agent_service.records.model import ToolCall, sent_call
 from agent_service.records.turn_state import STOP_AT, LiveTurn
 from agent_service.tools.guards.taint import without_marks
 
@@ -81,11 +81,8 @@ def _has_failed(answer: dict[str, Any], results: dict[str, str], call: ToolCall,
 
 
 def _is_same(function: dict[str, str], call: ToolCall) -> bool:
-    if function["name"] != call.name:
-        return False
-    if function["arguments"] == call.arguments_json:
-        return True
-    try:
-        return json.loads(function["arguments"]) == json.loads(call.arguments_json)
-    except (ValueError, RecursionError):
-        return False
+    same = sent_call(call)["function"]
+    return function["name"] == same["name"] and (
+        function["arguments"] == same["arguments"]
+        or json.loads(function["arguments"]) == json.loads(same["arguments"])
+    )

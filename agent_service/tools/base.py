@@ -43,7 +43,7 @@ class Effect(StrEnum):
 class ToolArguments(BaseModel):
     """Base of every tool's arguments, and of objects in them; unknown ones are refused."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
 
 
 class ToolResult(Struct, frozen=True):

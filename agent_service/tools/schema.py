@@ -3,13 +3,17 @@
 import inspect
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct, json
 from pydantic import ValidationError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 
 from agent_service.tools.base import Tool, ToolArguments
+
+_LEFT_OUT = (None, "", "null", "none")
+
+A = TypeVar("A", bound=ToolArguments)
 
 
 def describe(tool: Tool[Any]) -> dict[str, Any]:
@@ -30,6 +34,44 @@ def _parameters(arguments: type[ToolArguments]) -> bytes:
     schema = arguments.model_json_schema(schema_generator=_WithoutTitles)
     schema.pop("description", None)
     return json.encode(schema)
+
+
+def validated(arguments: type[A], given: dict[str, Any]) -> A:
+    """Validate arguments; raises ValidationError.
+
+    An invalid value is taken as the one thing that it can mean: null or blank as left out, a text
+    as the JSON in it or as a list of one.
+    """
+    while True:
+        try:
+            return arguments.model_validate(given)
+        except ValidationError as error:
+            problems = error.errors(include_url=False, include_context=False)
+            if not any(_mended(given, item["loc"], item["type"]) for item in problems):
+                raise
+
+
+def _mended(given: dict[str, Any], place: Sequence[int | str], problem: str) -> bool:
+    """Change a value that has a problem to what it means; False if that is unclear."""
+    holder: Any = given
+    try:
+        for part in place[:-1]:
+            holder = holder[part]
+        value: Any = holder[place[-1]]
+    except (LookupError, TypeError):
+        return False
+    written = value.strip().lower() if isinstance(value, str) else value
+    if isinstance(holder, dict) and written in _LEFT_OUT:
+        del holder[place[-1]]
+        return True
+    if not isinstance(value, str) or not problem.endswith("_type"):
+        return False
+    try:
+        found: Any = json.decode(value)
+    except ValueError:
+        found = [value] if problem == "list_type" else value
+    holder[place[-1]] = found
+    return found != value
 
 
 def explain(error: ValidationError) -> str:

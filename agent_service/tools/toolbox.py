@@ -1,7 +1,6 @@
 """Runs the tool calls of one assistant message, in parallel where they do not conflict."""
 
 import asyncio
-import json
 import logging
 import time
 from collections import defaultdict
@@ -15,10 +14,11 @@ from pydantic import ValidationError
 
 from agent_service.models.consult import Ask
 from agent_service.records import events
+from agent_service.records.arguments import arguments_of, find_name, meant
 from agent_service.records.calls import PendingCall, StepState
 from agent_service.records.commands import ApprovalNeeded, Fact, ToolDispatched, ToolReturned
 from agent_service.records.events import ToolProgress, TurnFinished
-from agent_service.records.model import encoded
+from agent_service.records.model import ModelMessage, encoded
 from agent_service.records.requests import REVIEW, Unattended
 from agent_service.records.sandbox import (
     CommandUncertain,
@@ -41,7 +41,7 @@ from agent_service.tools.guards.approval import HALTED, NOBODY_TO_ASK, DecisionR
 from agent_service.tools.guards.refusals import refused
 from agent_service.tools.inner import JournaledCalls
 from agent_service.tools.output import ResultRoom
-from agent_service.tools.schema import describe, explain
+from agent_service.tools.schema import describe, explain, validated
 from agent_service.tools.shell.terminal import with_usual_timeout
 from agent_service.tools.spans import tool_span
 from services.database import DatabaseDamaged
@@ -103,6 +103,17 @@ class Toolbox:
             self._schemas[key] = encoded(described) if described else b""
         return self._schemas[key]
 
+    def understood(self, turn: LiveTurn, message: ModelMessage) -> ModelMessage:
+        """The message with names and arguments of its calls as they are meant."""
+        names = [tool.name for tool in self._allowed(turn.toolsets)]
+        calls = tuple(
+            replace(
+                call, name=find_name(call.name, names), arguments_json=meant(call.arguments_json)
+            )
+            for call in message.tool_calls
+        )
+        return message if calls == message.tool_calls else replace(message, tool_calls=calls)
+
     async def run(self, turn: LiveTurn) -> AsyncGenerator[Outcome]:
         tools = self._allowed(turn.toolsets)
         batch = _Batch(turn, self._context, self._prepare, tools, self._redactor, self._asks)
@@ -142,7 +153,7 @@ class Toolbox:
             known = ", ".join(tool.name for tool in self._allowed(turn.toolsets))
             return _error(call, f"There is no tool {name!r}. Available tools: {known}.")
         try:
-            arguments = tool.arguments.model_validate(_decoded(call.call.arguments_json))
+            arguments = validated(tool.arguments, arguments_of(call.call.arguments_json))
         except (ValueError, RecursionError) as error:
             return _error(call, _malformed(error))
         if why_not := refused(turn, tool, arguments):
@@ -339,21 +350,10 @@ def _error(call: PendingCall, text: str) -> ToolReturned:
     return ToolReturned(call, events.preview(text), is_error=True)
 
 
-def _decoded(arguments_json: str) -> Any:
-    """The arguments of a call; ValueError if they are not JSON or contain invalid text."""
-    arguments = json.loads(arguments_json or "{}")
-    if "\\u" in arguments_json:
-        try:
-            json.dumps(arguments, ensure_ascii=False).encode()
-        except UnicodeEncodeError:
-            raise ValueError("half of a surrogate pair is not a character") from None
-    return arguments
-
-
 def _malformed(error: Exception) -> str:
     if isinstance(error, ValidationError):
         return f"The arguments are invalid, so the tool was not run. {explain(error)}"
     return (
-        f"The arguments are not a JSON object ({error}), so the tool was not run. If your message "
-        "was cut off, make several smaller calls."
+        f"The arguments are invalid: not a JSON object ({error}), so the tool was not run. If your "
+        "message was cut off, make several smaller calls."
     )

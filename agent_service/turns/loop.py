@@ -88,7 +88,7 @@ async def _converse(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
         async with aclosing(_answer(turn, parts)) as answer:
             async for event in answer:
                 if isinstance(event, base.ModelMessage):
-                    message = event
+                    message = parts.toolbox.understood(turn, event)
                 else:
                     yield event
         assert message is not None, "a model call ends with its message or raises"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from agent_service.records.arguments import is_object
 from agent_service.records.turn_state import STOP_AT
 from agent_service.tools.advice import WARN_AT
 from agent_service.turns.continuation import GO_ON, MAX_CONTINUATIONS
@@ -70,8 +71,11 @@ async def test_malformed_arguments_are_told_and_the_tool_is_not_run(
         events = await client.ask("plan it")
         (result,) = _results(model)
         await _still_works(client)
+        sent_back = [m for m in model.bodies[-1]["messages"] if m.get("tool_calls")]
     assert answer(events) == "well"
     assert told in result
+    (call,) = sent_back[0]["tool_calls"]
+    assert is_object(call["function"]["arguments"]), "strict endpoints refuse anything else"
     (finished,) = (e.tool_finished for e in events if e.WhichOneof("kind") == "tool_finished")
     assert finished.is_error
 
