@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
+    BeforeValidator,
     Field,
     SecretStr,
     StringConstraints,
@@ -43,6 +44,16 @@ def _secret_hosts(text: str) -> str:
 SecretName = Annotated[str, StringConstraints(pattern=r"^[A-Z][A-Z0-9_]{0,63}$")]
 HostRule = Annotated[str, AfterValidator(_rule)]
 NetworkModeName = Literal["none", "allow_list", "open"]
+
+
+def _plain_word(given: object) -> object:
+    return given.strip().lower() if isinstance(given, str) else given
+
+
+BackendName = Annotated[
+    Literal["", "docker", "bubblewrap", "singularity", "modal", "kubernetes", "ssh", "local"],
+    BeforeValidator(_plain_word),
+]
 
 
 @section("executor.network")
@@ -217,7 +228,7 @@ class BoxConfig(ConfigModel):
 class TemplateConfig(ConfigModel):
     """How one kind of sandbox differs from the usual one; what is unset is as there."""
 
-    backend: str = ""
+    backend: BackendName = ""
     """Name of the backend; unset is that of the usual sandboxes."""
     settings: dict[str, Any] = Field(default_factory=dict[str, Any])
     """What differs from the settings of that backend, by their names below `executor.<backend>`."""
@@ -288,7 +299,10 @@ class ExecutorConfig(ConfigModel):
     network: NetworkConfig
     workspaces: WorkspacesConfig
     backend: Annotated[
-        str, Yaml("executor.backend", "terminal.backend"), Env("HERMES_BACKEND"), Flag("backend")
+        BackendName,
+        Yaml("executor.backend", "terminal.backend"),
+        Env("HERMES_BACKEND"),
+        Flag("backend"),
     ] = ""
     """Name of the backend; unset takes docker if an engine answers and has the image, else
     bubblewrap."""

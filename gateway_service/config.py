@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_va
 
 from gateway_service.messages import BusyMode
 from services.config.settings import ConfigModel, Env, Yaml, section
+from services.runtime.platforms import PlatformName
 
 _TICK = timedelta(microseconds=1)
 
@@ -73,8 +74,8 @@ class BusyConfig(ConfigModel):
     """`interrupt` stops the running turn and takes the message next; `queue` lets the turn finish
     first; `steer` adds the message to the turn with its next results. `/busy` overrides it for a
     chat."""
-    platforms: Annotated[dict[str, BusyName], Yaml("gateway.busy_modes")] = Field(
-        default_factory=dict[str, BusyName]
+    platforms: Annotated[dict[PlatformName, BusyName], Yaml("gateway.busy_modes")] = Field(
+        default_factory=dict[PlatformName, BusyName]
     )
     """Other modes by platform, such as `telegram` or `cli`."""
 
@@ -114,7 +115,9 @@ class SessionResetConfig(ConfigModel):
     """Hour of the day, 0 to 23, in `timezone`."""
     idle_minutes: Minutes = 1440
     """Minutes since the last message or answer."""
-    platforms: dict[str, PlatformReset] = Field(default_factory=dict[str, PlatformReset])
+    platforms: dict[PlatformName, PlatformReset] = Field(
+        default_factory=dict[PlatformName, PlatformReset]
+    )
     """Other values of `mode`, `at_hour` and `idle_minutes` by platform, such as `telegram`."""
     review_on_new: bool = False
     """Whether the agent also reviews a session that `/new` ends, as it does when a session ends by

@@ -40,6 +40,15 @@ async def model_choice(settings: Settings) -> ModelChoice:
     return ModelChoice(configured, offers, missing_endpoint(str(settings.home.env)))
 
 
+def endpoint_problems(settings: Settings) -> list[str]:
+    """Return why the configured model cannot be used, as far as the settings show it."""
+    try:
+        configured_endpoint(endpoint_settings(settings, settings.load(AgentConfig)))
+    except InvalidEndpoint as error:
+        return [str(error)]
+    return []
+
+
 async def checks(settings: Settings) -> list[Check]:
     """Check the model endpoint and who approves commands."""
     config = settings.load(AgentConfig)

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import BeforeValidator, Field
 
-from agent_service.config.endpoints import AuxiliaryModel, FallbackEntry, ProvidersConfig
+from agent_service.config.endpoints import AuxiliaryModel, FallbackEntry, ProvidersConfig, TaskName
 from agent_service.config.models import ModelConfig, ModelSettings
 from agent_service.config.sessions import (
     BudgetConfig,
@@ -67,8 +67,8 @@ class AgentConfig(ConfigModel):
     approvals: ApprovalsConfig
     jobs: JobsConfig
     providers: ProvidersConfig
-    auxiliary: Annotated[dict[str, AuxiliaryModel], Yaml("auxiliary")] = Field(
-        default_factory=dict[str, AuxiliaryModel]
+    auxiliary: Annotated[dict[TaskName, AuxiliaryModel], Yaml("auxiliary")] = Field(
+        default_factory=dict[TaskName, AuxiliaryModel]
     )
     """Models for the tasks `compression`, `vision` (looks at pictures), `approval` (looks at
     commands with `approvals.mode: smart`), `curator` (judges which skills belong together), `title`

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, ConfigDict, Field, SecretStr, model_validat
 
 from agent_service.models.endpoints import Api, EndpointSettings, ProviderPlace, is_http_url
 from agent_service.models.fallback import Route
+from services.config.fields import KeyNames
 from services.config.settings import ConfigModel, Env, Yaml, is_secret_name, provider_variables
 
 _UNSET = SecretStr("")
@@ -123,6 +124,10 @@ def _missing(name: str, setting: str) -> str:
     )
 
 
+TASKS = ("compression", "vision", "approval", "curator", "title", "guard", "review")
+TaskName = Annotated[str, KeyNames(TASKS)]
+"""What an auxiliary model does; a warning of its own says that `review` has no effect."""
+
 SAME = frozenset({"", "auto", "main"})
 """What `provider` says where the task's model is at the endpoint of conversations."""
 
@@ -183,6 +188,7 @@ class NamedProvider(ConfigModel):
     """A provider that settings can name."""
 
     model_config = ConfigDict(extra="ignore")  # homes have more to say of each than is read here
+    also_read = (*_URLS, *_SPOKEN, "default_model")
 
     base_url: BaseUrl = ""
     """Base URL of its endpoint; if unset, the variable `<NAME>_BASE_URL`."""

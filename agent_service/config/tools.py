@@ -9,6 +9,7 @@ from agent_service.config.toolsets import NOTHING, TOOLSETS, known_toolset
 from agent_service.security.fetch.destinations import FetchRefused, Origin
 from services.config.settings import ConfigModel, Env, Yaml, section
 from services.rpc.public_addresses import Network, ranges
+from services.runtime.platforms import PlatformName
 
 Toolset = Annotated[str, AfterValidator(known_toolset)]
 
@@ -21,8 +22,8 @@ class ToolsConfig(ConfigModel):
     """Toolsets that are off everywhere."""
     profiles: dict[str, tuple[Toolset, ...]] = Field(default_factory=dict[str, tuple[Toolset, ...]])
     """By profile, more toolsets that are off."""
-    platforms: dict[str, tuple[Toolset, ...]] = Field(
-        default_factory=dict[str, tuple[Toolset, ...]]
+    platforms: dict[PlatformName, tuple[Toolset, ...]] = Field(
+        default_factory=dict[PlatformName, tuple[Toolset, ...]]
     )
     """By platform, such as `telegram` or `cli`, more toolsets that are off for messages from
     there."""
@@ -30,9 +31,9 @@ class ToolsConfig(ConfigModel):
         default_factory=dict[str, tuple[Toolset, ...]]
     )
     """By profile, the only toolsets that can be on."""
-    only_platforms: Annotated[dict[str, tuple[Toolset, ...]], Yaml("tools.only.platforms")] = Field(
-        default_factory=dict[str, tuple[Toolset, ...]]
-    )
+    only_platforms: Annotated[
+        dict[PlatformName, tuple[Toolset, ...]], Yaml("tools.only.platforms")
+    ] = Field(default_factory=dict[PlatformName, tuple[Toolset, ...]])
     """By platform, the only toolsets that can be on for messages from there."""
 
     def why_off(self, toolset: str, profile: str, platform: str = "") -> str:

@@ -8,7 +8,7 @@ import subprocess
 from services.cli.command import DRY_RUN, JSON_LIST, YES, Command, Context, action, arg, flag
 from services.cli.console import complain, say
 from services.cli.output import Column, print_table
-from services.cli.startup import catalog, keep
+from services.cli.startup import catalog, imported, keep
 from services.clock import SystemClock
 from services.config.catalog import check_settings
 from services.config.edit import migrate, renames
@@ -18,6 +18,9 @@ from services.home.paths import replace_file
 
 EDITORS = ("nano", "vim", "vi")
 """Tried in order if the environment names none."""
+
+ENDPOINT_PROBLEMS = "agent_service.assembly.checks:endpoint_problems"
+"""Knows the providers."""
 
 EXAMPLES = """\
 examples:
@@ -49,7 +52,14 @@ def _set(context: Context) -> None:
     """Set a value in config.yaml, or in .env for NAME_IN_CAPITALS."""
     given = context.given
     settings = load_settings(vars(given))
-    say(f"set {given.key} in {keep(settings, given.key, given.value)}")
+    path = keep(settings, given.key, given.value)
+    say(f"set {given.key} in {path}")
+    settings, known = load_settings(vars(given)), catalog()
+    place = known.root.find(given.key.split("."))
+    declared = known.variables.get(given.key) or (place and place.setting)
+    found = declared and settings.find(declared)
+    if found and not found.where.startswith(str(path)):
+        complain(f"{found.key} ({found.where}) has priority over it")
 
 
 def _edit(context: Context) -> int:
@@ -89,6 +99,7 @@ def _check(context: Context) -> int:
     """Check config.yaml and .env for mistakes."""
     settings = load_settings(vars(context.given))
     notices = [*settings.not_on_host(), *check_settings(settings, catalog())]
+    notices += imported(ENDPOINT_PROBLEMS)(settings)
     for notice in notices:
         say(notice)
     if not notices:

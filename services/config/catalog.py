@@ -19,27 +19,8 @@ from services.config.settings import FILE_SUFFIX, Settings
 OWN_GROUPS = frozenset({"services", "executor", "gateway", "scheduler"})
 """Groups of config.yaml that are ours alone, so that an unknown key in them is an error."""
 
-ACCEPTED_GROUPS = frozenset(
-    {
-        "_config_version",
-        "auxiliary",
-        "compression",
-        "cron",
-        "curator",
-        "delegation",
-        "display",
-        "fallback_providers",
-        "mcp_servers",
-        "memory",
-        "platforms",
-        "providers",
-        "security",
-        "session_reset",
-        "skills",
-        "streaming",
-    }
-)
-"""Documented groups of config.yaml in which unknown keys cause no warning."""
+SILENT_PATHS = frozenset({("_config_version",), ("memory", "provider")})
+"""Unknown keys without a warning: another program's own, and one that `_without_effect` is for."""
 
 OWN_MEMORY = ("builtin", "none")
 """Values of `memory.provider` that mean the home's own files only."""
@@ -76,10 +57,16 @@ class ConfigCatalog:
             for name in (variable, variable + FILE_SUFFIX)[: 1 + declared.secret]
         }
 
-    def nearest(self, path: YamlPath, also: Iterable[str] = ()) -> str | None:
-        """Return the known path, or beginning of one, most like `path`."""
-        known = {".".join(one) for one in self.root.paths(path)} - {""}
-        return nearest(".".join(path), {*known, *also})
+    def nearest(self, path: YamlPath) -> str | None:
+        """Return the known path, or beginning of one, that `path` was probably meant to be."""
+        *above, name = path
+        section = self.root.find(above)
+        if section and (beside := nearest(name, section.inside)):
+            return ".".join((*above, beside))
+        known = {".".join(one): one[-1] for one in self.root.paths()}
+        like = nearest(name, known.values(), likeness=0.75)
+        elsewhere = (key for key, last in known.items() if last == like)
+        return nearest(".".join(path), elsewhere, likeness=0.0)
 
     def instead_of(self, section: str, value: object) -> str:
         """Return the problem with a plain value in place of a section, or empty."""
@@ -126,7 +113,7 @@ def check_settings(settings: Settings, catalog: ConfigCatalog) -> list[str]:
             problems.append(Problem(found.key, found.where, wrong))
         elif path[0] in OWN_GROUPS:
             problems.append(_unknown_key(settings, catalog, path, ""))
-        elif path[0] not in ACCEPTED_GROUPS:
+        elif path not in SILENT_PATHS:
             ignored = _unknown_key(settings, catalog, path, " and has no effect")
             notices.append(str(ignored))
     if problems:
@@ -152,7 +139,7 @@ def _without_effect(settings: Settings) -> Iterator[str]:
 def _unknown_key(
     settings: Settings, catalog: ConfigCatalog, path: YamlPath, consequence: str
 ) -> Problem:
-    similar = suggestion(catalog.nearest(path, ACCEPTED_GROUPS))
+    similar = suggestion(catalog.nearest(path))
     where = settings.yaml.where(path)
     return Problem(".".join(path), where, f"is not a known key{consequence}{similar}")
 

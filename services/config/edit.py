@@ -57,7 +57,7 @@ def set_value(home: HomePaths, key: str, value: str, models: Iterable[type[Confi
     if place is not None and (declared := place.setting):
         if declared.secret and declared.env:
             return _set_variable(home, declared, declared.env[0], value)
-        return _set_path(home, declared, key, _typed(place.annotation, value))
+        return _set_path(home, catalog, declared, key, _typed(place.annotation, value))
     if _is_of_a_provider(home, key):
         return _write_variable(home, key, value)
     if wrong := catalog.instead_of(key, value):
@@ -66,11 +66,25 @@ def set_value(home: HomePaths, key: str, value: str, models: Iterable[type[Confi
     raise _refused(key, f"is not a known key{suggestion(similar)}")
 
 
-def _set_path(home: HomePaths, declared: Declared, key: str, value: Any) -> Path:
+def _set_path(
+    home: HomePaths, catalog: ConfigCatalog, declared: Declared, key: str, value: Any
+) -> Path:
     text = read_text(home.config)
     data = parse_yaml(text, home.config)
+    stronger = declared.yaml[: declared.yaml.index(key)] if key in declared.yaml else ()
+    key = next(filter(YamlFile(home.config, data).find, stronger), key)
     *groups, name = key.split(".")
     node = _group(data, groups)
+    section = catalog.root.find(groups)
+    if not hasattr(node, "keys") and section and section.setting:
+        # `model` is the model's name, or a section with `model.default`.
+        *above, last = section.setting.yaml[0].split(".")
+        if above == groups:
+            node = _group(data, groups[:-1])[groups[-1]] = {last: node}
+    elif hasattr(node, "keys") and hasattr(node.get(name), "keys") and not isinstance(value, dict):
+        key = declared.yaml[0]
+        *groups, name = key.split(".")
+        node = _group(data, groups)
     if not hasattr(node, "keys"):
         above = ".".join(groups)
         raise _refused(key, f"{above} is a plain value in {home.config}; remove it first")

@@ -52,6 +52,8 @@ class ConfigModel(BaseModel):
     )
     section: ClassVar[str] = ""
     variables: ClassVar[str] = ""
+    also_read: ClassVar[Sequence[str]] = ()
+    """Names in config.yaml that the model reads besides those of its fields."""
 
 
 Model = TypeVar("Model", bound=ConfigModel)
@@ -99,6 +101,12 @@ class TypeName(Struct, frozen=True):
     """The name of a type in the documentation, given in its Annotated."""
 
     text: str
+
+
+class KeyNames(Struct, frozen=True):
+    """The only keys of a mapping that have an effect, given in the Annotated of its key type."""
+
+    names: tuple[str, ...]
 
 
 class Problem(Struct, frozen=True):

@@ -7,7 +7,7 @@ from typing import Any, Literal, cast, get_args, get_origin
 from msgspec import Struct, field
 from pydantic import BaseModel
 
-from services.config.fields import Declared, origin_of, without_none
+from services.config.fields import Declared, KeyNames, origin_of, without_none
 
 YamlPath = tuple[str, ...]
 
@@ -54,12 +54,12 @@ class SettingPlace(Struct):
             else:
                 yield (*above, name), place
 
-    def paths(self, like: YamlPath) -> Iterator[YamlPath]:
-        """Yield all paths from here, with user-chosen names taken from `like`."""
-        yield ()
+    def paths(self, above: YamlPath = ()) -> Iterator[YamlPath]:
+        """Yield all paths inside that have fixed names."""
         for name, place in self.inside.items():
-            known = like[0] if like and name == _ANY_NAME else name
-            yield from ((known, *rest) for rest in place.paths(like[1:]))
+            if name != _ANY_NAME:
+                yield (*above, name)
+                yield from place.paths((*above, name))
 
 
 def places(declared: Iterable[Declared]) -> SettingPlace:
@@ -79,18 +79,21 @@ def _fill(place: SettingPlace, setting: Declared, annotation: Any) -> None:
     origin = origin_of(annotation)
     parts: dict[str, Any] = {}
     if isinstance(origin, type) and issubclass(origin, BaseModel):
-        parts = {name: info.annotation for name, info in origin.model_fields.items()}
+        parts = dict.fromkeys(getattr(origin, "also_read", ()), Any)
+        parts |= {name: info.annotation for name, info in origin.model_fields.items()}
         if origin.model_config.get("extra") == "allow":
             parts[_ANY_NAME] = Any
     elif isinstance(origin, type) and issubclass(origin, Mapping):
-        parts = {_ANY_NAME: (*get_args(place.annotation)[1:], Any)[0]}
+        key, value = get_args(place.annotation) or (Any, Any)
+        known = next((one.names for one in get_args(key) if isinstance(one, KeyNames)), None)
+        parts = dict.fromkeys(known or (_ANY_NAME,), value)
     for name, part in parts.items():
         _fill(place.inside.setdefault(name, SettingPlace()), setting, part)
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
+def nearest(name: str, known: Iterable[str], likeness: float = 0.65) -> str | None:
     """Return the most similar known name, if one is close."""
-    return next(iter(get_close_matches(name, sorted(known), n=1, cutoff=0.6)), None)
+    return next(iter(get_close_matches(name, sorted(known), n=1, cutoff=likeness)), None)
 
 
 def suggestion(name: str | None) -> str:

@@ -75,7 +75,8 @@ def _message(detail: ErrorDetails) -> str:
         return str(detail.get("ctx", {}).get("error", detail["msg"]))
     # For example "Input should be a valid integer, unable to parse string as an integer".
     required = detail["msg"].split(", ")[0] if "_parsing" in detail["type"] else detail["msg"]
-    return re.sub(r"^\w+ should ", "must ", required)
+    # An empty text counts as unset, and is no choice.
+    return re.sub(r"^\w+ should ", "must ", required).replace("must be '', ", "must be ")
 
 
 def _ways_to_set(declared: Declared) -> str:

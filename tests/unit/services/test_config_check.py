@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from executor_service.backends import BACKENDS
+from services.cli.startup import catalog
 from services.config.catalog import ConfigCatalog, check_settings
-from services.config.settings import ConfigError
+from services.config.settings import ConfigError, load_settings
 from services.runtime import config as config_models
 from tests.unit.services.settings import MODELS, settings
 
@@ -18,27 +20,87 @@ def messages(home: Path, yaml: str, env_file: str = "") -> list[str]:
 
 
 def test_an_unknown_key_of_a_home_is_named_with_the_nearest(tmp_path: Path) -> None:
-    yaml = "agent:\n  max_turn: 5\n  max_turns: 6\nmemry:\n  a: {b: 1}\nunheard_of: 1\n"
+    yaml = "agent:\n  max_turn: 5\n  max_turns: 6\nterminl:\n  a: {b: 1}\nunheard_of: 1\n"
     config = tmp_path / "config.yaml"
     unknown = "is not a known key and has no effect"
     assert messages(tmp_path, yaml) == [
         f"agent.max_turn ({config}, line 2): {unknown}; did you mean agent.max_turns?",
-        f"memry ({config}, line 4): {unknown}; did you mean memory?",
+        f"terminl ({config}, line 4): {unknown}; did you mean terminal?",
         f"unheard_of ({config}, line 6): {unknown}",
     ]
     assert config.read_text() == yaml
 
 
-def test_groups_of_other_features_are_accepted(tmp_path: Path) -> None:
+def told(home: Path, yaml: str) -> dict[str, str]:
+    """The key that each warning suggests, by the key that it is about."""
+    (home / "config.yaml").write_text(yaml)
+    notices = check_settings(load_settings({}, {"HERMES_HOME": str(home)}), catalog())
+    unknown = "is not a known key and has no effect"
+    assert all(unknown in notice for notice in notices), notices
+    return {each.partition(" ")[0]: each.partition("did you mean ")[2] for each in notices}
+
+
+def test_a_key_that_nothing_reads_is_named_in_every_group(tmp_path: Path) -> None:
     yaml = (
-        "_config_version: 3\nmemory: {memory_char_limit: 2200}\nskills:\ncurator: {enabled: true}\n"
-        "platforms: {telegram: {enabled: true}}\nauxiliary: {vision: {model: x}}\nagent:\n"
-        "security: {taint: ask}\nmcp_servers: {a: {command: [b]}}\ndisplay: {compact: true}\n"
+        "_config_version: 3\ncompression: {treshold: 0.5}\nsecurity: {tain: ask}\nskills:\n"
+        "platforms: {telegrm: {enabled: true}, telegram: {alowed_users: [1]}}\n"
+        "mcp_servers: {a: {command: [b]}}\ndisplay: {compact: true}\nthreshold: 0.4\n"
     )
-    assert messages(tmp_path, yaml) == []
+    assert told(tmp_path, yaml) == {
+        "compression.treshold": "compression.threshold?",
+        "security.tain": "security.taint?",
+        "platforms.telegrm": "platforms.telegram?",
+        "platforms.telegram.alowed_users": "platforms.telegram.extra.allowed_users?",
+        "mcp_servers": "",
+        "display.compact": "",
+        "threshold": "compression.threshold?",
+    }
+
+
+def test_so_is_one_among_names_that_a_person_does_not_choose(tmp_path: Path) -> None:
+    yaml = (
+        "auxiliary: {compresion: {model: x}, vision: {modell: y, timeout: 5}}\n"
+        "tools: {platforms: {telegrm: [web], cli: [web]}, profiles: {ann: [web]}}\n"
+        "session_reset: {platforms: {discord: {mode: idle}}}\n"
+        "providers: {mine: {api: 'http://127.0.0.1:1/v1', transport: x, default_model: m, "
+        "nam: z}}\n"
+        "models: {some/model: {windo: 5}}\n"
+    )
+    with pytest.raises(ConfigError, match="windo"):
+        told(tmp_path, yaml)
+    assert told(tmp_path, yaml.replace("windo:", "window:")) == {
+        "auxiliary.compresion": "auxiliary.compression?",
+        "auxiliary.vision.modell": "auxiliary.vision.model?",
+        "auxiliary.vision.timeout": "terminal.timeout?",
+        "tools.platforms.telegrm": "tools.platforms.telegram?",
+        "session_reset.platforms.discord": "",
+        "providers.mine.nam": "",
+    }
+
+
+@pytest.mark.parametrize("key", ["executor", "terminal"])
+def test_a_backend_that_there_is_not_is_an_error(tmp_path: Path, key: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        told(tmp_path, f"{key}: {{backend: dokcer}}\n")
+    assert str(caught.value) == (
+        f"{key}.backend ({tmp_path}/config.yaml, line 1): must be 'docker', 'bubblewrap', "
+        "'singularity', 'modal', 'kubernetes', 'ssh' or 'local', not 'dokcer'"
+    )
+    with pytest.raises(ConfigError, match=r"templates\.big\.backend"):
+        told(tmp_path, "executor: {templates: {big: {backend: dokcer}}}\n")
+    assert told(tmp_path, f"{key}: {{backend: Docker}}\n") == {}
+
+
+def test_every_backend_can_be_set(tmp_path: Path) -> None:
+    allowed = "security: {allow_local_backend: true}\n"
+    for name in BACKENDS:
+        assert told(tmp_path, f"{allowed}executor: {{backend: {name}}}\n") == {}
 
 
 def test_a_memory_that_there_is_not_yet_is_remarked_on(tmp_path: Path) -> None:
+    def messages(home: Path, yaml: str) -> list[str]:
+        return check_settings(settings(home, yaml), catalog())
+
     (found,) = messages(tmp_path, "memory: {provider: honcho}\n")
     assert found.startswith(f"memory.provider ({tmp_path}/config.yaml, line 1) has no effect yet: ")
     assert "honcho is not available in this version" in found

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from executor_service.config import ExecutorConfig
 from services.config.edit import set_value
 from services.config.settings import ConfigError
 from services.home.paths import HomePaths
@@ -96,18 +97,39 @@ def test_comments_of_an_otherwise_empty_file_stay(home: HomePaths) -> None:
         ("agent.max_turns", "[", "agent.max_turns: must be a valid integer, not '['"),
         ("HERMES_MAX_TURNS", "x", "HERMES_MAX_TURNS: must be a valid integer, not 'x'"),
         ("terminal.timeout", "1h", "terminal.timeout: must be a valid number, not '1h'"),
-        ("model.default", "x", "model.default: model is a plain value in"),
+        ("approvals.mode", "off", "approvals.mode: approvals is a plain value in"),
     ],
 )
 def test_what_is_not_known_or_not_valid_is_not_written(
     home: HomePaths, key: str, value: str, told: str
 ) -> None:
-    home.config.write_text("model: a/b\n")
+    home.config.write_text("model: a/b\napprovals: x\n")
     with pytest.raises(ConfigError) as caught:
         set_value(home, key, value, ALL)
     assert told in str(caught.value)
-    assert home.config.read_text() == "model: a/b\n"
+    assert home.config.read_text() == "model: a/b\napprovals: x\n"
     assert not home.env.exists()
+
+
+def test_a_name_that_is_also_a_section_leaves_the_rest_of_it(home: HomePaths) -> None:
+    home.config.write_text("model:\n  default: a/b # mine\n  api_key: 0123456789ab\n")
+    set_value(home, "model", "c/d", ALL)
+    kept = "  api_key: 0123456789ab\n"
+    assert home.config.read_text() == f"model:\n  default: c/d # mine\n{kept}"
+    home.config.write_text("model: a/b # mine\nagent:\n  max_turns: 5\n")
+    set_value(home, "model.default", "c/d", ALL)
+    found = settings(home.root)
+    assert found.load(LoopConfig).model == "c/d"
+    assert "# mine" in home.config.read_text()
+    home.config.write_text("model: a/b\n")
+    set_value(home, "model", "c/d", ALL)
+    assert home.config.read_text() == "model: c/d\n"
+
+
+def test_of_two_names_the_one_in_effect_is_changed(home: HomePaths) -> None:
+    home.config.write_text("executor: {backend: docker}\n")
+    set_value(home, "terminal.backend", "bubblewrap", [ExecutorConfig])
+    assert home.config.read_text() == "executor: {backend: bubblewrap}\n"
 
 
 def test_a_variable_goes_to_the_private_file(home: HomePaths) -> None:

@@ -1,0 +1,10 @@
+"""The platforms that people and jobs talk from."""
+
+from typing import Annotated
+
+from services.config.fields import KeyNames
+
+PLATFORMS = ("cli", "telegram", "scheduler")
+
+PlatformName = Annotated[str, KeyNames(PLATFORMS)]
+"""The key of settings by platform."""
