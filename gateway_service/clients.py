@@ -237,7 +237,7 @@ class AgentClient:
         except grpc.aio.AioRpcError as error:
             raise explain_error(error) from error
 
-    async def ended(self, turn_id: str, profile: str) -> None:
+    async def wait_for_end(self, turn_id: str, profile: str) -> None:
         async with aclosing(self.watch(turn_id, profile, max_deltas_per_second=1)) as events:
             async for _ in events:
                 pass

@@ -37,7 +37,7 @@ class GatewayMetrics(Metrics, frozen=True):
         "platform",
     )
 
-    def known(self, platform: str, outcomes: Iterable[str]) -> None:
+    def initialize(self, platform: str, outcomes: Iterable[str]) -> None:
         """Create counters at 0, so that the first event is seen as a change."""
         for outcome in outcomes:
             self.deliveries.labels(platform, outcome)

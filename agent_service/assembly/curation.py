@@ -70,23 +70,23 @@ class Curations:
     async def plan(self, profile: str, ages: Ages, jobs: Collection[str]) -> str:
         """What the model wants to consolidate; empty if there is too little to ask about."""
         async with self.opened(profile) as curation:
-            shown = await curation.shown(ages, jobs)
+            shown = await curation.candidates(ages, jobs)
         return await self._planning.ask(profile, shown, jobs) if len(shown) >= MIN_CLUSTER else ""
 
-    async def untold(self, profile: str) -> str:
+    async def pending_summary(self, profile: str) -> str:
         """The part of the last run that no person was told about; empty if none."""
         try:
             with _telling():
-                return (await self._curation(profile).state())[0].untold
+                return (await self._curation(profile).state())[0].unreported
         except FailedPrecondition as error:
             _log.error("nothing is told of the curator: %s", error)
             return ""
 
-    async def told(self, profile: str, summary: str) -> None:
+    async def mark_reported(self, profile: str, summary: str) -> None:
         """Note that a person was told; if this fails, another person is told too."""
         try:
             with _telling():
-                await self._curation(profile).told(summary)
+                await self._curation(profile).mark_reported(summary)
         except (FailedPrecondition, ServiceUnavailable) as error:
             _log.warning("what the curator did is told once more: %s", error)
 
@@ -149,20 +149,20 @@ class CuratorNews:
 
     async def notices(self, profile: str, kind: str) -> Sequence[str]:
         """Notices for a session that a turn of this kind starts; usually none."""
-        summary = await self._curations.untold(profile) if kind == "user" else ""
-        return [_shown(summary)] if summary else []
+        summary = await self._curations.pending_summary(profile) if kind == "user" else ""
+        return [_render(summary)] if summary else []
 
-    async def told(self, profile: str, session_id: str) -> None:
+    async def mark_reported(self, profile: str, session_id: str) -> None:
         """Mark the notices as told if the session has started with them."""
-        summary = await self._curations.untold(profile)
+        summary = await self._curations.pending_summary(profile)
         kept = await self._database.read(
             lambda conn: sessions.get_state(conn, session_id, sessions.NOTICES)
         )
-        if summary and kept and _shown(summary) in kept["texts"]:
-            await self._curations.told(profile, summary)
+        if summary and kept and _render(summary) in kept["texts"]:
+            await self._curations.mark_reported(profile, summary)
 
 
-def _shown(summary: str) -> str:
+def _render(summary: str) -> str:
     return (
         f"The curator has looked after the {summary}. What and why: hermes curator reports; "
         "to undo it: hermes curator rollback."

@@ -52,7 +52,7 @@ class Hubs(Struct, frozen=True):
     sources: Sources
     clock: Clock
 
-    def of(self, profile: str) -> Hub:
+    def for_profile(self, profile: str) -> Hub:
         return Hub(self.files(profile), self.sources, self.clock)
 
     async def search(
@@ -80,14 +80,14 @@ class Hubs(Struct, frozen=True):
     async def recover(self) -> None:
         for profile in await self.homes.profiles():
             try:
-                await self.of(profile).recover()
+                await self.for_profile(profile).recover()
             except (BadSkill, FileRefused, HubRefused, HermesError) as error:
                 # The agent works without it, and the next change reports the error again.
                 _log.error("the skills of %s: %s", profile, error)
 
     def _asked(self, source: str) -> Sequence[HubSetting]:
         if source:
-            found, _ = self.sources.named(source)
+            found, _ = self.sources.resolve(source)
             known = (hub.name for hub in self.sources.hubs if hub.source == found)
             return [HubSetting(next(known, source), found, self.sources.trust(found))]
         if not self.sources.hubs:
@@ -120,7 +120,7 @@ async def audited(files: SkillFiles, names: Sequence[str]) -> AsyncGenerator[Out
 
 
 async def _audited(shelf: HubShelf, there: Shelf, name: str) -> Outcome:
-    entry, found = there.lock.of(name), there.catalogue.find(name)
+    entry, found = there.lock.get(name), there.catalogue.find(name)
     if not found or (len(found) > 1 and entry is None):
         if entry is None:
             why = f"there is no skill {name!r}, or there are several"

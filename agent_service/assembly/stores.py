@@ -86,7 +86,7 @@ def beside_start(
     async def copy() -> None:
         await asyncio.sleep(COPY_AFTER_S)
         for profile in await homes.profiles():
-            await shelves.of(profile).ready()
+            await shelves.for_profile(profile).ready()
 
     async def start() -> None:
         if config.model.preload:

@@ -16,7 +16,7 @@ from agent_service.security.commands.paths import own_places
 from agent_service.security.threats import ThreatScanner
 from agent_service.sessions.past_sessions import PastSessions
 from agent_service.storage import sessions
-from agent_service.storage.activity import known
+from agent_service.storage.activity import recent_targets
 from agent_service.tools.builtin import Asking, Reach, builtin_tools
 from agent_service.tools.context_files import Hints
 from agent_service.tools.guards.commands import CommandPolicy, JudgeCommands
@@ -71,7 +71,7 @@ def tool_reach(
     """What tools use besides the sandbox."""
 
     async def chats(profile: str) -> Sequence[Chat]:
-        return await database.read(lambda conn: known(conn, profile))
+        return await database.read(lambda conn: recent_targets(conn, profile))
 
     web = configured_web(config.fetch, config.search)
     vision = route_of(config.auxiliary, "vision")

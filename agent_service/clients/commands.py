@@ -131,7 +131,7 @@ class SessionCommands:
                 return await self._follow(held, command, progress, on_output)
             except grpc.aio.AioRpcError as error:
                 if is_gone(error) and not progress.may_run and not is_second:
-                    await self._sandbox.left(held, error)
+                    await self._sandbox.forget_if_gone(held, error)
                     # A command that a resumed call may have started is lost too; `hold` raises
                     # that.
                     held, is_second = await self._sandbox.hold(), True
@@ -145,7 +145,7 @@ class SessionCommands:
                     progress.attached = False
                     patience.renew()
                 if not await patience.wait(error):
-                    await self._sandbox.left(held, error)
+                    await self._sandbox.forget_if_gone(held, error)
                     raise _why_not(error, progress.may_run) from error
             progress.may_run = True
 
@@ -234,7 +234,7 @@ class SessionCommands:
                 return await call(held)
             except grpc.aio.AioRpcError as error:
                 is_unknown = reason_of(error) is Reason.NOT_FOUND
-                if is_second or is_unknown or not await self._sandbox.left(held, error):
+                if is_second or is_unknown or not await self._sandbox.forget_if_gone(held, error):
                     raise self._failure(key, error) from error
                 is_second = True
 

@@ -26,7 +26,7 @@ class Claiming(Protocol):
         """Return the sandbox, claimed if necessary; SandboxUnavailable if there is none."""
         ...
 
-    async def left(self, held: HeldSandbox, error: grpc.aio.AioRpcError) -> bool:
+    async def forget_if_gone(self, held: HeldSandbox, error: grpc.aio.AioRpcError) -> bool:
         """Forget the sandbox if an error says it is gone; return whether to claim another."""
         ...
 
@@ -110,7 +110,7 @@ class SessionFiles:
                 return await held.ask(request, lambda stub=stub: call(stub))
             except grpc.aio.AioRpcError as error:
                 is_over = is_second or is_missing(error)
-                if is_over or not await self._sandbox.left(held, error):
+                if is_over or not await self._sandbox.forget_if_gone(held, error):
                     raise _failure(path, error) from error
                 is_second = True
 

@@ -78,7 +78,7 @@ class HeldSandbox(Struct):
     supplying: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @classmethod
-    def of(
+    def from_answer(
         cls,
         executors: Executors,
         profile: str,
@@ -184,7 +184,9 @@ class SandboxLeases:
         binding = await self._database.read(lambda conn: bindings.get(conn, turn.session_id))
         return bool(binding.sandbox_id)
 
-    async def left(self, turn: LiveTurn, held: HeldSandbox, error: grpc.aio.AioRpcError) -> bool:
+    async def forget_if_gone(
+        self, turn: LiveTurn, held: HeldSandbox, error: grpc.aio.AioRpcError
+    ) -> bool:
         """Forget a sandbox if the error means that it or its executor is gone, and return whether.
 
         SandboxUnavailable if the turn may not claim another.
@@ -222,7 +224,7 @@ class SandboxLeases:
         try:
             await self._executors.renew(held.lease, turn.profile, held.binding.endpoint)
         except grpc.aio.AioRpcError as error:
-            if not (stays and not is_gone(error)) and await self.left(turn, held, error):
+            if not (stays and not is_gone(error)) and await self.forget_if_gone(turn, held, error):
                 return None
             raise SandboxUnavailable(message_of(error)) from error
         return held
@@ -243,7 +245,7 @@ class SandboxLeases:
         if answer is None:
             raise CommandUnknown(bound.sandbox_id)
         await self._check_idle(session_id, owner)
-        return HeldSandbox.of(self._executors, profile, answer, wish.workdir, bound)
+        return HeldSandbox.from_answer(self._executors, profile, answer, wish.workdir, bound)
 
     async def _check_idle(self, session_id: str, owner: Owner) -> bool:
         """Return True; SandboxUnavailable while another replica runs a turn of the session."""
@@ -274,7 +276,7 @@ class SandboxLeases:
             raise SandboxUnavailable(f"No sandbox can be had: {message_of(error)}") from error
         # A claim may take a minute, in which another replica may have taken over the turn.
         await self._check_owner(turn)
-        return HeldSandbox.of(self._executors, turn.profile, answer, wish.workdir, before)
+        return HeldSandbox.from_answer(self._executors, turn.profile, answer, wish.workdir, before)
 
 
 class TurnSandbox:
@@ -313,8 +315,8 @@ class TurnSandbox:
     async def exists(self) -> bool:
         return await self._leases.exists(self._turn)
 
-    async def left(self, held: HeldSandbox, error: grpc.aio.AioRpcError) -> bool:
-        return await self._leases.left(self._turn, held, error)
+    async def forget_if_gone(self, held: HeldSandbox, error: grpc.aio.AioRpcError) -> bool:
+        return await self._leases.forget_if_gone(self._turn, held, error)
 
 
 class WatchedSandbox:
@@ -352,7 +354,7 @@ class WatchedSandbox:
     async def exists(self) -> bool:
         return True
 
-    async def left(self, held: HeldSandbox, error: grpc.aio.AioRpcError) -> bool:
+    async def forget_if_gone(self, held: HeldSandbox, error: grpc.aio.AioRpcError) -> bool:
         is_away = self._leases.does_not_answer(held.binding.endpoint, error)
         if not is_gone(error) and not is_away:
             return False

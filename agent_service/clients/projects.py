@@ -29,7 +29,7 @@ class Projects:
         self._executors = executors
         self._context_files = context_files
 
-    async def of(self, request: TurnRequest, template: str) -> Screened:
+    async def read(self, request: TurnRequest, template: str) -> Screened:
         """Return the context files for the session that a turn creates.
 
         The sandbox that this claims is the session's: its first tool call uses it.
@@ -70,9 +70,11 @@ class _NewSandbox:
                 answer = await self._executors.acquire(asked, "", "")
             except grpc.aio.AioRpcError as error:
                 raise SandboxUnavailable(message_of(error)) from error
-            self._held = HeldSandbox.of(self._executors, asked.profile, answer, asked.workdir)
+            self._held = HeldSandbox.from_answer(
+                self._executors, asked.profile, answer, asked.workdir
+            )
         return self._held
 
-    async def left(self, held: HeldSandbox, error: grpc.aio.AioRpcError) -> bool:
+    async def forget_if_gone(self, held: HeldSandbox, error: grpc.aio.AioRpcError) -> bool:
         """Never claim a second sandbox for a prompt."""
         return False

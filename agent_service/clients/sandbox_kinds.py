@@ -34,7 +34,7 @@ class SandboxKinds:
         self._asked_at = self._ask_at = -FRESH_S
         self._asking = asyncio.Lock()
 
-    async def of(self, template: str) -> SandboxKind | None:
+    async def get(self, template: str) -> SandboxKind | None:
         """Describe the sandboxes of a template (empty: the default); None if it is unknown."""
         name = template or _USUAL
         if self._is_due(name):

@@ -49,7 +49,7 @@ class SandboxSkills:
         )
         if not folders:
             return ""
-        skills = self._shelves.of(turn.profile)
+        skills = self._shelves.for_profile(turn.profile)
         async with held.supplying:
             try:
                 editions = await skills.editions(folders)

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from agent_service.profiles.skills.hub.source import FORMS, HubRefused, parsed
+from agent_service.profiles.skills.hub.source import FORMS, HubRefused, parse_source
 from agent_service.profiles.skills.hub.sources import HubSetting
 from agent_service.profiles.skills.library import Trust
 from agent_service.records import budget
@@ -82,7 +82,7 @@ class LearningConfig(ConfigModel):
 
 def _hub_source(text: str) -> str:
     try:
-        parsed(text)
+        parse_source(text)
     except HubRefused:
         # It is not repeated, as it may hold a password.
         raise ValueError(f"is no source of skills; one is {FORMS}") from None
@@ -102,7 +102,7 @@ class HubConfig(ConfigModel):
     @property
     def setting(self) -> HubSetting:
         """The same as hubs are asked."""
-        return HubSetting(self.name, parsed(self.url), Trust(self.trust))
+        return HubSetting(self.name, parse_source(self.url), Trust(self.trust))
 
 
 @section("skills")

@@ -54,7 +54,7 @@ class ToolsConfig(ConfigModel):
         """The platforms on which something may be off that is on elsewhere."""
         return sorted({*self.platforms, *self.only_platforms})
 
-    def of(self, profile: str, platform: str, wanted: tuple[str, ...]) -> tuple[str, ...]:
+    def toolsets_for(self, profile: str, platform: str, wanted: tuple[str, ...]) -> tuple[str, ...]:
         """What a turn gets that asks for some toolsets, or for all; empty means all."""
         asked = wanted or TOOLSETS
         off = {*self.disabled, *self.profiles.get(profile, ()), *self.platforms.get(platform, ())}
@@ -120,7 +120,7 @@ class SandboxPolicy(ConfigModel):
     profiles: dict[str, str] = Field(default_factory=dict[str, str])
     """By profile, its own template."""
 
-    def of(self, profile: str, kind: str) -> str:
+    def template_for(self, profile: str, kind: str) -> str:
         """The template of a session that begins with a turn of a kind; empty is the usual one."""
         of_kind = self.jobs if kind == "job" else ""
         return self.profiles.get(profile, "") or of_kind or self.template
@@ -156,7 +156,7 @@ def _ranges(texts: tuple[str, ...]) -> tuple[str, ...]:
 def _url(text: str) -> str:
     try:
         if text:
-            Origin.of(text)
+            Origin.parse(text)
     except FetchRefused as refused:
         # It is not repeated, as it may hold a password.
         raise ValueError(f"is not usable: {refused}") from None

@@ -71,7 +71,7 @@ class FallbackModel:
             else:
                 self._chain.mark_answered(route)
                 return
-            going_on = f"Going on with {self._shown(route)} for the rest of this turn."
+            going_on = f"Going on with {self._describe(route)} for the rest of this turn."
             notices.append(f"{failed} {going_on}")
             yield Switched(route.name, self._model_of(route))
 
@@ -96,14 +96,14 @@ class FallbackModel:
     def _explain_rest(self, usual: Route, route: Route) -> str:
         rest_s = self._chain.rest_s(usual)
         return (
-            f"{self._shown(usual)} has failed a moment ago and is left alone for another "
-            f"{rest_s:.0f} s. {self._shown(route)} answers this turn."
+            f"{self._describe(usual)} has failed a moment ago and is left alone for another "
+            f"{rest_s:.0f} s. {self._describe(route)} answers this turn."
         )
 
     def _model_of(self, route: Route) -> str:
         return route.model or self._turn.options.model
 
-    def _shown(self, route: Route) -> str:
+    def _describe(self, route: Route) -> str:
         return route.name or self._turn.options.model
 
 

@@ -183,7 +183,7 @@ class _Attempt:
             if self._has_ended:
                 await self._answer.drain()
                 return None
-            self._add([self._parsed(payload) for payload in await self._read()])
+            self._add([self._parse(payload) for payload in await self._read()])
         return self._deltas.pop(0)
 
     def message(self) -> ModelMessage:
@@ -216,7 +216,7 @@ class _Attempt:
             self._has_ended = True
         return payloads
 
-    def _parsed(self, payload: bytes) -> Json:
+    def _parse(self, payload: bytes) -> Json:
         chunk = json_object(payload)
         if chunk is None:
             raise cut_failure(self._endpoint, "a part of it is not an object of JSON")

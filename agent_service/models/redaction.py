@@ -28,13 +28,13 @@ class RedactedAttempt:
         if self._last is not None and type(self._last) is not type(delta):
             yield from self.finish()
         self._last = delta
-        yield from self._shown(self._stream.feed(delta.text))
+        yield from self._deltas(self._stream.feed(delta.text))
 
     def finish(self) -> Iterator[TextDelta | ReasoningDelta]:
         """Return what was held back, at the end of the text or the reasoning."""
-        yield from self._shown(self._stream.finish())
+        yield from self._deltas(self._stream.finish())
 
-    def _shown(self, text: str) -> Iterator[TextDelta | ReasoningDelta]:
+    def _deltas(self, text: str) -> Iterator[TextDelta | ReasoningDelta]:
         if text and self._last is not None:
             yield self._last if text == self._last.text else replace(self._last, text=text)
 

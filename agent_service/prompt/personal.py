@@ -50,13 +50,13 @@ class PersonalLayers:
         self._tools = {tool.name: tool.toolset for tool in tools}
         self._context_files = context_files
 
-    async def of(self, profile: str, toolsets: frozenset[str], platform: str) -> Personal:
+    async def compose(self, profile: str, toolsets: frozenset[str], platform: str) -> Personal:
         with ungrouped():
             async with asyncio.TaskGroup() as group:
                 memories = group.create_task(self._memories.snapshot(profile))
                 skills = group.create_task(self._index(profile, toolsets, platform))
                 (soul,) = await self._profiles.read(profile, SOUL)
-                identity = await self._context_files.shown(SOUL, soul)
+                identity = await self._context_files.render(SOUL, soul)
         return Personal(identity, memories.result(), skills.result())
 
     async def _index(self, profile: str, toolsets: frozenset[str], platform: str) -> Screened:
@@ -66,7 +66,7 @@ class PersonalLayers:
         tools = frozenset(name for name, toolset in self._tools.items() if toolset in toolsets)
         around = Surroundings(toolsets, tools, platform)
         try:
-            return await self._shelves.of(profile).index(around)
+            return await self._shelves.for_profile(profile).index(around)
         except (BadSkill, FileRefused) as error:
             # An unreadable library costs the skills, not the conversation.
             _log.error("the skills are not listed: %s", error)

@@ -121,7 +121,7 @@ def said_of_matches(
     watched: WatchedCommand, lines: Sequence[str], more: int, told: int, fence: Fence
 ) -> str:
     """Render the notice of matching lines."""
-    parts = [f"A command in the background wrote what you watch for: {_named(watched)}"]
+    parts = [f"A command in the background wrote what you watch for: {_describe(watched)}"]
     parts.append(_quoted(lines, fence))
     if more:
         parts.append(f"({more} more lines match.)")
@@ -132,7 +132,7 @@ def said_of_matches(
 
 def said_of_end(watched: WatchedCommand, how: str, tail: str, fence: Fence) -> str:
     """Render the notice of a command's end; `tail` is its newest output."""
-    parts = [f"A command in the background has ended, {how}: {_named(watched)}"]
+    parts = [f"A command in the background has ended, {how}: {_describe(watched)}"]
     lines = tail.splitlines()[-MAX_LINES:]
     if lines:
         parts.append("The end of its output:")
@@ -143,16 +143,16 @@ def said_of_end(watched: WatchedCommand, how: str, tail: str, fence: Fence) -> s
 def said_of_loss(watched: WatchedCommand) -> str:
     """Render the notice that a command was lost."""
     said = "A command in the background is gone with its sandbox, and how it ended is not known"
-    return _notice([f"{said}: {_named(watched)}"])
+    return _notice([f"{said}: {_describe(watched)}"])
 
 
 def said_of_no_executor(watched: WatchedCommand) -> str:
     """Render the notice that a command's executor does not answer any more."""
     said = "A command in the background is lost: its executor has not answered for a while"
-    return _notice([f"{said}, and it is not looked at again: {_named(watched)}"])
+    return _notice([f"{said}, and it is not looked at again: {_describe(watched)}"])
 
 
-def _named(watched: WatchedCommand) -> str:
+def _describe(watched: WatchedCommand) -> str:
     line = " ".join(watched.command.split())
     shown = line if len(line) <= MAX_COMMAND_CHARS else f"{line[:MAX_COMMAND_CHARS]}…"
     return f"session_id {watched.key}, `{shown}`."

@@ -97,7 +97,7 @@ class BudgetStatus(Struct, frozen=True):
             )
         in_usd = self.limit.micro_usd and not self._within_usd(self.spent + self.reserved + asked)
         spent, reserved, most, limit = (
-            _shown(amount, in_usd=bool(in_usd))
+            _render(amount, in_usd=bool(in_usd))
             for amount in (self.spent, self.reserved, asked, self.limit)
         )
         later = " or wait until tomorrow" if self.scope is Scope.DAY else ""
@@ -109,7 +109,7 @@ class BudgetStatus(Struct, frozen=True):
 
     def warning(self) -> str:
         told = [
-            f"{_shown(self.spent, in_usd=in_usd)} of {_shown(self.limit, in_usd=in_usd)}"
+            f"{_render(self.spent, in_usd=in_usd)} of {_render(self.limit, in_usd=in_usd)}"
             for in_usd, limit in ((True, self.limit.micro_usd), (False, self.limit.tokens))
             if limit
         ]
@@ -143,7 +143,7 @@ class Policy(Struct, frozen=True):
         return any(self.limits.values())
 
 
-def _shown(amount: Amount, *, in_usd: bool) -> str:
+def _render(amount: Amount, *, in_usd: bool) -> str:
     if not in_usd:
         return f"{amount.tokens:,} tokens"
     usd = amount.micro_usd / PER_USD

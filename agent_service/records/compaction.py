@@ -73,7 +73,7 @@ def pruned(message: bytes) -> bytes:
     return encoded({**fields, "content": PLACEHOLDER.format(count=len(str(fields["content"])))})
 
 
-def sent(rows: Iterable[tuple[int, bytes]], compaction: Compaction) -> list[bytes]:
+def apply_compaction(rows: Iterable[tuple[int, bytes]], compaction: Compaction) -> list[bytes]:
     """Return a session's messages, given with their numbers, as they are sent."""
     messages: list[bytes] = []
     summary = compaction.summary.encode()

@@ -55,7 +55,7 @@ class MediaFile(RedactedRepr, frozen=True):
     sha256: bytes
 
     @classmethod
-    def of(cls, path: str, data: bytes) -> "MediaFile":
+    def from_bytes(cls, path: str, data: bytes) -> "MediaFile":
         plain = (each if each.isprintable() else "_" for each in PurePosixPath(path).name)
         return cls("".join(plain), data, hashlib.sha256(data).digest())
 

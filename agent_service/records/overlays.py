@@ -35,7 +35,7 @@ class Overlay(Struct, frozen=True):
     """The default time limit of commands; 0 means the tools' own."""
 
     @classmethod
-    def of(cls, stored: Mapping[str, Any] | None) -> "Overlay":
+    def from_state(cls, stored: Mapping[str, Any] | None) -> "Overlay":
         return convert(stored, cls) if stored else NOTHING
 
     def stored(self) -> dict[str, Any]:
@@ -45,7 +45,7 @@ class Overlay(Struct, frozen=True):
         """Return the overlay with another personality; empty texts mean none."""
         return replace(self, personality=name, personality_prompt=prompt)
 
-    def sent(self, messages: Sequence[bytes]) -> Sequence[bytes]:
+    def apply(self, messages: Sequence[bytes]) -> Sequence[bytes]:
         """Return a conversation, its prompt first, as it is sent."""
         if not (self.instructions or self.prefill or self.personality_prompt):
             return messages

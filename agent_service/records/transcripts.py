@@ -83,7 +83,7 @@ def opening(session_id: str, model: str, title: str) -> str:
 SEPARATOR, CLOSING = ",\n", "\n]}\n"
 
 
-def written(said: TranscriptMessage) -> str:
+def render(said: TranscriptMessage) -> str:
     """Return a message as it is written to a document."""
     content = said.content
     entry: dict[str, Any] = {

@@ -83,7 +83,7 @@ class Transition(Struct):
     state: str = "RUNNING"
 
     @classmethod
-    def of(cls, turn: LiveTurn, facts: tuple[Fact, ...], now: datetime) -> "Transition":
+    def from_facts(cls, turn: LiveTurn, facts: tuple[Fact, ...], now: datetime) -> "Transition":
         copied = {
             name: dict(getattr(turn, name)) for name in ("pending", "results", "result_chars")
         }
@@ -176,7 +176,7 @@ class Transition(Struct):
             self._add_result(fact)
         state = StepState.UNCERTAIN if fact.uncertain else StepState.DONE
         self.step_states.append((fact.call.sequence, state))
-        self._event(_told(fact))
+        self._event(_finished_event(fact))
         self._note(fact.notices)
 
     def _add_result(self, fact: ToolReturned) -> None:
@@ -253,7 +253,7 @@ def new_message(sequence: int, message: Mapping[str, Any], reasoning: str = "") 
     return NewMessage(sequence, message["role"], encoded(message), said, reasoning)
 
 
-def _told(fact: ToolReturned | ScriptReturned) -> ToolFinished:
+def _finished_event(fact: ToolReturned | ScriptReturned) -> ToolFinished:
     return ToolFinished(
         call_id=fact.call.key,
         name=fact.call.call.name,

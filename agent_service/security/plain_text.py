@@ -57,7 +57,7 @@ def _read(text: str) -> Plain:
         lowered = text.lower()
         if not _APART.search(lowered) and not _LEET.search(lowered):
             return Plain(lowered, None)
-        return _joined(lowered, tuple(range(len(lowered))))
+        return _join(lowered, tuple(range(len(lowered))))
     letters: list[str] = []
     places: list[int] = []
     for at, char in enumerate(text):
@@ -69,7 +69,7 @@ def _read(text: str) -> Plain:
             letters += folded
             places += [at] * len(folded)
     places.append(len(text))
-    return _joined("".join(letters), tuple(places))
+    return _join("".join(letters), tuple(places))
 
 
 def _closed(plain: Plain) -> Plain:
@@ -89,7 +89,7 @@ def _closed(plain: Plain) -> Plain:
     return Plain("".join(letters), (*kept, *places[begin:]))
 
 
-def _joined(text: str, places: tuple[int, ...]) -> Plain:
+def _join(text: str, places: tuple[int, ...]) -> Plain:
     """Joins words spelt with gaps or with digits."""
     text = _LEET.sub(_without_digits, text)
     letters: list[str] = []

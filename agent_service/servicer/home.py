@@ -55,9 +55,9 @@ class HomeServicer(HomeServiceServicer):
                     )
                     if request.dry_run:
                         planned = await self._moving.plan(incoming, [*profiles], existing)
-                        return _taken(planned, 0)
+                        return _import_response(planned, 0)
                     put = self._moving.put(incoming, [*profiles], existing, caller())
-                    return _taken(*await put)
+                    return _import_response(*await put)
                 if request.HasField("file"):
                     file = _file(request.file)
                     profiles[file.profile] = None
@@ -72,7 +72,7 @@ def _file(given: pb.HomeFile) -> HomeFile:
     )
 
 
-def _taken(became: ImportedFiles, session_count: int) -> pb.ImportHomeResponse:
+def _import_response(became: ImportedFiles, session_count: int) -> pb.ImportHomeResponse:
     return pb.ImportHomeResponse(
         added_count=len(became.added),
         replaced_count=len(became.replaced),

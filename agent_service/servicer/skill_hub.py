@@ -30,7 +30,7 @@ class SkillHubServicer(SkillHubServiceServicer):
         self, request: pb.SearchHubRequest, context: Context
     ) -> pb.SearchHubResponse:
         with telling():
-            there = await self._shelves.of(profile_of(request.profile)).catalogue()
+            there = await self._shelves.for_profile(profile_of(request.profile)).catalogue()
             installed = frozenset(skill.name for skill in there.skills)
             found, silent = await self._hubs.search(request.words, request.source, installed)
         return pb.SearchHubResponse(
@@ -45,29 +45,29 @@ class SkillHubServicer(SkillHubServiceServicer):
         self, request: pb.InstallSkillsRequest, context: Context
     ) -> AsyncGenerator[pb.InstallSkillsResponse]:
         _check_names(request.names)
-        hub = self._hubs.of(profile_of(request.profile))
+        hub = self._hubs.for_profile(profile_of(request.profile))
         terms = Terms(frozenset(request.consents), request.dry_run)
         with telling():
             async with aclosing(hub.install(request.source, request.names, terms)) as told:
                 async for one in told:
-                    yield pb.InstallSkillsResponse(**_told(one))
+                    yield pb.InstallSkillsResponse(**_step_fields(one))
 
     async def UpdateSkills(
         self, request: pb.UpdateSkillsRequest, context: Context
     ) -> AsyncGenerator[pb.UpdateSkillsResponse]:
         _check_names(request.names)
-        hub = self._hubs.of(profile_of(request.profile))
+        hub = self._hubs.for_profile(profile_of(request.profile))
         terms = Terms(frozenset(request.consents), request.dry_run)
         with telling():
             async with aclosing(hub.update(request.names, terms)) as told:
                 async for one in told:
-                    yield pb.UpdateSkillsResponse(**_told(one))
+                    yield pb.UpdateSkillsResponse(**_step_fields(one))
 
     async def RemoveSkill(
         self, request: pb.RemoveSkillRequest, context: Context
     ) -> pb.RemoveSkillResponse:
         with telling():
-            made = await self._hubs.of(profile_of(request.profile)).remove(request.name)
+            made = await self._hubs.for_profile(profile_of(request.profile)).remove(request.name)
         return pb.RemoveSkillResponse(message=made.message)
 
     async def AuditSkills(
@@ -97,7 +97,7 @@ class SkillHubServicer(SkillHubServiceServicer):
                 yield pb.ExportSkillsResponse(path=path, data=piece)
 
 
-def _told(one: Step | Outcome) -> dict[str, Any]:
+def _step_fields(one: Step | Outcome) -> dict[str, Any]:
     """Return a hub's progress or result on the wire."""
     return {"step": one.text} if isinstance(one, Step) else {"outcome": _outcome(one)}
 

@@ -26,7 +26,7 @@ class SkillServicer(SkillServiceServicer):
         self, request: pb.ListSkillsRequest, context: Context
     ) -> pb.ListSkillsResponse:
         with telling():
-            found = await self._shelves.of(profile_of(request.profile)).records()
+            found = await self._shelves.for_profile(profile_of(request.profile)).records()
         wanted = request.category
         return pb.ListSkillsResponse(
             skills=[
@@ -37,16 +37,16 @@ class SkillServicer(SkillServiceServicer):
         )
 
     async def GetSkill(self, request: pb.GetSkillRequest, context: Context) -> pb.GetSkillResponse:
-        skills = self._shelves.of(profile_of(request.profile))
-        skill = await _found(skills, request.name)
+        skills = self._shelves.for_profile(profile_of(request.profile))
+        skill = await _find(skills, request.name)
         with telling():
             text = await skills.text(skill, request.file_path)
             record = await skills.record(skill)
         return pb.GetSkillResponse(skill=_skill(record), text=text)
 
     async def PinSkill(self, request: pb.PinSkillRequest, context: Context) -> pb.PinSkillResponse:
-        skills = self._shelves.of(profile_of(request.profile))
-        skill = await _found(skills, request.name)
+        skills = self._shelves.for_profile(profile_of(request.profile))
+        skill = await _find(skills, request.name)
         with telling():
             await skills.pin(skill, is_pinned=request.is_pinned)
             record = await skills.record(skill)
@@ -55,8 +55,8 @@ class SkillServicer(SkillServiceServicer):
     async def ArchiveSkill(
         self, request: pb.ArchiveSkillRequest, context: Context
     ) -> pb.ArchiveSkillResponse:
-        skills = self._shelves.of(profile_of(request.profile))
-        skill = await _found(skills, request.name)
+        skills = self._shelves.for_profile(profile_of(request.profile))
+        skill = await _find(skills, request.name)
         with telling():
             path = await skills.archive(skill)
         return pb.ArchiveSkillResponse(path=path)
@@ -64,13 +64,13 @@ class SkillServicer(SkillServiceServicer):
     async def RestoreSkill(
         self, request: pb.RestoreSkillRequest, context: Context
     ) -> pb.RestoreSkillResponse:
-        skills = self._shelves.of(profile_of(request.profile))
+        skills = self._shelves.for_profile(profile_of(request.profile))
         with telling():
             record = await skills.record(await skills.find(await skills.restore(request.name)))
         return pb.RestoreSkillResponse(skill=_skill(record))
 
 
-async def _found(skills: ProfileSkills, name: str) -> Skill:
+async def _find(skills: ProfileSkills, name: str) -> Skill:
     try:
         return await skills.find(name)
     except BadSkill as error:

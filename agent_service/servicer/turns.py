@@ -55,11 +55,11 @@ class TurnServicer(turn_pb2_grpc.TurnServiceServicer):
             why := self._toolsets.why_off("terminal", asked.profile, asked.platform)
         ):
             raise FailedPrecondition(f"the job's script is not run: the toolset terminal is {why}")
-        allowed = self._toolsets.of(asked.profile, asked.platform, toolsets)
-        library = self._skills.of(asked.profile)
+        allowed = self._toolsets.toolsets_for(asked.profile, asked.platform, toolsets)
+        library = self._skills.for_profile(asked.profile)
         skills = await loaded(library, asked.skills)
         texts = tuple(each.text for each in skills)
-        wanted = await self._screening.of(replace(asked, allowed=allowed, loaded=texts))
+        wanted = await self._screening.screen(replace(asked, allowed=allowed, loaded=texts))
         info = await self._turns.start(wanted)
         if info.is_new:
             await used(library, skills)

@@ -43,7 +43,7 @@ class Histories:
     async def take(self, profile: str, data: bytes, name: str) -> Imported:
         """Store the session of a document once; InvalidArgument if it is invalid."""
         now = self._clock.now()
-        found = await asyncio.to_thread(self._parsed, data, name, now)
+        found = await asyncio.to_thread(self._parse, data, name, now)
         return await self._database.write(lambda conn: storage.add(conn, profile, found, now))
 
     async def write(self, profile: str, session_id: str) -> AsyncGenerator[bytes]:
@@ -55,7 +55,7 @@ class Histories:
         ):
             for stored in page:
                 said = TranscriptMessage(stored.content, stored.reasoning, stored.created_at)
-                waiting += separator + transcripts.written(said)
+                waiting += separator + transcripts.render(said)
                 separator = transcripts.SEPARATOR
             after = page[-1].sequence
             data = waiting.encode(errors="replace")
@@ -98,7 +98,7 @@ class Histories:
         """Return the outcome for a file; None if it is to be tried again."""
         try:
             data, changed_at = await asyncio.to_thread(_read, path)
-            found = await asyncio.to_thread(self._parsed, data, path.stem, changed_at)
+            found = await asyncio.to_thread(self._parse, data, path.stem, changed_at)
         except OSError as error:
             _log.warning("%s cannot be read: %s", path, error.strerror)
             return None
@@ -108,7 +108,7 @@ class Histories:
         now = self._clock.now()
         return await self._database.write(lambda conn: storage.add(conn, profile, found, now))
 
-    def _parsed(self, data: bytes, name: str, fallback: datetime) -> Transcript:
+    def _parse(self, data: bytes, name: str, fallback: datetime) -> Transcript:
         """Return a document's session without secrets."""
         found, redact = transcripts.parse(data, name, fallback), self._redactor.redact
         said = (

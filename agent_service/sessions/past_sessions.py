@@ -66,7 +66,7 @@ class PastSessions:
             if lookup.around:
                 shown, text = _around(conn, lookup)
             elif query.groups:
-                shown, text = _found(conn, lookup, query)
+                shown, text = _find(conn, lookup, query)
             else:
                 shown, text = _latest(conn, lookup)
             told = [sessions.get_state(conn, session_id, label) or () for session_id in shown]
@@ -77,7 +77,7 @@ class PastSessions:
         return await self._database.read(read)
 
 
-def _found(conn: Connection, lookup: Lookup, query: Query) -> _Shown:
+def _find(conn: Connection, lookup: Lookup, query: Query) -> _Shown:
     wanted = SearchQuery(
         lookup.profile,
         query,

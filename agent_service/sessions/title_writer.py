@@ -96,12 +96,12 @@ class TitleWriter:
             raise NoAnswer(given.failure or "the model has named nothing")
 
     def _messages(self, said: str, answer: str) -> list[dict[str, Any]]:
-        shown = {"message": self._shown(said), "answer": self._shown(answer)}
+        shown = {"message": self._clip(said), "answer": self._clip(answer)}
         told = json.dumps(shown, ensure_ascii=False)
         return [
             {"role": "system", "content": _INSTRUCTIONS},
             {"role": "user", "content": f"Name this conversation:\n{told}"},
         ]
 
-    def _shown(self, text: str) -> str:
+    def _clip(self, text: str) -> str:
         return self._redact(text[:_READ_CHARS])[:SHOWN_CHARS]

@@ -69,7 +69,7 @@ def waiting(conn: Connection) -> Waiting:
 MAX_SESSIONS = 200
 
 
-def known(conn: Connection, profile: str) -> Sequence[Target]:
+def recent_targets(conn: Connection, profile: str) -> Sequence[Target]:
     """Return the chats of a profile's latest messages, latest first."""
     sessions = (
         sa.select(session.c.id)

@@ -98,6 +98,6 @@ def forget(conn: Connection, leases: LeaseTable, lease: Lease) -> None:
     conn.execute(_DELETE, {"gone": lease.id})
 
 
-def seen(conn: Connection, key: str) -> None:
+def mark_seen(conn: Connection, key: str) -> None:
     """Note that the model itself has seen the command's end."""
     conn.execute(_SEEN, {"gone": key})

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, bindparam
 
 from agent_service.records import events
 from agent_service.records.calls import Decided, PendingCall, StepState
-from agent_service.records.compaction import NOTHING, sent
+from agent_service.records.compaction import NOTHING, apply_compaction
 from agent_service.records.events import Decision
 from agent_service.records.model import encoded
 from agent_service.records.overlays import Overlay
@@ -118,7 +118,7 @@ def load(conn: Connection, claimed: Claimed, limits: TurnLimits, last: LiveTurn 
         live.overlay, live.kept = last.overlay, dict(last.kept)
         live.tokens_per_byte = last.tokens_per_byte
         return Loaded(claimed, live, list(begun.events))
-    live.overlay = Overlay.of(get_session_state(conn, live.session_id, OVERLAY))
+    live.overlay = Overlay.from_state(get_session_state(conn, live.session_id, OVERLAY))
     live.tokens_per_byte = get_session_state(conn, live.session_id, TOKENS_PER_BYTE) or 0.0
     _load_pending(conn, live, steps, resumed=claimed.may_have_run)
     if not live.model_calls:
@@ -223,7 +223,7 @@ def _conversation(conn: Connection, live: LiveTurn) -> list[bytes]:
             live.results[row.sequence] = row.content.encode()
         else:
             rows.append((row.sequence, row.content.encode()))
-    return sent(rows, live.compaction)
+    return apply_compaction(rows, live.compaction)
 
 
 def _touch_session(conn: Connection, transition: Transition) -> None:

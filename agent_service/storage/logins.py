@@ -72,7 +72,7 @@ class LoginRows:
     @asynccontextmanager
     async def locked(self) -> AsyncGenerator[None]:
         """Lock logins against changes by other replicas."""
-        async with self._locks.held("", f"logins/{self._seal.name}") as lease:
+        async with self._locks.hold("", f"logins/{self._seal.name}") as lease:
             self._held = lease
             try:
                 yield

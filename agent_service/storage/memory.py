@@ -50,7 +50,7 @@ def intend(conn: Connection, change: MemoryChange) -> None:
     conn.execute(upsert(memory_change, ["key"], ["before", "after", "made"]), values)
 
 
-def made(conn: Connection, key: str) -> None:
+def mark_made(conn: Connection, key: str) -> None:
     """Note that a change was made."""
     conn.execute(sa.update(memory_change).where(memory_change.c.key == key).values(made=True))
 

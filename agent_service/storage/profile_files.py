@@ -124,7 +124,7 @@ class RowProfiles:
     async def opened(self, profile: str, name: str) -> AsyncGenerator[Document]:
         """Open a document for a change, under a lease."""
         named = self._home.profile(profile).name
-        async with self._locks.held(named, name) as lease:
+        async with self._locks.hold(named, name) as lease:
 
             async def write(data: bytes) -> None:
                 def fenced(conn: Connection) -> None:

@@ -46,7 +46,7 @@ class RowLocks:
         self._here: WeakValueDictionary[str, _Here] = WeakValueDictionary()
 
     @asynccontextmanager
-    async def held(self, profile: str, path: str) -> AsyncGenerator[Lease]:
+    async def hold(self, profile: str, path: str) -> AsyncGenerator[Lease]:
         """Lock a file until the context ends; writes are fenced if the lease is lost."""
         name = f"{profile}/{path}"
         here = self._here.setdefault(name, _Here())
@@ -54,7 +54,7 @@ class RowLocks:
             async with asyncio.timeout(self._wait_s):
                 await here.acquire()
         except TimeoutError:
-            raise _held(path) from None
+            raise _lock_unavailable(path) from None
         try:
             if here.was_held:
                 await _others_first()
@@ -85,7 +85,7 @@ class RowLocks:
                         await _others_first()
                         is_free = await self._is_free(name)
         except TimeoutError:
-            raise _held(path) from None
+            raise _lock_unavailable(path) from None
         return lease
 
     async def _claim(self, name: str) -> Lease | None:
@@ -119,6 +119,6 @@ async def _others_first() -> None:
     await asyncio.sleep(wait_ms / 1000)
 
 
-def _held(path: str) -> Unavailable:
+def _lock_unavailable(path: str) -> Unavailable:
     name = path.rpartition("/")[2]
     return Unavailable(f"another program holds {name} of this profile; try again")

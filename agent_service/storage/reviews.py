@@ -108,20 +108,20 @@ def has_ground(conn: Connection, session_id: str) -> bool:
     return ground_of(conn, session_id) is not None
 
 
-def untold(conn: Connection, most: int) -> Sequence[EndedReview]:
+def unreported(conn: Connection, most: int) -> Sequence[EndedReview]:
     """Return ended reviews that were not reported yet, oldest first."""
     found = _ENDED.where(~review_row.c.is_told, turn.c.finished_at.is_not(None))
     rows = conn.execute(found.order_by(turn.c.finished_at).limit(most)).all()
-    return [_untold(conn, row) for row in rows]
+    return [_ended_review(conn, row) for row in rows]
 
 
-def told(conn: Connection, turn_id: str) -> None:
+def mark_reported(conn: Connection, turn_id: str) -> None:
     """Note that a review was reported."""
     row = sa.update(review_row).where(review_row.c.turn_id == turn_id)
     conn.execute(row.values(is_told=True))
 
 
-def _untold(conn: Connection, row: sa.Row[Any]) -> EndedReview:
+def _ended_review(conn: Connection, row: sa.Row[Any]) -> EndedReview:
     request: TurnRequest | None = conn.execute(REQUEST, {"turn_id": row.parent_turn_id}).scalar()
     return EndedReview(
         turn_id=row.turn_id,

@@ -242,7 +242,7 @@ def personality_of(conn: Connection, session_id: str, profile: str) -> str:
         sessions.get(conn, session_id, profile)
     except NotFound:
         return ""
-    return Overlay.of(sessions.get_state(conn, session_id, OVERLAY)).personality
+    return Overlay.from_state(sessions.get_state(conn, session_id, OVERLAY)).personality
 
 
 def set_personality(
@@ -254,7 +254,7 @@ def set_personality(
     """
     conn.execute(_BEGIN, new_session(session_id, profile, platform, now))
     row = hold_idle(conn, session_id, profile)
-    before = Overlay.of(sessions.get_state(conn, session_id, OVERLAY))
+    before = Overlay.from_state(sessions.get_state(conn, session_id, OVERLAY))
     after = before.with_personality(overlay.personality, overlay.personality_prompt)
     if after == before:
         return

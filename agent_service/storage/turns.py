@@ -259,7 +259,7 @@ def _keep(conn: Connection, session_id: str, draft: SessionDraft) -> None:
         sessions.put_state(conn, session_id, NOTICES, {"after": 0, "texts": draft.notices})
     if draft.overlay != NOTHING:
         # A personality may have been chosen before the session began.
-        chosen = Overlay.of(sessions.get_state(conn, session_id, OVERLAY))
+        chosen = Overlay.from_state(sessions.get_state(conn, session_id, OVERLAY))
         overlay = draft.overlay.with_personality(chosen.personality, chosen.personality_prompt)
         sessions.put_state(conn, session_id, OVERLAY, overlay.stored())
     if draft.skips_context_files:

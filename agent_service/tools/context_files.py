@@ -93,7 +93,7 @@ class ContextFiles:
         for name in OWN_NAMES:
             yield name, await self._read(files, f"{ROOT}/{name}", name)
         if above is not None:
-            yield above.path, await self._shown(above.path, above.text)
+            yield above.path, await self._render(above.path, above.text)
         for name in _USUAL:
             yield name, await self._read(files, f"{ROOT}/{name}", name)
 
@@ -106,7 +106,7 @@ class ContextFiles:
                 return NOTHING
         except PathRefused:
             return NOTHING
-        return await self.shown(name, data)
+        return await self.render(name, data)
 
     async def _leads_astray(self, files: Files, path: str) -> bool:
         """Whether a link leads to keys, to the agent's home or to an unknown place."""
@@ -119,12 +119,12 @@ class ContextFiles:
             return True
         return bool(guarded_family(real, own))
 
-    async def shown(self, name: str, data: bytes) -> Screened:
-        return await self._shown(
+    async def render(self, name: str, data: bytes) -> Screened:
+        return await self._render(
             name, clean_notes(data, has_frontmatter=name.rpartition("/")[2] in OWN_NAMES)
         )
 
-    async def _shown(self, name: str, text: str) -> Screened:
+    async def _render(self, name: str, text: str) -> Screened:
         if not text:
             return NOTHING
         head, tail = int(self._max_chars * HEAD_SHARE), int(self._max_chars * TAIL_SHARE)
@@ -192,7 +192,7 @@ class Hints:
         self._context_files = context_files
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def of(self, folders: Sequence[str], context: ToolContext) -> Screened:
+    async def read(self, folders: Sequence[str], context: ToolContext) -> Screened:
         """The context files of folders that no earlier call has read."""
         # One at a time, so that only one of several parallel calls shows a file.
         async with self._locks.setdefault(context.caller.session_id, asyncio.Lock()):
@@ -231,7 +231,7 @@ class WithHints(Wrapper[A]):
         folders = dict.fromkeys(folder for path in paths for folder in _led_through(path))
         if not folders:
             return result
-        hint = await self._hints.of(list(folders), context)
+        hint = await self._hints.read(list(folders), context)
         return replace(
             result,
             beside="\n\n".join(filter(None, (result.beside, hint.text))),

@@ -79,7 +79,7 @@ class DelegateTask(UsualTool[DelegateTaskArguments]):
         read = sorted({source for report in reports for source in report.untrusted})
         for source in read:
             await taint(context.state, source)
-        told = _told(reports)
+        told = _render(reports)
         failed = all(each.outcome != "completed" for each in reports)
         return ToolResult(fenced(told, " and ".join(read)) if read else told, is_error=failed)
 
@@ -95,7 +95,7 @@ def _tasks(arguments: DelegateTaskArguments, most: int) -> list[Task]:
     return given or [Task(arguments.goal, arguments.context)]
 
 
-def _told(reports: Sequence[Report]) -> str:
+def _render(reports: Sequence[Report]) -> str:
     """All reports, each cut in the middle to fit together."""
     if len(reports) == 1:
         return _cut(_titled(reports[0], ""), MAX_CHARS)

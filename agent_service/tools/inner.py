@@ -61,7 +61,7 @@ class JournaledCalls:
         if not known:
             await self._state.put(place, {"key": key})
         try:
-            result = await self._made(key, name, arguments_json, may_have_run=bool(known))
+            result = await self._make(key, name, arguments_json, may_have_run=bool(known))
         except DecisionRequired:
             # The call has not started: it runs for the first time after the decision.
             await self._state.put(place, {})
@@ -70,7 +70,7 @@ class JournaledCalls:
         await self._state.put(place, {"key": key, "result": to_builtins(result)})
         return result
 
-    async def _made(
+    async def _make(
         self, key: str, name: str, arguments_json: str, *, may_have_run: bool
     ) -> ToolResult:
         if name not in self._tools:

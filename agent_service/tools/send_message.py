@@ -142,7 +142,7 @@ class SendMessage(UsualTool[SendMessageArguments]):
         if found or (self._asks and goes_elsewhere and await must_ask(context)):
             digests = [file.sha256.hex() for file in message.files]
             binding = binding_of(arguments, *digests)
-            await check_allowed(self.name, _shown(message, arguments, found), binding, context)
+            await check_allowed(self.name, _question(message, arguments, found), binding, context)
         left_out = await self._messenger.send(message)
         lines = [f"The message to {message.target} is on its way{_with(message.files)}."]
         if left_out:
@@ -163,7 +163,7 @@ async def read_files(paths: Sequence[str], source: Files) -> Sequence[MediaFile]
         if "://" in path:
             raise RetryWithHint(f"{path} is not a file of the sandbox. Download it there first.")
         try:
-            file = MediaFile.of(path, await source.read(path, max_bytes=left))
+            file = MediaFile.from_bytes(path, await source.read(path, max_bytes=left))
         except PathRefused as error:
             raise ToolFailed(f"{path} cannot be sent, so nothing was sent: {error}") from error
         if not file.data:
@@ -177,7 +177,7 @@ def _with(files: Sequence[MediaFile]) -> str:
     return f", with {', '.join(map(str, files))}" if files else ""
 
 
-def _shown(message: Message, arguments: SendMessageArguments, found: Mapping[str, str]) -> str:
+def _question(message: Message, arguments: SendMessageArguments, found: Mapping[str, str]) -> str:
     """The question to a person, with the files first since long text may be cut."""
     shown = [f"to {arguments.target}"]
     shown += [f"with the file {file}, SHA-256 {file.sha256.hex()[:16]}" for file in message.files]

@@ -61,15 +61,15 @@ class Todo(UsualTool[TodoArguments]):
         if arguments.todos is not None:
             items = _merged(items if arguments.merge else [], arguments.todos)
             await context.state.put(STATE, [item.model_dump() for item in items])
-        return ToolResult(_shown(items) or "The plan is empty.")
+        return ToolResult(_render(items) or "The plan is empty.")
 
 
 def shown_plan(stored: Any) -> str:
     """The plan as the model sees it, from the session's stored value."""
-    return _shown(_PLAN.validate_python(stored or []))
+    return _render(_PLAN.validate_python(stored or []))
 
 
-def _shown(items: list[TodoItem]) -> str:
+def _render(items: list[TodoItem]) -> str:
     return "\n".join(f"{_MARKS[item.status]} {item.id}: {item.content}" for item in items)
 
 

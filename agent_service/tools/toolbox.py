@@ -225,7 +225,7 @@ class _Batch:
             await self._commit(ToolDispatched(call))
         started = time.monotonic()
         try:
-            result = await tried(tool, arguments, context)
+            result = await attempt(tool, arguments, context)
         except DecisionRequired as required:
             subject = self._redactor.redact(required.subject)
             if context.unattended is Unattended.HALT:
@@ -264,7 +264,7 @@ class _Batch:
             inner = self._context_of(call, context.progress)
             async with self._alone(prepared):
                 try:
-                    result = await tried(prepared.tool, prepared.arguments, inner)
+                    result = await attempt(prepared.tool, prepared.arguments, inner)
                     return replace(result, text=self._redactor.redact(result.text))
                 except CommandUncertain:
                     return ToolResult(_UNCERTAIN, is_error=True)
@@ -286,14 +286,14 @@ class _Batch:
         await self._put((fact,)).wait()
 
 
-async def tried(tool: Tool[Any], arguments: ToolArguments, context: ToolContext) -> ToolResult:
+async def attempt(tool: Tool[Any], arguments: ToolArguments, context: ToolContext) -> ToolResult:
     """Run a call and turn its errors into results; DecisionRequired is raised."""
     with tool_span(tool.name, context.key, arguments) as note:
-        note(result := await _tried(tool, arguments, context))
+        note(result := await _attempt(tool, arguments, context))
         return result
 
 
-async def _tried(tool: Tool[Any], arguments: ToolArguments, context: ToolContext) -> ToolResult:
+async def _attempt(tool: Tool[Any], arguments: ToolArguments, context: ToolContext) -> ToolResult:
     try:
         return await tool.run(arguments, context)
     except (CommandUncertain, DatabaseUnavailable, DatabaseDamaged):

@@ -102,7 +102,7 @@ class CommandMonitor:
         unreachable."""
         try:
             while True:
-                if (ended := await self._ended(progress)) is not None:
+                if (ended := await self._poll(progress)) is not None:
                     return await self._last(ended, progress)
                 if self._may_tell(progress):
                     self._tell_from = self._clock.monotonic() + PAUSE_S
@@ -139,7 +139,7 @@ class CommandMonitor:
             is_over=is_over,
         )
 
-    async def _ended(self, progress: Progress) -> CommandStatus | None:
+    async def _poll(self, progress: Progress) -> CommandStatus | None:
         """Wait a moment and read new output; return the command once it has ended."""
         key, listens = self._watched.key, self._listens(progress)
         status = await self._commands.wait(key, LOOK_S if listens else WAIT_S)

@@ -46,13 +46,15 @@ class Notices(Struct, frozen=True):
         turn_id = turn_id_of(watched.key, news.progress.told)
         request = replace(watched.request, turn_id=turn_id, text=news.text)
         # Toolsets may have been turned off meanwhile.
-        allowed = self.toolsets.of(request.profile, request.platform, request.options.toolsets)
+        allowed = self.toolsets.toolsets_for(
+            request.profile, request.platform, request.options.toolsets
+        )
         try:
             await self.turns().start(replace(request, allowed=allowed))
         except Draining:
             # The next watcher of the command reports.
             await asyncio.Event().wait()
-        finished = await self.turns().watching.ended(request.turn_id, request.profile)
+        finished = await self.turns().watching.wait_for_end(request.turn_id, request.profile)
         await self._deliver(request, finished)
 
     async def _deliver(self, request: TurnRequest, finished: TurnFinished) -> None:

@@ -146,7 +146,7 @@ class TurnStream:
                 self._partial = TextSnapshot(step=0, text="", reasoning="")
             case ToolProgress(call_id, _):
                 said = self._progress.get(call_id)
-                self._progress[call_id] = item.event if said is None else _joined(said, item.event)
+                self._progress[call_id] = item.event if said is None else _join(said, item.event)
             case ToolFinished(call_id=call_id):
                 self._progress.pop(call_id, None)
             case _:
@@ -169,13 +169,13 @@ def _merge_live(first: object, second: object) -> Live | None:
             return replace(first, text=text + more)
         case ToolProgress(call_id), ToolProgress(call_id2):
             if call_id == call_id2:
-                return _joined(first, second)
+                return _join(first, second)
         case _:
             pass
     return None
 
 
-def _joined(first: ToolProgress, second: ToolProgress) -> ToolProgress:
+def _join(first: ToolProgress, second: ToolProgress) -> ToolProgress:
     return ToolProgress(second.call_id, (first.text + second.text)[-PROGRESS_KEPT_CHARS:])
 
 
@@ -208,7 +208,7 @@ class EventFeed:
         if (awaited := self._awaited.pop(turn_id, None)) is not None:
             awaited.set()
 
-    async def ended(self, turn_id: str, profile: str) -> TurnFinished:
+    async def wait_for_end(self, turn_id: str, profile: str) -> TurnFinished:
         """Return the end of a turn, on whichever replica."""
         last = 0
         while True:

@@ -92,12 +92,12 @@ async def _converse(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
                 else:
                     yield event
         assert message is not None, "a model call ends with its message or raises"
-        yield _said(turn, message, parts)
+        yield _answer_facts(turn, message, parts)
         if turn.finished:
             return
 
 
-def _said(turn: LiveTurn, message: base.ModelMessage, parts: LoopParts) -> tuple[Fact, ...]:
+def _answer_facts(turn: LiveTurn, message: base.ModelMessage, parts: LoopParts) -> tuple[Fact, ...]:
     """Return the facts of a model's message."""
     rate = counted_rate(turn, _told_of_tools(turn, parts), message)
     answered = ModelAnswered(turn.step, message, rate)
@@ -169,7 +169,7 @@ async def _ask(
 ) -> AsyncGenerator[Step | base.ModelMessage]:
     request = base.ModelRequest(
         model=turn.model,
-        messages=turn.overlay.sent(turn.messages),
+        messages=turn.overlay.apply(turn.messages),
         tools=tools,
         max_tokens=turn.max_tokens,
         route=turn.route,

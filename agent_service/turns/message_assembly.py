@@ -37,7 +37,7 @@ class Screening(Struct, frozen=True):
     scanner: ThreatScanner
     redactor: Redactor
 
-    async def of(self, request: TurnRequest) -> TurnRequest:
+    async def screen(self, request: TurnRequest) -> TurnRequest:
         """Return the request without secrets, with words of others as the model sees them.
 
         They are screened for attacks, and put between marks that are made here, once.

@@ -76,7 +76,7 @@ class Readings(Struct, frozen=True):
         for profile in sorted(await self.profiles())[:PROFILES_KEPT]:
             for memory in await self.memories.load(profile):
                 used[memory.target] = max(used[memory.target], memory.used_ratio)
-            states.update(await self.shelves.of(profile).states())
+            states.update(await self.shelves.for_profile(profile).states())
         for target, ratio in used.items():
             self.gauges.memories.labels(target).set(ratio)
         for state, count in states.items():

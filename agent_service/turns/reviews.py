@@ -110,7 +110,7 @@ class Reviews:
             self._ended.clear()
             try:
                 for found in await self._database.read(
-                    lambda conn: reviews.untold(conn, TOLD_AT_ONCE)
+                    lambda conn: reviews.unreported(conn, TOLD_AT_ONCE)
                 ):
                     await self._tell(found)
             except DatabaseUnavailable as error:
@@ -151,7 +151,7 @@ class Reviews:
                 _log.warning("nobody is told of the review %s: %s", found.turn_id, error)
             except SendingUnknown:
                 return  # it is reported later
-        await self._database.write(lambda conn: reviews.told(conn, found.turn_id))
+        await self._database.write(lambda conn: reviews.mark_reported(conn, found.turn_id))
 
 
 def _digest(request: TurnRequest) -> str:

@@ -195,7 +195,7 @@ class Runner:
         turn, now = driving.turn, self._clock.now()
 
         def write(conn: Connection) -> Transition:
-            transition = Transition.of(turn, steering.join(conn, turn, facts, now), now)
+            transition = Transition.from_facts(turn, steering.join(conn, turn, facts, now), now)
             journal.commit(conn, self._leases, transition)
             for record in self._hooks.on_commit:
                 record(conn, transition)
@@ -212,11 +212,12 @@ class Runner:
         turn, partial = driving.turn, self._partial(driving)
         left = await self._kill(turn) if turn.under_way else _Left()
         facts: list[Fact] = [
-            ToolReturned(call, left.told(call.key), is_error=True) for call in turn.pending.values()
+            ToolReturned(call, left.describe(call.key), is_error=True)
+            for call in turn.pending.values()
         ]
         if turn.script is not None:
             call = turn.script.call
-            facts.append(ScriptReturned(call, left.told(call.key), is_error=True))
+            facts.append(ScriptReturned(call, left.describe(call.key), is_error=True))
         elif partial and not turn.pending:
             said = self._spending.interrupted(turn, partial)
             facts.append(ModelAnswered(turn.step, said))
@@ -264,7 +265,7 @@ class _Left:
         else:
             self.survivor_count += status.exit.survivor_count if status.exit is not None else 0
 
-    def told(self, key: str) -> str:
+    def describe(self, key: str) -> str:
         """Return the result of a call for the model."""
         return f"{_INTERRUPTED} {_UNREACHED}" if key in self._unreached else _INTERRUPTED
 

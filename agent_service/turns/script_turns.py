@@ -19,7 +19,7 @@ from agent_service.tools.base import Tool, ToolContext, ToolResult
 from agent_service.tools.guards.approval import DecisionRequired
 from agent_service.tools.guards.taint import fenced, notice_of_blocked, of_blocked, taint
 from agent_service.tools.shell.script import ScriptArguments
-from agent_service.tools.toolbox import ContextFactory, tried
+from agent_service.tools.toolbox import ContextFactory, attempt
 from services.errors import Reason
 from services.redaction.redactor import Redactor
 from services.validation import json_object
@@ -64,7 +64,7 @@ class Scripts(Struct, frozen=True):
         if context.decision is not None and (told := _DECIDED.get(context.decision)):
             return _not_run(call, told, Reason.APPROVAL_REQUIRED)
         try:
-            result = await tried(self.tool, ScriptArguments(command=pending.script.text), context)
+            result = await attempt(self.tool, ScriptArguments(command=pending.script.text), context)
         except DecisionRequired as required:
             subject = self.redactor.redact(required.subject)
             if turn.unattended in (None, Unattended.WAIT):

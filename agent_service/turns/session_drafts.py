@@ -71,7 +71,7 @@ class SessionNews(Protocol):
         """Return notices for a session that a turn of this kind begins."""
         ...
 
-    async def told(self, profile: str, session_id: str) -> None:
+    async def mark_reported(self, profile: str, session_id: str) -> None:
         """Note that this session has told them."""
         ...
 
@@ -102,17 +102,19 @@ class SessionDrafts:
         wanted = frozenset(request.granted)
         toolsets = self._toolsets & wanted if wanted else self._toolsets
         places, asked = self._places, request.new_session
-        template = asked.sandbox_template or places.policy.of(request.profile, request.kind)
+        template = asked.sandbox_template or places.policy.template_for(
+            request.profile, request.kind
+        )
         with ungrouped():
             async with asyncio.TaskGroup() as group:
-                found = group.create_task(places.sandboxes.of(template))
-                read = group.create_task(places.projects.of(request, template))
+                found = group.create_task(places.sandboxes.get(template))
+                read = group.create_task(places.projects.read(request, template))
                 news = group.create_task(self._news.notices(request.profile, request.kind))
                 announcing = group.create_task(self._instructions.announces(request))
-                personal = await self._personal.of(request.profile, toolsets, request.platform)
+                personal = await self._personal.compose(request.profile, toolsets, request.platform)
         kind, project, announces = found.result(), read.result(), announcing.result()
         skips, remembers = skips_context_files(request), "memory" in toolsets
-        told = _told(personal, remembers=remembers) if request.kind == "user" else ()
+        told = _notices(personal, remembers=remembers) if request.kind == "user" else ()
         facts = SessionFacts(
             session_id=request.session_id if self._instructions.names_session else "",
             platform=request.platform,
@@ -146,10 +148,10 @@ class SessionDrafts:
     async def begun(self, request: TurnRequest, draft: SessionDraft) -> None:
         """Note that a session was stored with a draft."""
         if draft.notices:
-            await self._news.told(request.profile, request.session_id)
+            await self._news.mark_reported(request.profile, request.session_id)
 
 
-def _told(personal: Personal, *, remembers: bool) -> tuple[str, ...]:
+def _notices(personal: Personal, *, remembers: bool) -> tuple[str, ...]:
     """Return notices on memory and skills for a new session's person."""
     memories = personal.memories
     of_memories = (*memories.too_long, *memories.blocked) if remembers else ()

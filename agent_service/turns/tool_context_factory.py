@@ -47,7 +47,9 @@ class ToolContexts:
         self._supplies = SandboxSkills(skills, database)
         self._delegation = delegation
 
-    def of(self, turn: LiveTurn, call: PendingCall, progress: Callable[[str], None]) -> ToolContext:
+    def make(
+        self, turn: LiveTurn, call: PendingCall, progress: Callable[[str], None]
+    ) -> ToolContext:
         sandbox = TurnSandbox(self._sandboxes, turn, resumed=call.resumed, supplies=self._supplies)
         rows = _SessionRows(self._database, self._turns, turn, sandbox)
         decided = turn.decided.get(call.key, Decided())
@@ -64,8 +66,8 @@ class ToolContexts:
             news=lambda: sandbox.news,
             records=rows,
             unattended=turn.unattended,
-            sandbox=lambda: _held(sandbox),
-            skills=self._skills.of(turn.profile),
+            sandbox=lambda: _sandbox_info(sandbox),
+            skills=self._skills.for_profile(turn.profile),
             caller=_caller(turn),
             subagents=CallSubagents(self._delegation, turn, call.key),
             terminal_timeout_s=turn.overlay.terminal_timeout_s or FOREGROUND_S,
@@ -74,7 +76,7 @@ class ToolContexts:
     def workplace(self, turn: LiveTurn) -> Workplace:
         """Return the turn's workplace, which is independent of its calls."""
         sandbox = TurnSandbox(self._sandboxes, turn, resumed=False)
-        return Workplace(SessionFiles(sandbox), lambda: _held(sandbox))
+        return Workplace(SessionFiles(sandbox), lambda: _sandbox_info(sandbox))
 
     def endings(self, turn: LiveTurn) -> Endings:
         sandbox = TurnSandbox(self._sandboxes, turn, resumed=False)
@@ -85,7 +87,7 @@ def _caller(turn: LiveTurn) -> Caller:
     return Caller(turn.profile, turn.session_id, turn.id, turn.origin, turn.options)
 
 
-async def _held(sandbox: TurnSandbox) -> SandboxInfo:
+async def _sandbox_info(sandbox: TurnSandbox) -> SandboxInfo:
     # Asking for the place has no effect, so a replaced sandbox does not matter.
     return (await sandbox.hold(keyed=False)).place
 
@@ -168,6 +170,6 @@ class _SessionRows:
                 "are watched already."
             )
 
-    async def seen(self, key: str) -> None:
+    async def mark_seen(self, key: str) -> None:
         """Note that the model knows that a command has ended."""
-        await self._database.write(lambda conn: background.seen(conn, key))
+        await self._database.write(lambda conn: background.mark_seen(conn, key))

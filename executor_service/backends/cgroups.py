@@ -73,7 +73,7 @@ class Cgroups:
             raise
         return groups
 
-    def shown(self, groups: list[Path]) -> list[tuple[Path, Path]]:
+    def mounts(self, groups: list[Path]) -> list[tuple[Path, Path]]:
         """Return each group and its place in the box, where the supervisor counts memory kills."""
         if len(self._trees) == 1 and self._trees[0].version == 2:
             return [(groups[0], _SHOWN_AT)]

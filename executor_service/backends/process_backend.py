@@ -138,7 +138,7 @@ class ProcessBackend(ABC, Generic[_Parts]):
         groups = cgroups.make(key, spec.limits, self.extra_pids)
         try:
             with self._records.listener(key) as listener, self._records.errors(key) as errors:
-                order = Order(spec, groups, cgroups.shown(groups), listener, errors)
+                order = Order(spec, groups, cgroups.mounts(groups), listener, errors)
                 with self._start(order, parts) as started:
                     record = self._remember(order, started)
         except BaseException:

@@ -170,7 +170,7 @@ class CommandSpool:
                 writes.append(Write(self._folder / segment.name, segment.size, piece))
         return writes
 
-    def written(self) -> None:
+    def mark_written(self) -> None:
         """Marks what `take` returned as written."""
         for number, state in self._streams.items():
             done = state.taken_is_written()
@@ -259,7 +259,7 @@ class Spool:
             spools, self._dirty = list(self._dirty), {}
             await self._write([one for spool in spools for one in spool.take()])
             for spool in spools:
-                spool.written()
+                spool.mark_written()
 
     async def _write(self, writes: list[Write]) -> None:
         why = "output cannot be written; commands wait"

@@ -317,8 +317,8 @@ class SandboxNetwork:
         stream.when_aborted = task.cancel
         self._conversations[task] = conversation
         self.metrics.open.inc()
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_end)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _on_end(self, task: asyncio.Task[None]) -> None:
         del self._conversations[task]
         self.metrics.open.dec()

@@ -63,7 +63,7 @@ class Retention:
 
     async def forget_old(self) -> None:
         before = self._clock.now().timestamp() - KEPT_S
-        for registry, record in self._ended():
+        for registry, record in self._finished():
             if (record.ended_at or 0) < before:
                 await registry.forget(record)
         for sandbox in self._leases:
@@ -75,7 +75,7 @@ class Retention:
 
     async def make_room(self) -> None:
         """Removes output above the limit, that of ended commands first and oldest first."""
-        for registry, record in self._ended():
+        for registry, record in self._finished():
             if record.stored_bytes and self._spool.over_budget.is_set():
                 await registry.forget_output(record)
         while self._spool.over_budget.is_set() and self._shrink_largest():
@@ -84,7 +84,7 @@ class Retention:
             _log.warning("the output of running commands exceeds executor.spool_bytes")
             await asyncio.sleep(_RETRY_S)
 
-    def _ended(self) -> list[tuple[ExecRegistry, CommandRecord]]:
+    def _finished(self) -> list[tuple[ExecRegistry, CommandRecord]]:
         """The commands that have ended, oldest first."""
         registries = [sandbox.registry for sandbox in self._leases]
         found = [

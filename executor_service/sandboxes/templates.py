@@ -137,7 +137,7 @@ class Templates:
     async def open(self, settle: Settle | None = None) -> None:
         """Opens all templates and takes over their boxes; only the default one must open now."""
         self._settle = settle or _nothing_is_left
-        self._put(DEFAULT_TEMPLATE, *await self._found(DEFAULT_TEMPLATE))
+        self._put(DEFAULT_TEMPLATE, *await self._find(DEFAULT_TEMPLATE))
         # A slow backend must not delay the other templates.
         await all_of(self._try(name, _FIRST_TRY_S) for name in self._others)
 
@@ -203,7 +203,7 @@ class Templates:
     async def _try(self, name: str, patience_s: float) -> Template | None:
         try:
             async with asyncio.timeout(patience_s):
-                template, boxes = await self._found(name)
+                template, boxes = await self._find(name)
         except (BackendError, TimeoutError) as error:
             why = str(error) or f"its backend did not answer within {patience_s:g} s"
             if self._refused.get(name) != why:
@@ -216,7 +216,7 @@ class Templates:
             await template.pool.close()
         return template
 
-    async def _found(self, name: str) -> tuple[Template, Sequence[Box]]:
+    async def _find(self, name: str) -> tuple[Template, Sequence[Box]]:
         """Opens a template and lists its boxes; fails with BackendError."""
         template = await self._open_one(name)
         try:

@@ -219,12 +219,12 @@ def _file_info(path: str, info: FileInfo) -> file_pb2.FileInfo:
     changed = Timestamp()
     changed.FromNanoseconds(info.mtime_ns)
     return file_pb2.FileInfo(
-        path=_shown(path),
+        path=_display(path),
         kind=file_pb2.FileKind.Value(f"FILE_KIND_{info.type.upper()}"),
         size_bytes=info.size_bytes if info.type == "file" else 0,
         mode=info.mode,
         modify_time=changed,
-        link_target=_shown(info.target or ""),
+        link_target=_display(info.target or ""),
     )
 
 
@@ -238,6 +238,6 @@ def _after(token: str) -> str:
     return unquote(token, errors="surrogateescape")
 
 
-def _shown(path: str) -> str:
+def _display(path: str) -> str:
     """A path as text, with U+FFFD for what is not UTF-8."""
     return path.encode(errors="surrogateescape").decode(errors="replace")

@@ -82,7 +82,7 @@ class OutboxWorker:
         self._finishing = False
 
     async def run(self) -> None:
-        self._metrics.known(self._account.platform, map(str.lower, SETTLED))
+        self._metrics.initialize(self._account.platform, map(str.lower, SETTLED))
         async with self._workers:
             await poll("the outbox", self._look, self._hint)
 

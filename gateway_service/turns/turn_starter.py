@@ -118,7 +118,7 @@ class TurnStarter(Struct, frozen=True):
         with bind(turn_id=turn.turn_id, session_id=turn.session_id):
             try:
                 await self.start(turn)
-                await self._agent.ended(turn.turn_id, turn.profile)
+                await self._agent.wait_for_end(turn.turn_id, turn.profile)
             except AgentRefused as error:
                 _log.warning("the turn could not be followed to its end: %s", error)
             except Unavailable as error:

@@ -204,7 +204,7 @@ def _due(given: Mapping[str, Any], job: Job, reading: ImportContext) -> Job:
 def _schedule(given: Mapping[str, Any], zone: str, reading: ImportContext) -> tuple[Schedule, str]:
     part = _part_of(given, "schedule")
     if isinstance(plain := given.get("schedule"), str):
-        return _parsed(plain, zone, reading), plain
+        return _parse(plain, zone, reading), plain
     kind, shown = _text_of(part, "kind").lower(), _text_of(part, "display")
     match kind:
         case "once":
@@ -217,12 +217,12 @@ def _schedule(given: Mapping[str, Any], zone: str, reading: ImportContext) -> tu
             schedule, text = _interval(part, given, reading)
         case "cron":
             text = _text_of(part, "expr")
-            schedule = _parsed(text, zone, reading)
+            schedule = _parse(text, zone, reading)
         case _:
             raise _Problem(f'its schedule is of no kind once, interval or cron, but "{kind}"')
     # The display text may be just a name, or outdated after an edit.
     with suppress(_Problem):
-        means = _parsed(shown, zone, reading)
+        means = _parse(shown, zone, reading)
         if isinstance(means, Interval) and isinstance(schedule, Interval):
             means = Interval(means.every, schedule.anchor)
         text = shown if means == schedule else text
@@ -249,7 +249,7 @@ def _interval(
     return Interval(every, anchor), text
 
 
-def _parsed(text: str, zone: str, reading: ImportContext) -> Schedule:
+def _parse(text: str, zone: str, reading: ImportContext) -> Schedule:
     try:
         return parse(text, zone_of(text, zone), reading.now)
     except ScheduleError as error:

@@ -30,7 +30,7 @@ class SchedulerMetrics(Metrics, frozen=True):
         "When the next job is due, in seconds since 1970; 0 when there is none.",
     )
 
-    def ended(self, outcome: RunState) -> None:
+    def count_end(self, outcome: RunState) -> None:
         self.runs.labels(outcome.lower()).inc()
 
     def claimed(self, lateness_s: float) -> None:

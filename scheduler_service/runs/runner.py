@@ -92,7 +92,7 @@ class Runner:
             ending = await self._run(replace(claim, traceparent=claim.traceparent or traceparent()))
             if ending.state is RunState.FAILED:
                 current.failed("run_failed")
-        self._metrics.ended(ending.state)
+        self._metrics.count_end(ending.state)
         _log.info("run %s of job %s has ended: %s", claim.run_id, claim.job.id, ending.state)
 
     async def _run(self, claim: Claim) -> Ending:

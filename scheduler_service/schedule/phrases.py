@@ -168,11 +168,11 @@ def _days(text: str) -> str:
             f'"{week}" counts from now and has no time of day; say "every {week}", or name the '
             'days, such as "every weekday at 9:00"'
         )
-    found = [_weekdays(part) for part in _AND.split(_RANGE.sub(_joined, week))]
+    found = [_weekdays(part) for part in _AND.split(_RANGE.sub(_join, week))]
     return "* * " + ("*" if "*" in found else ",".join(dict.fromkeys(found)))
 
 
-def _joined(match: re.Match[str]) -> str:
+def _join(match: re.Match[str]) -> str:
     return f"{match[1]}-{match[2]}" if match[1] in _WEEKDAYS else match[0]
 
 

@@ -55,7 +55,7 @@ class Column(Struct, frozen=True):
     def text(self, row: Any) -> str:
         return printable(self._show(self.value(row)))
 
-    def of(self, part: Callable[[Any], Any]) -> "Column":
+    def within(self, part: Callable[[Any], Any]) -> "Column":
         """Return the same column for rows that have the message as a part."""
 
         def value(row: Any) -> Any:

@@ -104,11 +104,13 @@ def contents(home: HomePaths, profile: str) -> Contents:
 
 def _sort(found: Contents, profile: str, path: str, fact: os.stat_result) -> None:
     if stat.S_ISLNK(fact.st_mode):
-        found.left_out.append(LeftOut(profile, _shown(path), "it is a link, which is not followed"))
+        found.left_out.append(
+            LeftOut(profile, _display(path), "it is a link, which is not followed")
+        )
     elif not stat.S_ISREG(fact.st_mode):
-        found.left_out.append(LeftOut(profile, _shown(path), "it is no file"))
-    elif _shown(path) != path:
-        found.left_out.append(LeftOut(profile, _shown(path), "its name is not UTF-8"))
+        found.left_out.append(LeftOut(profile, _display(path), "it is no file"))
+    elif _display(path) != path:
+        found.left_out.append(LeftOut(profile, _display(path), "its name is not UTF-8"))
     elif len(path.encode()) > MAX_PATH_BYTES or path.count("/") >= MAX_PARTS:
         found.left_out.append(LeftOut(profile, path, "its path is too long"))
     elif len(found.files) >= MAX_FILES:
@@ -166,7 +168,7 @@ def _no_profiles(home: HomePaths) -> Iterator[LeftOut]:
     if folder.is_dir():
         for path in sorted(folder.iterdir()):
             if not _is_profile(home, path.name):
-                shown = _shown(f"{PROFILES}/{path.name}")
+                shown = _display(f"{PROFILES}/{path.name}")
                 yield LeftOut(DEFAULT_PROFILE, shown, "it is no folder with the name of a profile")
 
 
@@ -177,7 +179,7 @@ def _is_profile(home: HomePaths, name: str) -> bool:
     )
 
 
-def _shown(path: str) -> str:
+def _display(path: str) -> str:
     return os.fsencode(path).decode(errors="replace")
 
 

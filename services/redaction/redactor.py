@@ -76,9 +76,9 @@ class Redactor:
 
     def spans(self, text: str, *, is_program: bool = False) -> list[Span]:
         """Return where a text has secrets, in order."""
-        return _merged([*self._found(text, is_program=is_program)]) if text else []
+        return _merged([*self._find(text, is_program=is_program)]) if text else []
 
-    def _found(self, text: str, *, is_program: bool) -> Iterator[Span]:
+    def _find(self, text: str, *, is_program: bool) -> Iterator[Span]:
         yield from self.known.spellings.find(text)
         for shape in SHAPES:
             if (is_program and not shape.in_programs) or not shape.may_be_in(text):

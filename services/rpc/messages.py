@@ -79,11 +79,11 @@ def _values(record: Struct | Mapping[str, Any], kind: Descriptor) -> dict[str, A
             of_holder = cast("Descriptor", of_holder.fields_by_name[parent].message_type)
         field = of_holder.fields_by_name[name]
         several = cast("Iterable[Any]", value) if field.is_repeated else ()
-        holder[name] = [_written(field, one) for one in several] or _written(field, value)
+        holder[name] = [_encode(field, one) for one in several] or _encode(field, value)
     return values
 
 
-def _written(field: FieldDescriptor, value: Any) -> Any:
+def _encode(field: FieldDescriptor, value: Any) -> Any:
     if isinstance(value, Struct):
         return _values(value, cast("Descriptor", field.message_type))
     if not isinstance(value, str):

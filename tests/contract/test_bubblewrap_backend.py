@@ -268,7 +268,7 @@ def test_control_groups_of_version_two(tmp_path: Path) -> None:
     os.utime(group, (0, 0))
     found.sweep()
     assert (forgotten.exists(), new.exists(), group.exists()) == (False, True, True)
-    assert found.shown([group]) == [(group, Path("/sys/fs/cgroup"))]
+    assert found.mounts([group]) == [(group, Path("/sys/fs/cgroup"))]
     (slice_ / "cgroup.subtree_control").write_text("memory")
     assert Cgroups.find(proc).controllers == {"cpu", "memory", "pids"}
     (root / "cgroup.subtree_control").write_text("")

@@ -59,7 +59,7 @@ async def test_a_run_is_made_reported_and_taken_back(opened: Stores) -> None:
         ".archive/mail-send/references/mail-send.md",
     }
     usage = UsageFile.parse(await files.read(".usage.json", MOST))
-    assert usage.of("mail-send").state.value == "archived"
+    assert usage.get("mail-send").state.value == "archived"
     folder = report.path.split("/")[-2]
     assert {f"{folder}/REPORT.md", f"{folder}/run.json"} <= set(await reports.tree())
     assert await curation(opened).apply(ORDER) == report

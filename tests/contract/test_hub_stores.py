@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent_service.profiles.curation.snapshot import taken
+from agent_service.profiles.curation.snapshot import take_snapshot
 from agent_service.profiles.skills.document import BadSkill
 from agent_service.profiles.skills.files import SkillFiles
 from agent_service.profiles.skills.hub.changes import JOURNAL
@@ -93,7 +93,7 @@ async def test_what_is_of_a_hub_is_protected_from_agent_and_curator(
     disk: SkillFiles, tmp_path: Path
 ) -> None:
     await install(hub(disk), await asyncio.to_thread(repository, tmp_path / "repo", ALL), "notes")
-    found = await taken(Library(disk))
+    found = await take_snapshot(Library(disk))
     assert found.skills["notes"].protection is Protection.HUB
     assert found.skills["mine"].protection is Protection.NONE
 
@@ -223,7 +223,7 @@ async def test_a_pinned_skill_is_not_updated(disk: SkillFiles, tmp_path: Path) -
     await install(hub(disk), source, "notes")
     usage = UsageFile.parse(await disk.read(".usage.json", MOST))
     async with disk.locked():
-        usage.put("notes", usage.of("notes").with_pin(is_pinned=True))
+        usage.put("notes", usage.get("notes").with_pin(is_pinned=True))
         await disk.write(".usage.json", usage.encoded())
     await asyncio.to_thread(committed, source, {"notes": {"assets/new.txt": "new\n"}})
     assert (await update(hub(disk))).status is Status.UNCHANGED
@@ -245,7 +245,7 @@ async def test_what_is_removed_is_kept_in_the_archive(files: SkillFiles, tmp_pat
     assert sorted(kept, key=str) == [b"round 1", b"round 2"]
     assert not [path for path in there if path.startswith("notes/")]
     assert await lock(files) == {}
-    state = UsageFile.parse(await files.read(".usage.json", MOST)).of("notes").state
+    state = UsageFile.parse(await files.read(".usage.json", MOST)).get("notes").state
     assert state is SkillState.ARCHIVED
     with pytest.raises(HubRefused, match="no skill 'notes' was installed"):
         await hub(files).remove("notes")

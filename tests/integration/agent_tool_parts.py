@@ -150,7 +150,7 @@ async def open_tools(
         delegation = Delegation(_none, (), 3, database)
         sandboxes = SandboxLeases(executors, database)
         contexts = ToolContexts(database, leases, sandboxes, shelves, delegation)
-        toolbox = Toolbox([*offered(builtin_tools(out_of_reach())), *more], contexts.of)
+        toolbox = Toolbox([*offered(builtin_tools(out_of_reach())), *more], contexts.make)
         yield Tools(toolbox, turn, LeftSandboxes(executors, database), database, library)
 
 

@@ -62,7 +62,7 @@ def test_who_takes_over_sees_all_of_the_last_commit(engine: sa.Engine) -> None:
     late, new = claimant("late"), claimant("new")
     with engine.begin() as conn:
         turns.store(conn, REQUEST, OPTIONS, turns.SessionDraft("prompt", ""), NOW)
-    answered = Transition.of(taken(engine, late), (ModelAnswered(1, CALLS),), NOW)
+    answered = Transition.from_facts(taken(engine, late), (ModelAnswered(1, CALLS),), NOW)
     with ExitStack() as stack:
         committing = stack.enter_context(engine.connect())
         journal.commit(committing, late.leases, answered)
@@ -73,9 +73,9 @@ def test_who_takes_over_sees_all_of_the_last_commit(engine: sa.Engine) -> None:
         committing.commit()
         turn = claim.result(timeout=10)
     (call,) = turn.pending.values()
-    commit(engine, new, Transition.of(turn, (ToolReturned(call, "ok"),), NOW))
+    commit(engine, new, Transition.from_facts(turn, (ToolReturned(call, "ok"),), NOW))
     ended = (ModelAnswered(2, ANSWERS), TurnFinished(Outcome.COMPLETED, text="done"))
-    commit(engine, new, Transition.of(turn, ended, NOW))
+    commit(engine, new, Transition.from_facts(turn, ended, NOW))
     with engine.connect() as conn:
         assert conn.execute(sa.select(session.c.message_count)).scalar_one() == 4
         roles = conn.execute(sa.select(message.c.role).order_by(message.c.sequence)).scalars()

@@ -43,7 +43,7 @@ class NoNews:
     async def notices(self, profile: str, kind: str) -> Sequence[str]:
         return ()
 
-    async def told(self, profile: str, session_id: str) -> None:
+    async def mark_reported(self, profile: str, session_id: str) -> None:
         raise AssertionError("there was nothing to tell")
 
 

@@ -108,7 +108,7 @@ async def test_replicas_with_many_writers_let_each_other_in(postgres_url: str) -
 
         async def again_and_again(name: str, locks: RowLocks) -> None:
             while len(held) < HOLDS:
-                async with locks.held("default", NAME):
+                async with locks.hold("default", NAME):
                     held.append(name)
 
         replicas = {name: RowLocks(database, new_owner(name), LOCK_WAIT_S) for name in ("a", "b")}
@@ -144,11 +144,11 @@ async def test_a_replica_that_died_keeps_nothing_locked_after_its_start(
     async with Database(postgres_url, "agent") as database:
         await database.migrate(metadata.create_all)
         before = RowLocks(database, new_owner("one"), 1)
-        holding = before.held("default", NAME)
+        holding = before.hold("default", NAME)
         await holding.__aenter__()
         after = RowLocks(database, new_owner("one"), 1)
         await after.recover()
-        async with after.held("default", NAME) as lease:
+        async with after.hold("default", NAME) as lease:
             assert lease.epoch == 2
 
 
@@ -157,7 +157,7 @@ async def test_a_replica_that_died_holds_nobody_up_for_longer_than_others_wait(
 ) -> None:
     async with Database(postgres_url, "agent") as database:
         await database.migrate(metadata.create_all)
-        died = RowLocks(database, new_owner("one"), 1).held("default", NAME)
+        died = RowLocks(database, new_owner("one"), 1).hold("default", NAME)
         await died.__aenter__()
-        async with RowLocks(database, new_owner("two"), LOCK_WAIT_S).held("default", NAME) as lease:
+        async with RowLocks(database, new_owner("two"), LOCK_WAIT_S).hold("default", NAME) as lease:
             assert lease.epoch == 2

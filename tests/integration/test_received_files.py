@@ -63,16 +63,16 @@ async def test_what_failed_is_left_to_the_next_terminal_unless_it_is_gone(tmp_pa
             news = told(wire, "a.txt", stored=wrong)
             with pytest.raises(Unavailable):
                 await Downloads(channel, "", home).fetch(news)
-        assert await Downloads(channel, "work", home).left() == []
+        assert await Downloads(channel, "work", home).pending() == []
         later = Downloads(channel, "default", home)
-        assert await later.left() == [news]
+        assert await later.pending() == [news]
         wire.deliveries.files.clear()
         with pytest.raises(grpc.aio.AioRpcError):
             await later.fetch(news)
-        assert await later.left() == []
+        assert await later.pending() == []
         failed = told(wire, "b.txt", "dlv_2", DATA[:-1])
         with pytest.raises(Unavailable):
             await later.fetch(failed)
         told(wire, "b.txt", "dlv_2")
-        path = await later.fetch(*await later.left())
+        path = await later.fetch(*await later.pending())
     assert await asyncio.to_thread(contents, tmp_path) == {path: DATA}

@@ -12,7 +12,7 @@ from agent_service.profiles.skills.files import HomeSkillFiles
 from agent_service.profiles.skills.hub import git as git_runs
 from agent_service.profiles.skills.hub.hub import Hub
 from agent_service.profiles.skills.hub.outcomes import Outcome, Status, Terms
-from agent_service.profiles.skills.hub.source import HubFailed, HubRefused, parsed
+from agent_service.profiles.skills.hub.source import HubFailed, HubRefused, parse_source
 from agent_service.profiles.skills.hub.sources import HubSetting
 from agent_service.profiles.skills.library import Trust
 from tests.fakes.clock import ManualClock
@@ -206,7 +206,7 @@ def test_a_repository_that_is_too_large_is_ended(tmp_path: Path) -> None:
 )
 def test_sources_that_are_none_are_refused(text: str, why: str) -> None:
     with pytest.raises(HubRefused, match=why):
-        sources().named(text)
+        sources().resolve(text)
 
 
 def test_a_source_is_read_from_its_own_text() -> None:
@@ -216,12 +216,12 @@ def test_a_source_is_read_from_its_own_text() -> None:
         "https://x.io/.well-known/skills/index.json",
         "/a/b",
     ):
-        assert parsed(parsed(text).text) == parsed(text)
+        assert parse_source(parse_source(text).text) == parse_source(text)
 
 
 def test_hubs_of_the_settings_are_trusted_by_their_place_alone() -> None:
-    setting = HubSetting("acme", parsed("https://x.io/a.git"), Trust.TRUSTED)
+    setting = HubSetting("acme", parse_source("https://x.io/a.git"), Trust.TRUSTED)
     known = sources(setting)
-    assert known.trust(parsed("https://x.io/a.git")) is Trust.TRUSTED
+    assert known.trust(parse_source("https://x.io/a.git")) is Trust.TRUSTED
     for other in ("https://x.io/a.git#b", "https://x.io/b.git", "https://y.io/a.git"):
-        assert known.trust(parsed(other)) is Trust.COMMUNITY
+        assert known.trust(parse_source(other)) is Trust.COMMUNITY

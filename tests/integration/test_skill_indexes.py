@@ -16,7 +16,7 @@ from agent_service.profiles.skills.files import HomeSkillFiles
 from agent_service.profiles.skills.hub.hub import Hub
 from agent_service.profiles.skills.hub.outcomes import Outcome, Status, Terms
 from agent_service.profiles.skills.hub.package import MAX_BYTES
-from agent_service.profiles.skills.hub.source import HubRefused, parsed
+from agent_service.profiles.skills.hub.source import HubRefused, parse_source
 from agent_service.profiles.skills.hub.sources import HubSetting
 from agent_service.profiles.skills.library import Trust
 from tests.fakes.clock import ManualClock
@@ -61,7 +61,7 @@ def test_an_index_gives_documents_and_archives(tmp_path: Path) -> None:
 
     async def tried() -> None:
         async with pages(content) as running:
-            settings = HubSetting("acme", parsed(running.url("127.0.0.1", "")), Trust.TRUSTED)
+            settings = HubSetting("acme", parse_source(running.url("127.0.0.1", "")), Trust.TRUSTED)
             to = hub(library(tmp_path), running, hubs=[settings])
             outcome = await install(to, "acme/notes")
             assert (outcome.status, outcome.trust) == (Status.INSTALLED, "trusted")

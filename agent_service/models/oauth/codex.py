@@ -86,7 +86,7 @@ class OpenAICodex(Issuer):
         token = Token(SecretStr(access), end_of(access))
         return Login(token, SecretStr(refresh), headers=_headers(account))
 
-    def written(self, login: Login, entry: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    def add_login(self, login: Login, entry: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         tokens = {
             **object_of(entry.get("tokens")),
             "access_token": login.access.value.get_secret_value(),

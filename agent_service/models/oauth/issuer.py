@@ -96,7 +96,7 @@ class Issuer(ABC):
         """The login in an entry of auth.json; None if it has none."""
 
     @abstractmethod
-    def written(self, login: Login, entry: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    def add_login(self, login: Login, entry: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         """The entry with the login added; other fields stay."""
 
     def _asked(self, answer: Answer, url: str, secret: str) -> PendingDeviceCode:

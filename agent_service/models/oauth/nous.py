@@ -97,7 +97,7 @@ class NousPortal(Issuer):
             base_url=_models_url(entry) or MODELS_URL,
         )
 
-    def written(self, login: Login, entry: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    def add_login(self, login: Login, entry: Mapping[str, Any], now: datetime) -> dict[str, Any]:
         return {
             **entry,
             "portal_base_url": self._url,

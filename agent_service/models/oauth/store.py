@@ -55,7 +55,7 @@ class LoginStore:
         """Write a login and leave everything else unchanged; only while `locked`."""
         self._hide(login)
         document = await self.place.read()
-        entry = issuer.written(login, _entry(document, issuer.entry), now)
+        entry = issuer.add_login(login, _entry(document, issuer.entry), now)
         document["providers"] = {**_providers(document), issuer.entry: entry}
         await self._write(document, now)
 

@@ -72,7 +72,7 @@ class Assembly:
         text = well_formed("".join(self._text))
         return ModelMessage(
             text=text,
-            reasoning=_joined(well_formed("".join(parts)) for parts in self._reasoning.values()),
+            reasoning=_join(well_formed("".join(parts)) for parts in self._reasoning.values()),
             tool_calls=self._calls.finish(bool(text)),
             usage=self._usage,
             finish_reason=self.finish_reason or "stop",
@@ -136,7 +136,7 @@ def read_usage(usage: Json) -> Usage:
     )
 
 
-def _joined(texts: Iterable[str]) -> str:
+def _join(texts: Iterable[str]) -> str:
     return "\n\n".join(dict.fromkeys(text for text in texts if text))
 
 

@@ -50,7 +50,7 @@ class AiohttpClient(httpx2.AsyncClient):
         """Return the SDK's request without merging httpx2's defaults."""
         return httpx2.Request(
             method,
-            _parsed(str(url)),
+            _parse_url(str(url)),
             content=content,
             headers=[
                 ("Accept-Encoding", "gzip, deflate"),
@@ -143,7 +143,7 @@ class _Body(httpx2.AsyncByteStream):
 
 
 @lru_cache(8)
-def _parsed(url: str) -> httpx2.URL:
+def _parse_url(url: str) -> httpx2.URL:
     return httpx2.URL(url)
 
 

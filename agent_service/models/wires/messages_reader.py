@@ -149,18 +149,18 @@ class MessagesReading:
         if counts:
             self._usage = {**(self._usage or {}), **counts}
 
-    def _joined(self, index: int, field: str) -> str:
+    def _join(self, index: int, field: str) -> str:
         return "".join(self._pieces.get((index, field), ()))
 
     def _finished(self, index: int) -> dict[str, Any]:
         """Return a block in the form that is sent back."""
         block = dict(self._blocks[index])
         for field in ("text", "thinking", "signature"):
-            grown = self._joined(index, field)
+            grown = self._join(index, field)
             if grown:
                 block[field] = well_formed(text_of(block.get(field)) + grown)
         if block.get("type") == "tool_use" and (index, "partial_json") in self._pieces:
-            block["input"] = _arguments(self._joined(index, "partial_json"))
+            block["input"] = _arguments(self._join(index, "partial_json"))
         return block
 
     def _is_call(self, index: int) -> bool:
@@ -169,7 +169,7 @@ class MessagesReading:
     def _call(self, index: int) -> ToolCall:
         block = self._blocks[index]
         # Unchanged, since the tool's caller judges malformed arguments.
-        written = well_formed(self._joined(index, "partial_json"))
+        written = well_formed(self._join(index, "partial_json"))
         whole = json.dumps(block.get("input") or {}, ensure_ascii=False)
         return ToolCall(str(block["id"]), well_formed(str(block["name"])), written or whole)
 

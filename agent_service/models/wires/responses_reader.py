@@ -115,10 +115,10 @@ class ResponsesReading:
         self._items[index] = dict(item)
         text = reasoning = ""
         if item.get("type") == "message" and index not in self._text:
-            text = _joined(item.get("content"), "")
+            text = _join(item.get("content"), "")
             self._text[index] = [text]
         if item.get("type") == REASONING and not any(at == index for at, _ in self._thoughts):
-            reasoning = _joined(item.get("summary"), "\n\n")
+            reasoning = _join(item.get("summary"), "\n\n")
             if reasoning:
                 separate = "\n\n" if self._thoughts else ""
                 self._thoughts[index, 0] = [reasoning]
@@ -176,7 +176,7 @@ def _usage(counts: Json) -> Usage:
     )
 
 
-def _joined(parts: object, between: str) -> str:
+def _join(parts: object, between: str) -> str:
     found = cast("list[object]", parts) if isinstance(parts, list) else []
     objects = map(object_of, found)
     texts = [text_of(part.get("text")) or text_of(part.get("refusal")) for part in objects]

@@ -12,7 +12,7 @@ from agent_service.profiles.curation import backups, reports, snapshot, state
 from agent_service.profiles.curation.ages import Ages, transitions
 from agent_service.profiles.curation.changes import Draft, Kind
 from agent_service.profiles.curation.drafts import Drafting
-from agent_service.profiles.curation.plan import BadPlan, Plan, parsed
+from agent_service.profiles.curation.plan import BadPlan, Plan, parse_plan
 from agent_service.profiles.curation.reports import Report, report_of
 from agent_service.profiles.curation.rollback import Rollback, changed
 from agent_service.profiles.curation.snapshot import KnownSkill, Snapshot
@@ -62,18 +62,18 @@ class Curation:
                 self._files, lambda found: found.updated(now, is_paused=is_paused, begins=begins)
             )
 
-    async def told(self, summary: str) -> None:
+    async def mark_reported(self, summary: str) -> None:
         async with self._files.locked():
             now = self._clock.now()
-            await state.change(self._files, lambda found: found.told(now, summary))
+            await state.change(self._files, lambda found: found.with_reported(now, summary))
 
-    async def shown(self, ages: Ages, jobs: Collection[str]) -> Sequence[KnownSkill]:
+    async def candidates(self, ages: Ages, jobs: Collection[str]) -> Sequence[KnownSkill]:
         """Return the skills that a model is asked about: unprotected, and not due for archiving."""
-        plain = await snapshot.taken(self._library)
+        plain = await snapshot.take_snapshot(self._library)
         old = transitions(plain.skills.values(), jobs, self._clock.now(), ages)
         gone = {each.name for each in old if each.kind is Kind.ARCHIVED}
         names = {name for name, held in plain.skills.items() if not held.protection} - gone
-        found = await snapshot.taken(self._library, names)
+        found = await snapshot.take_snapshot(self._library, names)
         return [held for _, held in sorted(found.skills.items()) if held.text]
 
     async def apply(self, order: Order) -> Report:
@@ -82,7 +82,7 @@ class Curation:
         plan, failure = Plan(), order.plan_failure
         if order.plan:
             try:
-                plan = await asyncio.to_thread(parsed, order.plan)
+                plan = await asyncio.to_thread(parse_plan, order.plan)
             except BadPlan as error:
                 failure = f"the model's plan was not followed: {error}"
         async with self._files.locked():
@@ -143,7 +143,7 @@ class Curation:
     async def _draft(self, order: Order, plan: Plan) -> Draft:
         wanted = {merge.source for merge in plan.consolidations}
         wanted |= {merge.into for merge in plan.consolidations}
-        found = await snapshot.taken(self._library, wanted)
+        found = await snapshot.take_snapshot(self._library, wanted)
         return await asyncio.to_thread(_drafted, found, order, plan, self._clock.now())
 
     def _report(self, run_id: str, draft: Draft, failure: str) -> Report:

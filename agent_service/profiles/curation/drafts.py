@@ -113,7 +113,7 @@ class Drafting:
                 raise BadSkill(f"{into} is put away")
             if held.protection:
                 raise BadSkill(f"{into} takes nothing in: {held.protection}")
-            return Umbrella.of(held)
+            return Umbrella.from_skill(held)
         if not is_name(into) or is_one_off(into):
             raise BadSkill(f"{into[:80]!r} is no name of a kind of work")
         if into in self._snapshot.taken:
@@ -151,22 +151,22 @@ class Drafting:
         self._refused.append(CurationResult(done.kind, done.name[:80], done.into[:80], problem))
 
     def _usage_of(self, name: str) -> Usage:
-        return self._usage.get(name, self._snapshot.usage.of(name))
+        return self._usage.get(name, self._snapshot.usage.get(name))
 
     def _usage_write(self) -> Sequence[Write]:
         """Return the new usage records, which now cover every skill."""
         first_seen = timestamp(self._now)
         records: dict[str, Usage] = {
-            name: _seen(held.usage, first_seen)
+            name: _with_use(held.usage, first_seen)
             for name, held in self._snapshot.skills.items()
             if held.usage.created_at is None
         }
-        records |= {name: _seen(used, first_seen) for name, used in self._usage.items()}
+        records |= {name: _with_use(used, first_seen) for name, used in self._usage.items()}
         if not records:
             return ()
         data = self._snapshot.usage.with_records(records).encoded()
         return (Write(USAGE, digest(self._snapshot.usage_data), data),)
 
 
-def _seen(usage: Usage, at: str) -> Usage:
+def _with_use(usage: Usage, at: str) -> Usage:
     return usage if usage.created_at else replace(usage, created_at=at)

@@ -57,7 +57,7 @@ class Plan(Struct, frozen=True, forbid_unknown_fields=True):
     prunings: tuple[Pruning, ...] = ()
 
 
-def parsed(answer: str) -> Plan:
+def parse_plan(answer: str) -> Plan:
     """Return the plan in an answer; BadPlan if there is none or any part of it is invalid."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError

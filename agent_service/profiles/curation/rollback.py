@@ -34,9 +34,9 @@ def changed(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> Mapping[
         if before.get(path) != after.get(path)
     }
     old, new = UsageFile.parse(before.get(USAGE)), UsageFile.parse(after.get(USAGE))
-    states = {name: new.of(name).state for name in new.records}
+    states = {name: new.get(name).state for name in new.records}
     return files | {
-        _STATE + name: state.value for name, state in states.items() if old.of(name).state != state
+        _STATE + name: state.value for name, state in states.items() if old.get(name).state != state
     }
 
 
@@ -107,8 +107,8 @@ class Rollback:
         return Draft(tuple(changes), done, tuple(self._refused.values()))
 
     def _differs(self, name: str) -> bool:
-        before = UsageFile.parse(self._now.get(USAGE)).of(name).state
-        is_other = name in self._states and UsageFile(self._records).of(name).state != before
+        before = UsageFile.parse(self._now.get(USAGE)).get(name).state
+        is_other = name in self._states and UsageFile(self._records).get(name).state != before
         return is_other or any(self._goal.get(it) != self._now.get(it) for it in self._undone[name])
 
     def _done(self, name: str) -> CurationResult:
@@ -137,7 +137,7 @@ class Rollback:
             return TAKEN if taken else ""
         if not self._is_ours(paths, backup):
             return CHANGED
-        if UsageFile(self._records).of(name).pinned:
+        if UsageFile(self._records).get(name).pinned:
             return Protection.PINNED
         goes = f"{folder}/{DOCUMENT}" not in backup.library
         return CHANGED if goes and set(here) - set(paths) else ""
@@ -155,7 +155,7 @@ class Rollback:
         now, then = self._records.get(name), before[name]
         if not isinstance(now, dict) or not isinstance(then, dict):
             return
-        if UsageFile(self._records).of(name).state != left:
+        if UsageFile(self._records).get(name).state != left:
             return
         fields = dict(cast("Mapping[str, Any]", now))
         for key in _STATE_FIELDS:

@@ -49,14 +49,16 @@ class Snapshot(Struct, frozen=True):
     """The usage file as stored."""
 
 
-async def taken(library: Library, wanted: Collection[str] = ()) -> Snapshot:
+async def take_snapshot(library: Library, wanted: Collection[str] = ()) -> Snapshot:
     """Read a library, with the texts and files of the wanted skills."""
     catalogue, provenance = await library.catalogue(), await library.provenance()
     counts = Counter(skill.name for skill in catalogue.skills)
     skills: dict[str, KnownSkill] = {}
     for skill in catalogue.skills:
         if counts[skill.name] == 1:
-            held = KnownSkill(skill, provenance.of(skill.name), provenance.usage.of(skill.name))
+            held = KnownSkill(
+                skill, provenance.origin(skill.name), provenance.usage.get(skill.name)
+            )
             full = await _filled(library, held) if skill.name in wanted else held
             skills[skill.name] = full
     tree = await library.files.tree()

@@ -43,7 +43,7 @@ class CuratorState(Struct, frozen=True):
         return moment(self.last_run_at)
 
     @property
-    def untold(self) -> str:
+    def unreported(self) -> str:
         """Return the summary of the last run that no person was told of yet; may be empty."""
         return "" if self.last_run_summary_shown_at else self.last_run_summary
 
@@ -55,8 +55,8 @@ class CuratorState(Struct, frozen=True):
             last_run_at=timestamp(now) if begins and not self.last_run_time else self.last_run_at,
         )
 
-    def told(self, now: datetime, summary: str) -> "CuratorState":
-        if self.untold != summary:
+    def with_reported(self, now: datetime, summary: str) -> "CuratorState":
+        if self.unreported != summary:
             return self
         return replace(self, last_run_summary_shown_at=timestamp(now))
 

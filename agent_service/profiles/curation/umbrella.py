@@ -12,8 +12,8 @@ from agent_service.profiles.skills.document import (
     SkillDocument,
     checked,
     read,
+    to_markdown,
     with_body,
-    written,
 )
 from agent_service.profiles.skills.journal import Write, digest
 from agent_service.profiles.skills.names import DOCUMENT, MAX_SUPPORT_BYTES, support_file
@@ -37,7 +37,7 @@ class Umbrella:
         self._files: dict[str, bytes] = {}
 
     @classmethod
-    def of(cls, held: KnownSkill) -> Self:
+    def from_skill(cls, held: KnownSkill) -> Self:
         """Return an existing skill; BadSkill if it cannot be written in strict form."""
         if not held.text:
             raise BadSkill(f"{held.skill.name} is not all text")
@@ -80,7 +80,7 @@ class Umbrella:
 
     def check(self) -> None:
         """Raise BadSkill if this is no valid skill any more."""
-        self._written()
+        self._render()
         if any(len(data) > MAX_SUPPORT_BYTES for data in self._files.values()):
             raise BadSkill("a file of a skill has 1 MiB at most")
 
@@ -88,12 +88,12 @@ class Umbrella:
         """Return writes for the changed files; last SKILL.md, which names the others."""
         files = [Write(f"{self._folder}/{path}", "", data) for path, data in self._files.items()]
         before = None if self._before is None else self._before.text.encode()
-        document = Write(f"{self._folder}/{DOCUMENT}", digest(before), self._written().encode())
+        document = Write(f"{self._folder}/{DOCUMENT}", digest(before), self._render().encode())
         return (*files, document)
 
-    def _written(self) -> str:
-        text = written(with_body(self._document, self._body))
-        return written(checked(text, self._document.name))
+    def _render(self) -> str:
+        text = to_markdown(with_body(self._document, self._body))
+        return to_markdown(checked(text, self._document.name))
 
     def _free(self, path: str, name: str) -> str:
         """Return a free path: the given one, or one with the other skill's name in it."""

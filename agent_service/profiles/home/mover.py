@@ -55,7 +55,7 @@ class Moving(Struct, frozen=True):
         left_out: list[LeftOut] = []
         texts: dict[HomeFile, bytes] = {}
         for profile in wanted or profiles:
-            own = await self.shelves.of(profile).own()
+            own = await self.shelves.for_profile(profile).own()
             found = await self.homes.contents(profile)
             left_out += found.left_out
             for file in _theirs(found.files, own, texts):
@@ -97,7 +97,7 @@ class Moving(Struct, frozen=True):
         free."""
         async with AsyncExitStack() as stack:
             for profile in sorted(set(profiles)):
-                await stack.enter_async_context(self.shelves.of(profile).without_bundled())
+                await stack.enter_async_context(self.shelves.for_profile(profile).without_bundled())
             yield
 
     async def _take_sessions(self, taken: ImportedFiles) -> tuple[int, list[LeftOut]]:

@@ -98,7 +98,7 @@ class RowHomes:
         names = [
             (who, LOCKED if name == "skills" else name) for who, name in changed_together(coming)
         ]
-        return [await stack.enter_async_context(self._locks.held(*name)) for name in names]
+        return [await stack.enter_async_context(self._locks.hold(*name)) for name in names]
 
     def _place(self, conn: Connection, wanted: Mapping[tuple[str, str], _File]) -> None:
         now = self._clock.now()

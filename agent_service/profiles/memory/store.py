@@ -150,7 +150,7 @@ class MemoryStore:
     async def snapshot(self, profile: str) -> Snapshot:
         """Return both memories for a session's prompt, without entries that try to give orders."""
         memories = await self.load(profile)
-        shown = [await asyncio.to_thread(self._shown, memory) for memory in memories]
+        shown = [await asyncio.to_thread(self._render, memory) for memory in memories]
         too_long = tuple(filter(None, (memory.too_long for memory in memories)))
         limits = {str(memory.target): memory.limit for memory in memories}
         return Snapshot(
@@ -214,7 +214,7 @@ class MemoryStore:
                     "Say it as a fact about the user or the work."
                 )
 
-    def _shown(self, memory: Memory) -> tuple[str, str]:
+    def _render(self, memory: Memory) -> tuple[str, str]:
         """Return the prompt text of a memory, and a warning about what was left out."""
         blocked: list[str] = []
 
@@ -278,7 +278,7 @@ class MemoryStore:
         )
 
     async def _note(self, key: str) -> None:
-        await self._database.write(lambda conn: storage.made(conn, key))
+        await self._database.write(lambda conn: storage.mark_made(conn, key))
 
     async def _keep_copy(self, profile: str, memory: Memory) -> None:
         """Keep a copy of what a person wrote beside the file."""

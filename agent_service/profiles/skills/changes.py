@@ -11,7 +11,7 @@ from agent_service.profiles.skills.document import (
     BadSkill,
     checked,
     is_name,
-    written,
+    to_markdown,
 )
 from agent_service.profiles.skills.files import FileRefused
 from agent_service.profiles.skills.journal import digest
@@ -84,7 +84,7 @@ class Changes:
     def __init__(self, library: Library) -> None:
         self._library = library
 
-    async def of(self, wanted: SkillChangeRequest, now: datetime) -> Change:
+    async def plan(self, wanted: SkillChangeRequest, now: datetime) -> Change:
         """Return the change; BadSkill or FileRefused says why there is none."""
         catalogue = await self._library.catalogue()
         if wanted.action is Action.CREATE:
@@ -105,7 +105,7 @@ class Changes:
 
     async def _check_unprotected(self, skill: Skill) -> None:
         provenance = await self._library.provenance()
-        why = protection(provenance.of(skill.name), provenance.usage.of(skill.name))
+        why = protection(provenance.origin(skill.name), provenance.usage.get(skill.name))
         if why is Protection.PINNED:
             raise BadSkill(f"The user has pinned {skill.name}, so that it stays as it is.")
         if why:
@@ -196,12 +196,12 @@ def _created(wanted: SkillChangeRequest, catalogue: Catalogue) -> Change:
         )
     folder = f"{category}/{name}" if category else name
     told = f"Created the skill {name}. It is listed from the next conversation on."
-    data = written(document).encode()
+    data = to_markdown(document).encode()
     return Change(name, f"{folder}/{DOCUMENT}", told, Use.CREATED, after=digest(data), data=data)
 
 
 def _document(skill: Skill, before: str, after: str) -> Change:
-    text = written(checked(after, skill.name))
+    text = to_markdown(checked(after, skill.name))
     return _changed(skill, DOCUMENT, before, text)
 
 

@@ -245,7 +245,7 @@ def checked(text: str, folder: str) -> SkillDocument:
     return SkillDocument(name, description, {**fields, "description": description}, body)
 
 
-def written(document: SkillDocument) -> str:
+def to_markdown(document: SkillDocument) -> str:
     """Return the SKILL.md of a checked skill in strict form."""
     ordered = {key: document.fields[key] for key in FIELDS if key in document.fields}
     try:

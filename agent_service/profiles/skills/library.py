@@ -118,7 +118,7 @@ class LockFile:
     def names(self) -> Sequence[str]:
         return sorted(name for name, value in self._installed.items() if isinstance(value, dict))
 
-    def of(self, name: str) -> Installed | None:
+    def get(self, name: str) -> Installed | None:
         found = self._installed.get(name)
         return lenient(cast("object", found), Installed) if isinstance(found, dict) else None
 
@@ -140,12 +140,12 @@ class Provenance(Struct, frozen=True):
     hub: LockFile
     usage: UsageFile
 
-    def of(self, name: str) -> Origin:
+    def origin(self, name: str) -> Origin:
         if name in self.bundled:
             return Origin.BUNDLED
-        if self.hub.of(name) is not None:
+        if self.hub.get(name) is not None:
             return Origin.HUB
-        return Origin.AGENT if self.usage.of(name).created_by == "agent" else Origin.USER
+        return Origin.AGENT if self.usage.get(name).created_by == "agent" else Origin.USER
 
 
 class Library:
@@ -296,7 +296,7 @@ def _bundled(data: bytes | None) -> frozenset[str]:
 async def change_usage(files: SkillFiles, name: str, change: Callable[[Usage], Usage]) -> None:
     """Change a skill's usage record; the library must be locked."""
     usage = UsageFile.parse(await files.read(USAGE, MAX_LIST_BYTES))
-    before = usage.of(name)
+    before = usage.get(name)
     after = change(before)
     if after != before:
         usage.put(name, after)

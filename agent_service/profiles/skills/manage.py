@@ -59,7 +59,7 @@ class SkillManager:
             known = convert(kept[key], Change) if key in kept else None
             if known is None or await self._stands(known, known.before, known.path):
                 now = self._clock.now()
-                change = await self._changes.of(wanted, now)
+                change = await self._changes.plan(wanted, now)
                 if known is None:
                     known = replace(change, at=timestamp(now), data=None)
                     newest = list({**kept, key: msgspec.to_builtins(known)}.items())[-NOTES_KEPT:]
@@ -125,7 +125,7 @@ class SkillManager:
             name = await self._name(folder)
             if (await self._library.catalogue()).find(name):
                 raise AlreadyExists(f"there is a skill {name} already; put that one away first")
-            before = (await self._library.provenance()).usage.of(name)
+            before = (await self._library.provenance()).usage.get(name)
             category = await self._category(before.archived_from.get(folder, ""))
             await self._files.move(f"{ARCHIVE}/{folder}", f"{category}/{name}".lstrip("/"))
             at = timestamp(self._clock.now())

@@ -103,7 +103,7 @@ class RowSkillFiles:
     async def locked(self) -> AsyncGenerator[None]:
         async with AsyncExitStack() as stack:
             try:
-                held = self._locks.held(self._profile, self._locked)
+                held = self._locks.hold(self._profile, self._locked)
                 self._lease = await stack.enter_async_context(held)
             except Unavailable as error:
                 raise LibraryBusy(error.message) from None

@@ -227,8 +227,8 @@ class ProfileSkills(SkillManager):
 
 
 def _record(skill: Skill, provenance: Provenance) -> SkillRecord:
-    origin, note = provenance.of(skill.name), provenance.hub.of(skill.name) or Installed()
-    return SkillRecord(skill, origin, provenance.usage.of(skill.name), note)
+    origin, note = provenance.origin(skill.name), provenance.hub.get(skill.name) or Installed()
+    return SkillRecord(skill, origin, provenance.usage.get(skill.name), note)
 
 
 class SkillShelves:
@@ -247,7 +247,7 @@ class SkillShelves:
         self._bundled = bundled
         self._kept: OrderedDict[str, ProfileSkills] = OrderedDict()
 
-    def of(self, profile: str) -> ProfileSkills:
+    def for_profile(self, profile: str) -> ProfileSkills:
         found = self._kept.get(profile)
         if found is None:
             found = ProfileSkills(self._files(profile), self._clock, self._scanner, self._bundled)

@@ -113,7 +113,7 @@ class UsageFile:
             raise BadSkill(".usage.json is no JSON object; move it away, or mend it.")
         return cls(loaded)
 
-    def of(self, name: str) -> Usage:
+    def get(self, name: str) -> Usage:
         """Return a skill's record; a new one if there is none."""
         return lenient(self._kept.get(name), Usage)
 

@@ -43,9 +43,9 @@ def request(middle: Sequence[bytes], most_bytes: int) -> list[bytes]:
     """The messages that ask a model for notes, up to a length."""
     # The beginning has the goal and earlier notes, the end the current work.
     third = most_bytes // 3
-    beginning = _within((_shown(one, third) for one in middle), third)
+    beginning = _within((_render(one, third) for one in middle), third)
     rest = middle[len(beginning) :]
-    end = _within((_shown(one, third) for one in reversed(rest)), most_bytes - third)
+    end = _within((_render(one, third) for one in reversed(rest)), most_bytes - third)
     transcript = "\n\n".join([*beginning, *reversed(end)])
     return [
         encoded({"role": "system", "content": INSTRUCTION}),
@@ -87,7 +87,7 @@ def _within(parts: Iterable[str], most: int) -> list[str]:
     return taken
 
 
-def _shown(message: bytes, most: int) -> str:
+def _render(message: bytes, most: int) -> str:
     """A message as the model that writes the notes sees it; earlier notes are cut to `most`."""
     fields = _fields(message)
     role, text, notes = fields["role"], _text(fields), _notes(fields)
@@ -115,10 +115,10 @@ def _paths(middle: Iterable[bytes]) -> Iterator[str]:
             except ValueError:
                 continue
             if isinstance(arguments, dict):
-                yield from _named(cast("dict[str, Any]", arguments))
+                yield from _named_files(cast("dict[str, Any]", arguments))
 
 
-def _named(arguments: Mapping[str, Any]) -> Iterator[str]:
+def _named_files(arguments: Mapping[str, Any]) -> Iterator[str]:
     """The files that a call's arguments name, directly or in a patch."""
     path, patch = arguments.get("path"), arguments.get("patch")
     if isinstance(path, str) and path:

@@ -8,7 +8,7 @@ from agent_service.security.commands.interpreters import language_of
 from agent_service.security.commands.invocation import program_name
 from agent_service.security.commands.marks import plain
 from agent_service.security.commands.parser import ShellParser
-from agent_service.security.commands.programs import Programs, written
+from agent_service.security.commands.programs import Programs, judge_redirection
 from agent_service.security.commands.rules import RULES
 from agent_service.security.commands.rules.base import by_program
 from agent_service.security.commands.scene import Scene, TooMuch
@@ -35,7 +35,7 @@ class CommandClassifier:
     def classify(self, command: str, cwd: str = "") -> Verdict:
         """Judge a command that starts in `cwd`; empty if unknown."""
         text = plain(command[: LONGEST + 1])
-        shell = Shell(self._parser, self._programs.call, written)
+        shell = Shell(self._parser, self._programs.call, judge_redirection)
         scene = shell.scene
         scene.cwd, scene.own = cwd, self._own
         is_exhausted = len(command) > LONGEST

@@ -138,7 +138,7 @@ def judge(code: str) -> Judged:
     # Runs of blanks mean nothing and make some patterns slow.
     code = _without_separators(_JOINED.sub("", _with_home(_BLANKS.sub(_one_blank, code))))
     literals = [found for found in _literals(code) if found]
-    findings = [*_found(code), *_files(code, literals)]
+    findings = [*_find(code), *_files(code, literals)]
     texts = literals if _EVALUATES_TEXT.search(code) else []
     scripts = [next(filter(None, match.groups()), "") for match in _BACKTICK.finditer(code)]
     scripts += [match[1] for match in _BANG.finditer(code)]
@@ -178,7 +178,7 @@ _ROWS = (
 """Families, with the patterns that must all match."""
 
 
-def _found(code: str) -> Iterator[Finding]:
+def _find(code: str) -> Iterator[Finding]:
     for family, *patterns in _ROWS:
         if all(pattern.search(code) for pattern in patterns):
             yield Finding(family)

@@ -84,7 +84,7 @@ class NetworkClient(Struct, frozen=True):
     has_letters: bool = True
     """Whether one-letter options can be combined behind one dash."""
 
-    def told(self, args: Sequence[str]) -> Iterator[tuple[str, str]]:
+    def parse_options(self, args: Sequence[str]) -> Iterator[tuple[str, str]]:
         """Each option with its value, and each operand with an empty option."""
         rest = iter(args)
         for arg in rest:
@@ -96,7 +96,7 @@ class NetworkClient(Struct, frozen=True):
                 yield arg, next(rest, "")
             elif arg.startswith("--") or not self.has_letters:
                 name, sign, value = arg.partition("=")
-                option = self._meant(without_marks(name))
+                option = self._resolve(without_marks(name))
                 yield option, value if sign or not self._is_valued(option) else next(rest, "")
             else:
                 yield from self._letters(arg, rest)
@@ -104,7 +104,7 @@ class NetworkClient(Struct, frozen=True):
     def _is_valued(self, option: str) -> bool:
         return option in self.quiet or option in self.gives or option in self.reads
 
-    def _meant(self, given: str) -> str:
+    def _resolve(self, given: str) -> str:
         if self._is_valued(given) or len(given) < _SHORTEST:
             return given
         return next((each for each in sorted(self.gives) if each.startswith(given)), given)
@@ -230,7 +230,7 @@ def _talk_of(call: Invocation, talker: NetworkClient) -> NetworkCall:
     operands: list[str] = []
     gives = call.name == "POST" or (call.name in HTTPIES and bool(call.feeds))
     is_untold = False
-    for option, value in talker.told(call.args):
+    for option, value in talker.parse_options(call.args):
         is_quiet = option in talker.quiet
         told = is_known(value) or (is_quiet and is_one(value))
         is_untold = is_untold or not (is_known(option) and told)

@@ -289,7 +289,7 @@ def _looks_destructive(invocation: Invocation) -> bool:
     )
 
 
-def written(scene: Scene, operator: str, target: str) -> None:
+def judge_redirection(scene: Scene, operator: str, target: str) -> None:
     """Judge a redirection."""
     if is_below(target, scene.own, scene.cwd):
         scene.find("own-config")

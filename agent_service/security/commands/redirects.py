@@ -43,7 +43,7 @@ class Redirects(Struct):
     """Nodes that read the output although they come before a here-document."""
 
     @classmethod
-    def of(cls, nodes: Sequence[Node], words: Words) -> "Redirects":
+    def from_nodes(cls, nodes: Sequence[Node], words: Words) -> "Redirects":
         made = cls()
         for node in nodes:
             match node.type:

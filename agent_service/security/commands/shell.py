@@ -58,7 +58,7 @@ class Shell:
 
     def __init__(self, parser: ShellParser, call: Call, written: Written) -> None:
         self.scene = Scene()
-        self.words = Words(self._substituted, self._kept, self.scene.spend)
+        self.words = Words(self._substituted, self._keep, self.scene.spend)
         self._parser = parser
         self._call = call
         self._written = written
@@ -88,11 +88,11 @@ class Shell:
             return ""
         scene.depth += 1
         try:
-            return self._run(self._parsed(text), pipes)
+            return self._run(self._parse(text), pipes)
         finally:
             scene.depth -= 1
 
-    def _parsed(self, text: str) -> Node:
+    def _parse(self, text: str) -> Node:
         self.scene.spend(len(text))
         text = _WIDE.sub(_FILLER, text)
         try:
@@ -261,7 +261,7 @@ class Shell:
     def _redirected(
         self, nodes: Sequence[Node], pipes: Pipes, run: _Run, *, is_empty: bool = False
     ) -> str:
-        redirects = Redirects.of(nodes, self.words)
+        redirects = Redirects.from_nodes(nodes, self.words)
         scene = self.scene
         given = redirects.applied(pipes, scene)
         output = run(given)
@@ -278,7 +278,7 @@ class Shell:
     def _substituted(self, text: str) -> str:
         return self.script(text).rstrip("\n")
 
-    def _kept(self, direction: str, text: str) -> str:
+    def _keep(self, direction: str, text: str) -> str:
         scene = self.scene
         path = f"/dev/fd/{63 + len(scene.files) + len(scene.sinks)}"
         if direction == ">":

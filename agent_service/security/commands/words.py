@@ -85,7 +85,7 @@ class Words(Struct):
         found = self.variables.get(name)
         return GIVEN.get(name) if found is None else found
 
-    def untold(self, name: str) -> str:
+    def unknown_text(self, name: str) -> str:
         """The text that stands for an unknown variable."""
         return PORT if not self.is_set_elsewhere and _PORT.fullmatch(name) else UNKNOWN
 
@@ -112,7 +112,7 @@ class Words(Struct):
 
     def _operated(self, value: str | None, rest: str, name: str) -> str:
         if not rest:
-            return self.untold(name) if value is None else value
+            return self.unknown_text(name) if value is None else value
         if (other := re.match(r":?[-=]", rest)) is not None:
             fallback = self._nested(rest[other.end() :])
             if value is None:
@@ -286,7 +286,7 @@ class _Word:
             return "$"
         self._at = match.end()
         value = self._words.value(match[0])
-        return self._words.untold(match[0]) if value is None else value
+        return self._words.unknown_text(match[0]) if value is None else value
 
     def _add(self, text: str) -> None:
         self._current += text

@@ -53,7 +53,7 @@ class Origin(Struct, frozen=True):
     port: int
 
     @classmethod
-    def of(cls, url: str) -> "Origin":
+    def parse(cls, url: str) -> "Origin":
         """The origin of a URL; FetchRefused if it is not a valid URL to fetch."""
         if len(url) > MAX_URL_CHARACTERS:
             raise FetchRefused(f"the URL is longer than {MAX_URL_CHARACTERS:,} characters")
@@ -95,12 +95,12 @@ class Destinations:
         self._private = tuple(private)
         self._vetting = AddressVetting()
         self._ports = PORTS | frozenset(ports)
-        self._trusted = frozenset(Origin.of(url) for url in trusted)
+        self._trusted = frozenset(Origin.parse(url) for url in trusted)
         self._resolve = resolve
 
     async def addresses(self, url: str) -> Sequence[Address]:
         """The addresses of a URL; FetchRefused unless all are allowed."""
-        origin = Origin.of(url)
+        origin = Origin.parse(url)
         trusted = origin in self._trusted
         if origin.port not in self._ports and not trusted:
             allowed = ", ".join(map(str, sorted(self._ports)))

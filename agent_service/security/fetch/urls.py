@@ -114,17 +114,17 @@ class Fetcher:
         self, client: "AsyncClient", url: str, limits: FetchLimits, request: dict[str, Any]
     ) -> Fetched:
         for _ in range(limits.redirects + 1):
-            origin = Origin.of(url)
+            origin = Origin.parse(url)
             async with client.stream(url=url, **request) as answer:
                 location = answer.headers.get("location", "")
                 if answer.status_code not in _REDIRECTS or not location:
-                    return await _taken(answer, url, limits)
+                    return await _receive(answer, url, limits)
             if request["method"] != "GET":
                 raise FetchFailed("it answered with a redirect")
-            url = _joined(url, location)
+            url = _join(url, location)
             request.pop("params", None)
             client.cookies.clear()
-            if Origin.of(url) != origin:
+            if Origin.parse(url) != origin:
                 request = {"method": "GET"}
         raise FetchFailed(f"it redirects more than {limits.redirects} times")
 
@@ -176,7 +176,7 @@ class _VettedTransport:
 
         asked = request.url
         addresses = await self._destinations.addresses(str(asked))
-        request.extensions = {**request.extensions, "sni_hostname": Origin.of(str(asked)).host}
+        request.extensions = {**request.extensions, "sni_hostname": Origin.parse(str(asked)).host}
         failure: Exception | None = None
         for address in addresses:
             request.url = asked.copy_with(host=str(address))
@@ -188,14 +188,14 @@ class _VettedTransport:
         raise failure
 
 
-def _joined(url: str, location: str) -> str:
+def _join(url: str, location: str) -> str:
     try:
         return urljoin(url, location).partition("#")[0]
     except ValueError:
         raise FetchRefused("it redirects to a malformed URL") from None
 
 
-async def _taken(answer: "Response", url: str, limits: FetchLimits) -> Fetched:
+async def _receive(answer: "Response", url: str, limits: FetchLimits) -> Fetched:
     headers = answer.headers
     body = _Body(headers.get("content-encoding", ""), limits.size_bytes)
     await body.read(answer.aiter_raw())

@@ -301,12 +301,12 @@ def _tsquery(wanted: SearchQuery) -> str:
     wants, never = wanted.scope()
     parts = [*map(_quoted, wants), *(f"!{_quoted(name)}" for name in never)]
     for group in wanted.query.groups:
-        phrases = (" & ".join(map(_quoted, _told(phrase))) for phrase in group)
+        phrases = (" & ".join(map(_quoted, _phrase_terms(phrase))) for phrase in group)
         parts += [f"({' | '.join(phrases)})"]
     return " & ".join(parts)
 
 
-def _told(phrase: str) -> list[str]:
+def _phrase_terms(phrase: str) -> list[str]:
     """Return what the index knows of a phrase: its pairs if all are marked, else its words."""
     words, known = phrase.split(), pairs(phrase)
     return known if len(known) == len(words) - 1 and known else [*words, *known]

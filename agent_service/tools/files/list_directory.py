@@ -42,7 +42,7 @@ async def _list(context: ToolContext, path: str, depth: int, indent: str, lines:
     for entry in entries:
         if len(lines) >= MAX_ENTRIES:
             return True
-        lines.append(f"{indent}{_shown(entry)}")
+        lines.append(f"{indent}{_render(entry)}")
         if entry.kind == "directory" and depth > 1 and len(lines) < MAX_ENTRIES:
             inside = f"{path.rstrip('/')}/{entry.path}"
             try:
@@ -53,7 +53,7 @@ async def _list(context: ToolContext, path: str, depth: int, indent: str, lines:
     return cut
 
 
-def _shown(entry: FileStat) -> str:
+def _render(entry: FileStat) -> str:
     name = shown_name(entry.path)
     match entry.kind:
         case "directory":

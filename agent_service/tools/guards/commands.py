@@ -66,7 +66,7 @@ class JudgeCommands(Wrapper[A]):
     async def run(self, arguments: A, context: ToolContext) -> ToolResult:
         typed = self._typed(arguments)
         if typed is not None:
-            before = await PriorInput.of(typed, context.key, context.state)
+            before = await PriorInput.find(typed, context.key, context.state)
             typed = before.continued(typed)
             verdict = await self._classify(typed)
             await self._check(typed, verdict, context)

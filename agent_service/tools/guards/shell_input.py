@@ -48,7 +48,7 @@ class PriorInput(Struct, frozen=True):
     """The folder in which a command starts, or the line that input continues."""
 
     @classmethod
-    async def of(cls, typed: ShellInput, key: str, state: SessionState) -> Self:
+    async def find(cls, typed: ShellInput, key: str, state: SessionState) -> Self:
         """What the call with this key continues; the same if it is repeated."""
         if not typed.process and not typed.has_folder:
             return cls()

@@ -53,7 +53,7 @@ class PatchedFiles:
             try:
                 await self._plan(change)
             except (DoesNotFit, PathRefused, ToolFailed) as error:
-                raise ToolFailed(f"{_of(change.path, error)}\n{_NOTHING}") from None
+                raise ToolFailed(f"{_explain(change.path, error)}\n{_NOTHING}") from None
         wanted = [state for state in self._states.values() if state.is_changed]
         moved = [state.source for state in wanted if _is_moved(state)]
         # Moved files go with their move; removals come last.
@@ -116,13 +116,13 @@ class PatchedFiles:
                 done.append(state)
                 await self._put(state)
         except (PathRefused, SandboxUnavailable) as error:
-            left = [path for state in reversed(done) for path in await self._put_back(state)]
+            left = [path for state in reversed(done) for path in await self._restore(state)]
             said = (
                 f"These files could not be restored, so check them: {', '.join(left)}."
                 if left
                 else ""
             )
-            raise ToolFailed(f"{_of(done[-1].path, error)}\n{said or _NOTHING}") from None
+            raise ToolFailed(f"{_explain(done[-1].path, error)}\n{said or _NOTHING}") from None
 
     async def _put(self, state: _File) -> None:
         if state.after is None:
@@ -134,7 +134,7 @@ class PatchedFiles:
             await self._files.move(state.source.path, state.path)
             await self._files.write(state.path, state.after)
 
-    async def _put_back(self, state: _File) -> list[str]:
+    async def _restore(self, state: _File) -> list[str]:
         """Restore a file; returns what could not be restored."""
         try:
             source = state.source if _is_moved(state) else None
@@ -151,7 +151,7 @@ class PatchedFiles:
         return []
 
 
-def _of(path: str, error: Exception) -> str:
+def _explain(path: str, error: Exception) -> str:
     return str(error) if path in str(error) else f"{path}: {error}"
 
 
@@ -172,11 +172,11 @@ def _result(wanted: Sequence[_File]) -> ToolResult:
         if state.after is not None
     ]
     return ToolResult(
-        "\n".join(map(_shown, wanted)) or "Nothing changed.", beside="\n".join(filter(None, notes))
+        "\n".join(map(_render, wanted)) or "Nothing changed.", beside="\n".join(filter(None, notes))
     )
 
 
-def _shown(state: _File) -> str:
+def _render(state: _File) -> str:
     if state.source is not None:
         head = f"Moved {state.source.path} to {state.path}."
     elif state.before is None:

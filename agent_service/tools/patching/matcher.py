@@ -225,7 +225,7 @@ def _lines(there: Sequence[str], hunk: Hunk, shift: IndentShift) -> list[str]:
     for sign, text in hunk.lines:
         line = shift.apply(text) if sign == "+" else next(kept)
         if line is None:
-            raise DoesNotFit(f"does not fit with this indentation:\n{_shown(hunk.old)}")
+            raise DoesNotFit(f"does not fit with this indentation:\n{_render(hunk.old)}")
         if sign != "-":
             after.append(line)
     return after
@@ -253,7 +253,7 @@ def _place(lines: Sequence[str], hunk: Hunk, before: Sequence[_Edit]) -> LineRan
     if len(found) > 1 and anchor < 0:
         raise DoesNotFit(
             f"fits {len(found)} places. Include more of the lines around it, or an `@@` line "
-            f"that names a line above it:\n{_shown(hunk.old)}"
+            f"that names a line above it:\n{_render(hunk.old)}"
         )
     return found[0]
 
@@ -301,10 +301,10 @@ def _missing(lines: Sequence[str], old: Sequence[str]) -> str:
                 f"the first {count} of its {len(old)} lines are at line {found[0].first + 1}, but "
                 f"line {differs + 1} is\n{stands}\nand not\n{old[count][:MAX_SHOWN_CHARS]}"
             )
-    return f"the file does not have these lines:\n{_shown(old)}"
+    return f"the file does not have these lines:\n{_render(old)}"
 
 
-def _shown(lines: Sequence[str]) -> str:
+def _render(lines: Sequence[str]) -> str:
     shown = [line[:MAX_SHOWN_CHARS] for line in lines[:MAX_SHOWN_LINES]]
     more = len(lines) - len(shown)
     return "\n".join([*shown, f"[{more} more lines]"] if more else shown)

@@ -128,7 +128,7 @@ def _page(name: str, page: OutputPage) -> str:
 
 async def _described(context: ToolContext, status: CommandStatus, output: str) -> ToolResult:
     if status.exit is not None:
-        await context.records.seen(status.key)
+        await context.records.mark_seen(status.key)
     state = _state(status)
     return ToolResult(
         f"{state}\n{output}".rstrip(), exit_code=None if status.exit is None else status.exit.code

@@ -92,7 +92,7 @@ class Search:
         for name, ask in self._engines:
             try:
                 answer = await ask(self._fetcher, self._config, query, limit)
-                return _found(_document(answer))[:limit]
+                return _results(_document(answer))[:limit]
             except (SearchFailed, FetchRefused, FetchFailed) as error:
                 failures.append(f"{name}: {error}")
         raise SearchFailed("The search failed. " + "; ".join(failures))
@@ -111,7 +111,7 @@ def _document(answer: Fetched) -> Mapping[str, Any]:
     return document
 
 
-def _found(document: Mapping[str, Any]) -> Sequence[SearchResult]:
+def _results(document: Mapping[str, Any]) -> Sequence[SearchResult]:
     """Results, best first; Brave nests them under `web` and calls the text `description`."""
     results = object_of(document.get("web", document)).get("results")
     listed = cast("list[object]", results) if isinstance(results, list) else []

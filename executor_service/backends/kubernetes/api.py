@@ -80,7 +80,7 @@ class Cluster:
     async def _send(self, method: str, path: str, body: Json | None, query: dict[str, str]) -> Json:
         import httpx
 
-        server = await self._found()
+        server = await self._find()
         name = cast("Any", server.configuration).tls_server_name
         try:
             answer = await server.http.request(
@@ -99,7 +99,7 @@ class Cluster:
 
     async def host(self) -> str:
         async with self._answering():
-            return (await self._found()).host
+            return (await self._find()).host
 
     async def exec(
         self, namespace: str, pod: str, container: str, command: Sequence[str]
@@ -109,9 +109,9 @@ class Cluster:
         query += [("stderr", "true"), *(("command", part) for part in command)]
         path = f"/api/v1/namespaces/{namespace}/pods/{pod}/exec?{urlencode(query)}"
         async with self._answering():
-            return await _open_stream(await self._found(), path)
+            return await _open_stream(await self._find(), path)
 
-    async def _found(self) -> _Server:
+    async def _find(self) -> _Server:
         async with self._finding:
             if self._server is None:
                 self._server = await asyncio.to_thread(_find, self._config)

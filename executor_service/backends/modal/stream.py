@@ -40,14 +40,14 @@ class Calls:
         """Return a call's result; a cancelled caller leaves at once."""
         task = asyncio.ensure_future(call)
         self._begun.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_end)
         try:
             await asyncio.wait({task})
         finally:
             task.cancel()
         return await task
 
-    def _ended(self, task: asyncio.Future[Any]) -> None:
+    def _on_end(self, task: asyncio.Future[Any]) -> None:
         self._begun.discard(task)
         if not task.cancelled():
             # The caller has seen the exception, or has left.

@@ -183,7 +183,7 @@ def _connect(client: "SSHClient", options: SshConfig) -> "Transport":
     except paramiko.BadHostKeyException as error:
         raise BackendUnavailable(
             f"the host key of {options.name} is not the one in {options.known_hosts}: it shows "
-            f"{_shown(error.key)}; if its owner confirms the change, correct the line of "
+            f"{_sha256(error.key)}; if its owner confirms the change, correct the line of "
             f"{options.known_name}, else somebody may be in between"
         ) from error
     except paramiko.PasswordRequiredException as error:
@@ -237,7 +237,7 @@ class _Unknown:
     def missing_host_key(self, _client: "SSHClient", _hostname: str, key: "PKey") -> None:
         options = self._options
         raise BackendUnavailable(
-            f"{options.name} is not in {options.known_hosts}: it shows {_shown(key)}; if that is "
+            f"{options.name} is not in {options.known_hosts}: it shows {_sha256(key)}; if that is "
             f"its key, add it with `ssh-keyscan -p {options.port} {options.host}`, or set "
             "executor.ssh.fingerprint"
         )
@@ -249,7 +249,7 @@ class _Fingerprint(_Unknown):
     def missing_host_key(self, _client: "SSHClient", _hostname: str, key: "PKey") -> None:
         if _fingerprint(key) != self._options.fingerprint.rstrip("="):
             raise BackendUnavailable(
-                f"{self._options.name} shows {_shown(key)}, and executor.ssh.fingerprint is "
+                f"{self._options.name} shows {_sha256(key)}, and executor.ssh.fingerprint is "
                 f"{self._options.fingerprint}; if its owner confirms the key, correct that, else "
                 "somebody may be in between"
             )
@@ -260,7 +260,7 @@ def _fingerprint(key: "PKey") -> str:
     return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
 
 
-def _shown(key: "PKey") -> str:
+def _sha256(key: "PKey") -> str:
     return f"the key {key.get_name()} {_fingerprint(key)}"
 
 

@@ -167,7 +167,7 @@ async def _sandboxes(settings: Settings) -> list[Check]:
         async with executors(settings, start=True) as deployment:
             for one in deployment.each:
                 where = f"{one.endpoint}: " if deployment.are_several else ""
-                found += _told(one.capabilities, where)
+                found += _capability_checks(one.capabilities, where)
                 told += [backend.name for backend in one.capabilities.backends]
             for name, instead in deployment.silent.items():
                 message = (
@@ -181,7 +181,7 @@ async def _sandboxes(settings: Settings) -> list[Check]:
     return [*found, *await imported(BACKENDS)(settings, told)]
 
 
-def _told(answer: sandbox_pb2.GetCapabilitiesResponse, where: str) -> list[Check]:
+def _capability_checks(answer: sandbox_pb2.GetCapabilitiesResponse, where: str) -> list[Check]:
     found = [_backend(backend) for backend in answer.backends]
     if answer.draining:
         drained = "drained: it accepts no new sessions; undo it with: hermes pools undrain"

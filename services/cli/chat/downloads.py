@@ -31,7 +31,7 @@ class Downloads:
         self._folder = home.received
         self._notes = home.run / "unfetched"
 
-    async def left(self) -> list[ConverseResponse.Reply]:
+    async def pending(self) -> list[ConverseResponse.Reply]:
         """Return news with pending files, also of other terminals."""
         return await asyncio.to_thread(_read, self._notes, f"{self._profile}.*")
 

@@ -96,7 +96,7 @@ class OneShot:
         finished = self._finished.get(started.call_id, ToolFinished(is_error=True))
         return {
             "name": started.name,
-            "arguments": _parsed(started.arguments_json),
+            "arguments": _parse(started.arguments_json),
             "is_error": finished.is_error,
             "exit_code": finished.exit_code if finished.HasField("exit_code") else None,
             "backend": finished.backend or None,
@@ -133,7 +133,7 @@ def _answer(dialogue: Dialogue) -> None:
             dialogue.answer(question.id, NOBODY)
 
 
-def _parsed(arguments_json: str) -> Any:
+def _parse(arguments_json: str) -> Any:
     try:
         return json.loads(arguments_json)
     except (ValueError, RecursionError):

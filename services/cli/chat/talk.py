@@ -186,7 +186,7 @@ class Talk:
 
     async def _fetch_left(self) -> None:
         """Fetch files that earlier terminals missed, or that failed before a reconnect."""
-        for reply in await self._downloads.left():
+        for reply in await self._downloads.pending():
             await self._fetch(reply)
 
     async def _fetch(self, reply: ConverseResponse.Reply) -> None:

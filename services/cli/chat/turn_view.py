@@ -52,7 +52,7 @@ class TurnView:
                 told = f"The conversation was condensed from about {before:,} to {after:,} tokens."
                 self._remark(told, "dim")
             case "turn_finished":
-                self._ended(event.turn_finished)
+                self._show_end(event.turn_finished)
             case _:
                 self._show_call(event)
 
@@ -109,7 +109,7 @@ class TurnView:
         sign, style = ("✗", "red") if finished.is_error else ("✓", "green")
         self._screen.line(f"{self._mark(finished.call_id)} {sign} {' · '.join(facts)}", style)
 
-    def _ended(self, finished: TurnFinished) -> None:
+    def _show_end(self, finished: TurnFinished) -> None:
         self._screen.end_line()
         message, style = shortfall(finished)
         if self._tells_failure and message:

@@ -209,7 +209,7 @@ async def _export(context: Context) -> None:
 
 async def _receive(call: Any, target: Target) -> home_pb2.ExportHomeSummary:
     summary = home_pb2.ExportHomeSummary()
-    with target.written(), StatusLine() as status:
+    with target.replace_files(), StatusLine() as status:
         async for answer in call:
             if answer.HasField("summary"):
                 summary = answer.summary

@@ -108,7 +108,7 @@ class Target:
             raise FailedPrecondition(f"{self.folder} is not empty; choose another folder{or_else}")
 
     @contextmanager
-    def written(self, mode: int = 0o700) -> Generator[None]:
+    def replace_files(self, mode: int = 0o700) -> Generator[None]:
         """Write files inside; afterwards all or none are in place."""
         try:
             self._beside.mkdir(mode=0o700, parents=True)

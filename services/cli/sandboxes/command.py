@@ -82,7 +82,7 @@ async def _open(context: Context) -> int:
         raise InvalidArgument("--exec reopens a command; do not give another one")
     has_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     term = context.settings.environ.get("TERM", "xterm") if has_terminal else ""
-    async with _found(context) as place:
+    async with _find(context) as place:
         shell = Shell(place, term)
         if has_terminal:
             complain(f"in sandbox {place.sandbox_id}; {LEAVE_HINT}")
@@ -93,7 +93,7 @@ async def _open(context: Context) -> int:
 
 async def _kill(context: Context) -> None:
     """End a sandbox and its commands; the workspace stays."""
-    async with _found(context) as place:
+    async with _find(context) as place:
         sandbox, stub = place.sandbox, SandboxServiceStub(place.channel)
         runs = plural(sandbox.running_command_count, "running command")
         question = f"End {sandbox.sandbox_id} of session {sandbox.session_id} ({runs})?"
@@ -104,7 +104,7 @@ async def _kill(context: Context) -> None:
 
 async def _logs(context: Context) -> None:
     """Show the commands of a sandbox and the end of their output."""
-    async with _found(context, ended=True) as place:
+    async with _find(context, ended=True) as place:
         shown = None
         if context.given.exec:
             shown = await _show(place, context.given.exec, 0)
@@ -174,7 +174,7 @@ def _write(data: bytes, stream: int) -> None:
 
 
 @asynccontextmanager
-async def _found(context: Context, *, ended: bool = False) -> AsyncGenerator[SandboxAddress]:
+async def _find(context: Context, *, ended: bool = False) -> AsyncGenerator[SandboxAddress]:
     """Yield the named sandbox; an ended one only by its whole id."""
     named, profile = context.given.sandbox, context.profile
     async with executors(context.settings) as deployment:

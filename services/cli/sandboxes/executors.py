@@ -127,7 +127,7 @@ class Executors(Struct):
         """Return the columns for pairs of an executor and an item."""
         heading = "executor" if self.are_several else ""
         own = Column("executor", heading, lambda pair: pair[0].endpoint, optional=True)
-        return (*(column.of(itemgetter(1)) for column in columns), own)
+        return (*(column.within(itemgetter(1)) for column in columns), own)
 
     def chosen(self, named: str | None) -> "Executors":
         """Return the one with this endpoint or unique prefix, all for None; raises like `pick`."""

@@ -123,7 +123,7 @@ async def _export(context: Context) -> None:
     request = context.request(pb.ExportSkillsRequest)
     call = context.stub(SkillHubServiceStub).ExportSkills(request)
     async with open_stream(call):
-        with target.written(0o755):
+        with target.replace_files(0o755):
             async for answer in call:
                 if answer.path != path:
                     path = answer.path
@@ -151,7 +151,7 @@ async def _settle(
     """Send a request, confirm what needs it, and report all results."""
     given = context.given
     settled: list[pb.SkillOutcome] = []
-    for outcome in await _made(method(request)):
+    for outcome in await _collect(method(request)):
         if outcome.status == pb.SKILL_OUTCOME_STATUS_ASKS and not given.dry_run:
             if not given.json:
                 told = f"{_verdict(outcome)}{_because(outcome)}"
@@ -161,7 +161,7 @@ async def _settle(
                 del request.names[:], request.consents[:]
                 request.names.append(outcome.name)
                 request.consents.append(outcome.consent)
-                settled += await _made(method(request))
+                settled += await _collect(method(request))
                 continue
         settled.append(outcome)
     if given.json:
@@ -171,7 +171,7 @@ async def _settle(
     return int(any(outcome.status not in _DONE for outcome in settled))
 
 
-async def _made(call: Any) -> list[pb.SkillOutcome]:
+async def _collect(call: Any) -> list[pb.SkillOutcome]:
     outcomes: list[pb.SkillOutcome] = []
     with StatusLine() as status:
         async with open_stream(call):

@@ -21,10 +21,10 @@ from agent_service.records.compaction import (
     NOTHING,
     PLACEHOLDER,
     Conversation,
+    apply_compaction,
     headed,
     is_result,
     prune,
-    sent,
     summarised,
 )
 from agent_service.records.events import Notice
@@ -99,13 +99,16 @@ def test_what_is_kept_in_memory_is_what_the_database_gives(
         # What is said meanwhile is behind all that, and not touched by it.
         stored = [*stored, user("and now?")]
         found = Conversation([*found.messages, stored[-1]], found.compaction)
-        assert list(found.messages) == [SYSTEM, *sent(numbered(stored), found.compaction)]
+        assert list(found.messages) == [
+            SYSTEM,
+            *apply_compaction(numbered(stored), found.compaction),
+        ]
         check_pairs(list(found.messages))
 
 
 def test_nothing_changes_without_a_compaction() -> None:
     stored = conversation(3)
-    assert [SYSTEM, *sent(numbered(stored), NOTHING)] == stored
+    assert [SYSTEM, *apply_compaction(numbered(stored), NOTHING)] == stored
 
 
 class Answers:
@@ -216,7 +219,7 @@ async def test_the_middle_is_summarised_where_that_is_not_enough() -> None:
     assert NOTES in said["content"]
     assert "make tea" in said["content"]
     assert list(fact.messages[-4:]) == talk[-4:]
-    assert [SYSTEM, *sent(numbered(talk), fact.compaction)] == list(fact.messages)
+    assert [SYSTEM, *apply_compaction(numbered(talk), fact.compaction)] == list(fact.messages)
     (request,) = model.requests
     assert "q2 " in json.loads(request.messages[1])["content"]
 
@@ -232,7 +235,7 @@ async def test_the_next_summary_takes_the_last_one_over() -> None:
     assert second.compaction.head == first.compaction.head
     assert second.compaction.through > first.compaction.through
     stored = [*talk, *longer[len(first.messages) :]]
-    assert [SYSTEM, *sent(numbered(stored), second.compaction)] == list(second.messages)
+    assert [SYSTEM, *apply_compaction(numbered(stored), second.compaction)] == list(second.messages)
 
 
 def _talk(count: int) -> list[bytes]:

@@ -9,7 +9,7 @@ from skills_ref import validate
 
 from agent_service.profiles.curation.changes import Kind
 from agent_service.profiles.curation.curation import Order
-from agent_service.profiles.curation.plan import BadPlan, parsed
+from agent_service.profiles.curation.plan import BadPlan, parse_plan
 from agent_service.profiles.skills.document import BadSkill, checked
 from agent_service.profiles.skills.usage import timestamp
 from services.errors import NotFound
@@ -132,7 +132,7 @@ def test_what_the_rules_forbid_is_not_done_and_told(
 )
 def test_an_answer_that_is_no_plan_changes_nothing(root: Path, tmp_path: Path, answer: str) -> None:
     with pytest.raises(BadPlan):
-        parsed(answer)
+        parse_plan(answer)
     before = tree(root)
     report = apply(tmp_path, answer)
     assert "the model's plan was not followed" in report.plan_failure

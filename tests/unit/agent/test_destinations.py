@@ -85,7 +85,7 @@ async def test_addresses_that_are_nobody_elses_business_are_refused(host: str) -
 )
 async def test_an_address_has_one_form(host: str) -> None:
     if host.endswith("e"):
-        assert Origin.of(f"http://{host}/").host == host
+        assert Origin.parse(f"http://{host}/").host == host
         return
     with pytest.raises(FetchRefused, match="four decimal numbers"):
         await named("127.0.0.1").addresses(f"http://{host}/")

@@ -98,7 +98,7 @@ class Records:
         """Not called."""
         raise AssertionError(key)
 
-    async def seen(self, key: str) -> None:
+    async def mark_seen(self, key: str) -> None:
         """There is nothing to forget."""
 
 

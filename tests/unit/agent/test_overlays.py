@@ -15,8 +15,8 @@ MESSAGES = [
 
 
 def test_without_anything_the_conversation_is_sent_as_it_is() -> None:
-    assert NOTHING.sent(MESSAGES) is MESSAGES
-    assert Overlay.of(None) == Overlay.of({}) == NOTHING
+    assert NOTHING.apply(MESSAGES) is MESSAGES
+    assert Overlay.from_state(None) == Overlay.from_state({}) == NOTHING
 
 
 def test_the_prompt_comes_first_and_unchanged() -> None:
@@ -24,14 +24,14 @@ def test_the_prompt_comes_first_and_unchanged() -> None:
         ("Be brief.",), (OverlayMessage("user", "a"), OverlayMessage("assistant", "½ “b”"))
     )
     overlay = overlay.with_personality("pirate", "Talk like a pirate.")
-    assert Overlay.of(json.loads(json.dumps(overlay.stored()))) == overlay
-    assert [json.loads(message) for message in overlay.sent(MESSAGES)] == [
+    assert Overlay.from_state(json.loads(json.dumps(overlay.stored()))) == overlay
+    assert [json.loads(message) for message in overlay.apply(MESSAGES)] == [
         {"role": "system", "content": "Prompt.\n\nBe brief.\n\nTalk like a pirate."},
         {"role": "user", "content": "a"},
         {"role": "assistant", "content": "½ “b”"},
         {"role": "user", "content": "hi"},
     ]
-    assert overlay.sent(MESSAGES) == overlay.sent(MESSAGES)
+    assert overlay.apply(MESSAGES) == overlay.apply(MESSAGES)
     assert json.loads(MESSAGES[0])["content"] == "Prompt."
 
 

@@ -22,4 +22,4 @@ POLICY = SandboxPolicy(template="usual", jobs="cheap", profiles={"work": "strong
 def test_the_most_particular_wish_wins(
     policy: SandboxPolicy, profile: str, kind: str, template: str
 ) -> None:
-    assert policy.of(profile, kind) == template
+    assert policy.template_for(profile, kind) == template

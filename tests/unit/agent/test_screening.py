@@ -43,7 +43,7 @@ async def test_every_text_of_a_request_is_without_secrets() -> None:
         script=Script(f"echo {KNOWN}; psql postgres://a:b1@c/d", ScriptMode.GATE),
         loaded=(f"skill with {KNOWN}",),
     )
-    clean = await SCREENING.of(asked)
+    clean = await SCREENING.screen(asked)
     assert KNOWN not in repr(clean)
     assert clean.text == f"use {MASK}"
     assert clean.script is not None
@@ -53,14 +53,14 @@ async def test_every_text_of_a_request_is_without_secrets() -> None:
 
 async def test_a_request_with_a_secret_is_the_same_when_it_comes_again() -> None:
     asked, other = request(f"use {KNOWN}"), request(f"use {MASK}")
-    clean = await SCREENING.of(asked)
+    clean = await SCREENING.screen(asked)
     assert clean.digest() == asked.digest()
     # By then more is known to be secret.
     later = Screening(ThreatScanner(), Redactor([KNOWN, "use canary"]))
-    assert (await later.of(asked)).digest() == asked.digest()
-    assert clean.digest() != (await SCREENING.of(other)).digest() == other.digest()
+    assert (await later.screen(asked)).digest() == asked.digest()
+    assert clean.digest() != (await SCREENING.screen(other)).digest() == other.digest()
 
 
 async def test_an_ordinary_request_passes_as_it_is() -> None:
     asked = request("What is the capital of France?")
-    assert await SCREENING.of(asked) is asked
+    assert await SCREENING.screen(asked) is asked

@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 from skills_ref import validate
 
 from agent_service.profiles.skills import document as frontmatter
-from agent_service.profiles.skills.document import BadSkill, Surroundings, checked, read, written
+from agent_service.profiles.skills.document import (
+    BadSkill,
+    Surroundings,
+    checked,
+    read,
+    to_markdown,
+)
 from agent_service.profiles.skills.names import is_one_off, support_file
 from tests.support.skills import document
 
@@ -79,15 +85,15 @@ def test_what_is_written_passes_the_reference_validator(tmp_path: Path) -> None:
     folder = tmp_path / "video-notes"
     folder.mkdir()
     made = checked(FULL, "video-notes")
-    (folder / "SKILL.md").write_text(written(made))
+    (folder / "SKILL.md").write_text(to_markdown(made))
     assert validate(folder) == []
-    again = read(written(made), "video-notes")
+    again = read(to_markdown(made), "video-notes")
     assert again.description == "Take notes: of a talk"
     assert again.conditions == read(FULL, "video-notes").conditions
     assert again.tags == ("long talks", "video")
     assert again.body == read(FULL, "video-notes").body
-    assert 'version: "1.10"' in written(made)
-    assert written(checked(written(made), "video-notes")) == written(made)
+    assert 'version: "1.10"' in to_markdown(made)
+    assert to_markdown(checked(to_markdown(made), "video-notes")) == to_markdown(made)
 
 
 _texts = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), min_size=1)
@@ -100,7 +106,7 @@ def test_any_text_that_is_taken_passes_the_reference_validator(
 ) -> None:
     fields = frontmatter.Fields(name="a-b", description=description, license=license_name)
     try:
-        made = written(checked(f"{frontmatter.render(fields)}{body}", "a-b"))
+        made = to_markdown(checked(f"{frontmatter.render(fields)}{body}", "a-b"))
     except (BadSkill, frontmatter.BadFrontmatter):
         assert not description.strip() or not body.strip() or "---" in description + license_name
         return
@@ -133,7 +139,7 @@ def test_what_is_wrong_with_a_new_skill_is_said(text: str, problem: str) -> None
 
 def test_dashes_that_would_end_the_frontmatter_early_are_refused() -> None:
     with pytest.raises(BadSkill, match="may not contain ---"):
-        written(checked(document("a-skill", '"a --- b"'), "a-skill"))
+        to_markdown(checked(document("a-skill", '"a --- b"'), "a-skill"))
 
 
 @pytest.mark.parametrize(

@@ -29,11 +29,11 @@ ONLY = ToolsConfig(
 def test_what_is_off_is_taken_out(
     profile: str, platform: str, wanted: tuple[str, ...], gets: tuple[str, ...]
 ) -> None:
-    assert POLICY.of(profile, platform, wanted) == gets
+    assert POLICY.toolsets_for(profile, platform, wanted) == gets
 
 
 def test_nothing_is_named_where_nothing_is_off() -> None:
-    assert ToolsConfig().of("default", "cli", ()) == ()
+    assert ToolsConfig().toolsets_for("default", "cli", ()) == ()
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_nothing_is_named_where_nothing_is_off() -> None:
 def test_what_is_not_among_those_that_alone_are_on_is_taken_out(
     profile: str, platform: str, wanted: tuple[str, ...], gets: tuple[str, ...]
 ) -> None:
-    assert ONLY.of(profile, platform, wanted) == gets
+    assert ONLY.toolsets_for(profile, platform, wanted) == gets
 
 
 def test_who_turned_it_off_is_said() -> None:

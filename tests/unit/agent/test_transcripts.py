@@ -25,7 +25,7 @@ def parse(document: Any, name: str = "20250102_030405_abcdef") -> Transcript:
 
 
 def written(read: Transcript) -> dict[str, Any]:
-    parts = SEPARATOR.join(transcripts.written(said) for said in read.messages)
+    parts = SEPARATOR.join(transcripts.render(said) for said in read.messages)
     head = transcripts.opening(read.session_id, read.model, read.title)
     document: dict[str, Any] = json.loads(head + parts + CLOSING)
     return document

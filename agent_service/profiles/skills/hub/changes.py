@@ -45,7 +45,7 @@ class Shelf(Struct, frozen=True):
 
     def folder(self, name: str) -> str:
         """Return the folder of a hub skill; empty if it is not in the library."""
-        entry = self.lock.of(name)
+        entry = self.lock.get(name)
         places = (entry.install_path if entry else "", name, *self._places(name))
         return next((each for each in places if f"{each}/{DOCUMENT}" in self.paths), "")
 

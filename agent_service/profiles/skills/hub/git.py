@@ -15,9 +15,9 @@ from msgspec import Struct
 from agent_service.profiles.skills.hub.package import (
     Offer,
     Package,
-    kept,
     offer_of,
     packaged,
+    partition,
     skill_folders,
 )
 from agent_service.profiles.skills.hub.source import HubFailed, HubRefused, Source
@@ -137,7 +137,7 @@ class Git:
         finally:
             await unbroken(_end(process))
         if process.returncode:
-            raise HubFailed(f"git says: {_told(problem)}")
+            raise HubFailed(f"git says: {_first_line(problem)}")
         return answer
 
 
@@ -217,7 +217,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     await process.wait()
 
 
-def _told(problem: bytes) -> str:
+def _first_line(problem: bytes) -> str:
     """Return the first line of git's error output."""
     lines = problem.decode(errors="replace").splitlines()
     line = next((each for each in lines if each.startswith(("fatal:", "error:"))), "")
@@ -273,7 +273,7 @@ class Repository:
                 what = "a submodule" if entry.mode == "160000" else "a link"
                 raise HubRefused(f"{offer.name} has {what}, {path!r}, which is not followed")
         sizes = {path: entry.size_bytes for path, entry in entries.items()}
-        keep, left_out = kept(offer.name, sizes)
+        keep, left_out = partition(offer.name, sizes)
         texts = await self._read([inside + path for path in keep])
         name = offer.place.rpartition("/")[2]
         files = dict(zip(keep, texts, strict=True))

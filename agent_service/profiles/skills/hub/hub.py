@@ -11,7 +11,7 @@ from agent_service.profiles.skills.hub.changes import HubShelf, Shelf, noted
 from agent_service.profiles.skills.hub.outcomes import Candidate, Outcome, Status, Step, Terms
 from agent_service.profiles.skills.hub.package import Offer, Opened, Package, chosen
 from agent_service.profiles.skills.hub.scan_worker import looked_through
-from agent_service.profiles.skills.hub.source import HubFailed, HubRefused, Kind, parsed
+from agent_service.profiles.skills.hub.source import HubFailed, HubRefused, Kind, parse_source
 from agent_service.profiles.skills.hub.sources import Sources
 from agent_service.profiles.skills.hub.verdicts import Finding, Review, Verdict
 from agent_service.profiles.skills.journal import content_digest
@@ -35,7 +35,7 @@ class Hub:
 
     async def install(self, text: str, names: Sequence[str], terms: Terms) -> Told:
         """Install skills of a source; HubRefused or HubFailed if the source is unavailable."""
-        source, skill = self._sources.named(text)
+        source, skill = self._sources.resolve(text)
         yield Step(f"fetching {source.text}")
         async with self._sources.opened(source) as opened:
             wanted = [*names, *([skill] if skill else [])]
@@ -52,10 +52,10 @@ class Hub:
         shelf = await self._shelf.read()
         by_source: defaultdict[str, list[str]] = defaultdict(list)
         for name in names or shelf.lock.names:
-            entry = shelf.lock.of(name)
+            entry = shelf.lock.get(name)
             if entry is None:
                 yield Outcome(name, Status.REFUSED, _not_of_a_hub(shelf, name))
-            elif shelf.folder(name) and shelf.provenance.usage.of(name).pinned:
+            elif shelf.folder(name) and shelf.provenance.usage.get(name).pinned:
                 status = Status.REFUSED if names else Status.UNCHANGED
                 why = f"it is pinned; `hermes skills unpin {name}` lets it change"
                 yield Outcome(name, status, why, entry.source)
@@ -67,7 +67,7 @@ class Hub:
         for text, members in by_source.items():
             yield Step(f"fetching {text}")
             try:
-                async with self._sources.opened(parsed(text)) as opened:
+                async with self._sources.opened(parse_source(text)) as opened:
                     offers = await opened.offers()
                     for name in members:
                         yield Step(f"looking through {name}")
@@ -81,7 +81,7 @@ class Hub:
         async with self._files.locked():
             await self._shelf.recover()
             shelf = await self._shelf.read()
-            entry = shelf.lock.of(name)
+            entry = shelf.lock.get(name)
             if entry is None:
                 raise HubRefused(_not_of_a_hub(shelf, name))
             folder, now = shelf.folder(name), self._clock.now()
@@ -111,7 +111,7 @@ class Hub:
     async def _updated(
         self, opened: Opened, offers: Sequence[Offer], name: str, shelf: Shelf, terms: Terms
     ) -> Outcome:
-        entry = shelf.lock.of(name) or Installed()
+        entry = shelf.lock.get(name) or Installed()
         same = [each for each in offers if each.place == entry.identifier and each.name == name]
         same = same or [each for each in offers if each.name == name]
         if len(same) != 1:
@@ -130,7 +130,7 @@ class Hub:
         async with self._files.locked():
             await self._shelf.recover()
             shelf = await self._shelf.read()
-            entry, folder = shelf.lock.of(name), shelf.folder(name)
+            entry, folder = shelf.lock.get(name), shelf.folder(name)
             there = await self._shelf.content(shelf, folder)
             here = content_digest(there) if folder else ""
             if is_update:
@@ -211,7 +211,7 @@ def _conflict(shelf: Shelf, name: str) -> str:
     categories = {skill.category for skill in shelf.catalogue.skills}
     if found:
         where = found[0].folder
-        if shelf.provenance.of(name) is Origin.BUNDLED:
+        if shelf.provenance.origin(name) is Origin.BUNDLED:
             return (
                 f"{name} came with Hermes ({where}); `hermes skills archive {name}` puts that one "
                 "away first"

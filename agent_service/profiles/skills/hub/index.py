@@ -19,8 +19,8 @@ from agent_service.profiles.skills.hub.package import (
     MAX_OFFERS,
     Offer,
     Package,
-    kept,
     packaged,
+    partition,
     unpacked,
 )
 from agent_service.profiles.skills.hub.reach import HubReach
@@ -102,7 +102,7 @@ class SiteIndex:
 
     async def _files(self, entry: Entry) -> Mapping[str, bytes]:
         listed = dict.fromkeys(entry.files or (DOCUMENT,), 0)
-        keep, left_out = kept(entry.name, listed)
+        keep, left_out = partition(entry.name, listed)
         base = urljoin(self._url, f"{quote(entry.name)}/")
         found: dict[str, bytes] = dict.fromkeys(left_out, b"")
         left = MAX_BYTES

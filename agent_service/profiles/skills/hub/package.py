@@ -55,7 +55,7 @@ class Package(Struct, frozen=True):
         return found[:64] if isinstance(found, str) else ""
 
 
-def kept(name: str, sizes: Mapping[str, int]) -> tuple[Sequence[str], Sequence[str]]:
+def partition(name: str, sizes: Mapping[str, int]) -> tuple[Sequence[str], Sequence[str]]:
     """Divide a skill's files into those that a library keeps and those that are left out."""
     keep: list[str] = []
     left_out: list[str] = []
@@ -80,7 +80,7 @@ def kept(name: str, sizes: Mapping[str, int]) -> tuple[Sequence[str], Sequence[s
 
 def packaged(name: str, files: Mapping[str, bytes], left_out: Sequence[str] = ()) -> Package:
     """Package a skill under the name it gives itself, else `name`; HubRefused if it is invalid."""
-    keep, more = kept(name or "it", {path: len(data) for path, data in files.items()})
+    keep, more = partition(name or "it", {path: len(data) for path, data in files.items()})
     try:
         text = files[DOCUMENT].decode()
         document = checked(text, name or own_name(text))

@@ -55,7 +55,7 @@ class HubReach:
 
     async def pinned(self, url: str) -> Sequence[str]:
         """Return the addresses that git must use for a URL; none if its host is an address."""
-        origin = Origin.of(url)
+        origin = Origin.parse(url)
         try:
             found = await self._destinations.addresses(url)
         except FetchRefused as error:
@@ -80,7 +80,7 @@ class HubReach:
 
     async def _check_scheme(self, url: str) -> None:
         """Allow plain http only in private networks: anybody on the way can change the content."""
-        if Origin.of(url).scheme == "https":
+        if Origin.parse(url).scheme == "https":
             return
         for address in await self._destinations.addresses(url):
             if await asyncio.to_thread(self._vetting.allows, address):
@@ -90,7 +90,7 @@ class HubReach:
 def _spelled_out(url: str) -> str:
     """Return the URL with its host in the pinned spelling; git would resolve others, such as one
     with a trailing dot, itself."""
-    origin, parts = Origin.of(url), urlsplit(url)
+    origin, parts = Origin.parse(url), urlsplit(url)
     host = f"[{origin.host}]" if ":" in origin.host else origin.host
     place = host if parts.port is None else f"{host}:{origin.port}"
     return urlunsplit((origin.scheme, place, parts.path, "", ""))

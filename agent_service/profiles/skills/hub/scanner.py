@@ -113,7 +113,7 @@ class SkillScanner:
         text = data.decode()
         kind_of = _language(path, text)
         examples = _fenced(text) if kind_of in _DOCUMENTS else [(0, len(text))]
-        yield from self._said(path, text, examples)
+        yield from self._scan_orders(path, text, examples)
         yield from _letters(path, text)
         if kind_of in _DOCUMENTS:
             yield from self._document(path, text)
@@ -127,7 +127,9 @@ class SkillScanner:
         elif kind_of in _OTHERS:
             yield from _program(path, text)
 
-    def _said(self, path: str, text: str, examples: Sequence[tuple[int, int]]) -> Iterator[Finding]:
+    def _scan_orders(
+        self, path: str, text: str, examples: Sequence[tuple[int, int]]
+    ) -> Iterator[Finding]:
         """Yield text that gives orders to the agent; code is full of text for others."""
         for threat in self._threats.scan(text):
             line = text[threat.begin : threat.end]
@@ -142,10 +144,10 @@ class SkillScanner:
             yield from self._sentences(path, text, end, match.start())
             end = match.end()
             first = text.count("\n", 0, match.start("text")) + 1
-            yield from self._shown(path, match["language"].lower(), match["text"], first)
+            yield from self._scan_example(path, match["language"].lower(), match["text"], first)
         yield from self._sentences(path, text, end, len(text))
 
-    def _shown(self, path: str, language: str, text: str, first: int) -> Iterator[Finding]:
+    def _scan_example(self, path: str, language: str, text: str, first: int) -> Iterator[Finding]:
         yield from of_secrets(path, text, first=first)
         yield from _opaque(path, text, first)
         if language in _SHELL_FENCES:

@@ -58,7 +58,7 @@ class Source(Struct, frozen=True):
         return self.url.startswith("/")
 
 
-def parsed(text: str) -> Source:
+def parse_source(text: str) -> Source:
     """Parse a source; HubRefused if the text is not one."""
     if len(text) > MAX_CHARS or any(ord(each) < 32 or each.isspace() for each in text):
         raise HubRefused(f"{text[:80]!r} is no source; a source is {FORMS}")

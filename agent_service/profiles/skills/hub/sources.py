@@ -10,7 +10,13 @@ from agent_service.profiles.skills.hub.git import open_repository
 from agent_service.profiles.skills.hub.index import find_index, open_index
 from agent_service.profiles.skills.hub.package import Opened
 from agent_service.profiles.skills.hub.reach import HubReach
-from agent_service.profiles.skills.hub.source import HubFailed, HubRefused, Kind, Source, parsed
+from agent_service.profiles.skills.hub.source import (
+    HubFailed,
+    HubRefused,
+    Kind,
+    Source,
+    parse_source,
+)
 from agent_service.profiles.skills.library import Trust
 
 
@@ -29,7 +35,7 @@ class Sources:
         self._reach = reach
         self.hubs = hubs
 
-    def named(self, text: str) -> tuple[Source, str]:
+    def resolve(self, text: str) -> tuple[Source, str]:
         """Return the source that a person names, and the skill if the name includes one."""
         name, _, skill = text.partition("/")
         for hub in self.hubs:
@@ -38,7 +44,7 @@ class Sources:
         if name and not text.startswith(("/", ".", "http", "git+", "file:")):
             known = ", ".join(hub.name for hub in self.hubs) or "none"
             raise HubRefused(f"there is no hub {name[:80]!r}; skills.hubs has {known}")
-        return parsed(text), ""
+        return parse_source(text), ""
 
     def trust(self, source: Source) -> Trust:
         same = (hub.trust for hub in self.hubs if _is_of(source, hub.source))

@@ -125,11 +125,11 @@ def _looked_at(where: list[str], call: Invocation) -> Iterable[str]:
     if where == ["first"]:
         return call.operands[:-1]
     if where == ["named"]:
-        return named(call)
+        return path_arguments(call)
     return call.value_of(*where)
 
 
-def named(call: Invocation) -> Iterator[str]:
+def path_arguments(call: Invocation) -> Iterator[str]:
     """The arguments that may be paths, including those in `name=path` and `@path`."""
     for arg in call.args:
         yield arg

@@ -21,7 +21,7 @@ from agent_service.security.commands.paths import (
     resolve,
     written_family,
 )
-from agent_service.security.commands.rules.base import named
+from agent_service.security.commands.rules.base import path_arguments
 from agent_service.security.commands.wrappers import image_at
 
 # Deletes
@@ -100,7 +100,7 @@ _MOVED = listed("rm unlink mv ln touch patch")
 """Programs that only add or remove names, which harms no device."""
 
 
-def written(call: Invocation) -> list[str]:
+def written_paths(call: Invocation) -> list[str]:
     """The paths that it writes."""
     operands, name = call.operands, call.name
     found = call.value_of(*_OUTPUTS)
@@ -119,7 +119,7 @@ def written(call: Invocation) -> list[str]:
 def write_families(call: Invocation) -> Iterator[str]:
     """The families of its writes."""
     no_devices = call.value_of("-w", "-L")
-    for path in written(call):
+    for path in written_paths(call):
         if call.name in _MOVED or path in no_devices:
             yield "traces" if is_trace(path) else written_family(path, call.cwd)
         else:
@@ -186,7 +186,7 @@ def reads_secret(call: Invocation) -> bool:
     shows = call.name in _SHOWERS
     return any(
         is_credential(path, call.cwd) and (shows or not path.endswith(".env"))
-        for path in named(call)
+        for path in path_arguments(call)
         if path and path != pattern
     ) or any(entry[:1] == "<" and is_credential(entry[1:]) for entry in call.feeds)
 
@@ -254,7 +254,9 @@ def posts_file(call: Invocation) -> bool:
 
 def keeps_outside(call: Invocation) -> bool:
     """Whether it saves a download outside the workspace."""
-    return any(is_outside(path, call.cwd) for path in (*written(call), *call.value_of("-P", "-d")))
+    return any(
+        is_outside(path, call.cwd) for path in (*written_paths(call), *call.value_of("-P", "-d"))
+    )
 
 
 def _is_talking(call: Invocation) -> bool:
