@@ -1,6 +1,6 @@
 """Builds the agent's models: endpoints, keys, logins, fallbacks and the catalog."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from msgspec.structs import replace
@@ -55,7 +55,8 @@ def model_parts(
     first = ConfiguredModel(
         endpoint_settings(settings, config), connect, missing_endpoint(str(settings.home.env))
     )
-    chain, routed = _chain(settings, config, first, connect, clock)
+    chain, others = _chain(settings, config, connect, clock)
+    routed = Routed(first, others)
     catalog = Catalog(
         settings.home.state / "models.json",
         partial(fetch_models, config.model.catalog_url),
@@ -73,7 +74,11 @@ def model_parts(
     priced = InstrumentedModel(routed, redactor, catalog, metrics, clock)
     consult = Consult(priced, first.default_name, config.model.max_tokens)
     notes = notes_route(settings, config)
-    return ModelParts(first, routed, chain, catalog, priced, consult, notes)
+
+    def is_local(route: str) -> bool:
+        return others.get(route, first).is_local
+
+    return ModelParts(first, routed, chain, catalog, priced, consult, is_local, notes)
 
 
 def endpoint_settings(settings: Settings, config: AgentConfig) -> EndpointSettings:
@@ -125,12 +130,8 @@ def _connect(
 
 
 def _chain(
-    settings: Settings,
-    config: AgentConfig,
-    first: ConfiguredModel,
-    connect: Callable[[Endpoint], Provider],
-    clock: Clock,
-) -> tuple[Chain, Routed]:
+    settings: Settings, config: AgentConfig, connect: Callable[[Endpoint], Provider], clock: Clock
+) -> tuple[Chain, Mapping[str, ConfiguredModel]]:
     variable, main = partial(_variable, settings), endpoint_settings(settings, config)
     others = fallbacks(config.fallback, main, variable)
     models = {
@@ -143,7 +144,7 @@ def _chain(
         )
         for one in (*others, *auxiliaries(config.auxiliary, main, variable))
     }
-    return Chain([one.route for one in others], clock), Routed(first, models)
+    return Chain([one.route for one in others], clock), models
 
 
 def _variable(settings: Settings, name: str) -> str:

@@ -138,6 +138,10 @@ class BudgetConfig(ConfigModel):
     """US dollars that a profile may spend in a day, which begins at midnight in `timezone`."""
     day_tokens: Annotated[int, Field(ge=0), Yaml("budget.day.tokens")] = 0
     """Tokens that a profile may use in a day."""
+    unpriced: Annotated[Literal["refuse", "free"], Yaml("budget.unpriced")] = "refuse"
+    """What happens with a budget in US dollars if the price of a model is unknown: `refuse` does
+    not call the model, `free` counts it as free. Models of your own servers are free unless you set
+    their price."""
     warn_percent: Annotated[int, Field(ge=1, le=100), Yaml("budget.warn_percent")] = 80
     """Percentage of a budget at which turns begin to report how much is spent."""
 
@@ -154,7 +158,7 @@ class BudgetConfig(ConfigModel):
             s: budget.Amount(round(usd * budget.PER_USD), tokens)
             for s, (usd, tokens) in limits.items()
         }
-        return budget.Policy(amounts, self.warn_percent)
+        return budget.Policy(amounts, self.warn_percent, self.unpriced == "free")
 
 
 def _personality_name(name: str) -> str:

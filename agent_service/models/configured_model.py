@@ -81,13 +81,23 @@ class ConfiguredModel:
     @property
     def configured_name(self) -> str:
         """The model's id if known without a request, else empty."""
-        if self._chosen is not None:
-            return self._chosen[0].model
-        try:
-            endpoint = configured_endpoint(self._settings)
-        except InvalidEndpoint:
-            return ""
+        endpoint = self._endpoint
         return "" if endpoint is None else endpoint.model
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the model runs on a server of one's own."""
+        endpoint = self._endpoint
+        return endpoint is not None and endpoint.is_local
+
+    @property
+    def _endpoint(self) -> Endpoint | None:
+        if self._chosen is not None:
+            return self._chosen[0]
+        try:
+            return configured_endpoint(self._settings)
+        except InvalidEndpoint:
+            return None
 
     async def default_name(self) -> str:
         """The model's id at the endpoint; ModelNotConfigured if none is set."""

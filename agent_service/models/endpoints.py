@@ -13,6 +13,7 @@ from agent_service.models.discovery import list_models
 from agent_service.models.oauth import codex, nous
 from agent_service.records.model_errors import InvalidEndpoint
 from services.config.settings import provider_variables
+from services.rpc.public_addresses import is_local_host
 from services.runtime.logins import PROVIDERS
 
 OPENROUTER_URL = "https://openrouter.ai/api/v1"
@@ -74,6 +75,12 @@ class Endpoint(Struct, frozen=True):
     login: str = ""
     """The provider whose login replaces the key, and may name another URL."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is a server of one's own, whose models cost nothing unless a price is set."""
+        host = urlsplit(self.base_url).hostname or ""
+        return self.provider not in _KNOWN and not self.login and is_local_host(host)
 
     @property
     def shown_url(self) -> str:

@@ -1,5 +1,7 @@
 """The models of a deployment."""
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
 from agent_service.models.catalog import Catalog
@@ -20,5 +22,7 @@ class ModelParts(Struct, frozen=True):
     """`routed` with redaction, prices and metrics."""
     consult: Consult
     """Asks the configured model single questions."""
+    is_local: Callable[[str], bool]
+    """Whether the route of this name leads to a server of one's own."""
     notes: Route
     """The route for notes of long conversations; without a model it is their own."""

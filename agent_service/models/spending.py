@@ -11,12 +11,12 @@ from sqlalchemy import Connection
 
 from agent_service.models.consult import Ask, Consult, NoAnswer
 from agent_service.models.costs import BYTES_PER_TOKEN, estimated_tokens
-from agent_service.models.fallback import USUAL, Route
+from agent_service.models.fallback import FIRST, USUAL, Route
 from agent_service.models.fallback_model import FallbackModel
 from agent_service.models.parts import ModelParts
 from agent_service.records.budget import Account, Amount, BudgetStatus, Policy, Scope
 from agent_service.records.commands import Consulted, Fact
-from agent_service.records.errors import BudgetReached
+from agent_service.records.errors import BudgetReached, ModelNotConfigured
 from agent_service.records.model import Model, ModelEvent, ModelMessage, ModelRequest, usage_of
 from agent_service.records.transition import Transition
 from agent_service.records.turn_state import LiveTurn
@@ -46,6 +46,7 @@ class Spending:
     ) -> None:
         """Days begin in `zone`; None is the machine's."""
         self._model, self._chain, self._catalog = models.priced, models.chain, models.catalog
+        self._is_local, self._default_name = models.is_local, models.first.default_name
         self._database = database
         self._leases = leases
         self.policy = policy
@@ -173,8 +174,22 @@ class Spending:
         answer = self._catalog.longest_answer(request.model, request.max_tokens)
         prompt = round(estimated_tokens((*request.messages, request.tools)) * scale)
         if info.price is None:
-            return Amount(tokens=prompt + answer, unpriced=request.model)
+            unpriced = "" if self._is_free(request.route) else request.model
+            return Amount(tokens=prompt + answer, unpriced=unpriced)
         return Amount(info.price.most(prompt, answer), prompt + answer)
+
+    def _is_free(self, route: str) -> bool:
+        """Whether a model without a price counts as free."""
+        return self.policy.unpriced_is_free or self._is_local(route)
+
+    async def unpriced_model(self) -> str:
+        """The model that budgets in US dollars would stop; empty if there is none."""
+        try:
+            name = await self._default_name()
+        except ModelNotConfigured:
+            return ""
+        stops = self._catalog.find(name).price is None and not self._is_free(FIRST)
+        return name if stops else ""
 
     def _day(self, moment: datetime) -> str:
         return moment.astimezone(self._zone).date().isoformat()

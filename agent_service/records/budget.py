@@ -92,8 +92,9 @@ class BudgetStatus(Struct, frozen=True):
         if asked.unpriced and self.limit.micro_usd:
             return (
                 f"{self.name} is in US dollars, and the price of {asked.unpriced} is not known, so "
-                "that the model is not called. Set its price under models in config.yaml (0 where "
-                f"it costs nothing), or limit tokens: hermes budget set {which} --tokens N."
+                "that the model is not called. Set its price under models in config.yaml, count "
+                "such models as free (hermes config set budget.unpriced free), or limit tokens: "
+                f"hermes budget set {which} --tokens N."
             )
         in_usd = self.limit.micro_usd and not self._within_usd(self.spent + self.reserved + asked)
         spent, reserved, most, limit = (
@@ -137,6 +138,7 @@ class Policy(Struct, frozen=True):
 
     limits: Mapping[Scope, Amount]
     warn_percent: int = 80
+    unpriced_is_free: bool = False
 
     @property
     def is_limiting(self) -> bool:

@@ -64,7 +64,9 @@ class UsageServicer(UsageServiceServicer):
             _limit(request.limit) if request.HasField("limit") else None,
             keeps_set=request.keeps_set,
         )
-        return pb.SetBudgetResponse()
+        in_usd = request.HasField("limit") and request.limit.micro_usd
+        unpriced = await self._spending.unpriced_model() if in_usd else ""
+        return pb.SetBudgetResponse(unpriced_model=unpriced)
 
 
 def _query(request: pb.GetUsageRequest) -> UsageQuery:

@@ -1,14 +1,17 @@
 """Show and set budgets for model calls."""
 
 import argparse
+import sys
 
 from hermes.agent.v1 import usage_pb2 as pb
 from hermes.agent.v1.usage_pb2_grpc import UsageServiceStub
 from services.amounts import dollars
 from services.cli.arguments import MOST, micro_usd, up_to
 from services.cli.command import JSON_LIST, Command, Context, action, arg, flag
-from services.cli.console import say
+from services.cli.console import complain, printable, say
 from services.cli.output import Column
+from services.cli.standard_input import agreed
+from services.cli.startup import keep
 from services.errors import InvalidArgument
 
 EXAMPLES = """\
@@ -42,8 +45,25 @@ def change_request(given: argparse.Namespace) -> pb.SetBudgetRequest:
 
 async def _set(context: Context) -> None:
     """Set a budget; an amount that you do not give has no limit."""
-    await context.stub(UsageServiceStub).SetBudget(change_request(context.given))
+    answer = await context.stub(UsageServiceStub).SetBudget(change_request(context.given))
     say("The default applies again." if context.given.default else "The budget is set.")
+    if answer.unpriced_model:
+        await _ask_for_price(context, answer.unpriced_model)
+
+
+async def _ask_for_price(context: Context, model: str) -> None:
+    """Warn that the model is not called any more, and offer to count it as free."""
+    complain(
+        f"The price of {printable(model)} is not known, so this budget in US dollars stops it."
+    )
+    if sys.stdin.isatty() and await agreed("Count models without a known price as free?", ""):
+        path = keep(context.settings, "budget.unpriced", "free")
+        say(f"Saved budget.unpriced in {path}. It applies from the next start of Hermes.")
+    else:
+        complain(
+            "Set its price under models in config.yaml, use --tokens instead, or run: "
+            "hermes config set budget.unpriced free"
+        )
 
 
 async def _show(context: Context) -> None:

@@ -65,6 +65,16 @@ class AddressVetting:
         return not refused and not _is_own(address)
 
 
+_LOCAL_NAMES = (".local", ".localhost", ".lan", ".internal", ".home.arpa", ".svc")
+
+
+def is_local_host(host: str) -> bool:
+    """Return whether a host is this machine or in its network, by its address or name alone."""
+    if (address := address_of(host)) is not None:
+        return not address.is_global
+    return bool(host) and ("." not in host or host.lower().endswith(_LOCAL_NAMES))
+
+
 def ranges(texts: Sequence[str]) -> list[Network]:
     """Parse address ranges such as `10.96.0.0/12`; raises ValueError."""
     return [ip_network(text) for text in texts]

@@ -39,9 +39,16 @@ def stub_of(client: AgentClient) -> UsageServiceStub:
 
 async def set_budget(
     client: AgentClient, scope: pb.BudgetScope.ValueType, *, usd: float = 0, tokens: int = 0
-) -> None:
+) -> str:
+    """Set it; return the model that it stops because its price is not known."""
     limit = pb.BudgetAmount(micro_usd=round(usd * 1e6), tokens=tokens)
-    await stub_of(client).SetBudget(pb.SetBudgetRequest(scope=scope, limit=limit))
+    answer = await stub_of(client).SetBudget(pb.SetBudgetRequest(scope=scope, limit=limit))
+    return answer.unpriced_model
+
+
+def by(url: str) -> dict[str, str]:
+    """The variables of a provider that takes money, reached through a gateway."""
+    return {"OPENROUTER_BASE_URL": url, "OPENROUTER_API_KEY": "test-key"}
 
 
 async def standing(client: AgentClient, session_id: str = "") -> pb.Budget:
@@ -198,20 +205,36 @@ async def test_a_turn_says_once_that_a_budget_is_nearly_used_up(tmp_path: Path) 
 
 @pytest.mark.parametrize(
     ("price", "is_called"),
-    [("", False), ("models: {scripted: {price: {input: 0, output: 0}}}\n", True)],
-    ids=["unknown", "free"],
+    [
+        ("", False),
+        ("models: {scripted: {price: {input: 0, output: 0}}}\n", True),
+        ("budget: {unpriced: free}\n", True),
+    ],
+    ids=["unknown", "free", "counted as free"],
 )
 async def test_a_budget_in_dollars_holds_a_model_whose_price_is_not_known(
     tmp_path: Path, price: str, is_called: bool
 ) -> None:
     await configure(tmp_path, price)
-    async with fake_model(answers(HI)) as model, agent(tmp_path, model.url) as client:
-        await set_budget(client, DAY, usd=1_000)
+    async with fake_model(answers(HI)) as model, agent(tmp_path, "", **by(model.url)) as client:
+        unpriced = await set_budget(client, DAY, usd=1_000)
+        assert (unpriced == "scripted") is not is_called
         told = limit_reached(await client.ask("hi"))
         assert len(model.bodies) == is_called
         assert ("price of scripted is not known" in told) is not is_called
-        await set_budget(client, DAY, tokens=100_000)
+        assert not await set_budget(client, DAY, tokens=100_000)
         assert answer(await client.ask("hi")) == "Hi."
+
+
+async def test_a_model_on_a_server_of_one_s_own_is_free_unless_its_price_is_set(
+    tmp_path: Path,
+) -> None:
+    async with fake_model(answers(HI)) as model, agent(tmp_path, model.url) as client:
+        assert not await set_budget(client, DAY, usd=0.01)
+        assert answer(await client.ask("hi")) == "Hi."
+    await configure(tmp_path, "models: {scripted: {price: {input: 1000, output: 1000}}}\n")
+    async with fake_model(answers(HI)) as model, agent(tmp_path, model.url) as client:
+        assert "Today's budget" in limit_reached(await client.ask("hi"))
 
 
 async def test_what_an_interrupted_call_had_reserved_is_free_and_what_it_said_is_booked(

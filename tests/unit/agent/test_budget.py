@@ -47,8 +47,9 @@ def test_a_model_without_a_price_fits_into_no_budget_in_dollars() -> None:
     assert not dollars.has_room_for(unpriced)
     assert dollars.refusal(unpriced) == (
         "Today's budget is in US dollars, and the price of local is not known, so that the model "
-        "is not called. Set its price under models in config.yaml (0 where it costs nothing), or "
-        "limit tokens: hermes budget set day --tokens N."
+        "is not called. Set its price under models in config.yaml, count such models as free "
+        "(hermes config set budget.unpriced free), or limit tokens: "
+        "hermes budget set day --tokens N."
     )
     tokens = BudgetStatus(Scope.SESSION, "s", Amount(tokens=1_000), Amount(0, 996))
     assert not tokens.has_room_for(unpriced)

@@ -217,3 +217,25 @@ def test_codex_is_where_the_settings_say() -> None:
     settings = EndpointSettings(provider="codex", codex_base_url="https://proxy.example.org/codex")
     endpoint = chosen(settings)
     assert (endpoint.base_url, endpoint.api) == ("https://proxy.example.org/codex", Api.RESPONSES)
+
+
+@pytest.mark.parametrize(
+    ("url", "is_local"),
+    [
+        ("http://127.0.0.1:8080/v1", True),
+        ("http://[::1]:8080/v1", True),
+        ("http://localhost:11434/v1", True),
+        ("http://192.168.1.7:1234/v1", True),
+        ("http://100.101.102.103:8000/v1", True),
+        ("http://ollama:11434/v1", True),
+        ("http://host.docker.internal:11434/v1", True),
+        ("http://box.local/v1", True),
+        ("https://llm.example.org/v1", False),
+        ("http://8.8.8.8/v1", False),
+        ("https://openrouter.ai/api/v1", False),
+    ],
+)
+def test_a_server_of_one_s_own_is_known_by_its_address(url: str, is_local: bool) -> None:
+    found = configured_endpoint(EndpointSettings(base_url=url))
+    assert found is not None
+    assert found.is_local is is_local

@@ -370,12 +370,19 @@ class SetBudgetResponse(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    UNPRICED_MODEL_FIELD_NUMBER: _builtins.int
+    unpriced_model: _builtins.str
+    """The default model, if the limit is in US dollars and its price is not known, so that it is not
+    called any more; else empty.
+    """
     def __init__(
         self,
+        *,
+        unpriced_model: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["unpriced_model", b"unpriced_model"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
