@@ -11,6 +11,7 @@ HermesError (services.errors)
     ├── OutcomeUnknown    it did not answer; the call may have succeeded
     ├── RateLimited       it asks us to wait
     ├── MessageGone       the message to edit does not exist any more
+    ├── ChatMoved         the chat has another id now
     ├── Refused           it refused, and would again
     └── AccountRefused    the token is invalid, or another program uses the account
 """
@@ -70,6 +71,16 @@ class MessageGone(PlatformError):
     """The message to edit does not exist any more."""
 
     default_reason = FailedPrecondition.default_reason
+
+
+class ChatMoved(PlatformError):
+    """The chat has another id now; nothing was done."""
+
+    default_reason = FailedPrecondition.default_reason
+
+    def __init__(self, message: str, new_chat_id: str) -> None:
+        super().__init__(message)
+        self.new_chat_id = new_chat_id
 
 
 class Refused(PlatformError):

@@ -69,6 +69,13 @@ class ButtonPress(Struct, frozen=True):
 Event: TypeAlias = MessageEvent | ButtonPress
 
 
+class ChatMove(Struct, frozen=True):
+    """A chat got another id, as a group does that becomes a supergroup."""
+
+    old_chat_id: str
+    new_chat_id: str
+
+
 class Button(Struct, frozen=True):
     """A button under a message."""
 

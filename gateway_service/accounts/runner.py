@@ -168,7 +168,7 @@ class Runner:
             try:
                 received = await self._platform.receive(position)
                 self.health.note_answer()
-                await self._inbox.receive(account, received.events)
+                await self._inbox.receive(account, received.events, received.moves)
             except DatabaseUnavailable as error:
                 # The position stays, so the platform sends these events again.
                 name = self._platform.name

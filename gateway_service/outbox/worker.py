@@ -12,20 +12,22 @@ from sqlalchemy import Connection
 
 from gateway_service.errors import (
     AccountRefused,
+    ChatMoved,
     MessageGone,
     OutcomeUnknown,
     RateLimited,
     Refused,
     Unreachable,
 )
-from gateway_service.messages import Content
+from gateway_service.messages import ChatMove, Content
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.platforms.base import Destination, Platform
 from gateway_service.platforms.rate_limits import Limiter
 from gateway_service.storage import attachments as files
-from gateway_service.storage import outbox
+from gateway_service.storage import moves, outbox
 from gateway_service.storage.accounts import OUTBOX, AccountLease
 from gateway_service.storage.attachments import FileKey
+from gateway_service.storage.inbox import Account
 from gateway_service.storage.outbox import Kind, Part, State
 from services.clock import Clock
 from services.database.queue import Lanes, poll
@@ -44,6 +46,8 @@ LONGEST_WAIT_S = 60.0
 ABANDON_AFTER = timedelta(hours=24)
 POLL_S = 5.0
 FINISH_S = 4.0
+MOST_EDITS = 10
+"""Attempts up to which a refused edit becomes a new message; after that the part is abandoned."""
 FILES_AT_ONCE = 2
 
 
@@ -54,6 +58,7 @@ class Outcome(Struct, frozen=True):
     state: State
     wait_s: float = 0.0
     error: str = ""
+    move: ChatMove | None = None
 
 
 class OutboxWorker:
@@ -163,10 +168,13 @@ class OutboxWorker:
             self._limiter.penalize(error.wait_s)
             self._metrics.rate_limited.labels(self._account.platform).inc(error.wait_s)
             return Outcome(part, State.PENDING, error.wait_s, error.message)
-        except MessageGone:
-            # The person deleted the placeholder, not the answer: it is sent as a new message.
-            return Outcome(replace(part, kind=Kind.MESSAGE, message_id=None), State.PENDING)
-        except Refused as error:
+        except ChatMoved as error:
+            move = ChatMove(part.address.chat_id, error.new_chat_id)
+            return Outcome(part, State.PENDING, move=move)
+        except (MessageGone, Refused) as error:
+            if part.message_id is not None and part.attempts < MOST_EDITS:
+                # The message is gone or closed to us, not the answer: it is sent as a new message.
+                return Outcome(replace(part, kind=Kind.MESSAGE, message_id=None), State.PENDING)
             _log.error("%s was not delivered: %s", part.delivery_id, error)
             return Outcome(part, State.ABANDONED, error=error.message)
         except OutcomeUnknown as error:
@@ -221,6 +229,10 @@ class OutboxWorker:
         def write(conn: Connection) -> None:
             settled = (conn, part, outcome.state, now)
             outbox.settle(*settled, next_attempt_at=due_at, error=outcome.error)
+            if outcome.move is not None:
+                address = part.address
+                owner = Account(address.profile, address.platform, address.account_id)
+                moves.follow(conn, owner, outcome.move)
             if part.content.attachment is not None and outcome.state is not State.PENDING:
                 files.drop_sent(conn, part.delivery_id)
 

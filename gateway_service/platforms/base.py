@@ -6,7 +6,7 @@ from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
-from gateway_service.messages import ButtonPress, Content, Event
+from gateway_service.messages import ButtonPress, ChatMove, Content, Event
 from gateway_service.platforms.rate_limits import Rate
 
 
@@ -23,6 +23,8 @@ class Received(Struct, frozen=True):
     events: Sequence[Event]
     position: int
     """Where to continue; receiving from it confirms that these events are stored."""
+    moves: Sequence[ChatMove] = ()
+    """Chats that have another id now."""
 
 
 class Traits(Struct, frozen=True):
@@ -49,8 +51,8 @@ class Platform(AbstractAsyncContextManager["Platform"], Protocol):
     """One account of a platform, connected inside `async with`.
 
     Methods fail with Unreachable (nothing was done), OutcomeUnknown (it may have been done),
-    RateLimited, MessageGone (there is nothing to edit), Refused (the same would fail again) or
-    AccountRefused (nothing works until a person fixes it).
+    RateLimited, MessageGone (there is nothing to edit), ChatMoved (the chat has another id),
+    Refused (the same would fail again) or AccountRefused (nothing works until a person fixes it).
     """
 
     name: str

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from gateway_service.errors import (
     AccountRefused,
+    ChatMoved,
     MessageGone,
     OutcomeUnknown,
     PlatformError,
@@ -26,7 +27,7 @@ from gateway_service.platforms.telegram_files import (
     send_file,
 )
 from gateway_service.platforms.telegram_updates import Bot as Me
-from gateway_service.platforms.telegram_updates import drop_unreadable, read_updates
+from gateway_service.platforms.telegram_updates import drop_unreadable, find_moves, read_updates
 
 if TYPE_CHECKING:
     import httpx
@@ -47,6 +48,7 @@ _UPDATES = ("message", "callback_query")
 _NOT_SENT = {"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol"}
 _UNCHANGED = "message is not modified"
 _UNREADABLE = "can't parse entities"
+_THREAD_GONE = ("message thread not found", "topic_deleted", "topic_closed", "topic_id_invalid")
 _GONE = ("message to edit not found", "message can't be edited", "message_id_invalid")
 
 
@@ -91,10 +93,23 @@ class TelegramPlatform:
                 offset=position or None, timeout=POLL_S, allowed_updates=_UPDATES
             )
         me = Me(self.account_id, bot.username)
-        events = read_updates(updates, me)
-        return Received(events, max(position, *(each.update_id + 1 for each in updates), 0))
+        return Received(
+            read_updates(updates, me),
+            max(position, *(each.update_id + 1 for each in updates), 0),
+            find_moves(updates),
+        )
 
     async def send(self, destination: Destination, content: Content) -> str:
+        try:
+            return await self._create(destination, content)
+        except Refused as error:
+            is_gone = any(each in error.message.lower() for each in _THREAD_GONE)
+            if not destination.thread_id or not is_gone:
+                raise
+        # Without its topic the chat is still there.
+        return await self._create(Destination(destination.chat_id), content)
+
+    async def _create(self, destination: Destination, content: Content) -> str:
         bot = self._bot
         if content.attachment is not None:
             message = await self._send_file(destination, content, content.attachment)
@@ -303,7 +318,9 @@ def _translated() -> Generator[None]:
         if error.message.lower().startswith(_GONE):
             raise MessageGone(f"telegram: {error.message}") from error
         raise Refused(f"telegram: {error.message}") from error
-    except (errors.Forbidden, errors.ChatMigrated) as error:
+    except errors.ChatMigrated as error:
+        raise ChatMoved(f"telegram: {error.message}", str(error.new_chat_id)) from error
+    except errors.Forbidden as error:
         raise Refused(f"telegram: {error.message}") from error
     except errors.NetworkError as error:
         raise _failed(error) from error.__cause__

@@ -1,16 +1,18 @@
 """Converts Telegram's updates to events."""
 
 import logging
+import re
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from msgspec import Struct
 
-from gateway_service.messages import ButtonPress, Event, MessageEvent, Quote, Source
+from gateway_service.messages import ButtonPress, ChatMove, Event, MessageEvent, Quote, Source
+from gateway_service.platforms.markup import units
 
 if TYPE_CHECKING:
-    from telegram import CallbackQuery, Message, MessageEntity, MessageOrigin, Update, User
+    from telegram import CallbackQuery, Message, MessageOrigin, Update, User
 
 _T = TypeVar("_T")
 
@@ -53,6 +55,18 @@ def read_updates(updates: Iterable["Update"], me: Bot) -> list[Event]:
     return [event for event in read if event is not None]
 
 
+def find_moves(updates: Iterable["Update"]) -> list[ChatMove]:
+    """Return the groups that have become supergroups; both chats say so."""
+    found: list[ChatMove] = []
+    for message in (each.message for each in updates if each.message is not None):
+        chat_id = message.chat.id
+        if message.migrate_to_chat_id:
+            found.append(ChatMove(str(chat_id), str(message.migrate_to_chat_id)))
+        elif message.migrate_from_chat_id:
+            found.append(ChatMove(str(message.migrate_from_chat_id), str(chat_id)))
+    return found
+
+
 def _attempt(update_id: int, read: Callable[[], _T]) -> _T | None:
     """Read an update; None for an unreadable one, which otherwise would come again for ever."""
     result = _result(read)
@@ -86,7 +100,7 @@ def _message(event_id: str, message: "Message", me: Bot) -> MessageEvent | None:
     if not text and message.effective_attachment is None:
         return None  # somebody joined, or something was pinned
     source = _source(message, sender)
-    mentions = _mentions(message, me)
+    mentions = _mentions(message, text, me)
     answered = _answered_message(message)
     if source.chat_type != "dm" and not (mentions or _is_ours(answered, text, me)):
         return None
@@ -174,25 +188,24 @@ def _is_ours(answered: "Message | None", text: str, me: Bot) -> bool:
     return "@" not in word or word.lower().endswith(f"@{me.username}".lower())
 
 
-def _mentions(message: "Message", me: Bot) -> list["MessageEntity"]:
-    """Return the mentions of us; only Telegram knows what is a mention."""
-    parts: dict[MessageEntity, str] = {}
-    if message.text:
-        parts = message.parse_entities()
-    elif message.caption:
-        parts = message.parse_caption_entities()
-    name = f"@{me.username}".lower()
+def _mentions(message: "Message", text: str, me: Bot) -> list[tuple[int, int]]:
+    """Return where a message mentions us: its entities decide, or the text if it has none."""
+    entities = message.entities or message.caption_entities
+    if not entities:
+        exact = re.compile(rf"(?<![\w@])@{re.escape(me.username)}(?![\w@]|\.\w)", re.IGNORECASE)
+        return [(units(text[: each.start()]), units(each[0])) for each in exact.finditer(text)]
+    parts = message.parse_entities() if message.text else message.parse_caption_entities()
     return [
-        entity
+        (entity.offset, entity.length)
         for entity, part in parts.items()
-        if (entity.type == "mention" and part.lower() == name)
+        if (entity.type == "mention" and part.lower() == f"@{me.username}".lower())
         or (entity.user is not None and str(entity.user.id) == me.account_id)
     ]
 
 
-def _without(text: str, entities: Iterable["MessageEntity"]) -> str:
-    """Return a text without some entities, whose offsets count UTF-16 code units."""
+def _without(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    """Return a text without some spans: their offsets and lengths in UTF-16 code units."""
     encoded = text.encode("utf-16-le")
-    for each in sorted(entities, key=lambda entity: entity.offset, reverse=True):
-        encoded = encoded[: 2 * each.offset] + encoded[2 * (each.offset + each.length) :]
+    for offset, length in sorted(spans, reverse=True):
+        encoded = encoded[: 2 * offset] + encoded[2 * (offset + length) :]
     return encoded.decode("utf-16-le").strip()

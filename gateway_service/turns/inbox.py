@@ -8,10 +8,11 @@ from sqlalchemy import Connection
 
 from gateway_service.chats.sessions import client_key, is_shared, session_key
 from gateway_service.config import GatewayConfig
-from gateway_service.messages import Event, MessageEvent, TurnRequest
+from gateway_service.messages import ChatMove, Event, MessageEvent, TurnRequest
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.storage import chats, inbox
 from gateway_service.storage.accounts import INBOX, AccountLease
+from gateway_service.storage.moves import follow
 from services.clock import Clock
 from services.database import Database
 from services.redaction.redactor import Redactor
@@ -49,14 +50,23 @@ class Inbox(Struct, frozen=True):
             self._metrics.duplicates.inc()
         return known, is_open
 
-    async def receive(self, account: AccountLease, events: Sequence[Event]) -> None:
+    async def receive(
+        self, account: AccountLease, events: Sequence[Event], moves: Sequence[ChatMove] = ()
+    ) -> None:
         """Store what an account has received, before it is acknowledged to the platform."""
-        if not events:
+        if not events and not moves:
             return
         owner = inbox.Account(account.profile, account.platform, account.account_id)
         rows = {event.event_id: self._clean(event) for event in events}
         now = self._clock.now()
-        new = await account.write(lambda conn: inbox.add(conn, owner, rows, now), notify=INBOX)
+
+        def write(conn: Connection) -> int:
+            new = inbox.add(conn, owner, rows, now)
+            for move in moves:
+                follow(conn, owner, move)
+            return new
+
+        new = await account.write(write, notify=INBOX)
         self._metrics.duplicates.inc(len(events) - new)
 
     def _clean(self, event: Event) -> tuple[str, Event]:

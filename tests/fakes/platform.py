@@ -5,7 +5,14 @@ from collections import deque
 from itertools import count
 from typing import Self
 
-from gateway_service.errors import MessageGone, OutcomeUnknown, PlatformError, Unreachable
+from gateway_service.errors import (
+    ChatMoved,
+    MessageGone,
+    OutcomeUnknown,
+    PlatformError,
+    Refused,
+    Unreachable,
+)
 from gateway_service.messages import ButtonPress, Content, Event, MessageEvent, Source
 from gateway_service.platforms.base import Destination, Received, Traits
 from gateway_service.platforms.rate_limits import Rate
@@ -24,6 +31,9 @@ class MemoryPlatform:
         self.acknowledged: dict[str, str] = {}
         self.failures: deque[PlatformError | None] = deque()
         """What becomes of the next calls other than `receive`; None lets one pass."""
+        self.moved: dict[str, str] = {}
+        """Chats that have another id now."""
+        self.refuse_edits = False
         self.poll_failures: deque[Exception] = deque()
         self.pollers = self.most_pollers = 0
         self._events: list[Event] = []
@@ -70,7 +80,7 @@ class MemoryPlatform:
 
     async def send(self, destination: Destination, content: Content) -> str:
         """Create a message."""
-        failure = self._failure()
+        failure = self._failure(destination)
         # That the outcome is unknown is worst when it was done.
         if failure is not None and not isinstance(failure, OutcomeUnknown):
             raise failure
@@ -82,15 +92,17 @@ class MemoryPlatform:
 
     async def edit(self, destination: Destination, message_id: str, content: Content) -> None:
         """Replace a message."""
-        if failure := self._failure():
+        if failure := self._failure(destination):
             raise failure
+        if self.refuse_edits:
+            raise Refused("messages of yesterday cannot be edited")
         if message_id not in self.chats.get(destination.chat_id, {}):
             raise MessageGone("there is no such message")
         self.chats[destination.chat_id][message_id] = content
 
     async def typing(self, destination: Destination) -> None:
         """Note that the chat was told."""
-        if failure := self._failure():
+        if failure := self._failure(destination):
             raise failure
         self.typed.append(destination)
 
@@ -104,8 +116,10 @@ class MemoryPlatform:
         self._events.append(event)
         self._new.set()
 
-    def _failure(self) -> PlatformError | None:
+    def _failure(self, destination: Destination | None = None) -> PlatformError | None:
         self._check()
+        if destination is not None and (new := self.moved.get(destination.chat_id)):
+            return ChatMoved("the chat has moved", new)
         return self.failures.popleft() if self.failures else None
 
     def _check(self) -> None:

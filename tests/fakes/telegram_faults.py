@@ -13,6 +13,7 @@ from tests.fakes.telegram_rules import Refused
 REFUSALS = {
     "limited": Refused(429, "Too Many Requests: retry after 1", retry_after=1),
     "forbidden": Refused(403, "Forbidden: bot was blocked by the user"),
+    "no_thread": Refused(400, "Bad Request: message thread not found"),
     "unformatted": Refused(400, "Bad Request: can't parse entities: unsupported start tag"),
 }
 
@@ -27,8 +28,8 @@ class Faults:
     redeliver: float = 0.0
     delay_s: float = 0.0
     planned: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
-    """By method: `drop_before`, `drop_after`, `limited`, `forbidden`, `unformatted` or `hang`, in
-    turn."""
+    """By method: `drop_before`, `drop_after`, `limited`, `forbidden`, `no_thread`, `unformatted` or
+    `hang`, in turn."""
     released: asyncio.Event = field(default_factory=asyncio.Event)
     """Until then what hangs has no answer."""
     dice: random.Random = field(default_factory=lambda: random.Random(1))

@@ -178,6 +178,34 @@ async def test_an_answer_survives_its_deleted_placeholder_and_lost_connections(
     assert platform.texts("6") in (["three"], [PLACEHOLDER.text, "three"])
 
 
+async def test_an_answer_follows_its_chat_and_so_does_the_session(
+    database: Database, agent: Agent
+) -> None:
+    platform = MemoryPlatform()
+    async with replica(database, platform, agent):
+        platform.say("5", "wait one")
+        [turn] = await agent.turns.started(1)
+        await until(lambda: platform.texts("5") == [PLACEHOLDER.text])
+        platform.moved["5"] = "-9"
+        agent.turns.release(turn)
+        await until(lambda: platform.texts("-9") == ["one"])
+        platform.say("-9", "answer two")
+        await until(lambda: platform.texts("-9") == ["one", "two"])
+        assert platform.texts("5") == [PLACEHOLDER.text]
+    assert len({each.session_id for each in agent.turns.requests.values()}) == 1
+
+
+async def test_an_answer_whose_edit_is_refused_is_sent(database: Database, agent: Agent) -> None:
+    platform = MemoryPlatform()
+    async with replica(database, platform, agent):
+        platform.say("5", "wait one")
+        [turn] = await agent.turns.started(1)
+        await until(lambda: bool(platform.typed) and platform.texts("5") == [PLACEHOLDER.text])
+        platform.refuse_edits = True
+        agent.turns.release(turn)
+        await until(lambda: platform.texts("5") == [PLACEHOLDER.text, "one"])
+
+
 async def test_an_account_that_is_refused_is_tried_again(database: Database, agent: Agent) -> None:
     platform = MemoryPlatform()
     platform.poll_failures.extend([Unreachable("down"), AccountRefused("another program polls")])

@@ -15,6 +15,7 @@ from gateway_service.messages import (
     CLI,
     BusyMode,
     ButtonPress,
+    ChatMove,
     Content,
     MessageEvent,
     Source,
@@ -25,7 +26,7 @@ from gateway_service.outbox.retention import KEEP_UNUSED, keep_house
 from gateway_service.platforms.base import Traits
 from gateway_service.platforms.rate_limits import Rate
 from gateway_service.servicer.delivery import DeliveryServicer
-from gateway_service.storage import attachments, inbox, migrations, outbox
+from gateway_service.storage import attachments, chats, inbox, migrations, moves, outbox
 from gateway_service.storage.attachments import FileKey
 from gateway_service.storage.inbox import Account
 from gateway_service.storage.outbox import Address, Delivery, Kind, State
@@ -81,6 +82,47 @@ async def test_an_event_is_stored_once_and_taken_in_order(database: Database) ->
     assert await database.read(lambda conn: inbox.accepted(conn, "telegram", "42")) == []
     assert await database.write(lambda conn: inbox.forget(conn, NOW)) == 0
     assert await database.write(lambda conn: inbox.forget(conn, LATER)) == 2
+
+
+async def test_what_is_known_of_a_chat_follows_it(database: Database) -> None:
+    move = ChatMove("-5", "-1005")
+    keys = {"group:-5:7": "s1", "group:-5:3:8": "s2", "group:-55:7": "s3", "group:-1005:3:8": "s4"}
+    old = replace(CHAT, chat_id="-5")
+    contents = [Content("shown"), Content("not yet")]
+
+    def write(conn: Connection) -> None:
+        for key, session_id in keys.items():
+            chats.put(conn, "default", f"agent:main:telegram:{key}", session_id, NOW)
+        said = MessageEvent("42:1", SOURCE, "hi")
+        inbox.add(conn, ACCOUNT, {"42:1": ("agent:main:telegram:group:-5:7", said)}, NOW)
+        outbox.add(conn, Delivery("d1", old, contents), NOW)
+        part = outbox.begin(conn, "telegram", "42", "-5", NOW)
+        assert part is not None
+        outbox.settle(conn, replace(part, message_id="m1"), State.SENT, NOW)
+        outbox.begin(conn, "telegram", "42", "-5", NOW)
+        for _ in range(2):
+            moves.follow(conn, ACCOUNT, move)
+
+    await database.write(write)
+
+    def read(conn: Connection) -> dict[str, str | None]:
+        named = ("group:-1005:7", "group:-5:7", "group:-55:7", "group:-1005:3:8")
+        return {
+            key: chats.session_of(conn, "default", f"agent:main:telegram:{key}") for key in named
+        }
+
+    assert await database.read(read) == {
+        "group:-1005:7": "s1",
+        "group:-5:7": None,
+        "group:-55:7": "s3",
+        "group:-1005:3:8": "s4",
+    }
+    lanes = await database.read(lambda conn: inbox.lanes(conn, "telegram", "42"))
+    assert lanes == ["agent:main:telegram:group:-1005:7"]
+    part = await database.write(lambda conn: outbox.begin(conn, "telegram", "42", "-1005", NOW))
+    assert part is not None
+    assert part.content == contents[1]
+    assert await database.read(lambda conn: outbox.message_id(conn, "d1")) is None
 
 
 async def test_a_clients_message_keeps_its_first_turn(database: Database) -> None:

@@ -90,6 +90,17 @@ async def test_an_answer_is_shown_while_it_is_written(tmp_path: Path) -> None:
         assert telegram.actions[1] >= 1
 
 
+async def test_an_answer_outlives_its_topic(tmp_path: Path) -> None:
+    async with bot(tmp_path, answers({"text": "Hello!"})) as (telegram, _):
+        telegram.faults.planned["sendMessage"].append("no_thread")
+        group = {"id": -5, "type": "supergroup", "title": "Friends", "is_forum": True}
+        topic: dict[str, Any] = {"chat": group, "message_thread_id": 3, "is_topic_message": True}
+        await telegram.say(-5, "@hermes_bot hi", **topic)
+        await telegram.until(lambda: telegram.texts(-5) == ["Hello!"])
+        [shown] = telegram.chats[-5].values()
+        assert shown.thread_id == ""
+
+
 async def test_a_long_answer_comes_in_parts(tmp_path: Path) -> None:
     code = "\n".join(f"line {number} of the program" for number in range(300))
     text = f"Here it is:\n```python\n{code}\n```\nThat was it."

@@ -5,8 +5,13 @@ from typing import Any
 import pytest
 from telegram import Update
 
-from gateway_service.messages import MessageEvent, Quote
-from gateway_service.platforms.telegram_updates import Bot, drop_unreadable, read_updates
+from gateway_service.messages import ChatMove, MessageEvent, Quote
+from gateway_service.platforms.telegram_updates import (
+    Bot,
+    drop_unreadable,
+    find_moves,
+    read_updates,
+)
 from tests.fakes.telegram_rules import mentions
 
 ME = Bot("4242", "hermes_bot")
@@ -47,6 +52,12 @@ def heard(text: str, **more: Any) -> str | None:
 )
 def test_in_a_group_whoever_is_mentioned_is_meant(said: str, expected: str | None) -> None:
     assert heard(said) == expected
+    assert heard(said, entities=[]) == expected
+
+
+def test_what_is_quoted_as_code_is_no_mention() -> None:
+    code = {"type": "code", "offset": 4, "length": 11}
+    assert heard("say @hermes_bot", entities=[code]) is None
 
 
 def test_a_mention_without_a_user_name_or_in_a_caption_counts() -> None:
@@ -65,6 +76,16 @@ def test_a_message_in_a_topic_that_the_bot_has_opened_is_no_reply_to_it() -> Non
     created = {"forum_topic_created": {"name": "Talk", "icon_color": 1}}
     assert heard("hello", reply_to_message={**opening, **created}) is None
     assert heard("hello", reply_to_message={**opening, "text": "Hi."}) == "hello"
+
+
+def test_a_group_that_becomes_a_supergroup_is_followed() -> None:
+    old = {"chat": {"id": -5, "type": "group"}, "migrate_to_chat_id": -1005}
+    new = {"chat": {"id": -1005, "type": "supergroup"}, "migrate_from_chat_id": -5}
+    updates = [
+        Update.de_json({"update_id": 1, "message": {"message_id": 1, "date": 1, **each}}, None)
+        for each in (old, new)
+    ]
+    assert find_moves(updates) == [ChatMove("-5", "-1005")] * 2
 
 
 def test_an_update_that_cannot_be_read_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
