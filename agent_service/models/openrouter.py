@@ -47,8 +47,8 @@ class OpenRouter(ChatCompletions):
         told = {"HTTP-Referer": self._identity.referer, "X-OpenRouter-Title": self._identity.title}
         return {name: value for name, value in told.items() if value}
 
-    def _messages(self, request: ModelRequest) -> Sequence[bytes]:
-        messages = super()._messages(request)
+    def _messages(self, request: ModelRequest, dialect: Dialect) -> Sequence[bytes]:
+        messages = super()._messages(request, dialect)
         if not request.model.startswith(_MARKED_MODELS):
             return messages
         marked, left = list(messages), MARKED_MESSAGES
@@ -83,6 +83,3 @@ class OpenRouter(ChatCompletions):
         if self._effort and dialect.effort:
             reasoning = b',"reasoning":{"effort":"%b"}' % self._effort.encode()
         return reasoning + self._only
-
-    def _own_details(self, details: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        return [one for one in details if str(one.get("type", "")).startswith("reasoning.")]

@@ -4,6 +4,9 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from typing import Self
+from urllib.parse import urlsplit
+
+from msgspec.structs import replace
 
 from agent_service.models.access import Access, Keys
 from agent_service.models.endpoints import Endpoint
@@ -29,6 +32,7 @@ from agent_service.records.model import (
     ModelRequest,
     ModelRetry,
     ModelWasted,
+    returned,
 )
 from agent_service.records.model_errors import ModelError, RetryPolicy
 from services.clock import SystemClock
@@ -123,7 +127,10 @@ class Provider:
             try:
                 endpoint = endpoint or await self._access.current()
                 reading = self._wire.reading()
-                body = self._wire.body(request, dialect)
+                source = _source(endpoint, request.model)
+                accepted = source if dialect.attached else ""
+                own = [returned(each, accepted) for each in request.messages]
+                body = self._wire.body(replace(request, messages=own), dialect)
                 async with self._transport.post(endpoint, request.model, body) as answer:
                     call = _Attempt(endpoint, request, reading, answer)
                     while (event := await call.next_delta()) is not None:
@@ -131,7 +138,7 @@ class Provider:
                         yield event
                 message = call.message()
                 if message.text or message.tool_calls:
-                    yield message
+                    yield replace(message, source=source)
                     return
                 said = True
                 yield ModelWasted(message)
@@ -163,6 +170,12 @@ class Provider:
             return await self._access.instead_of(endpoint, error, replaced), error
         except ModelError as unavailable:
             return None, unavailable
+
+
+def _source(endpoint: Endpoint, model: str) -> str:
+    """Who gets back what was attached to an answer: another model cannot read it."""
+    host = urlsplit(endpoint.base_url).hostname or ""
+    return f"{endpoint.provider} {endpoint.api} {host} {model}"
 
 
 class _Attempt:

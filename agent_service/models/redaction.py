@@ -11,7 +11,7 @@ from agent_service.records.model import ModelMessage, ToolCall
 from services.redaction.redactor import Redactor, changed_texts
 from services.redaction.stream import RedactedStream
 
-_OPAQUE = frozenset({"signature", "data", "encrypted_content", "id"})
+_OPAQUE = frozenset({"signature", "data", "encrypted_content", "id", "thought_signature"})
 """Fields of reasoning that only its provider can read."""
 _SIGNED = "thinking"
 _CALLS = frozenset({"tool_use", "function_call"})
@@ -42,21 +42,28 @@ class RedactedAttempt:
 def clean_message(message: ModelMessage, redactor: Redactor) -> ModelMessage:
     """Return the answer without secrets."""
     text, reasoning = redactor.redact(message.text), redactor.redact(message.reasoning)
-    calls = tuple(_call(call, redactor.redact_program) for call in message.tool_calls)
-    details = _details(message.reasoning_details, redactor)
-    found = (text, reasoning, calls, details)
-    if found == (message.text, message.reasoning, message.tool_calls, message.reasoning_details):
-        return message
-    return replace(
-        message, text=text, reasoning=reasoning, tool_calls=calls, reasoning_details=details
+    calls = tuple(_call(call, redactor) for call in message.tool_calls)
+    clean = replace(
+        message,
+        text=text,
+        reasoning=reasoning,
+        tool_calls=calls,
+        reasoning_details=_details(message.reasoning_details, redactor),
+        extra=_extra(message.extra, redactor),
     )
+    return message if clean == message else clean
 
 
-def _call(call: ToolCall, redact: Callable[[str], str]) -> ToolCall:
-    clean = redact(call.arguments_json)
-    if clean == call.arguments_json:
-        return call
-    return replace(call, arguments_json=clean if _is_json(clean) else _by_leaves(call, redact))
+def _extra(fields: Mapping[str, Any], redactor: Redactor) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", changed_texts(fields, redactor.redact, _OPAQUE))
+
+
+def _call(call: ToolCall, redactor: Redactor) -> ToolCall:
+    redact = redactor.redact_program
+    arguments = redact(call.arguments_json)
+    if arguments != call.arguments_json and not _is_json(arguments):
+        arguments = _by_leaves(call, redact)
+    return replace(call, arguments_json=arguments, extra=_extra(call.extra, redactor))
 
 
 def _by_leaves(call: ToolCall, redact: Callable[[str], str]) -> str:

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
 from typing import Any, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from agent_service.records.arguments import is_object
 from agent_service.records.events import Notice, ReasoningDelta, TextDelta
@@ -19,6 +19,8 @@ DEFAULT_MAX_TOKENS = 16_384
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 _LONGEST_NAME = 64
 """The names of tools that all providers accept."""
+_ATTACHED = b',"attached":{"to":'
+"""The last field of a message; in a text, its quotes would be escaped."""
 
 
 class Purpose(StrEnum):
@@ -69,12 +71,14 @@ class ModelRetry(Struct, frozen=True):
     delay_s: float
 
 
-class ToolCall(Struct, frozen=True):
+class ToolCall(Struct, frozen=True, omit_defaults=True):
     """A tool call as the model wrote it; `arguments_json` may be malformed."""
 
     id: str
     name: str
     arguments_json: str
+    extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The provider's own fields, such as a signature, to be sent back unchanged."""
 
 
 class ModelMessage(Struct, frozen=True):
@@ -92,6 +96,10 @@ class ModelMessage(Struct, frozen=True):
     model: str
     provider: str
     reasoning_details: tuple[Mapping[str, Any], ...] = ()
+    extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The provider's other fields, to be sent back unchanged."""
+    source: str = ""
+    """Who may get the provider's own fields back."""
 
     @property
     def used(self) -> Usage:
@@ -147,14 +155,32 @@ def sent_call(call: ToolCall) -> dict[str, Any]:
 
 
 def assistant_message(message: ModelMessage) -> dict[str, Any]:
-    """Return the answer as a message of the next request."""
+    """Return the answer as a message of the conversation; `returned` makes a request's of it."""
     entry: dict[str, Any] = {"role": "assistant", "content": message.text}
     if message.tool_calls:
         entry["content"] = message.text or None
         entry["tool_calls"] = [sent_call(call) for call in message.tool_calls]
+    own = dict(message.extra)
     if message.reasoning_details:
-        entry["reasoning_details"] = list(message.reasoning_details)
+        own["reasoning_details"] = list(message.reasoning_details)
+    calls = [dict(call.extra) for call in message.tool_calls]
+    if own or any(calls):
+        entry["attached"] = {"to": message.source, "message": own, "calls": calls}
     return entry
+
+
+def returned(message: bytes, source: str) -> bytes:
+    """Return a message with the provider's own fields if they came from `source`, else without."""
+    at = message.find(_ATTACHED)
+    if at < 0:
+        return message
+    attached = json.loads(b"{" + message[at + 1 :])["attached"]
+    if attached["to"] != source:
+        return message[:at] + b"}"
+    entry: dict[str, Any] = json.loads(message[:at] + b"}")
+    for call, extra in zip(entry.get("tool_calls") or (), attached["calls"], strict=True):
+        call.update(extra)
+    return encoded(entry | attached["message"])
 
 
 class Unwatched:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from agent_service.models.wires.transport import Timeouts
 from agent_service.records.events import ReasoningDelta, TextDelta
@@ -113,6 +114,90 @@ async def test_reasoning_details_go_back_to_who_sent_them_only(connect: Connect)
     details = [{"type": "reasoning.text", "text": "Six by seven.", "index": 0}]
     assert echoed[1] == {"role": "assistant", "content": "42", "reasoning_details": details}
     assert stripped[1] == {"role": "assistant", "content": "42"}
+
+
+SIGNED = {"google": {"thought_signature": "c2ln"}}
+CALLED = {"id": "a", "type": "function", "function": {"name": "terminal", "arguments": "{}"}}
+MORE = {"role": "user", "content": "More."}
+
+
+def attaching(**fields: object) -> dict[str, Any]:
+    """An answer with a call, and with what some providers attach to either."""
+    call = {"index": 0, **CALLED, "extra_content": SIGNED}
+    deltas: list[dict[str, Any]] = [{field: text} for field, text in fields.items()]
+    deltas += [{"tool_calls": [call]}, {"extra_content": SIGNED}]
+    chunks: list[dict[str, Any]] = [{"delta": delta} for delta in deltas]
+    chunks.append({"delta": {}, "finish_reason": "tool_calls"})
+    return {"raw": [*(json.dumps({"choices": [each]}) for each in chunks), "[DONE]"]}
+
+
+@ONLY_CHAT
+@pytest.mark.parametrize("field", ["reasoning", "reasoning_content"])
+async def test_what_a_provider_attached_goes_back_to_it_only(connect: Connect, field: str) -> None:
+    said = {"role": "assistant", "content": None, "tool_calls": [CALLED]}
+    async with fake_model(answers(attaching(**{field: "I look."}), {"text": "Hi"})) as server:
+        own = connect(endpoint_at(server.url), NO_RETRIES, Timeouts())
+        other = connect(endpoint_at(server.url, "openrouter"), NO_RETRIES, Timeouts())
+        async with own as model, other as another:
+            history = request(assistant_message(await answer(model)), MORE)
+            await answer(model, history)
+            await answer(model, replace(history, model="other"))
+            await answer(another, history)
+    _, echoed, *stripped = (body["messages"] for body in server.bodies)
+    call = {**CALLED, "extra_content": SIGNED}
+    own_fields = {"tool_calls": [call], field: "I look.", "extra_content": SIGNED}
+    assert echoed == [{**said, **own_fields}, MORE]
+    assert stripped == [[said, MORE]] * 2
+
+
+@ONLY_CHAT
+async def test_what_a_provider_does_not_take_back_is_left_out(connect: Connect) -> None:
+    error = {"error": {"message": "messages.0: property 'reasoning_content' is unsupported"}}
+    refused = {"status": 400, "error": error}
+    said = attaching(reasoning_content="I look.")
+    async with scripted(connect, answers(said, refused, {"text": "Hi"})) as (model, server):
+        history = request(assistant_message(await answer(model)), MORE)
+        assert (await answer(model, history)).text == "Hi"
+    assert "reasoning_content" in server.bodies[1]["messages"][0]
+    plain = {"role": "assistant", "content": None, "tool_calls": [CALLED]}
+    assert server.bodies[2]["messages"] == [plain, MORE]
+
+
+@ONLY_CHAT
+@pytest.mark.parametrize(
+    ("message", "added"),
+    [
+        (
+            "The reasoning_content in the thinking mode must be passed back to the API.",
+            {"reasoning_content": " "},
+        ),
+        (
+            "thinking is enabled but reasoning_content is missing in message 0",
+            {"reasoning_content": " "},
+        ),
+        (
+            "Function call is missing a thought_signature in functionCall parts.",
+            {
+                "tool_calls": [
+                    {
+                        **CALLED,
+                        "extra_content": {
+                            "google": {"thought_signature": "skip_thought_signature_validator"}
+                        },
+                    }
+                ]
+            },
+        ),
+    ],
+)
+async def test_calls_of_another_model_get_what_a_provider_demands(
+    connect: Connect, message: str, added: dict[str, Any]
+) -> None:
+    said = {"role": "assistant", "content": None, "tool_calls": [CALLED]}
+    refused = {"status": 400, "error": {"error": {"message": message}}}
+    async with scripted(connect, answers(refused, {"text": "Hi"})) as (model, server):
+        assert (await answer(model, request(said, MORE))).text == "Hi"
+    assert server.bodies[1]["messages"] == [{**said, **added}, MORE]
 
 
 @ONLY_CHAT

@@ -74,3 +74,17 @@ async def test_what_is_no_model_or_anothers_session_is_refused(tmp_path: Path) -
                 await choose(client, wrong, **fields)
             assert reason_of(refused.value) is reason
         assert await chosen(client) == ""
+
+
+async def test_reasoning_goes_back_after_a_restart_to_the_model_it_is_from(tmp_path: Path) -> None:
+    thought = {"reasoning": "Hm.", "reasoning_field": "reasoning_content"}
+    async with fake_model(answers({"text": "well", **thought}, {"text": "well"})) as model:
+        async with agent(tmp_path, model.url) as client:
+            await client.ask("one")
+        async with agent(tmp_path, model.url) as client:
+            await client.ask("two")
+            await choose(client, "other/model")
+            await client.ask("three")
+        same, other = (body["messages"][2] for body in model.bodies[1:])
+    assert same == {"role": "assistant", "content": "well", "reasoning_content": "Hm."}
+    assert other == {"role": "assistant", "content": "well"}

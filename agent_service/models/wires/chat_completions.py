@@ -2,8 +2,6 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import repeat
-from operator import contains
 from typing import Any, cast
 
 from agent_service.models.wires.streamed_calls import StreamedCalls
@@ -21,6 +19,8 @@ from agent_service.records.usage import Usage
 from services.validation import object_of
 
 _REASONING_FIELDS = frozenset({"reasoning", "reasoning_content", "reasoning_details"})
+_EXTRA = "extra_content"
+"""Where Gemini signs answers and calls."""
 _MERGED_DETAILS = {"reasoning.text": "text", "reasoning.summary": "summary"}
 
 
@@ -38,6 +38,7 @@ class Assembly:
         self._reasoning: dict[str, list[str]] = {}
         self._details: list[dict[str, Any]] = []
         self._calls = StreamedCalls()
+        self._extra: dict[str, Any] = {}
         self._usage: Usage | None = None
 
     def add(self, chunk: Json) -> tuple[str, str]:
@@ -56,6 +57,8 @@ class Assembly:
                 found = cast("Json", delta)
                 text += self._add_text(found)
                 reasoning += self._add_reasoning(found)
+                if extra := found.get(_EXTRA):
+                    self._extra[_EXTRA] = extra
                 for call in _objects(found.get("tool_calls")):
                     self._calls.add(call)
         return text, reasoning
@@ -79,7 +82,14 @@ class Assembly:
             model=self._model or model,
             provider=self._provider or provider,
             reasoning_details=tuple(self._details),
+            extra=self._attached(),
         )
+
+    def _attached(self) -> dict[str, Any]:
+        """The other fields that go back; blocks of reasoning say all of it."""
+        forms = {} if self._details else self._reasoning
+        texts = {form: well_formed("".join(parts)) for form, parts in forms.items()}
+        return texts | self._extra
 
     def _add_text(self, delta: Json) -> str:
         content = delta.get("content") or delta.get("refusal")
@@ -145,7 +155,8 @@ def _objects(value: object) -> Iterable[Json]:
     return [cast("Json", item) for item in items if isinstance(item, dict)]
 
 
-_DETAILS = b'"reasoning_details"'
+_UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}}
+"""What Gemini accepts in place of its signature."""
 
 
 class ChatCompletions:
@@ -156,7 +167,14 @@ class ChatCompletions:
     corrections: Corrections = (
         ("max_tokens", "max_completion_tokens"),
         ("stream_options", "stream_options"),
+        ("bare_answers", "reasoning_content missing"),
+        ("bare_answers", "reasoning_content passed back"),
+        ("unsigned_calls", "thought_signature"),
+        ("attached", "reasoning_content"),
+        ("attached", "extra_content"),
+        ("attached", "property 'reasoning'"),
         ("effort", "reasoning"),
+        ("attached", "reasoning"),
         ("temperature", "temperature"),
     )
 
@@ -169,7 +187,7 @@ class ChatCompletions:
 
     def body(self, request: ModelRequest, dialect: Dialect) -> bytes:
         fields = [b'{"model":', encoded(request.model), b',"stream":true,"messages":[']
-        fields += [b",".join(self._messages(request)), b"]"]
+        fields += [b",".join(self._messages(request, dialect)), b"]"]
         if request.tools:
             fields += [b',"tools":', request.tools, b',"tool_choice":"auto"']
         cap = b"max_tokens" if dialect.max_tokens else b"max_completion_tokens"
@@ -181,31 +199,25 @@ class ChatCompletions:
     def reading(self) -> Assembly:
         return Assembly()
 
-    def _messages(self, request: ModelRequest) -> Sequence[bytes]:
-        """The messages without fields of other providers, since a session may have switched."""
-        if not any(map(contains, request.messages, repeat(_DETAILS))):
+    def _messages(self, request: ModelRequest, dialect: Dialect) -> Sequence[bytes]:
+        if dialect.bare_answers and dialect.unsigned_calls:
             return request.messages
-        return [
-            self._without_foreign_details(message) if _DETAILS in message else message
-            for message in request.messages
-        ]
+        return [_filled(message, dialect) for message in request.messages]
 
     def _extras(self, dialect: Dialect) -> bytes:
         if not self._effort or not dialect.effort:
             return b""
         return b',"reasoning_effort":"%b"' % self._effort.encode()
 
-    def _own_details(self, details: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        """The reasoning that goes back; endpoints reject unknown fields."""
-        return []
 
-    def _without_foreign_details(self, message: bytes) -> bytes:
-        fields: dict[str, Any] = json.loads(message)
-        details: Sequence[Mapping[str, Any]] = fields.get("reasoning_details") or ()
-        kept = self._own_details(details)
-        if kept and len(kept) == len(details):
-            return message
-        fields.pop("reasoning_details", None)
-        if kept:
-            fields["reasoning_details"] = kept
-        return encoded(fields)
+def _filled(message: bytes, dialect: Dialect) -> bytes:
+    """An answer of another model with what this one's provider wants of its own."""
+    if not message.startswith(b'{"role":"assistant"'):
+        return message
+    entry: dict[str, Any] = json.loads(message)
+    if not dialect.bare_answers:
+        entry.setdefault("reasoning_content", " ")  # some count an empty one as missing
+    if not dialect.unsigned_calls:
+        for call in entry.get("tool_calls") or ():
+            call.setdefault("extra_content", _UNSIGNED)
+    return encoded(entry)

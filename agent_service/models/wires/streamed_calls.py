@@ -1,6 +1,7 @@
 """Assembles tool calls from the pieces that chat completions servers stream."""
 
 import json
+from typing import Any
 from uuid import uuid4
 
 from msgspec import Struct, field
@@ -9,6 +10,7 @@ from agent_service.models.wires.wire import Json, MalformedChunk, text_of, well_
 from agent_service.records.model import ToolCall
 from services.validation import object_of
 
+_USUAL = frozenset({"index", "id", "type", "function"})
 _DECODER = json.JSONDecoder(strict=False)
 _PLACEHOLDERS = frozenset({"", "{}", "null"})
 """Arguments that some servers send before the real ones, or with a call that is none."""
@@ -19,6 +21,7 @@ class _Call(Struct):
     id: str = ""
     name: str = ""
     pieces: list[str] = field(default_factory=list[str])
+    extra: dict[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def arguments(self) -> str:
@@ -43,6 +46,9 @@ class StreamedCalls:
         if name and not (call.name and call.pieces):
             # It may come in pieces, or longer each time.
             call.name = name if name.startswith(call.name) else call.name + name
+        call.extra |= {
+            key: value for key, value in delta.items() if key not in _USUAL and value is not None
+        }
         if isinstance(piece, dict):
             piece = json.dumps(piece, ensure_ascii=False)
         if text := text_of(piece):
@@ -61,7 +67,8 @@ class StreamedCalls:
             for arguments in _split(call.arguments):
                 call_id = call.id if call.id and call.id not in seen else f"call_{uuid4().hex}"
                 seen.add(call_id)
-                calls.append(ToolCall(call_id, well_formed(call.name), well_formed(arguments)))
+                name = well_formed(call.name)
+                calls.append(ToolCall(call_id, name, well_formed(arguments), call.extra))
         return tuple(calls)
 
     def _find(self, index: object, call_id: str) -> _Call | None:

@@ -38,6 +38,12 @@ class Dialect(Struct, frozen=True):
     summary: bool = True
     temperature: bool = True
     """Whether it accepts a temperature."""
+    attached: bool = True
+    """Whether it accepts the fields that it attached to its answers."""
+    bare_answers: bool = True
+    """Whether it accepts answers of others, which have no `reasoning_content` of its own."""
+    unsigned_calls: bool = True
+    """Whether it accepts calls of others, which it has not signed."""
 
     def temperature_of(self, request: ModelRequest) -> bytes:
         """The temperature field of a request, the same in all APIs."""
