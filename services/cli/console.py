@@ -41,7 +41,13 @@ def complain(text: str) -> None:
 
 def print_json(value: Mapping[str, Any] | list[Any]) -> None:
     """Print a JSON document to standard output."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+    say(one_line_json(value))
+
+
+def one_line_json(value: Mapping[str, Any] | list[Any]) -> str:
+    """Return a JSON document that loses nothing in the encoding of standard output."""
+    is_utf8 = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+    return json.dumps(value, ensure_ascii=not is_utf8)
 
 
 class StatusLine:

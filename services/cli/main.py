@@ -4,6 +4,7 @@ import argparse
 import errno
 import gc
 import importlib
+import io
 import os
 import signal
 import sys
@@ -93,10 +94,16 @@ def main() -> NoReturn:
 
 
 def _open_streams() -> None:
-    """Reopen closed standard streams, or a database might be opened as number 0, 1 or 2."""
+    """Make the standard streams fit for any text.
+
+    Closed ones are opened again, or a database might be opened as number 0, 1 or 2.
+    """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def _run(arguments: list[str]) -> int:

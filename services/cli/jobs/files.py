@@ -79,7 +79,7 @@ async def _give(context: Context) -> None:
     request = pb.ExportJobsRequest(profile=context.profile)
     answer = await context.stub(JobServiceStub).ExportJobs(request)
     if path is None:
-        sys.stdout.write(answer.document.decode())
+        sys.stdout.buffer.write(answer.document)
         return
     await asyncio.to_thread(replace_file, path, answer.document, 0o600)
     told = f"exported {plural(answer.job_count, 'job')} to {path}"

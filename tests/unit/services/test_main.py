@@ -1,9 +1,14 @@
 """How the `hermes` process ends."""
 
+import io
+import os
 import subprocess
 import sys
+from contextlib import redirect_stdout
 
 import pytest
+
+from services.cli.console import print_json
 
 _COMMAND = """
 import atexit, sys
@@ -50,3 +55,22 @@ def test_a_reader_that_has_enough_is_no_failure() -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 141
+
+
+def test_characters_that_the_output_cannot_have_are_replaced() -> None:
+    command = [sys.executable, "-c", _COMMAND, "--help"]
+    environ = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    run = subprocess.run(command, check=False, capture_output=True, env=environ)
+    assert (run.returncode, run.stderr) == (0, b"")
+    assert b"usage: hermes COMMAND ?\n" in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("encoding", "written"), [("latin-1", b"\\u20ac"), ("utf-8", b"\xe2\x82\xac")]
+)
+def test_json_loses_nothing_in_any_encoding(encoding: str, written: bytes) -> None:
+    output = io.BytesIO()
+    stream = io.TextIOWrapper(output, encoding=encoding, write_through=True)
+    with redirect_stdout(stream):
+        print_json({"price": "5 €"})
+    assert output.getvalue() == b'{"price": "5 ' + written + b'"}\n'
