@@ -16,6 +16,8 @@ from executor_service.supervisor.request import StartRequest, WindowSize
 
 _F_SETPIPE_SZ = 1031
 _PIPE_BYTES = 256 * 1024
+_TERMINAL_TYPE = "xterm"
+"""The type that nearly every system knows; used if nobody names another."""
 _OOM_SCORE_OF_COMMANDS = b"1000"
 _CATCHABLE_SIGNALS = [
     number for number in range(1, signal.NSIG) if number not in (signal.SIGKILL, signal.SIGSTOP)
@@ -51,7 +53,8 @@ class Spawner:
 
     def spawn(self, request: StartRequest, marker: str) -> Child:
         """Start the first process of a command; fails with OSError or ValueError."""
-        env = {**self.base_env, **self.extra_env, **request.env, MARKER_VARIABLE: marker}
+        type_ = {} if request.terminal is None else {"TERM": _TERMINAL_TYPE}
+        env = {**type_, **self.base_env, **self.extra_env, **request.env, MARKER_VARIABLE: marker}
         cwd = self._paths.open_directory(request.cwd)
         opened: list[int] = []
         try:

@@ -170,6 +170,11 @@ class CommandSuite:
         assert "end\r\n" in recorder.stdout
         assert exit_.totals[1] == 0
 
+    async def test_a_terminal_has_a_type_that_its_caller_may_choose(self, console: Console) -> None:
+        for env, type_ in (({}, "xterm"), ({"TERM": "vt100"}, "vt100")):
+            said = await console.output("echo $TERM", terminal=TerminalSize(), env=env)
+            assert said == f"{type_}\r"
+
     async def test_control_c_at_a_terminal(self, console: Console) -> None:
         # A single long sleep would miss a signal that comes just before it.
         script = "import time; print('ready', flush=True)\nwhile True: time.sleep(0.05)"
