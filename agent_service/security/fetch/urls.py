@@ -13,6 +13,7 @@ from urllib.parse import urljoin
 
 from msgspec import Struct
 
+from agent_service.security.fetch.charsets import decode, encoding_of
 from agent_service.security.fetch.destinations import (
     Destinations,
     FetchFailed,
@@ -59,10 +60,7 @@ class Fetched(RedactedRepr, frozen=True):
 
     @property
     def text(self) -> str:
-        try:
-            return self.data.decode(self.charset or "utf-8", errors="replace")
-        except LookupError:
-            return self.data.decode(errors="replace")
+        return decode(self.data, encoding_of(self.data, self.charset))
 
 
 class Fetcher:

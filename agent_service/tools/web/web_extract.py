@@ -1,7 +1,6 @@
 """The `web_extract` tool: the main text of web pages as Markdown."""
 
 import base64
-import codecs
 import json
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -9,6 +8,7 @@ from pathlib import Path
 
 from pydantic import Field
 
+from agent_service.security.fetch.charsets import encoding_of
 from agent_service.security.fetch.urls import Fetched, Fetcher, FetchFailed, FetchRefused
 from agent_service.security.scripts import ScriptFailed, answer_of
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolResult, UsualTool
@@ -124,10 +124,7 @@ async def _texts(pages: Mapping[str, Fetched]) -> dict[str, str]:
 
 
 def _encoded(page: Fetched) -> dict[str, str]:
-    try:
-        charset = codecs.lookup(page.charset).name if page.charset else ""
-    except LookupError:
-        charset = ""
+    charset = encoding_of(page.data, page.charset)
     data = base64.b64encode(page.data).decode()
     return {"url": page.url, "charset": charset, "data": data}
 
