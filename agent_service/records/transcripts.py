@@ -18,6 +18,7 @@ from agent_service.records.arguments import meant
 from agent_service.records.model import ToolCall, sent_call
 from agent_service.records.search_query import text_of
 from services.errors import InvalidArgument
+from services.home.texts import decode_text
 from services.validation import MAX_ID_CHARS
 
 MAX_BYTES = 64 * 1024 * 1024
@@ -52,7 +53,7 @@ def parse(data: bytes, name: str, fallback: datetime) -> Transcript:
     `name` is used if it has no id, `fallback` if it has no time.
     """
     try:
-        document = json.loads(data.decode("utf-8-sig", errors="replace"))
+        document = json.loads(decode_text(data, "replace"))
     except (ValueError, RecursionError) as error:
         raise InvalidArgument(f"{name} is not JSON: {error}") from None
     if not _is_object(document) or not isinstance(document.get("messages"), list):

@@ -126,7 +126,7 @@ class RowProfiles:
         named = self._home.profile(profile).name
         async with self._locks.hold(named, name) as lease:
 
-            async def write(data: bytes) -> None:
+            async def write(name: str, data: bytes) -> None:
                 def fenced(conn: Connection) -> None:
                     # A holder whose lease expired and was taken must not write.
                     self._locks.fence(conn, lease)
@@ -135,7 +135,7 @@ class RowProfiles:
                 await self._database.write(fenced)
 
             (found,) = await self.read(named, name)
-            yield Document(found, write)
+            yield Document(name, found, write)
 
 
 def _read(conn: Connection, profile: str, name: str) -> bytes:

@@ -21,15 +21,22 @@ _PRIVATE = 0o600
 class Document:
     """A document that is locked for a change."""
 
-    def __init__(self, data: bytes, write: Callable[[bytes], Awaitable[None]]) -> None:
+    def __init__(
+        self, name: str, data: bytes, write: Callable[[str, bytes], Awaitable[None]]
+    ) -> None:
         self.data = data
         """The content; empty if there is none."""
+        self._name = name
         self._write = write
 
     async def replace(self, data: bytes) -> None:
         """Write the document atomically and durably, or fail and leave it as it was."""
-        await self._write(data)
+        await self._write(self._name, data)
         self.data = data
+
+    async def keep_copy(self, ending: str) -> None:
+        """Write a copy beside the document, with this ending of its name."""
+        await self._write(f"{self._name}{ending}", self.data)
 
 
 class ProfileStore(Protocol):
@@ -62,9 +69,9 @@ class FileProfiles:
         path = self._path(profile, name)
         what, lock = f"{path.name} of this home", path.with_name(f"{path.name}.lock")
 
-        async def write(data: bytes) -> None:
+        async def write(name: str, data: bytes) -> None:
             # Complete it even if cancelled: the lock must not be released before.
-            await unbroken(asyncio.to_thread(_replace, path, data))
+            await unbroken(asyncio.to_thread(_replace, self._path(profile, name), data))
 
         line = self._lines.setdefault(path, asyncio.Lock())
         try:
@@ -74,7 +81,7 @@ class FileProfiles:
             raise Unavailable(f"another program holds {what}; try again") from None
         try:
             async with locked_by(lock, what, self._lock_wait_s):
-                yield Document(await asyncio.to_thread(_read, path), write)
+                yield Document(name, await asyncio.to_thread(_read, path), write)
         finally:
             line.release()
 

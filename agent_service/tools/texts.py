@@ -4,31 +4,45 @@ import difflib
 import json
 import posixpath
 
+from msgspec import Struct
+
 from agent_service.tools.base import ToolFailed
+from services.home.texts import mark_of
 
 WORKSPACE = "/workspace"
 MAX_FILE_BYTES = 8 * 1024 * 1024
 MAX_DIFF_LINES = 400
 
 
-def decode_text(path: str, data: bytes) -> tuple[str, str]:
+class Encoding(Struct, frozen=True):
+    """How a file has its text as bytes."""
+
+    name: str
+    mark: bytes = b""
+    """The byte order mark before the text."""
+
+
+def decode_text(path: str, data: bytes) -> tuple[str, Encoding]:
     """The file's text and encoding; ToolFailed if it is not text."""
-    if b"\0" in data[:8192]:
-        raise ToolFailed(f"{path} is a binary file of {len(data):,} bytes.")
+    mark, name = mark_of(data)
     try:
-        return data.decode(), "utf-8"
+        text, encoding = data[len(mark) :].decode(name or "utf-8"), Encoding(name or "utf-8", mark)
     except UnicodeDecodeError:
-        return data.decode("latin-1"), "latin-1"
+        text, encoding = data.decode("latin-1"), Encoding("latin-1")
+    if "\0" in text[:8192]:
+        raise ToolFailed(f"{path} is a binary file of {len(data):,} bytes.")
+    return text, encoding
 
 
-def encode_text(path: str, text: str, encoding: str) -> bytes:
+def encode_text(path: str, text: str, encoding: Encoding) -> bytes:
     """The text in the file's encoding; ToolFailed if the encoding lacks a character."""
     try:
-        return text.encode(encoding)
+        return encoding.mark + text.encode(encoding.name)
     except UnicodeEncodeError as error:
         lacking = error.object[error.start]
         raise ToolFailed(
-            f"{path} is {encoding.capitalize()} text, which cannot have the character {lacking}."
+            f"{path} is {encoding.name.capitalize()} text, which cannot have the character "
+            f"{lacking}."
         ) from None
 
 

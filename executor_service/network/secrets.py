@@ -18,6 +18,7 @@ from msgspec import Struct
 from executor_service.errors import EgressRefused
 from executor_service.network.tls import Authority
 from executor_service.records.network_policy import Rule, Target
+from services.home.texts import decode_text
 
 _MOST_CONTEXTS = 64
 """Kept for one sandbox; a wildcard rule matches any number of hosts."""
@@ -40,7 +41,7 @@ class Secret(Struct, frozen=True):
     def value(self) -> str:
         """The value; reads a file, so call it in a thread. Fails with EgressRefused."""
         try:
-            value = self.file.read_text(encoding="ascii").strip()
+            value = decode_text(self.file.read_bytes()).strip()
         except (OSError, UnicodeDecodeError):
             value = ""
         if not _VALUE.fullmatch(value):

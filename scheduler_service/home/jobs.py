@@ -27,6 +27,7 @@ from scheduler_service.schedule.schedule import (
     zone_of,
 )
 from services.errors import InvalidArgument
+from services.home.texts import decode_text
 from services.validation import convert, denied_commands
 
 KNOWN = frozenset(
@@ -88,7 +89,7 @@ class _Problem(Exception):
 
 def read_document(data: bytes, reading: ImportContext) -> list[ReadJob]:
     """Return the jobs of a file in order."""
-    text = data.decode("utf-8-sig", errors="replace")
+    text = decode_text(data, "replace")
     if not text.strip():
         return []
     try:

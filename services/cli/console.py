@@ -6,6 +6,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Self
 
+from services.home.texts import decode_text
+
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
@@ -23,10 +25,10 @@ def printable(text: str) -> str:
 def readable(data: bytes, what: str) -> str:
     """Decode text; replaces invalid UTF-8 and warns about it."""
     try:
-        return data.decode()
+        return decode_text(data)
     except UnicodeDecodeError:
         complain(f"{what} is not valid UTF-8; invalid bytes are replaced")
-        return data.decode(errors="replace")
+        return decode_text(data, "replace")
 
 
 def say(text: str) -> None:

@@ -35,6 +35,7 @@ from services.config.problems import Origins, explain
 from services.config.redacted_repr import RedactedRepr
 from services.config.sources import EnvFile, RawValue, YamlFile, read_env_file, read_yaml, scalars
 from services.home.paths import DEFAULT_PROFILE, HomeError, HomePaths
+from services.home.texts import decode_text
 from services.redaction.redactor import Redactor
 
 __all__ = [
@@ -131,7 +132,7 @@ class Settings(RedactedRepr, frozen=True):
         if pointer is None:
             return None
         try:
-            text = Path(str(pointer.value)).read_text(encoding="utf-8").strip()
+            text = decode_text(Path(str(pointer.value)).read_bytes()).strip()
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "not UTF-8 text"
             message = f"{pointer.value} cannot be read: {reason}"

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from services.config.fields import ConfigError, Problem
 from services.config.redacted_repr import RedactedRepr
+from services.home.texts import decode_text
 
 if TYPE_CHECKING:
     from ruamel.yaml import YAML
@@ -171,7 +172,7 @@ def _leading_lines(text: str) -> int:
 def read_text(path: Path) -> str:
     """Return the file's text, empty if there is no file; ConfigError if it is unreadable."""
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return decode_text(path.read_bytes())
     except FileNotFoundError:
         return ""
     except UnicodeDecodeError:

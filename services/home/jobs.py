@@ -4,6 +4,8 @@ import fcntl
 from collections.abc import Iterator
 from pathlib import Path
 
+from services.home.texts import decode_text
+
 JOBS = "cron/jobs.json"
 MARK = "cron/jobs.json.taken"
 """Names the database that keeps the jobs of a home, by its path from there."""
@@ -45,7 +47,8 @@ def scripts_of(root: Path) -> dict[str, str]:
         try:
             size = path.stat().st_size
             if size <= min(MAX_SCRIPT_BYTES, left):
-                found[path.relative_to(root / "scripts").as_posix()] = path.read_text("utf-8")
+                name = path.relative_to(root / "scripts").as_posix()
+                found[name] = decode_text(path.read_bytes())
                 left -= size
         except (OSError, UnicodeDecodeError):
             continue  # a job that needs it is reported

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from services.home.texts import decode_text
+
 OWN_NAMES = (".hermes.md", "HERMES.md")
 """The first of these with content counts."""
 MAX_BYTES = 1024 * 1024
@@ -28,7 +30,7 @@ class NotesAbove(Struct, frozen=True):
 
 def clean_notes(data: bytes, *, has_frontmatter: bool) -> str:
     """Return the text of a file of notes; empty if it is not text, or has none."""
-    text = data.decode(errors="replace").removeprefix("\ufeff")
+    text = decode_text(data, "replace")
     if "\0" in text:
         return ""
     return (_FRONTMATTER.sub("", text, count=1) if has_frontmatter else text).strip()

@@ -41,6 +41,18 @@ async def test_a_patch_changes_what_stands_there_once(tools: Tools, folder: str)
     assert "does not occur" in await tools.refusal("patch", **change)
 
 
+async def test_a_file_of_windows_stays_one(tools: Tools, folder: str) -> None:
+    path = f"{folder}/u.txt"
+    await tools.shell(rf"printf '\377\376h\0\351\0\r\0\n\0b\0\r\0\n\0' >{path}")
+    assert await tools.text("read_file", path=path) == "1|hé\n2|b"
+    change = {"mode": "replace", "old_string": "hé\nb", "new_string": "hé\nü"}
+    assert "-b\n+ü" in await tools.text("patch", path=path, **change)
+    patch = f"*** Begin Patch\n*** Update File: {path}\n@@\n hé\n-ü\n+ö\n*** End Patch"
+    assert "-ü\n+ö" in await tools.text("patch", mode="patch", patch=patch)
+    said = await tools.shell(f"od -An -c {path} | tr -d ' \n'")
+    assert said == r"377376h\0351\0\r\0\n\0366\0\r\0\n\0"
+
+
 async def test_what_cannot_be_patched(tools: Tools, folder: str) -> None:
     change = {"mode": "replace", "old_string": "a", "new_string": "b"}
     await tools.shell(rf"printf 'a\0b' >{folder}/binary")

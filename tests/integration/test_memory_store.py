@@ -1,6 +1,7 @@
 """Memories with their history: changed once, undone, and never lost."""
 
 import asyncio
+import codecs
 import re
 from pathlib import Path
 
@@ -55,7 +56,7 @@ class Remembering:
     def copies(self) -> list[bytes]:
         """What was kept of USER.md."""
         found = self.folder.glob("USER.md.bak.*")
-        return [path.read_bytes() for path in found if path.suffix != ".lock"]
+        return [path.read_bytes() for path in found]
 
     async def intended(self, key: str, before: str, after: str) -> None:
         """Leave what somebody leaves who dies before a change is made, or noted."""
@@ -186,3 +187,15 @@ async def test_a_poisoned_file_is_kept_but_not_told(remembering: Remembering) ->
     assert user.entries[1].splitlines()[1] == ORDER
     # It can be taken out, and said how it stands is not refused.
     assert ORDER not in await remembering.change("k1", Operation(REMOVE, old_text="first"))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be"])
+async def test_a_memory_that_was_edited_on_windows_can_be_changed(
+    remembering: Remembering, encoding: str
+) -> None:
+    mark = codecs.BOM_UTF16_BE if encoding == "utf-16-be" else b""
+    await remembering.write(mark + "Likes tea.\r\n§ \r\nLives in Köln.\r\n".encode(encoding))
+    _, user = await remembering.store.load("default")
+    assert user.entries == ["Likes tea.", "Lives in Köln."]
+    after = await remembering.change("k", Operation(REPLACE, "Likes milk.", "tea"))
+    assert after == "Likes milk.\n§\nLives in Köln." == await remembering.text()

@@ -1,5 +1,6 @@
 """The entries of a memory file, and their limits."""
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
 
@@ -45,6 +46,7 @@ class Limits(Struct, frozen=True):
 
 
 DELIMITER = "\n§\n"
+_BETWEEN = re.compile(r"^[ \t]*§[ \t]*$", re.MULTILINE)
 SHOWN_CHARS = 120
 """The number of characters of an entry that messages quote."""
 
@@ -73,7 +75,7 @@ class Operation(Struct, frozen=True):
 
 def parse(text: str) -> list[str]:
     """Return the trimmed entries of a text without duplicates."""
-    entries = (entry.strip() for entry in text.lstrip("\ufeff").split(DELIMITER))
+    entries = (entry.strip() for entry in _BETWEEN.split(text.lstrip("\ufeff")))
     return list(dict.fromkeys(filter(None, entries)))
 
 

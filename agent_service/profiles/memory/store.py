@@ -24,10 +24,11 @@ from agent_service.profiles.memory.entries import (
 from agent_service.security.threats import Source, ThreatScanner
 from agent_service.storage import memory as storage
 from agent_service.storage.memory import MemoryChange
-from agent_service.storage.profiles import ProfileStore
+from agent_service.storage.profiles import Document, ProfileStore
 from services.clock import Clock
 from services.database import Database
 from services.errors import Aborted, AlreadyExists
+from services.home.texts import decode_text
 from services.ids import new_id
 
 RULE = "═" * 48
@@ -163,12 +164,12 @@ class MemoryStore:
     async def change(self, asked: MemoryChangeRequest) -> Memory:
         """Make a change as a whole; MemoryRefused says why it cannot be made."""
 
-        async def after(memory: Memory) -> str:
+        async def after(memory: Memory, document: Document) -> str:
             if asked.version and asked.version != memory.version:
                 raise Aborted("the memory was changed meanwhile; look at it again")
             await asyncio.to_thread(self._check, asked.operations)
             if memory.is_drifted:
-                await self._keep_copy(asked.profile, memory)
+                await document.keep_copy(f".bak.{self._clock.now():%Y%m%d-%H%M%S}")
             return apply(memory.text, asked.operations, memory.limit)
 
         return await self._made(asked, after)
@@ -177,7 +178,7 @@ class MemoryStore:
         """Undo a change; MemoryRefused if the memory was changed since."""
         change = await self._database.read(lambda conn: storage.get(conn, profile, undone))
 
-        async def after(memory: Memory) -> str:
+        async def after(memory: Memory, _: Document) -> str:
             if memory.text not in (change.before, change.after):
                 raise MemoryRefused(
                     "This memory was changed since; undo the later changes first, or edit it."
@@ -244,7 +245,7 @@ class MemoryStore:
         return ", ".join(sorted(found))
 
     async def _made(
-        self, asked: MemoryChangeRequest, after: Callable[[Memory], Awaitable[str]]
+        self, asked: MemoryChangeRequest, after: Callable[[Memory, Document], Awaitable[str]]
     ) -> Memory:
         """Return the memory after a change that this request or an earlier attempt made."""
         async with self._profiles.opened(asked.profile, _DOCUMENTS[asked.target]) as document:
@@ -255,7 +256,7 @@ class MemoryStore:
             if known is not None and (known.made or known.after == memory.text):
                 await self._note(asked.key)
                 return memory
-            text = await after(memory)
+            text = await after(memory, document)
             if text == memory.text:
                 return memory
             change = self._changed(asked, memory.text, text)
@@ -280,19 +281,16 @@ class MemoryStore:
     async def _note(self, key: str) -> None:
         await self._database.write(lambda conn: storage.mark_made(conn, key))
 
-    async def _keep_copy(self, profile: str, memory: Memory) -> None:
-        """Keep a copy of what a person wrote beside the file."""
-        name = f"{_DOCUMENTS[memory.target]}.bak.{self._clock.now():%Y%m%d-%H%M%S}"
-        async with self._profiles.opened(profile, name) as copy:
-            await copy.replace(memory.text.encode())
-
     async def _writable(self, target: Target, data: bytes, limit: int | None = None) -> Memory:
         now = (await self._limits.now())[target] if limit is None else limit
-        memory = _memory(target, data, now)
-        if memory.text.encode() != data:
-            raise MemoryRefused(f"{_DOCUMENTS[target]} is not UTF-8 text; its user has to mend it.")
-        return memory
+        try:
+            decode_text(data)
+        except UnicodeDecodeError:
+            raise MemoryRefused(
+                f"{_DOCUMENTS[target]} is not UTF-8 text; its user has to mend it."
+            ) from None
+        return _memory(target, data, now)
 
 
 def _memory(target: Target, data: bytes, limit: int) -> Memory:
-    return Memory(target, data.decode(errors="replace"), limit)
+    return Memory(target, decode_text(data, "replace"), limit)

@@ -20,6 +20,7 @@ from agent_service.profiles.skills.names import (
     SUPPORT_FOLDERS,
 )
 from agent_service.profiles.skills.usage import Usage, UsageFile
+from services.home.texts import decode_text
 from services.validation import json_object, lenient, object_of
 
 _log = logging.getLogger(__name__)
@@ -185,24 +186,25 @@ class Library:
 
     async def text(self, path: str) -> str:
         """Return a text file for display; FileRefused if it is not text."""
-        return (await self._bytes(path)).decode(errors="replace")
+        return await self._text(path, "replace")
 
     async def exact(self, path: str) -> str:
-        """Return a text file for editing; FileRefused if it is not all UTF-8."""
+        """Return a text file for editing; FileRefused if some of it would be lost."""
         try:
-            return (await self._bytes(path)).decode()
+            return await self._text(path, "strict")
         except UnicodeDecodeError:
             raise FileRefused(
                 f"{path} is not UTF-8, so that it would not survive a change"
             ) from None
 
-    async def _bytes(self, path: str) -> bytes:
+    async def _text(self, path: str, errors: str) -> str:
         data = await self.files.read(path, MAX_DOCUMENT_BYTES)
         if data is None:
             raise FileRefused(f"{path} is not there")
-        if b"\0" in data:
+        text = decode_text(data, errors)
+        if "\0" in text:
             raise FileRefused(f"{path} is no text; it has {len(data):,} bytes")
-        return data
+        return text
 
     async def _load(self, manifest: Mapping[str, FileFact]) -> Catalogue:
         folders = sorted(_skill_folders(manifest))

@@ -3,11 +3,8 @@
 import codecs
 import re
 
-_MARKS = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
+from services.home.texts import mark_of
+
 _BROADER = {
     "ascii": "cp1252",
     "big5": "big5hkscs",
@@ -35,9 +32,8 @@ _DECLARED = re.compile(
 
 def encoding_of(data: bytes, label: str) -> str:
     """Return the codec of a page by its mark, its label, or what it says itself; else empty."""
-    for mark, name in _MARKS:
-        if data.startswith(mark):
-            return name
+    if marked := mark_of(data)[1]:
+        return marked
     if not (found := _codec(label)) and (declared := _declared(data)):
         found = _codec(declared)
         # What could be read as bytes is not in units of two.

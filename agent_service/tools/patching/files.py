@@ -188,6 +188,7 @@ def _render(state: _File) -> str:
 
 
 def _text(data: bytes | None) -> str | None:
-    if data is None or b"\0" in data[:8192]:
+    try:
+        return None if data is None else decode_text("", data)[0]
+    except ToolFailed:
         return None
-    return data.decode(errors="replace")

@@ -13,6 +13,7 @@ from services.cli.arguments import MOST, UNITS_S, length, micro_usd, up_to
 from services.cli.command import Argument, arg, choice
 from services.cli.standard_input import read_up_to
 from services.errors import InvalidArgument
+from services.home.texts import decode_text
 
 MAX_SCRIPT_BYTES = 64 * 1024
 
@@ -45,7 +46,7 @@ def read_script(path: str) -> str:
     """Read a script from a file or standard input; raises InvalidArgument."""
     try:
         data = read_up_to(Path(path).expanduser(), MAX_SCRIPT_BYTES)
-        text = data.decode()
+        text = decode_text(data)
     except OSError as error:
         raise InvalidArgument(f"--script {path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:

@@ -8,7 +8,7 @@ import pytest
 
 from agent_service.profiles.skills.document import BadSkill, Surroundings
 from agent_service.profiles.skills.files import FileRefused, HomeSkillFiles
-from agent_service.profiles.skills.library import Origin
+from agent_service.profiles.skills.library import Library, Origin
 from tests.support.skills import document, put, put_skill, run, skills
 
 AROUND = Surroundings(frozenset({"skills", "terminal"}), frozenset({"terminal"}), "cli")
@@ -33,6 +33,16 @@ def test_both_layouts_are_read(tmp_path: Path) -> None:
     assert [skill.folder for skill in catalogue.skills] == ["notes", "research/arxiv"]
     assert catalogue.skills[1].files == ("references/api.md",)
     assert catalogue.about("research") == "finding things out"
+
+
+def test_a_skill_may_be_saved_on_windows(tmp_path: Path) -> None:
+    put_skill(tmp_path, "notes")
+    text = document("notes", "takes über-notes").replace("\n", "\r\n")
+    (tmp_path / "notes" / "SKILL.md").write_bytes(text.encode("utf-16"))
+    library = Library(HomeSkillFiles(tmp_path))
+    (skill,) = run(library.catalogue()).skills
+    assert skill.description == "takes über-notes"
+    assert run(library.exact("notes/SKILL.md")) == document("notes", "takes über-notes")
 
 
 def test_the_index_says_what_can_be_used(tmp_path: Path) -> None:

@@ -170,6 +170,16 @@ def test_the_environment_of_the_process_is_used_and_left_alone(
     assert dict(os.environ) == before
 
 
+def test_files_of_a_home_may_be_saved_on_windows(tmp_path: Path) -> None:
+    (tmp_path / "key").write_bytes("über\r\n".encode("utf-16"))
+    (tmp_path / ".env").write_bytes(f"A=1\r\nB_FILE={tmp_path}/key\r\n".encode("utf-16"))
+    (tmp_path / "config.yaml").write_bytes("agent:\r\n  max_turns: 33\r\n".encode("utf-16"))
+    found = load_settings({}, {"HERMES_HOME": str(tmp_path)})
+    key = found.secret_file("B")
+    assert key is not None
+    assert (key.value, found.load(LoopConfig).max_turns) == ("über", 33)
+
+
 def test_a_line_that_is_no_variable_is_remarked_on_without_its_text(tmp_path: Path) -> None:
     found = settings(tmp_path, env_file="A=1\nsk-secret text\nB=2\n")
     assert list(found.env_file.notices) == [

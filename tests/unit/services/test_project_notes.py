@@ -29,6 +29,13 @@ def test_the_nearest_notes_up_to_the_top_of_the_repository_count(deep: Path) -> 
     assert notes_above(deep, os.geteuid()) == NotesAbove("../HERMES.md", "Of src.")
 
 
+def test_notes_may_be_saved_on_windows(deep: Path) -> None:
+    (deep.parents[1] / "HERMES.md").write_bytes(
+        "---\r\nname: x\r\n---\r\nÜber.\r\n".encode("utf-16")
+    )
+    assert notes_above(deep, os.geteuid()) == NotesAbove("../../HERMES.md", "Über.")
+
+
 def test_notes_that_say_nothing_are_as_if_they_were_not_there(deep: Path) -> None:
     (deep.parents[1] / "HERMES.md").write_text("Of the top.")
     (deep / ".hermes.md").write_text("---\nname: x\n---\n")

@@ -26,6 +26,7 @@ from agent_service.profiles.skills.names import (
     is_file_name,
     support_file,
 )
+from services.home.texts import decode_text
 
 MAX_FILES = 200
 MAX_BYTES = 4 * 1024 * 1024
@@ -82,7 +83,7 @@ def packaged(name: str, files: Mapping[str, bytes], left_out: Sequence[str] = ()
     """Package a skill under the name it gives itself, else `name`; HubRefused if it is invalid."""
     keep, more = partition(name or "it", {path: len(data) for path, data in files.items()})
     try:
-        text = files[DOCUMENT].decode()
+        text = decode_text(files[DOCUMENT])
         document = checked(text, name or own_name(text))
     except UnicodeDecodeError:
         raise HubRefused(f"{DOCUMENT} of {name} is not UTF-8") from None
@@ -225,7 +226,7 @@ class Opened(Protocol):
 def offer_of(place: str, document: bytes) -> Offer:
     """Read the offer in a folder's SKILL.md."""
     folder = place.rpartition("/")[2]
-    found = read(document.decode(errors="replace"), folder)
+    found = read(decode_text(document, "replace"), folder)
     named = found.fields.get("name", "")
     name = folder or (named.strip() if isinstance(named, str) else "")
     return Offer(name, found.description[:1024], place, found.tags)

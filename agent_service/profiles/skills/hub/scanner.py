@@ -9,6 +9,7 @@ from agent_service.security.commands import code
 from agent_service.security.commands.classifier import CommandClassifier
 from agent_service.security.plain_text import fold
 from agent_service.security.threats import INVISIBLE, ThreatScanner
+from services.home.texts import decode_text
 
 _READS = re.compile(
     r"\.ssh/|\bid_(?:rsa|ed25519|ecdsa|dsa)\b|\.aws/credentials|\.netrc\b|\.git-credentials|"
@@ -110,7 +111,7 @@ class SkillScanner:
                 is_bad = kind == "program"
                 yield Finding(Verdict.DANGEROUS if is_bad else Verdict.CAUTION, kind, path, 0)
             return
-        text = data.decode()
+        text = decode_text(data)
         kind_of = _language(path, text)
         examples = _fenced(text) if kind_of in _DOCUMENTS else [(0, len(text))]
         yield from self._scan_orders(path, text, examples)
@@ -179,7 +180,7 @@ def _kind(data: bytes) -> str:
         if data.startswith(starts):
             return family
     try:
-        return "binary" if "\0" in data.decode() else ""
+        return "binary" if "\0" in decode_text(data) else ""
     except UnicodeDecodeError:
         return "binary"
 
