@@ -28,15 +28,15 @@ def _terminal(command: str, **options: Any) -> Call:
 
 
 _HELP = """\
-There is no language model here: I am a script that looks for words in
-what you type. Everything else is real. Try one of these:
+There is no language model here: I am a script that looks for words in what you type. Everything \
+else is real. Try one of these:
 
-  what system are you on?      runs uname and id in the sandbox
-  write a file                 writes a file and reads it back
-  run four in parallel         four commands side by side
-  something slow               a long command to interrupt with Ctrl-C
+- *what system are you on?* runs uname and id in the sandbox
+- *write a file* writes a file and reads it back
+- *run four in parallel* runs four commands side by side
+- *something slow* runs a long command, to interrupt with Ctrl-C
 
-For real answers set OPENROUTER_API_KEY, OPENAI_API_KEY or HERMES_BASE_URL and start
+For real answers set OPENROUTER_API_KEY, OPENAI_API_KEY or HERMES_BASE_URL and start \
 `hermes chat`."""
 _SLEEP = _terminal("sleep 600", timeout=600)
 _NAPS = [_terminal(f"sleep 0.5; echo {each}") for each in ("one", "two", "three", "four")]

@@ -53,7 +53,7 @@ IMPORTED_LATE = (
 CHOSEN = ("executor_service.backends",)
 """Packages of ours of which an installation chooses one part: the rest is not imported for it."""
 
-SLOW = ("agent_service.models.wires.http_client",)
+SLOW = ("agent_service.models.wires.http_client", "services.cli.chat.renderer")
 """Modules of ours that stand on such packages, and are imported as late."""
 
 BESIDE_THE_WIRE = ("servicer", "clients", "commands", "presenter", "prompt_replies")

@@ -14,6 +14,7 @@ BROUGHT = {
     "google": "protobuf",
     "grpc_status": "grpcio-status",
     "grpclib": "modal",
+    "markdown_it": "rich",
     "modal_proto": "modal",
     "opentelemetry": "opentelemetry-api",
     "pydantic_core": "pydantic",

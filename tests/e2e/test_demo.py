@@ -50,7 +50,7 @@ def test_in_a_terminal_one_types_and_the_job_reports_meanwhile(demo: Home, tmp_p
         shown.wait_for("^── news\nThe job .* has come to:\n\n.*The command really ran")
         shown.wait_for(PROMPT)
         shown.type("hello")
-        shown.wait_for("start\nhermes chat")
+        shown.wait_for(r"start\s+hermes chat")
         shown.wait_for(PROMPT)
         shown.press(CTRL_D)
         assert shown.process.wait(30) == 0

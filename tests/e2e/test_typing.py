@@ -45,7 +45,10 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
 @pytest.fixture(scope="module")
 def opened(up: Deployment) -> Iterator[Terminal]:
     """A chat that is left in the end."""
-    with terminal(up.client, "chat") as chat:
+    editor = up.client.path / "editor"
+    editor.write_text("""#!/bin/sh\nprintf '%s in the editor' "$(cat "$1")" > "$1"\n""")
+    editor.chmod(0o755)
+    with terminal(up.client.set(EDITOR=str(editor)), "chat") as chat:
         chat.wait_for(PROMPT)
         yield chat
         chat.press(CTRL_D)
@@ -183,6 +186,28 @@ def test_what_is_pasted_is_one_message_of_several_lines(chat: Terminal) -> None:
     chat.press(ENTER)
     screen = chat.wait_for("^You said: .*first\n  second\n>$")
     assert screen.count("second") == 2, "one message, and one answer"
+
+
+def test_a_message_has_several_lines_by_keys_or_a_backslash(chat: Terminal) -> None:
+    for newline in ("\x1b\r", "\n", "\\\r"):
+        chat.press(f"one{newline}two")
+        chat.wait_for("^> one\n  two$")
+        chat.press(ENTER)
+        assert chat.wait_for("^You said: one\ntwo$").count("You said") == 1, "one message"
+        chat.wait_for(PROMPT)
+        chat.press(CTRL_L)
+        chat.wait_for(r"\A>\Z")
+
+
+@pytest.mark.slow
+def test_a_message_is_written_in_the_editor(chat: Terminal) -> None:
+    chat.type("/edit begun")
+    chat.wait_for("^> begun in the editor$")
+    chat.press(CTRL_U + "other\x18\x05")
+    chat.wait_for("^> other in the editor$")
+    chat.press(ENTER)
+    chat.wait_for("^You said: other in the editor$")
+    assert "begun" not in chat.wait_for(PROMPT).replace("/edit begun", "")
 
 
 @pytest.mark.slow

@@ -5,40 +5,53 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 
+from msgspec import Struct
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import get_app
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import DEFAULT_BUFFER
-from prompt_toolkit.filters import has_focus
+from prompt_toolkit.filters import has_focus, is_done, to_filter
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
 from prompt_toolkit.history import FileHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.layout import ConditionalContainer, FormattedTextControl, HSplit, Window
 from prompt_toolkit.patch_stdout import patch_stdout
 from prompt_toolkit.utils import get_cwidth
 
 from services.cli.chat.completer import CommandCompleter
-from services.cli.chat.markdown import BOLD, CODE, ITALIC
 from services.cli.console import printable
 from services.redaction.redactor import Redactor
 
 TAB = 8
 HINT_STYLE = "dim"
 MOST_ROWS = 8
-"""Longer unfinished lines move up in parts, which terminals may not rejoin on resize or copy."""
+"""How many last rows of a block that arrives are drawn; all are written when it ends."""
 
-_SIGN = re.compile(r"(\x1b\[\d+m)")
-_ENDS = {end: begin for begin, end in (BOLD, ITALIC, CODE)}
-"""The style that each sign ends."""
+_SIGN = re.compile(r"(\x1b\[[\d;]*m)")
+_END = "\x1b[0m"
+
+
+class View(Struct, frozen=True):
+    """What is drawn with the input."""
+
+    label: str
+    """Before the input."""
+    hint: str
+    """In place of an empty input."""
+    status: str
+    """Below the input."""
+    pending: str
+    """Rows above the input."""
 
 
 class Typist(Protocol):
     """Receives the input."""
 
-    def label(self) -> tuple[str, str]:
-        """The label before the input, and a placeholder."""
+    def view(self) -> View:
+        """What is drawn with the input."""
         ...
 
     def entered(self, line: str) -> bool:
@@ -51,6 +64,10 @@ class Typist(Protocol):
 
     def changed(self) -> None:
         """Handle a changed input."""
+        ...
+
+    def unfold(self) -> None:
+        """Handle Ctrl-O."""
         ...
 
 
@@ -68,13 +85,14 @@ class TypedHistory(FileHistory):
 class InputLine:
     """Reads lines until the user leaves, and shows output above them.
 
-    An unfinished output line, such as arriving words, is drawn with the input, so that neither
-    breaks the other.
+    Unfinished output, such as arriving words, is drawn with the input, so that neither breaks the
+    other.
     """
 
     def __init__(self, history: TypedHistory, completer: CommandCompleter, typist: Typist) -> None:
         self._typist = typist
-        self._unfinished = ""
+        self._kept: list[str] | None = None
+        """What is to be written when the editor is closed."""
         self._session: PromptSession[None] = PromptSession(
             self._message,
             history=history,
@@ -84,6 +102,14 @@ class InputLine:
             placeholder=self._hint,
             key_bindings=self._keys(),
             erase_when_done=True,
+            tempfile_suffix=".md",
+        )
+        window = self._session.layout.current_window
+        window.dont_extend_height = to_filter(True)
+        # The bottom toolbar of prompt_toolkit is hidden for a moment after each output.
+        below = Window(FormattedTextControl(self._status), height=1, dont_extend_height=True)
+        cast("HSplit", self._session.layout.container).children.append(
+            ConditionalContainer(below, ~is_done)
         )
         # At once, as the line is gone between the output and its next drawing.
         self._session.app.max_render_postpone_time = None
@@ -96,11 +122,8 @@ class InputLine:
 
     async def run(self) -> None:
         """Read lines until `leave` or Ctrl-D."""
-        try:
-            with patch_stdout(raw=True), suppress(EOFError):  # for code that writes to stdout
-                await self._session.prompt_async()
-        finally:
-            self.add("\n" if self._unfinished else "")
+        with patch_stdout(raw=True), suppress(EOFError):  # for code that writes to stdout
+            await self._session.prompt_async()
 
     def leave(self) -> None:
         get_app().exit()
@@ -115,7 +138,10 @@ class InputLine:
         self.write(f"{label}{indented}\n")
 
     def write(self, text: str) -> None:
-        """Show whole lines above the unfinished one."""
+        """Show whole lines above the input."""
+        if self._kept is not None:
+            self._kept.append(text)
+            return
         app, output = self._session.app, self._session.app.output
         if app.is_running:
             app.renderer.erase()
@@ -123,38 +149,48 @@ class InputLine:
         output.flush()
         app.invalidate()
 
-    def add(self, text: str) -> None:
-        """Extend the unfinished line."""
-        size = self._session.app.output.get_size()
-        over, newline, self._unfinished = (self._unfinished + text).rpartition("\n")
-        above, (*full, last) = over + newline, rows(self._unfinished, size.columns)
-        if len(full) >= min(MOST_ROWS, max(1, size.rows // 3)):
-            # The next character makes the terminal continue the same line in the next row.
-            above += "".join((*full, _SIGN.sub("", last)[:1], "\r"))
-            self._unfinished = last
-        if above:
-            self.write(above)
-        self.draw()
+    def edit(self, text: str) -> None:
+        """Open the input in $VISUAL or $EDITOR, with a text if it is empty."""
+        if self._kept is None:
+            if self.is_empty:
+                self._typed.document = Document(text)
+            self._kept = []
+            get_app().create_background_task(self._edit())
+
+    async def _edit(self) -> None:
+        try:
+            await self._typed.open_in_editor()
+        finally:
+            kept, self._kept = self._kept, None
+            self.write("".join(kept or ()))
 
     @property
     def _typed(self) -> Buffer:
         return self._session.default_buffer
 
     def _message(self) -> StyleAndTextTuples:
-        label = ("", self._typist.label()[0])
-        if not self._unfinished:
+        view = self._typist.view()
+        label = ("", view.label)
+        if not view.pending:
             return [label]
+        size = self._session.app.output.get_size()
+        return [*_drawn(view.pending, size.columns, min(MOST_ROWS, max(1, size.rows // 3))), label]
+
+    def _status(self) -> StyleAndTextTuples:
         columns = self._session.app.output.get_size().columns
-        return [*_drawn(self._unfinished, columns), label]
+        return [(HINT_STYLE, self._typist.view().status[: columns - 1])]
 
     def _hint(self) -> StyleAndTextTuples:
-        return [(HINT_STYLE, self._typist.label()[1])]
+        return [(HINT_STYLE, self._typist.view().hint)]
 
     def _changed(self, _typed: Buffer) -> None:
         self._typist.changed()
 
     def _entered(self, typed: Buffer) -> bool:
         line = typed.text
+        if line.endswith("\\"):
+            typed.document = Document(f"{line[:-1]}\n")
+            return True
         typed.append_to_history()
         typed.reset()
         if self._typist.entered(line):
@@ -166,10 +202,23 @@ class InputLine:
 
         def stop(_event: KeyPressEvent) -> None:
             if not self._typist.stopped() and not self.is_empty:
-                self.echo(self._typist.label()[0], self._typed.text)
+                self.echo(self._typist.view().label, self._typed.text)
                 self._typed.reset()
                 self._typist.changed()
 
+        def newline(event: KeyPressEvent) -> None:
+            event.current_buffer.insert_text("\n")
+
+        def edit(_event: KeyPressEvent) -> None:
+            self.edit("")
+
+        def unfold(_event: KeyPressEvent) -> None:
+            self._typist.unfold()
+
+        keys.add("escape", "enter", filter=has_focus(DEFAULT_BUFFER))(newline)
+        keys.add("c-j", filter=has_focus(DEFAULT_BUFFER))(newline)
+        keys.add("c-x", "c-e")(edit)
+        keys.add("c-o")(unfold)
         keys.add("c-c", filter=has_focus(DEFAULT_BUFFER))(stop)
         keys.add("<sigint>")(stop)
         return keys
@@ -181,9 +230,10 @@ def _indented(width: int, _number: int, wrap_count: int) -> str:
 
 
 @lru_cache(maxsize=1)
-def _drawn(line: str, columns: int) -> StyleAndTextTuples:
-    """Return a line as drawn; cached, as each drawing asks several times."""
-    return to_formatted_text(ANSI("\n".join((*rows(line, columns), ""))))
+def _drawn(text: str, columns: int, most: int) -> StyleAndTextTuples:
+    """Return the last rows of a text as drawn; cached, as each drawing asks several times."""
+    drawn = [row for line in text.split("\n") for row in rows(line, columns)][-most:]
+    return to_formatted_text(ANSI("\n".join((*drawn, ""))))
 
 
 def rows(text: str, columns: int) -> list[str]:
@@ -192,10 +242,7 @@ def rows(text: str, columns: int) -> list[str]:
     at = 0
     for sign in _pieces(text):
         if sign.startswith("\x1b"):
-            if (begin := _ENDS.get(sign)) is None:
-                styles.append(sign)
-            elif begin in styles:
-                styles.remove(begin)
+            styles = [] if sign == _END else [*styles, sign]
             found[-1] += sign
             continue
         width = min(TAB - at % TAB, columns - at) if sign == "\t" else get_cwidth(sign)

@@ -1,130 +1,127 @@
-"""Markdown for a terminal, rendered while it arrives."""
+"""Markdown for a terminal, rendered by rich while it arrives."""
 
 import re
+from collections.abc import Callable, Sequence
 
-BOLD, ITALIC, CODE = ("\x1b[1m", "\x1b[22m"), ("\x1b[3m", "\x1b[23m"), ("\x1b[36m", "\x1b[39m")
+MOST_CODE_LINES = 100
+"""How many lines of a block decide the colours of its next line."""
 
-_SPANS = (
-    (re.compile(r"(`+)(?!`)(.+?)(?<!`)\1(?!`)"), CODE),
-    (re.compile(r"(\*\*)(?=[^\s*])(.+?)(?<=[^\s*])\*\*(?!\*)"), BOLD),
-    (re.compile(r"(\*)(?=[^\s*])([^*]+?)(?<=[^\s*])\*(?!\*)"), ITALIC),
-)
-_MARK = re.compile(r"`+|\*+")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
-_HEADING = re.compile(r" {0,3}#{1,6} +")
-_BULLET = re.compile(r"(\s*)[-*+] +(?=\S)")
-_MAY_BEGIN_A_BLOCK = re.compile(r"\s*(#{0,6} *|`{1,2}|~{0,2}|[-*+] *)$")
-"""Too short to tell whether the line is a heading, a fence or a list item."""
+_ITEM = r"(?:[-*+]|\d{1,9}[.)]) +(?=\S)"
+_ALONE = re.compile(r"#{1,6} |(?:[-*_] *){3,}$")
+"""A block of one line."""
+_BEGINS = re.compile(rf"{_ITEM}|#{{1,6}} |`{{3}}|~{{3}}")
+"""What begins a block without an empty line before it."""
+_IN_ITEM = re.compile(_ITEM)
+_INDENT = re.compile(r"^ +", re.MULTILINE)
+_SPACE = "\ue000"
+"""Stands for a space that Markdown would drop or take for code."""
+_FENCE = re.compile(r"(\s*)(`{3,}|~{3,})")
 
 
 class MarkdownStream:
-    """Turns Markdown into styled text, piece by piece.
+    """Turns Markdown into styled rows, block by block; `pending` are the rows of the last block.
 
-    Only possible marks are held back: a styled word until it ends, and the first characters of a
-    line. An unmatched mark is text.
+    Lines of code are shown as they are, however long, so that they can be copied.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, columns: Callable[[], int], *, colours: bool) -> None:
+        self._columns = columns
+        self._colours = colours
         self._held = ""
-        self._at_start = True
-        self._is_heading = False
+        """The last line, which has not ended."""
+        self._block: list[str] = []
         self._fence = ""
+        """The marks that end the code."""
+        self._language: str | None = None
+        """Of code that is shown line by line; None: the block is no such code."""
+        self._code: list[str] = []
+        self._has_begun = self._is_apart = False
 
     def feed(self, text: str) -> str:
-        """Add text; return what can be shown."""
-        self._held += text
-        shown = ""
-        while True:
-            line, newline, rest = self._held.partition("\n")
-            if not newline:
-                break
-            shown += self._line(line)
-            self._held = rest
-        return shown + self._beginning()
+        """Add text; return the rows of all blocks that it ends."""
+        *lines, self._held = f"{self._held}{text}".split("\n")
+        return "".join([self._take(line) for line in lines])
+
+    def pending(self) -> str:
+        """Return the rows of the block that has not ended, without a line end."""
+        if self._language is not None:
+            return self._highlight([self._held]) if self._held else ""
+        block = "\n".join((*self._block, self._held))
+        return self._render(block) if block.strip() else ""
 
     def finish(self) -> str:
-        """Return all held text, and start anew."""
-        if self._at_start and self._is_fence(self._held):
-            shown = ""
-        elif self._fence:
-            shown = self._held
-        else:
-            shown = self._inline(self._held, is_over=True)[0]
-        shown += self._end_heading()
-        self._held, self._at_start, self._fence = "", True, ""
+        """End the text; return its last rows."""
+        shown = self._take(self._held) + self._end() if self._held else self._end()
+        self._held = self._fence = ""
+        self._language = None
+        self._code.clear()
+        self._has_begun = self._is_apart = False
         return shown
 
-    def _line(self, rest: str) -> str:
-        if self._at_start and self._is_fence(rest):
+    def _take(self, line: str) -> str:
+        if self._language is not None:
+            return self._take_code(line)
+        if self._fence:
+            if self._ends_code(line):
+                self._fence = ""
+            self._block.append(line)
             return ""
-        shown = self._begun(rest, is_over=True) + self._end_heading()
-        self._at_start = True
+        if not line.strip():
+            self._is_apart = True
+            is_item = self._block and _IN_ITEM.match(self._block[0])
+            return "" if is_item else self._end()
+        shown = "" if self._goes_on(line) else self._end()
+        if self._is_apart:
+            if self._block:
+                self._block.append("")
+            elif self._has_begun:
+                shown += "\n"
+        self._has_begun, self._is_apart = True, False
+        if fence := _FENCE.match(line):
+            self._fence = fence[2]
+            if not (fence[1] or self._block):
+                self._language = line[fence.end() :].strip().partition(" ")[0]
+                return shown
+        self._block.append(line)
+        return shown
+
+    def _take_code(self, line: str) -> str:
+        if self._ends_code(line):
+            self._fence, self._language = "", None
+            self._code.clear()
+            return ""
+        shown = self._highlight([line])
+        self._code.append(line)
+        del self._code[:-MOST_CODE_LINES]
         return f"{shown}\n"
 
-    def _beginning(self) -> str:
-        """Return what is certain of an unfinished line."""
-        held = self._held
-        if not held or (self._at_start and (_MAY_BEGIN_A_BLOCK.match(held) or _FENCE.match(held))):
-            return ""
-        return self._begun(held, is_over=False)
-
-    def _begun(self, text: str, *, is_over: bool) -> str:
-        """Render more of a line; hold what is still open."""
-        if self._fence:
-            self._at_start, self._held = False, ""
-            return _styled(text, CODE)
-        opening = ""
-        if self._at_start:
-            self._at_start = False
-            if heading := _HEADING.match(text):
-                self._is_heading, opening, text = True, BOLD[0], text[heading.end() :]
-            elif bullet := _BULLET.match(text):
-                opening, text = f"{bullet[1]}• ", text[bullet.end() :]
-        shown, self._held = self._inline(text, is_over=is_over)
-        return opening + shown
-
-    def _inline(self, text: str, *, is_over: bool) -> tuple[str, str]:
-        """Return styled words, and the open rest."""
-        shown, at = "", 0
-        while (mark := _MARK.search(text, at)) is not None:
-            shown += text[at : mark.start()]
-            at = mark.start()
-            span, style = _span(text, at)
-            if span is not None and (is_over or span.end() < len(text)):
-                shown += span[2] if self._is_heading and style is BOLD else _styled(span[2], style)
-                at = span.end()
-            elif not is_over and text[mark.end() : mark.end() + 1] != " ":
-                return shown, text[at:]
-            else:
-                shown += mark[0]
-                at = mark.end()
-        return shown + text[at:], ""
-
-    def _is_fence(self, line: str) -> bool:
-        """Return whether the line begins or ends a code block; such lines are hidden."""
-        fence = _FENCE.match(line)
-        if fence is None:
+    def _goes_on(self, line: str) -> bool:
+        """Return whether a line belongs to the block before it."""
+        if not self._block or _ALONE.match(self._block[0]):
             return False
-        if not self._fence:
-            self._fence = fence[1]
+        if line[0].isspace():
             return True
-        if fence[1].startswith(self._fence) and not line[fence.end() :].strip():
-            self._fence = ""
-            return True
-        return False
+        return not self._is_apart and not _BEGINS.match(line)
 
-    def _end_heading(self) -> str:
-        was_heading, self._is_heading = self._is_heading, False
-        return BOLD[1] if was_heading else ""
+    def _ends_code(self, line: str) -> bool:
+        fence = _FENCE.match(line)
+        return bool(fence and fence[2].startswith(self._fence) and not line[fence.end() :].strip())
 
+    def _end(self) -> str:
+        block, self._block = "\n".join(self._block), []
+        return f"{self._render(block)}\n" if block else ""
 
-def _span(text: str, at: int) -> tuple[re.Match[str] | None, tuple[str, str]]:
-    """Return the styled words that begin here, if any, and their style."""
-    for like, style in _SPANS:
-        if (span := like.match(text, at)) is not None:
-            return span, style
-    return None, ("", "")
+    def _render(self, block: str) -> str:
+        from services.cli.chat import renderer  # slow to import
 
+        if not (_IN_ITEM.match(block) or "```" in block):
+            block = _INDENT.sub(lambda indent: _SPACE * len(indent[0]), block)
+        shown = renderer.markdown(block, max(1, self._columns()), colours=self._colours)
+        return shown.replace(_SPACE, " ")
 
-def _styled(text: str, style: tuple[str, str]) -> str:
-    return f"{style[0]}{text}{style[1]}" if text else ""
+    def _highlight(self, lines: Sequence[str]) -> str:
+        from services.cli.chat import renderer
+
+        code, language = (*self._code, *lines), self._language or "text"
+        shown = renderer.highlight("\n".join(code), language, colours=self._colours)
+        return "\n".join(shown.split("\n")[len(self._code) :])

@@ -1,12 +1,14 @@
 """The output of a conversation: whole lines, and the words of an answer as they arrive."""
 
+import shutil
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TextIO
 
-from services.cli.chat.markdown import CODE, MarkdownStream
+from services.cli.chat.markdown import MarkdownStream
 from services.cli.console import printable
+from services.cli.output import UNLIMITED_COLUMNS
 
 Styles = Mapping[str, str]
 """The codes of a stream's styles."""
@@ -38,22 +40,28 @@ class Screen:
         *,
         line_styles: Styles,
         word_styles: Styles,
+        columns: Callable[[], int] = lambda: UNLIMITED_COLUMNS,
     ) -> None:
         self._lines = lines
         self._words = words
         self._line_styles = line_styles
         self._word_styles = word_styles
-        self._markdown = MarkdownStream() if word_styles else None
+        self._columns = columns
+        self._markdown = self._new_markdown() if word_styles else None
         self._at_line_start = True
 
-    def line(self, text: str, style: str = "") -> None:
+    def line(self, text: str, style: str = "", *, wraps: bool = True) -> None:
         """Write a separate line after the words so far."""
         self.end_line()
-        self.aside(text, style)
+        self.aside(text, style, wraps=wraps)
 
-    def aside(self, text: str, style: str = "") -> None:
+    def aside(self, text: str, style: str = "", *, wraps: bool = True) -> None:
         """Write a line, and continue the words after it."""
         shown, code = printable(text), self._line_styles.get(style)
+        if self._line_styles and wraps and len(shown) > (columns := self._columns()):
+            from services.cli.chat import renderer  # slow to import
+
+            shown = renderer.wrap(shown, columns)
         self._lines(f"\x1b[{code}m{shown}\x1b[0m\n" if code else f"{shown}\n")
 
     def markdown(self, text: str, style: str = "") -> None:
@@ -61,12 +69,16 @@ class Screen:
         if style or self._markdown is None:
             self.aside(text, style)
             return
-        stream = MarkdownStream()
-        self._lines(self._coloured(stream.feed(printable(text)) + stream.finish()) + "\n")
+        stream = self._new_markdown()
+        self._lines((stream.feed(printable(text)) + stream.finish()) or "\n")
 
     def words(self, text: str) -> None:
         shown = printable(text)
         self._write(shown if self._markdown is None else self._markdown.feed(shown))
+
+    def pending(self) -> str:
+        """Return the rows of words that are not written yet, as their block has not ended."""
+        return "" if self._markdown is None else self._markdown.pending()
 
     def end_line(self) -> None:
         """End the line of words, if any."""
@@ -77,13 +89,11 @@ class Screen:
 
     def _write(self, text: str) -> None:
         if text:
-            self._words(self._coloured(text))
+            self._words(text)
             self._at_line_start = text.endswith("\n")
 
-    def _coloured(self, text: str) -> str:
-        if "cyan" in self._word_styles:
-            return text
-        return text.replace(CODE[0], "").replace(CODE[1], "")
+    def _new_markdown(self) -> MarkdownStream:
+        return MarkdownStream(self._columns, colours="cyan" in self._word_styles)
 
 
 def standard_screen(environ: Mapping[str, str], *, whole: bool = False) -> Screen:
@@ -95,6 +105,7 @@ def standard_screen(environ: Mapping[str, str], *, whole: bool = False) -> Scree
         partial(_flushed, out),
         line_styles=styles_of(beside, environ),
         word_styles=styles_of(out, environ),
+        columns=lambda: shutil.get_terminal_size().columns,
     )
 
 

@@ -1,6 +1,7 @@
 """The interactive chat: one can type below the output while a turn runs."""
 
 import asyncio
+import shutil
 import sys
 from contextlib import aclosing, suppress
 
@@ -14,7 +15,7 @@ from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
 from services.cli.chat.completer import CommandCompleter
 from services.cli.chat.dialogue import Dialogue
 from services.cli.chat.downloads import Downloads
-from services.cli.chat.input_line import InputLine, TypedHistory
+from services.cli.chat.input_line import InputLine, TypedHistory, View
 from services.cli.chat.questions import DECIDING, Question, ended_in
 from services.cli.chat.screen import Screen, styles_of
 from services.cli.chat.turn_view import TurnView
@@ -26,7 +27,7 @@ from services.rpc.channels import Channels
 WELCOME = "Ctrl-C interrupts, Ctrl-D leaves, /help lists the commands."
 
 LEAVE = ("/quit", "/exit")
-STOP = "/stop"
+STOP, EDIT = "/stop", "/edit"
 
 IDLE, BUSY = "> ", "… "
 WORKING = "working; press Ctrl-C to stop"
@@ -72,8 +73,14 @@ class Talk:
         history = TypedHistory(settings.home.run / "chat_history", settings.redactor())
         self._line = InputLine(history, self._completer, self)
         styles = styles_of(sys.stdout, settings.environ)
-        lines, words = self._line.write, self._line.add
-        self._screen = Screen(lines, words, line_styles=styles, word_styles=styles)
+        write = self._line.write
+        self._screen = Screen(
+            write,
+            write,
+            line_styles=styles,
+            word_styles=styles,
+            columns=lambda: shutil.get_terminal_size().columns,
+        )
         self._downloads = Downloads(self._gateway, self._profile, settings.home)
         self._session_id = ""
         self._waiting: set[str] = set()
@@ -100,10 +107,11 @@ class Talk:
                 task.result()
         return 0
 
-    def label(self) -> tuple[str, str]:
+    def view(self) -> View:
+        label, hint = (BUSY, WORKING) if self._is_busy else (IDLE, "")
         if self._answers is not None and self._dialogue.waits_for(self._answers):
-            return self._answers.label, ""
-        return (BUSY, WORKING) if self._is_busy else (IDLE, "")
+            label, hint = self._answers.label, ""
+        return View(label, hint, "", self._screen.pending())
 
     def entered(self, line: str) -> bool:
         """Handle a line; return whether to put it back."""
@@ -118,6 +126,8 @@ class Talk:
             self._line.echo(label, line.rstrip())
         if said.lower() in LEAVE:
             self._line.leave()
+        elif said.split(maxsplit=1)[:1] == [EDIT]:
+            self._line.edit(said[len(EDIT) :].strip())
         elif said and question is not None:
             self._answer(question, said)
         elif said:
@@ -137,6 +147,9 @@ class Talk:
         """Direct an empty line to the open question."""
         if self._line.is_empty:
             self._answers = self._dialogue.question
+
+    def unfold(self) -> None:
+        pass
 
     @property
     def _is_busy(self) -> bool:
@@ -161,6 +174,7 @@ class Talk:
                     await self._recall(SessionServiceStub(self._agent))
         self._screen.aside(WELCOME, "dim")
         await self._line.run()
+        self._screen.end_line()
         with suppress(TimeoutError):
             async with asyncio.timeout(LEAVE_S):
                 while self._waiting:

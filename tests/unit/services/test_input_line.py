@@ -3,7 +3,8 @@
 import pytest
 
 from services.cli.chat.input_line import rows
-from services.cli.chat.markdown import BOLD, CODE
+
+BOLD, CODE, END = "\x1b[1m", "\x1b[36m", "\x1b[0m"
 
 
 @pytest.mark.parametrize(
@@ -15,8 +16,8 @@ from services.cli.chat.markdown import BOLD, CODE
         ("a\tb", ["a   ", "b"]),
         ("ab漢字", ["ab漢", "字"]),
         ("abc漢", ["abc", "漢"]),
-        (f"ab{BOLD[0]}cdef{BOLD[1]}g", [f"ab{BOLD[0]}cd", f"{BOLD[0]}ef{BOLD[1]}g"]),
-        (f"{CODE[0]}ab{CODE[1]}cdef", [f"{CODE[0]}ab{CODE[1]}cd", "ef"]),
+        (f"ab{BOLD}cdef{END}g", [f"ab{BOLD}cd", f"{BOLD}ef{END}g"]),
+        (f"{CODE}ab{END}cdef", [f"{CODE}ab{END}cd", "ef"]),
     ],
 )
 def test_rows_are_full_and_keep_their_styles(line: str, taken: list[str]) -> None:
