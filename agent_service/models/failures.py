@@ -1,14 +1,18 @@
 """Maps failures of endpoints to a `ModelError` that says what to do."""
 
+import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, cast
 
 from agent_service.models.endpoints import Endpoint
+from agent_service.models.wires.wire import Json, error_text, objects_of
 from agent_service.records.model_errors import ModelError, ModelErrorKind
 from services.redaction.redactor import Redactor
+from services.validation import object_of
 
 Kind = ModelErrorKind
 
@@ -24,6 +28,29 @@ _BY_STATUS: Mapping[int, Kind] = {
     504: Kind.TIMEOUT,
     524: Kind.TIMEOUT,
 }
+
+_STATUSES: Mapping[str, int] = {
+    "invalid_request_error": 400,
+    "invalid_prompt": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "rate_limit_exceeded": 429,
+    "usage_limit_reached": 429,
+    "slow_down": 429,
+    "api_error": 500,
+    "server_error": 500,
+    "server_is_overloaded": 503,
+    "timeout_error": 504,
+    "vector_store_timeout": 504,
+    "overloaded_error": 529,
+}
+"""Statuses of errors inside a stream, by their code or type."""
+_CODES = ("code", "type", "status", "status_code")
+_MOST_WRAPPERS = 5
 
 # Providers share few error codes, so match their words where the status alone is ambiguous.
 _BY_WORDS: tuple[tuple[frozenset[int], Kind, re.Pattern[str]], ...] = (
@@ -46,7 +73,7 @@ _BY_WORDS: tuple[tuple[frozenset[int], Kind, re.Pattern[str]], ...] = (
     (
         frozenset({400}),
         Kind.AUTH,
-        re.compile(r"api[ _]key (is )?(not valid|invalid)|invalid api[ _]key", re.IGNORECASE),
+        re.compile(r"api[ _]key (is )?(not valid|invalid)|invalid[ _]api[ _]key", re.IGNORECASE),
     ),
     (
         frozenset({400, 403, 429}),
@@ -97,9 +124,11 @@ def http_failure(
 
 def stream_failure(endpoint: Endpoint, model: str, error: object) -> ModelError:
     """Return the error that a provider reported inside a started stream."""
-    code = _code({"error": error})
-    status = int(code) if code.isdecimal() and 400 <= int(code) < 600 else 0
-    detail = _clean(_detail({"error": error}), endpoint)
+    told = _error_object(error)
+    code = _code(error)
+    names = [] if isinstance(told, str) else [str(told.get(name)) for name in _CODES]
+    status = next((found for name in names if (found := _status(name))), 0)
+    detail = _clean(_detail(error), endpoint)
     kind = _kind(status or 400, f"{code} {detail}")
     if status == 0 and kind is Kind.BAD_REQUEST:
         kind = Kind.OVERLOADED  # the request was accepted, so the server failed
@@ -130,7 +159,8 @@ def cut_failure(endpoint: Endpoint, reason: str) -> ModelError:
     """Return the error for a stream that was cut off or is unreadable."""
     return ModelError(
         Kind.CUT_STREAM,
-        f"The model endpoint {endpoint.shown_url} broke off its answer ({reason}): try again.",
+        f"The model endpoint {endpoint.shown_url} broke off its answer "
+        f"({_clean(reason, endpoint)}): try again.",
     )
 
 
@@ -226,23 +256,46 @@ def _message(kind: Kind, endpoint: Endpoint, model: str, status: int, detail: st
     return f"{message} It says: {detail}" if detail else message
 
 
-def _error_object(body: object) -> Mapping[str, Any] | str:
-    """Return the error object of a body, which providers nest differently."""
-    if isinstance(body, dict):
-        found = cast("Mapping[str, Any]", body)
-        inner: Any = found.get("error") or found.get("detail") or found
-        return cast("Mapping[str, Any]", inner) if isinstance(inner, dict) else str(inner)
-    return str(body) if isinstance(body, str) else ""
+def _error_object(body: object) -> Json | str:
+    """Return the error object of a body, which providers wrap differently, or its words."""
+    for _ in range(_MOST_WRAPPERS):
+        if isinstance(body, str):
+            text, body = body, _documents(body)
+            if not body:
+                return text
+        if isinstance(body, list):
+            body = next(iter(objects_of(cast("object", body))), "")
+        if not isinstance(body, dict):
+            break
+        found = cast("Json", body)
+        detail = found.get("detail")
+        inner = found.get("error") or found.get("errors") or object_of(detail)
+        if not inner or not isinstance(inner, str | list | dict):
+            return found
+        if isinstance(inner, str) and error_text(found):
+            return found
+        body = cast("object", inner)
+    return ""
+
+
+def _documents(text: str) -> list[Json]:
+    """The objects of JSON that a text is or has in its lines, as events of a stream or not."""
+    found: list[Json] = []
+    for line in (text, *text.splitlines()):
+        with suppress(ValueError, RecursionError):
+            value: object = json.loads(line.removeprefix("data:"))
+            found += objects_of(value)
+    return found
 
 
 def _detail(body: object) -> str:
     error = _error_object(body)
     if isinstance(error, str):
         return error
-    message = error.get("message") or error.get("msg") or ""
+    message = error_text(error)
     metadata = error.get("metadata")
     raw = cast("Mapping[str, Any]", metadata).get("raw") if isinstance(metadata, dict) else None
-    return f"{message} ({raw})" if isinstance(raw, str) and raw else str(message)
+    return f"{message} ({raw})" if isinstance(raw, str) and raw else message
 
 
 def _code(body: object) -> str:
@@ -250,6 +303,12 @@ def _code(body: object) -> str:
     if isinstance(error, str):
         return ""
     return str(error.get("code") or error.get("type") or "")
+
+
+def _status(name: str) -> int:
+    if name.isdecimal():
+        return int(name) if 400 <= int(name) < 600 else 0
+    return _STATUSES.get(name, 0)
 
 
 def _clean(text: str, endpoint: Endpoint) -> str:

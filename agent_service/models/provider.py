@@ -1,6 +1,7 @@
 """Implements the Model seam for any provider: attempts, events and errors."""
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import aclosing
 from typing import Self
@@ -23,6 +24,8 @@ from agent_service.models.wires.wire import (
     MalformedChunk,
     Reading,
     Wire,
+    objects_of,
+    reported_error,
     well_formed,
 )
 from agent_service.records.events import ReasoningDelta, TextDelta
@@ -32,6 +35,7 @@ from agent_service.records.model import (
     ModelRequest,
     ModelRetry,
     ModelWasted,
+    encoded,
     returned,
 )
 from agent_service.records.model_errors import ModelError, RetryPolicy
@@ -48,12 +52,13 @@ class EventTooLarge(Exception):
 class SSEDecoder:
     """Decodes chunks of bytes, split anywhere, into the data of whole events."""
 
-    __slots__ = ("_data", "_rest", "_size")
+    __slots__ = ("_data", "_is_error", "_rest", "_size")
 
     def __init__(self) -> None:
         self._rest = b""
         self._data: list[bytes] = []
         self._size = 0
+        self._is_error = False
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """Return the data of the events that this chunk completes."""
@@ -74,13 +79,32 @@ class SSEDecoder:
             data = line[6:] if line[5:6] == b" " else line[5:]
             self._data.append(data)
             self._size += len(data)
-        elif not line and self._data:
-            events.append(b"\n".join(self._data))
+        elif line.startswith(b"event:"):
+            self._is_error = line[6:].strip() == b"error"
+        elif line.startswith(b"error:"):
+            events.append(_as_error(line[6:]))
+        elif line.startswith(b"{"):
+            events.append(line)  # some servers write errors between events
+        elif not line:
+            if self._data:
+                data = b"\n".join(self._data)
+                events.append(_as_error(data) if self._is_error else data)
             self._data = []
             self._size = 0
+            self._is_error = False
+
+
+def _as_error(data: bytes) -> bytes:
+    """Data that reports an error, however the server wrote it."""
+    told = json_object(data)
+    if told is not None and reported_error(told):
+        return data
+    return encoded({"error": told or data.decode(errors="replace")})
 
 
 _DONE = b"[DONE]"
+_BLANK = b"\xef\xbb\xbf \t\r\n"
+"""Bytes before a body's first character, with the mark that some servers begin a text with."""
 
 
 class Provider:
@@ -188,7 +212,11 @@ class _Attempt:
         self._answer = answer
         self._decoder = SSEDecoder()
         self._deltas: list[ModelEvent] = []
+        self._head: bytes | None = b""
+        """The blank beginning; None as soon as something else is there."""
         self._has_ended = False
+        self._is_certain = False
+        """Whether the server says that the answer is whole, if only by its form."""
 
     async def next_delta(self) -> ModelEvent | None:
         """The next delta; None at the end."""
@@ -196,12 +224,12 @@ class _Attempt:
             if self._has_ended:
                 await self._answer.drain()
                 return None
-            self._add([self._parse(payload) for payload in await self._read()])
+            self._add([chunk for payload in await self._read() for chunk in self._parse(payload)])
         return self._deltas.pop(0)
 
     def message(self) -> ModelMessage:
         """The answer; raises an error if it is incomplete."""
-        if not self._reading.finish_reason:
+        if not (self._reading.finish_reason or self._is_certain or self._reading.ended):
             raise cut_failure(self._endpoint, "it has no end")
         if self._reading.finish_reason == "error":
             raise stream_failure(self._endpoint, self._request.model, {})
@@ -211,32 +239,61 @@ class _Attempt:
             raise cut_failure(self._endpoint, str(error)) from error
 
     async def _read(self) -> list[bytes]:
-        """The chunks that the next network read completes."""
-        content_type = self._answer.content_type
-        if content_type.startswith("text/html"):
-            raise not_a_stream_failure(self._endpoint, content_type)
-        if content_type.startswith("application/json"):
-            self._has_ended = True
-            return [await self._answer.read_all()]  # not streamed
+        """The chunks that the next network read completes.
+
+        What the body is shows in its first character, since proxies label it as something else.
+        """
         data = await self._answer.read()
+        if self._head is not None:
+            self._head = data = (self._head + data).lstrip(_BLANK)
+            if data.startswith(b"<"):
+                raise not_a_stream_failure(self._endpoint, self._answer.content_type)
+            if data.startswith((b"{", b"[")):
+                return await self._read_document(data)
+            self._head = None if data else b""
+        self._has_ended = not data
+        return self._until_done(self._events(data))
+
+    async def _read_document(self, body: bytes) -> list[bytes]:
+        """The rest of a body that is JSON: an answer that is not streamed, or chunks in lines."""
+        while data := await self._answer.read():
+            body += data
+        self._has_ended = True
         try:
-            payloads = self._decoder.feed(data) if data else self._decoder.flush()
+            json.loads(body)
+        except (ValueError, RecursionError):
+            return self._until_done(self._events(body + b"\n") + self._events(b""))
+        self._is_certain = True
+        return [body]
+
+    def _events(self, data: bytes) -> list[bytes]:
+        try:
+            return self._decoder.feed(data) if data else self._decoder.flush()
         except EventTooLarge as error:
             raise cut_failure(self._endpoint, "an event without end") from error
-        self._has_ended = not data
-        if _DONE in payloads:
-            del payloads[payloads.index(_DONE) :]
-            self._has_ended = True
-        return payloads
 
-    def _parse(self, payload: bytes) -> Json:
-        chunk = json_object(payload)
-        if chunk is None:
-            raise cut_failure(self._endpoint, "a part of it is not an object of JSON")
-        error = self._reading.failure(chunk)
-        if error is not None:
-            raise stream_failure(self._endpoint, self._request.model, error)
-        return chunk
+    def _until_done(self, payloads: list[bytes]) -> list[bytes]:
+        whole = [payload for each in payloads if (payload := each.strip())]
+        if _DONE in whole:
+            del whole[whole.index(_DONE) :]
+            self._has_ended = self._is_certain = True
+        return whole
+
+    def _parse(self, payload: bytes) -> list[Json]:
+        """The objects of a payload, which is one or a list of them."""
+        try:
+            found: object = json.loads(payload)
+        except (ValueError, RecursionError):
+            found = None
+        chunks = objects_of(found)
+        if not chunks:
+            said = payload.decode(errors="replace")
+            raise cut_failure(self._endpoint, f"not an object of JSON: {said}")
+        for chunk in chunks:
+            error = self._reading.failure(chunk)
+            if error is not None:
+                raise stream_failure(self._endpoint, self._request.model, error)
+        return chunks
 
     def _add(self, chunks: Iterable[Json]) -> None:
         """Yields at most two deltas for all chunks of one read."""

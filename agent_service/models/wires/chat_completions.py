@@ -10,6 +10,8 @@ from agent_service.models.wires.wire import (
     Dialect,
     Json,
     micro_usd,
+    objects_of,
+    reported_error,
     text_of,
     tokens,
     well_formed,
@@ -48,7 +50,7 @@ class Assembly:
         if isinstance(usage, dict):
             self._usage = read_usage(cast("Json", usage))
         text = reasoning = ""
-        for choice in _objects(chunk.get("choices")):
+        for choice in objects_of(chunk.get("choices")):
             if choice.get("index"):
                 continue  # only one answer was requested
             self.finish_reason = text_of(choice.get("finish_reason")) or self.finish_reason
@@ -59,12 +61,12 @@ class Assembly:
                 reasoning += self._add_reasoning(found)
                 if extra := found.get(_EXTRA):
                     self._extra[_EXTRA] = extra
-                for call in _objects(found.get("tool_calls")):
+                for call in objects_of(found.get("tool_calls")):
                     self._calls.add(call)
         return text, reasoning
 
     def failure(self, chunk: Json) -> object:
-        return chunk.get("error") or None
+        return reported_error(chunk)
 
     @property
     def ended(self) -> bool:
@@ -94,7 +96,7 @@ class Assembly:
     def _add_text(self, delta: Json) -> str:
         content = delta.get("content") or delta.get("refusal")
         if isinstance(content, list):
-            parts = _objects(cast("object", content))
+            parts = objects_of(cast("object", content))
             content = "".join(text_of(part.get("text")) for part in parts)
         text = text_of(content)
         if text:
@@ -105,7 +107,7 @@ class Assembly:
         """Collect every form of reasoning in the delta; return one, since they say the same."""
         if delta.keys().isdisjoint(_REASONING_FIELDS):
             return ""
-        details = list(_objects(delta.get("reasoning_details")))
+        details = list(objects_of(delta.get("reasoning_details")))
         forms = {
             "reasoning": text_of(delta.get("reasoning")),
             "reasoning_content": text_of(delta.get("reasoning_content")),
@@ -148,11 +150,6 @@ def read_usage(usage: Json) -> Usage:
 
 def _join(texts: Iterable[str]) -> str:
     return "\n\n".join(dict.fromkeys(text for text in texts if text))
-
-
-def _objects(value: object) -> Iterable[Json]:
-    items = cast("list[object]", value) if isinstance(value, list) else []
-    return [cast("Json", item) for item in items if isinstance(item, dict)]
 
 
 _UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}}

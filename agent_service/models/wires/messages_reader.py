@@ -4,7 +4,14 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
-from agent_service.models.wires.wire import Json, MalformedChunk, text_of, tokens, well_formed
+from agent_service.models.wires.wire import (
+    Json,
+    MalformedChunk,
+    reported_error,
+    text_of,
+    tokens,
+    well_formed,
+)
 from agent_service.records.model import ModelMessage, ToolCall
 from agent_service.records.usage import Usage
 from services.validation import json_object, object_of
@@ -19,20 +26,6 @@ _FINISH: Mapping[str, str] = {
     "model_context_window_exceeded": "length",
     "refusal": "content_filter",
 }
-_STATUS: Mapping[str, int] = {
-    "invalid_request_error": 400,
-    "authentication_error": 401,
-    "billing_error": 402,
-    "permission_error": 403,
-    "not_found_error": 404,
-    "request_too_large": 413,
-    "rate_limit_error": 429,
-    "api_error": 500,
-    "timeout_error": 504,
-    "overloaded_error": 529,
-}
-"""Statuses for errors inside a stream."""
-
 _GROWS = {
     "text_delta": "text",
     "thinking_delta": "thinking",
@@ -64,12 +57,7 @@ class MessagesReading:
         return self._ended
 
     def failure(self, chunk: Json) -> object:
-        error = chunk.get("error")
-        if not error:
-            return None
-        told = object_of(error)
-        kind = told.get("type")
-        return {**told, "code": _STATUS.get(kind, kind) if isinstance(kind, str) else None}
+        return reported_error(chunk)
 
     def add(self, chunk: Json) -> tuple[str, str]:
         match chunk.get("type"):

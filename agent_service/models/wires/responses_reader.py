@@ -3,25 +3,19 @@
 from collections.abc import Mapping
 from typing import Any, cast
 
-from agent_service.models.wires.wire import Json, MalformedChunk, text_of, tokens, well_formed
+from agent_service.models.wires.wire import (
+    Json,
+    MalformedChunk,
+    reported_error,
+    text_of,
+    tokens,
+    well_formed,
+)
 from agent_service.records.model import ModelMessage, ToolCall
 from agent_service.records.usage import Usage
 from services.validation import object_of
 
 REASONING = "reasoning"
-_STATUS: Mapping[str, int] = {
-    "rate_limit_exceeded": 429,
-    "rate_limit_error": 429,
-    "usage_limit_reached": 429,
-    "slow_down": 429,
-    "server_error": 500,
-    "server_is_overloaded": 503,
-    "vector_store_timeout": 504,
-    "invalid_prompt": 400,
-    "invalid_request_error": 400,
-}
-"""Statuses for errors inside a stream."""
-
 _INCOMPLETE: Mapping[str, str] = {"max_output_tokens": "length", "content_filter": "content_filter"}
 
 _TEXT = frozenset({"response.output_text.delta", "response.refusal.delta"})
@@ -52,16 +46,9 @@ class ResponsesReading:
     def failure(self, chunk: Json) -> object:
         kind = chunk.get("type")
         told = object_of(chunk.get("response")) if kind in _FAILED else chunk
-        error = told.get("error")
         if kind in _FAILED or told.get("status") in {"failed", "cancelled"}:
-            error = error or {"message": "the response has failed"}
-        elif kind == "error":
-            error = error or chunk
-        if not error:
-            return None
-        found = object_of(error)
-        code = found.get("code") or found.get("type")
-        return {**found, "code": _STATUS.get(code, code) if isinstance(code, str) else code}
+            return told.get("error") or {"message": "the response has failed"}
+        return reported_error(chunk)
 
     def add(self, chunk: Json) -> tuple[str, str]:
         kind, index = chunk.get("type"), _index(chunk)

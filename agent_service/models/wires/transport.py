@@ -94,7 +94,6 @@ class Answer:
         self.content_type: str = response.headers.get("content-type", "")
         self.read: Callable[[], Awaitable[bytes]] = response.extensions[READ]
         """Returns the bytes received since the last call; empty at the end."""
-        self.read_all: Callable[[], Awaitable[bytes]] = response.aread
 
     async def drain(self) -> None:
         """Read the rest of a finished body if it ends soon, so that the connection is reused."""

@@ -1,7 +1,7 @@
 """The differences between wire formats, and what their readers share."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -71,7 +71,7 @@ class Reading(Protocol):
         ...
 
     def failure(self, chunk: Json) -> object:
-        """The error that an event reports, as an object with `code` and `message`; else None."""
+        """The error that an event reports; None if it reports none."""
         ...
 
     @property
@@ -132,6 +132,12 @@ def text_of(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
+def objects_of(value: object) -> list[Json]:
+    """The objects of an array, or the object itself; empty for anything else."""
+    items = cast("list[object]", value) if isinstance(value, list) else [value]
+    return [cast("Json", item) for item in items if isinstance(item, dict)]
+
+
 def well_formed(text: str) -> str:
     """Join surrogate pairs that a server escaped one by one; replace lone ones."""
     try:
@@ -139,6 +145,24 @@ def well_formed(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
+
+
+_ERROR_TEXTS = ("message", "detail", "msg", "error_msg", "error_message")
+
+
+def reported_error(chunk: Json) -> object:
+    """The object that reports an error in any of the usual places; None if this is no error."""
+    if chunk.get("error") or chunk.get("errors"):
+        return chunk
+    if "choices" in chunk:
+        choices = objects_of(chunk["choices"])
+        return next((choice for choice in choices if choice.get("error")), None)
+    return chunk if any(text_of(chunk.get(name)) for name in _ERROR_TEXTS) else None
+
+
+def error_text(error: Json) -> str:
+    """The words of an error object."""
+    return next((str(error[name]) for name in _ERROR_TEXTS if error.get(name)), "")
 
 
 MARKED_MESSAGES = 3
