@@ -118,6 +118,7 @@ class InputStream:
         self.received = 0
         self.written = 0
         self._ends = False
+        self._is_in_line = False
         self._pending: deque[Buffer] = deque()
 
     @property
@@ -138,10 +139,12 @@ class InputStream:
             return
         if fresh:
             self._pending.append(fresh)
+            self._is_in_line = fresh[-1:] not in (b"\n", b"\r")
         if ends and not self._ends:
             self._ends = True
             if self._is_terminal:
-                self._pending.append(_END_OF_TERMINAL_INPUT)
+                # In a line, the first one only hands over the line.
+                self._pending.append(_END_OF_TERMINAL_INPUT * (1 + self._is_in_line))
 
     def write(self) -> bool:
         """Write as much as the command takes now; False if it never takes more."""

@@ -120,6 +120,20 @@ def test_tiny_writes_cost_more_than_their_bytes() -> None:
     os.close(theirs)
 
 
+@pytest.mark.parametrize(
+    ("given", "marks"), [(b"", b"\x04"), (b"a line\n", b"\x04"), (b"half a line", b"\x04\x04")]
+)
+def test_the_input_of_a_terminal_ends_even_within_a_line(given: bytes, marks: bytes) -> None:
+    theirs, ours = os.pipe()
+    stream = InputStream(ours, is_terminal=True)
+    stream.receive(0, memoryview(given), ends=False)
+    stream.receive(len(given), memoryview(b""), ends=True)
+    assert stream.write()
+    assert os.read(theirs, 100) == given + marks
+    os.close(ours)
+    os.close(theirs)
+
+
 def test_input_is_taken_once_without_gaps_and_within_bounds() -> None:
     theirs, ours = os.pipe()
     os.set_blocking(ours, False)
