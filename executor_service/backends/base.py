@@ -81,6 +81,8 @@ class BoxSpec(Struct, frozen=True):
     limits: Limits = Limits()
     image: str = ""
     """Image of the box; empty is the backend's default, ignored by backends without images."""
+    is_bound: bool = False
+    """Whether the workspace is a folder of the user's machine, whose owner must stay."""
     secret_sha256: str = "none"  # noqa: S105
     """SHA-256 (hex) of the secret that the executor proves to the supervisor; none in a probe."""
 

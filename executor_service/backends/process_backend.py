@@ -120,7 +120,7 @@ class ProcessBackend(ABC, Generic[_Parts]):
             raise BoxCreateFailed(f"{spec.box_key!r} cannot be the key of a box")
         if not spec.workspace.is_dir():
             raise BoxCreateFailed(f"the workspace {spec.workspace} is not a folder")
-        if os.geteuid() == 0 and spec.workspace.stat().st_uid == 0:
+        if os.geteuid() == 0 and not spec.is_bound and spec.workspace.stat().st_uid == 0:
             os.chown(spec.workspace, BOX_USER, BOX_USER)
         try:
             self._records.prepare(spec.box_key)

@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -21,6 +22,28 @@ from executor_service.supervisor.frames import REMEMBERED
 
 BOX_USER = 1000
 """The user of commands if the executor is root; otherwise they run as the executor's user."""
+
+
+class HostUser(NamedTuple):
+    """The user of commands on this machine."""
+
+    uid: int
+    gid: int
+
+
+def usual_user() -> HostUser | None:
+    """The user of commands in a folder of Hermes's own; None is the executor's user."""
+    return HostUser(BOX_USER, BOX_USER) if os.geteuid() == 0 else None
+
+
+def user_of(spec: BoxSpec) -> HostUser | None:
+    """The user of a box's commands, for root the owner of a bound folder."""
+    if os.geteuid() != 0 or not spec.is_bound:
+        return usual_user()
+    folder = spec.workspace.stat()
+    return HostUser(folder.st_uid, folder.st_gid)
+
+
 SUPERVISOR_IN_BOX = "/opt/hermes/supervisor"
 ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",

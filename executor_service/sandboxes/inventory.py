@@ -152,6 +152,7 @@ class Inventory:
         options = self._options
         return BoxSpec(
             *(key, options.owner, options.template, workspace, options.limits, options.image),
+            is_bound=not self._workspaces.is_ours(workspace),
             secret_sha256=sha256(options.box_secret(key).encode()).hexdigest(),
         )
 

@@ -161,7 +161,7 @@ def test_a_mount_is_one_line_of_csv() -> None:
 
 def test_a_process_without_walls_is_no_box() -> None:
     with pytest.raises(BoxCreateFailed, match="system calls are not filtered"):
-        check_isolation(os.getpid())
+        check_isolation(os.getpid(), os.geteuid())
 
 
 async def probe(folder: Path, options: SingularityConfig) -> Capabilities:

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from google.protobuf.duration_pb2 import Duration
 
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
@@ -16,6 +17,7 @@ from services.errors import Reason
 from services.rpc.auth import Identity
 from tests.support.executor_client import Client
 from tests.support.executors import Executor, end_boxes, executor_settings, refused, serving, until
+from tests.support.requirements import require
 
 WARM = sandbox_pb2.LAUNCH_KIND_WARM
 COLD = sandbox_pb2.LAUNCH_KIND_COLD
@@ -186,6 +188,34 @@ async def test_a_folder_of_the_host_is_bound_where_that_is_allowed(tmp_path: Pat
         assert await refused(client.acquire(workdir=str(folder))) is Reason.PATH_INVALID
 
 
+@pytest.mark.parametrize("backend", ["docker", "bubblewrap"])
+@pytest.mark.parametrize("owner", [0, 1234])
+async def test_a_bound_folder_keeps_its_owner(tmp_path: Path, backend: str, owner: int) -> None:
+    require("root", os.geteuid() == 0, "only root can have folders of several users")
+    folder = await asyncio.to_thread(make_private, tmp_path, owner)
+    settings = await asyncio.to_thread(
+        executor_settings, tmp_path / "home", backend, HERMES_ALLOW_WORKDIR="true"
+    )
+    async with serving(settings) as executor, executor.client() as client:
+        lease = (await client.acquire("s", workdir=str(folder))).lease
+        inside = str(owner) if backend == "docker" else "1000"
+        script = "cat secret; stat -c %u . secret; echo changed >secret; mkdir new; echo >new/x"
+        seen = await client.output(lease, script)
+        assert seen.split() == ["mine", inside, inside]
+        assert await client.output(lease, "id -u; grep CapEff /proc/self/status") == (
+            f"{inside}\nCapEff:\t0000000000000000"
+        )
+        usual = (await client.acquire("other")).lease
+        more = {*(await client.output(lease, FIND_WRITABLE)).split()}
+        # Only a capability, which no command has, changes those registers.
+        assert more <= {*(await client.output(usual, FIND_WRITABLE)).split(), "/proc/mtrr"}
+        await client.release(lease)
+        await client.release(usual)
+    await end_boxes(settings)
+    assert await asyncio.to_thread(owners, folder) == {owner}
+    assert await asyncio.to_thread((folder / "secret").read_text) == "changed\n"
+
+
 async def test_what_is_asked_for_is_checked(tmp_path: Path) -> None:
     async with started(tmp_path) as (_, client):
         wrong: list[dict[str, Any]] = [
@@ -201,6 +231,29 @@ async def test_what_is_asked_for_is_checked(tmp_path: Path) -> None:
         assert await refused(client.acquire(min_isolation=strong)) is Reason.BACKEND_UNAVAILABLE
         namespace = sandbox_pb2.ISOLATION_LEVEL_NAMESPACE
         assert (await client.acquire(min_isolation=namespace)).lease.epoch == 1
+
+
+FIND_WRITABLE = (
+    "find /proc /sys -path '/proc/[0-9]*' -prune -o -path '/proc/*self' -prune "
+    "-o '(' -type f -o -type d ')' -writable ! -exec test -c {} ';' -print 2>/dev/null; :"
+)
+"""Lists what commands could change in the kernel."""
+
+
+def make_private(folder: Path, owner: int) -> Path:
+    """A folder of a user with a file that only they can read."""
+    private = folder / "private"
+    private.mkdir(mode=0o700)
+    (private / "secret").write_text("mine\n")
+    (private / "secret").chmod(0o600)
+    for path in (private, private / "secret"):
+        os.chown(path, owner, owner)
+    return private
+
+
+def owners(folder: Path) -> set[int]:
+    """Who owns a folder and all that is in it."""
+    return {path.stat().st_uid for path in (folder, *folder.rglob("*"))}
 
 
 def make_project(folder: Path) -> Path:

@@ -34,6 +34,7 @@ from executor_service.backends.bubblewrap.host import (
     Staged,
     counts_processes_per_namespace,
     find_host,
+    hidden_from_root,
     root_arguments,
     why_refused,
     write_own_etc,
@@ -50,6 +51,7 @@ from executor_service.backends.process_boxes import (
     memory_file,
     running,
     supervisor_arguments,
+    user_of,
 )
 from executor_service.backends.supervisor_zipapp import install_supervisor
 from executor_service.records.sandboxes import Isolation
@@ -90,6 +92,8 @@ def _arguments(order: Order, parts: Parts, stage: list[Staged]) -> Iterator[Argu
     yield from root_arguments(parts.host, stage, parts.own_etc)
     yield from ("--ro-bind", staged(parts.supervisor), SUPERVISOR_IN_BOX)
     yield from ("--proc", "/proc", "--dev", "/dev")
+    if (user := user_of(order.spec)) is not None and user.uid == 0:
+        yield from hidden_from_root()
     yield from _in_memory(_SHM, Memory(_SHM_BYTES, "1777"), stage)
     yield from ("--remount-ro", "/dev")
     yield from _in_memory(_TMP, Memory(order.spec.limits.tmp_bytes, "1777"), stage)
@@ -160,7 +164,7 @@ class BubblewrapBackend(ProcessBackend[Parts]):
             request = {
                 "control_groups": [str(group) for group in order.groups],
                 "stage": [asdict(one) if isinstance(one, Memory) else str(one) for one in stage],
-                "user": BOX_USER if _is_root() else None,
+                "user": user_of(order.spec),
                 "argv": argv,
             }
             launch = [sys.executable, "-I", "-S", bubblewrap_launch.__file__, json.dumps(request)]

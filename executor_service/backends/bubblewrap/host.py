@@ -2,6 +2,7 @@
 
 import platform
 import secrets
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -133,6 +134,16 @@ def root_arguments(host: Host, stage: list[Staged], own_etc: Path) -> Iterator[A
     if host.python_prefix is not None:
         stage.append(host.python_prefix)
         yield from ("--ro-bind", (len(stage) - 1, ""), _PYTHON_IN_BOX)
+
+
+def hidden_from_root() -> Iterator[Argument]:
+    """Yield arguments that close what /proc lets root's user number read or change."""
+    for path in sorted(Path("/proc").iterdir()):
+        mode = path.lstat().st_mode if not path.name.isdigit() else stat.S_IFLNK
+        if stat.S_ISREG(mode) and not mode & stat.S_IROTH:
+            yield from ("--ro-bind", "/dev/null", str(path))
+        elif stat.S_ISDIR(mode) or (stat.S_ISREG(mode) and mode & stat.S_IWUSR):
+            yield from ("--ro-bind", str(path), str(path))
 
 
 def why_refused(said: str) -> str:

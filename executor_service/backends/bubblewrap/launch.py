@@ -1,6 +1,6 @@
 """Becomes bubblewrap: a small program that starts a box, run by path.
 
-    python launch.py '{"control_groups": [], "stage": [], "user": 1000, "argv": []}'
+    python launch.py '{"control_groups": [], "stage": [], "user": [1000, 1000], "argv": []}'
 
 It joins the box's control groups before anything of the box exists. If the executor is root, it
 also gives up root, and first binds every staged path below /tmp in a mount namespace of its own,
@@ -18,6 +18,7 @@ from typing import Any
 
 _CLONE_NEWNS = 0x20000
 _MS_NOSUID, _MS_NODEV, _MS_BIND, _MS_REC, _MS_PRIVATE = 2, 4, 0x1000, 0x4000, 0x40000
+_PR_CAPBSET_READ, _PR_CAPBSET_DROP, _CAP_SETFCAP = 23, 24, 31
 _STAGE = "/tmp"  # noqa: S108 - a file system of our own that nobody else sees
 
 
@@ -27,10 +28,13 @@ def main(request: dict[str, Any]) -> None:
         _join(group)
     places = request["stage"]
     if request["user"] is not None:
-        places = _stage(request["stage"], request["user"])
+        uid, gid = request["user"]
+        places = _stage(request["stage"], uid, gid)
         os.setgroups([])
-        os.setresgid(request["user"], request["user"], request["user"])
-        os.setresuid(request["user"], request["user"], request["user"])
+        os.setresgid(gid, gid, gid)
+        os.setresuid(uid, uid, uid)
+        if uid == 0:
+            _give_up_capabilities()
     argv = [_in_place(argument, places) for argument in request["argv"]]
     os.execve(argv[0], argv, {})  # noqa: S606 - this is what the program is for
 
@@ -41,6 +45,16 @@ def _join(group: str) -> None:
     os.close(fd)
 
 
+def _give_up_capabilities() -> None:
+    """Leave the next program only the capability to map root to another user in the box."""
+    libc = ctypes.CDLL(None)
+    capability = 0
+    while libc.prctl(_PR_CAPBSET_READ, capability, 0, 0, 0) >= 0:
+        if capability != _CAP_SETFCAP:
+            libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
+        capability += 1
+
+
 def _in_place(argument: str | list[Any], places: list[str]) -> str:
     if isinstance(argument, str):
         return argument
@@ -48,7 +62,7 @@ def _in_place(argument: str | list[Any], places: list[str]) -> str:
     return f"{places[index]}{suffix}"
 
 
-def _stage(staged: list[Any], user: int) -> list[str]:
+def _stage(staged: list[Any], uid: int, gid: int) -> list[str]:
     """Mount everything staged at places that every user can reach."""
     libc = ctypes.CDLL(None, use_errno=True)
 
@@ -80,7 +94,7 @@ def _stage(staged: list[Any], user: int) -> list[str]:
             os.close(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
         if fd is None:
             size, files, mode = source["size"], source["files"], source["mode"]
-            options = f"size={size},nr_inodes={files},mode={mode},uid={user},gid={user}"
+            options = f"size={size},nr_inodes={files},mode={mode},uid={uid},gid={gid}"
             mount("tmpfs", place, "tmpfs", _MS_NOSUID | _MS_NODEV, options)
         else:
             mount(f"/proc/self/fd/{fd}", place, "", _MS_BIND | _MS_REC, "")

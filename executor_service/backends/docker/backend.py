@@ -136,8 +136,10 @@ class DockerBackend:
     def _make(self, sdk: "docker.DockerClient", spec: BoxSpec, handover: Path | None) -> Box:
         from docker.errors import APIError
 
+        hardening = self._hardening
         if self._is_local:
-            self._hardening.user.take(spec.workspace)
+            user = hardening.user.for_folder(spec.workspace, is_bound=spec.is_bound)
+            hardening = replace(hardening, user=user)
         image = spec.image or self._options.image
         volume = supervisor_volume(sdk, image, self._supervisor)
         labels = labels_of(spec)
@@ -153,12 +155,10 @@ class DockerBackend:
             hostname="sandbox",
             # A first process ignores SIGTERM: the engine would wait ten seconds for it.
             stop_signal="SIGKILL",
-            user=self._hardening.user.named,
+            user=hardening.user.named,
             working_dir="/workspace",
             labels=labels,
-            host_config=sdk.api.create_host_config(
-                **self._hardening.host_config(spec, volume, handover)
-            ),
+            host_config=sdk.api.create_host_config(**hardening.host_config(spec, volume, handover)),
             use_config_proxy=False,
         )
         box = labelled_box(NAME, created["Id"], labels)

@@ -19,6 +19,7 @@ from executor_service.errors import BackendUnavailable, BoxCreateFailed
 
 _UNPRIVILEGED = 1000
 """The user of commands if the executor is root, and on remote machines."""
+_IDS_OF_A_RANGE = 65536
 _RANGE = re.compile(r"/(\d+)\.(\d+)$")
 """The end of an engine's folder with userns-remap: the ids of its containers' root."""
 
@@ -27,21 +28,29 @@ class BoxUser(Struct, frozen=True):
     """The user of commands."""
 
     inside: int
-    """In the box; also the group."""
+    """In the box."""
     uid: int
     """On the engine's machine."""
     gid: int
+    group: int | None = None
+    """Their group in the box; None is the number of the user."""
 
     @property
     def named(self) -> str:
         """The form that engines take."""
-        return f"{self.inside}:{self.inside}"
+        return f"{self.inside}:{self.inside if self.group is None else self.group}"
 
-    def take(self, workspace: Path) -> None:
-        """Give commands root's workspace folder; BoxCreateFailed if another user has it. Blocks."""
+    def for_folder(self, workspace: Path, *, is_bound: bool) -> "BoxUser":
+        """Return the user of commands with this workspace; BoxCreateFailed without one. Blocks.
+
+        If the executor is root, that is the owner of a bound folder. Other folders are given to
+        this user.
+        """
         if os.geteuid() != 0 or not workspace.is_dir():
-            return
-        owner = workspace.stat().st_uid
+            return self
+        owner, group = workspace.stat().st_uid, workspace.stat().st_gid
+        if is_bound:
+            return self._owner(workspace, owner, group)
         if owner == 0:
             os.chown(workspace, self.uid, self.gid)
         elif self.uid not in (owner, self.inside):
@@ -50,6 +59,18 @@ class BoxUser(Struct, frozen=True):
                 "machine, as the Docker engine remaps users: give it to them "
                 f"(`chown -R {self.uid}:{self.gid}`), or use an engine that does not"
             )
+        return self
+
+    def _owner(self, folder: Path, uid: int, gid: int) -> "BoxUser":
+        inside = uid - (self.uid - self.inside)
+        if not 0 <= inside < _IDS_OF_A_RANGE:
+            raise BoxCreateFailed(
+                f"{folder} belongs to user {uid}, whom the Docker engine cannot give commands, as "
+                "it remaps users: use an engine that does not, or the backend bubblewrap "
+                "(terminal.backend: bubblewrap)"
+            )
+        group = gid - (self.gid - self.inside)
+        return BoxUser(inside, uid, gid, group if 0 <= group < _IDS_OF_A_RANGE else None)
 
 
 def ordinary_user(executor: int) -> BoxUser:

@@ -19,7 +19,7 @@ from executor_service.backends.base import MIB, Capabilities, Enforcement, Limit
 from executor_service.backends.bubblewrap.host import counts_processes_per_namespace
 from executor_service.backends.cgroups import Cgroups
 from executor_service.backends.process_backend import ProcessBackend, system_call_filter
-from executor_service.backends.process_boxes import SUPERVISOR_IN_BOX, Order, Started
+from executor_service.backends.process_boxes import SUPERVISOR_IN_BOX, Order, Started, usual_user
 from executor_service.backends.singularity.start import (
     PROGRAM_ENVIRONMENT,
     Parts,
@@ -99,7 +99,7 @@ def look_at(parts: Parts) -> ProbeResult:
             "root file system by its whole path"
         )
     version = _run([parts.program, "--version"], _VERSION_DEADLINE_S)
-    look = command_in_box(parts, image, Limits().tmp_bytes)
+    look = command_in_box(parts, image, Limits().tmp_bytes, usual_user())
     seen = json.loads(_run([*look, "python3", "-I", "-S", "-c", _LOOK], _LOOK_DEADLINE_S))
     if tuple(seen["python"]) < _OLDEST_PYTHON:
         raise BackendUnavailable(

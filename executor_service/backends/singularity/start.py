@@ -17,15 +17,16 @@ from pathlib import Path
 from msgspec import Struct
 
 from executor_service.backends.process_boxes import (
-    BOX_USER,
     ENVIRONMENT,
     SUPERVISOR_IN_BOX,
+    HostUser,
     Order,
     ReadySocket,
     Started,
     memory_file,
     running,
     supervisor_arguments,
+    user_of,
 )
 from executor_service.errors import BoxCreateFailed
 
@@ -81,7 +82,7 @@ class Mount(Struct, frozen=True):
 
 
 def command_in_box(
-    parts: Parts, image: str, tmp_bytes: int, mounts: Iterable[Mount] = ()
+    parts: Parts, image: str, tmp_bytes: int, user: HostUser | None, mounts: Iterable[Mount] = ()
 ) -> Iterator[str]:
     """Yield the command line up to the program that runs in the box."""
     if parts.memory is not None:
@@ -90,8 +91,8 @@ def command_in_box(
         mounts = (*mounts, *(Mount(parts.memory / name, to, False) for name, to in _MEMORY.items()))
     # With --silent, any output is the reason of a failure.
     yield from (parts.program, "--silent", "exec", *_ISOLATION_OPTIONS)
-    if os.geteuid() == 0:
-        yield from ("--security", f"uid:{BOX_USER}", "--security", f"gid:{BOX_USER}")
+    if user is not None:
+        yield from ("--security", f"uid:{user.uid}", "--security", f"gid:{user.gid}")
     for mount in mounts:
         yield from ("--mount", str(mount))
     yield image or parts.image
@@ -103,6 +104,12 @@ def command_in_box(
 def start_box(order: Order, parts: Parts) -> Generator[Started]:
     """Start a box, which lives on after the block; record it in the block."""
     spec = order.spec
+    user = user_of(spec)
+    if user is not None and user.uid == 0:
+        raise BoxCreateFailed(
+            f"{spec.workspace} belongs to root, and this backend runs no commands as root: choose "
+            "another user's folder, or the backend docker or bubblewrap"
+        )
     mounts = [
         Mount(parts.supervisor, SUPERVISOR_IN_BOX),
         Mount(spec.workspace, "/workspace", read_only=False),
@@ -110,7 +117,7 @@ def start_box(order: Order, parts: Parts) -> Generator[Started]:
     ]
     with ReadySocket.open() as ready, memory_file("filter", parts.filter) as filter_fd:
         argv = [
-            *command_in_box(parts, spec.image, spec.limits.tmp_bytes, mounts),
+            *command_in_box(parts, spec.image, spec.limits.tmp_bytes, user, mounts),
             *("python3", "-I", "-S", SUPERVISOR_IN_BOX),
             # Apptainer would answer EPERM to every refused call. But C libraries do without clone3,
             # whose flags no filter can read, only if the answer is ENOSYS.
@@ -124,16 +131,15 @@ def start_box(order: Order, parts: Parts) -> Generator[Started]:
             # Only now, because Apptainer's own processes need more than some boxes may have.
             for group in order.groups:
                 (group / "cgroup.procs").write_text(str(started.first_pid))
-            check_isolation(started.first_pid)
+            check_isolation(started.first_pid, os.geteuid() if user is None else user.uid)
             yield started
 
 
-def check_isolation(pid: int) -> None:
+def check_isolation(pid: int, uid: int) -> None:
     """Check a box's isolation from outside; fails with BoxCreateFailed."""
     status = _status(pid)
-    user = str(os.geteuid() or BOX_USER)
     holds = {
-        "it runs as another user": status["Uid"].split() == [user] * 4,
+        "it runs as another user": status["Uid"].split() == [str(uid)] * 4,
         "it has privileges": all(int(status[name], 16) == 0 for name in _CAPABILITIES),
         "it can gain privileges": status["NoNewPrivs"] == "1",
         "its system calls are not filtered": status["Seccomp"] == "2",
