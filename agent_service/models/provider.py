@@ -17,6 +17,7 @@ from agent_service.models.failures import (
     not_a_stream_failure,
     stream_failure,
 )
+from agent_service.models.thought_tags import ThoughtTags
 from agent_service.models.wires.transport import Answer, Timeouts, Transport
 from agent_service.models.wires.wire import (
     Dialect,
@@ -211,6 +212,7 @@ class _Attempt:
         self._reading = reading
         self._answer = answer
         self._decoder = SSEDecoder()
+        self._tags = ThoughtTags()
         self._deltas: list[ModelEvent] = []
         self._head: bytes | None = b""
         """The blank beginning; None as soon as something else is there."""
@@ -223,9 +225,10 @@ class _Attempt:
         while not self._deltas:
             if self._has_ended:
                 await self._answer.drain()
-                return None
+                self._add_deltas(*self._tags.feed("", is_last=True))
+                break
             self._add([chunk for payload in await self._read() for chunk in self._parse(payload)])
-        return self._deltas.pop(0)
+        return self._deltas.pop(0) if self._deltas else None
 
     def message(self) -> ModelMessage:
         """The answer; raises an error if it is incomplete."""
@@ -234,9 +237,14 @@ class _Attempt:
         if self._reading.finish_reason == "error":
             raise stream_failure(self._endpoint, self._request.model, {})
         try:
-            return self._reading.message(self._request.model, self._endpoint.provider)
+            message = self._reading.message(self._request.model, self._endpoint.provider)
         except MalformedChunk as error:
             raise cut_failure(self._endpoint, str(error)) from error
+        if not self._tags.found:
+            return message
+        thoughts = [each for each in (message.reasoning, self._tags.thoughts) if each]
+        reasoning = well_formed("\n\n".join(thoughts))
+        return replace(message, text=well_formed(self._tags.text), reasoning=reasoning)
 
     async def _read(self) -> list[bytes]:
         """The chunks that the next network read completes.
@@ -302,7 +310,11 @@ class _Attempt:
         except MalformedChunk as error:
             raise cut_failure(self._endpoint, str(error)) from error
         self._has_ended = self._has_ended or self._reading.ended
-        if reasoning := "".join(each for _, each in added):
+        text, thoughts = self._tags.feed("".join(each for each, _ in added))
+        self._add_deltas(text, "".join(each for _, each in added) + thoughts)
+
+    def _add_deltas(self, text: str, reasoning: str) -> None:
+        if reasoning:
             self._deltas.append(ReasoningDelta(well_formed(reasoning)))
-        if text := "".join(each for each, _ in added):
+        if text:
             self._deltas.append(TextDelta(well_formed(text)))

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from agent_service.records.model import ModelMessage
 from agent_service.records.model_errors import ModelErrorKind as Kind
-from tests.contract.models import answer, chat_completions, failure, scripted
+from tests.contract.models import answer, ask, chat_completions, failure, scripted, text_of
 from tests.fakes.model import answers
 
 WHY = "Quantum flux too high"
@@ -105,3 +106,18 @@ async def test_an_error_inside_a_stream_has_the_kind_that_it_names(
     for body in (chunk({"error": error}), f"event: error\ndata: {json.dumps(error)}\n\n"):
         async with scripted(chat_completions, stream(body)) as (model, _):
             assert (await failure(model)).kind is kind
+
+
+async def test_reasoning_in_the_text_is_shown_as_reasoning() -> None:
+    reply = {"text": "<think>\nHm, a greeting.</think>\n\nHello!", "chunk_chars": 3}
+    async with scripted(chat_completions, answers(reply)) as (model, _):
+        *deltas, message = await ask(model)
+    assert isinstance(message, ModelMessage)
+    assert (message.text, message.reasoning) == ("Hello!", "Hm, a greeting.")
+    assert text_of(deltas) == "Hello!"
+
+
+async def test_an_answer_of_reasoning_alone_is_empty() -> None:
+    reply = {"text": "<think>Hm, a greet", "finish_reason": "length"}
+    async with scripted(chat_completions, answers(reply)) as (model, _):
+        assert "raise model.max_tokens" in str(await failure(model))

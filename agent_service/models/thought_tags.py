@@ -1,0 +1,75 @@
+"""Separates reasoning that a model writes between tags in its text from its answer."""
+
+import re
+
+_NAME = r"(?:seed:)?(?:think(?:ing)?|thoughts?|reasoning(?:_scratchpad)?)"
+_TAG = re.compile(
+    rf"(?P<opening><{_NAME}>|\[think\]|◁think▷)|</{_NAME}>|\[/think\]|◁/think▷", re.IGNORECASE
+)
+_BEGUN_TAG = re.compile(r"[<\[◁][a-z:/_]{0,24}$", re.IGNORECASE)
+_QUOTES = ('"', "'", "“")
+
+
+class ThoughtTags:
+    """Reads the text of one answer.
+
+    An opening tag counts at the start of a line, outside code. A closing tag without one ends
+    reasoning that the model's template began.
+    """
+
+    def __init__(self) -> None:
+        self.found = False
+        """Whether the text had such tags."""
+        self._rest = ""
+        self._text: list[str] = []
+        self._thoughts: list[str] = []
+        self._is_thinking = self._strips = self._speaks_of_tags = False
+
+    @property
+    def text(self) -> str:
+        return "".join(self._text).lstrip() if self.found else "".join(self._text)
+
+    @property
+    def thoughts(self) -> str:
+        return "".join(self._thoughts).strip()
+
+    def feed(self, piece: str, is_last: bool = False) -> tuple[str, str]:
+        """Take in a piece of text; return what it adds to the answer and to the reasoning."""
+        self._rest += piece
+        added: list[tuple[str, str]] = []
+        while tag := _TAG.search(self._rest):
+            added.append(self._take(self._rest[: tag.start()]))
+            self._rest = self._rest[tag.end() :]
+            if not self._counts(tag):
+                added.append(self._take(tag.group()))
+        begun = None if is_last else _BEGUN_TAG.search(self._rest)
+        end = begun.start() if begun else len(self._rest)
+        added.append(self._take(self._rest[:end]))
+        self._rest = self._rest[end:]
+        return "".join(text for text, _ in added), "".join(thought for _, thought in added)
+
+    def _take(self, piece: str) -> tuple[str, str]:
+        if self._is_thinking:
+            self._thoughts.append(piece)
+            return "", piece
+        if self._strips:
+            piece = piece.lstrip()
+            self._strips = not piece
+        self._text.append(piece)
+        return piece, ""
+
+    def _counts(self, tag: re.Match[str]) -> bool:
+        """Whether a tag is one; if so, go on behind it."""
+        opens = bool(tag["opening"])
+        if not self._is_thinking:
+            before = "".join(self._text)
+            line = before.rpartition("\n")[2]
+            is_quoted = before.count("```") % 2 or line.count("`") % 2 or line.endswith(_QUOTES)
+            if is_quoted or self._speaks_of_tags or (opens and line.strip()):
+                self._speaks_of_tags = self._speaks_of_tags or opens
+                return False
+            if not opens:
+                self._thoughts.append(before)
+                self._text.clear()
+        self.found, self._is_thinking, self._strips = True, opens, not opens
+        return True
