@@ -18,6 +18,7 @@ from services.cli.chat.downloads import Downloads
 from services.cli.chat.input_line import InputLine, TypedHistory, View
 from services.cli.chat.questions import DECIDING, Question, ended_in
 from services.cli.chat.screen import Screen, styles_of
+from services.cli.chat.tool_view import Lines
 from services.cli.chat.turn_view import TurnView
 from services.config.settings import Settings
 from services.errors import HermesError, message_of
@@ -92,6 +93,7 @@ class Talk:
         """The turn whose words are written."""
         self._answered: set[str] = set()
         """Questions that were answered here."""
+        self._folded: Lines = ()
         self._asked: Question | None = None
         self._answers: Question | None = None
         """The question that the input answers; None: the input is a message."""
@@ -111,7 +113,9 @@ class Talk:
         label, hint = (BUSY, WORKING) if self._is_busy else (IDLE, "")
         if self._answers is not None and self._dialogue.waits_for(self._answers):
             label, hint = self._answers.label, ""
-        return View(label, hint, "", self._screen.pending())
+        running = (turn.pending() for turn in self._turns.values())
+        pending = self._screen.pending() or "\n".join(filter(None, running))
+        return View(label, hint, "", pending)
 
     def entered(self, line: str) -> bool:
         """Handle a line; return whether to put it back."""
@@ -149,7 +153,13 @@ class Talk:
             self._answers = self._dialogue.question
 
     def unfold(self) -> None:
-        pass
+        """Show the output that was folded last."""
+        for text, style in self._folded:
+            self._screen.aside(text, style, wraps=False)
+        self._folded = ()
+
+    def _keep(self, folded: Lines) -> None:
+        self._folded = folded
 
     @property
     def _is_busy(self) -> bool:
@@ -277,7 +287,7 @@ class Talk:
 
     def _turn(self, turn_id: str) -> TurnView:
         if turn_id not in self._turns:
-            self._turns[turn_id] = TurnView(self._screen)
+            self._turns[turn_id] = TurnView(self._screen, fold=self._keep)
         return self._turns[turn_id]
 
     def _follow(self, turn_id: str, event: TurnEvent) -> None:
