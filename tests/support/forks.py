@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from msgspec import Struct, json
 
@@ -248,8 +248,9 @@ def _become(request: Request, fds: list[int]) -> None:
     os.environ.update(request.environ)
     time.tzset()
     sys.argv = [request.program.module, *request.program.arguments]
-    stdout: Any = sys.stdout
-    stdout.reconfigure(line_buffering=os.isatty(1))
+    # What was opened as a file that can be sought cannot be reconfigured as a terminal.
+    sys.stdout = os.fdopen(1, "w", buffering=1 if os.isatty(1) else -1)
+    sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace")
     signal.signal(signal.SIGINT, signal.default_int_handler)
     importlib.import_module(request.program.module).main()
 
