@@ -110,7 +110,9 @@ def loop_parts(
         models.catalog.window_of, plan_of, config.compression, models.notes, SystemClock()
     )
     return LoopParts(
-        models.priced, models.priced, toolbox, scripts, compressor, files, redactor.redact
+        *(models.priced, models.priced, toolbox, scripts, compressor, files),
+        redactor.redact,
+        config.zone,
     )
 
 

@@ -37,6 +37,7 @@ from agent_service.records.events import (
 )
 from agent_service.records.model import assistant_message, encoded
 from agent_service.records.search_query import searchable, terms
+from agent_service.records.sent_history import user_message
 from agent_service.records.turn_state import LiveTurn
 from agent_service.records.usage import Usage
 
@@ -118,9 +119,7 @@ class Transition(Struct):
                 self._answered(fact)
             case Prompted(text):
                 self.after.message_count += 1
-                self.messages.append(
-                    new_message(self.after.message_count, {"role": "user", "content": text})
-                )
+                self.messages.append(new_message(self.after.message_count, self._prompt(text)))
             case ToolDispatched(call):
                 self.after.pending[call.key] = replace(call, state=StepState.DISPATCHED)
                 self.step_states.append((call.sequence, StepState.DISPATCHED))
@@ -136,6 +135,11 @@ class Transition(Struct):
                 self._from_now_on(fact)
             case TurnFinished():
                 self._finished(fact)
+
+    def _prompt(self, text: str) -> dict[str, Any]:
+        if self.turn.script is not None:
+            return user_message(text, self.now)
+        return {"role": "user", "content": text}
 
     def _from_now_on(self, fact: Switched | Denied) -> None:
         request = self.after.request

@@ -13,6 +13,7 @@ from agent_service.records import events
 from agent_service.records.calls import SCRIPT, PendingCall, PendingScript
 from agent_service.records.model import ToolCall
 from agent_service.records.requests import COMPRESS, NOTICE, REVIEW, SUBAGENT, Script, TurnRequest
+from agent_service.records.sent_history import user_message
 from agent_service.records.transition import NewStep, new_message
 from agent_service.security import url_provenance
 from agent_service.storage import denials, reviews, sessions, undo
@@ -56,10 +57,11 @@ def begin(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime) -> Sto
     count, revision = turn.message_count, turn.revision
     if turn.request.script:
         return _begin_script(conn, turn, epoch, now)
-    message, said_again = {"role": "user", "content": turn.request.text}, ()
+    message, said_again = user_message(turn.request.text, now), ()
     if turn.request.retries:
         again = undo.retry(conn, turn, now)
-        message, count, revision = again.message, again.message_count, again.revision
+        message = user_message(again.content, now)
+        count, revision = again.message_count, again.revision
         said_again = denials.of_turn(conn, again.turn_id)
     request = denials.begin(conn, turn, said_again)
     said = None if turn.kind == COMPRESS else _say(conn, turn, count + 1, message, now)

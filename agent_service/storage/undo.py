@@ -59,7 +59,7 @@ class Undone(Struct, frozen=True):
 class Retried(Struct, frozen=True):
     """What a turn repeats, and the session without what it takes back."""
 
-    message: dict[str, Any]
+    content: Any
     message_count: int
     revision: int
     turn_id: str
@@ -105,7 +105,7 @@ def retry(conn: Connection, begun: sa.Row[Any], now: datetime) -> Retried:
         raise FailedPrecondition(NOTHING_TO_RETRY)
     left = began.sequence - 1
     revision = _take_back(conn, begun.session_id, begun, left, begun.id, now)
-    return Retried(json.loads(began.content), left, revision, began.turn_id)
+    return Retried(json.loads(began.content)["content"], left, revision, began.turn_id)
 
 
 def check_retry(conn: Connection, session_id: str) -> None:

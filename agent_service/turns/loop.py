@@ -7,6 +7,7 @@ is based on what is in the journal.
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from datetime import tzinfo
 
 from msgspec import Struct
 
@@ -31,6 +32,7 @@ from agent_service.records.events import (
 )
 from agent_service.records.model_errors import ModelError, ModelErrorKind
 from agent_service.records.requests import COMPRESS
+from agent_service.records.sent_history import sent_history
 from agent_service.records.turn_state import STOP_AT, LiveTurn
 from agent_service.tools.toolbox import Toolbox
 from agent_service.turns.answer_files import AnswerFiles, answer_in_wait
@@ -55,6 +57,8 @@ class LoopParts(Struct, frozen=True):
     files: AnswerFiles
     redact: Callable[[str], str]
     """Removes secrets from text of an interrupted model call."""
+    zone: tzinfo | None = None
+    """The user's time zone; None is the system's."""
 
 
 def run_turn(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
@@ -153,7 +157,7 @@ async def _answer(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step | bas
                 async for step in steps:
                     yield step
         try:
-            async with aclosing(_ask(turn, parts.model, tools)) as answer:
+            async with aclosing(_ask(turn, parts, tools)) as answer:
                 async for event in answer:
                     yield event
         except ModelError as error:
@@ -165,18 +169,18 @@ async def _answer(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step | bas
 
 
 async def _ask(
-    turn: LiveTurn, model: base.Model, tools: bytes
+    turn: LiveTurn, parts: LoopParts, tools: bytes
 ) -> AsyncGenerator[Step | base.ModelMessage]:
     request = base.ModelRequest(
         model=turn.model,
-        messages=turn.overlay.apply(turn.messages),
+        messages=sent_history(turn.overlay.apply(turn.messages), parts.zone),
         tools=tools,
         max_tokens=turn.max_tokens,
         route=turn.route,
         purpose=turn.purpose,
     )
     said = thought = 0
-    async with model.stream(request) as events:
+    async with parts.model.stream(request) as events:
         async for event in events:
             match event:
                 case TextDelta(text):

@@ -178,7 +178,7 @@ async def test_a_caller_has_instructions_of_its_own(tmp_path: Path) -> None:
         await client.turns.StartTurn(request)
         await client.watch("trn_1")
         assert _system(model)[0].endswith("\n\nBe kind.")
-        assert _said(model) == ["first", "hi"]
+        assert _said(model) == ["first", "[No answer was given here.]", "hi"]
         request.turn_id = "trn_2"
         request.overlays.prefill_messages[0].role = "system"
         with pytest.raises(grpc.aio.AioRpcError) as refused:
