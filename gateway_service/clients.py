@@ -56,6 +56,9 @@ _log = logging.getLogger(__name__)
 ChannelOf = Callable[[str], grpc.aio.Channel]
 """Returns the channel to a service; FailedPrecondition if it has no address."""
 
+UNSEEN = "[A picture or another file came with this message. You cannot see it.]"
+"""What the model is told of files."""
+
 SCHEDULER_S = 10.0
 """Short, because a person waits for the answer."""
 SCHEDULER_AWAY = (
@@ -126,6 +129,8 @@ def to_origin(source: Source) -> Origin:
 
 def _parts(turn: TurnRequest) -> list[MessagePart]:
     said = [MessagePart(text=turn.prompt)] if turn.prompt else []
+    if turn.has_files:
+        said.append(MessagePart(text=UNSEEN))
     return [*said, *(MessagePart(quotation=_quotation(quote)) for quote in turn.quotes)]
 
 

@@ -52,6 +52,10 @@ class MessageEvent(Struct, frozen=True, omit_defaults=True):
     replies_to: str = ""
     """The platform's id of the message that this one replies to, if any."""
     quotes: tuple[Quote, ...] = ()
+    has_files: bool = False
+    """Pictures or other files came with it, which cannot be read yet."""
+    joint: str | None = None
+    """What stands between it and the next part of the same message; None if none is expected."""
     traceparent: str = ""
     """The trace span in which it was received; empty without tracing."""
 
@@ -134,6 +138,8 @@ class TurnRequest(Struct, frozen=True, omit_defaults=True):
     notes_above: NotesAbove | None = None
     """The context file of a folder above the new session's."""
     quotes: tuple[Quote, ...] = ()
+    has_files: bool = False
+    """Pictures or other files came with its message, which cannot be read yet."""
     skill: str = ""
     """The path of the skill whose command the message is; else empty."""
     denied: tuple[str, ...] = ()

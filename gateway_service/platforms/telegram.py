@@ -26,8 +26,13 @@ from gateway_service.platforms.telegram_files import (
     choose_kind,
     send_file,
 )
+from gateway_service.platforms.telegram_updates import (
+    MESSAGE_UNITS,
+    drop_unreadable,
+    find_moves,
+    read_updates,
+)
 from gateway_service.platforms.telegram_updates import Bot as Me
-from gateway_service.platforms.telegram_updates import drop_unreadable, find_moves, read_updates
 
 if TYPE_CHECKING:
     import httpx
@@ -57,7 +62,7 @@ class TelegramPlatform:
 
     name = NAME
     traits = Traits(
-        message_units=4096,
+        message_units=MESSAGE_UNITS,
         rate=Rate(per_second=1.0, burst=5),
         caption_units=CAPTION_UNITS,
         file_bytes=MAX_BYTES,

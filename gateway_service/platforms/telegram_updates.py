@@ -14,6 +14,9 @@ from gateway_service.platforms.markup import units
 if TYPE_CHECKING:
     from telegram import CallbackQuery, Message, MessageOrigin, Update, User
 
+MESSAGE_UNITS = 4096
+"""How long the text of a message may be, in UTF-16 code units."""
+
 _T = TypeVar("_T")
 
 _log = logging.getLogger(__name__)
@@ -114,7 +117,22 @@ def _message(event_id: str, message: "Message", me: Bot) -> MessageEvent | None:
     if source.chat_type != "dm" and not text.startswith("/"):
         text = _without(text, mentions)
     replies_to = str(answered.message_id) if answered else ""
-    return MessageEvent(event_id, source, text, replies_to, quotes)
+    has_files = message.effective_attachment is not None
+    joint = _joint(message, message.text or "")
+    return MessageEvent(event_id, source, text, replies_to, quotes, has_files, joint)
+
+
+def _joint(message: "Message", text: str) -> str | None:
+    """Return what stands between a message and its next part; None if none is expected.
+
+    Clients cut long texts at a word or line in the second half of what a message may have, albums
+    into single files, and forwards into single messages.
+    """
+    length = units(text)
+    if length >= MESSAGE_UNITS:
+        return ""
+    is_part = length > MESSAGE_UNITS // 2 or message.media_group_id or message.forward_origin
+    return "\n" if is_part else None
 
 
 def _answered(message: "Message", sender: "User", me: Bot) -> tuple[Quote, ...]:

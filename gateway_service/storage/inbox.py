@@ -41,6 +41,8 @@ class Waiting(Struct, frozen=True):
     sequence: int
     event: Event
     received_at: datetime
+    others: tuple[int, ...] = ()
+    """The sequences of further events that are parts of it."""
 
 
 _INSERT = Prepared(insert_ignore(inbox))
@@ -94,10 +96,12 @@ def accept_client(
     return _turn(known), known.state == State.ACCEPTED
 
 
-def accept(conn: Connection, sequence: int, turn: TurnRequest) -> None:
+def accept(conn: Connection, waiting: Waiting, turn: TurnRequest, now: datetime) -> None:
     """Store an event's turn, with all that is needed to start it again."""
     ids = {"session_id": turn.session_id, "turn_id": turn.turn_id}
-    _update(conn, sequence, state=State.ACCEPTED, payload=_payload(turn), **ids)
+    close_event(conn, waiting, now)
+    values = {"state": State.ACCEPTED, "closed_at": None, "payload": _payload(turn), **ids}
+    _update(conn, waiting.sequence, **values)
 
 
 def accepted(conn: Connection, platform: str, account_id: str) -> Sequence[tuple[str, TurnRequest]]:
@@ -112,14 +116,14 @@ def lanes(conn: Connection, platform: str, account_id: str) -> Sequence[str]:
     return conn.execute(sa.select(inbox.c.session_key).where(*received).distinct()).scalars().all()
 
 
-def next_of_lane(
-    conn: Connection, platform: str, account_id: str, session_key: str
-) -> Waiting | None:
-    """Return the oldest unprocessed event of a session key."""
+def waiting_of_lane(
+    conn: Connection, platform: str, account_id: str, session_key: str, limit: int
+) -> Sequence[Waiting]:
+    """Return unprocessed events of a session key, oldest first."""
     received = _of_account(platform, account_id, State.RECEIVED)
     query = sa.select(inbox).where(*received, inbox.c.session_key == session_key)
-    row = conn.execute(query.order_by(inbox.c.sequence).limit(1)).one_or_none()
-    return None if row is None else Waiting(row.sequence, _event(row), row.received_at)
+    rows = conn.execute(query.order_by(inbox.c.sequence).limit(limit))
+    return [Waiting(row.sequence, _event(row), row.received_at) for row in rows]
 
 
 def live_turns(conn: Connection, profile: str, session_id: str) -> Sequence[str]:
@@ -141,9 +145,10 @@ def close(conn: Connection, turn_id: str, now: datetime) -> None:
     _CLOSE.run(conn, {"of_turn": turn_id, "now": now})
 
 
-def close_event(conn: Connection, sequence: int, now: datetime) -> None:
+def close_event(conn: Connection, waiting: Waiting, now: datetime) -> None:
     """Note that an event without a turn was answered."""
-    _update(conn, sequence, state=State.CLOSED, closed_at=now)
+    for sequence in (waiting.sequence, *waiting.others):
+        _update(conn, sequence, state=State.CLOSED, closed_at=now)
 
 
 def ignore(conn: Connection, sequence: int, now: datetime) -> None:

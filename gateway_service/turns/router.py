@@ -4,6 +4,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 
 from msgspec.structs import replace
 from sqlalchemy import Connection
@@ -12,8 +13,15 @@ from gateway_service.chats.access import Access
 from gateway_service.chats.resets import RESUME, Resets, note_message
 from gateway_service.commands.base import Answer, Chat, CommandContext, may_say
 from gateway_service.commands.registry import AsTurn, dispatch, parse
-from gateway_service.errors import AgentRefused, PlatformError
-from gateway_service.messages import QUEUE, ButtonPress, MessageEvent, TurnRequest, turn_command
+from gateway_service.errors import PlatformError
+from gateway_service.messages import (
+    QUEUE,
+    ButtonPress,
+    Content,
+    MessageEvent,
+    TurnRequest,
+    turn_command,
+)
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.outbox.worker import PLACEHOLDER
 from gateway_service.platforms.base import Platform
@@ -21,6 +29,8 @@ from gateway_service.storage import chats, inbox, outbox
 from gateway_service.storage.accounts import INBOX, OUTBOX, AccountLease
 from gateway_service.storage.inbox import Waiting
 from gateway_service.storage.outbox import Delivery, Kind
+from gateway_service.turns.attempts import attempt
+from gateway_service.turns.message_parts import gather, has_more, join, wait_for_more_s
 from gateway_service.turns.presenter import TurnPresenter
 from gateway_service.turns.prompt_replies import PromptReplies
 from gateway_service.turns.turn_starter import TurnStarter
@@ -32,7 +42,10 @@ from services.lifecycle import Workers
 _log = logging.getLogger(__name__)
 
 POLL_S = 5.0
+STEP_S = 0.2
+MOST_PARTS = 100
 TEXT_ONLY = "So far I can only read text."
+WORDS_ONLY = "I cannot see pictures and other files yet, so I answer only what you wrote."
 
 
 class Router:
@@ -94,28 +107,47 @@ class Router:
 
     async def _serve(self, key: str, turns: Sequence[TurnRequest]) -> None:
         """Begin a chat's open turns, then process its events in order."""
-        waiting = None
         try:
             for turn in turns:
                 await self._begin(turn)
             while (waiting := await self._next(key)) is not None:
-                await self._handle(key, waiting)
+                handle = partial(self._handle, key, waiting)
+                if why := await attempt(self._context.clock, f"an event of {key}", handle):
+                    await self._give_up(key, waiting, why)
         except HermesError as error:
             _log.warning("the inbox of %s waits: %s", key, error)
             await self._context.clock.sleep(RETRY_S)
         except Exception:
-            # A bug: the event would fail again, so skip it; its turn, if any, is resumed at the
-            # next start. Wait first, in case closing the event fails too.
+            # The event cannot be read, perhaps as a newer replica has stored it.
             await self._context.clock.sleep(RETRY_S)
-            if waiting is not None and waiting == await self._next(key):
-                await self._close(waiting.sequence)
             raise
 
     async def _next(self, key: str) -> Waiting | None:
-        account = self._account
-        return await account.database.read(
-            lambda conn: inbox.next_of_lane(conn, account.platform, account.account_id, key)
+        """Return the next event of a chat, once all parts of its message are there."""
+        while True:
+            waiting = await self._read(key, 1)
+            if not waiting or not self._access.allows(waiting[0].event.source):
+                return waiting[0] if waiting else None
+            parts = waiting
+            if has_more(waiting[0]):
+                parts = gather(await self._read(key, MOST_PARTS))
+            wait_s = wait_for_more_s(parts[-1], self._context.clock.now())
+            if wait_s <= 0:
+                return join(parts)
+            await self._context.clock.sleep(min(wait_s, STEP_S))
+
+    async def _read(self, key: str, limit: int) -> Sequence[Waiting]:
+        ids = (self._account.platform, self._account.account_id)
+        return await self._account.database.read(
+            lambda conn: inbox.waiting_of_lane(conn, *ids, key, limit)
         )
+
+    async def _give_up(self, key: str, waiting: Waiting, why: str) -> None:
+        """Tell the person that their message failed, and go on without it."""
+        if isinstance(waiting.event, MessageEvent):
+            await self._reply(key, waiting, waiting.event, Answer(why))
+        else:
+            await self._close(waiting)
 
     async def _handle(self, key: str, waiting: Waiting) -> None:
         event = waiting.event
@@ -125,32 +157,32 @@ class Router:
             return
         match event:
             case ButtonPress():
-                await self._press(waiting.sequence, event)
+                await self._press(waiting, event)
             case MessageEvent(text=text):
                 if (command := parse(text)) is not None:
                     await self._run_command(key, waiting, event, *command)
                 elif (approval_id := await self._replies.find_approval(event)) is not None:
                     why_not = await self._replies.decide(event, approval_id)
-                    await self._settle_answer(key, waiting.sequence, event, why_not)
+                    await self._settle_answer(key, waiting, event, why_not)
                 elif await self._replies.try_answer(key, event):
-                    await self._settle_answer(key, waiting.sequence, event)
+                    await self._settle_answer(key, waiting, event)
                 elif text.strip() or event.quotes:
                     await self._begin(await self._accept(key, waiting, event))
                 else:
-                    await self._reply(key, waiting.sequence, event, Answer(TEXT_ONLY))
+                    await self._reply(key, waiting, event, Answer(TEXT_ONLY))
 
     async def _settle_answer(
-        self, key: str, sequence: int, event: MessageEvent, why_not: str = ""
+        self, key: str, waiting: Waiting, event: MessageEvent, why_not: str = ""
     ) -> None:
         """Close an event that answered a question; `why_not` is said if the answer was refused."""
         if why_not:
-            await self._reply(key, sequence, event, Answer(why_not))
+            await self._reply(key, waiting, event, Answer(why_not))
         else:
-            await self._close(sequence)
+            await self._close(waiting)
 
-    async def _close(self, sequence: int) -> None:
+    async def _close(self, waiting: Waiting) -> None:
         now = self._context.clock.now()
-        await self._account.write(lambda conn: inbox.close_event(conn, sequence, now))
+        await self._account.write(lambda conn: inbox.close_event(conn, waiting, now))
 
     async def _accept(
         self, key: str, waiting: Waiting, event: MessageEvent, skill: str = ""
@@ -173,16 +205,20 @@ class Router:
             turn = replace(
                 turn,
                 quotes=event.quotes,
+                has_files=event.has_files,
                 skill=skill,
                 busy_mode=chats.busy_mode(conn, profile, key) or busy.mode_for(account.platform),
                 denied=self._replies.denied(source),
                 traceparent=event.traceparent,
             )
-            inbox.accept(conn, waiting.sequence, turn)
+            inbox.accept(conn, waiting, turn, now)
             address = account.address(source)
             chat = Chat(profile, session_id, source, waiting.event.event_id, self._access)
             can_resume = may_say(self._context.commands, chat, RESUME)
             note_message(conn, key, turn, address, now, can_resume=can_resume)
+            if turn.has_files:
+                unseen = f"unseen_{turn_id}"
+                outbox.add(conn, Delivery(unseen, address, [Content(WORDS_ONLY)]), now)
             placeholder = Delivery(
                 turn_id, address, [PLACEHOLDER], Kind.ANSWER, traceparent=turn.traceparent
             )
@@ -196,12 +232,15 @@ class Router:
 
     async def _begin(self, turn: TurnRequest) -> None:
         """Start a turn, and follow it in a worker of its own while the chat goes on."""
-        refusal = ""
-        try:
-            await self._turns.start(turn)
-        except AgentRefused as error:
-            refusal = error.message
-        self._workers.start(f"turn {turn.turn_id}", self._presenter.answer(turn, refusal))
+        start = partial(self._turns.start, turn)
+        refusal = await attempt(self._context.clock, f"turn {turn.turn_id}", start)
+        self._workers.start(f"turn {turn.turn_id}", self._answer(turn, refusal))
+
+    async def _answer(self, turn: TurnRequest, refusal: str) -> None:
+        """Show a turn to its end; if that fails for good, close it with a word."""
+        answer = partial(self._presenter.answer, turn, refusal)
+        if why := await attempt(self._context.clock, f"the answer of {turn.turn_id}", answer):
+            await self._presenter.answer(turn, why)
 
     async def _run_command(
         self, key: str, waiting: Waiting, event: MessageEvent, name: str, arguments: str
@@ -218,9 +257,9 @@ class Router:
         if isinstance(outcome, AsTurn):
             await self._begin(await self._accept(key, waiting, event, outcome.skill))
         else:
-            await self._reply(key, waiting.sequence, event, outcome)
+            await self._reply(key, waiting, event, outcome)
 
-    async def _reply(self, key: str, sequence: int, event: MessageEvent, answer: Answer) -> None:
+    async def _reply(self, key: str, waiting: Waiting, event: MessageEvent, answer: Answer) -> None:
         """Answer an event that has no turn, and close it."""
         account, now = self._account, self._context.clock.now()
         address = account.address(event.source)
@@ -235,13 +274,13 @@ class Router:
             if answer.session_id:
                 chats.put(conn, account.profile, key, answer.session_id, now)
             outbox.add(conn, reply, now)
-            inbox.close_event(conn, sequence, now)
+            inbox.close_event(conn, waiting, now)
 
         await account.write(write, notify=OUTBOX)
 
-    async def _press(self, sequence: int, press: ButtonPress) -> None:
+    async def _press(self, waiting: Waiting, press: ButtonPress) -> None:
         """Pass on the press of a button; the question changes once the turn has the answer."""
         outcome = await self._replies.press(press)
-        await self._close(sequence)
+        await self._close(waiting)
         with suppress(PlatformError):
             await self._platform.acknowledge(press, outcome)

@@ -10,11 +10,12 @@ from sqlalchemy import Connection
 
 from gateway_service.errors import AccountRefused, OutcomeUnknown, Unreachable
 from gateway_service.messages import ButtonPress, Content
-from gateway_service.outbox.worker import PLACEHOLDER
+from gateway_service.outbox.worker import PLACEHOLDER, UNSHOWN
 from gateway_service.platforms.base import Destination
 from gateway_service.storage import accounts, inbox, migrations, outbox, schema
 from gateway_service.storage.accounts import AccountLease, lease_table
 from gateway_service.storage.outbox import REPEAT, Address, Delivery, Kind
+from gateway_service.turns.attempts import MISTAKE
 from services.clock import SystemClock
 from services.database import Database
 from services.database.leases import Fenced, new_owner
@@ -203,7 +204,8 @@ async def test_an_answer_whose_edit_is_refused_is_sent(database: Database, agent
         await until(lambda: bool(platform.typed) and platform.texts("5") == [PLACEHOLDER.text])
         platform.refuse_edits = True
         agent.turns.release(turn)
-        await until(lambda: platform.texts("5") == [PLACEHOLDER.text, "one"])
+        await until(lambda: platform.texts("5")[1:] == ["one"])
+        assert platform.texts("5")[0] == PLACEHOLDER.text
 
 
 async def test_an_account_that_is_refused_is_tried_again(database: Database, agent: Agent) -> None:
@@ -243,6 +245,43 @@ async def test_a_chat_goes_on_after_a_mistake_of_ours(database: Database, agent:
         platform.say("5", "answer one")
         await until(lambda: platform.texts("5") == ["one"])
     assert [request.parts[0].text for request in agent.turns.requests.values()] == ["answer one"]
+
+
+class _Poisoned(MemoryPlatform):
+    """One that fails over a certain text, with an error that is none of ours."""
+
+    async def edit(self, destination: Destination, message_id: str, content: Content) -> None:
+        if content.text == "poison":
+            raise ValueError(content.text)
+        await super().edit(destination, message_id, content)
+
+
+async def test_an_answer_that_cannot_be_sent_holds_up_no_others(
+    database: Database, agent: Agent
+) -> None:
+    platform = _Poisoned()
+    async with replica(database, platform, agent):
+        platform.say("5", "answer poison")
+        await until(lambda: platform.texts("5") == [UNSHOWN.text])
+        platform.say("5", "answer one")
+        await until(
+            lambda: len(platform.texts("5")) == 2 and PLACEHOLDER.text not in platform.texts("5")
+        )
+        assert platform.texts("5") == [UNSHOWN.text, "one"]
+
+
+async def test_a_message_that_fails_for_no_passing_reason_is_told_and_leaves_the_chat_free(
+    database: Database, agent: Agent
+) -> None:
+    platform = MemoryPlatform()
+    async with replica(database, platform, agent):
+        platform.say("5", "answer \ud800")  # no message of gRPC can have it
+        await until(lambda: platform.texts("5") == [MISTAKE])
+        platform.say("5", "answer one")
+        await until(lambda: platform.texts("5") == [MISTAKE, "one"])
+    states = sa.select(schema.inbox.c.state).distinct()
+    found = await database.read(lambda conn: conn.execute(states).scalars().all())
+    assert found == [inbox.State.CLOSED]
 
 
 async def test_an_event_that_cannot_be_read_is_not_read_in_a_loop(

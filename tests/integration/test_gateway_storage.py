@@ -66,13 +66,15 @@ async def test_an_event_is_stored_once_and_taken_in_order(database: Database) ->
     assert await database.write(lambda conn: inbox.add(conn, ACCOUNT, events, LATER)) == 0
     assert await database.read(lambda conn: inbox.lanes(conn, "telegram", "42")) == ["lane"]
     assert await database.read(lambda conn: inbox.lanes(conn, "telegram", "43")) == []
-    first = await database.read(lambda conn: inbox.next_of_lane(conn, "telegram", "42", "lane"))
-    assert first is not None
+
+    def read(conn: Connection) -> list[inbox.Waiting]:
+        return [*inbox.waiting_of_lane(conn, "telegram", "42", "lane", 1)]
+
+    [first] = await database.read(read)
     assert (first.event, first.received_at) == (said, NOW)
     begun = TurnRequest("trn_1", "default", "s1", SOURCE, "hi", busy_mode=BusyMode.QUEUE)
-    await database.write(lambda conn: inbox.accept(conn, first.sequence, begun))
-    second = await database.read(lambda conn: inbox.next_of_lane(conn, "telegram", "42", "lane"))
-    assert second is not None
+    await database.write(lambda conn: inbox.accept(conn, first, begun, NOW))
+    [second] = await database.read(read)
     assert second.event == pressed
     await database.write(lambda conn: inbox.ignore(conn, second.sequence, NOW))
     [(key, order)] = await database.read(lambda conn: inbox.accepted(conn, "telegram", "42"))

@@ -78,6 +78,20 @@ def test_a_message_in_a_topic_that_the_bot_has_opened_is_no_reply_to_it() -> Non
     assert heard("hello", reply_to_message={**opening, "text": "Hi."}) == "hello"
 
 
+@pytest.mark.parametrize(
+    ("more", "joint"),
+    [
+        ({"text": "a" * 4096}, ""),
+        ({"text": "🦉" * 1500}, "\n"),
+        ({"text": "a" * 2048}, None),
+        ({"media_group_id": "g"}, "\n"),
+        ({"forward_origin": {"type": "user", "date": 1, "sender_user": EVE}}, "\n"),
+    ],
+)
+def test_what_a_client_may_have_cut_has_a_joint(more: dict[str, Any], joint: str | None) -> None:
+    assert event(**more).joint == joint
+
+
 def test_a_group_that_becomes_a_supergroup_is_followed() -> None:
     old = {"chat": {"id": -5, "type": "group"}, "migrate_to_chat_id": -1005}
     new = {"chat": {"id": -1005, "type": "supergroup"}, "migrate_from_chat_id": -5}

@@ -1,0 +1,61 @@
+"""What a person sends at once is one message, whoever has cut it up."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from gateway_service.messages import ButtonPress, MessageEvent, Quote, Source
+from gateway_service.storage.inbox import Waiting
+from gateway_service.turns.message_parts import MOMENT, gather, join, wait_for_more_s
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+ADA = Source("telegram", "5", user_id="7")
+EVE = Source("telegram", "5", user_id="9")
+
+
+def said(
+    sequence: int, text: str, source: Source = ADA, after_s: float = 0.0, **more: Any
+) -> Waiting:
+    event = MessageEvent(f"e{sequence}", source, text, **more)
+    return Waiting(sequence, event, NOW + timedelta(seconds=after_s))
+
+
+def test_a_text_that_was_cut_is_one_message() -> None:
+    parts = [said(1, "one t", joint=""), said(2, "wo", joint="\n"), said(3, "three")]
+    assert gather([*parts, said(4, "another")]) == parts
+    whole = join(parts)
+    assert isinstance(whole.event, MessageEvent)
+    assert (whole.event.text, whole.sequence, whole.others) == ("one two\nthree", 1, (2, 3))
+
+
+def test_an_album_is_one_message() -> None:
+    quote = Quote("so", "Eve", is_forwarded=True)
+    parts = [
+        said(1, "", joint="\n", has_files=True),
+        said(2, "What is this?", joint="\n", replies_to="m1", quotes=(quote,)),
+        said(3, "", joint="\n", has_files=True),
+    ]
+    event = join(gather(parts)).event
+    assert isinstance(event, MessageEvent)
+    assert (event.text, event.has_files, event.replies_to) == ("What is this?", True, "m1")
+    assert event.quotes == (quote,)
+
+
+def test_others_commands_buttons_and_what_comes_later_are_no_parts() -> None:
+    first = said(1, "long", joint="")
+    later = MOMENT.total_seconds() + 1
+    others = [
+        said(2, "hi", EVE),
+        said(3, "/stop"),
+        Waiting(4, ButtonPress("e4", ADA, "p", "x:once"), NOW),
+        said(5, "much later", after_s=later),
+    ]
+    assert gather([first, *others]) == [first]
+    part = said(6, "/usr/bin is a folder")
+    assert gather([first, *others, part]) == [first, part]
+    assert join([first]) == first
+
+
+def test_only_what_usually_has_more_waits() -> None:
+    assert wait_for_more_s(said(1, "short"), NOW) == 0
+    assert wait_for_more_s(said(1, "long", joint=""), NOW) == MOMENT.total_seconds()
+    assert wait_for_more_s(said(1, "long", joint=""), NOW + 2 * MOMENT) < 0
