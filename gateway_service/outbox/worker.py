@@ -32,13 +32,16 @@ from gateway_service.storage.outbox import Kind, Part, State
 from services.clock import Clock
 from services.database.queue import Lanes, poll
 from services.database.retries import until_answered
-from services.errors import DatabaseUnavailable
+from services.errors import DatabaseUnavailable, HermesError
 from services.lifecycle import Workers
 from services.telemetry.tracing import span
 
 _log = logging.getLogger(__name__)
 
 PLACEHOLDER = Content("…")
+UNSHOWN = Content("This message could not be shown here. The log of Hermes has the details.")
+ATTEMPTS = 3
+"""Attempts to send what fails with an error that is not ours."""
 SETTLED = (State.SENT, State.MARKED_DUPLICATE, State.ABANDONED)
 
 FIRST_WAIT_S = 1.0
@@ -59,6 +62,12 @@ class Outcome(Struct, frozen=True):
     wait_s: float = 0.0
     error: str = ""
     move: ChatMove | None = None
+
+
+def _doubt(part: Part) -> Part:
+    """Return a part of which nobody knows whether it was created, if it was to be."""
+    is_new = part.kind is Kind.MESSAGE and part.message_id is None
+    return replace(part, uncertain=part.uncertain or is_new)
 
 
 class OutboxWorker:
@@ -163,7 +172,8 @@ class OutboxWorker:
     async def _try(self, part: Part) -> Outcome:
         self._limiter.take(part.address.chat_id)
         try:
-            return await self._send(part)
+            outcome = await self._outcome(part)
+            return outcome if isinstance(outcome, Outcome) else await self._fail(part, outcome)
         except RateLimited as error:
             self._limiter.penalize(error.wait_s)
             self._metrics.rate_limited.labels(self._account.platform).inc(error.wait_s)
@@ -178,11 +188,26 @@ class OutboxWorker:
             _log.error("%s was not delivered: %s", part.delivery_id, error)
             return Outcome(part, State.ABANDONED, error=error.message)
         except OutcomeUnknown as error:
-            is_new = part.kind is Kind.MESSAGE and part.message_id is None
-            doubtful = replace(part, uncertain=part.uncertain or is_new)
-            return self._postpone(doubtful, error.message)
+            return self._postpone(_doubt(part), error.message)
         except (Unreachable, AccountRefused) as error:
             return self._postpone(part, error.message)
+
+    async def _outcome(self, part: Part) -> Outcome | Exception:
+        try:
+            return await self._send(part)
+        except HermesError:
+            raise
+        except Exception as error:  # noqa: BLE001 - handed on, to be logged
+            return error
+
+    async def _fail(self, part: Part, error: Exception) -> Outcome:
+        """Try again after an error that is not ours; at last say so instead, as it holds up the
+        chat."""
+        _log.error("%s was not delivered", part.delivery_id, exc_info=error)
+        if part.attempts + 1 < ATTEMPTS:
+            return self._postpone(_doubt(part), repr(error))
+        await self._send(replace(part, content=UNSHOWN, version=0, uncertain=False))
+        return Outcome(part, State.ABANDONED, error=repr(error))
 
     async def _send(self, part: Part) -> Outcome:
         address = part.address
