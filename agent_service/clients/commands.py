@@ -147,7 +147,8 @@ class SessionCommands:
                 if not await patience.wait(error):
                     await self._sandbox.forget_if_gone(held, error)
                     raise _why_not(error, progress.may_run) from error
-            progress.may_run = True
+                # With this reason the executor has not begun.
+                progress.may_run |= reason_of(error) is not Reason.BACKEND_UNAVAILABLE
 
     def _start_request(self, held: HeldSandbox, command: Command) -> exec_pb2.StartExecRequest:
         request = exec_pb2.StartExecRequest(

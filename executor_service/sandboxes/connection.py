@@ -3,11 +3,11 @@
 import asyncio
 import logging
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 
 from executor_service.backends.base import Backend, Box
 from executor_service.errors import (
     BackendError,
+    BackendUnavailable,
     BoxLost,
     BoxOutOfMemory,
     BoxOutOfSpace,
@@ -36,13 +36,15 @@ _END_REASONS: Mapping[type[Exception], EndReason] = {
 }
 """Why commands ended, by the error that ended the whole box."""
 _GIVE_UP_AFTER_S = 3.5
-"""How long to retry an unreachable box; with the last pause, callers wait at most 5 seconds."""
+"""How long to retry a silent box; with the last pause, callers wait at most 5 seconds."""
 _LAST_TRY_S = 0.5
 """How long the last attempt to reach it may take."""
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0
 _PING_INTERVAL_S = 20.0
 _PING_TIMEOUT_S = 10.0
+ASK_AGAIN_S = 1.0
+"""When callers should try again while the backend does not answer."""
 
 _log = logging.getLogger(__name__)
 
@@ -65,6 +67,8 @@ class SandboxConnection:
         self.epoch = 0
         """The sandbox's lease epoch; a box refuses an executor with an earlier one."""
         self.is_lost = False
+        self.is_unreachable = False
+        """Whether its backend has not answered for seconds; nothing says that the box is gone."""
         self.gone = asyncio.Event()
         self._secret = secret
         self._backend = backend
@@ -78,24 +82,33 @@ class SandboxConnection:
 
     async def run(self) -> None:
         """Keeps the link until the box is lost or retired."""
-        failing_since: float | None = None
-        pause_s = _FIRST_PAUSE_S
+        silent_since: float | None = None
+        away_since: float | None = None
+        pause_s, complaint = _FIRST_PAUSE_S, ""
         loop = asyncio.get_running_loop()
         while True:
-            was_linked, error = await self._hold_link(failing_since)
+            was_linked, error = await self._hold_link(silent_since)
             if self._retired.is_set():
                 break
             if was_linked:
-                failing_since, pause_s = loop.time(), _FIRST_PAUSE_S
-            _log.warning("box %s: %s", self.box.key, error)
+                silent_since, away_since, pause_s = loop.time(), None, _FIRST_PAUSE_S
+            if was_linked or str(error) != complaint:
+                _log.warning("box %s: %s", self.box.key, error)
+            complaint = str(error)
             self._end_reason = _END_REASONS.get(type(error), self._end_reason)
             if isinstance(error, BoxLost | BoxPoisoned | LinkRefused):
                 break
-            if isinstance(error, DatabaseUnavailable):
-                failing_since = None
+            if isinstance(error, BackendUnavailable):
+                away_since = away_since or silent_since or loop.time()
+                silent_since = None
+                if loop.time() - away_since > self._orphan_timeout_s:
+                    break
+                self._notice_outage(loop.time() - away_since)
+            elif isinstance(error, DatabaseUnavailable):
+                silent_since = None
             else:
-                failing_since = failing_since or loop.time()
-                if loop.time() - failing_since > _GIVE_UP_AFTER_S:
+                silent_since = silent_since or loop.time()
+                if loop.time() - silent_since > _GIVE_UP_AFTER_S:
                     break
             await self._pause(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
@@ -103,19 +116,38 @@ class SandboxConnection:
         self.commands.give_up(self._end_reason)
         self._settled.set()
 
+    def _notice_outage(self, lasted_s: float) -> None:
+        """Lets callers that wait fail with BackendUnavailable, after a few seconds."""
+        if lasted_s > _GIVE_UP_AFTER_S:
+            self.is_unreachable = True
+            self._settled.set()
+
+    def check_reachable(self) -> None:
+        """Fails with BackendUnavailable while the backend does not answer.
+
+        Not with Unavailable: callers would give the sandbox up as lost.
+        """
+        if self.is_unreachable and not self.is_ending:
+            raise BackendUnavailable(
+                f"the backend {self.box.backend} does not answer, so sandbox {self.box.key} cannot "
+                "be reached; try again",
+                retry_after_s=ASK_AGAIN_S,
+            )
+
     async def link(self) -> SupervisorLink:
-        """Returns the link once it is up; fails with SandboxLost."""
+        """Returns the link once it is up; fails with SandboxLost or BackendUnavailable."""
         while True:
             await self._settled.wait()
             if self.is_lost or self._retired.is_set():
                 raise SandboxLost(f"the box of sandbox {self.box.key} is gone")
             if self._link is not None and self._link.error is None:
                 return self._link
+            self.check_reachable()
             # It has just ended, and `run` notices in a moment.
             await asyncio.sleep(0)
 
     async def wait_settled(self) -> None:
-        """Returns when the box has reported its commands, or is lost."""
+        """Returns when the box has reported its commands, is lost, or cannot be reached."""
         await self._settled.wait()
 
     @property
@@ -188,24 +220,25 @@ class SandboxConnection:
     async def _start(self, command: Command, request: StartCommand) -> None:
         try:
             while not command.bound:
-                link = await self.link()
-                with suppress(
-                    LinkClosed, BoxPoisoned
-                ):  # the next link tells whether it was started
-                    await link.start(request, command.bind)
+                try:
+                    await (await self.link()).start(request, command.bind)
+                except (LinkClosed, BoxPoisoned):
+                    pass  # the next link tells whether it was started
+                except BackendUnavailable:
+                    await asyncio.sleep(ASK_AGAIN_S)
         except (StartRefused, SandboxLost) as why:
             self.commands.refuse(command, why)
         else:
             self.commands.record_start(command)
 
     async def _hold_link(
-        self, failing_since: float | None
+        self, silent_since: float | None
     ) -> tuple[bool, ExecutorError | DatabaseUnavailable]:
         """Keeps one link until it ends; returns whether it was up, and how it ended."""
         linked = False
         try:
             acked = await self.commands.prepare()
-            async with asyncio.timeout_at(_last_moment(failing_since)):
+            async with asyncio.timeout_at(_last_moment(silent_since)):
                 stream = await self._backend.connect(self.box)
             box = self.box
             hello = Hello(box.key, self._secret, self.epoch, acked, self._orphan_timeout_s)
@@ -214,6 +247,7 @@ class SandboxConnection:
                 linked = True
                 await self._announce_network(link)
                 self._link = link
+                self.is_unreachable = False
                 self._settled.set()
                 try:
                     return linked, await self._until_ended(link)
@@ -221,7 +255,7 @@ class SandboxConnection:
                     self._link = None
                     self._settled.clear()
         except TimeoutError:
-            return linked, LinkClosed("the box cannot be reached in time")
+            return linked, BackendUnavailable("the box cannot be reached in time")
         except (BackendError, LinkClosed, BoxPoisoned, DatabaseUnavailable) as error:
             return linked, error
 
@@ -251,9 +285,9 @@ class SandboxConnection:
             pass
 
 
-def _last_moment(failing_since: float | None) -> float | None:
-    """The deadline of an attempt to reach a box; the backend decides for the first one."""
-    if failing_since is None:
+def _last_moment(silent_since: float | None) -> float | None:
+    """The deadline of an attempt to reach a silent box; otherwise the backend decides."""
+    if silent_since is None:
         return None
     soonest = asyncio.get_running_loop().time() + _LAST_TRY_S
-    return max(soonest, failing_since + _GIVE_UP_AFTER_S)
+    return max(soonest, silent_since + _GIVE_UP_AFTER_S)

@@ -181,7 +181,7 @@ class Leases:
         for lock in list(self._locks.values()):
             async with lock:
                 pass
-        ready = [s for s in self if s.state is SandboxState.READY and not s.is_awaited]
+        ready = [s for s in self if s.state is SandboxState.READY and s.is_settled]
         idle = [sandbox for sandbox in ready if not sandbox.running]
         boxes = [sandbox.connection for sandbox in idle if sandbox.connection is not None]
         await each_of(map(self.release, idle))

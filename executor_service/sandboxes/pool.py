@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from executor_service.backends.base import Backend
 from executor_service.errors import (
     BackendError,
+    BackendUnavailable,
     BoxPoisoned,
     LinkClosed,
     PoolExhausted,
@@ -224,6 +225,9 @@ class Pool:
             except (SandboxLost, LinkClosed, BoxPoisoned, TimeoutError) as error:
                 _log.warning("ready box %s is gone: %s", connection.box.key, error)
                 connection.retire(EndReason.LEASE_EXPIRED)
+            except BackendUnavailable:
+                self._ready.append(connection)
+                raise
             except BaseException:
                 connection.retire(EndReason.LEASE_EXPIRED)
                 raise

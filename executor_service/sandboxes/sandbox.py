@@ -11,12 +11,9 @@ from executor_service.execs.command import Command
 from executor_service.execs.exec_registry import ExecRegistry
 from executor_service.metrics import ExecutorMetrics
 from executor_service.records.sandboxes import Claim, EndReason, SandboxState
-from executor_service.sandboxes.connection import SandboxConnection
+from executor_service.sandboxes.connection import ASK_AGAIN_S, SandboxConnection
 from services.clock import Clock
 from services.errors import LeaseInvalid, NotFound, StaleEpoch
-
-_ASK_AGAIN_S = 1.0
-"""When to ask again; the backend may have answered by then."""
 
 
 class Sandbox:
@@ -86,6 +83,12 @@ class Sandbox:
         """Whether the backend still has to report if the box lives."""
         return self._clock.monotonic() < self._awaited_until_s
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether its backend answers."""
+        is_unreachable = self.connection is not None and self.connection.is_unreachable
+        return not (self.is_awaited or is_unreachable)
+
     def check_settled(self) -> None:
         """Fails with BackendUnavailable while the box is awaited.
 
@@ -96,8 +99,10 @@ class Sandbox:
             raise BackendUnavailable(
                 f"the backend {claim.backend} of template {claim.template} does not answer yet, "
                 f"so sandbox {claim.sandbox_id} cannot be reached; try again",
-                retry_after_s=_ASK_AGAIN_S,
+                retry_after_s=ASK_AGAIN_S,
             )
+        if self.connection is not None:
+            self.connection.check_reachable()
 
     def get_connection(self) -> SandboxConnection:
         """Returns its connection; fails with SandboxLost, LeaseInvalid or BackendUnavailable."""

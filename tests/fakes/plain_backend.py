@@ -10,7 +10,7 @@ from pathlib import Path
 
 from executor_service.backends.base import Box, BoxSpec, Capabilities
 from executor_service.backends.supervisor_zipapp import build_zipapp
-from executor_service.errors import BoxCreateFailed, BoxLost
+from executor_service.errors import BackendUnavailable, BoxCreateFailed, BoxLost
 from executor_service.link.byte_streams import SocketStream
 from executor_service.records.sandboxes import Isolation
 from executor_service.supervisor.frames import REMEMBERED
@@ -47,6 +47,8 @@ class PlainBackend:
         self.reachable = asyncio.Event()
         """Boxes are connected to while it is set."""
         self.reachable.set()
+        self.is_away = False
+        """Whether it does not answer."""
         self.streams: list[SocketStream] = []
         self._folder = folder
         self._boxes: dict[str, _Running] = {}
@@ -72,6 +74,8 @@ class PlainBackend:
 
     async def connect(self, box: Box) -> SocketStream:
         await self.reachable.wait()
+        if self.is_away:
+            raise BackendUnavailable("nobody answers")
         running = self._boxes.get(box.key)
         if running is None:
             raise BoxLost(f"there is no box {box.key}")

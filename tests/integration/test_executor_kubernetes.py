@@ -58,6 +58,35 @@ async def out_of_memory(there: Cluster, pod: Json) -> None:
     await there.kubelet.exhaust(pod)
 
 
+async def test_an_api_server_that_restarts_loses_no_sandbox(
+    client: Client, stand_in: StandIn
+) -> None:
+    def leave(there: Cluster) -> None:
+        there.is_away = True
+        there.execs.cut()
+
+    def come_back(there: Cluster) -> None:
+        there.is_away = False
+
+    answer = await client.acquire("s")
+    script = "echo begun; i=0; while [ $i -lt 9 ]; do sleep 1; echo $i; i=$((i + 1)); done"
+    following = asyncio.ensure_future(client.run(answer.lease, script=script, exec_id="x"))
+    await until_it_has_begun(client, answer.lease)
+    await stand_in.tell(leave)
+    try:
+        await asyncio.sleep(6)
+        assert await refused(client.start(answer.lease, "true")) is Reason.BACKEND_UNAVAILABLE
+    finally:
+        await stand_in.tell(come_back)
+    seen = await following
+    assert seen.exit is not None
+    assert seen.exit.reason == exec_pb2.EXIT_REASON_EXITED
+    assert seen.stdout.split() == [b"begun", *(str(n).encode() for n in range(9))]
+    again = await client.acquire("s")
+    assert again.sandbox.sandbox_id == answer.sandbox.sandbox_id
+    await client.release(again.lease)
+
+
 @pytest.mark.parametrize(
     ("happens", "reason"),
     [

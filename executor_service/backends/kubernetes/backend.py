@@ -38,6 +38,9 @@ from executor_service.errors import (
 from executor_service.link.byte_streams import ByteStream
 from services.lifecycle import unbroken
 
+_AILING = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS})
+"""Answers of an API server that starts or is busy, which say nothing about the pod."""
+
 
 class KubernetesBackend:
     """Makes boxes in a Kubernetes cluster, one pod each."""
@@ -115,6 +118,8 @@ class KubernetesBackend:
         except EngineRefused as error:
             if error.status == HTTPStatus.NOT_FOUND:
                 raise BoxLost(f"box {box.key} is gone: {error}") from error
+            if error.status in _AILING or error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+                raise BackendUnavailable(f"box {box.key} cannot be reached: {error}") from error
             raise LinkClosed(f"no bridge into box {box.key}: {error}") from error
         return await wait_greeting(stream, CALL_DEADLINE_S, stream.complaint)
 

@@ -34,6 +34,8 @@ class Cluster:
     faults: list[Fault] = field(default_factory=list[Fault])
     quota: int = 1000
     """Pods that there may be."""
+    is_away: bool = False
+    """Whether connections break without an answer."""
     seen: list[str] = field(default_factory=list[str])
     """Every request's method and path."""
 
@@ -87,6 +89,8 @@ class Cluster:
         self.seen.append(f"{request.method} {request.path}")
         if request.transport is not None:
             self._lines.add(request.transport)
+            if self.is_away:
+                request.transport.abort()
         try:
             self.rights.check(request, _GROUPS.get(request.match_info.get("resource", ""), ""))
             fault = fault_of(self.faults, request)

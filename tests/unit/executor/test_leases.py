@@ -25,7 +25,7 @@ from executor_service.workspaces.folders import WorkdirPolicy, Workspaces
 from services.errors import LeaseInvalid, NotFound, StaleEpoch
 from tests.fakes.plain_backend import NAME
 from tests.support.executors import until
-from tests.unit.executor.core import LIFETIMES, Core, full_disk, open_core, start
+from tests.unit.executor.core import LIFETIMES, OPTIONS, Core, full_disk, open_core, start
 
 
 def proof(grant: Grant, **changes: object) -> Proof:
@@ -157,6 +157,59 @@ async def test_one_whose_backend_never_answers_is_lost_once_its_box_must_have_en
         ended = (await awaited.command("exc_x")).record.exit
         assert ended is not None
         assert ended.reason is EndReason.SANDBOX_LOST
+
+
+async def test_a_sandbox_outlives_an_outage_of_its_backend(tmp_path: Path) -> None:
+    async with open_core(tmp_path) as core:
+        grant = await core.acquire("s")
+        sandbox, gate = grant.sandbox, tmp_path / "gate"
+        script = f"until [ -e {gate} ]; do sleep 0.05; done; echo after"
+        command = await start(grant, "/bin/sh", "-c", script)
+        core.backend.is_away = True
+        await core.backend.cut()
+
+        connection = sandbox.get_connection()
+
+        async def is_noticed() -> bool:
+            return connection.is_unreachable
+
+        await until(is_noticed)
+        for asked in (
+            connection.link(),
+            core.acquire("s"),
+            core.leases.release(sandbox),
+            sandbox.command("x"),
+        ):
+            with pytest.raises(BackendUnavailable, match="does not answer"):
+                await asked
+        await core.leases.release_idle()
+        assert sandbox.state is SandboxState.READY
+        assert sandbox.running == [command]
+        await asyncio.to_thread(gate.touch)
+        core.backend.is_away = False
+
+        async def has_ended() -> bool:
+            return command.ended.is_set()
+
+        await until(has_ended)
+        assert (await command.spool.read(1, 0, 100))[1] == b"after\n"
+        again = await core.acquire("s")
+        assert again.sandbox is sandbox
+
+
+async def test_a_sandbox_whose_backend_stays_away_is_lost_when_its_box_has_ended(
+    tmp_path: Path,
+) -> None:
+    async with open_core(tmp_path, replace(OPTIONS, orphan_timeout_s=1.0)) as core:
+        grant = await core.acquire("s")
+        core.backend.is_away = True
+        await core.backend.cut()
+
+        async def is_lost() -> bool:
+            return grant.sandbox.state is SandboxState.LOST
+
+        await until(is_lost)
+        core.backend.is_away = False
 
 
 async def test_the_loss_is_noted_when_nobody_asks(tmp_path: Path) -> None:
