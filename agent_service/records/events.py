@@ -19,6 +19,8 @@ class Decision(StrEnum):
     SESSION = "session"
     ALWAYS = "always"
     DENY = "deny"
+    NOBODY = "nobody"
+    """Nobody could be asked."""
     ANSWERED = "answered"
     EXPIRED = "expired"
 

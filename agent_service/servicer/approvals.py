@@ -23,6 +23,7 @@ _DECISIONS: dict[int, Decision] = {
     turn_event_pb2.APPROVAL_DECISION_SESSION: Decision.SESSION,
     turn_event_pb2.APPROVAL_DECISION_ALWAYS: Decision.ALWAYS,
     turn_event_pb2.APPROVAL_DECISION_DENY: Decision.DENY,
+    turn_event_pb2.APPROVAL_DECISION_NOBODY: Decision.NOBODY,
 }
 
 
@@ -49,7 +50,7 @@ class ApprovalServicer(ApprovalServiceServicer):
     ) -> pb.ResolveApprovalResponse:
         if request.decision not in _DECISIONS:
             raise InvalidArgument(
-                "not a decision", fields={"decision": "ONCE, SESSION, ALWAYS or DENY"}
+                "not a decision", fields={"decision": "ONCE, SESSION, ALWAYS, DENY or NOBODY"}
             )
         info = await self._turns.resolve(
             request.approval_id,

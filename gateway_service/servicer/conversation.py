@@ -21,6 +21,7 @@ from gateway_service.turns.notifications import TerminalNotifications
 from gateway_service.turns.presenter import BUTTONS
 from gateway_service.turns.turn_starter import TurnStarter
 from hermes.agent.v1.approval_pb2 import AnswerClarificationRequest
+from hermes.agent.v1.turn_event_pb2 import APPROVAL_DECISION_NOBODY
 from hermes.gateway.v1 import conversation_pb2_grpc
 from hermes.gateway.v1.conversation_pb2 import (
     ConverseRequest,
@@ -44,7 +45,7 @@ POLICY = allow(
 )
 
 UNNAMED = "operator"
-_DECISIONS = frozenset(decision for _, decision, _ in BUTTONS)
+_DECISIONS = {decision for _, decision, _ in BUTTONS} | {APPROVAL_DECISION_NOBODY}
 
 
 class ConversationContext(Struct, frozen=True):
@@ -155,7 +156,7 @@ class _Conversation:
             case "approval_answer":
                 answer = request.approval_answer
                 if answer.decision not in _DECISIONS:
-                    wanted = {"decision": "ONCE, SESSION, ALWAYS or DENY"}
+                    wanted = {"decision": "ONCE, SESSION, ALWAYS, DENY or NOBODY"}
                     raise InvalidArgument("not a decision", fields=wanted)
                 decided = (answer.approval_id, self._profile, answer.decision, self._source().user)
                 await self._attempt(self._context.agent.decide(*decided))

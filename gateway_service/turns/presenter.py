@@ -56,6 +56,7 @@ _DECIDED = {
     turn_event_pb2.APPROVAL_DECISION_SESSION: "Allowed in this session",
     turn_event_pb2.APPROVAL_DECISION_ALWAYS: "Always allowed",
     turn_event_pb2.APPROVAL_DECISION_DENY: "Denied",
+    turn_event_pb2.APPROVAL_DECISION_NOBODY: "Denied, as nobody could be asked",
 }
 _EXPIRED = "Denied, as nobody decided in time"
 

@@ -197,6 +197,7 @@ def test_one_shot_denies_what_nobody_can_allow(careful: Home) -> None:
         "hermes: denied, because nobody can approve it here: “rm -rf gone; touch made; echo done”"
     ]
     assert result.json["tool_calls"][0]["is_error"] is True
+    assert "nobody can be asked here" in result.json["answer"]
 
 
 def test_up_talks_serves_others_and_leaves_nothing(

@@ -13,7 +13,8 @@ _DENIED = (
 )
 NOBODY_TO_ASK = (
     "This call needs a person's approval, and nobody can be asked here, so it was not run. Do not "
-    "try it in another form. Continue without it, and say at the end what was not done."
+    "try it in another form. Continue without it, and say at the end what was not done, and that "
+    "the user can allow it in a conversation (`hermes chat`), where “always” allows it for good."
 )
 HALTED = "This call needs a person's approval, so it was not run, and the work ended here."
 _CHANGED = (
@@ -46,6 +47,8 @@ def check_not_denied(decision: Decision | None) -> None:
     match decision:
         case Decision.DENY | Decision.ANSWERED:
             raise ToolFailed(_DENIED)
+        case Decision.NOBODY:
+            raise ToolFailed(NOBODY_TO_ASK)
         case Decision.EXPIRED:
             raise ToolFailed(_NO_ANSWER)
         case Decision.ONCE | Decision.SESSION | Decision.ALWAYS | None:

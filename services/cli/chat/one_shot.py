@@ -7,7 +7,7 @@ from contextlib import aclosing
 from typing import Any
 
 from hermes.agent.v1.turn_event_pb2 import (
-    APPROVAL_DECISION_DENY,
+    APPROVAL_DECISION_NOBODY,
     ApprovalRequested,
     ToolFinished,
     ToolStarted,
@@ -127,7 +127,7 @@ def _answer(dialogue: Dialogue) -> None:
     while (question := dialogue.question) is not None:
         if isinstance(question.asked, ApprovalRequested):
             complain(f"denied, because nobody can approve it here: “{question.asked.subject}”")
-            dialogue.decide(question.id, APPROVAL_DECISION_DENY)
+            dialogue.decide(question.id, APPROVAL_DECISION_NOBODY)
         else:
             complain(f"nobody can answer here: “{question.asked.question}”")
             dialogue.answer(question.id, NOBODY)

@@ -188,7 +188,11 @@ async def test_what_was_allowed_runs(decision: Decision) -> None:
 
 @pytest.mark.parametrize(
     ("decision", "told"),
-    [(Decision.DENY, "The user denied"), (Decision.EXPIRED, "Nobody approved")],
+    [
+        (Decision.DENY, "The user denied"),
+        (Decision.EXPIRED, "Nobody approved"),
+        (Decision.NOBODY, "nobody can be asked here.*hermes chat"),
+    ],
 )
 @pytest.mark.parametrize("policy", [OFF, MANUAL])
 async def test_a_denial_holds_where_nobody_would_be_asked_any_more(

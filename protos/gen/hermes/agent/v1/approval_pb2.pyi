@@ -85,7 +85,7 @@ class ResolveApprovalRequest(_message.Message):
     profile: _builtins.str
     """Whose approval it is; empty means "default"."""
     decision: _turn_event_pb2.ApprovalDecision.ValueType
-    """ONCE, SESSION, ALWAYS (of commands only, else FAILED_PRECONDITION) or DENY."""
+    """ONCE, SESSION, ALWAYS (of commands only, else FAILED_PRECONDITION), DENY or NOBODY."""
     decided_by: _builtins.str
     """Who decides: "<platform>:<user>"."""
     def __init__(

@@ -43,6 +43,8 @@ class _ApprovalDecisionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Appr
     """Nobody answered in time; not allowed."""
     APPROVAL_DECISION_ALWAYS: _ApprovalDecision.ValueType  # 5
     """Allowed, and not asked again in any session of the profile for the very same command."""
+    APPROVAL_DECISION_NOBODY: _ApprovalDecision.ValueType  # 6
+    """Nobody can be asked where the turn was started; not allowed."""
 
 class ApprovalDecision(_ApprovalDecision, metaclass=_ApprovalDecisionEnumTypeWrapper):
     """How an approval ended."""
@@ -61,6 +63,8 @@ APPROVAL_DECISION_EXPIRED: ApprovalDecision.ValueType  # 4
 """Nobody answered in time; not allowed."""
 APPROVAL_DECISION_ALWAYS: ApprovalDecision.ValueType  # 5
 """Allowed, and not asked again in any session of the profile for the very same command."""
+APPROVAL_DECISION_NOBODY: ApprovalDecision.ValueType  # 6
+"""Nobody can be asked where the turn was started; not allowed."""
 Global___ApprovalDecision: _TypeAlias = ApprovalDecision  # noqa: Y015
 
 @_typing.final

@@ -260,7 +260,7 @@ class ConverseRequest(_message.Message):
         approval_id: _builtins.str
         """The approval that is answered."""
         decision: _turn_event_pb2.ApprovalDecision.ValueType
-        """ONCE, SESSION or DENY."""
+        """ONCE, SESSION, ALWAYS, DENY or NOBODY."""
         def __init__(
             self,
             *,
