@@ -129,11 +129,33 @@ async def test_a_search_is_read_in_parts(tools: Tools, folder: str) -> None:
         found = await tools.text("search_files", **search, offset=offset, limit=3)
         last = min(offset + 3, 30_000)
         expected = [f"{folder}/numbers:{n}:{n}" for n in range(offset + 1, last + 1)]
-        assert found.splitlines() == expected
+        more = [f"[more; continue with offset {offset + 3}]"] if last < 30_000 else []
+        assert found.splitlines() == expected + more
     files = {"path": folder, "pattern": "*.py", "target": "files"}
-    assert await tools.text("search_files", **files, offset=1, limit=1) == f"{folder}/2.py"
+    assert await tools.text("search_files", **files, offset=1, limit=1) == (
+        f"{folder}/2.py\n[more; continue with offset 2]"
+    )
     found = await tools.text("search_files", **files)
     assert found.splitlines() == [f"{folder}/{n}.py" for n in (1, 2, 3)]
+
+
+async def test_a_search_says_what_it_leaves_out(tools: Tools, folder: str) -> None:
+    await tools.shell(
+        f"cd {folder}; git init -q; mkdir .github build; echo otter >.github/ci.yml; "
+        "echo build >.gitignore; for n in 1 2 3 4 5 6 7; do echo otter >build/$n; done; "
+        "echo otter >.git/description"
+    )
+    found = await tools.text("search_files", path=folder, pattern="otter")
+    named = ", ".join(f"{folder}/build/{n}" for n in range(1, 6))
+    assert found.splitlines() == [
+        f"{folder}/.github/ci.yml:1:otter",
+        (
+            "[Not shown are matches in files that .gitignore or a similar file excludes: "
+            f"{named}, 2 more. Search such a file by its path.]"
+        ),
+    ]
+    path = f"{folder}/build/7"
+    assert await tools.text("search_files", path=path, pattern="otter") == f"{path}:1:otter"
 
 
 async def test_listing_folders(tools: Tools, folder: str) -> None:

@@ -24,24 +24,46 @@ from agent_service.tools.texts import WORKSPACE
 
 TIMEOUT_S = 60
 MAX_RESULTS = 1000
+MAX_IGNORED = 5
+"""Ignored files that are named."""
 
 # $1 pattern, $2 path, $3 glob, $4 first and $5 last line to show, then options for the search.
-_CUT = '| sed -n "${4},${5}p;${5}q"; exit "${PIPESTATUS[0]}"'
-_CONTENT = f"""\
-pattern=$1 path=$2 glob=$3
+_BEGIN = """\
+pattern=$1 path=$2 glob=$3 first=$4 last=$5; shift 5
+show() { sed -n "$first,${last}p;${last}q"; }
+"""
+# rg leaves out ignored files. Those that match are named on lines that begin with NUL.
+_CONTENT = (
+    _BEGIN
+    + r"""
+found() {
+  $within rg --hidden ${glob:+--glob "$glob"} --glob '!.git' "$@" -e "$pattern" -- "$path"
+}
+files() {
+  within='timeout 10'
+  { found -l --null "$@" || [ $? != 124 ] || printf 'perhaps others\0'; } 2>/dev/null | sort -z
+}
 if command -v rg >/dev/null; then
-  rg --no-heading --with-filename --line-number --color=never --sort=path \\
-    ${{glob:+--glob "$glob"}} "${{@:6}}" -e "$pattern" -- "$path" {_CUT}
+  found --no-heading --with-filename --line-number --color=never --sort=path "$@" | show
+  status=${PIPESTATUS[0]}
+  LC_ALL=C comm -z -13 <(files) <(files --no-ignore) | tr '\n\0' '?\n' | sed 's/^/\x0/'
 else
-  grep -rIHnE ${{glob:+--include="$glob"}} "${{@:6}}" -e "$pattern" -- "$path" {_CUT}
+  grep -rIHnE --exclude-dir=.git ${glob:+--include="$glob"} "$@" -e "$pattern" -- "$path" | show
+  status=${PIPESTATUS[0]}
 fi
+exit $status
 """
-_FILES = f"""\
-[ -e "$2" ] || {{ echo "There is no $2."; exit 2; }}
-case $2 in [-\\(\\),!]*) path=./$2;; *) path=$2;; esac
-find -H "$path" -name .git -prune -o -type f -name "$1" -print0 | LC_ALL=C sort -z \\
-  | tr '\\n\\0' '?\\n' {_CUT}
+)
+_FILES = (
+    _BEGIN
+    + r"""
+[ -e "$path" ] || { echo "There is no $path."; exit 2; }
+case $path in [-\(\),!]*) path=./$path;; esac
+find -H "$path" -name .git -prune -o -type f -name "$pattern" -print0 | LC_ALL=C sort -z \
+  | tr '\n\0' '?\n' | show
+exit ${PIPESTATUS[0]}
 """
+)
 _MODES = {"content": (), "files_only": ("-l",), "count": ("-c",)}
 
 _NOT_OF_FILES = re.compile(r"--$|\[… [\d,]+ bytes left out …\]$|(?:grep|rg): |$")
@@ -98,13 +120,16 @@ class SearchFiles(UsualTool[SearchFilesArguments]):
         named = ("--null",) if below and _says_lines(arguments) else ()
         command = Command(key=context.key, argv=_argv(arguments, named), timeout_s=TIMEOUT_S)
         status = await context.commands.run(command, lambda _, data: output.add(data))
-        text = output.text().rstrip("\n")
+        text, ignored = _sorted(output.text())
         code = None if status.exit is None else status.exit.code
         if code not in (0, _NOTHING, _ENOUGH):
             raise ToolFailed(text or "The search did not finish. Search a smaller folder.")
+        text, more = _cut(text, arguments)
         if below:
             text = _without_guarded(text, arguments, below)
-        return ToolResult(text or "[nothing found]")
+            ignored = [path for path in ignored if not below.is_guarded(path)]
+        notes = (text or "[nothing found]", more, _left_out(ignored))
+        return ToolResult("\n".join(filter(None, notes)))
 
     async def _below(
         self, arguments: SearchFilesArguments, context: ToolContext
@@ -130,6 +155,33 @@ class _Below(Struct, frozen=True):
         whole, above = map(posixpath.normpath, ends)
         real = f"{self.root.rstrip('/')}/{whole.removeprefix(above).lstrip('/')}"
         return bool(guarded_family(real, self.own))
+
+
+def _sorted(text: str) -> tuple[str, list[str]]:
+    """The result, and the ignored files that match as well."""
+    lines = text.rstrip("\n").split("\n")
+    ignored = [line[1:] for line in lines if line.startswith("\0")]
+    return "\n".join(line for line in lines if not line.startswith("\0")), ignored
+
+
+def _cut(text: str, arguments: SearchFilesArguments) -> tuple[str, str]:
+    """The lines that were asked for, and a note if there are more."""
+    lines = text.split("\n")
+    if len(lines) <= arguments.limit:
+        return text, ""
+    more = f"[more; continue with offset {arguments.offset + arguments.limit}]"
+    return "\n".join(lines[: arguments.limit]), more
+
+
+def _left_out(ignored: Sequence[str]) -> str:
+    if not ignored:
+        return ""
+    more = len(ignored) - MAX_IGNORED
+    named = ", ".join([*ignored[:MAX_IGNORED], *([f"{more} more"] if more > 0 else [])])
+    return (
+        f"[Not shown are matches in files that .gitignore or a similar file excludes: {named}. "
+        "Search such a file by its path.]"
+    )
 
 
 def _without_guarded(text: str, arguments: SearchFilesArguments, below: _Below) -> str:
@@ -165,7 +217,7 @@ def _says_lines(arguments: SearchFilesArguments) -> bool:
 
 
 def _argv(arguments: SearchFilesArguments, named: tuple[str, ...]) -> tuple[str, ...]:
-    first, last = arguments.offset + 1, arguments.offset + arguments.limit
+    first, last = arguments.offset + 1, arguments.offset + arguments.limit + 1
     positions = (arguments.pattern, arguments.path, arguments.file_glob, str(first), str(last))
     if arguments.target == "files":
         return ("bash", "-c", _FILES, "bash", *positions)
