@@ -104,7 +104,7 @@ def check_settings(settings: Settings, catalog: ConfigCatalog) -> list[str]:
         except ConfigError as error:
             problems.extend(error.problems)
     problems.extend(_unknown_variables(settings, catalog))
-    notices = [*settings.env_file.notices, *_without_effect(settings)]
+    notices = [*settings.env_file.notices, *settings.yaml.notices, *_without_effect(settings)]
     notices.extend(_unknown_lines(settings, catalog))
     for path in catalog.root.unknown(settings.yaml.data):
         found = settings.yaml.find(".".join(path))

@@ -141,8 +141,7 @@ class Settings(RedactedRepr, frozen=True):
 
     def secret_values(self) -> Iterator[str]:
         """Yield values whose names mark them as secret."""
-        in_file = {name: str(found.value) for name, found in self.env_file.values.items()}
-        for name, value in (*in_file.items(), *self.environ.items()):
+        for name, value in (*self.env_file.texts.items(), *self.environ.items()):
             plain_name = name.removesuffix(FILE_SUFFIX)
             if not is_secret_name(plain_name):
                 yield from _URL_PASSWORD.findall(value)
@@ -201,13 +200,15 @@ def load_settings(
     if environ is None:
         environ = dict(os.environ)
     home, profile = _choose_home(flags, environ)
+    env_file = read_env_file(home.env, environ)
+    in_environment = {name: value for name, value in environ.items() if value}
     settings = Settings(
         home=home,
         profile=profile,
         flags=flags,
         environ=environ,
-        env_file=read_env_file(home.env, environ),
-        yaml=read_yaml(home.config),
+        env_file=env_file,
+        yaml=read_yaml(home.config, {**env_file.texts, **in_environment}),
         login_secrets=tuple(_login_secrets(home.auth)),
     )
     return _off_the_host(settings)

@@ -3,11 +3,13 @@
 import datetime
 import io
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from services.config.fields import ConfigError, Problem
 from services.config.redacted_repr import RedactedRepr
@@ -15,6 +17,9 @@ from services.home.texts import decode_text
 
 if TYPE_CHECKING:
     from ruamel.yaml import YAML
+
+
+_VARIABLE = re.compile(r"\$\{(?P<name>[A-Za-z_]\w*)(?::-(?P<default>[^}]*))?\}", re.ASCII)
 
 
 class RawValue(RedactedRepr, frozen=True):
@@ -35,6 +40,10 @@ class EnvFile(Struct, frozen=True):
     values: Mapping[str, RawValue]
     notices: tuple[str, ...] = ()
     """Problems of ignored lines."""
+
+    @property
+    def texts(self) -> dict[str, str]:
+        return {name: str(found.value) for name, found in self.values.items()}
 
 
 def read_env_file(path: Path, environ: Mapping[str, str]) -> EnvFile:
@@ -73,6 +82,8 @@ class YamlFile(RedactedRepr, frozen=True):
     path: Path
     data: Any
     """A ruamel.yaml mapping, which knows the line of each key; a plain one if empty."""
+    notices: tuple[str, ...] = ()
+    """Variables that values name and nobody sets."""
 
     def find(self, path: str) -> RawValue | None:
         """Return the value at a dotted path; null and empty text count as unset."""
@@ -100,10 +111,51 @@ class YamlFile(RedactedRepr, frozen=True):
         return str(self.path) if line is None else f"{self.path}, line {line + 1}"
 
 
-def read_yaml(path: Path) -> YamlFile:
-    """Read a config.yaml, or raise ConfigError with the line of the syntax error."""
+def read_yaml(path: Path, variables: Mapping[str, str]) -> YamlFile:
+    """Read a config.yaml, or raise ConfigError with the line of the syntax error.
+
+    `${NAME}` in a value means the variable, and `${NAME:-text}` the text without one. If nobody
+    sets the variable, a value that is nothing else counts as unset; others stay as they are.
+    """
     text = read_text(path)
-    return YamlFile(path, parse_yaml(text, path) if text else {})
+    file = YamlFile(path, parse_yaml(text, path) if text else {})
+    unset = dict[str, None]()
+    for parts, value in list(_strings(file.data)) if "${" in text else ():
+        _put(file.data, parts, _expanded(value, variables, unset, file.where(parts)))
+    return replace(file, notices=tuple(unset))
+
+
+def _strings(node: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[Any, str]]:
+    """Yield each text with a variable inside a node, and the keys and indexes that lead to it."""
+    if isinstance(node, str) and "${" in node:
+        yield path, node
+    pairs: Any = ()
+    if isinstance(node, Mapping):
+        pairs = cast("Mapping[Any, Any]", node).items()
+    elif isinstance(node, list):
+        pairs = enumerate(cast("list[Any]", node))
+    for key, inner in pairs:
+        yield from _strings(inner, (*path, key))
+
+
+def _put(node: Any, path: Sequence[Any], value: str | None) -> None:
+    for part in path[:-1]:
+        node = node[part]
+    node[path[-1]] = value
+
+
+def _expanded(
+    text: str, variables: Mapping[str, str], unset: dict[str, None], where: str
+) -> str | None:
+    def value_of(match: re.Match[str]) -> str:
+        name, default = match["name"], match["default"]
+        found = variables.get(name) or default
+        if found is None:
+            unset[f"{where}: {name} is not set; set it in .env or in the environment"] = None
+        return match[0] if found is None else found
+
+    expanded = _VARIABLE.sub(value_of, text)
+    return None if expanded == text and _VARIABLE.fullmatch(text) else expanded
 
 
 def parse_yaml(text: str, path: Path) -> Any:

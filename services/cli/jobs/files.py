@@ -139,7 +139,8 @@ ACTIONS = (
 
 def zone_of(root: Path) -> str:
     """Return the time zone of another home, as Hermes would read it there."""
-    set_here = read_env_file(root / ".env", {}).values.get("HERMES_TIMEZONE")
+    env_file = read_env_file(root / ".env", {})
+    set_here = env_file.values.get("HERMES_TIMEZONE")
     found = set_here if set_here and set_here.value else None
-    found = found or read_yaml(root / "config.yaml").find("timezone")
+    found = found or read_yaml(root / "config.yaml", env_file.texts).find("timezone")
     return found.value if found is not None and isinstance(found.value, str) else ""

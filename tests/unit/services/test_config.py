@@ -180,6 +180,35 @@ def test_files_of_a_home_may_be_saved_on_windows(tmp_path: Path) -> None:
     assert (key.value, found.load(LoopConfig).max_turns) == ("über", 33)
 
 
+def test_variables_stand_for_their_values_in_any_setting(tmp_path: Path) -> None:
+    yaml = (
+        "agent: {max_turns: '${TURNS}'}\nmodel: {default: '${MAKER}/${NAME:-small}'}\n"
+        "providers:\n  own: {base_url: '${URL}'}\n"
+    )
+    found = settings(tmp_path, yaml, env_file="TURNS=33\nURL=http://a\n", environ={"MAKER": "x"})
+    loop = found.load(LoopConfig)
+    assert (loop.max_turns, loop.model, found.yaml.notices) == (33, "x/small", ())
+    assert found.load(AgentConfig).providers["own"].base_url == "http://a"
+
+
+def test_a_variable_that_nobody_sets_is_told(tmp_path: Path) -> None:
+    yaml = "model: {default: '${NAME}'}\ntitle: 'costs ${MUCH}'\n"
+    found = settings(tmp_path, yaml, environ={"NAME": ""})
+    assert found.load(LoopConfig).model is None
+    title = found.yaml.find("title")
+    assert title is not None
+    assert title.value == "costs ${MUCH}"
+    assert found.yaml.notices == tuple(
+        f"{tmp_path}/config.yaml, line {n}: {name} is not set; set it in .env or in the environment"
+        for n, name in ((1, "NAME"), (2, "MUCH"))
+    )
+
+
+def test_a_secret_that_a_variable_stands_for_is_known(tmp_path: Path) -> None:
+    found = settings(tmp_path, "model: {api_key: '${MINE}'}\n", environ={"MINE": "s" * 20})
+    assert "s" * 20 in list(found.secret_values())
+
+
 def test_a_line_that_is_no_variable_is_remarked_on_without_its_text(tmp_path: Path) -> None:
     found = settings(tmp_path, env_file="A=1\nsk-secret text\nB=2\n")
     assert list(found.env_file.notices) == [
