@@ -66,10 +66,12 @@ async def test_a_folder_gets_another_place(files: SkillFiles) -> None:
 
 
 async def test_what_is_too_deep_is_not_listed(files: SkillFiles) -> None:
+    await write(files, "a/b/SKILL.md", b"")
     await write(files, "a/b/references/c.md", b"")
     await write(files, "a/b/references/d/e.md", b"")
-    assert "a/b/references/c.md" in await files.tree()
-    assert "a/b/references/d/e.md" not in await files.tree()
+    await write(files, "1/2/3/4/5/6/7/8", b"")
+    await write(files, "1/2/3/4/5/6/7/8.d/9", b"")
+    assert set(await files.tree()) == {"a/b/SKILL.md", "a/b/references/c.md", "1/2/3/4/5/6/7/8"}
 
 
 @pytest.mark.parametrize("path", ["../x", "a//b", "a/../b", "a/..", "a\0b", ""])

@@ -16,6 +16,7 @@ from agent_service.profiles.skills.names import (
     DOCUMENT,
     MAX_SUPPORT_BYTES,
     SUPPORT_FOLDERS,
+    skill_folders,
     support_file,
 )
 
@@ -215,13 +216,7 @@ async def _clear(files: SkillFiles, folder: str) -> None:
 
 def _folder_of(tree: Tree, skill: Shipped) -> str:
     """Return the folder of a skill of that name in any category; empty if there is none."""
-    tops: Sequence[str] = [path.removesuffix(f"/{DOCUMENT}") for path in tree]
-    found = [
-        top
-        for top in tops
-        if top.rpartition("/")[2] == skill.name and top.count("/") <= 1 and not top.startswith(".")
-        if f"{top}/{DOCUMENT}" in tree
-    ]
+    found = [each for each in skill_folders(tree) if each.rpartition("/")[2] == skill.name]
     return min(found, key=lambda top: (top != skill.folder, top), default="")
 
 

@@ -10,7 +10,7 @@ from agent_service.profiles.skills.document import (
     MAX_NAME_CHARS,
     BadSkill,
     checked,
-    is_name,
+    is_category,
     to_markdown,
 )
 from agent_service.profiles.skills.files import FileRefused
@@ -22,6 +22,7 @@ from agent_service.profiles.skills.names import (
     SUPPORT_FOLDERS,
     archive_folders,
     archive_place,
+    is_inside,
     is_one_off,
     support_file,
 )
@@ -177,7 +178,7 @@ def _created(wanted: SkillChangeRequest, catalogue: Catalogue) -> Change:
     name, category = wanted.name, wanted.category
     if not wanted.content:
         raise BadSkill("create needs content: a whole SKILL.md with its frontmatter.")
-    if category and not is_name(category):
+    if category and not is_category(category):
         raise BadSkill(
             f"{category!r} is no name of a category: 1 to {MAX_NAME_CHARS} characters of a-z and "
             "0-9, and single hyphens between them."
@@ -188,13 +189,15 @@ def _created(wanted: SkillChangeRequest, catalogue: Catalogue) -> Change:
             "you have learned into a skill that there is."
         )
     document = checked(wanted.content, name)
+    folder = f"{category}/{name}" if category else name
     taken = {each.folder for each in (*catalogue.find(name), *catalogue.find(category))}
-    taken |= {name for skill in catalogue.skills if skill.category == name}
+    taken |= {name for skill in catalogue.skills if is_inside(skill.category, name)}
+    taken |= {each.folder for each in catalogue.skills if is_inside(folder, each.folder)}
+    taken |= {folder for skill in catalogue.skills if is_inside(skill.folder, folder)}
     if taken:
         raise BadSkill(
             f"There is {_listed(sorted(taken))} already; patch or edit it, or choose another name."
         )
-    folder = f"{category}/{name}" if category else name
     told = f"Created the skill {name}. It is listed from the next conversation on."
     data = to_markdown(document).encode()
     return Change(name, f"{folder}/{DOCUMENT}", told, Use.CREATED, after=digest(data), data=data)

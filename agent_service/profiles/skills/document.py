@@ -112,6 +112,7 @@ def _first_line(error: Exception) -> str:
 
 
 MAX_NAME_CHARS = 64
+MAX_CATEGORY_FOLDERS = 5
 MAX_DESCRIPTION_CHARS = 1024
 MAX_COMPATIBILITY_CHARS = 500
 MAX_BODY_CHARS = 100_000
@@ -129,8 +130,13 @@ class BadSkill(Exception):
 
 
 def is_name(text: str) -> bool:
-    """Return whether this is a valid name of a skill or category."""
+    """Return whether this is a valid name of a skill or of one folder of a category."""
     return len(text) <= MAX_NAME_CHARS and _NAME.fullmatch(text) is not None
+
+
+def is_category(text: str) -> bool:
+    """Return whether this is a valid category, such as `mlops/training`."""
+    return text.count("/") < MAX_CATEGORY_FOLDERS and all(map(is_name, text.split("/")))
 
 
 class Surroundings(Struct, frozen=True):

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from agent_service.profiles.skills.names import DOCUMENT
 from services.home.file_lock import LockHeld, wait_for
 
 
@@ -60,7 +61,8 @@ class SkillFiles(Protocol):
 
 LOCK = ".usage.json.lock"
 MAX_FILES = 20_000
-MAX_DEPTH = 4
+MAX_DEPTH = 8
+"""The most names in a path: five of a category, one of a skill, and references/file."""
 LOCK_PATIENCE_S = 10.0
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -107,16 +109,18 @@ class HomeSkillFiles:
 
     def _tree(self) -> Mapping[str, FileFact]:
         found: dict[str, FileFact] = {}
-        folders = [""]
+        folders = [("", MAX_DEPTH - 1)]
         while folders:
-            folder = folders.pop()
+            folder, levels = folders.pop()
             try:
                 files, inner = self._listed(folder)
             except (FileNotFoundError, PermissionError):
                 continue  # deleted since it was listed, or not readable by us
             found |= files
-            if folder.count("/") + 2 < MAX_DEPTH:
-                folders += inner
+            if f"{folder}/{DOCUMENT}" in files:
+                levels = min(levels, 1)  # its support files
+            if levels > 0:
+                folders += [(each, levels - 1) for each in inner]
             if len(found) > MAX_FILES:
                 raise FileRefused(f"{self._root} has more than {MAX_FILES:,} files")
         return found

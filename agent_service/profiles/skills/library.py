@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, cast
 
@@ -18,6 +18,7 @@ from agent_service.profiles.skills.names import (
     DOCUMENT,
     MAX_SUPPORT_BYTES,
     SUPPORT_FOLDERS,
+    skill_folders,
 )
 from agent_service.profiles.skills.usage import Usage, UsageFile
 from services.home.texts import decode_text
@@ -46,7 +47,7 @@ class Skill(Struct, frozen=True):
 
     name: str
     category: str
-    """Empty if it has none."""
+    """The folders above its own, such as `mlops/training`; empty if it has none."""
     description: str
     conditions: Conditions
     tags: tuple[str, ...]
@@ -207,7 +208,7 @@ class Library:
         return text
 
     async def _load(self, manifest: Mapping[str, FileFact]) -> Catalogue:
-        folders = sorted(_skill_folders(manifest))
+        folders = skill_folders(manifest)
         documents = {folder: await self._document(folder, manifest) for folder in folders}
         self._read = {
             folder: (manifest[f"{folder}/{DOCUMENT}"], document)
@@ -254,17 +255,6 @@ class Library:
 
 def _is_hidden(path: str) -> bool:
     return path.startswith(".") or "/." in path
-
-
-def _skill_folders(manifest: Mapping[str, FileFact]) -> Iterator[str]:
-    """Yield the folders with a SKILL.md at the top or in a category that is not a skill itself."""
-    for path in manifest:
-        folder, _, name = path.rpartition("/")
-        category, slash, _ = folder.partition("/")
-        if name != DOCUMENT or not folder or folder.count("/") > 1:
-            continue
-        if not slash or f"{category}/{DOCUMENT}" not in manifest:
-            yield folder
 
 
 def _support_files(manifest: Mapping[str, FileFact]) -> Mapping[str, list[str]]:

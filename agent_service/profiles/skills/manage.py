@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from agent_service.profiles.skills.changes import Change, Changes, SkillChangeRequest, Use
-from agent_service.profiles.skills.document import BadSkill, is_name, own_name
+from agent_service.profiles.skills.document import BadSkill, is_category, is_name, own_name
 from agent_service.profiles.skills.files import FileRefused
 from agent_service.profiles.skills.journal import digest
 from agent_service.profiles.skills.library import Library, Skill, change_usage
@@ -18,6 +18,8 @@ from agent_service.profiles.skills.names import (
     MAX_SUPPORT_BYTES,
     archive_folders,
     archive_place,
+    is_inside,
+    skill_folders,
 )
 from agent_service.profiles.skills.usage import SkillState, Usage, timestamp
 from services.clock import Clock
@@ -134,9 +136,10 @@ class SkillManager:
 
     async def _category(self, noted: str) -> str:
         """Return the recorded category; empty if it is invalid or the name of a skill by now."""
-        is_one = all(map(is_name, noted.split("/")))
-        is_skill = is_one and f"{noted}/{DOCUMENT}" in await self._files.tree()
-        return noted if is_one and not is_skill else ""
+        if not is_category(noted):
+            return ""
+        skills = skill_folders(await self._files.tree())
+        return "" if any(is_inside(noted, skill) for skill in skills) else noted
 
     async def archived(self) -> Sequence[str]:
         tree = await self._files.tree()

@@ -1,7 +1,7 @@
 """Rules for the names of skills and their files."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from itertools import chain, count
 
@@ -48,6 +48,33 @@ def support_file(path: str) -> str | None:
     if not slash or folder not in SUPPORT_FOLDERS or not _FILE.fullmatch(name):
         return None
     return f"{folder}/{name}"
+
+
+def skill_folders(paths: Collection[str]) -> list[str]:
+    """Return the visible folders with a SKILL.md that are not inside another such folder."""
+    with_document = (each.removesuffix(f"/{DOCUMENT}") for each in paths)
+    folders = {each for each in with_document if f"{each}/{DOCUMENT}" in paths}
+    return sorted(
+        each
+        for each in folders
+        if not each.startswith(".") and "/." not in each and folders.isdisjoint(_above(each))
+    )
+
+
+def is_support(path: str, paths: Collection[str]) -> bool:
+    """Return whether a file lies as deep in a skill's folder as its support files at most."""
+    deeper = (each for each in _above(path) if path.removeprefix(each).count("/") > 2)
+    return not any(f"{each}/{DOCUMENT}" in paths for each in deeper)
+
+
+def is_inside(path: str, folder: str) -> bool:
+    """Return whether a path is a folder or in it."""
+    return f"{path}/".startswith(f"{folder}/")
+
+
+def _above(folder: str) -> list[str]:
+    parts = folder.split("/")
+    return ["/".join(parts[:count]) for count in range(1, len(parts))]
 
 
 def archive_folders(paths: Iterable[str]) -> set[str]:

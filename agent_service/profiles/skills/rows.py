@@ -13,6 +13,7 @@ from agent_service.profiles.skills.files import (
     FileRefused,
     LibraryBusy,
 )
+from agent_service.profiles.skills.names import is_support
 from agent_service.storage import profile_files as files
 from agent_service.storage.profile_locks import RowLocks
 from services.clock import Clock
@@ -51,10 +52,14 @@ class RowSkillFiles:
         )
         if len(found) > MAX_FILES:
             raise FileRefused(f"the library has more than {MAX_FILES:,} files")
-        return {
+        facts = {
             each.path.removeprefix(self._folder): FileFact(each.size_bytes, each.modified_at_ns)
             for each in found
-            if each.path.removeprefix(self._folder).count("/") < MAX_DEPTH
+        }
+        return {
+            path: fact
+            for path, fact in facts.items()
+            if path.count("/") < MAX_DEPTH and is_support(path, facts)
         }
 
     async def read(self, path: str, max_bytes: int) -> bytes | None:

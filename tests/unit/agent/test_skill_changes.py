@@ -163,6 +163,7 @@ def test_records_that_cannot_be_read_are_not_replaced(tmp_path: Path, broken: st
         (replace(CREATE, content=""), "needs content"),
         (replace(CREATE, content=document("other")), "called notes"),
         (replace(CREATE, category="../x"), "no name of a category"),
+        (replace(CREATE, category="a/../x"), "no name of a category"),
         (replace(CREATE, category="there"), "There is there already"),
         (replace(CREATE, name="there", content=document("there")), "There is there already"),
         (replace(CREATE, name="in", content=document("in")), "There is in already"),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_service.profiles.skills.document import BadSkill, Surroundings
-from agent_service.profiles.skills.files import FileRefused, HomeSkillFiles
+from agent_service.profiles.skills.files import MAX_FILES, FileRefused, HomeSkillFiles
 from agent_service.profiles.skills.library import Library, Origin
 from tests.support.skills import document, put, put_skill, run, skills
 
@@ -20,7 +20,7 @@ def _fill(root: Path) -> None:
     put(root, "research/arxiv/references/api.md", "the API")
     put(root, "research/arxiv/references/deeper/no.md", "too deep")
     put(root, "research/DESCRIPTION.md", "---\ndescription: finding things out\n---\n")
-    put_skill(root, "research/deeper/no")
+    put_skill(root, "notes/deeper/no")
     put_skill(root, ".archive/old")
     put_skill(root, "notes/inner")
     put(root, "SKILL.md", document("top"))
@@ -33,6 +33,31 @@ def test_both_layouts_are_read(tmp_path: Path) -> None:
     assert [skill.folder for skill in catalogue.skills] == ["notes", "research/arxiv"]
     assert catalogue.skills[1].files == ("references/api.md",)
     assert catalogue.about("research") == "finding things out"
+
+
+def test_categories_may_have_several_folders(tmp_path: Path) -> None:
+    put_skill(tmp_path, "mlops/training/axolotl", document("axolotl", "fine-tunes"))
+    put(tmp_path, "mlops/training/axolotl/references/api.md", "the API")
+    put(tmp_path, "mlops/training/DESCRIPTION.md", "---\ndescription: for models\n---\n")
+    put_skill(tmp_path, "a/b/c/d/e/deep")
+    put(tmp_path, "a/b/c/d/e/deep/scripts/run.sh", "true")
+    library = skills(tmp_path)
+    catalogue = run(library.catalogue())
+    assert [(skill.folder, skill.files) for skill in catalogue.skills] == [
+        ("a/b/c/d/e/deep", ("scripts/run.sh",)),
+        ("mlops/training/axolotl", ("references/api.md",)),
+    ]
+    assert catalogue.about("mlops/training") == "for models"
+    assert "mlops/training: for models\n- axolotl: fine-tunes" in run(library.index(AROUND)).text
+    assert len(catalogue.find("mlops/training/axolotl")) == 1
+
+
+def test_the_depths_of_a_skill_are_not_searched(tmp_path: Path) -> None:
+    put_skill(tmp_path, "notes")
+    put(tmp_path, "notes/scripts/venv/0", "")
+    for number in range(MAX_FILES):
+        (tmp_path / "notes" / "scripts" / "venv" / str(number)).touch()
+    assert [skill.name for skill in run(skills(tmp_path).catalogue()).skills] == ["notes"]
 
 
 def test_a_skill_may_be_saved_on_windows(tmp_path: Path) -> None:

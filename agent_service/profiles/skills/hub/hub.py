@@ -16,6 +16,7 @@ from agent_service.profiles.skills.hub.sources import Sources
 from agent_service.profiles.skills.hub.verdicts import Finding, Review, Verdict
 from agent_service.profiles.skills.journal import content_digest
 from agent_service.profiles.skills.library import Installed, Origin
+from agent_service.profiles.skills.names import is_inside
 from agent_service.profiles.skills.usage import timestamp
 from services.clock import Clock
 
@@ -208,7 +209,6 @@ def _again(candidate: Candidate, entry: Installed, here: str) -> Outcome:
 def _conflict(shelf: Shelf, name: str) -> str:
     """Return why the name is not free, and what to do; empty if it is."""
     found = shelf.catalogue.find(name)
-    categories = {skill.category for skill in shelf.catalogue.skills}
     if found:
         where = found[0].folder
         if shelf.provenance.origin(name) is Origin.BUNDLED:
@@ -220,7 +220,7 @@ def _conflict(shelf: Shelf, name: str) -> str:
             f"there is a skill {where} of your own; rename its folder, or put it away with "
             f"`hermes skills archive {name}`"
         )
-    if name in categories:
+    if any(is_inside(skill.category, name) for skill in shelf.catalogue.skills):
         return f"{name} is a category of the library; rename that folder first"
     if any(path.startswith(f"{name}/") for path in shelf.paths):
         return f"there is a folder {name} without a SKILL.md in the library; move it away"
