@@ -5,7 +5,9 @@ import fcntl
 import os
 import signal
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from threading import Timer
 from time import monotonic
 from typing import Any
 
@@ -15,7 +17,7 @@ from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from services.cli import process
-from services.cli.console import complain
+from services.cli.console import EXIT_INTERRUPTED, complain
 from services.cli.failures import in_short, remedy
 from services.config.settings import Settings
 from services.errors import Draining, FailedPrecondition, ServiceUnavailable
@@ -35,6 +37,8 @@ PATIENCE_S = 10.0
 """How long a command waits for remote services."""
 TELL_AFTER_S = 3.0
 """When a person is told about the wait."""
+END_S = 1.5
+"""How long services may take to stop after Ctrl-C, if others use them."""
 WAIT_S = 0.2
 """The polling interval while another command's services stop."""
 _NOT_SERVING = "it is starting or stopping"
@@ -161,7 +165,7 @@ async def _join(
                     raise
             else:
                 # Once no other command uses the services, and none can begin to.
-                stack.push_async_callback(asyncio.to_thread, fcntl.flock, clients, fcntl.LOCK_EX)
+                stack.push_async_callback(_outlast_others, clients)
                 return channels
         elif not await unanswered(settings, addresses):
             return await stack.enter_async_context(await _client(settings, addresses))
@@ -172,6 +176,48 @@ async def _join(
         fcntl.flock(clients, fcntl.LOCK_UN)
         await asyncio.sleep(WAIT_S)
         await asyncio.to_thread(fcntl.flock, clients, fcntl.LOCK_SH)
+
+
+async def _outlast_others(clients: int) -> None:
+    """Wait until no other command uses the services; Ctrl-C ends the process."""
+    # From here on: other handlers, such as that of a prompt, may have replaced that of Shutdown.
+    is_over, told = asyncio.Event(), False
+
+    def end() -> None:
+        is_over.set()
+        last_resort = Timer(END_S, os._exit, [EXIT_INTERRUPTED])
+        last_resort.daemon = True
+        last_resort.start()
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, end)
+    while not is_over.is_set():
+        with suppress(BlockingIOError):
+            fcntl.flock(clients, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        if not told:
+            told = True
+            others = " and ".join(await asyncio.to_thread(_users, clients)) or "another command"
+            complain(
+                f"{others} still uses Hermes, which runs in this terminal until that has ended; "
+                "press Ctrl-C to end it now"
+            )
+        with suppress(TimeoutError):
+            await asyncio.wait_for(is_over.wait(), WAIT_S)
+
+
+def _users(clients: int) -> list[str]:
+    """Return the other commands that hold the clients' lock, as far as the system tells."""
+    file, own, found = os.fstat(clients).st_ino, os.getpid(), list[str]()
+    with suppress(OSError):
+        for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
+            fields = line.split()
+            pid = int(fields[-4])
+            if fields[1] == "FLOCK" and fields[-3].endswith(f":{file}") and pid != own:
+                words = Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")
+                at = next((n for n, word in enumerate(words) if Path(word).name == "hermes"), -1)
+                command = f"hermes {words[at + 1]}" if 0 <= at < len(words) - 1 else "a command"
+                found.append(f"{command} (process {pid})")
+    return found
 
 
 async def has_services(settings: Settings, services: Sequence[str]) -> bool:

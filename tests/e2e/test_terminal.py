@@ -216,3 +216,20 @@ def test_up_talks_serves_others_and_leaves_nothing(
         assert chat.wait_end() == 0
     check_nothing_left(tmp_path)
     assert not (home.path / "run" / "hermes.sock").exists()
+
+
+def test_who_leaves_is_told_who_still_uses_hermes_and_may_end_it(
+    model: ModelProcess, tmp_path: Path
+) -> None:
+    home = one_process(tmp_path, model.url, sandboxed("bubblewrap")).client
+    with terminal(home, "chat") as server, terminal(home, "chat") as guest:
+        server.wait_for(PROMPT)
+        guest.wait_for(PROMPT)
+        guest.type("sleep long")
+        guest.wait_for("▸ terminal")
+        server.press(CTRL_D)
+        told = server.wait_for(rf"\(process {guest.process.pid}\) still uses Hermes")
+        assert "Ctrl-C" in told
+        server.press(CTRL_C)
+        server.wait_end(timeout_s=2)
+        guest.press(CTRL_C * 2)

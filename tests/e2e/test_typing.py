@@ -200,6 +200,13 @@ def test_a_message_has_several_lines_by_keys_or_a_backslash(chat: Terminal) -> N
 
 
 @pytest.mark.slow
+def test_what_is_entered_before_the_line_is_there_is_sent(up: Deployment) -> None:
+    with terminal(up.client, "chat") as chat:
+        chat.press("an early bird\n")  # as the terminal sends Enter before the chat reads it
+        assert chat.wait_for("^You said: an early bird").count("You said") == 1
+
+
+@pytest.mark.slow
 def test_a_message_is_written_in_the_editor(chat: Terminal) -> None:
     chat.type("/edit begun")
     chat.wait_for("^> begun in the editor$")

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
+from time import monotonic
 from typing import Protocol, cast
 
 from msgspec import Struct
@@ -27,6 +28,8 @@ from services.redaction.redactor import Redactor
 
 TAB = 8
 HINT_STYLE = "dim"
+EARLY_S = 0.3
+"""In what was typed before the line was there, terminals send Enter as Ctrl-J."""
 MOST_ROWS = 8
 """How many last rows of a block that arrives are drawn; all are written when it ends."""
 
@@ -93,6 +96,7 @@ class InputLine:
         self._typist = typist
         self._kept: list[str] | None = None
         """What is to be written when the editor is closed."""
+        self._began = 0.0
         self._session: PromptSession[None] = PromptSession(
             self._message,
             history=history,
@@ -122,6 +126,7 @@ class InputLine:
 
     async def run(self) -> None:
         """Read lines until `leave` or Ctrl-D."""
+        self._began = monotonic()
         with patch_stdout(raw=True), suppress(EOFError):  # for code that writes to stdout
             await self._session.prompt_async()
 
@@ -209,6 +214,12 @@ class InputLine:
         def newline(event: KeyPressEvent) -> None:
             event.current_buffer.insert_text("\n")
 
+        def newline_or_early_enter(event: KeyPressEvent) -> None:
+            if monotonic() - self._began < EARLY_S:
+                event.current_buffer.validate_and_handle()
+            else:
+                newline(event)
+
         def edit(_event: KeyPressEvent) -> None:
             self.edit("")
 
@@ -216,7 +227,7 @@ class InputLine:
             self._typist.unfold()
 
         keys.add("escape", "enter", filter=has_focus(DEFAULT_BUFFER))(newline)
-        keys.add("c-j", filter=has_focus(DEFAULT_BUFFER))(newline)
+        keys.add("c-j", filter=has_focus(DEFAULT_BUFFER))(newline_or_early_enter)
         keys.add("c-x", "c-e")(edit)
         keys.add("c-o")(unfold)
         keys.add("c-c", filter=has_focus(DEFAULT_BUFFER))(stop)
