@@ -59,6 +59,7 @@ _DECIDED = {
     turn_event_pb2.APPROVAL_DECISION_NOBODY: "Denied, as nobody could be asked",
 }
 _EXPIRED = "Denied, as nobody decided in time"
+_OVER = "Expired, as the turn is over"
 
 
 class Draft(Struct):
@@ -137,7 +138,15 @@ class TurnPresenter(Struct, frozen=True):
             draft.over.set()
             # An edit that is being sent must not arrive after the answer.
             await workers.drain(LAST_EDIT_S)
+        await self._expire(draft)
         return answer
+
+    async def _expire(self, draft: Draft) -> None:
+        """Clear the buttons of questions that the turn has left open."""
+        for approval_id, approval in draft.approvals.items():
+            await self._settle(approval_id, _describe_call(_OVER, approval))
+        for question_id, asked in draft.questions.items():
+            await self._settle(question_id, _describe_end(asked, f"{_OVER}."))
 
     async def _watch(self, turn: TurnRequest, draft: Draft) -> str:
         watching = self.agent.watch(
@@ -263,13 +272,21 @@ class TurnPresenter(Struct, frozen=True):
 def _describe_answer(asked: ClarificationRequested, answered: ClarificationAnswered) -> str:
     by = f" by {answered.answered_by}" if answered.answered_by else ""
     said = "Nobody answered in time." if answered.expired else f"Answered{by}: {answered.answer}"
+    return _describe_end(asked, said)
+
+
+def _describe_end(asked: ClarificationRequested, said: str) -> str:
     return split(f"{asked.question}\n\n{said}", SUBJECT_UNITS)[0]
 
 
 def _describe_decision(asked: ApprovalRequested, resolved: ApprovalResolved) -> str:
     by = f" by {resolved.decided_by}" if resolved.decided_by else ""
     decided = _DECIDED.get(resolved.decision, _EXPIRED)
-    return f"{decided}{by}: `{asked.tool}`\n{_block(asked.subject)}"
+    return _describe_call(f"{decided}{by}", asked)
+
+
+def _describe_call(decided: str, asked: ApprovalRequested) -> str:
+    return f"{decided}: `{asked.tool}`\n{_block(asked.subject)}"
 
 
 def _block(text: str) -> str:

@@ -1,5 +1,6 @@
 """People's answers to the agent's questions: in words, with yes or no, or by a button."""
 
+from collections.abc import Sequence
 from functools import partial
 
 from msgspec import Struct
@@ -26,7 +27,7 @@ _YES_OR_NO = {
     **dict.fromkeys(("y", "yes", "ok", "okay"), APPROVAL_DECISION_ONCE),
     **dict.fromkeys(("n", "no"), APPROVAL_DECISION_DENY),
 }
-"""Words that decide when they reply to a question; they never allow more than once."""
+"""Words that decide an approval; they never allow more than once."""
 _WORDS = {word: decision for word, decision, _ in BUTTONS}
 
 
@@ -37,15 +38,23 @@ class PromptReplies(Struct, frozen=True):
     _access: Access
     _context: CommandContext
 
-    async def find_approval(self, event: MessageEvent) -> str | None:
-        """Return the approval that a message answers with yes or no, if it answers one."""
-        if not event.replies_to or _normalize(event) not in _YES_OR_NO:
-            return None
-        address = self._account.address(event.source)
-        delivery_id = await self._account.database.read(
-            lambda conn: outbox.find_delivery(conn, address, event.replies_to)
-        )
-        return delivery_id if (delivery_id or "").startswith(APPROVAL_ID) else None
+    async def find_approvals(self, key: str, event: MessageEvent) -> Sequence[str]:
+        """Return the approvals that a message may answer with yes or no: the one that it replies
+        to, or all that its chat's session waits for."""
+        if _normalize(event) not in _YES_OR_NO:
+            return ()
+        if event.replies_to:
+            address = self._account.address(event.source)
+            delivery_id = await self._account.database.read(
+                lambda conn: outbox.find_delivery(conn, address, event.replies_to)
+            )
+            if delivery_id is not None and delivery_id.startswith(APPROVAL_ID):
+                return (delivery_id,)
+        session_id = await self._find_busy_session(key)
+        if not session_id:
+            return ()
+        waiting = await self._context.agent.open_approvals(session_id, self._account.profile)
+        return [each.approval_id for each in waiting]
 
     async def decide(self, event: MessageEvent, approval_id: str) -> str:
         """Decide an approval as a message says; return why that was refused, or an empty text."""
@@ -54,13 +63,7 @@ class PromptReplies(Struct, frozen=True):
     async def try_answer(self, key: str, event: MessageEvent) -> bool:
         """Give a message to the turn of the chat that waits for an answer; False if none waits."""
         account = self._account
-
-        def waiting_session(conn: Connection) -> str:
-            session_id = chats.session_of(conn, account.profile, key)
-            is_busy = session_id and inbox.live_turns(conn, account.profile, session_id)
-            return session_id or "" if is_busy else ""
-
-        session_id = await account.database.read(waiting_session)
+        session_id = await self._find_busy_session(key)
         if not session_id or not event.text.strip():
             return False
         given = AnswerClarificationRequest(
@@ -95,6 +98,17 @@ class PromptReplies(Struct, frozen=True):
     def denied(self, source: Source) -> tuple[str, ...]:
         """Return the commands that a person may not use, directly or in other words."""
         return denied(self._context.commands, self._access, source)
+
+    async def _find_busy_session(self, key: str) -> str:
+        """Return the session of a chat with a turn that has not ended; else an empty id."""
+        profile = self._account.profile
+
+        def find(conn: Connection) -> str:
+            session_id = chats.session_of(conn, profile, key)
+            is_busy = session_id and inbox.live_turns(conn, profile, session_id)
+            return session_id or "" if is_busy else ""
+
+        return await self._account.database.read(find)
 
     async def _decide(self, source: Source, approval_id: str, decision: Decision) -> str:
         if not may_decide(self._access, source, decision):

@@ -45,6 +45,9 @@ POLL_S = 5.0
 STEP_S = 0.2
 MOST_PARTS = 100
 TEXT_ONLY = "So far I can only read text."
+WHICH = (
+    "{} decisions are open. Press a button of the one that you mean, or reply to it with yes or no."
+)
 WORDS_ONLY = "I cannot see pictures and other files yet, so I answer only what you wrote."
 
 
@@ -161,8 +164,10 @@ class Router:
             case MessageEvent(text=text):
                 if (command := parse(text)) is not None:
                     await self._run_command(key, waiting, event, *command)
-                elif (approval_id := await self._replies.find_approval(event)) is not None:
-                    why_not = await self._replies.decide(event, approval_id)
+                elif approvals := await self._replies.find_approvals(key, event):
+                    why_not = WHICH.format(len(approvals))
+                    if len(approvals) == 1:
+                        why_not = await self._replies.decide(event, approvals[0])
                     await self._settle_answer(key, waiting, event, why_not)
                 elif await self._replies.try_answer(key, event):
                     await self._settle_answer(key, waiting, event)

@@ -180,6 +180,38 @@ async def test_a_reply_that_says_yes_or_no_decides(tmp_path: Path, said: str, sh
         assert await running.rows("agent", "SELECT count(*) FROM approval") == [(1,)]
 
 
+@pytest.mark.parametrize(("said", "shown"), [("Yes!", "Allowed once"), ("no", "Denied")])
+async def test_a_plain_yes_or_no_decides_the_one_open_approval(
+    tmp_path: Path, said: str, shown: str
+) -> None:
+    script = {"rules": [{"steps": [RUN, {"text": "Done."}]}]}
+    async with bot(tmp_path, script, ASK_FIRST) as (telegram, running):
+        await telegram.say(1, "clean up")
+        await running.until_rows("gateway", QUESTIONS, [("SENT",)])
+        await telegram.say(1, said, user_id=8)
+        await telegram.until(lambda: telegram.texts(1)[0] == "Done.")
+        await telegram.until(lambda: telegram.texts(1)[1].startswith(f"{shown} by telegram:8"))
+        assert len(telegram.texts(1)) == 2
+
+
+async def test_a_plain_yes_asks_which_of_several_approvals_it_means(tmp_path: Path) -> None:
+    calls = [
+        {"name": "terminal", "arguments": {"command": f"rm -r {name}"}} for name in ("src", "bin")
+    ]
+    script = {"rules": [{"steps": [{"tool_calls": calls}, {"text": "Done."}]}]}
+    async with bot(tmp_path, script, ASK_FIRST) as (telegram, running):
+        await telegram.say(1, "clean up")
+        await running.until_rows("gateway", QUESTIONS, [("SENT",), ("SENT",)])
+        await telegram.say(1, "yes")
+        await telegram.until(lambda: telegram.texts(1)[-1].startswith("2 decisions are open."))
+        await telegram.say(1, "/stop")
+        # What is left open has no buttons any more.
+        await telegram.until(lambda: "Expired, as the turn is over" in telegram.texts(1)[2])
+        await telegram.until(lambda: "Expired, as the turn is over" in telegram.texts(1)[1])
+        assert [shown.buttons for shown in telegram.chats[1].values()] == [[]] * 5
+        assert telegram.texts(1)[0] == "Stopped."
+
+
 async def test_what_was_open_is_answered_after_a_restart(tmp_path: Path) -> None:
     slow = answers({"text": "Done: {user}", "latency_s": 1.0})
     async with fake_telegram() as telegram, fake_model(slow) as model:
