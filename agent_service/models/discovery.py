@@ -70,22 +70,17 @@ def is_loopback(url: str) -> bool:
 
 
 async def list_models(
-    base_url: str,
-    api_key: SecretStr,
-    timeout_s: float,
-    headers: Mapping[str, str] | None = None,
-    query: str = "",
+    url: str, api_key: SecretStr, timeout_s: float, headers: Mapping[str, str] | None = None
 ) -> tuple[str, ...]:
     """The ids of an endpoint's chat models; empty if it does not list any in OpenAI's format.
 
-    `headers` are sent with the key; `query` is added to the URL.
+    `headers` are sent with the key.
     """
     import httpx
 
-    async with httpx.AsyncClient(trust_env=not is_loopback(base_url)) as client:
+    async with httpx.AsyncClient(trust_env=not is_loopback(url)) as client:
         key = api_key.get_secret_value()
         bearer = {"Authorization": f"Bearer {key}"} if key else {}
-        url = f"{base_url}/models{query}"
         return await _listed(client, url, {**bearer, **(headers or {})}, timeout_s)
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -175,17 +175,17 @@ def _api(told: str, base_url: str, provider: str) -> Api:
     """The API: as configured, else guessed from the URL."""
     if told:
         return Api(told)
-    if urlsplit(base_url).path.endswith("/responses"):
+    path = urlsplit(base_url).path
+    if path.endswith("/responses"):
         return Api.RESPONSES
-    native = provider == "anthropic" or base_url.endswith(("/anthropic", "/messages"))
+    native = provider == "anthropic" or path.endswith(("/anthropic", "/messages"))
     return Api.MESSAGES if native else Api.CHAT_COMPLETIONS
 
 
 def _base(base_url: str, api: Api) -> str:
-    """The base URL, without the path that people often copy along."""
     if api is Api.MESSAGES:
-        return base_url.removesuffix("/messages").removesuffix("/v1")
-    return base_url.removesuffix("/responses") if api is Api.RESPONSES else base_url
+        return _without_suffixes(base_url, "/messages", "/v1")
+    return _without_suffixes(base_url, "/responses") if api is Api.RESPONSES else base_url
 
 
 def _known(provider: str, settings: EndpointSettings) -> Endpoint | None:
@@ -273,19 +273,39 @@ async def with_listed_model(endpoint: Endpoint) -> Endpoint:
 async def listed_by(endpoint: Endpoint, timeout_s: float) -> tuple[str, ...]:
     """Return the ids of an endpoint's chat models; empty if it lists none."""
     native = endpoint.api is Api.MESSAGES
-    url = f"{endpoint.base_url}/v1" if native else endpoint.base_url
+    url = url_below(endpoint.base_url, "/v1/models" if native else "/models")
     headers = {**endpoint.headers, **({"anthropic-version": MESSAGES_VERSION} if native else {})}
     query = _CODEX_LISTING if endpoint.login == "codex" else ""
-    return await list_models(url, endpoint.api_key, timeout_s, headers, query)
+    return await list_models(url + query, endpoint.api_key, timeout_s, headers)
+
+
+def url_below(base_url: str, path: str) -> str:
+    """The URL of a path below a base URL, before its query."""
+    parts = urlsplit(base_url)
+    return urlunsplit(parts._replace(path=parts.path.rstrip("/") + path))
+
+
+def key_header(base_url: str, usual: str) -> str:
+    """The header of the key at an address: Azure has its own."""
+    return "api-key" if _is_host(urlsplit(base_url).hostname or "", "azure.com") else usual
+
+
+def _without_suffixes(base_url: str, *suffixes: str) -> str:
+    """A base URL without the ends of its path that people often copy along."""
+    parts = urlsplit(base_url)
+    path = parts.path.rstrip("/")
+    for suffix in suffixes:
+        path = path.removesuffix(suffix)
+    return urlunsplit(parts._replace(path=path, fragment=""))
 
 
 def _checked_url(text: str, name: str = "HERMES_BASE_URL") -> str:
-    url = text.strip().rstrip("/").removesuffix("/chat/completions")
+    url = text.strip()
     if not is_http_url(url):
         raise InvalidEndpoint(
             f"{name} is not a URL: it must look like https://host/v1 or http://127.0.0.1:8000/v1."
         )
-    return url
+    return _without_suffixes(url, "/chat/completions")
 
 
 def is_http_url(url: str) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from msgspec import Struct
 
 from agent_service.models.discovery import is_loopback
-from agent_service.models.endpoints import Endpoint
+from agent_service.models.endpoints import Endpoint, key_header, url_below
 from agent_service.models.failures import (
     connection_failure,
     cut_failure,
@@ -170,7 +170,7 @@ class Transport:
             from openai._models import FinalRequestOptions  # options of its generic `post`
 
             # With the whole URL, since the SDK would join it for each request.
-            url = f"{base_url.rstrip('/')}{self._path}"
+            url = url_below(base_url, self._path)
             self._call = base_url, FinalRequestOptions.construct(method="post", url=url)
         return self._call[1]
 
@@ -178,8 +178,9 @@ class Transport:
         """Replaces the SDK's authentication header, since the key may have changed."""
         key = endpoint.api_key.get_secret_value() or _NO_KEY
         signed = {"Authorization": f"Bearer {key}"}
-        if self._key_header != "Authorization":
-            signed = {self._key_header: key, "Authorization": sdk.Omit()}
+        name = key_header(endpoint.base_url, self._key_header)
+        if name != "Authorization":
+            signed = {name: key, "Authorization": sdk.Omit()}
         return {**signed, **endpoint.headers}
 
     async def ready(self, endpoint: Endpoint) -> tuple[Any, Any]:

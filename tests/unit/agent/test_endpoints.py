@@ -119,6 +119,14 @@ async def test_the_model_is_asked_for_where_none_is_set() -> None:
     assert endpoint.model == "qwen3"
 
 
+async def test_the_query_of_a_base_url_stays_behind_the_path_of_the_listing() -> None:
+    seen: list[Exchange] = []
+    server = ModelServer(Script.parse({"models": ["a"], "rules": RULES}), seen.append)
+    async with server.listen() as url:
+        await with_listed_model(chosen(EndpointSettings(base_url=f"{url}?api-version=1")))
+    assert seen[0].path == "/v1/models?api-version=1"
+
+
 async def test_an_endpoint_without_models_says_what_to_set(free_port: int) -> None:
     settings = EndpointSettings(base_url=f"http://127.0.0.1:{free_port}/v1")
     with pytest.raises(InvalidEndpoint, match="set HERMES_MODEL"):
@@ -159,6 +167,10 @@ def test_openai_itself_speaks_what_is_said_where_it_can(said: str, api: Api) -> 
 @pytest.mark.parametrize(
     ("url", "said", "base_url", "api"),
     [
+        ("https://x/d?v=1", "", "https://x/d?v=1", Api.CHAT_COMPLETIONS),
+        ("https://x/d/chat/completions/?v=1#a", "", "https://x/d?v=1", Api.CHAT_COMPLETIONS),
+        ("https://x/v1/responses?v=1", "", "https://x/v1?v=1", Api.RESPONSES),
+        ("https://x/anthropic/?v=1", "", "https://x/anthropic?v=1", Api.MESSAGES),
         ("https://api.anthropic.com/v1", "", "https://api.anthropic.com", Api.MESSAGES),
         ("https://x.example/anthropic/", "", "https://x.example/anthropic", Api.MESSAGES),
         ("https://x.example/v1/messages", "", "https://x.example", Api.MESSAGES),
