@@ -4,9 +4,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from decimal import Decimal
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, TypeVar, cast
-from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
@@ -14,6 +12,7 @@ from pydantic import SecretStr
 
 from agent_service.models.catalog import REFRESHED, ModelInfo
 from agent_service.models.costs import PER_TOKENS, Price
+from agent_service.models.proxies import client_for
 from services.errors import ServiceUnavailable
 from services.lifecycle import all_of
 from services.validation import decode, lenient
@@ -60,15 +59,6 @@ async def discover_local(
     return tuple(LocalServer(name, url, models) for (name, url), models in found if models)
 
 
-def is_loopback(url: str) -> bool:
-    """True for a server on this machine, which no proxy can reach."""
-    host = urlsplit(url).hostname or ""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 async def list_models(
     url: str, api_key: SecretStr, timeout_s: float, headers: Mapping[str, str] | None = None
 ) -> tuple[str, ...]:
@@ -76,9 +66,7 @@ async def list_models(
 
     `headers` are sent with the key.
     """
-    import httpx
-
-    async with httpx.AsyncClient(trust_env=not is_loopback(url)) as client:
+    async with await asyncio.to_thread(client_for, url) as client:
         key = api_key.get_secret_value()
         bearer = {"Authorization": f"Bearer {key}"} if key else {}
         return await _listed(client, url, {**bearer, **(headers or {})}, timeout_s)
@@ -86,9 +74,7 @@ async def list_models(
 
 async def fetch_models(url: str) -> list[ModelInfo]:
     """The models of a `/models` response; ServiceUnavailable if there is none."""
-    import httpx
-
-    async with httpx.AsyncClient(trust_env=not is_loopback(url), follow_redirects=True) as client:
+    async with await asyncio.to_thread(client_for, url, follow_redirects=True) as client:
         models = listed_models(await _fetched(client, url, {}, TIMEOUT_S))
     if not models:
         raise ServiceUnavailable(f"{url} lists no models; the catalogue is left as it is")

@@ -146,6 +146,12 @@ def connection_failure(endpoint: Endpoint, reason: str) -> ModelError:
     )
 
 
+def proxy_failure(endpoint: Endpoint, reason: str) -> ModelError:
+    """Return the error for a proxy that cannot be used; nothing was sent."""
+    message = f"Cannot reach the model endpoint {endpoint.shown_url}: {reason}."
+    return ModelError(Kind.BAD_REQUEST, message)
+
+
 def timeout_failure(endpoint: Endpoint, idle_s: float) -> ModelError:
     """Return the error for a silent endpoint."""
     return ModelError(

@@ -1,7 +1,6 @@
 """Small requests to login servers, with errors that contain no secrets."""
 
 import asyncio
-import ssl
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -9,8 +8,9 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from pydantic import SecretStr
 
-from agent_service.models.discovery import is_loopback
 from agent_service.models.oauth.tokens import NOTHING, LoginUnavailable, text
+from agent_service.models.proxies import client_for, is_loopback
+from services.errors import ServiceUnavailable
 from services.redaction.redactor import Redactor
 from services.validation import json_object, object_of
 
@@ -90,6 +90,8 @@ class LoginServer:
                 client.stream("POST", self.url(path), headers=told, **content) as response,
             ):
                 body = await self._read(response)
+        except ServiceUnavailable as error:
+            raise self._unavailable(error.message) from None
         except (TimeoutError, OSError, httpx.HTTPError, httpx.InvalidURL) as error:
             # Its text may quote a header with a token.
             raise self._unavailable(f"no answer, {type(error).__name__}") from None
@@ -108,16 +110,7 @@ class LoginServer:
         return bytes(body)
 
     def _client(self) -> "AsyncClient":
-        import httpx
-
-        is_near = is_loopback(self._base_url)
-        needs_none = is_near and self._base_url.startswith("http://")
-        return httpx.AsyncClient(
-            trust_env=not is_near,
-            timeout=TIMEOUT_S,
-            follow_redirects=False,
-            verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if needs_none else True,
-        )
+        return client_for(self._base_url, timeout=TIMEOUT_S, follow_redirects=False)
 
     def _unavailable(self, why: str) -> LoginUnavailable:
         host = urlsplit(self._base_url).netloc.rpartition("@")[2]

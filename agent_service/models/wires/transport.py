@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 from msgspec import Struct
 
-from agent_service.models.discovery import is_loopback
 from agent_service.models.endpoints import Endpoint, key_header, url_below
 from agent_service.models.failures import (
     connection_failure,
     cut_failure,
     http_failure,
+    proxy_failure,
     timeout_failure,
 )
+from agent_service.models.proxies import is_loopback, proxy_of
 from agent_service.models.wires.wire import READ, Wire
+from services.errors import ServiceUnavailable
 
 _TYPES = ("openai.types", "openai.types.responses", "openai.types.shared")
 """Packages that build classes from 450 modules, which takes pydantic 0.2 s."""
@@ -197,16 +199,20 @@ class Transport:
             import openai as sdk
         from agent_service.models.wires.http_client import AiohttpClient
 
-        local = is_loopback(endpoint.base_url)
         # Reading the system's certificates is the slowest part of making a client.
-        needs_none = local and endpoint.base_url.startswith("http://")
+        needs_none = is_loopback(endpoint.base_url) and endpoint.base_url.startswith("http://")
+        try:
+            proxy = proxy_of(endpoint.base_url)
+        except ServiceUnavailable as error:
+            raise proxy_failure(endpoint, error.message) from None
         timeout = httpx2.Timeout(self._timeouts.idle_s, connect=self._timeouts.connect_s)
         client = AiohttpClient(
             verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             if needs_none
             else httpx2.create_ssl_context(),
             timeout=timeout,
-            trust_env=not local,
+            trust_env=False,
+            proxy=proxy,
         )
         opened = sdk.AsyncOpenAI(
             base_url=endpoint.base_url,

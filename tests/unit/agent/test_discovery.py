@@ -7,8 +7,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from agent_service.models.discovery import LocalServer, chat_models, discover_local, is_loopback
+from agent_service.models.discovery import LocalServer, chat_models, discover_local
 from agent_service.models.endpoints import missing_endpoint
+from agent_service.models.proxies import is_loopback
 from tests.fakes.model import fake_model
 
 RULES = [{"steps": [{"text": "Hi"}]}]

@@ -13,10 +13,12 @@ from pydantic import SecretStr
 
 from agent_service.models.endpoints import Endpoint
 from agent_service.models.provider import Provider
+from agent_service.models.proxies import client_for, proxy_of
 from agent_service.models.wires.chat_completions import ChatCompletions
 from agent_service.models.wires.transport import Timeouts
 from agent_service.records.model import ModelMessage, ModelRequest, encoded
 from agent_service.records.model_errors import ModelError, ModelErrorKind, RetryPolicy
+from services.errors import ServiceUnavailable
 
 Serve = Callable[[StreamReader, StreamWriter], Awaitable[None]]
 
@@ -116,6 +118,73 @@ async def test_other_machines_are_asked_by_the_proxy_of_the_environment(
         b"POST http://model.test/v1/chat/completions HTTP/1.1",
         b"POST /v1/chat/completions HTTP/1.1",
     ]
+
+
+@pytest.mark.parametrize("variable", ["ALL_PROXY", "https_proxy", "HTTPS_PROXY"])
+@pytest.mark.parametrize("scheme", ["socks5", "socks5h", "SOCKS4", "ftp"])
+async def test_a_proxy_that_is_not_http_is_refused_and_nothing_is_sent(
+    monkeypatch: pytest.MonkeyPatch, variable: str, scheme: str
+) -> None:
+    sent: list[bytes] = []
+
+    async def serve(reader: StreamReader, writer: StreamWriter) -> None:
+        sent.append(await reader.read(1))
+
+    async with _serving(serve) as port:
+        _without_proxies(monkeypatch)
+        monkeypatch.setenv(variable, f"{scheme}://user:s3cret@127.0.0.1:{port}")
+        async with _provider("https://model.test/v1") as far:
+            with pytest.raises(ModelError) as refused:
+                await _ask(far, "Hello?")
+        with pytest.raises(ServiceUnavailable, match=variable.upper()):
+            client_for("https://model.test/v1/models")
+    said = str(refused.value)
+    assert f"{variable.upper()} names a {scheme.lower()} proxy" in said
+    assert "add model.test to NO_PROXY" in said
+    assert "s3cret" not in said
+    assert not refused.value.retryable
+    assert sent == []
+
+
+@pytest.mark.parametrize(
+    ("exempt", "is_direct"),
+    [
+        ("*", True),
+        ("other.test, model.test", True),
+        ("model.test:8000", True),
+        (".test", True),
+        ("*.test", True),
+        ("TEST", True),
+        ("", False),
+        ("del.test,model.test:80,10.0.0.0/8", False),
+    ],
+)
+def test_no_proxy_names_what_is_asked_directly(
+    monkeypatch: pytest.MonkeyPatch, exempt: str, is_direct: bool
+) -> None:
+    _without_proxies(monkeypatch)
+    monkeypatch.setenv("ALL_PROXY", "proxy.test:3128")
+    monkeypatch.setenv("NO_PROXY", exempt)
+    found = proxy_of("http://model.test:8000/v1")
+    assert found == (None if is_direct else "http://proxy.test:3128")
+    monkeypatch.setenv("NO_PROXY", "10.0.0.0/8")
+    assert proxy_of("http://10.1.2.3/v1") is None
+
+
+async def test_azure_gets_the_key_in_its_own_header(monkeypatch: pytest.MonkeyPatch) -> None:
+    heads: list[bytes] = []
+
+    async def serve(reader: StreamReader, writer: StreamWriter) -> None:
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        _answer(writer)
+
+    async with _serving(serve) as port:
+        _without_proxies(monkeypatch)
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{port}")
+        async with _provider("http://me.openai.azure.com/openai/deployments/d?v=1") as azure:
+            await _ask(azure, "Hello?")
+    assert b"\r\napi-key: key\r\n" in heads[0].lower()
+    assert b"authorization" not in heads[0].lower()
 
 
 async def test_a_proxy_that_wants_other_credentials_tells_nobody_those_that_it_got(
