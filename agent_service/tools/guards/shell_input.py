@@ -66,7 +66,9 @@ class PriorInput(Struct, frozen=True):
         if not typed.has_folder:
             return typed
         if typed.place:
-            return replace(typed, folder=posixpath.join(WORKSPACE, typed.place))
+            # Where it ends is not kept.
+            folder = posixpath.join(WORKSPACE, typed.place)
+            return replace(typed, folder=folder, has_folder=False)
         return replace(typed, folder=self.left, place=self.left)
 
     async def keep(

@@ -42,7 +42,7 @@ NOBODY = frozenset({"scheduler", "subagent"})
 # shared without isolation. `eval` keeps the trap and the line numbers of syntax errors.
 _SHELL = """\
 d=${TMPDIR:-/tmp}/.hermes-cwd
-trap "pwd >${d@Q}" EXIT
+[ -n "$HERMES_WORKDIR" ] || trap "pwd >${d@Q}" EXIT
 [ -n "$HERMES_WORKDIR" ] ||
   { IFS= read -r d 2>/dev/null <"$d" && cd -- "$d" 2>/dev/null; } ||
   { [ -n "$HERMES_CWD" ] && cd -- "${HERMES_CWD/#"~/"/$HOME/}" 2>/dev/null; }
@@ -70,9 +70,9 @@ _ENDED = {
 class TerminalArguments(ToolArguments):
     """Runs a shell command in this session's sandbox and returns its output.
 
-    The next command starts in the folder in which this one ends; variables are not kept. Run
-    commands that you need not wait for, such as servers, in the background. Use `process` to read
-    their output and to end them.
+    The next command starts in the folder in which this one ends, unless this one has a workdir;
+    variables are not kept. Run commands that you need not wait for, such as servers, in the
+    background. Use `process` to read their output and to end them.
     """
 
     command: str = Field(min_length=1, description="The command, as typed into bash.")
@@ -90,8 +90,8 @@ class TerminalArguments(ToolArguments):
     workdir: str = Field(
         default="",
         description=(
-            "Folder to run in, absolute or relative to /workspace; default is where the last "
-            "command ended."
+            "Folder to run only this command in, absolute or relative to /workspace; default is "
+            "where the last command without it ended."
         ),
     )
     pty: bool = Field(
@@ -146,15 +146,16 @@ class Terminal(UsualTool[TerminalArguments]):
 
 async def folders_of(arguments: TerminalArguments, context: ToolContext) -> Sequence[str]:
     """The folders that a finished command started and ended in, as far as known."""
-    given = (arguments.workdir,) if arguments.workdir else ()
+    if arguments.workdir:
+        return (arguments.workdir,)
     is_kept = context.place().isolation != NO_ISOLATION
     if arguments.background or not is_kept or not _MOVES.search(arguments.command):
-        return given
+        return ()
     try:
         kept = await context.files.read(_KEPT, MAX_PATH_BYTES)
     except (PathRefused, SandboxUnavailable):
-        return given
-    return (*given, kept.decode(errors="replace").removesuffix("\n"))
+        return ()
+    return (kept.decode(errors="replace").removesuffix("\n"),)
 
 
 async def _in_background(

@@ -9,7 +9,7 @@ from agent_service.records.events import Decision
 from agent_service.tools.base import ToolFailed
 from agent_service.tools.guards.approval import DecisionRequired
 from agent_service.tools.guards.commands import JudgeCommands
-from agent_service.tools.guards.shell_input import ShellInput
+from agent_service.tools.guards.shell_input import PriorInput, ShellInput
 from tests.unit.agent.test_judged import (
     IN_FOLDER,
     INPUT,
@@ -62,6 +62,14 @@ async def test_what_was_allowed_is_the_very_call_that_was_asked_for() -> None:
         with pytest.raises(ToolFailed, match="has changed since"):
             await ask(other, **allowed)
     await ask(f"{LEAVES}  ", **allowed)
+
+
+async def test_a_call_with_a_folder_of_its_own_leaves_the_next_where_it_was() -> None:
+    state = State()
+    await ask("cd /workspace/a", typed=IN_FOLDER, state=state)
+    await ask("cd /workspace/b", typed=replace(IN_FOLDER, place="lib"), state=state, key="trn_1:3")
+    prior = await PriorInput.find(IN_FOLDER, "trn_1:4", state)
+    assert prior.continued(IN_FOLDER).folder == "/workspace/a"
 
 
 async def test_a_call_that_is_made_again_goes_on_with_what_it_went_on_with_before() -> None:

@@ -59,7 +59,8 @@ async def test_the_folder_is_kept_with_the_box_s_temporary_files(tmp_path: Path,
     assert await output("pwd; cd /usr; export TMPDIR=/nonexistent", tmp) == "/"
     assert await output("pwd; echo ${d-unset}", tmp) == "/usr\nunset"
     assert await output("pwd", other) == "/"
-    assert await output("pwd", tmp, workdir="/etc") == "/etc"
+    assert await output("pwd; cd /var", tmp, workdir="/etc") == "/etc"
+    assert await output("pwd", tmp) == "/usr", "a workdir is for one call"
 
 
 @pytest.mark.parametrize("cwd", ["/usr/lib", "~", "~/a b"])
