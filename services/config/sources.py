@@ -46,6 +46,25 @@ class EnvFile(Struct, frozen=True):
         return {name: str(found.value) for name, found in self.values.items()}
 
 
+_SERVICE_LINK = re.compile(r"_(SERVICE_(HOST|PORT(_.+)?)|PORT(_[0-9]+_(TCP|UDP|SCTP)(_.+)?)?)")
+
+
+def without_service_links(environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Leave out what Kubernetes tells a pod about Services, which may be named as our settings."""
+    services = [
+        name.removesuffix("_SERVICE_HOST") for name in environ if name.endswith("_SERVICE_HOST")
+    ]
+
+    def is_link(name: str, value: str) -> bool:
+        for service in services:
+            if name.startswith(service) and _SERVICE_LINK.fullmatch(name, len(service)):
+                # A plain number in …_PORT is a person's setting.
+                return name != f"{service}_PORT" or not value.isdigit()
+        return False
+
+    return {name: value for name, value in environ.items() if not is_link(name, value)}
+
+
 def read_env_file(path: Path, environ: Mapping[str, str]) -> EnvFile:
     """Read a `.env`; `${NAME}` in it means `environ`, else an earlier line of the file."""
     text = read_text(path)
