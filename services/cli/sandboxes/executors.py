@@ -173,10 +173,10 @@ async def executors(settings: Settings, *, start: bool = False) -> AsyncGenerato
         return
     places = {str(place): place for place in await places_of(address)}
     async with Channels(Identity.OPERATOR, places, tls=config.tls.files) as channels:
-        yield await _find(channels, tuple(places))
+        yield await _find(channels, tuple(places), is_tunnel=bool(address.server_name))
 
 
-async def _find(channels: Channels, places: Sequence[str]) -> Executors:
+async def _find(channels: Channels, places: Sequence[str], *, is_tunnel: bool) -> Executors:
     found, silent = dict[str, Executor](), dict[str, str]()
     answers = await all_of(_answer(_capabilities(channels.to(name))) for name in places)
     for name, answer in zip(places, answers, strict=True):
@@ -184,7 +184,9 @@ async def _find(channels: Channels, places: Sequence[str]) -> Executors:
             silent[name] = _instead(answer)
         else:
             endpoint = answer.endpoint
-            channel = channels.at(endpoint) if endpoint else channels.to(name)
+            # Whoever names the certificate comes through a tunnel, and the endpoint is beyond it.
+            is_direct = endpoint and not is_tunnel
+            channel = channels.at(endpoint) if is_direct else channels.to(name)
             found.setdefault(endpoint, Executor(endpoint, channel, answer))
     if not found:
         each = "; ".join(f"the executor at {name} {why}" for name, why in silent.items())
@@ -223,5 +225,5 @@ async def places_of(address: TcpAddress) -> list[TcpAddress]:
         ) from error
     of_ipv4 = [place for place in found if place[0] is socket.AF_INET]
     hosts = dict.fromkeys(str(place[4][0]) for place in of_ipv4 or found)
-    name = "" if address.host in hosts else address.host
+    name = address.server_name or ("" if address.host in hosts else address.host)
     return [TcpAddress(host, address.port, server_name=name) for host in hosts]
