@@ -145,7 +145,10 @@ def _serve(options: Options) -> int:
 
 def _environment(options: Options) -> dict[str, str]:
     if not options.tmp:
-        return dict(os.environ)
+        # A kubelet adds the address of the API server to every container.
+        return {
+            name: value for name, value in os.environ.items() if not name.startswith("KUBERNETES_")
+        }
     kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
     places = {"HOME": options.workspace, "TMPDIR": options.tmp, BOX_VARIABLE: options.box}
     return {"PATH": os.defpath, **kept, **places}

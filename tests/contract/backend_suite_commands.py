@@ -96,6 +96,8 @@ class CommandSuite:
         printed = await console.output('echo "$GREETING|$EMPTY|$PATH|$HOME"', env=env)
         workspace = await console.output("pwd")
         assert printed == f"good\nday = naïve||/usr/bin:/bin|{workspace}"
+        # Nothing says where the machines are that make boxes.
+        assert await console.output("env | grep ^KUBERNETES_; :") == ""
 
     async def test_the_working_folder(self, console: Console) -> None:
         workspace = await console.output("pwd")

@@ -17,6 +17,8 @@ from tests.fakes.kubernetes.store import Store, now
 LABEL = "org.hermes.test.cluster"
 POD_PIDS_LIMIT = 64
 """What `podPidsLimit` of a real node's configuration is."""
+_OF_THE_API_SERVER = ("KUBERNETES_SERVICE_HOST=10.96.0.1", "KUBERNETES_PORT=tcp://10.96.0.1:443")
+"""Variables of every container, also without service links."""
 _FOREVER_S = 1e6
 _MOUNT_AGAIN_S = 0.1
 
@@ -159,7 +161,10 @@ class Kubelet:
         return {
             "Image": container["image"],
             "Entrypoint": container["command"],
-            "Env": [f"{each['name']}={each['value']}" for each in container.get("env") or ()],
+            "Env": [
+                *_OF_THE_API_SERVER,
+                *(f"{each['name']}={each['value']}" for each in container.get("env") or ()),
+            ],
             "User": f"{context['runAsUser']}:{context['runAsGroup']}",
             "WorkingDir": container["workingDir"],
             "Hostname": spec.get("hostname", pod["metadata"]["name"]),

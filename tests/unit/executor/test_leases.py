@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from executor_service.backends.base import WorkspacePlace
-from executor_service.errors import BackendUnavailable, PathInvalid
+from executor_service.errors import BackendUnavailable, PathInvalid, SandboxLost
 from executor_service.execs.exec_registry import ExecRegistry
 from executor_service.journal import Journal
 from executor_service.records.sandboxes import (
@@ -210,6 +210,8 @@ async def test_a_sandbox_whose_backend_stays_away_is_lost_when_its_box_has_ended
 
         await until(is_lost)
         core.backend.is_away = False
+        with pytest.raises(SandboxLost):
+            await grant.sandbox.get_connection().link()
 
 
 async def test_the_loss_is_noted_when_nobody_asks(tmp_path: Path) -> None:
