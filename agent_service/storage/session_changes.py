@@ -17,7 +17,7 @@ from agent_service.records.overlays import Overlay
 from agent_service.records.requests import REVIEW, SUBAGENT
 from agent_service.records.search_query import text_of
 from agent_service.records.usage import Usage
-from agent_service.storage import sessions
+from agent_service.storage import sessions, transcripts
 from agent_service.storage.schema import (
     LIVE_STATES,
     approval,
@@ -149,6 +149,9 @@ def branch(conn: Connection, wanted: Branch, now: datetime) -> SessionInfo:
     said = message.c.session_id == old, message.c.sequence <= through
     conn.execute(sessions.copy(message, *said, session_id=new))
     conn.execute(sessions.copy(session_state, session_state.c.session_id == old, session_id=new))
+    # It has no turns that would tell.
+    model = transcripts.header(conn, old, wanted.profile).model
+    sessions.put_state(conn, new, transcripts.MODEL, model)
     index.index_session(conn, wanted.new_session_id, is_copy=True)
     return sessions.get(conn, wanted.new_session_id, wanted.profile)
 

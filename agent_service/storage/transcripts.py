@@ -20,7 +20,8 @@ from agent_service.storage.search.index import Entry
 from agent_service.storage.sessions import TAINT
 from services.database.sql import insert_ignore
 
-_MODEL = "transcript_model"
+MODEL = "transcript_model"
+"""The session value with the model of messages that came without turns."""
 _IMPORTED = "an imported conversation"
 
 
@@ -56,7 +57,7 @@ def add(conn: Connection, profile: str, transcript: Transcript, now: datetime) -
         for sequence, said in enumerate(transcript.messages, 1)
     ]
     index.add(conn, profile, session_id, entries)
-    sessions.put_state(conn, session_id, _MODEL, transcript.model)
+    sessions.put_state(conn, session_id, MODEL, transcript.model)
     if any(said.content["role"] == "tool" for said in transcript.messages):
         # It is unknown which results contained untrusted data.
         sessions.add_texts(conn, session_id, TAINT, (_IMPORTED,))
@@ -68,7 +69,7 @@ def header(conn: Connection, session_id: str, profile: str) -> Header:
     found = sessions.get(conn, session_id, profile)
     requests = sa.select(turn.c.request).where(turn.c.session_id == session_id)
     request: TurnRequest | None = conn.scalar(requests.order_by(turn.c.created_at.desc()).limit(1))
-    model = request.options.model if request else sessions.get_state(conn, session_id, _MODEL) or ""
+    model = request.options.model if request else sessions.get_state(conn, session_id, MODEL) or ""
     return Header(session_id, model, found.title if found.is_named else "")
 
 

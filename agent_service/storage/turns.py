@@ -13,6 +13,7 @@ from agent_service.records import events
 from agent_service.records.calls import StepState
 from agent_service.records.overlays import NOTHING, Overlay
 from agent_service.records.requests import (
+    COMPRESS,
     REVIEW,
     BusyMode,
     TurnInfo,
@@ -71,7 +72,10 @@ class Stored(Struct, frozen=True):
 _BY_ID = sa.select(turn).where(turn.c.id == bindparam("id"))
 _SESSION = Prepared(
     sa.select(
-        session.c.profile, (session.c.system_prompt == "").label("is_unprompted"), given_model
+        session.c.profile,
+        (session.c.system_prompt == "").label("is_unprompted"),
+        ((session.c.title == "") & ~session.c.is_named).label("is_untitled"),
+        given_model,
     ).where(session.c.id == bindparam("id"))
 )
 _BEFORE = Prepared(
@@ -87,6 +91,11 @@ _BEFORE = Prepared(
 """The session's live turn, and queued turns."""
 _INSERT = Prepared(insert_ignore(turn))
 _INSERT_SESSION = sa.insert(session)
+_TITLE = (
+    sa.update(session)
+    .where(session.c.id == bindparam("session_key"))
+    .values(title=bindparam("new_title"))
+)
 _PROMPT = (
     sa.update(session)
     .where(session.c.id == bindparam("session_key"), session.c.system_prompt == "")
@@ -220,12 +229,15 @@ def _open_session(
         raise NotFound(f"there is no session {request.session_id}")
     if draft is None and (known is None or known.is_unprompted):
         raise NotFound(f"there is no session {request.session_id}")
+    title = "" if request.kind == COMPRESS else title_of(request.words)
     if known is not None:
+        if known.is_untitled and title:
+            conn.execute(_TITLE, {"session_key": request.session_id, "new_title": title})
         if draft is not None and known.is_unprompted:
             made = {
                 "session_key": request.session_id,
                 "new_prompt": draft.system_prompt,
-                "new_title": title_of(request.words),
+                "new_title": title,
                 "new_workdir": draft.workdir,
                 "new_template": draft.sandbox_template,
             }
@@ -242,7 +254,7 @@ def _open_session(
         request.profile,
         request.platform,
         now,
-        title=title_of(request.words),
+        title=title,
         system_prompt=draft.system_prompt,
         workdir=draft.workdir,
         sandbox_template=draft.sandbox_template,

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from agent_service.records.compaction import Compaction
-from agent_service.records.requests import NOTICE, TurnRequest
+from agent_service.records.requests import NOTICE, TurnOptions, TurnRequest
 from agent_service.records.search_query import parse
 from agent_service.records.usage import Usage
 from agent_service.storage import session_changes as changes
@@ -21,6 +21,7 @@ from agent_service.storage.search import queries
 from agent_service.storage.search.index import message_text
 from agent_service.storage.search.queries import SearchQuery
 from agent_service.storage.session_changes import Branch, Unused
+from agent_service.storage.transcripts import header
 from agent_service.storage.undo import Undone, UndoRequest
 from services.database import Database
 from services.errors import AlreadyExists, FailedPrecondition, HermesError, NotFound
@@ -52,7 +53,7 @@ def _turn(
     """A turn."""
     empty: dict[str, Any] = {
         "usage": Usage(),
-        "request": TurnRequest("", "", "", "", {}, ""),
+        "request": TurnRequest("", "", "", "", {}, "", options=TurnOptions("its/model")),
         "request_digest": "",
         "kind": kind,
     }
@@ -174,6 +175,14 @@ async def test_a_branch_has_what_was_said_and_goes_its_own_way(filled: Database)
     absent = Branch("s", "c", "default", through=7)
     with pytest.raises(NotFound):
         await filled.write(lambda conn: changes.branch(conn, absent, NOW))
+
+
+async def test_the_document_of_a_branch_names_the_model(filled: Database) -> None:
+    await filled.write(lambda conn: _turn(conn, "s", "COMPLETED"))
+    for old, new in (("s", "b"), ("b", "c")):
+        wanted = Branch(old, new, "default")
+        await filled.write(lambda conn, wanted=wanted: changes.branch(conn, wanted, NOW))
+    assert (await filled.read(lambda conn: header(conn, "c", "default"))).model == "its/model"
 
 
 async def test_a_branch_of_what_has_read_a_strangers_text_has_read_it(filled: Database) -> None:

@@ -4,10 +4,10 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from hermes.agent.v1 import session_pb2, usage_pb2
+from hermes.agent.v1 import session_pb2, turn_pb2, usage_pb2
 from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
 from hermes.agent.v1.usage_pb2_grpc import UsageServiceStub
-from tests.fakes.model import FakeModel, fake_model
+from tests.fakes.model import FakeModel, answers, fake_model
 from tests.integration.agent_parts import AgentClient, agent, answer
 from tests.support.executors import until
 
@@ -128,3 +128,15 @@ async def test_the_model_of_the_conversation_names_only_where_it_is_told_to(tmp_
                 await asyncio.sleep(0.5)
                 assert len(model.bodies) == 1
                 assert (await session(client)).title == FIRST
+
+
+async def test_a_chat_that_begins_with_a_command_is_named_after_what_is_said_first(
+    tmp_path: Path,
+) -> None:
+    async with fake_model(answers({"text": "Yes."})) as model, agent(tmp_path, model.url) as client:
+        started = await client.start("/compress", kind=turn_pb2.TURN_KIND_COMPRESS)
+        await client.watch(started.turn_id)
+        assert (await session(client)).title == ""
+        for said in (FIRST, "And then?"):
+            await client.ask(said)
+            assert (await session(client)).title == FIRST
