@@ -50,9 +50,10 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
     is_alone = config_url.startswith("sqlite")
     curator = settings.load(CuratorConfig)
     libraries, curated = CurationClient(channels, curator), CuratorMetrics.create(meter)
+    gateway = GatewayClient(channels)
     helpers = Helpers(
         agent,
-        GatewayClient(channels),
+        gateway,
         CuratorRuns(database, libraries, leases=holder.leases, clock=clock, metrics=curated),
         OutputFolders(settings.home) if is_alone else None,
     )
@@ -88,7 +89,7 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
     importer = HomeImporter(database, mover, clock, settings.home, keeper)
     stopper = Stopper(database, agent)
     servicers = (
-        JobServicer(catalog, mover, agent, keeper),
+        JobServicer(catalog, mover, agent, gateway, keeper),
         CuratorServicer(database, libraries, clock, curator),
     )
     return SchedulerService(database, workers, (importer, planner, timer, stopper), servicers)

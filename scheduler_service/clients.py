@@ -1,6 +1,6 @@
 """Clients of the services that the scheduler calls."""
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from datetime import timedelta
 from functools import cached_property
@@ -27,6 +27,7 @@ from scheduler_service.config import CuratorConfig
 from scheduler_service.curation import Curation, Report
 from scheduler_service.errors import CallRefused
 from scheduler_service.jobs import Claim, Job, Origin
+from scheduler_service.options import LOCAL, ORIGIN, Target
 from services.errors import (
     FailedPrecondition,
     HermesError,
@@ -40,6 +41,7 @@ from services.rpc.messages import message_of, record_of
 from services.rpc.streams import resume
 
 _CALL_S = 10.0
+_CHECK_S = 3.0
 _CHANGE_S = 120.0
 # Longer than the agent waits for its model.
 _PLAN_S = 660.0
@@ -222,6 +224,26 @@ class GatewayClient:
         # The id is ours alone, so a conflict means that we delivered before the job was changed.
         delivering = self._deliveries.Deliver(request, timeout=_CALL_S)
         await _answer_unless(grpc.StatusCode.ALREADY_EXISTS, delivering)
+
+    async def find_unconnected(self, targets: Iterable[Target]) -> Sequence[str]:
+        """Return why nothing can be delivered to some targets; none while the gateway is away."""
+        problems: list[str] = []
+        for target in targets:
+            if target.platform in (ORIGIN, LOCAL):
+                continue
+            request = delivery_pb2.DeliverRequest(
+                delivery_id="check",
+                destination=origin_pb2.Origin(platform=target.platform, chat_id=target.chat_id),
+                text="check",
+                validate_only=True,
+            )
+            try:
+                await _answer(self._deliveries.Deliver(request, timeout=_CHECK_S))
+            except CallRefused as error:
+                problems.append(f"cannot deliver to {target}: {error.message}")
+            except HermesError:
+                break
+        return problems
 
 
 class CurationClient:

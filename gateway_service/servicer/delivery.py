@@ -87,6 +87,8 @@ class DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
                 f"{to.platform} is not connected here; there is {names}",
                 fields={"destination.platform": f"one of {names}"},
             )
+        if request.validate_only:
+            return delivery_pb2.DeliverResponse()
         profile = request.profile or DEFAULT_PROFILE
         account_id = "" if platform is None else platform.account_id
         address = Address(profile, to.platform, account_id, to.chat_id, to.thread_id)

@@ -5,10 +5,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hermes.scheduler.v1 import job_file_pb2, job_pb2, job_pb2_grpc, run_pb2, schedule_pb2
-from scheduler_service.clients import AgentClient
+from scheduler_service.clients import AgentClient, GatewayClient
 from scheduler_service.home.importer import JobKeeper
 from scheduler_service.home.mover import JobMover
-from scheduler_service.jobs import notes_on
+from scheduler_service.jobs import JobSpec, notes_on
 from scheduler_service.servicer.catalog import JobCatalog
 from scheduler_service.servicer.messages import (
     MAX_RUN_ID_CHARS,
@@ -28,7 +28,7 @@ from services.rpc.messages import message_of
 from services.validation import check_id, page_size
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Sequence
 
     import grpc.aio
 
@@ -69,13 +69,19 @@ class JobServicer(job_pb2_grpc.JobServiceServicer):
     """Creates, shows, changes, runs and deletes jobs, and shows their runs."""
 
     def __init__(
-        self, catalog: JobCatalog, mover: JobMover, scanner: AgentClient, keeper: JobKeeper
+        self,
+        catalog: JobCatalog,
+        mover: JobMover,
+        scanner: AgentClient,
+        gateway: GatewayClient,
+        keeper: JobKeeper,
     ) -> None:
         """`keeper` knows whether another database keeps the jobs of a home."""
         self._catalog = catalog
         self._keeper = keeper
         self._mover = mover
         self._scanner = scanner
+        self._gateway = gateway
 
     async def CreateJob(
         self, request: job_pb2.CreateJobRequest, context: "Context"
@@ -84,7 +90,7 @@ class JobServicer(job_pb2_grpc.JobServiceServicer):
         is_paused = request.job.state == job_pb2.JOB_STATE_PAUSED
         await self._keeper.check(profile)
         job = await self._catalog.create(profile, request.job.job_id, spec, is_paused=is_paused)
-        return job_pb2.CreateJobResponse(job=job_to_wire(job), notes=notes_on(job.spec))
+        return job_pb2.CreateJobResponse(job=job_to_wire(job), notes=await self._notes(job.spec))
 
     async def GetJob(
         self, request: job_pb2.GetJobRequest, context: "Context"
@@ -115,7 +121,11 @@ class JobServicer(job_pb2_grpc.JobServiceServicer):
         job = await self._catalog.update(
             profile, job_id, change, anew=anew, update_id=request.request_id
         )
-        return job_pb2.UpdateJobResponse(job=job_to_wire(job), notes=notes_on(job.spec))
+        return job_pb2.UpdateJobResponse(job=job_to_wire(job), notes=await self._notes(job.spec))
+
+    async def _notes(self, spec: JobSpec) -> "Sequence[str]":
+        unconnected = await self._gateway.find_unconnected(spec.options.deliver_to)
+        return [*notes_on(spec), *unconnected]
 
     async def PauseJob(
         self, request: job_pb2.PauseJobRequest, context: "Context"

@@ -127,6 +127,13 @@ def test_what_is_meant_is_found_or_asked_for(client: Home) -> None:
     assert client.run("jobs", "resume", "--all").out.endswith("2 jobs resumed\n")
 
 
+def test_a_job_for_a_platform_that_is_off_is_added_with_a_warning(alone: Home) -> None:
+    added = alone.run("jobs", "add", "every 2h", "look", "--to", "telegram:42")
+    assert added.status == 0
+    off = "cannot deliver to telegram:42: Telegram is off; set TELEGRAM_BOT_TOKEN to use it"
+    assert off in added.err
+
+
 def test_a_job_is_changed_where_nothing_runs(alone: Home) -> None:
     added = alone.run("jobs", "add", "every 2h", "look", "--name", "mail", "--budget-usd", "2")
     assert added.complaints == [

@@ -46,6 +46,10 @@ class FakeDeliveries(delivery_pb2_grpc.DeliveryServiceServicer):
     async def Deliver(
         self, request: delivery_pb2.DeliverRequest, context: Context
     ) -> delivery_pb2.DeliverResponse:
+        if request.validate_only:
+            if self.refusal is not None:
+                await context.abort(self.refusal, "there is no such platform")
+            return delivery_pb2.DeliverResponse()
         self.calls[request.delivery_id] += 1
         if self.unreachable:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "the gateway is away")

@@ -69,6 +69,21 @@ async def sender(folder: Path) -> AsyncGenerator[tuple[FakeTelegram, Sender, Her
             yield telegram, Sender(running), running
 
 
+async def test_what_is_only_checked_is_not_sent(tmp_path: Path) -> None:
+    async with sender(tmp_path) as (telegram, sends, running):
+        stub = DeliveryServiceStub(running.operator.to("gateway"))
+
+        def check(platform: str) -> DeliverRequest:
+            to = Origin(platform=platform, chat_id="1")
+            return DeliverRequest(delivery_id="d", destination=to, text="?", validate_only=True)
+
+        assert not (await stub.Deliver(check("telegram"))).HasField("delivery")
+        with pytest.raises(grpc.aio.AioRpcError, match="matrix is not connected here"):
+            await stub.Deliver(check("matrix"))
+        await sends.deliver("d", "The report.")
+        await telegram.until(lambda: telegram.texts(1) == ["The report."])
+
+
 async def test_a_delivery_is_sent_once_however_often_it_is_asked_for(tmp_path: Path) -> None:
     async with sender(tmp_path) as (telegram, sends, _):
         for _ in range(3):

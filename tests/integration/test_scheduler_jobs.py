@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
+import grpc
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.field_mask_pb2 import FieldMask
 
@@ -53,6 +54,20 @@ async def test_who_puts_secrets_into_a_job_is_told_what_became_of_them(served: S
     assert [note.partition(" script")[0] for note in again.notes] == [
         "1 secret was taken out of its"
     ]
+
+
+async def test_who_sends_a_job_where_nothing_is_connected_is_told(served: Serving) -> None:
+    jobs, place = served.jobs(), job_options_pb2.DeliveryTarget(platform="telegram", chat_id="42")
+    served.wire.deliveries.refusal = grpc.StatusCode.INVALID_ARGUMENT
+    wanted = request(job_id="x", options=options(deliver_to=[place]))
+    told = "cannot deliver to telegram:42: there is no such platform"
+    assert list((await jobs.CreateJob(wanted)).notes) == [told]
+    served.wire.deliveries.refusal = None
+    changed = await jobs.UpdateJob(change("x", options=options(deliver_to=[place])))
+    assert not changed.notes
+    served.wire.deliveries.refusal = grpc.StatusCode.UNAVAILABLE
+    assert not (await jobs.CreateJob(wanted)).notes
+    assert not served.wire.deliveries.requests
 
 
 async def test_every_option_of_a_job_is_kept(served: Serving) -> None:

@@ -15,7 +15,7 @@ from hermes.scheduler.v1 import job_pb2, schedule_pb2
 from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
 from services.amounts import plural
 from services.cli.command import Context
-from services.cli.connection import has_services, start_command
+from services.cli.connection import at_home, has_services, start_command
 from services.cli.console import complain, print_json, printable, say
 from services.cli.failures import EXPECTED, explain
 from services.cli.jobs.options import CLEARED, given_fields, read_script, target_text
@@ -23,7 +23,7 @@ from services.cli.jobs.runs import all_jobs, find_job
 from services.cli.jobs.view import JOB, due_times, local
 from services.cli.output import describe, field_value
 from services.cli.sandboxes.executors import executors
-from services.cli.startup import catalog
+from services.cli.startup import catalog, imported
 from services.config.paths import nearest, suggestion
 from services.config.settings import Settings
 from services.errors import InvalidArgument
@@ -114,7 +114,7 @@ async def _edit(context: Context) -> None:
 
 async def _tell(context: Context, job: job_pb2.Job, notes: Iterable[str], done: str) -> None:
     """Report a job, its next due time and notes."""
-    notes, times = [*notes, *await _missing(context)], await _due(context, job)
+    notes, times = await _add_missing(context, [*notes]), await _due(context, job)
     if context.given.json:
         due = [at.isoformat() for at in times]
         print_json(describe(job, JOB) | {"due": due, "notes": notes})
@@ -214,16 +214,15 @@ async def _pause(context: Context, job: job_pb2.Job, *, pausing: bool) -> job_pb
     return (await stub.ResumeJob(job_pb2.ResumeJobRequest(**which))).job
 
 
-async def _missing(context: Context) -> list[str]:
-    """Return a note for each missing thing that a job names: it may come later."""
-    notes, fields = list[str](), given_fields(context.given)
+async def _add_missing(context: Context, notes: list[str]) -> list[str]:
+    """Add a note for each missing thing that a job names: it may come later."""
+    fields = given_fields(context.given)
     skills, toolsets = fields.get("options.skills"), fields.get("options.toolsets")
-    platforms = catalog().root.inside["platforms"].inside.keys()
     for place in fields.get("options.deliver_to", ()):
-        if place.platform not in (*platforms, *_WITHOUT_PLATFORM):
-            known = ", ".join(sorted(platforms))
-            nowhere = f"there is no platform {place.platform!r}; use one of {known}"
-            notes.append(f"cannot deliver to {target_text(place)}: {nowhere}")
+        beginning = f"cannot deliver to {target_text(place)}"
+        why = _why_unconnected(context.settings, place.platform)
+        if why and not any(note.startswith(beginning) for note in notes):
+            notes.append(f"{beginning}: {why}")
     try:
         if skills:
             request = skill_pb2.ListSkillsRequest(profile=context.profile)
@@ -237,6 +236,17 @@ async def _missing(context: Context) -> list[str]:
     except EXPECTED as error:
         notes.append(f"cannot check its skills and toolsets: {explain(error)}")
     return notes
+
+
+def _why_unconnected(settings: Settings, platform: str) -> str:
+    """Return why a platform cannot be delivered to; a gateway elsewhere tells the scheduler."""
+    platforms = catalog().root.inside["platforms"].inside.keys()
+    if platform not in (*platforms, *_WITHOUT_PLATFORM):
+        return f"there is no platform {platform!r}; use one of {', '.join(sorted(platforms))}"
+    if platform == "telegram" and at_home(settings, ("gateway",)):
+        telegram = settings.load(imported("gateway_service.config:TelegramConfig"))
+        return "" if telegram.is_on else "Telegram is off; set TELEGRAM_BOT_TOKEN to use it"
+    return ""
 
 
 def _unknown(what: str, names: Iterable[str], known: Collection[str]) -> list[str]:

@@ -64,6 +64,7 @@ class DeliverRequest(_message.Message):
     DESTINATION_FIELD_NUMBER: _builtins.int
     TEXT_FIELD_NUMBER: _builtins.int
     ATTACHMENTS_FIELD_NUMBER: _builtins.int
+    VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
     delivery_id: _builtins.str
     """Chosen by the caller, 1 to 128 characters of [A-Za-z0-9_.:-]."""
     profile: _builtins.str
@@ -71,6 +72,10 @@ class DeliverRequest(_message.Message):
     text: _builtins.str
     """What to send, Markdown, at most 1 MiB; split where the platform needs it. Empty only with
     attachments.
+    """
+    validate_only: _builtins.bool
+    """Whether to check only if this could be delivered, such as whether the platform is connected:
+    nothing is stored or sent, and the response has no delivery. The default is to deliver.
     """
     @_builtins.property
     def destination(self) -> _origin_pb2.Origin:
@@ -90,10 +95,11 @@ class DeliverRequest(_message.Message):
         destination: _origin_pb2.Origin | None = ...,
         text: _builtins.str = ...,
         attachments: _abc.Iterable[Global___Attachment] | None = ...,
+        validate_only: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["destination", b"destination"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attachments", b"attachments", "delivery_id", b"delivery_id", "destination", b"destination", "profile", b"profile", "text", b"text"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attachments", b"attachments", "delivery_id", b"delivery_id", "destination", b"destination", "profile", b"profile", "text", b"text", "validate_only", b"validate_only"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -109,7 +115,7 @@ class DeliverResponse(_message.Message):
     LEFT_OUT_NAMES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def delivery(self) -> Global___Delivery:
-        """The delivery, stored."""
+        """The delivery, stored; unset with `validate_only`."""
 
     @_builtins.property
     def left_out_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
