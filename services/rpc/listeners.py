@@ -37,12 +37,17 @@ async def reserved(address: Address) -> AsyncGenerator[None, None]:
         await asyncio.to_thread(_probe, address)
         yield
         return
-    lock = FileLock(address.path.with_name(f"{address.path.name}.lock"))
+    lock = lock_of(address)
     await asyncio.to_thread(_reserve, address, lock)
     try:
         yield
     finally:
         await asyncio.to_thread(_free, address, lock)
+
+
+def lock_of(address: UnixAddress) -> FileLock:
+    """Return the lock that the process listening on an address holds."""
+    return FileLock(address.path.with_name(f"{address.path.name}.lock"))
 
 
 async def listen_on(server: grpc.aio.Server, address: Address, tls: TlsFiles | None) -> Address:
