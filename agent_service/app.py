@@ -122,7 +122,7 @@ def build(
     projects, hubs = Projects(executors, context_files), hubs_of(stores, config, clock)
     contexts, workers = ToolContexts(database, leases, sandboxes, shelves, delegation), Workers()
     files = AnswerFiles(reach.messenger, contexts.workplace, policy)
-    told, scripts = _directions(config, model), job_scripts(config, contexts.make, policy, scanner)
+    told, scripts = _directions(config, models), job_scripts(config, contexts.make, policy, scanner)
     spending = Spending(models, database, leases, config.budget.policy, clock, config.zone)
     plans = curations(stores, config.auxiliary, models.consult, spending, database, redactor, clock)
     toolbox = Toolbox(tools, contexts.make, redactor, Consulting(models.consult, spending).bind)
@@ -283,11 +283,20 @@ def _following(
     return after
 
 
-def _directions(config: AgentConfig, model: ConfiguredModel) -> Instructions:
+def _directions(config: AgentConfig, models: ModelParts) -> Instructions:
+    model, catalog = models.first, models.catalog
+
+    async def window(name: str) -> int:
+        name = name or await model.default_name()
+        await model.learn_window(name)
+        return catalog.find(name).window
+
     return Instructions(
         config.system_message,
         model.default_name,
         config.tool_use_enforcement,
+        config.tools.preset,
+        window,
         replace(config.overlays.overlay, terminal_timeout_s=told_timeout_s(config.terminal)),
         config.session_id_in_prompt,
         config.zone,

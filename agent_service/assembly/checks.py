@@ -4,11 +4,15 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from agent_service.assembly.logins import opened_store
 from agent_service.assembly.models import credentials, endpoint_settings
 from agent_service.config import AgentConfig
+from agent_service.config.models import ModelSettings
 from agent_service.models.access import access_of
-from agent_service.models.discovery import discover_local
+from agent_service.models.catalog import SMALL_WINDOW
+from agent_service.models.discovery import discover_local, served_window
 from agent_service.models.endpoints import (
     Api,
     Endpoint,
@@ -75,7 +79,12 @@ async def _endpoint(
     except ModelError as error:
         return Check("model", Verdict.FAILED, str(error))
     models = await listed_by(reached, LISTING_TIMEOUT_S)
-    return _listed(reached, models)
+    check, name = _listed(reached, models), reached.model or next(iter(models), "")
+    if check.verdict is not Verdict.OK or not reached.is_local:
+        return check
+    told = config.models.get(name, ModelSettings()).window
+    window = told or await served_window(reached.base_url, reached.api_key, name)
+    return _with_window(check, window)
 
 
 async def _logins(settings: Settings, logins: Callable[[str], Credentials]) -> list[Check]:
@@ -140,6 +149,20 @@ def _listed(endpoint: Endpoint, models: tuple[str, ...]) -> Check:
         Verdict.OK,
         f"{name} at {endpoint.shown_url} (by {endpoint.source}{_spoken(endpoint)})",
     )
+
+
+def _with_window(check: Check, tokens: int) -> Check:
+    if not tokens:
+        return check
+    message = f"{check.message}, {tokens:,} tokens of context"
+    if tokens >= SMALL_WINDOW:
+        return replace(check, message=message)
+    few = (
+        f"{message}: sessions get the lean tools, and long work is condensed often. Give it "
+        f"{SMALL_WINDOW:,} or more where it runs (llama.cpp: --ctx-size; Ollama: "
+        "OLLAMA_CONTEXT_LENGTH; LM Studio: Context Length)"
+    )
+    return Check(check.name, Verdict.NOTE, few)
 
 
 _UNATTENDED = {"deny": "are not run", "wait": "wait", "halt": "end their work"}

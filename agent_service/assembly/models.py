@@ -52,16 +52,15 @@ def model_parts(
     """Build the models without opening anything."""
     logins = login_store(settings, config, database)
     connect = partial(_connect, config, credentials(logins, config, clock), clock)
-    first = ConfiguredModel(
-        endpoint_settings(settings, config), connect, missing_endpoint(str(settings.home.env))
-    )
-    chain, others = _chain(settings, config, connect, clock)
-    routed = Routed(first, others)
     catalog = Catalog(
         settings.home.state / "models.json",
         partial(fetch_models, config.model.catalog_url),
         {name: told.override for name, told in config.models.items()},
     )
+    missing, learn = missing_endpoint(str(settings.home.env)), catalog.learn_window
+    first = ConfiguredModel(endpoint_settings(settings, config), connect, missing, learn)
+    chain, others = _chain(settings, config, connect, clock, learn)
+    routed = Routed(first, others)
     configured = {route.model for route in chain.routes} | {
         one.model for one in config.auxiliary.values()
     }
@@ -130,7 +129,11 @@ def _connect(
 
 
 def _chain(
-    settings: Settings, config: AgentConfig, connect: Callable[[Endpoint], Provider], clock: Clock
+    settings: Settings,
+    config: AgentConfig,
+    connect: Callable[[Endpoint], Provider],
+    clock: Clock,
+    learn: Callable[[str, int], None],
 ) -> tuple[Chain, Mapping[str, ConfiguredModel]]:
     variable, main = partial(_variable, settings), endpoint_settings(settings, config)
     others = fallbacks(config.fallback, main, variable)
@@ -141,6 +144,7 @@ def _chain(
                 replace(endpoint, key_name=key_name or endpoint.key_name)
             ),
             one.missing,
+            learn,
         )
         for one in (*others, *auxiliaries(config.auxiliary, main, variable))
     }

@@ -18,6 +18,10 @@ Toolset = Annotated[str, AfterValidator(known_toolset)]
 class ToolsConfig(ConfigModel):
     """Which toolsets models are not offered, though nothing that they need is missing."""
 
+    preset: Annotated[Literal["auto", "lean", "full"], Yaml("tools.preset", "tools")] = "auto"
+    """`full` offers all tools. `lean` offers only a terminal, files, memory and skills, described
+    in brief, for models with little context. `auto` is lean if the model has less than 16,384
+    tokens of context. Existing sessions keep their tools."""
     disabled: tuple[Toolset, ...] = ()
     """Toolsets that are off everywhere."""
     profiles: dict[str, tuple[Toolset, ...]] = Field(default_factory=dict[str, tuple[Toolset, ...]])

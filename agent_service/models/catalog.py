@@ -24,6 +24,10 @@ from services.validation import decode
 DEFAULT_WINDOW = 128_000
 """Assumed tokens of an unknown model; `models.<id>.window` overrides it."""
 
+SMALL_WINDOW = 16_384
+"""Models with fewer tokens get the lean tools, and answers of a quarter of them."""
+ANSWER_SHARE = 4
+
 PACKAGED, REFRESHED, CONFIGURED = "packaged", "refreshed", "config"
 
 _NAMED_BARE = frozenset({"anthropic", "openai", "google", "x-ai"})
@@ -71,6 +75,7 @@ class Catalog:
         self._override_keys = {key: name for name in self._overrides for key in _keys(name)}
         self._known: dict[str, ModelInfo] = {}
         self._by_key: dict[str, ModelInfo] = {}
+        self._served: dict[str, int] = {}
         self.find = lru_cache(_REMEMBERED)(self._find)
         """Returns what is known of a model by its id, in any spelling."""
 
@@ -90,9 +95,16 @@ class Catalog:
         keys = (key for key in _keys(model) if key in self._override_keys)
         named = model if model in self._overrides else self._override_keys.get(next(keys, ""))
         info = ModelInfo(model) if found is None else replace(found, id=model)
+        info = replace(info, window=self._served.get(model, info.window))
         if model.endswith(_FREE) and model not in self._known:
             info = replace(info, price=Price(0, 0, 0, 0))
         return info if named is None else _overridden(info, self._overrides[named])
+
+    def learn_window(self, model: str, tokens: int) -> None:
+        """Take what a server says about a model's context; 0 is nothing."""
+        if tokens:
+            self._served[model] = tokens
+            self.find.cache_clear()
 
     def window_of(self, model: str) -> int:
         """Tokens of a request of the model, including the answer."""
@@ -100,7 +112,9 @@ class Catalog:
 
     def longest_answer(self, model: str, asked: int) -> int:
         """Tokens that an answer of the model may have if `asked` are requested."""
-        return min(asked, self.find(model).max_output or asked)
+        info = self.find(model)
+        room = info.window // ANSWER_SHARE if info.window < SMALL_WINDOW else 0
+        return min(asked, info.max_output or asked, room or asked)
 
     def cost_of(self, model: str, usage: Usage) -> int | None:
         """A call's cost in micro-USD: the provider's figure, else by price, else None."""

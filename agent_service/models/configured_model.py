@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agent_service.models.access import Access
+from agent_service.models.discovery import served_window
 from agent_service.models.endpoints import (
     Api,
     Endpoint,
@@ -63,11 +64,18 @@ class ConfiguredModel:
     """A Model that starts without an endpoint; a call says what to set."""
 
     def __init__(
-        self, settings: EndpointSettings, connect: Callable[[Endpoint], Provider], missing: str
+        self,
+        settings: EndpointSettings,
+        connect: Callable[[Endpoint], Provider],
+        missing: str,
+        learn: Callable[[str, int], None],
     ) -> None:
+        """`learn` takes a model's id and its tokens of context on a local server."""
         self._settings = settings
         self._connect = connect
         self._missing = missing
+        self._learn = learn
+        self._learned: set[str] = set()
         self._opened = AsyncExitStack()
         self._lock = asyncio.Lock()
         self._chosen: tuple[Endpoint, Provider] | None = None
@@ -104,6 +112,16 @@ class ConfiguredModel:
         endpoint, _ = await self._choose()
         return endpoint.model
 
+    async def learn_window(self, model: str) -> None:
+        """Ask a local server, once for each model, how much context it gives it."""
+        endpoint, _ = await self._choose()
+        if not endpoint.is_local or model in self._learned:
+            return
+        async with self._lock:
+            if model not in self._learned:
+                self._learned.add(model)
+                self._learn(model, await served_window(endpoint.base_url, endpoint.api_key, model))
+
     async def preload(self) -> None:
         """Load what the first call needs; errors are left to that call."""
         with suppress(ModelNotConfigured, ModelError):
@@ -113,6 +131,7 @@ class ConfiguredModel:
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
         _, model = await self._choose()
+        await self.learn_window(request.model)
         async with model.stream(request) as events:
             yield events
 

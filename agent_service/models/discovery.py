@@ -34,6 +34,8 @@ MAX_LISTING_BYTES = 32 * 1024 * 1024
 
 T = TypeVar("T", bound=Struct)
 
+LOADING_TIMEOUT_S = 60.0
+
 _NOT_FOR_CHAT = ("embed", "rerank", "whisper")
 _MICRO = 1_000_000
 
@@ -79,6 +81,69 @@ async def fetch_models(url: str) -> list[ModelInfo]:
     if not models:
         raise ServiceUnavailable(f"{url} lists no models; the catalogue is left as it is")
     return models
+
+
+async def served_window(base_url: str, api_key: SecretStr, model: str) -> int:
+    """The tokens of context that a local server gives a model; 0 if it does not say.
+
+    llama.cpp, LM Studio, vLLM and Ollama each have a place of their own for it. Ollama decides when
+    it loads a model, so it is made to load it.
+    """
+    import httpx
+
+    key = api_key.get_secret_value()
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    base_url = base_url.partition("?")[0]
+    root = base_url.removesuffix("/v1")
+    try:
+        opened = await asyncio.to_thread(client_for, base_url, headers=headers)
+    except ServiceUnavailable:
+        return 0  # the call itself says why
+    async with opened as client:
+
+        async def told(path: str) -> bytes:
+            try:
+                return await _fetched(client, path, {}, LOCAL_TIMEOUT_S)
+            except ServiceUnavailable:
+                return b""
+
+        paths = (f"{root}/props", f"{root}/api/v0/models", f"{root}/api/ps", f"{base_url}/models")
+        props, *listings = await all_of(told(path) for path in paths)
+        if b'"models"' in listings[1] and not _served(listings[1], model):
+            loading = {"model": model}
+            with suppress(httpx.HTTPError):
+                await client.post(f"{root}/api/generate", json=loading, timeout=LOADING_TIMEOUT_S)
+            listings[1] = await told(f"{root}/api/ps")
+    found = (_llama_cpp(props), *(_served(listing, model) for listing in listings))
+    return next(filter(None, found), 0)
+
+
+class _Served(Struct):
+    """The context of a model, by its names in the listings of local servers."""
+
+    id: str = ""
+    name: str = ""
+    n_ctx: int = 0
+    loaded_context_length: int = 0
+    max_model_len: int = 0
+    context_length: int = 0
+
+    @property
+    def tokens(self) -> int:
+        sizes = (self.n_ctx, self.loaded_context_length, self.max_model_len, self.context_length)
+        return next((size for size in sizes if size > 0), 0)
+
+
+def _served(listing: bytes, model: str) -> int:
+    entries = _entries(listing, _Served)
+    return next((one.tokens for one in entries if model in (one.id, one.name)), 0)
+
+
+def _llama_cpp(props: bytes) -> int:
+    with suppress(msgspec.MsgspecError, RecursionError):
+        told = decode(props, dict[str, Any]).get("default_generation_settings")
+        return lenient(told, _Served).tokens
+    return 0
 
 
 async def _listed(

@@ -1,5 +1,6 @@
 """Adds redaction, prices, metrics and traces to a model."""
 
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from typing import Self
@@ -29,6 +30,8 @@ from services.telemetry.metrics import LabelValues, Meter, Metrics, counter, his
 _MOST_MODELS = 20
 """Models with their own label; each adds about sixty time series."""
 _MOST_PROVIDERS = 10
+_WINDOW = re.compile(r"context (?:length|size|window|limit)\D{0,30}?(\d{3,9})(?!\d)", re.IGNORECASE)
+"""The context that an error names: "maximum context length is 4096 tokens"."""
 _MODEL = ("gen_ai_request_model", "gen_ai_provider_name")
 _SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 _TOKENS = (1, 4, 16, 64, 256, 1024, 4096, 16_384, 65_536, 262_144, 1_048_576)
@@ -161,7 +164,13 @@ class InstrumentedModel(Struct, frozen=True):
                         yield event
         except ModelError as error:
             self.metrics.errors.labels(error.kind).inc()
+            self._learn(request, error)
             raise
+
+    def _learn(self, request: ModelRequest, error: ModelError) -> None:
+        told = _WINDOW.search(error.detail)
+        if told and error.kind is ModelErrorKind.CONTEXT_OVERFLOW:
+            self.catalog.learn_window(request.model, int(told[1]))
 
     def interrupted(self, request: ModelRequest, said: str) -> ModelMessage:
         """The partial answer of an interrupted call, with its estimated cost."""

@@ -38,11 +38,19 @@ how something is done that was not obvious, or the user corrects how you work, k
 skill_manage: improve the skill that you have loaded, else one that fits, and make a new one only
 for a kind of work that none covers. When a skill turns out wrong or incomplete, mend it at once."""
 
+LEAN_USE = """\
+# Memory and skills
+What you know from earlier sessions stands below, if there is any. Save with memory what will still
+hold in later ones: who the user is (user), and what you learned (memory). Skills are notes on how
+to do a kind of work: see them with skills_list, and load one that fits with skill_view."""
+
 SESSION_USE = """\
 # Earlier sessions
 What was said in earlier sessions is not in this conversation, but can be found: when the user
 refers to something that you do not see here, look with session_search before you ask for it again.
 Take what you find as what was true then."""
+
+LEAN_FILE_CHARS = 2_000
 
 _PLATFORMS = {
     "cli": "You are talking in a terminal that shows text as it is. Keep lines and tables narrow.",
@@ -90,6 +98,8 @@ class SessionFacts(Struct, frozen=True):
     started_at: datetime
     """With the user's time zone."""
     toolsets: frozenset[str]
+    is_lean: bool = False
+    """Whether the model has little context."""
     announces: bool = False
     """Whether the model tends to announce actions without taking them."""
     sandbox: SandboxKind | None = None
@@ -111,14 +121,22 @@ def build(facts: SessionFacts) -> str:
     return "\n\n".join(layer.strip() for layer in _layers(facts) if layer.strip())
 
 
+def _fitting(text: str, facts: SessionFacts) -> str:
+    """The text of a person's file, cut where the model has little context."""
+    if not facts.is_lean or len(text) <= LEAN_FILE_CHARS:
+        return text
+    return f"{text[:LEAN_FILE_CHARS]}\n[The rest is cut off: it is too long for this model.]"
+
+
 def _layers(facts: SessionFacts) -> Iterable[str]:
-    yield facts.soul.strip() or IDENTITY
+    yield _fitting(facts.soul, facts).strip() or IDENTITY
     if facts.toolsets:
         yield f"{TOOL_USE}\n{TOOL_USE_ENFORCED}" if facts.announces else TOOL_USE
-    if "memory" in facts.toolsets:
-        yield MEMORY_USE
-    if "skills" in facts.toolsets:
-        yield SKILLS_USE
+    if facts.is_lean:
+        yield LEAN_USE
+    else:
+        yield MEMORY_USE if "memory" in facts.toolsets else ""
+        yield SKILLS_USE if "skills" in facts.toolsets else ""
     if "session" in facts.toolsets:
         yield SESSION_USE
     if "terminal" in facts.toolsets:
@@ -126,7 +144,7 @@ def _layers(facts: SessionFacts) -> Iterable[str]:
     yield from facts.system_messages
     yield from facts.memories
     yield facts.skills
-    yield facts.project
+    yield _fitting(facts.project, facts)
     session = f"\nSession: {facts.session_id}" if facts.session_id else ""
     yield f"Current time: {facts.started_at.isoformat(timespec='seconds')}{session}"
     yield _PLATFORMS.get(facts.platform, "")

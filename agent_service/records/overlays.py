@@ -33,6 +33,8 @@ class Overlay(Struct, frozen=True):
     """Its prompt at the time it was chosen."""
     terminal_timeout_s: float = 0.0
     """The default time limit of commands; 0 means the tools' own."""
+    is_lean: bool = False
+    """Whether the session has few tools, described in brief, for a model with little context."""
 
     @classmethod
     def from_state(cls, stored: Mapping[str, Any] | None) -> "Overlay":

@@ -76,6 +76,8 @@ RESULT_CHARS = 100_000
 """A longer result goes to a file."""
 TURN_CHARS = 200_000
 """A result that would take its turn's total above this also goes to a file."""
+LEAN_TURN_CHARS = 8_000
+"""The same for a model with little context."""
 LATE_CHARS = 4_000
 """A result this short never goes to a file, so a file can be read to its end in parts."""
 PREVIEW_CHARS = 1_500
@@ -86,6 +88,7 @@ class ResultRoom(Struct):
     """Tracks how much space a turn's results may still take."""
 
     used_chars: int = 0
+    turn_chars: int = TURN_CHARS
 
     async def fitted(self, text: str, key: str, files: Files | None, beside: str = "") -> str:
         """A result as the model sees it; `beside`, which is added to it, may take half of the room.
@@ -93,7 +96,7 @@ class ResultRoom(Struct):
         `files` holds the full text, None if the model cannot read files. The file's name derives
         from the call's key, so a repeated call overwrites it.
         """
-        room = TURN_CHARS - self.used_chars
+        room = self.turn_chars - self.used_chars
         most = min(RESULT_CHARS, room)
         if len(beside) > max(most // 2, LATE_CHARS):
             beside = await _shortened(beside, f"{key}-beside", files, most // 2)

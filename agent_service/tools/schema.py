@@ -1,9 +1,9 @@
 """Tools as JSON schemas for the model, and a list of tools with the reason why one is off."""
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from msgspec import Struct, json
 from pydantic import ValidationError
@@ -11,9 +11,41 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 
 from agent_service.tools.base import Tool, ToolArguments
 
+_EMPTY: tuple[object, ...] = (None, "", False, [])
+_LENGTHS = frozenset({"minLength", "maxLength", "minItems", "maxItems"})
 _LEFT_OUT = (None, "", "null", "none")
 
 A = TypeVar("A", bound=ToolArguments)
+
+
+LEAN: Mapping[str, Sequence[str]] = {
+    "terminal": ("command", "timeout"),
+    "read_file": ("path", "offset", "limit"),
+    "write_file": ("path", "content"),
+    "patch": ("mode", "path", "old_string", "new_string"),
+    "memory": ("target", "action", "content", "old_text"),
+    "skills_list": (),
+    "skill_view": ("name", "file_path"),
+}
+"""The tools for models with little context, and which of their arguments are described."""
+
+LEAN_TOOLSETS = frozenset({"terminal", "file", "memory", "skills"})
+
+
+def describe_briefly(tool: Tool[Any]) -> dict[str, Any]:
+    """The tool as `LEAN` has it: the first paragraph of its description and some arguments."""
+    described = describe(tool)
+    function = described["function"]
+    function["description"] = _first_paragraph(function["description"])
+    parameters, names = function["parameters"], LEAN[tool.name]
+    properties = {name: parameters["properties"][name] for name in names}
+    required = [name for name in parameters.get("required", ()) if name in names]
+    function["parameters"] = {"type": "object", "properties": properties, "required": required}
+    return described
+
+
+def _first_paragraph(description: str) -> str:
+    return " ".join(description.partition("\n\n")[0].split())
 
 
 def describe(tool: Tool[Any]) -> dict[str, Any]:
@@ -33,7 +65,25 @@ def _parameters(arguments: type[ToolArguments]) -> bytes:
     """The encoded schema of the arguments, cached since building it takes milliseconds."""
     schema = arguments.model_json_schema(schema_generator=_WithoutTitles)
     schema.pop("description", None)
-    return json.encode(schema)
+    return json.encode(_slimmed(schema))
+
+
+def _slimmed(schema: Any) -> Any:
+    """Leave out what costs tokens and tells a model little: empty defaults, nulls and lengths."""
+    if isinstance(schema, list):
+        return [_slimmed(one) for one in cast("list[Any]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {
+        name: _slimmed(value)
+        for name, value in cast("dict[str, Any]", schema).items()
+        if name not in _LENGTHS and not (name == "default" and value in _EMPTY)
+    }
+    kinds = [kind for kind in kept.get("anyOf", ()) if kind != {"type": "null"}]
+    if len(kinds) == 1:
+        del kept["anyOf"]
+        return {**kinds[0], **kept}
+    return kept
 
 
 def validated(arguments: type[A], given: dict[str, Any]) -> A:
@@ -114,7 +164,7 @@ class Listed(Struct, frozen=True):
     def summary(self) -> str:
         """The first paragraph of the description, on one line."""
         description: str = describe(self.tool)["function"]["description"]
-        return " ".join(description.partition("\n\n")[0].split())
+        return _first_paragraph(description)
 
 
 def offered(listed: Sequence[Listed]) -> Sequence[Tool[Any]]:

@@ -40,8 +40,8 @@ from agent_service.tools.base import (
 from agent_service.tools.guards.approval import HALTED, NOBODY_TO_ASK, DecisionRequired
 from agent_service.tools.guards.refusals import refused
 from agent_service.tools.inner import JournaledCalls
-from agent_service.tools.output import ResultRoom
-from agent_service.tools.schema import describe, explain, validated
+from agent_service.tools.output import LEAN_TURN_CHARS, TURN_CHARS, ResultRoom
+from agent_service.tools.schema import LEAN, describe, describe_briefly, explain, validated
 from agent_service.tools.shell.terminal import with_usual_timeout
 from agent_service.tools.spans import tool_span
 from services.database import DatabaseDamaged
@@ -87,17 +87,23 @@ class Toolbox:
         self._asks = asks
         self._tools: Mapping[str, Tool[Any]] = {tool.name: tool for tool in tools}
         self._context = context
-        self._schemas: dict[tuple[frozenset[str], float], bytes] = {}
+        self._schemas: dict[tuple[frozenset[str], float, bool], bytes] = {}
 
-    def schemas(self, toolsets: frozenset[str], terminal_timeout_s: float = 0.0) -> bytes:
-        """The toolsets' schemas, encoded; a timeout of 0 keeps the default of `terminal`."""
+    def schemas(
+        self, toolsets: frozenset[str], terminal_timeout_s: float = 0.0, *, is_lean: bool = False
+    ) -> bytes:
+        """The toolsets' schemas, encoded, of few tools and in brief if lean.
+
+        A timeout of 0 keeps the default of `terminal`.
+        """
         known = toolsets & {tool.toolset for tool in self._tools.values()}
         if toolsets and not known:
             return b""
         toolsets = known
-        key = (toolsets, terminal_timeout_s)
+        key = (toolsets, terminal_timeout_s, is_lean)
         if key not in self._schemas:
-            described = [describe(tool) for tool in self._allowed(toolsets)]
+            tools = self._allowed(toolsets, is_lean=is_lean)
+            described = [(describe_briefly if is_lean else describe)(tool) for tool in tools]
             if terminal_timeout_s:
                 with_usual_timeout(described, terminal_timeout_s)
             self._schemas[key] = encoded(described) if described else b""
@@ -105,7 +111,7 @@ class Toolbox:
 
     def understood(self, turn: LiveTurn, message: ModelMessage) -> ModelMessage:
         """The message with names and arguments of its calls as they are meant."""
-        names = [tool.name for tool in self._allowed(turn.toolsets)]
+        names = [tool.name for tool in self._allowed_to(turn)]
         calls = tuple(
             replace(
                 call, name=find_name(call.name, names), arguments_json=meant(call.arguments_json)
@@ -115,7 +121,7 @@ class Toolbox:
         return message if calls == message.tool_calls else replace(message, tool_calls=calls)
 
     async def run(self, turn: LiveTurn) -> AsyncGenerator[Outcome]:
-        tools = self._allowed(turn.toolsets)
+        tools = self._allowed_to(turn)
         batch = _Batch(turn, self._context, self._prepare, tools, self._redactor, self._asks)
         ready: list[_Prepared] = []
         last = next(reversed(turn.pending))
@@ -143,14 +149,18 @@ class Toolbox:
         elif batch.waiting:
             yield tuple(batch.waiting)
 
-    def _allowed(self, toolsets: frozenset[str]) -> list[Tool[Any]]:
-        return [tool for tool in self._tools.values() if not toolsets or tool.toolset in toolsets]
+    def _allowed(self, toolsets: frozenset[str], *, is_lean: bool = False) -> list[Tool[Any]]:
+        on = [tool for tool in self._tools.values() if not toolsets or tool.toolset in toolsets]
+        return [tool for tool in on if tool.name in LEAN] if is_lean else on
+
+    def _allowed_to(self, turn: LiveTurn) -> list[Tool[Any]]:
+        return self._allowed(turn.toolsets, is_lean=turn.overlay.is_lean)
 
     def _prepare(self, turn: LiveTurn, call: PendingCall) -> "_Prepared | ToolReturned":
         name = call.call.name
         tool = self._tools.get(name)
-        if tool is None or tool not in self._allowed(turn.toolsets):
-            known = ", ".join(tool.name for tool in self._allowed(turn.toolsets))
+        if tool is None or tool not in self._allowed_to(turn):
+            known = ", ".join(tool.name for tool in self._allowed_to(turn))
             return _error(call, f"There is no tool {name!r}. Available tools: {known}.")
         try:
             arguments = validated(tool.arguments, arguments_of(call.call.arguments_json))
@@ -198,7 +208,8 @@ class _Batch:
         self._prepare = prepare
         self._tools = tools
         self._slots = asyncio.Semaphore(MAX_PARALLEL_CALLS)
-        self._room = ResultRoom(turn.result_chars_sent)
+        turn_chars = LEAN_TURN_CHARS if turn.overlay.is_lean else TURN_CHARS
+        self._room = ResultRoom(turn.result_chars_sent, turn_chars)
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def run(self, prepared: _Prepared) -> None:

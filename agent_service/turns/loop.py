@@ -124,7 +124,8 @@ async def _ending(turn: LiveTurn, files: AnswerFiles) -> TurnFinished | None:
 
 def _told_of_tools(turn: LiveTurn, parts: LoopParts) -> bytes:
     """Return the tool schemas, which are the same in all requests of the session."""
-    return parts.toolbox.schemas(turn.toolsets, turn.overlay.terminal_timeout_s)
+    overlay = turn.overlay
+    return parts.toolbox.schemas(turn.toolsets, overlay.terminal_timeout_s, is_lean=overlay.is_lean)
 
 
 async def _condense(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
@@ -161,8 +162,10 @@ async def _answer(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step | bas
                 async for event in answer:
                     yield event
         except ModelError as error:
-            if error.kind is not ModelErrorKind.CONTEXT_OVERFLOW or is_refused:
+            if error.kind is not ModelErrorKind.CONTEXT_OVERFLOW:
                 raise
+            if is_refused:
+                raise compressor.explain_overflow(turn, tools, error) from error
             is_refused = True
         else:
             return

@@ -3,13 +3,15 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import tzinfo
-from typing import Protocol
+from typing import Literal, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_service.clients.projects import Projects
 from agent_service.clients.sandbox_kinds import SandboxKinds
 from agent_service.config.tools import SandboxPolicy
+from agent_service.models.catalog import SMALL_WINDOW
 from agent_service.prompt.chat import describe_chat
 from agent_service.prompt.personal import Personal, PersonalLayers
 from agent_service.prompt.system_prompt import SessionFacts, build
@@ -17,9 +19,15 @@ from agent_service.records.overlays import NOTHING, Overlay, OverlayMessage
 from agent_service.records.requests import SUBAGENT, TurnRequest
 from agent_service.storage.turns import SessionDraft
 from agent_service.tools.context_files import skips_context_files
+from agent_service.tools.schema import LEAN_TOOLSETS
 from services.clock import Clock
 from services.lifecycle import ungrouped
 from services.redaction.redactor import Redactor
+
+LEAN_NOTICE = (
+    "This session has the lean tools, {why}: terminal, files, memory and skills. "
+    "For all tools: hermes config set tools full."
+)
 
 
 class Places(Struct, frozen=True):
@@ -30,6 +38,10 @@ class Places(Struct, frozen=True):
     policy: SandboxPolicy
 
 
+async def _unknown(_model: str) -> int:
+    return 0
+
+
 class Instructions(Struct, frozen=True):
     """Configured instructions for sessions."""
 
@@ -38,6 +50,9 @@ class Instructions(Struct, frozen=True):
     announcing: Sequence[str]
     """Parts of ids of models that tend to announce actions without taking them."""
 
+    preset: Literal["auto", "lean", "full"] = "full"
+    window_of: Callable[[str], Awaitable[int]] = _unknown
+    """The tokens of context of a model, or of the default one if empty; 0 if unknown."""
     overlay: Overlay = NOTHING
     names_session: bool = True
     zone: tzinfo | None = None
@@ -55,6 +70,15 @@ class Instructions(Struct, frozen=True):
         instructions = (*self.overlay.instructions, *own)
         prefill = prefill or self.overlay.prefill
         return Overlay(instructions, prefill, terminal_timeout_s=usual_s)
+
+    async def lean_because(self, request: TurnRequest) -> str:
+        """Return why the request's session gets the lean tools; empty if it does not."""
+        if self.preset == "lean":
+            return "as configured (tools.preset)"
+        if self.preset == "full" or request.options.toolsets or request.is_script_only:
+            return ""
+        tokens = await self.window_of(request.options.model)
+        return f"as its model has {tokens:,} tokens of context" if 0 < tokens < SMALL_WINDOW else ""
 
     async def announces(self, request: TurnRequest) -> bool:
         """Return whether the request's model tends to announce actions."""
@@ -105,13 +129,17 @@ class SessionDrafts:
         template = asked.sandbox_template or places.policy.template_for(
             request.profile, request.kind
         )
+        lean = await self._instructions.lean_because(request)
+        toolsets = toolsets & LEAN_TOOLSETS if lean else toolsets
+        # Skills are looked up when they are needed.
+        indexed = toolsets - {"skills"} if lean else toolsets
         with ungrouped():
             async with asyncio.TaskGroup() as group:
                 found = group.create_task(places.sandboxes.get(template))
                 read = group.create_task(places.projects.read(request, template))
                 news = group.create_task(self._news.notices(request.profile, request.kind))
                 announcing = group.create_task(self._instructions.announces(request))
-                personal = await self._personal.compose(request.profile, toolsets, request.platform)
+                personal = await self._personal.compose(request.profile, indexed, request.platform)
         kind, project, announces = found.result(), read.result(), announcing.result()
         skips, remembers = skips_context_files(request), "memory" in toolsets
         told = _notices(personal, remembers=remembers) if request.kind == "user" else ()
@@ -122,6 +150,7 @@ class SessionDrafts:
             toolsets=toolsets,
             sandbox=kind if "terminal" in toolsets else None,
             workdir=asked.workdir,
+            is_lean=bool(lean),
             announces=announces,
             system_messages=(self._instructions.system_message, asked.system_message),
             soul="" if skips else personal.soul.text,
@@ -137,10 +166,11 @@ class SessionDrafts:
                 *(() if skips else personal.soul.blocked),
                 *project.blocked,
                 *told,
+                *([LEAN_NOTICE.format(why=lean)] if lean and request.kind == "user" else ()),
                 *news.result(),
             ),
             skips_context_files=skips,
-            overlay=self._instructions.overlaid(request),
+            overlay=replace(self._instructions.overlaid(request), is_lean=bool(lean)),
             memory_limits=personal.memories.limits,
             refusal=places.sandboxes.lack(asked.sandbox_template),
         )

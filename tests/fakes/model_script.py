@@ -3,6 +3,7 @@
 A script is a YAML or JSON file:
 
     models: [scripted]              # what /v1/models lists
+    window: 8192                    # and their tokens of context there (none)
     rules:                          # the first whose `user` is found in the last user text
       - user: "disk|space"          # a regular expression; a rule without one takes any text
         steps:                      # one per model call that the turn makes
@@ -109,20 +110,21 @@ class Conversation(Struct, frozen=True):
 class Script:
     """Rules from requests to answers."""
 
-    def __init__(self, models: Sequence[str], rules: Sequence[_Rule]) -> None:
+    def __init__(self, models: Sequence[str], rules: Sequence[_Rule], window: int = 0) -> None:
         self.models = tuple(models)
+        self.window = window
         self._rules = tuple(rules)
 
     @staticmethod
     def parse(document: object) -> "Script":
         """Check a loaded script; raises `ScriptError`."""
         fields = _mapping(document, "a script")
-        _check_keys(fields, {"models", "rules"}, "a script")
+        _check_keys(fields, {"models", "rules", "window"}, "a script")
         rules = fields.get("rules")
         if not isinstance(rules, list) or not rules:
             raise ScriptError("a script needs at least one rule")
         found = [_rule(rule) for rule in cast("list[object]", rules)]
-        return Script(fields.get("models") or ["scripted"], found)
+        return Script(fields.get("models") or ["scripted"], found, fields.get("window", 0))
 
     @staticmethod
     def load(path: Path) -> "Script":

@@ -130,7 +130,9 @@ class _Connection:
         """Write the response; return how it ended."""
         path = exchange.path.partition("?")[0]
         if exchange.method == "GET" and path.endswith("/models"):
-            models = [{"id": name, "object": "model"} for name in self._server.script.models]
+            script = self._server.script
+            window = {"context_length": script.window} if script.window else {}
+            models = [{"id": name, "object": "model", **window} for name in script.models]
             return self._write_document(200, {"object": "list", "data": models})
         if exchange.method != "POST" or not path.endswith(self._server.speech.path):
             return self._write_document(404, _error("there are chat completions and models here"))

@@ -8,6 +8,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
 from agent_service.config.sessions import CompressionConfig
+from agent_service.models.catalog import ANSWER_SHARE, SMALL_WINDOW
 from agent_service.models.fallback import Route
 from agent_service.prompt.compression import summary
 from agent_service.records.commands import Compacted, Fact
@@ -97,6 +98,23 @@ class Compressor:
             ),
         )
 
+    def explain_overflow(self, turn: LiveTurn, tools: bytes, error: ModelError) -> ModelError:
+        """Return the error of a request that is too long, with the figures and the ways out."""
+        asked, window = (
+            round(_tokens(turn.messages, tools, _rate(turn))),
+            self._window_of(turn.model),
+        )
+        room = f" and {turn.model} takes {window:,}" if asked > window // 2 else ""
+        lean = "" if turn.overlay.is_lean else " with lean tools (hermes config set tools lean)"
+        message = (
+            f"The conversation is too long for {turn.model}: the request has about {asked:,} "
+            f"tokens{room}. Start a new session{lean}, give the model more context where it runs "
+            "(llama.cpp: --ctx-size 16384; Ollama: OLLAMA_CONTEXT_LENGTH=16384; LM Studio: Context "
+            "Length), or choose a model with a larger window."
+        )
+        told = f"{message} It says: {error.detail}" if error.detail else message
+        return ModelError(error.kind, told, status=error.status, detail=error.detail)
+
     async def _summarised(
         self, turn: LiveTurn, model: Model, was: Conversation, end: int
     ) -> tuple[Conversation, Usage, str]:
@@ -160,7 +178,8 @@ class Compressor:
         usual = LARGE_SHARE if window >= LARGE_WINDOW else SMALL_SHARE
         share = usual if self._config.threshold is None else self._config.threshold
         # An answer as long as the window would leave no room for the prompt.
-        return max(window - turn.max_tokens, window // 4) * share
+        least = window - window // ANSWER_SHARE if window < SMALL_WINDOW else window // 4
+        return max(window - turn.max_tokens, least) * share
 
 
 def _tokens(messages: Sequence[bytes], tools: bytes, rate: float) -> float:

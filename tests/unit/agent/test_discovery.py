@@ -6,8 +6,9 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import pytest
+from pydantic import SecretStr
 
-from agent_service.models.discovery import LocalServer, chat_models, discover_local
+from agent_service.models.discovery import LocalServer, chat_models, discover_local, served_window
 from agent_service.models.endpoints import missing_endpoint
 from agent_service.models.proxies import is_loopback
 from tests.fakes.model import fake_model
@@ -115,3 +116,50 @@ def test_a_list_as_codex_has_it_is_read() -> None:
     shown = {"slug": "gpt-a", "visibility": "list"}
     listing = {"models": [shown, {"slug": "gpt-b", "visibility": "hide"}, {"slug": 5}, {}]}
     assert chat_models(json.dumps(listing).encode()) == ("gpt-a",)
+
+
+@pytest.mark.parametrize(
+    ("path", "answer", "tokens"),
+    [
+        ("/props", {"default_generation_settings": {"n_ctx": 4096}}, 4096),
+        ("/api/v0/models", {"data": [{"id": "m", "loaded_context_length": 8192}]}, 8192),
+        ("/api/ps", {"models": [{"name": "m", "context_length": 2048}]}, 2048),
+        ("/v1/models", {"data": [{"id": "m", "max_model_len": 32768}]}, 32768),
+        ("/v1/models", {"data": [{"id": "other", "max_model_len": 32768}]}, 0),
+        ("/v1/models", ["odd"], 0),
+    ],
+    ids=["llama.cpp", "LM Studio", "Ollama", "vLLM", "of another model", "no listing"],
+)
+async def test_each_kind_of_local_server_tells_how_much_context_there_is(
+    path: str, answer: object, tokens: int
+) -> None:
+    async with serving({path: answer}) as url:
+        assert await served_window(f"{url}/v1", SecretStr("key"), "m") == tokens
+
+
+async def test_ollama_is_made_to_load_the_model_that_is_asked_for() -> None:
+    answers: dict[str, object] = {"/api/ps": {"models": []}}
+
+    def load() -> object:
+        answers["/api/ps"] = {"models": [{"name": "m", "context_length": 4096}]}
+        return {}
+
+    answers["/api/generate"] = load
+    async with serving(answers) as url:
+        assert await served_window(f"{url}/v1", SecretStr(""), "m") == 4096
+
+
+@asynccontextmanager
+async def serving(answers: dict[str, object]) -> AsyncGenerator[str]:
+    """Answer some paths with JSON, and all others with 404."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = await reader.readuntil(b"\r\n\r\n")
+        found = answers.get(request.split()[1].decode())
+        told = found() if callable(found) else found
+        writer.write(http(json.dumps(told).encode(), 404 if found is None else 200))
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
