@@ -18,6 +18,7 @@ class ModelAnswered(Struct, frozen=True):
     message: ModelMessage
     tokens_per_byte: float = 0.0
     """The ratio in the request as the provider counted it; 0 if unknown."""
+    window_tokens: int = 0
 
 
 class Prompted(Struct, frozen=True):

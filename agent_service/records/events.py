@@ -101,6 +101,7 @@ class UsageReported(_Durable, frozen=True):
 
     step: int
     usage: Usage
+    window_tokens: int = 0
 
 
 class ToolStarted(_Durable, frozen=True):

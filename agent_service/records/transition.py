@@ -161,7 +161,7 @@ class Transition(Struct):
         said = assistant_message(message)
         self.messages.append(new_message(self.after.message_count, said, message.reasoning))
         self._event(TextFinished(step, message.text, len(message.tool_calls)))
-        self._event(UsageReported(step, usage))
+        self._event(UsageReported(step, usage, fact.window_tokens))
         if is_first:
             self._note(self.turn.notices)
         for call in message.tool_calls:

@@ -104,7 +104,7 @@ async def _converse(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
 def _answer_facts(turn: LiveTurn, message: base.ModelMessage, parts: LoopParts) -> tuple[Fact, ...]:
     """Return the facts of a model's message."""
     rate = counted_rate(turn, _told_of_tools(turn, parts), message)
-    answered = ModelAnswered(turn.step, message, rate)
+    answered = ModelAnswered(turn.step, message, rate, parts.compressor.window_of(turn.model))
     if message.tool_calls:
         return (answered,)
     if goes_on(turn, message):

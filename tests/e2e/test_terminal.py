@@ -36,7 +36,7 @@ def test_a_command_is_seen_and_its_answer_read(up: Deployment, backend: str) -> 
         assert "▸ terminal  id; hostname; pwd" in screen
         assert re.search(rf"✓ exit 0 · {backend} · \d+\.\d s", screen)
         chat.wait_for(r"^uid=(?!0)")
-        assert chat.wait_for(PROMPT).endswith("\n>")
+        assert re.search(rf"\n>\n.*scripted · .* tokens · {backend}\Z", chat.wait_for(PROMPT))
         chat.press(CTRL_D)
         assert chat.wait_end() == 0
 
@@ -113,6 +113,10 @@ def test_the_last_session_goes_on(up: Deployment) -> None:
         chat.wait_for("^with a second line")
         chat.type("/status")
         assert asked["session_id"] in chat.wait_for(asked["session_id"])
+        chat.type("/new")
+        chat.wait_for("A new session begins")
+        chat.type(f"/resume {asked['session_id']}")
+        assert chat.wait_for("> write the note", count=2).count("> hello first") == 1
 
 
 # It asks wherever it runs, since it deletes files of the session.

@@ -58,7 +58,7 @@ class Compressor:
         clock: Clock,
     ) -> None:
         """`route` selects the model for notes; without a model it is the turn's own."""
-        self._window_of = window_of
+        self.window_of = window_of
         self._plan_of = plan_of
         self._config = config
         self._route = route
@@ -161,7 +161,7 @@ class Compressor:
         return "", paid
 
     def _most_bytes(self, model: str) -> int:
-        return self._window_of(model) * BYTES_PER_TOKEN // 2
+        return self.window_of(model) * BYTES_PER_TOKEN // 2
 
     def _end(self, conversation: Conversation, kept_bytes: float) -> int:
         """The index of the first message that is kept."""
@@ -174,7 +174,7 @@ class Compressor:
 
     def _threshold(self, turn: LiveTurn) -> float:
         """How many tokens make a request of the turn too long."""
-        window = self._window_of(turn.model)
+        window = self.window_of(turn.model)
         usual = LARGE_SHARE if window >= LARGE_WINDOW else SMALL_SHARE
         share = usual if self._config.threshold is None else self._config.threshold
         # An answer as long as the window would leave no room for the prompt.

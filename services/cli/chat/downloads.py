@@ -15,10 +15,11 @@ import grpc.aio
 from hermes.gateway.v1.conversation_pb2 import ConverseResponse
 from hermes.gateway.v1.delivery_pb2 import DownloadAttachmentRequest
 from hermes.gateway.v1.delivery_pb2_grpc import DeliveryServiceStub
-from services.errors import Unavailable
+from services.errors import HermesError, Unavailable, message_of
 from services.home.paths import DEFAULT_PROFILE, HomePaths, replace_file
 from services.rpc.streams import open_stream
 
+LATER = "; the next hermes chat tries again"
 MAX_STEM_BYTES, MAX_SUFFIX_CHARS = 200, 10
 
 
@@ -50,6 +51,18 @@ class Downloads:
             raise
         await asyncio.to_thread(note.unlink, missing_ok=True)
         return path
+
+    async def receive(self, reply: ConverseResponse.Reply) -> tuple[str, str]:
+        """Download the file of news; return what to show, and its style."""
+        file = reply.attachment
+        try:
+            path = await self.fetch(reply)
+        except grpc.aio.AioRpcError as error:
+            later = "" if error.code() is grpc.StatusCode.NOT_FOUND else LATER
+            return f"cannot download {file.name}: {message_of(error)}{later}", "red"
+        except (OSError, HermesError) as error:
+            return f"cannot download {file.name}: {error}{LATER}", "red"
+        return f"{reply.text}{file.name} ({file.length_bytes:,} bytes) was saved as {path}", ""
 
     async def _download(self, reply: ConverseResponse.Reply) -> bytes:
         file = reply.attachment

@@ -8,8 +8,7 @@ from contextlib import aclosing, suppress
 import grpc
 import grpc.aio
 
-from hermes.agent.v1 import session_pb2
-from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
+from hermes.agent.v1.session_pb2 import Session
 from hermes.agent.v1.turn_event_pb2 import TurnEvent
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
 from services.cli.chat.completer import CommandCompleter
@@ -17,11 +16,12 @@ from services.cli.chat.dialogue import Dialogue
 from services.cli.chat.downloads import Downloads
 from services.cli.chat.input_line import InputLine, TypedHistory, View
 from services.cli.chat.questions import DECIDING, Question, ended_in
+from services.cli.chat.recall import recall
 from services.cli.chat.screen import Screen, styles_of
+from services.cli.chat.status import FRAMES_PER_S, Status
 from services.cli.chat.tool_view import Lines
 from services.cli.chat.turn_view import TurnView
 from services.config.settings import Settings
-from services.errors import HermesError, message_of
 from services.lifecycle import Workers
 from services.rpc.channels import Channels
 
@@ -38,17 +38,10 @@ DRAFT = (
 NEWS = "── news"
 OVER = "The question is closed. Press Enter to send your text as a message."
 
-LATER = "; the next hermes chat tries again"
 RECALL_S = 3.0
 """The timeout of loading earlier messages."""
 LEAVE_S = 3.0
 """How long leaving waits until the input is received."""
-
-RECALLED_EXCHANGES = 2
-RECALLED_LINES = 10
-"""Of each message."""
-_RECALLED_AMONG = 100
-"""How many last messages are searched for exchanges; tools may have said much between."""
 
 
 class Talk:
@@ -63,9 +56,9 @@ class Talk:
         agent_is_near: bool = True,
     ) -> None:
         """Take the conversation to open; only a local agent can return earlier messages."""
-        goes_on = opening.latest or bool(opening.session_id)
+        self._goes_on = opening.latest or bool(opening.session_id)
         self._profile = opening.profile
-        self._agent = channels.to("agent") if goes_on and agent_is_near else None
+        self._agent = channels.to("agent") if agent_is_near else None
         self._opened = asyncio.Event()
         opening.takes_news = True
         self._gateway = channels.to("gateway")
@@ -94,6 +87,7 @@ class Talk:
         self._answered: set[str] = set()
         """Questions that were answered here."""
         self._folded: Lines = ()
+        self._status = Status()
         self._asked: Question | None = None
         self._answers: Question | None = None
         """The question that the input answers; None: the input is a message."""
@@ -104,6 +98,7 @@ class Talk:
                 workers.start("responses", self._read(workers)),
                 workers.start("prompt", self._prompt()),
             }
+            workers.start("spinner", self._spin())
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
@@ -115,7 +110,7 @@ class Talk:
             label, hint = self._answers.label, ""
         running = (turn.pending() for turn in self._turns.values())
         pending = self._screen.pending() or "\n".join(filter(None, running))
-        return View(label, hint, "", pending)
+        return View(label, hint, self._status.render(is_busy=self._is_busy), pending)
 
     def entered(self, line: str) -> bool:
         """Handle a line; return whether to put it back."""
@@ -171,17 +166,23 @@ class Talk:
                 if response.reply.HasField("attachment"):
                     workers.start("file", self._fetch(response.reply))
                     continue
+                session_id = self._session_id
                 self._show(response)
+                if session_id and self._session_id != session_id:
+                    workers.start("recall", self._recall())
                 if response.HasField("opened"):
                     workers.start("files", self._fetch_left())
                     workers.start("commands", self._completer.learn(self._gateway, self._profile))
 
+    async def _spin(self) -> None:
+        while True:
+            await asyncio.sleep(1 / FRAMES_PER_S)
+            if self._is_busy:
+                self._line.draw()
+
     async def _prompt(self) -> None:
-        if self._agent is not None:
-            with suppress(TimeoutError, grpc.aio.AioRpcError):
-                async with asyncio.timeout(RECALL_S):
-                    await self._opened.wait()
-                    await self._recall(SessionServiceStub(self._agent))
+        if self._goes_on:
+            await self._recall()
         self._screen.aside(WELCOME, "dim")
         await self._line.run()
         self._screen.end_line()
@@ -191,22 +192,17 @@ class Talk:
                     self._all_heard.clear()
                     await self._all_heard.wait()
 
-    async def _recall(self, stub: SessionServiceStub) -> None:
-        named = {"session_id": self._session_id, "profile": self._profile}
-        found = await stub.GetSession(session_pb2.GetSessionRequest(**named))
-        after = max(0, found.session.message_count - _RECALLED_AMONG)
-        request = session_pb2.ListMessagesRequest(
-            **named, after_sequence=after, page_size=_RECALLED_AMONG
-        )
-        messages = (await stub.ListMessages(request)).messages
-        spoken = [message for message in messages if message.role != session_pb2.ROLE_TOOL]
-        asked = [n for n, message in enumerate(spoken) if message.role == session_pb2.ROLE_USER]
-        for message in spoken[asked[-RECALLED_EXCHANGES:][0] :] if asked else ():
-            before = "> " if message.role == session_pb2.ROLE_USER else ""
-            lines = message.text.strip().splitlines()
-            more = ["…"] if len(lines) > RECALLED_LINES else []
-            for line in (*lines[:RECALLED_LINES], *more):
-                self._screen.aside(f"{before}{line}", "dim")
+    async def _recall(self) -> None:
+        """Show the last exchanges of a session that goes on."""
+        if self._agent is None:
+            return
+        with suppress(TimeoutError, grpc.aio.AioRpcError):
+            async with asyncio.timeout(RECALL_S):
+                await self._opened.wait()
+                session, lines = await recall(self._agent, self._profile, self._session_id)
+                self._status.begin_session(session)
+                for line in lines:
+                    self._screen.aside(line, "dim")
 
     async def _fetch_left(self) -> None:
         """Fetch files that earlier terminals missed, or that failed before a reconnect."""
@@ -215,18 +211,7 @@ class Talk:
 
     async def _fetch(self, reply: ConverseResponse.Reply) -> None:
         """Fetch the file of news; show its place or the failure."""
-        file = reply.attachment
-        try:
-            path = await self._downloads.fetch(reply)
-        except grpc.aio.AioRpcError as error:
-            later = "" if error.code() is grpc.StatusCode.NOT_FOUND else LATER
-            self._tell(f"cannot download {file.name}: {message_of(error)}{later}", "red")
-        except (OSError, HermesError) as error:
-            self._tell(f"cannot download {file.name}: {error}{LATER}", "red")
-        else:
-            self._tell(f"{reply.text}{file.name} ({file.length_bytes:,} bytes) was saved as {path}")
-
-    def _tell(self, text: str, style: str = "") -> None:
+        text, style = await self._downloads.receive(reply)
         self._screen.aside(NEWS, "dim")
         self._screen.aside(text, style)
 
@@ -274,6 +259,9 @@ class Talk:
                 style = "red" if response.reply.is_error else ""
                 self._screen.markdown(response.reply.text, style)
                 self._heard(response.reply.message_id)
+                if response.reply.session_id not in ("", self._session_id):
+                    self._session_id = response.reply.session_id
+                    self._status.begin_session(Session())
             case "event":
                 for event in response.event.events:
                     self._follow(response.event.turn_id, event)
@@ -294,6 +282,7 @@ class Talk:
         if self._shown != turn_id:
             self._screen.end_line()
             self._shown = turn_id
+        self._status.follow(event)
         self._turn(turn_id).show(event)
         question_id, remark = ended_in(event)
         if question_id and question_id not in self._answered:

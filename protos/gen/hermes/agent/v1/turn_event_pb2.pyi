@@ -663,8 +663,11 @@ class UsageReported(_message.Message):
 
     STEP_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
+    WINDOW_TOKENS_FIELD_NUMBER: _builtins.int
     step: _builtins.int
     """Which model call of the turn it was, from 1."""
+    window_tokens: _builtins.int
+    """The context window of the turn's model in tokens; 0 means unknown."""
     @_builtins.property
     def usage(self) -> _usage_pb2.Usage:
         """What that call used, its retries included."""
@@ -674,10 +677,11 @@ class UsageReported(_message.Message):
         *,
         step: _builtins.int = ...,
         usage: _usage_pb2.Usage | None = ...,
+        window_tokens: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["step", b"step", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["step", b"step", "usage", b"usage", "window_tokens", b"window_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
