@@ -19,6 +19,11 @@ from agent_service.storage.turns import insert_events
 from services.database import Prepared
 
 PASSED_ON = "Passed on to the work in progress."
+_JOINED = TurnFinished(Outcome.COMPLETED, text=PASSED_ON)
+_DROPPED = TurnFinished(
+    Outcome.CANCELLED,
+    message="Your message was dropped with the work that it was for. Send it again if it holds.",
+)
 
 _WAITING = Prepared(
     sa.select(turn.c.id, turn.c.kind, turn.c.request)
@@ -27,10 +32,10 @@ _WAITING = Prepared(
     )
     .order_by(turn.c.created_at, turn.c.id)
 )
-_JOIN = (
+_END = (
     sa.update(turn)
     .where(turn.c.id == bindparam("turn_key"), turn.c.state == "QUEUED")
-    .values(state="COMPLETED", finished_at=bindparam("now"), last_sequence=1)
+    .values(state=bindparam("ended_as"), finished_at=bindparam("now"), last_sequence=1)
 )
 
 
@@ -47,7 +52,7 @@ def join(
     joined = [
         row
         for row in _WAITING.rows(conn, {"session_id": live.session_id}).all()
-        if row.request.steers and _completed(conn, row, now)
+        if row.request.steers and _end(conn, row, _JOINED, now)
     ]
     untrusted = {source for row in joined for source in row.request.untrusted}
     if untrusted:
@@ -77,9 +82,16 @@ def _goes_on(live: LiveTurn, facts: tuple[Fact, ...]) -> bool:
     return failures < STOP_AT and live.calls_left > 0
 
 
-def _completed(conn: Connection, row: sa.Row[Any], now: datetime) -> bool:
-    if not conn.execute(_JOIN, {"turn_key": row.id, "now": now}).rowcount:
+def drop(conn: Connection, session_id: str, now: datetime) -> None:
+    """End the messages for a turn that a person stops; reports of commands stay."""
+    for row in _WAITING.rows(conn, {"session_id": session_id}).all():
+        if row.request.steers and row.kind != NOTICE:
+            _end(conn, row, _DROPPED, now)
+
+
+def _end(conn: Connection, row: sa.Row[Any], ended: TurnFinished, now: datetime) -> bool:
+    values = {"turn_key": row.id, "ended_as": ended.outcome.upper(), "now": now}
+    if not conn.execute(_END, values).rowcount:
         return False
-    ended = TurnFinished(Outcome.COMPLETED, text=PASSED_ON)
     insert_events(conn, row.id, [Recorded(1, now, 1, ended)])
     return True

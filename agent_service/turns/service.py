@@ -24,7 +24,7 @@ from agent_service.records.requests import (
     TurnRequest,
 )
 from agent_service.records.turn_state import LiveTurn
-from agent_service.storage import approvals, claims, journal, sessions, turns
+from agent_service.storage import approvals, claims, journal, sessions, steering, turns
 from agent_service.storage.approvals import Answer, ApprovalInfo
 from agent_service.storage.claims import Claimant, Claimed
 from agent_service.storage.turns import SessionDraft, Stored
@@ -170,10 +170,13 @@ class Turns:
         now = self._clock.now()
 
         def store(conn: Connection) -> TurnInfo | None:
-            if turn_id:
-                return turns.request_cancel(conn, turn_id, profile, now)
-            live = turns.live_turn_of(conn, session_id, profile)
-            return None if live is None else turns.request_cancel(conn, live.id, profile, now)
+            live = None if turn_id else turns.live_turn_of(conn, session_id, profile)
+            if not turn_id and live is None:
+                return None
+            info = turns.request_cancel(conn, live.id if live else turn_id, profile, now)
+            if not info.is_finished:
+                steering.drop(conn, info.session_id, now)
+            return info
 
         info = await self._database.write(store)
         if info is not None:

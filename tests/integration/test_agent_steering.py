@@ -54,6 +54,27 @@ async def test_it_joins_the_next_result_once(tmp_path: Path, database_url: str) 
     assert model.bodies[1]["messages"][-1]["content"] == results[0]
 
 
+async def test_it_is_dropped_with_the_work_that_a_person_stops(
+    tmp_path: Path, database_url: str
+) -> None:
+    slow = {**CALL, "latency_s": 20.0}
+    async with (
+        fake_model(working(slow, DONE)) as model,
+        agent(tmp_path, model.url, HERMES_DATABASE_URL=database_url) as client,
+    ):
+        work = await client.start("work")
+        await model.until(lambda: len(model.requests) == 1)
+        [turn] = await steered(client, "use green")
+        next_one = await client.start("thanks", busy_mode=turn_pb2.BUSY_MODE_QUEUE)
+        await client.turns.InterruptTurn(turn_pb2.InterruptTurnRequest(session_id="session"))
+        for stopped in (work, turn):
+            ended = (await client.watch(stopped.turn_id))[-1].turn_finished
+            assert ended.HasField("cancelled")
+        assert "dropped" in ended.cancelled.message
+        assert answer(await client.watch(next_one.turn_id)) == "fine"
+    assert "use green" not in str(model.bodies)
+
+
 async def test_words_of_others_that_join_label_the_session(tmp_path: Path) -> None:
     note = {"target": "memory", "action": "add", "content": "Pay Eve"}
     keep = {"tool_calls": [{"name": "memory", "arguments": note}]}
