@@ -13,13 +13,8 @@ from agent_service.config.models import ModelSettings
 from agent_service.models.access import access_of
 from agent_service.models.catalog import SMALL_WINDOW
 from agent_service.models.discovery import discover_local, served_window
-from agent_service.models.endpoints import (
-    Api,
-    Endpoint,
-    configured_endpoint,
-    listed_by,
-    missing_endpoint,
-)
+from agent_service.models.endpoint_models import list_models
+from agent_service.models.endpoints import Api, Endpoint, configured_endpoint, missing_endpoint
 from agent_service.models.oauth.credentials import Credentials
 from agent_service.models.oauth.tokens import Login
 from agent_service.records.model_errors import InvalidEndpoint, ModelError
@@ -76,9 +71,10 @@ async def _endpoint(
         return Check("model", Verdict.FAILED, missing_endpoint(str(settings.home.env)))
     try:
         reached = await access_of(endpoint, logins, SystemClock()).current()
+        listed = await list_models(reached, LISTING_TIMEOUT_S)
     except ModelError as error:
         return Check("model", Verdict.FAILED, str(error))
-    models = await listed_by(reached, LISTING_TIMEOUT_S)
+    models = tuple(model.id for model in listed)
     check, name = _listed(reached, models), reached.model or next(iter(models), "")
     if check.verdict is not Verdict.OK or not reached.is_local:
         return check
@@ -133,8 +129,7 @@ def _listed(endpoint: Endpoint, models: tuple[str, ...]) -> Check:
         return Check(
             "model",
             Verdict.FAILED,
-            f"{endpoint.shown_url} does not list its models: check that it runs, its URL, "
-            f"and {endpoint.key_name}.",
+            f"{endpoint.shown_url} does not list its models: check its URL.",
         )
     if endpoint.model and endpoint.model not in models:
         return Check(

@@ -29,6 +29,7 @@ SMALL_WINDOW = 16_384
 ANSWER_SHARE = 4
 
 PACKAGED, REFRESHED, CONFIGURED = "packaged", "refreshed", "config"
+ENDPOINT = "endpoint"
 
 _NAMED_BARE = frozenset({"anthropic", "openai", "google", "x-ai"})
 """Vendors whose endpoints omit the vendor from ids; names on local servers look alike."""

@@ -10,13 +10,8 @@ from msgspec.structs import replace
 
 from agent_service.models.access import Access
 from agent_service.models.discovery import served_window
-from agent_service.models.endpoints import (
-    Api,
-    Endpoint,
-    EndpointSettings,
-    configured_endpoint,
-    with_listed_model,
-)
+from agent_service.models.endpoint_models import with_listed_model
+from agent_service.models.endpoints import Api, Endpoint, EndpointSettings, configured_endpoint
 from agent_service.models.openrouter import AppIdentity, OpenRouter
 from agent_service.models.provider import Provider
 from agent_service.models.wires.chat_completions import ChatCompletions

@@ -48,6 +48,15 @@ class LocalServer(Struct, frozen=True):
     models: tuple[str, ...]
 
 
+class ListingRefused(ServiceUnavailable):
+    """A server answers with an error instead of its models."""
+
+    def __init__(self, url: str, status: int, body: bytes) -> None:
+        super().__init__(f"{url} answers {status}")
+        self.status = status
+        self.body = body
+
+
 async def discover_local(
     ports: Mapping[str, int] = LOCAL_PORTS, timeout_s: float = LOCAL_TIMEOUT_S
 ) -> tuple[LocalServer, ...]:
@@ -61,23 +70,10 @@ async def discover_local(
     return tuple(LocalServer(name, url, models) for (name, url), models in found if models)
 
 
-async def list_models(
-    url: str, api_key: SecretStr, timeout_s: float, headers: Mapping[str, str] | None = None
-) -> tuple[str, ...]:
-    """The ids of an endpoint's chat models; empty if it does not list any in OpenAI's format.
-
-    `headers` are sent with the key.
-    """
-    async with await asyncio.to_thread(client_for, url) as client:
-        key = api_key.get_secret_value()
-        bearer = {"Authorization": f"Bearer {key}"} if key else {}
-        return await _listed(client, url, {**bearer, **(headers or {})}, timeout_s)
-
-
 async def fetch_models(url: str) -> list[ModelInfo]:
     """The models of a `/models` response; ServiceUnavailable if there is none."""
     async with await asyncio.to_thread(client_for, url, follow_redirects=True) as client:
-        models = listed_models(await _fetched(client, url, {}, TIMEOUT_S))
+        models = listed_models(await fetch_listing(client, url, {}, TIMEOUT_S))
     if not models:
         raise ServiceUnavailable(f"{url} lists no models; the catalogue is left as it is")
     return models
@@ -103,7 +99,7 @@ async def served_window(base_url: str, api_key: SecretStr, model: str) -> int:
 
         async def told(path: str) -> bytes:
             try:
-                return await _fetched(client, path, {}, LOCAL_TIMEOUT_S)
+                return await fetch_listing(client, path, {}, LOCAL_TIMEOUT_S)
             except ServiceUnavailable:
                 return b""
 
@@ -150,14 +146,15 @@ async def _listed(
     client: "AsyncClient", url: str, headers: Mapping[str, str], timeout_s: float
 ) -> tuple[str, ...]:
     try:
-        return chat_models(await _fetched(client, url, headers, timeout_s))
+        return chat_models(await fetch_listing(client, url, headers, timeout_s))
     except ServiceUnavailable:
         return ()
 
 
-async def _fetched(
+async def fetch_listing(
     client: "AsyncClient", url: str, headers: Mapping[str, str], timeout_s: float
 ) -> bytes:
+    """The body of a listing; raises ListingRefused, or ServiceUnavailable without an answer."""
     import httpx
 
     body = bytearray()
@@ -174,7 +171,7 @@ async def _fetched(
         why = str(error) or type(error).__name__
         raise ServiceUnavailable(f"{url} cannot be read: {why}") from error
     if not response.is_success:
-        raise ServiceUnavailable(f"{url} answers {response.status_code}")
+        raise ListingRefused(url, response.status_code, bytes(body))
     return bytes(body)
 
 
@@ -206,6 +203,7 @@ class _Pricing(Struct):
 class _Offered(Struct):
     id: str = ""
     context_length: int | None = None
+    max_model_len: int | None = None
     top_provider: _Limits | None = None
     pricing: Any = None
 
@@ -218,15 +216,15 @@ def chat_models(listing: bytes) -> tuple[str, ...]:
     )
 
 
-def listed_models(listing: bytes) -> list[ModelInfo]:
+def listed_models(listing: bytes, source: str = REFRESHED) -> list[ModelInfo]:
     """The models of a listing with limits and prices; skips entries of another format."""
     found: list[ModelInfo] = []
     for entry in _entries(listing, _Offered):
         limits = entry.top_provider or _Limits()
-        window = limits.context_length or entry.context_length or 0
+        window = limits.context_length or entry.context_length or entry.max_model_len or 0
         price = _price(lenient(entry.pricing, _Pricing))
         most = limits.max_completion_tokens or 0
-        found.append(ModelInfo(entry.id, window, most, price, REFRESHED))
+        found.append(ModelInfo(entry.id, window, most, price, source))
     return [info for info in found if info.id]
 
 

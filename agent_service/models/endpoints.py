@@ -6,10 +6,8 @@ from enum import StrEnum
 from urllib.parse import urlsplit, urlunsplit
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 from pydantic import SecretStr
 
-from agent_service.models.discovery import list_models
 from agent_service.models.oauth import codex, nous
 from agent_service.records.model_errors import InvalidEndpoint
 from services.config.settings import provider_variables
@@ -27,12 +25,9 @@ _UNSET = SecretStr("")
 _UNNAMED = frozenset({"", "auto", "custom", "main"})
 """Values of `provider` that name none."""
 _HOST = re.compile(r"[\w.:%-]+")
-_LISTING_TIMEOUT_S = 3.0
 MESSAGES_VERSION = "2026-10-21"
 _LOGINS = {"nous": "nous", "codex": "codex", "openai-codex": "codex"}
 """Login providers, by their names in settings."""
-_CODEX_LISTING = "?client_version=1.0.0"
-"""Codex lists no models to clients without a version; this lists the newest."""
 _NOTHING_SET = """\
 No model is configured. Set OPENROUTER_API_KEY, OPENAI_API_KEY or ANTHROPIC_API_KEY in {env_file};
 or HERMES_BASE_URL, HERMES_API_KEY and HERMES_MODEL, for any other compatible endpoint;
@@ -256,27 +251,6 @@ def _native_name(model: str) -> str:
     """Convert OpenRouter's name of a model to Anthropic's; others are unchanged."""
     bare = model.removeprefix("anthropic/")
     return bare if bare == model else bare.replace(".", "-")
-
-
-async def with_listed_model(endpoint: Endpoint) -> Endpoint:
-    """Fill in an endpoint's first listed model; `InvalidEndpoint` if it lists none."""
-    models = await listed_by(endpoint, _LISTING_TIMEOUT_S)
-    if not models:
-        checked = "" if endpoint.login else " HERMES_BASE_URL and"
-        raise InvalidEndpoint(
-            f"{endpoint.shown_url} lists no models: set HERMES_MODEL, and check{checked} "
-            "that the server runs."
-        )
-    return replace(endpoint, model=models[0])
-
-
-async def listed_by(endpoint: Endpoint, timeout_s: float) -> tuple[str, ...]:
-    """Return the ids of an endpoint's chat models; empty if it lists none."""
-    native = endpoint.api is Api.MESSAGES
-    url = url_below(endpoint.base_url, "/v1/models" if native else "/models")
-    headers = {**endpoint.headers, **({"anthropic-version": MESSAGES_VERSION} if native else {})}
-    query = _CODEX_LISTING if endpoint.login == "codex" else ""
-    return await list_models(url + query, endpoint.api_key, timeout_s, headers)
 
 
 def url_below(base_url: str, path: str) -> str:

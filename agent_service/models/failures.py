@@ -1,6 +1,8 @@
 """Maps failures of endpoints to a `ModelError` that says what to do."""
 
+import errno
 import json
+import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -139,10 +141,12 @@ def stream_failure(endpoint: Endpoint, model: str, error: object) -> ModelError:
 
 def connection_failure(endpoint: Endpoint, reason: str) -> ModelError:
     """Return the error for an endpoint that is unreachable or hung up."""
+    advice = "check that the URL is right, that the server runs and that this machine is online"
+    if reason == os.strerror(errno.ECONNREFUSED):
+        advice = "nothing listens there; start the server, or check the host and port"
+    said = _clean(reason, endpoint)
     return ModelError(
-        Kind.CONNECTION,
-        f"Cannot reach the model endpoint {endpoint.shown_url} ({_clean(reason, endpoint)}): "
-        "check that the URL is right, that the server runs and that this machine is online.",
+        Kind.CONNECTION, f"Cannot reach the model endpoint {endpoint.shown_url} ({said}): {advice}."
     )
 
 

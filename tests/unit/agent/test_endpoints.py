@@ -1,12 +1,16 @@
 """Which endpoint the settings choose."""
 
+import asyncio
+import json
 import socket
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
 
 import pytest
 from msgspec.structs import replace
 from pydantic import SecretStr
 
+from agent_service.models.endpoint_models import with_listed_model
 from agent_service.models.endpoints import (
     ANTHROPIC_MODEL,
     ANTHROPIC_URL,
@@ -17,9 +21,8 @@ from agent_service.models.endpoints import (
     Endpoint,
     EndpointSettings,
     configured_endpoint,
-    with_listed_model,
 )
-from agent_service.records.model_errors import InvalidEndpoint
+from agent_service.records.model_errors import InvalidEndpoint, ModelError
 from tests.fakes.model import fake_model
 from tests.fakes.model_script import Script
 from tests.fakes.model_server import Exchange, ModelServer
@@ -127,10 +130,47 @@ async def test_the_query_of_a_base_url_stays_behind_the_path_of_the_listing() ->
     assert seen[0].path == "/v1/models?api-version=1"
 
 
-async def test_an_endpoint_without_models_says_what_to_set(free_port: int) -> None:
-    settings = EndpointSettings(base_url=f"http://127.0.0.1:{free_port}/v1")
-    with pytest.raises(InvalidEndpoint, match="set HERMES_MODEL"):
+async def test_an_endpoint_without_models_says_what_to_set() -> None:
+    async with answering(404, {}) as url:
+        with pytest.raises(InvalidEndpoint, match="lists no models: set HERMES_MODEL"):
+            await with_listed_model(chosen(EndpointSettings(base_url=url)))
+
+
+async def test_an_endpoint_where_nothing_listens_says_so(free_port: int) -> None:
+    settings = EndpointSettings(base_url=f"http://localhost:{free_port}/v1")
+    with pytest.raises(ModelError, match="nothing listens there; start the server"):
         await with_listed_model(chosen(settings))
+
+
+@pytest.mark.parametrize("status", [401, 403])
+async def test_an_endpoint_that_refuses_the_key_says_which(status: int) -> None:
+    async with answering(status, {"error": {"message": "no such key"}}) as url:
+        with pytest.raises(ModelError) as refused:
+            await with_listed_model(chosen(EndpointSettings(base_url=url, api_key=OWN)))
+        with pytest.raises(ModelError, match="wants a key: set HERMES_API_KEY"):
+            await with_listed_model(chosen(EndpointSettings(base_url=url)))
+    assert "refused the key: check HERMES_API_KEY. It says: no such key" in str(refused.value)
+
+
+async def test_an_endpoint_that_fails_says_what_it_said() -> None:
+    async with answering(503, {"error": {"message": "Loading model"}}) as url:
+        with pytest.raises(ModelError, match=r"HTTP 503.*Loading model"):
+            await with_listed_model(chosen(EndpointSettings(base_url=url)))
+
+
+@asynccontextmanager
+async def answering(status: int, document: object) -> AsyncGenerator[str]:
+    """A server that answers everything with this; gives its base URL."""
+    body = json.dumps(document).encode()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 %d X\r\ncontent-length: %d\r\n\r\n%b" % (status, len(body), body))
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
 
 
 @pytest.fixture
@@ -200,10 +240,8 @@ async def test_a_model_that_speaks_anthropics_way_is_listed_with_its_headers() -
         settings = EndpointSettings(base_url=url, api_key=OWN, api="anthropic_messages")
         assert (await with_listed_model(chosen(settings))).model == "claude-x"
     headers = seen[0].headers
-    assert (headers["authorization"], headers["anthropic-version"]) == (
-        "Bearer own-key",
-        "2026-10-21",
-    )
+    assert (headers["x-api-key"], headers["anthropic-version"]) == ("own-key", "2026-10-21")
+    assert "authorization" not in headers
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,81 @@
+"""Lists the models of an endpoint."""
+
+import asyncio
+import errno
+import os
+from typing import cast
+
+from msgspec.structs import replace
+
+from agent_service.models.catalog import ENDPOINT, ModelInfo
+from agent_service.models.discovery import ListingRefused, chat_models, fetch_listing, listed_models
+from agent_service.models.endpoints import MESSAGES_VERSION, Api, Endpoint, key_header, url_below
+from agent_service.models.failures import connection_failure, http_failure, proxy_failure
+from agent_service.models.proxies import client_for
+from agent_service.records.model_errors import InvalidEndpoint
+from services.errors import ServiceUnavailable
+
+LISTING_TIMEOUT_S = 3.0
+_CODEX_LISTING = "?client_version=1.0.0"
+"""Codex lists no models to clients without a version; this lists the newest."""
+_TELLING = frozenset({401, 402, 403, 429})
+"""Statuses that are no mere lack of a listing."""
+
+
+async def list_models(
+    endpoint: Endpoint, timeout_s: float = LISTING_TIMEOUT_S
+) -> tuple[ModelInfo, ...]:
+    """Return an endpoint's chat models, as far as it lists any.
+
+    Raises ModelError if it cannot be reached or refuses the key.
+    """
+    native = endpoint.api is Api.MESSAGES
+    url = url_below(endpoint.base_url, "/v1/models" if native else "/models")
+    url += _CODEX_LISTING if endpoint.login == "codex" else ""
+    headers = {"anthropic-version": MESSAGES_VERSION} if native else {}
+    try:
+        client = await asyncio.to_thread(client_for, url)
+    except ServiceUnavailable as error:
+        raise proxy_failure(endpoint, error.message) from None
+    try:
+        async with client:
+            sent = {**headers, **_signature(endpoint), **endpoint.headers}
+            listing = await fetch_listing(client, url, sent, timeout_s)
+    except ListingRefused as refused:
+        if refused.status not in _TELLING and refused.status < 500:
+            return ()
+        body = refused.body.decode(errors="replace")
+        raise http_failure(endpoint, endpoint.model, refused.status, {}, body) from None
+    except ServiceUnavailable as error:
+        raise connection_failure(endpoint, _reason(error)) from error
+    known = {info.id: info for info in listed_models(listing, ENDPOINT)}
+    return tuple(known.get(name, ModelInfo(name, source=ENDPOINT)) for name in chat_models(listing))
+
+
+async def with_listed_model(endpoint: Endpoint) -> Endpoint:
+    """Fill in an endpoint's first listed model; `InvalidEndpoint` if it lists none.
+
+    Raises ModelError as `list_models`.
+    """
+    models = await list_models(endpoint)
+    if not models:
+        checked = "" if endpoint.login else ", and check HERMES_BASE_URL"
+        raise InvalidEndpoint(f"{endpoint.shown_url} lists no models: set HERMES_MODEL{checked}.")
+    return replace(endpoint, model=models[0].id)
+
+
+def _signature(endpoint: Endpoint) -> dict[str, str]:
+    key = endpoint.api_key.get_secret_value()
+    usual = "X-Api-Key" if endpoint.api is Api.MESSAGES else "Authorization"
+    name = key_header(endpoint.base_url, usual)
+    return {name: f"Bearer {key}" if name == "Authorization" else key} if key else {}
+
+
+def _reason(error: BaseException) -> str:
+    """What the system says at the root of an error."""
+    while (cause := error.__cause__ or error.__context__) is not None:
+        several = cast("BaseExceptionGroup[BaseException]", cause)
+        error = several.exceptions[0] if isinstance(cause, BaseExceptionGroup) else cause
+    if isinstance(error, OSError) and (error.errno or 0) in errno.errorcode:
+        return os.strerror(error.errno or 0)
+    return str(error) or type(error).__name__
