@@ -139,6 +139,12 @@ class KubernetesConfig(ConfigModel):
     workspace_claim: str = ""
     """PersistentVolumeClaim in which each workspace is a folder; unset lets workspaces end with
     their sandboxes."""
+    priority_class: str = ""
+    """PriorityClass of the sandboxes, lower than that of everything else; unset is the default."""
+    cpu_request: Annotated[float | None, Field(gt=0)] = None
+    """Processors' worth of time that a node sets aside for a sandbox; unset is its limit."""
+    schedule_timeout_s: Annotated[float, Field(ge=1, le=3600)] = 8.0
+    """Seconds that a pod may wait for a node with room; more where nodes are added on demand."""
     start_timeout_s: Annotated[float, Field(ge=1, le=3600)] = 120.0
     """Seconds that a pod may take to be scheduled, pull its image and start."""
 

@@ -14,6 +14,7 @@ import json
 import os
 import signal
 import stat
+import threading
 from contextlib import suppress
 from typing import Any
 
@@ -202,6 +203,8 @@ def main(argv: list[str]) -> int:
     request = json.loads(argv[-1])
     if "parent" in request and not die_with_parent(request["parent"]):
         return 1
+    if request.get("attended"):
+        threading.Thread(target=_end_with_input, daemon=True).start()
     # End this process when nobody waits for it any more. A handler is needed, because a container's
     # first process ignores signals without one.
     signal.signal(signal.SIGALRM, lambda _signal, _frame: os._exit(128 + signal.SIGALRM))
@@ -223,6 +226,14 @@ def main(argv: list[str]) -> int:
         }
     print(ANSWER + json.dumps(answer), flush=True)  # noqa: T201 - this is how it answers
     return 0
+
+
+def _end_with_input() -> None:
+    """End this process when whoever started it is gone."""
+    with suppress(OSError):
+        while os.read(0, 4096):
+            pass
+    os._exit(128 + signal.SIGHUP)
 
 
 def handle(request: dict[str, Any]) -> dict[str, Any]:

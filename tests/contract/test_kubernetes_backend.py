@@ -244,6 +244,8 @@ async def test_refusals_say_what_is_wrong_and_leave_nothing(
     assert f'ImagePullBackOff: Back-off pulling image "{missing}"' in await refused(image=missing)
     nowhere = await refused(node_selector={"no": "node"}, start_timeout_s=1.0)
     assert "after 1 s: Unschedulable: 0/1 nodes are available" in nowhere
+    full = await refused(node_selector={"no": "node"}, schedule_timeout_s=1.0)
+    assert "after 1 s (executor.kubernetes.schedule_timeout_s): 0/1 nodes are" in full
     stand_in.cluster.quota = 0
     assert "exceeded quota" in await refused()
     stand_in.cluster.quota = 1000

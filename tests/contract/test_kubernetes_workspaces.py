@@ -1,5 +1,6 @@
 """Workspaces in a PersistentVolumeClaim, and what there is of them without one."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from executor_service.errors import BackendUnavailable, WorkspaceInUse
 from tests.contract.backend_suite_workspaces import WorkspaceSuite, store_of
 from tests.fakes.kubernetes.running import StandIn
 from tests.support.boxes import Yard, open_console
+from tests.support.executors import until
 from tests.support.kubernetes_cluster import backend_of
 from tests.support.replacement import replaced
 
@@ -65,6 +67,26 @@ async def test_who_was_made_without_an_answer_is_removed(yard: Yard, stand_in: S
     store = await store_of(yard)
     with replaced(Pods, "create", unanswered), pytest.raises(BackendUnavailable):
         await store.present(yard.folder)
+    assert not await stand_in.tell(lambda there: there.store.select("pods"))
+
+
+async def test_who_is_left_by_its_executor_ends_soon(yard: Yard, stand_in: StandIn) -> None:
+    async def dead(_pods: Pods, _pod: Json) -> None:
+        """An executor that died removes nothing."""
+
+    store = await store_of(yard)
+    with replaced(Pods, "remove", dead):
+        await store.present(yard.folder)
+    (pod,) = await stand_in.tell(lambda there: there.store.select("pods"))
+    container = pod["spec"]["containers"][0]
+    assert container["resources"]["requests"]["cpu"] == "25m"
+
+    async def has_ended() -> bool:
+        return pod["status"]["phase"] == "Succeeded"
+
+    async with asyncio.timeout(30):
+        await until(has_ended)
+    assert await yard.backend.list_boxes() == []
     assert not await stand_in.tell(lambda there: there.store.select("pods"))
 
 

@@ -222,6 +222,20 @@ def measured_by_its_owner(folder: Path) -> tuple[int, bool]:
     return used, bool(is_all)
 
 
+def test_work_ends_with_whoever_asked_for_it(root: Path) -> None:
+    for number in range(3000):
+        (root / "wsp_a" / str(number)).write_bytes(bytes(4096))
+    program = "import sys; from executor_service.supervisor.folders import main; main(sys.argv)"
+    wanted = {"do": "copy", "root": str(root), "name": "wsp_a", "target": "wsp_b"}
+    request = json.dumps({**wanted, "most_bytes": ANY, "within_s": 60, "attended": True})
+    command = [sys.executable, "-c", program, "--folders", request]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(10) == 128 + signal.SIGHUP
+    assert not (root / "wsp_b").exists()
+
+
 def test_who_is_killed_leaves_what_the_next_one_clears(root: Path) -> None:
     for number in range(3000):
         (root / "wsp_a" / str(number)).write_bytes(bytes(4096))

@@ -22,7 +22,7 @@ from executor_service.backends.kubernetes.pod import (
 )
 from executor_service.backends.kubernetes.pods import Pods, PodWatch, ensure_objects
 from executor_service.backends.kubernetes.status import is_out_of_memory, is_over_its_size, why_gone
-from executor_service.backends.kubernetes.store import claim_store
+from executor_service.backends.kubernetes.store import claim_store, remove_ended_stores
 from executor_service.backends.kubernetes.stream import ExecStream
 from executor_service.config import KubernetesConfig
 from executor_service.errors import (
@@ -85,7 +85,10 @@ class KubernetesBackend:
     async def _until_ready(self, box: Box) -> None:
         """Wait until the pod runs and its supervisor can be reached."""
         try:
-            await self._pods.until_running(pod_name(box.key), self._options.start_timeout_s)
+            options = self._options
+            await self._pods.until_running(
+                pod_name(box.key), options.start_timeout_s, options.schedule_timeout_s
+            )
             await (await self.connect(box)).close()
         except EngineRefused as error:
             raise _create_failed(error) from error
@@ -134,6 +137,7 @@ class KubernetesBackend:
         """The owner's pods that nobody is ending, including those that have ended."""
         try:
             pods = (await self._pods.list(owned_by(self._owner)))["items"]
+            await remove_ended_stores(self._pods, pods)
         except EngineRefused as error:
             raise BackendUnavailable(f"the cluster refuses to list boxes: {error}") from error
         return [

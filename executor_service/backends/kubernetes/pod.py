@@ -123,6 +123,8 @@ def _placement(options: KubernetesConfig) -> Json:
         chosen["hostUsers"] = False
     if options.runtime_class:
         chosen["runtimeClassName"] = options.runtime_class
+    if options.priority_class:
+        chosen["priorityClassName"] = options.priority_class
     if options.pull_secrets:
         chosen["imagePullSecrets"] = [{"name": name} for name in options.pull_secrets]
     if options.node_selector:
@@ -138,9 +140,11 @@ def _container(spec: BoxSpec, options: KubernetesConfig) -> Json:
     if not options.host_users:
         # RLIMIT_NPROC counts the uid's processes: only the box's in a user namespace of its own.
         command += ["--max-processes", str(limits.pids)]
+    cpu_count = limits.cpu_count or _DEFAULT_CPU_COUNT
+    requested = cpu_quantity(min(options.cpu_request or cpu_count, cpu_count))
     resources = {
         "memory": str(limits.memory_bytes),
-        "cpu": f"{max(1, round((limits.cpu_count or _DEFAULT_CPU_COUNT) * 1000))}m",
+        "cpu": cpu_quantity(cpu_count),
         "ephemeral-storage": str(_disk_bytes(limits, options)),
     }
     mounts = [{"name": _volume(path), "mountPath": path} for path in tmpfs_sizes(limits)]
@@ -153,7 +157,7 @@ def _container(spec: BoxSpec, options: KubernetesConfig) -> Json:
         "command": command,
         "workingDir": "/workspace",
         "env": [{"name": "HOME", "value": "/workspace"}],
-        "resources": {"requests": resources, "limits": dict(resources)},
+        "resources": {"requests": {**resources, "cpu": requested}, "limits": resources},
         "volumeMounts": [
             {"name": "supervisor", "mountPath": FOLDER, "readOnly": True},
             workspace,
@@ -166,6 +170,11 @@ def _container(spec: BoxSpec, options: KubernetesConfig) -> Json:
             "readOnlyRootFilesystem": True,
         },
     }
+
+
+def cpu_quantity(count: float) -> str:
+    """The notation of the API for so many processors."""
+    return f"{max(1, round(count * 1000))}m"
 
 
 def _disk_bytes(limits: Limits, options: KubernetesConfig) -> int:

@@ -18,6 +18,7 @@ from executor_service.backends.kubernetes.status import (
     is_running,
     why_gone,
     why_hopeless,
+    why_unschedulable,
     why_waiting,
 )
 from executor_service.backends.kubernetes.stream import ExecStream
@@ -95,15 +96,24 @@ class Pods:
         """Make a pod; one that is made without an answer is found later as a stray."""
         return await self._cluster.call("POST", self._path, wanted)
 
-    async def until_running(self, name: str, timeout_s: float) -> None:
+    async def until_running(self, name: str, timeout_s: float, schedule_timeout_s: float) -> None:
         """Wait until a pod's supervisor has been started; BoxCreateFailed if that is impossible."""
         why, pause_s = "the cluster does not answer", _FIRST_POLL_S
+        unscheduled_until = time.monotonic() + schedule_timeout_s
         try:
             async with asyncio.timeout(timeout_s):
                 while why:
                     await asyncio.sleep(pause_s)
                     pause_s = min(1.5 * pause_s, _LONGEST_POLL_S)
-                    why = _why_not_running(name, await self.find(name))
+                    pod = await self.find(name)
+                    why = _why_not_running(name, pod)
+                    if time.monotonic() > unscheduled_until and (
+                        no_room := why_unschedulable(pod or {})
+                    ):
+                        raise BoxCreateFailed(
+                            f"no node takes the sandbox after {schedule_timeout_s:g} s "
+                            f"(executor.kubernetes.schedule_timeout_s): {no_room}"
+                        )
         except TimeoutError as error:
             raise BoxCreateFailed(
                 f"the pod {name} does not run after {timeout_s:g} s: {why}"

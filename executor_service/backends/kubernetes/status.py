@@ -67,6 +67,14 @@ def why_hopeless(pod: Json) -> str:
     return why_gone(pod, pod["metadata"]["uid"])
 
 
+def why_unschedulable(pod: Json) -> str:
+    """Say why no node takes this pod now; empty if one has, or nothing is known yet."""
+    for condition in parts(pod, "status", "conditions"):
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return str(condition.get("message") or "the cluster does not say why")
+    return ""
+
+
 def why_waiting(pod: Json) -> str:
     """Say what a pod that does not run yet waits for."""
     waiting = part(_container(pod), "state", "waiting")

@@ -1,21 +1,22 @@
 """Workspaces that are folders of one PersistentVolumeClaim, managed from a pod of their own.
 
-The pod is hardened as a box is and mounts the whole claim. It is not listed as a box, and the
-cluster ends it if the executor dies.
+The pod is hardened as a box is and mounts the whole claim. It is not listed as a box. If the
+executor dies, the work in the pod ends with its stream, and the pod soon after; a later look at
+the boxes removes what is left of it.
 """
 
 import asyncio
 import json
 import secrets
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from executor_service.backends.base import BOX, MIB, BoxSpec, Limits
-from executor_service.backends.bridge import read_all
+from executor_service.backends.bridge import PYTHON, read_all
 from executor_service.backends.folder_store import FolderStore
-from executor_service.backends.kubernetes.api import Cluster, Json
+from executor_service.backends.kubernetes.api import Cluster, Json, part
 from executor_service.backends.kubernetes.pod import (
     CONTAINER,
     SELECTED,
@@ -28,7 +29,19 @@ from executor_service.config import KubernetesConfig
 from executor_service.errors import BackendError, BackendUnavailable, EngineRefused, WorkspaceInUse
 from services.lifecycle import unbroken
 
-_LIMITS = Limits(memory_bytes=256 * MIB, tmp_bytes=16 * MIB)
+_LIMITS = Limits(memory_bytes=256 * MIB, tmp_bytes=16 * MIB, cpu_count=0.5)
+_REQUESTS = {"cpu": "25m", "memory": str(64 * MIB)}
+_IDLE_S = 15
+_WAIT_FOR_WORK = f"""
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+used_at = time.monotonic()
+while time.monotonic() - used_at < {_IDLE_S}:
+    time.sleep(1)
+    if sum(name.isdigit() for name in os.listdir("/proc")) > 1:
+        used_at = time.monotonic()
+"""
+"""The pod's first process ends it when nothing else has run in it for a while."""
 
 
 def claim_store(
@@ -38,13 +51,13 @@ def claim_store(
     pods = Pods(cluster, options.namespace)
 
     async def run(wanted: dict[str, Any]) -> bytes:
-        request = json.dumps({**wanted, "root": "/workspace"})
+        request = json.dumps({**wanted, "root": "/workspace", "attended": True})
         try:
             if wanted["do"] == "remove" and await _is_used(pods, wanted["name"]):
                 raise WorkspaceInUse("the workspace cannot be removed: a pod has it")
             objects = await ensure_objects(cluster, options, supervisor)
             pod = _pod(manifest(_spec(owner), options, objects), wanted)
-            async with _running(pods, pod, options.start_timeout_s) as name:
+            async with _running(pods, pod, options) as name:
                 command = (*SUPERVISOR, "--folders", request)
                 async with asyncio.timeout(wanted["within_s"]):
                     stream = await cluster.exec(options.namespace, name, CONTAINER, command)
@@ -80,8 +93,11 @@ def _spec(owner: str) -> BoxSpec:
 
 def _pod(pod: Json, wanted: dict[str, Any]) -> Json:
     """A box's pod with the whole claim, which does not count as a box."""
-    for mount in pod["spec"]["containers"][0]["volumeMounts"]:
+    container = pod["spec"]["containers"][0]
+    for mount in container["volumeMounts"]:
         mount.pop("subPath", None)
+    container["command"] = [*PYTHON, "-c", _WAIT_FOR_WORK]
+    container["resources"]["requests"] |= _REQUESTS
     pod["metadata"]["annotations"] = {}
     del pod["metadata"]["labels"][BOX]
     pod["spec"]["activeDeadlineSeconds"] = 2 * int(wanted["within_s"]) + 600
@@ -89,16 +105,24 @@ def _pod(pod: Json, wanted: dict[str, Any]) -> Json:
 
 
 @asynccontextmanager
-async def _running(pods: Pods, wanted: Json, timeout_s: float) -> AsyncGenerator[str]:
+async def _running(pods: Pods, wanted: Json, options: KubernetesConfig) -> AsyncGenerator[str]:
     """Run a pod for the time of the block; yields its name."""
     name = wanted["metadata"]["name"]
     try:
         await pods.create(wanted)
-        await pods.until_running(name, timeout_s)
+        await pods.until_running(name, options.start_timeout_s, options.schedule_timeout_s)
         yield name
     finally:
         # Also a pod made without an answer, which nobody would find among the boxes.
         await unbroken(_remove(pods, name))
+
+
+async def remove_ended_stores(pods: Pods, listed: Iterable[Json]) -> None:
+    """Remove pods of this kind that have ended without their executor."""
+    for pod in listed:
+        is_over = part(pod, "status").get("phase") in {"Failed", "Succeeded"}
+        if is_over and BOX not in pod["metadata"]["labels"]:
+            await pods.remove(pod)
 
 
 async def _remove(pods: Pods, name: str) -> None:

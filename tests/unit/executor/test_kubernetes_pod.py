@@ -65,6 +65,14 @@ def test_every_pod_is_valid_and_restricted(chosen: Json) -> None:
     assert pod["metadata"]["ownerReferences"] == [OBJECTS.owner]
 
 
+def test_a_node_sets_aside_no_more_than_is_chosen() -> None:
+    resources = pod_of(cpu_request=0.1)["spec"]["containers"][0]["resources"]
+    assert (resources["requests"]["cpu"], resources["limits"]["cpu"]) == ("100m", "500m")
+    resources = pod_of(cpu_request=2)["spec"]["containers"][0]["resources"]
+    assert resources["requests"]["cpu"] == "500m"
+    assert pod_of(priority_class="low")["spec"]["priorityClassName"] == "low"
+
+
 def test_what_an_operator_chooses_is_in_the_pod() -> None:
     spec = pod_of(host_users=False, runtime_class="kata", seccomp_profile="p.json")["spec"]
     assert (spec["hostUsers"], spec["runtimeClassName"]) == (False, "kata")
