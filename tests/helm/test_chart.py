@@ -178,9 +178,29 @@ def test_jobs_run_before_what_needs_them() -> None:
         if "helm.sh/hook" in each["metadata"].get("annotations", {})
     }
     for (kind, name), weight in hooked.items():
-        if kind in ("Job", "Pod"):
+        if kind == "Job":
             account = pod_template(chart.one(kind, name))["spec"]["serviceAccountName"]
             assert hooked["ServiceAccount", account] < weight
+
+
+def test_only_a_pod_is_a_test_whose_log_can_be_read_afterwards() -> None:
+    chart = rendered_set("kind")
+    (test,) = [
+        each
+        for each in chart.objects
+        if each["metadata"].get("annotations", {}).get("helm.sh/hook") == "test"
+    ]
+    assert test["kind"] == "Pod"
+    assert test["metadata"]["annotations"]["helm.sh/hook-delete-policy"] == "before-hook-creation"
+    assert chart.one("ServiceAccount", test["spec"]["serviceAccountName"])
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_hooks_leave_no_account_and_no_right(name: str) -> None:
+    for each in rendered_set(name).of("ServiceAccount", "Role", "RoleBinding"):
+        notes = each["metadata"].get("annotations", {})
+        if "helm.sh/hook" in notes:
+            assert "hook-succeeded" in notes["helm.sh/hook-delete-policy"], each["metadata"]["name"]
 
 
 def test_what_holds_data_stays_when_the_release_goes() -> None:

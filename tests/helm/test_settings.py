@@ -36,7 +36,9 @@ from tests.helm.charts import (
     Rendered,
     containers_of,
     pod_template,
+    rendered,
     rendered_set,
+    with_values,
 )
 from tests.helm.network import selects
 from tests.helm.test_network import CALLERS
@@ -215,6 +217,53 @@ def test_the_quota_has_room_for_the_sandboxes_of_all_executors(name: str, tmp_pa
     gibibytes = most * config.box.memory_bytes / 1024**3
     assert gibibytes <= int(hard["limits.memory"].removesuffix("Gi"))
     assert hard["limits.memory"] == hard["requests.memory"]
+
+
+def test_sandboxes_give_way_to_everything_else(tmp_path: Path) -> None:
+    chart = rendered_set("kind")
+    (lowest,) = chart.of("PriorityClass")
+    assert lowest["value"] < 0
+    config = loaded("kind", "executor", tmp_path).load(ExecutorConfig)
+    assert config.kubernetes.priority_class == lowest["metadata"]["name"]
+    given = rendered(with_values("kind", priorityClassName="high"))
+    for workload in given.of(*WORKLOADS):
+        assert pod_template(workload)["spec"]["priorityClassName"] == "high"
+    none = rendered(with_values("kind", sandbox__priorityClass__create=False))
+    assert not none.of("PriorityClass")
+    assert "priority_class" not in none.config["executor"]["kubernetes"]
+
+
+def test_an_executor_is_awaited_longer_than_its_replacement_takes(tmp_path: Path) -> None:
+    assert loaded("kind", "agent", tmp_path).load(AgentConfig).executor_away_s == 30
+
+
+def test_a_trial_fits_a_node_of_two_processors(tmp_path: Path) -> None:
+    chart = rendered_set("kind")
+    config = loaded("kind", "executor", tmp_path).load(ExecutorConfig)
+    assert config.kubernetes.cpu_request is not None
+    # What the control plane of kind and its DNS ask for.
+    asked = 0.95 + config.max_sandboxes * config.kubernetes.cpu_request
+    for workload in chart.of(*WORKLOADS):
+        requests = [
+            cpu_of(each["resources"]["requests"]["cpu"])
+            for each in containers_of(pod_template(workload))
+        ]
+        asked += max(requests)
+    assert asked < 2
+
+
+def test_a_trial_may_reach_its_model() -> None:
+    chart = rendered_set("kind")
+    assert chart.config["model"]["base_url"].startswith("http://model.default.svc:8080/")
+    rule = chart.one("NetworkPolicy", "hermes-agent")["spec"]["egress"][-1]
+    assert [port["port"] for port in rule["ports"]] == [8080]
+    (peer,) = rule["to"]
+    labels = peer["namespaceSelector"]["matchLabels"]
+    assert labels == {"kubernetes.io/metadata.name": "default"}
+
+
+def cpu_of(quantity: str) -> float:
+    return int(quantity[:-1]) / 1000 if quantity.endswith("m") else float(quantity)
 
 
 def test_who_may_connect_is_who_may_call() -> None:

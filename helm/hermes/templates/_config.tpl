@@ -17,7 +17,8 @@
 {{- $own := include (printf "hermes.config.%s" $executor.backend) . | fromYaml -}}
 {{- $settings = mergeOverwrite $settings $own -}}
 {{- $log := dict "level" .Values.log.level "format" .Values.log.format -}}
-{{- $config := dict "services" (dict "log" $log) "executor" $settings -}}
+{{- /* A pod of a StatefulSet is replaced at its place, which takes about ten seconds. */}}
+{{- $config := dict "services" (dict "log" $log) "executor" $settings "agent" (dict "executor_away_s" 30) -}}
 {{- if eq $executor.backend "docker" -}}
 {{- $_ := set $config "terminal" (dict "docker_image" ($executor.docker.image | default (printf "hermes-sandbox:%s" .Chart.AppVersion))) -}}
 {{- end -}}
@@ -32,6 +33,9 @@ kubernetes:
   isolation: {{ .Values.sandbox.isolation }}
   host_users: {{ .Values.sandbox.hostUsers }}
   node_limits_pids: {{ .Values.sandbox.nodeLimitsPids }}
+  {{- with include "hermes.sandboxPriorityClass" . }}
+  priority_class: {{ . }}
+  {{- end }}
   {{- with .Values.sandbox.runtimeClassName }}
   runtime_class: {{ . }}
   {{- end }}

@@ -85,6 +85,20 @@ labels:
 {{ include "hermes.fullname" . }}-sandboxes
 {{- end -}}
 
+{{/* The PriorityClass of sandboxes, which is the whole cluster's. */}}
+{{- define "hermes.sandboxPriorityClass" -}}
+{{- with .Values.sandbox.priorityClass -}}
+{{- .name | default (.create | ternary (printf "%s-%s" $.Release.Namespace (include "hermes.sandboxOwner" $)) "") -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The priority of pods beside the four services. */}}
+{{- define "hermes.priority" -}}
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- end -}}
+
 {{- define "hermes.workspaceClaim" -}}
 {{- with .Values.sandbox.workspaces -}}
 {{- if .enabled -}}
