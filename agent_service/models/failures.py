@@ -139,11 +139,20 @@ def stream_failure(endpoint: Endpoint, model: str, error: object) -> ModelError:
     )
 
 
+NO_CONNECTION = "no connection within"
+"""How the reason begins if nothing answered at all."""
+
+
 def connection_failure(endpoint: Endpoint, reason: str) -> ModelError:
     """Return the error for an endpoint that is unreachable or hung up."""
     advice = "check that the URL is right, that the server runs and that this machine is online"
     if reason == os.strerror(errno.ECONNREFUSED):
         advice = "nothing listens there; start the server, or check the host and port"
+    if reason.startswith(NO_CONNECTION):
+        advice = (
+            "check that the address is right; if it is, a firewall drops the connection, in "
+            "Kubernetes a NetworkPolicy (agent.extraEgress of the chart)"
+        )
     said = _clean(reason, endpoint)
     return ModelError(
         Kind.CONNECTION, f"Cannot reach the model endpoint {endpoint.shown_url} ({said}): {advice}."

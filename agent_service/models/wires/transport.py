@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from agent_service.models.endpoints import Endpoint, key_header, url_below
 from agent_service.models.failures import (
+    NO_CONNECTION,
     connection_failure,
     cut_failure,
     http_failure,
@@ -158,7 +159,7 @@ class Transport:
             ) from None  # the response may repeat the key, and a traceback would show it
         except (sdk.APITimeoutError, httpx2.TimeoutException) as error:
             if isinstance(error.__cause__, httpx2.ConnectTimeout):
-                reason = f"no connection within {self._timeouts.connect_s:g} s"
+                reason = f"{NO_CONNECTION} {self._timeouts.connect_s:g} s"
                 raise connection_failure(endpoint, reason) from error
             raise timeout_failure(endpoint, self._timeouts.idle_s) from error
         except sdk.APIConnectionError as error:
