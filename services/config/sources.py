@@ -52,7 +52,9 @@ _SERVICE_LINK = re.compile(r"_(SERVICE_(HOST|PORT(_.+)?)|PORT(_[0-9]+_(TCP|UDP|S
 def without_service_links(environ: Mapping[str, str]) -> Mapping[str, str]:
     """Leave out what Kubernetes tells a pod about Services, which may be named as our settings."""
     services = [
-        name.removesuffix("_SERVICE_HOST") for name in environ if name.endswith("_SERVICE_HOST")
+        name.removesuffix("_SERVICE_HOST")
+        for name in environ
+        if name.startswith("HERMES") and name.endswith("_SERVICE_HOST")
     ]
 
     def is_link(name: str, value: str) -> bool:

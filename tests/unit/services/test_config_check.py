@@ -179,9 +179,10 @@ def test_what_kubernetes_tells_of_services_is_no_setting(tmp_path: Path) -> None
             f"{service}_PORT_5432_TCP_PORT": "5432",
             f"{service}_PORT_5432_TCP_ADDR": "10.96.0.7",
         }
+    environ["KUBERNETES_SERVICE_HOST"] = "10.96.0.1"
     found = settings(tmp_path, environ=environ)
     check_settings(found, CATALOG)
-    assert set(found.environ) == {"HERMES_HOME"}
+    assert set(found.environ) == {"HERMES_HOME", "KUBERNETES_SERVICE_HOST"}
     environ["HERMES_METRICS_PORT"] = "9464"
     assert settings(tmp_path, environ=environ).environ["HERMES_METRICS_PORT"] == "9464"
     environ["HERMES_DB_RW_URL"] = "x"
