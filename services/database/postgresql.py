@@ -4,7 +4,7 @@ import asyncio
 import logging
 import re
 import zlib
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import sqlalchemy as sa
@@ -51,6 +51,7 @@ _UNHURRIED = sa.text(
     "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '5min'; "
     "SET LOCAL idle_in_transaction_session_timeout = '5min'"
 )
+_SERVER = sa.text("SELECT pg_backend_pid()")
 _LOCK = sa.text("SELECT pg_advisory_xact_lock(:key)")
 
 
@@ -78,11 +79,24 @@ class PostgresqlStore:
     async def __aenter__(self) -> Self:
         self._engines = await asyncio.to_thread(self._make_engines)  # imports the driver
         try:
-            await self.read(_nothing)  # a wrong URL shows at once
+            await self._check_connections()  # a wrong URL shows at once
         except BaseException:
             await self._close()
             raise
         return self
+
+    async def _check_connections(self) -> None:
+        """Refuse a pooler that gives a connection to another client after each transaction.
+
+        It would lose the search path and other settings of our connections.
+        """
+        if await self._explained(
+            greenlet_spawn(_changes_servers, self._connected.pool.sync_engine)
+        ):
+            raise DatabaseUnavailable(
+                f"{self._where} is a pooler that shares connections between transactions; connect "
+                "to PostgreSQL itself, or let the pooler pool by session (pool_mode = session)"
+            )
 
     async def __aexit__(self, *_: object) -> None:
         await self._close()
@@ -166,10 +180,12 @@ class PostgresqlStore:
     async def _transaction(
         self, engine: sa.Engine, fn: Callable[[sa.Connection], _T], notify: str | None = None
     ) -> _T:
+        # One greenlet for all: an AsyncConnection, with one for each method, takes 40 % more CPU.
+        return await self._explained(greenlet_spawn(self._run, engine, fn, notify))
+
+    async def _explained(self, work: Awaitable[_T]) -> _T:
         try:
-            # One greenlet for all: an AsyncConnection, with one for each method, takes 40 % more
-            # CPU.
-            return await greenlet_spawn(self._run, engine, fn, notify)
+            return await work
         except SQLAlchemyError as error:
             if (explained := explain(error, self._where)) is None:
                 raise
@@ -211,6 +227,15 @@ class PostgresqlStore:
 
 def _nothing(_: sa.Connection) -> None:
     return None
+
+
+def _changes_servers(engine: sa.Engine) -> bool:
+    """Return whether a connection has another server process in its next transaction."""
+    with engine.connect() as one, engine.connect() as other:
+        before = one.scalar(_SERVER)
+        one.rollback()
+        other.scalar(_SERVER)  # a pooler gives it the same process
+        return one.scalar(_SERVER) != before
 
 
 def _log_failure(task: "asyncio.Task[Any]") -> None:

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from services.database import Database, DatabaseReadOnly, DatabaseUnavailable
 from services.rpc.addresses import TcpAddress
+from tests.fakes.pooler import pooler
 from tests.support.executors import until
 from tests.support.links import Fault, link_to
 from tests.support.ports import free_port
@@ -64,6 +65,14 @@ async def test_a_server_that_is_not_there_is_told_in_one_sentence() -> None:
     message = await opening_fails(f"postgresql://me:my-password@127.0.0.1:{port}/hermes")
     assert f"127.0.0.1:{port} does not answer: Connection refused" in message
     assert "my-password" not in message
+
+
+async def test_a_pooler_that_shares_connections_is_refused(
+    empty_postgres_url: str, postgres: PostgresServer
+) -> None:
+    async with pooler(postgres.port) as port:
+        message = await opening_fails(empty_postgres_url.replace(str(postgres.port), str(port)))
+    assert "let the pooler pool by session" in message
 
 
 async def test_a_database_that_is_not_there_is_named(postgres: PostgresServer) -> None:
