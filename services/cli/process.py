@@ -2,27 +2,28 @@
 
 import asyncio
 import gc
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
 
 from msgspec import Struct
 from prometheus_client import CollectorRegistry
 
+from services.cli.console import complain
 from services.cli.startup import imported
 from services.config.settings import Settings
 from services.home.paths import HomePaths, replace_file
 from services.lifecycle import Shutdown
-from services.rpc.addresses import Address, UnixAddress
+from services.rpc.addresses import Address, TcpAddress, UnixAddress
 from services.rpc.auth import Identity, Tokens, new_tokens
 from services.rpc.calls import CallObserver
 from services.rpc.channels import Channels
 from services.rpc.in_process import InProcessServer
 from services.runtime.admin import reflecting
 from services.runtime.component import Component, Readiness
-from services.runtime.config import ServiceConfig
-from services.runtime.metrics_server import serve_metrics
+from services.runtime.config import MetricsConfig, ServiceConfig
+from services.runtime.metrics_server import MetricsListenFailed, serve_metrics
 from services.runtime.server import Listen, serve
 from services.telemetry.metrics import Checks, Exposition, GrpcMetrics, Meter, process_registry
 from services.telemetry.tracing import exporting
@@ -122,15 +123,38 @@ async def run(
         for each in channels.values():
             await stack.enter_async_context(each)
         if plan.metrics:
-            where, checks = config.metrics, readiness(components, serves)
-            exposition = Exposition(own, registries)
-            metrics = serve_metrics(exposition, where.host, where.port, checks=checks)
+            checks, exposition = readiness(components, serves), Exposition(own, registries)
+            # Only services at fixed addresses are scraped at a fixed port.
+            metrics = _metrics(config.metrics, exposition, checks, may_move=plan.tokens is not None)
             await stack.enter_async_context(metrics)
         if plan.metrics and config.admin.port is not None:
             policies = [component.policy for component in components]
             await stack.enter_async_context(reflecting(config.admin.port, policies))
         listen = Listen((plan.address,), config.tls.files, plan.tokens, in_process, leave_token)
         await serve(components, listen, observer=grpc.server, ready=announce, shutdown=stop)
+
+
+@asynccontextmanager
+async def _metrics(
+    wanted: MetricsConfig, exposition: Exposition, checks: Checks, *, may_move: bool
+) -> AsyncGenerator[None]:
+    """Serve metrics while inside; `may_move` permits another port if the wanted one is in use."""
+    async with AsyncExitStack() as stack:
+
+        async def serve_on(port: int) -> TcpAddress:
+            metrics = serve_metrics(exposition, wanted.host, port, checks=checks)
+            return await stack.enter_async_context(metrics)
+
+        try:
+            await serve_on(wanted.port)
+        except MetricsListenFailed as failed:
+            if not may_move or not failed.is_in_use:
+                raise
+            complain(
+                f"port {wanted.port} is in use, so metrics are on {await serve_on(0)}; to choose a "
+                "port, set services.metrics.port"
+            )
+        yield
 
 
 def readiness(components: Sequence[Component], serves: Callable[[], bool]) -> Checks:

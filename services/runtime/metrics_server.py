@@ -1,6 +1,7 @@
 """The HTTP port for Prometheus and for health probes."""
 
 import asyncio
+import errno
 import os
 import socket
 from collections.abc import AsyncGenerator
@@ -23,6 +24,10 @@ _MAX_REQUEST_BYTES = 8192
 class MetricsListenFailed(ListenFailed):
     """The port for metrics cannot be listened on; the message says how to choose another."""
 
+    def __init__(self, address: TcpAddress, error: OSError) -> None:
+        super().__init__(_advice(address, error))
+        self.is_in_use = error.errno == errno.EADDRINUSE
+
 
 @asynccontextmanager
 async def serve_metrics(
@@ -41,7 +46,7 @@ async def serve_metrics(
         try:
             server = await asyncio.start_server(connected, host, port, limit=_MAX_REQUEST_BYTES)
         except OSError as error:
-            raise MetricsListenFailed(_advice(TcpAddress(host, port), error)) from error
+            raise MetricsListenFailed(TcpAddress(host, port), error) from error
         async with server:
             yield TcpAddress(host, server.sockets[0].getsockname()[1])
 

@@ -10,14 +10,16 @@ from pathlib import Path
 import pytest
 
 from services.cli.connection import STUCK_S, connected, is_running
+from services.cli.process import ALL
 from services.config.settings import Settings, load_settings
 from services.rpc.listeners import ListenFailed
 from tests.support.executors import until
 
 
-async def settings_of(home: Path) -> Settings:
+async def settings_of(home: Path, **environ: str) -> Settings:
     """The settings of an empty home."""
-    settings = await asyncio.to_thread(load_settings, {"home": str(home)}, {"HOME": str(home)})
+    environ["HOME"] = str(home)
+    settings = await asyncio.to_thread(load_settings, {"home": str(home)}, environ)
     await asyncio.to_thread(settings.home.create)
     return settings
 
@@ -127,3 +129,16 @@ async def test_a_command_gives_up_on_another_that_does_nothing(tmp_path: Path) -
         with pytest.raises(ListenFailed, match=f"in use by process {holder}"):
             async with connected(settings, ("scheduler",)):
                 pass
+
+
+async def test_a_second_home_runs_beside_the_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0) as used:
+        port = used.sockets[0].getsockname()[1]
+        settings = await settings_of(tmp_path, HERMES_METRICS_PORT=str(port))
+        async with connected(settings, ALL):
+            assert await is_running(settings)
+    (told,) = capsys.readouterr().err.splitlines()
+    assert told.startswith(f"hermes: port {port} is in use, so metrics are on 127.0.0.1:")
+    assert told.endswith("; to choose a port, set services.metrics.port")
