@@ -144,7 +144,7 @@ def build(
         SessionServicer(database, histories, personas, clock, redactor.redact),
         ApprovalServicer(database, turns, redactor.redact),
         ModelCatalogServicer(catalog, model),
-        MemoryServicer(memories),
+        MemoryServicer(memories, database, clock),
         SkillServicer(shelves),
         SkillHubServicer(hubs, shelves),
         CurationServicer(plans),

@@ -1,11 +1,16 @@
 """MemoryService."""
 
+from datetime import timedelta
+
 from agent_service.profiles.memory.entries import Action, Operation, Target
 from agent_service.profiles.memory.store import Memory, MemoryChangeRequest, MemoryStore
 from agent_service.servicer.fields import Context, chosen, profile_of
+from agent_service.storage import reviews
 from agent_service.storage.memory import MemoryChange
 from hermes.agent.v1 import memory_pb2 as pb
 from hermes.agent.v1.memory_pb2_grpc import MemoryServiceServicer
+from services.clock import Clock
+from services.database import Database
 from services.errors import InvalidArgument
 from services.ids import new_id
 from services.rpc.auth import caller
@@ -14,19 +19,28 @@ from services.validation import check_id, page_size
 
 MAX_OPERATIONS = 64
 USUAL_LISTED = 50
+REFUSALS_KEPT = timedelta(days=30)
+MAX_REFUSALS = 10
 
 
 class MemoryServicer(MemoryServiceServicer):
     """Serves memories."""
 
-    def __init__(self, memories: MemoryStore) -> None:
+    def __init__(self, memories: MemoryStore, database: Database, clock: Clock) -> None:
         self._memories = memories
+        self._database = database
+        self._clock = clock
 
     async def GetMemory(
         self, request: pb.GetMemoryRequest, context: Context
     ) -> pb.GetMemoryResponse:
-        found = await self._memories.load(profile_of(request.profile))
-        return pb.GetMemoryResponse(memories=map(_memory, found))
+        profile = profile_of(request.profile)
+        found = await self._memories.load(profile)
+        since = self._clock.now() - REFUSALS_KEPT
+        refusals = await self._database.read(
+            lambda conn: reviews.refusals(conn, profile, since, MAX_REFUSALS)
+        )
+        return pb.GetMemoryResponse(memories=map(_memory, found), refusals=refusals)
 
     async def ApplyMemory(
         self, request: pb.ApplyMemoryRequest, context: Context

@@ -27,6 +27,8 @@ from agent_service.storage.sessions import (
 from agent_service.storage.turns import REQUEST, new_turn
 from services.database import Prepared
 
+REFUSED = "review_refused"
+"""The session value with what a review was not allowed to keep, each with the reason."""
 _KEPT = (OVERLAY, MEMORY_LIMITS, TAINT, TOKENS_PER_BYTE)
 """The session values that a review inherits: how requests are sent, and what was read."""
 _GROUND = Prepared(
@@ -113,6 +115,24 @@ def unreported(conn: Connection, most: int) -> Sequence[EndedReview]:
     found = _ENDED.where(~review_row.c.is_told, turn.c.finished_at.is_not(None))
     rows = conn.execute(found.order_by(turn.c.finished_at).limit(most)).all()
     return [_ended_review(conn, row) for row in rows]
+
+
+def refusals(conn: Connection, profile: str, since: datetime, most: int) -> Sequence[str]:
+    """Return what reviews were not allowed to keep, the newest first."""
+    found = (
+        sa.select(session_state.c.value)
+        .join(session, session.c.id == session_state.c.session_id)
+        .where(
+            session.c.profile == profile,
+            session.c.platform == REVIEW,
+            session.c.updated_at > since,
+            session_state.c.name == REFUSED,
+        )
+        .order_by(session.c.updated_at.desc(), session.c.id.desc())
+        .limit(most)
+    )
+    texts = [text for value in conn.scalars(found) for text in value]
+    return list(dict.fromkeys(texts))[:most]
 
 
 def mark_reported(conn: Connection, turn_id: str) -> None:

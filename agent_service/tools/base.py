@@ -133,6 +133,8 @@ class ToolContext(Struct, frozen=True):
     """Asks a model outside the conversation."""
     inner: "InnerCalls | None" = None
     """Makes tool calls on behalf of this call."""
+    conversation: Sequence[bytes] = ()
+    """The messages before the call, as they are stored, without prompt and summary."""
     terminal_timeout_s: float = 180.0
     """Default timeout of foreground commands."""
 

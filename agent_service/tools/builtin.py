@@ -23,13 +23,13 @@ from agent_service.tools.files.search_files import SearchFiles, SearchFilesArgum
 from agent_service.tools.files.write_file import WriteFile, WriteFileArguments
 from agent_service.tools.guards.commands import CommandPolicy, JudgeCommands
 from agent_service.tools.guards.files import JudgeFiles, Touched
+from agent_service.tools.guards.lasting import Lasting
 from agent_service.tools.guards.shell_input import ShellInput
 from agent_service.tools.guards.taint import (
     MEMORY_KEPT,
     SKILL_KEPT,
     AskForNewAddresses,
     FromSandbox,
-    Lasting,
     Screen,
     Untrusted,
 )
@@ -100,11 +100,11 @@ def builtin_tools(
         hinted(FromSandbox(ListDirectory(), screen), hints),
         Todo(),
         Clarify(),
-        *(Lasting(each, MEMORY_KEPT, asks=asking.tainted) for each in remembering),
+        *(Lasting(each, MEMORY_KEPT, screen, asks=asking.tainted) for each in remembering),
         *(() if past is None else (SessionSearch(past),)),
         SkillsList(),
         SkillView(),
-        Lasting(SkillManage(), SKILL_KEPT, asks=asking.tainted),
+        Lasting(SkillManage(), SKILL_KEPT, screen, asks=asking.tainted),
         DelegateTask(),
         FromSandbox(JudgeCommands(program, _code, commands), screen),
     ]

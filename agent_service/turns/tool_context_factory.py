@@ -70,6 +70,7 @@ class ToolContexts:
             skills=self._skills.for_profile(turn.profile),
             caller=_caller(turn),
             subagents=CallSubagents(self._delegation, turn, call.key),
+            conversation=_conversation(turn),
             terminal_timeout_s=turn.overlay.terminal_timeout_s or FOREGROUND_S,
         )
 
@@ -81,6 +82,11 @@ class ToolContexts:
     def endings(self, turn: LiveTurn) -> Endings:
         sandbox = TurnSandbox(self._sandboxes, turn, resumed=False)
         return Endings(SessionCommands(sandbox, interrupted=True), self._delegation, turn)
+
+
+def _conversation(turn: LiveTurn) -> Sequence[bytes]:
+    summary = turn.compaction.summary.encode()
+    return [message for message in turn.messages[1:] if message != summary]
 
 
 def _caller(turn: LiveTurn) -> Caller:

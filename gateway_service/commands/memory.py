@@ -31,14 +31,21 @@ _TITLES = {
 }
 
 
+_TO_KEEP = "If you want one of them, tell the agent to remember it."
+
+
 async def _show(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
     parts: list[str] = []
     request = memory_pb2.GetMemoryRequest(profile=chat.profile)
-    for memory in (await call_agent(context.agent.memories.GetMemory(request))).memories:
+    found = await call_agent(context.agent.memories.GetMemory(request))
+    for memory in found.memories:
         used = f"{memory.char_count:,} of {memory.char_limit:,} characters"
         lines = [" ".join(entry.split()) for entry in memory.entries]
         body = render_list(lines, "`hermes memory show` has them all") if lines else "Nothing yet."
         parts.append(f"**{_TITLES[memory.target]}** ({used})\n{body}")
+    if found.refusals:
+        refused = render_list(list(found.refusals), "they are older")
+        parts.append(f"**Not kept when looking back**\n{refused}\n\n{_TO_KEEP}")
     return Answer("\n\n".join([*parts, "A session has them as they were when it began."]))
 
 

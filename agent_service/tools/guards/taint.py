@@ -17,7 +17,7 @@ from agent_service.records.sandbox import Opening
 from agent_service.security.threats import Source, Threat, ThreatScanner
 from agent_service.storage.sessions import TAINT
 from agent_service.tools.base import A, SessionState, Tool, ToolContext, ToolResult, Wrapper
-from agent_service.tools.guards.approval import binding_of, check_allowed, check_not_denied
+from agent_service.tools.guards.approval import binding_of, check_allowed
 from agent_service.tools.guards.model import GuardModel
 
 _log = logging.getLogger(__name__)
@@ -224,24 +224,3 @@ class AskForNewAddresses(Wrapper[A]):
 MEMORY_KEPT = "memory_kept"
 SKILL_KEPT = "skill_kept"
 """Names of session values that hold the key of the last such call."""
-
-
-class Lasting(Wrapper[A]):
-    """A tool that saves something beyond the session, which needs approval in a tainted session."""
-
-    def __init__(self, inner: Tool[A], noted_as: str, *, asks: bool) -> None:
-        super().__init__(inner)
-        self._noted_as = noted_as
-        self._asks = asks
-
-    async def run(self, arguments: A, context: ToolContext) -> ToolResult:
-        """Run the inner tool, then note the call; a repeated call is noted again."""
-        if self._asks:
-            check_not_denied(context.decision)
-            if await must_ask(context):
-                shown = arguments.model_dump_json(exclude_defaults=True)
-                await check_allowed(self.name, shown, binding_of(arguments), context)
-        result = await self._inner.run(arguments, context)
-        if not result.is_error:
-            await context.state.put(self._noted_as, context.key)
-        return result

@@ -25,17 +25,17 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1chermes/agent/v1/memory.proto\x12\x0fhermes.agent.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x92\x01\n\x06Memory\x12-\n\x06target\x18\x01 \x01(\x0e\x32\x1d.hermes.agent.v1.MemoryTarget\x12\x0f\n\x07\x65ntries\x18\x02 \x03(\t\x12\x12\n\nchar_count\x18\x03 \x01(\x05\x12\x12\n\nchar_limit\x18\x04 \x01(\x05\x12\x0f\n\x07version\x18\x05 \x01(\t\x12\x0f\n\x07\x64rifted\x18\x06 \x01(\x08\"c\n\x0fMemoryOperation\x12-\n\x06\x61\x63tion\x18\x01 \x01(\x0e\x32\x1d.hermes.agent.v1.MemoryAction\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\x12\x10\n\x08old_text\x18\x03 \x01(\t\"\xc5\x01\n\x0cMemoryChange\x12\x11\n\tchange_id\x18\x01 \x01(\t\x12-\n\x06target\x18\x02 \x01(\x0e\x32\x1d.hermes.agent.v1.MemoryTarget\x12\x0f\n\x07turn_id\x18\x03 \x01(\t\x12\x12\n\nchanged_by\x18\x04 \x01(\t\x12\x0e\n\x06\x62\x65\x66ore\x18\x05 \x01(\t\x12\r\n\x05\x61\x66ter\x18\x06 \x01(\t\x12/\n\x0b\x63reate_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"#\n\x10GetMemoryRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\">\n\x11GetMemoryResponse\x12)\n\x08memories\x18\x01 \x03(\x0b\x32\x17.hermes.agent.v1.Memory\"\xb8\x01\n\x12\x41pplyMemoryRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12-\n\x06target\x18\x03 \x01(\x0e\x32\x1d.hermes.agent.v1.MemoryTarget\x12\x34\n\noperations\x18\x04 \x03(\x0b\x32 .hermes.agent.v1.MemoryOperation\x12\x18\n\x10\x65xpected_version\x18\x05 \x01(\t\">\n\x13\x41pplyMemoryResponse\x12\'\n\x06memory\x18\x01 \x01(\x0b\x32\x17.hermes.agent.v1.Memory\">\n\x18ListMemoryChangesRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\"K\n\x19ListMemoryChangesResponse\x12.\n\x07\x63hanges\x18\x01 \x03(\x0b\x32\x1d.hermes.agent.v1.MemoryChange\"Q\n\x17UndoMemoryChangeRequest\x12\x11\n\tchange_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"C\n\x18UndoMemoryChangeResponse\x12\'\n\x06memory\x18\x01 \x01(\x0b\x32\x17.hermes.agent.v1.Memory*_\n\x0cMemoryTarget\x12\x1d\n\x19MEMORY_TARGET_UNSPECIFIED\x10\x00\x12\x18\n\x14MEMORY_TARGET_MEMORY\x10\x01\x12\x16\n\x12MEMORY_TARGET_USER\x10\x02*y\n\x0cMemoryAction\x12\x1d\n\x19MEMORY_ACTION_UNSPECIFIED\x10\x00\x12\x15\n\x11MEMORY_ACTION_ADD\x10\x01\x12\x19\n\x15MEMORY_ACTION_REPLACE\x10\x02\x12\x18\n\x14MEMORY_ACTION_REMOVE\x10\x03\x32\x92\x03\n\rMemoryService\x12R\n\tGetMemory\x12!.hermes.agent.v1.GetMemoryRequest\x1a\".hermes.agent.v1.GetMemoryResponse\x12X\n\x0b\x41pplyMemory\x12#.hermes.agent.v1.ApplyMemoryRequest\x1a$.hermes.agent.v1.ApplyMemoryResponse\x12j\n\x11ListMemoryChanges\x12).hermes.agent.v1.ListMemoryChangesRequest\x1a*.hermes.agent.v1.ListMemoryChangesResponse\x12g\n\x10UndoMemoryChange\x12(.hermes.agent.v1.UndoMemoryChangeRequest\x1a).hermes.agent.v1.UndoMemoryChangeResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1chermes/agent/v1/memory.proto\x12\x0fhermes.agent.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x92\x01\n\x06Memory\x12-\n\x06target\x18\x01 \x01(\x0e\x32\x1d.hermes.agent.v1.MemoryTarget\x12\x0f\n\x07\x65ntries\x18\x02 \x03(\t\x12\x12\n\nchar_count\x18\x03 \x01(\x05\x12\x12\n\nchar_limit\x18\x04 \x01(\x05\x12\x0f\n\x07version\x18\x05 \x01(\t\x12\x0f\n\x07\x64rifted\x18\x06 \x01(\x08\"c\n\x0fMemoryOperation\x12-\n\x06\x61\x63tion\x18\x01 \x01(\x0e\x32\x1d.hermes.agent.v1.MemoryAction\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\t\x12\x10\n\x08old_text\x18\x03 \x01(\t\"\xc5\x01\n\x0cMemoryChange\x12\x11\n\tchange_id\x18\x01 \x01(\t\x12-\n\x06target\x18\x02 \x01(\x0e\x32\x1d.hermes.agent.v1.MemoryTarget\x12\x0f\n\x07turn_id\x18\x03 \x01(\t\x12\x12\n\nchanged_by\x18\x04 \x01(\t\x12\x0e\n\x06\x62\x65\x66ore\x18\x05 \x01(\t\x12\r\n\x05\x61\x66ter\x18\x06 \x01(\t\x12/\n\x0b\x63reate_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"#\n\x10GetMemoryRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\"P\n\x11GetMemoryResponse\x12)\n\x08memories\x18\x01 \x03(\x0b\x32\x17.hermes.agent.v1.Memory\x12\x10\n\x08refusals\x18\x02 \x03(\t\"\xb8\x01\n\x12\x41pplyMemoryRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12-\n\x06target\x18\x03 \x01(\x0e\x32\x1d.hermes.agent.v1.MemoryTarget\x12\x34\n\noperations\x18\x04 \x03(\x0b\x32 .hermes.agent.v1.MemoryOperation\x12\x18\n\x10\x65xpected_version\x18\x05 \x01(\t\">\n\x13\x41pplyMemoryResponse\x12\'\n\x06memory\x18\x01 \x01(\x0b\x32\x17.hermes.agent.v1.Memory\">\n\x18ListMemoryChangesRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\"K\n\x19ListMemoryChangesResponse\x12.\n\x07\x63hanges\x18\x01 \x03(\x0b\x32\x1d.hermes.agent.v1.MemoryChange\"Q\n\x17UndoMemoryChangeRequest\x12\x11\n\tchange_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"C\n\x18UndoMemoryChangeResponse\x12\'\n\x06memory\x18\x01 \x01(\x0b\x32\x17.hermes.agent.v1.Memory*_\n\x0cMemoryTarget\x12\x1d\n\x19MEMORY_TARGET_UNSPECIFIED\x10\x00\x12\x18\n\x14MEMORY_TARGET_MEMORY\x10\x01\x12\x16\n\x12MEMORY_TARGET_USER\x10\x02*y\n\x0cMemoryAction\x12\x1d\n\x19MEMORY_ACTION_UNSPECIFIED\x10\x00\x12\x15\n\x11MEMORY_ACTION_ADD\x10\x01\x12\x19\n\x15MEMORY_ACTION_REPLACE\x10\x02\x12\x18\n\x14MEMORY_ACTION_REMOVE\x10\x03\x32\x92\x03\n\rMemoryService\x12R\n\tGetMemory\x12!.hermes.agent.v1.GetMemoryRequest\x1a\".hermes.agent.v1.GetMemoryResponse\x12X\n\x0b\x41pplyMemory\x12#.hermes.agent.v1.ApplyMemoryRequest\x1a$.hermes.agent.v1.ApplyMemoryResponse\x12j\n\x11ListMemoryChanges\x12).hermes.agent.v1.ListMemoryChangesRequest\x1a*.hermes.agent.v1.ListMemoryChangesResponse\x12g\n\x10UndoMemoryChange\x12(.hermes.agent.v1.UndoMemoryChangeRequest\x1a).hermes.agent.v1.UndoMemoryChangeResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hermes.agent.v1.memory_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_MEMORYTARGET']._serialized_start=1177
-  _globals['_MEMORYTARGET']._serialized_end=1272
-  _globals['_MEMORYACTION']._serialized_start=1274
-  _globals['_MEMORYACTION']._serialized_end=1395
+  _globals['_MEMORYTARGET']._serialized_start=1195
+  _globals['_MEMORYTARGET']._serialized_end=1290
+  _globals['_MEMORYACTION']._serialized_start=1292
+  _globals['_MEMORYACTION']._serialized_end=1413
   _globals['_MEMORY']._serialized_start=83
   _globals['_MEMORY']._serialized_end=229
   _globals['_MEMORYOPERATION']._serialized_start=231
@@ -45,19 +45,19 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETMEMORYREQUEST']._serialized_start=532
   _globals['_GETMEMORYREQUEST']._serialized_end=567
   _globals['_GETMEMORYRESPONSE']._serialized_start=569
-  _globals['_GETMEMORYRESPONSE']._serialized_end=631
-  _globals['_APPLYMEMORYREQUEST']._serialized_start=634
-  _globals['_APPLYMEMORYREQUEST']._serialized_end=818
-  _globals['_APPLYMEMORYRESPONSE']._serialized_start=820
-  _globals['_APPLYMEMORYRESPONSE']._serialized_end=882
-  _globals['_LISTMEMORYCHANGESREQUEST']._serialized_start=884
-  _globals['_LISTMEMORYCHANGESREQUEST']._serialized_end=946
-  _globals['_LISTMEMORYCHANGESRESPONSE']._serialized_start=948
-  _globals['_LISTMEMORYCHANGESRESPONSE']._serialized_end=1023
-  _globals['_UNDOMEMORYCHANGEREQUEST']._serialized_start=1025
-  _globals['_UNDOMEMORYCHANGEREQUEST']._serialized_end=1106
-  _globals['_UNDOMEMORYCHANGERESPONSE']._serialized_start=1108
-  _globals['_UNDOMEMORYCHANGERESPONSE']._serialized_end=1175
-  _globals['_MEMORYSERVICE']._serialized_start=1398
-  _globals['_MEMORYSERVICE']._serialized_end=1800
+  _globals['_GETMEMORYRESPONSE']._serialized_end=649
+  _globals['_APPLYMEMORYREQUEST']._serialized_start=652
+  _globals['_APPLYMEMORYREQUEST']._serialized_end=836
+  _globals['_APPLYMEMORYRESPONSE']._serialized_start=838
+  _globals['_APPLYMEMORYRESPONSE']._serialized_end=900
+  _globals['_LISTMEMORYCHANGESREQUEST']._serialized_start=902
+  _globals['_LISTMEMORYCHANGESREQUEST']._serialized_end=964
+  _globals['_LISTMEMORYCHANGESRESPONSE']._serialized_start=966
+  _globals['_LISTMEMORYCHANGESRESPONSE']._serialized_end=1041
+  _globals['_UNDOMEMORYCHANGEREQUEST']._serialized_start=1043
+  _globals['_UNDOMEMORYCHANGEREQUEST']._serialized_end=1124
+  _globals['_UNDOMEMORYCHANGERESPONSE']._serialized_start=1126
+  _globals['_UNDOMEMORYCHANGERESPONSE']._serialized_end=1193
+  _globals['_MEMORYSERVICE']._serialized_start=1416
+  _globals['_MEMORYSERVICE']._serialized_end=1818
 # @@protoc_insertion_point(module_scope)
