@@ -23,7 +23,7 @@ from agent_service.tools.files.search_files import SearchFiles, SearchFilesArgum
 from agent_service.tools.files.write_file import WriteFile, WriteFileArguments
 from agent_service.tools.guards.commands import CommandPolicy, JudgeCommands
 from agent_service.tools.guards.files import JudgeFiles, Touched
-from agent_service.tools.guards.lasting import Lasting
+from agent_service.tools.guards.persistence import Lasting
 from agent_service.tools.guards.shell_input import ShellInput
 from agent_service.tools.guards.taint import (
     MEMORY_KEPT,

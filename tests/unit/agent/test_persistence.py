@@ -19,7 +19,7 @@ from agent_service.tools.base import (
     UsualTool,
 )
 from agent_service.tools.guards.approval import DecisionRequired
-from agent_service.tools.guards.lasting import Lasting, why_not
+from agent_service.tools.guards.persistence import Lasting, why_not
 from agent_service.tools.guards.taint import Screen, fenced
 from tests.unit.agent.test_judged import State, context_of
 
