@@ -7,7 +7,8 @@ from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
 from typing import Any, Protocol
 
-from msgspec import Struct, field
+from msgspec import Raw, Struct, field
+from msgspec.json import Decoder
 
 from agent_service.records.arguments import is_object
 from agent_service.records.events import Notice, ReasoningDelta, TextDelta
@@ -19,7 +20,7 @@ DEFAULT_MAX_TOKENS = 16_384
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 _LONGEST_NAME = 64
 """The names of tools that all providers accept."""
-_ATTACHED = b',"attached":{"to":'
+_ATTACHED = b',"attached":'
 """The last field of a message; in a text, its quotes would be escaped."""
 
 
@@ -164,23 +165,42 @@ def assistant_message(message: ModelMessage) -> dict[str, Any]:
     if message.reasoning_details:
         own["reasoning_details"] = list(message.reasoning_details)
     calls = [dict(call.extra) for call in message.tool_calls]
-    if own or any(calls):
-        entry["attached"] = {"to": message.source, "message": own, "calls": calls}
+    calls = calls if any(calls) else []
+    if own or calls:
+        entry["attached"] = {"to": message.source, "calls": calls, "message": own}
     return entry
 
 
+class _Attached(Struct, frozen=True):
+    """The provider's own fields of a message: those of its calls, and what else is to be added."""
+
+    to: str
+    calls: list[dict[str, Any]]
+    message: Raw
+
+
+_ATTACHED_FIELDS = Decoder(_Attached)
+
+
 def returned(message: bytes, source: str) -> bytes:
-    """Return a message with the provider's own fields if they came from `source`, else without."""
+    """Return a message with the provider's own fields if they came from `source`, else without.
+
+    Long texts are copied as they are: parsing them for each request would take too long.
+    """
     at = message.find(_ATTACHED)
     if at < 0:
         return message
-    attached = json.loads(b"{" + message[at + 1 :])["attached"]
-    if attached["to"] != source:
-        return message[:at] + b"}"
-    entry: dict[str, Any] = json.loads(message[:at] + b"}")
-    for call, extra in zip(entry.get("tool_calls") or (), attached["calls"], strict=True):
-        call.update(extra)
-    return encoded(entry | attached["message"])
+    attached = _ATTACHED_FIELDS.decode(message[at + len(_ATTACHED) : -1])
+    message = message[:at] + b"}"
+    if attached.to != source:
+        return message
+    if attached.calls:
+        entry: dict[str, Any] = json.loads(message)
+        for call, extra in zip(entry["tool_calls"], attached.calls, strict=True):
+            call.update(extra)
+        message = encoded(entry)
+    own = bytes(attached.message)[1:-1]
+    return message[:-1] + b"," + own + b"}" if own else message
 
 
 class Unwatched:

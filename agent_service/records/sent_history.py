@@ -17,7 +17,8 @@ NO_MESSAGE = encoded({"role": "user", "content": "[Go on.]"})
 
 _TOLD_DAY = re.compile(rb"Current time: (\d{4}-\d\d-\d\d)")
 _SENT_AT = re.compile(rb',"sent_at":"([^"]+)"}$')
-"""The last field of a person's message, which no provider gets."""
+_SENT_AT_BYTES = 50
+"""The last field of a person's message, which no provider gets, and how long it may be."""
 _ROLE = re.compile(rb'{"role":"(\w+)"')
 
 
@@ -53,7 +54,7 @@ def sent_history(messages: Sequence[bytes], zone: tzinfo | None) -> Sequence[byt
 
 def _dated(message: bytes, day: str, zone: tzinfo | None) -> tuple[bytes, str]:
     """Return a message as it is sent, and the day that is told by then."""
-    found = _SENT_AT.search(message)
+    found = _SENT_AT.search(message, max(0, len(message) - _SENT_AT_BYTES))
     if found is None:
         return message, day
     message = message[: found.start()] + b"}"

@@ -211,10 +211,12 @@ def _filled(message: bytes, dialect: Dialect) -> bytes:
     """An answer of another model with what this one's provider wants of its own."""
     if not message.startswith(b'{"role":"assistant"'):
         return message
+    if not dialect.bare_answers and b',"reasoning_content":' not in message:
+        # Some count an empty one as missing.
+        message = message[:-1] + b',"reasoning_content":" "}'
+    if dialect.unsigned_calls or b',"tool_calls":' not in message:
+        return message
     entry: dict[str, Any] = json.loads(message)
-    if not dialect.bare_answers:
-        entry.setdefault("reasoning_content", " ")  # some count an empty one as missing
-    if not dialect.unsigned_calls:
-        for call in entry.get("tool_calls") or ():
-            call.setdefault("extra_content", _UNSIGNED)
+    for call in entry["tool_calls"]:
+        call.setdefault("extra_content", _UNSIGNED)
     return encoded(entry)

@@ -1,13 +1,23 @@
 """What a request says besides the stored messages: the day, and an answer between messages."""
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
+from time import perf_counter
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from agent_service.records.model import encoded
+from agent_service.models.wires.chat_completions import ChatCompletions
+from agent_service.models.wires.wire import Dialect
+from agent_service.records.model import (
+    ModelMessage,
+    ModelRequest,
+    assistant_message,
+    encoded,
+    returned,
+)
 from agent_service.records.sent_history import sent_history as history
 from agent_service.records.sent_history import user_message
 
@@ -90,3 +100,30 @@ def test_what_was_sent_stays_as_more_is_said() -> None:
     for count in range(len(said)):
         part = sent(*said[:count])
         assert whole[: len(part)] == part
+
+
+def shortest_s(work: Callable[[], object]) -> float:
+    """How long work takes when nothing disturbs it."""
+    taken: list[float] = []
+    for _ in range(5):
+        begun = perf_counter()
+        work()
+        taken.append(perf_counter() - begun)
+    return min(taken)
+
+
+def test_a_long_history_is_not_parsed_again_for_each_request() -> None:
+    thought = {"reasoning_content": "I think of it. " * 500}
+    said = ModelMessage("Well.", "", (), None, "stop", "m", "p", extra=thought, source="here")
+    messages = [encoded(asked("one"))] + [encoded(assistant_message(said))] * 200
+    wire, demanding = ChatCompletions(), Dialect(bare_answers=False)
+
+    def send() -> bytes:
+        sent = history([encoded(PROMPT), *messages], UTC)
+        own = [returned(each, "here") for each in sent]
+        return wire.body(ModelRequest("m", own), demanding)
+
+    body = json.loads(send())
+    assert body["messages"][-1] == {"role": "assistant", "content": "Well."} | thought
+    parsing_s = shortest_s(lambda: [encoded(json.loads(each)) for each in messages])
+    assert shortest_s(send) < parsing_s / 2
