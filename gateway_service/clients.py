@@ -14,16 +14,7 @@ import grpc
 import grpc.aio
 
 from gateway_service.errors import AgentRefused, SchedulerRefused
-from gateway_service.messages import (
-    COMPRESS,
-    QUEUE,
-    RETRY,
-    STEER,
-    BusyMode,
-    Quote,
-    Source,
-    TurnRequest,
-)
+from gateway_service.messages import COMPRESS, RETRY, BusyMode, Quote, Source, TurnRequest
 from hermes.agent.v1 import (
     approval_pb2,
     approval_pb2_grpc,
@@ -144,13 +135,6 @@ _BUSY = {
     BusyMode.QUEUE: turn_pb2.BUSY_MODE_QUEUE,
     BusyMode.STEER: turn_pb2.BUSY_MODE_STEER,
 }
-_BUSY_OF_COMMANDS = {
-    COMPRESS: turn_pb2.BUSY_MODE_QUEUE,
-    QUEUE: turn_pb2.BUSY_MODE_QUEUE,
-    STEER: turn_pb2.BUSY_MODE_STEER,
-    RETRY: turn_pb2.BUSY_MODE_INTERRUPT,
-}
-"""These commands choose their own mode, whatever the chat's is."""
 
 
 class SchedulerClient:
@@ -182,8 +166,8 @@ class AgentClient:
         self.tools = tool_catalog_pb2_grpc.ToolCatalogServiceStub(channel)
         self.usage = usage_pb2_grpc.UsageServiceStub(channel)
 
-    async def start(self, turn: TurnRequest) -> None:
-        """Start a turn; may be repeated."""
+    async def start(self, turn: TurnRequest) -> bool:
+        """Start a turn; return whether it waits for work in progress. May be repeated."""
         command, _ = turn.command
         is_compression, notes = command == COMPRESS, turn.notes_above
         request = turn_pb2.StartTurnRequest(
@@ -193,7 +177,7 @@ class AgentClient:
             parts=_parts(turn),
             origin=to_origin(turn.source),
             kind=turn_pb2.TURN_KIND_COMPRESS if is_compression else turn_pb2.TURN_KIND_USER,
-            busy_mode=_BUSY_OF_COMMANDS.get(command, _BUSY[turn.busy_mode]),
+            busy_mode=_BUSY[turn.own_mode],
             workdir=turn.workdir,
             sandbox_template=turn.sandbox_template,
             skip_context_files=turn.skip_context_files,
@@ -202,7 +186,8 @@ class AgentClient:
             context_file=notes and ContextFile(path=notes.path, text=notes.text),
             denied_commands=turn.denied,
         )
-        await call_agent(self._turns.StartTurn(request))
+        started = (await call_agent(self._turns.StartTurn(request))).turn
+        return started.state == turn_pb2.TURN_STATE_QUEUED
 
     async def request_review(
         self, turn_id: str, session_id: str, profile: str, platform: str

@@ -159,8 +159,30 @@ class TurnRequest(Struct, frozen=True, omit_defaults=True):
         """Return the command's name and arguments; empty texts if it is no command."""
         return turn_command(self.text) or ("", "")
 
+    @property
+    def own_mode(self) -> BusyMode:
+        """Return the mode of its command, or else of its chat."""
+        return _COMMAND_MODES.get(self.command[0], self.busy_mode)
+
+    @property
+    def remark(self) -> str:
+        """Return what the sender is told while it waits for work in progress."""
+        return _REMARKS.get(self.own_mode, "")
+
+
+_REMARKS = {
+    BusyMode.QUEUE: "Queued: this is taken when the work in progress has ended.",
+    BusyMode.STEER: "Noted: this joins the work in progress with its next results.",
+}
+
 
 COMPRESS, STEER, RETRY, QUEUE = "compress", "steer", "retry", "queue"
+_COMMAND_MODES = {
+    COMPRESS: BusyMode.QUEUE,
+    QUEUE: BusyMode.QUEUE,
+    STEER: BusyMode.STEER,
+    RETRY: BusyMode.INTERRUPT,
+}
 _TELLING = (STEER, QUEUE)
 """Commands with a text for the agent."""
 

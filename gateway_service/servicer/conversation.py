@@ -197,7 +197,9 @@ class _Conversation:
             await self._context.turns.close(turn.turn_id)
             return
         self._noted = turn.session_id
-        accepted = ConverseResponse.Accepted(message_id=message.message_id, turn_id=turn.turn_id)
+        accepted = ConverseResponse.Accepted(
+            message_id=message.message_id, turn_id=turn.turn_id, remark=begun.remark
+        )
         await self._outgoing.say(ConverseResponse(accepted=accepted))
         events = self._follow(turn.turn_id, 0)
         if begun.is_open:

@@ -73,12 +73,14 @@ class Draft(Struct):
         default_factory=dict[str, ClarificationRequested]
     )
     notes: list[str] = field(default_factory=list[str])
+    remark: str = ""
+    """What is shown before there is anything else."""
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def shown(self) -> str:
         doing = f"▸ {self.tool} …" if self.tool else ""
-        return "\n\n".join(filter(None, (self.text, doing)))
+        return "\n\n".join(filter(None, (self.text, doing))) or self.remark
 
     def take(self, step: int, text: str, offset: int = 0) -> None:
         if step != self.step:
@@ -100,14 +102,16 @@ class TurnPresenter(Struct, frozen=True):
     def content(self, text: str, buttons: tuple[Button, ...] = ()) -> Content:
         return Content(self.redactor.redact(text), buttons)
 
-    async def answer(self, turn: TurnRequest, refusal: str = "") -> None:
+    async def answer(self, turn: TurnRequest, refusal: str = "", remark: str = "") -> None:
         """Show a turn up to its end, or why it was refused."""
         with bind(turn_id=turn.turn_id, session_id=turn.session_id):
-            await until_answered(self.clock, "an answer", lambda: self._finish(turn, refusal))
+            await until_answered(
+                self.clock, "an answer", lambda: self._finish(turn, refusal, remark)
+            )
 
-    async def _finish(self, turn: TurnRequest, refusal: str) -> None:
+    async def _finish(self, turn: TurnRequest, refusal: str, remark: str) -> None:
         """Put the answer into the outbox and close its message in one transaction."""
-        answer = refusal or await self._follow(turn)
+        answer = refusal or await self._follow(turn, remark)
         limit = self.platform.traits.message_units - REPEAT_UNITS
         said = self.redactor.redact(answer)
         first, *more = (Content(text) for text in split(said, limit))
@@ -127,8 +131,8 @@ class TurnPresenter(Struct, frozen=True):
         address = self.account.address(turn.source)
         return Delivery(delivery_id, address, contents, traceparent=turn.traceparent)
 
-    async def _follow(self, turn: TurnRequest) -> str:
-        draft = Draft()
+    async def _follow(self, turn: TurnRequest, remark: str) -> str:
+        draft = Draft(remark=remark)
         async with Workers() as workers:
             workers.start(f"draft of {turn.turn_id}", self._show(turn, draft))
             try:

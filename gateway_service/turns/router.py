@@ -237,13 +237,18 @@ class Router:
 
     async def _begin(self, turn: TurnRequest) -> None:
         """Start a turn, and follow it in a worker of its own while the chat goes on."""
-        start = partial(self._turns.start, turn)
-        refusal = await attempt(self._context.clock, f"turn {turn.turn_id}", start)
-        self._workers.start(f"turn {turn.turn_id}", self._answer(turn, refusal))
+        remark = ""
 
-    async def _answer(self, turn: TurnRequest, refusal: str) -> None:
+        async def start() -> None:
+            nonlocal remark
+            remark = await self._turns.start(turn)
+
+        refusal = await attempt(self._context.clock, f"turn {turn.turn_id}", start)
+        self._workers.start(f"turn {turn.turn_id}", self._answer(turn, refusal, remark))
+
+    async def _answer(self, turn: TurnRequest, refusal: str, remark: str) -> None:
         """Show a turn to its end; if that fails for good, close it with a word."""
-        answer = partial(self._presenter.answer, turn, refusal)
+        answer = partial(self._presenter.answer, turn, refusal, remark)
         if why := await attempt(self._context.clock, f"the answer of {turn.turn_id}", answer):
             await self._presenter.answer(turn, why)
 

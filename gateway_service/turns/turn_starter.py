@@ -32,6 +32,8 @@ class AcceptedTurn(Struct, frozen=True):
     is_open: bool
     refusal: str = ""
     """Why the agent refused the turn; empty if it did not."""
+    remark: str = ""
+    """What the sender is told while the turn waits; empty if it does not."""
 
 
 class TurnStarter(Struct, frozen=True):
@@ -52,24 +54,29 @@ class TurnStarter(Struct, frozen=True):
             beginning.add_done_callback(self._settle_begun)
             raise
 
-    async def start(self, turn: TurnRequest) -> None:
-        """Start a turn, retrying without limit; AgentRefused if the agent refuses it."""
+    async def start(self, turn: TurnRequest) -> str:
+        """Start a turn, retrying without limit; AgentRefused if the agent refuses it.
+
+        Return what the sender is told if the turn waits.
+        """
         about = {"messaging.system": turn.source.platform, "hermes.turn.id": turn.turn_id}
         with (
             bind(turn_id=turn.turn_id, session_id=turn.session_id),
             span("message", about, parent=turn.traceparent),
         ):
-            await self._start(turn)
+            return turn.remark if await self._start(turn) else ""
 
-    async def _start(self, turn: TurnRequest) -> None:
+    async def _start(self, turn: TurnRequest) -> bool:
         try:
-            await until_answered(self._clock, "a message", partial(self._agent.start, turn))
+            start = partial(self._agent.start, turn)
+            waits = await until_answered(self._clock, "a message", start)
         except AgentRefused as error:
             # The id is ours, so this turn was started before, perhaps with other settings.
             if error.reason is not Reason.ALREADY_EXISTS:
                 raise
-        else:
-            _log.info("a message of %s has its turn", turn.source.platform)
+            return False
+        _log.info("a message of %s has its turn", turn.source.platform)
+        return waits
 
     async def close(self, turn_id: str) -> None:
         """Note that a turn's message was answered, once the database is available."""
@@ -103,9 +110,10 @@ class TurnStarter(Struct, frozen=True):
             known, is_open = await self._inbox.accept(traced, event_id)
         if is_open:
             try:
-                await self.start(known)
+                remark = await self.start(known)
             except AgentRefused as error:
                 return AcceptedTurn(known, is_open, error.message)
+            return AcceptedTurn(known, is_open, remark=remark)
         return AcceptedTurn(known, is_open)
 
     def _settle_begun(self, beginning: asyncio.Task[AcceptedTurn]) -> None:

@@ -54,6 +54,31 @@ async def test_a_message_does_what_is_configured_for_its_platform(
         assert _was_told(model, mode)
 
 
+WAITING = [("/queue more", "Queued:"), ("/steer more", "Noted:")]
+
+
+@pytest.mark.parametrize(("said", "remark"), WAITING)
+async def test_a_message_that_waits_is_acknowledged(tmp_path: Path, said: str, remark: str) -> None:
+    slow = {"rules": [{"user": "work", "steps": [{"text": "worked", "latency_s": 20.0}]}]}
+    async with (
+        fake_telegram() as telegram,
+        fake_model(slow) as model,
+        again(tmp_path, telegram, model) as running,
+    ):
+        await telegram.say(1, "work")
+        await model.until(lambda: len(model.requests) == 1)
+        await telegram.say(1, said)
+        await telegram.until(lambda: telegram.texts(1)[-1].startswith(remark))
+        async with client(running) as talking:
+            talking.dialogue.say("work")
+            await model.until(lambda: len(model.requests) == 2)
+            message_id = talking.dialogue.say(said)
+            await talking.until(lambda heard: heard.turn(message_id) != "")
+            first, second = [each.accepted.remark for each in talking.of("accepted")]
+            assert first == ""
+            assert second.startswith(remark)
+
+
 async def test_a_chat_chooses_for_itself_and_a_message_for_its_own(tmp_path: Path) -> None:
     async with bot(tmp_path, SCRIPT) as (telegram, running):
         await telegram.say(1, "/busy queue")

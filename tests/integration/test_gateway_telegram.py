@@ -208,7 +208,8 @@ async def test_a_plain_yes_asks_which_of_several_approvals_it_means(tmp_path: Pa
         # What is left open has no buttons any more.
         await telegram.until(lambda: "Expired, as the turn is over" in telegram.texts(1)[2])
         await telegram.until(lambda: "Expired, as the turn is over" in telegram.texts(1)[1])
-        assert [shown.buttons for shown in telegram.chats[1].values()] == [[]] * 5
+        await telegram.until(lambda: telegram.texts(1)[-1] == "Stopping.")
+        assert not any(shown.buttons for shown in telegram.chats[1].values())
         assert telegram.texts(1)[0] == "Stopped."
 
 

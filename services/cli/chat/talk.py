@@ -252,6 +252,8 @@ class Talk:
                 self._opened.set()
             case "accepted":
                 self._heard(response.accepted.message_id)
+                if response.accepted.remark:
+                    self._screen.aside(response.accepted.remark, "dim")
                 self._turn(response.accepted.turn_id)
             case "reply":
                 if not response.reply.message_id:

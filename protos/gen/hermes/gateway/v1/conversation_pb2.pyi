@@ -381,19 +381,25 @@ class ConverseResponse(_message.Message):
 
         MESSAGE_ID_FIELD_NUMBER: _builtins.int
         TURN_ID_FIELD_NUMBER: _builtins.int
+        REMARK_FIELD_NUMBER: _builtins.int
         message_id: _builtins.str
         """The message."""
         turn_id: _builtins.str
         """Its turn."""
+        remark: _builtins.str
+        """What becomes of the message while the session is busy, a sentence for the person, such as that
+        it is queued; empty where it is taken at once.
+        """
         def __init__(
             self,
             *,
             message_id: _builtins.str = ...,
             turn_id: _builtins.str = ...,
+            remark: _builtins.str = ...,
         ) -> None: ...
         _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
         def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["message_id", b"message_id", "turn_id", b"turn_id"]  # noqa: Y015
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["message_id", b"message_id", "remark", b"remark", "turn_id", b"turn_id"]  # noqa: Y015
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
