@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -24,6 +25,7 @@ from services.errors import HermesError, InvalidArgument
 from services.runtime.checks import Check, ModelChoice, ModelOffer, Verdict
 from services.runtime.logins import PROVIDERS
 
+NAMING_TIMEOUT_S = 1.0
 LISTING_TIMEOUT_S = 5.0
 
 
@@ -33,7 +35,7 @@ async def model_choice(settings: Settings) -> ModelChoice:
         endpoint = configured_endpoint(endpoint_settings(settings, settings.load(AgentConfig)))
     except InvalidEndpoint as error:
         raise InvalidArgument(str(error)) from error
-    configured = "" if endpoint is None else _named(endpoint)
+    configured = "" if endpoint is None else await _named(endpoint)
     servers = () if configured else await discover_local()
     offers = tuple(ModelOffer(found.name, found.base_url, found.models[0]) for found in servers)
     return ModelChoice(configured, offers, missing_endpoint(str(settings.home.env)))
@@ -115,8 +117,13 @@ def _is_open(path: Path) -> bool:
     return path.exists() and bool(path.stat().st_mode & 0o077)
 
 
-def _named(endpoint: Endpoint) -> str:
-    return f"{endpoint.model or 'its first model'} at {endpoint.shown_url}"
+async def _named(endpoint: Endpoint) -> str:
+    """Return the model in use, asking only a server on this machine."""
+    model = endpoint.model
+    if not model and endpoint.is_local:
+        with suppress(ModelError):
+            model = next((each.id for each in await list_models(endpoint, NAMING_TIMEOUT_S)), "")
+    return f"{model or 'the first listed model'} at {endpoint.shown_url}"
 
 
 def _spoken(endpoint: Endpoint) -> str:

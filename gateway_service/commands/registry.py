@@ -135,7 +135,7 @@ async def _as_skill(context: CommandContext, chat: Chat, name: str) -> Answer | 
 
 def _unknown(context: CommandContext, chat: Chat, name: str, named: list[str]) -> Answer:
     known = [each.name for each in list_offered(context.commands, chat)]
-    near = get_close_matches(name.replace("-", "_"), [*known, *named], n=3, cutoff=0.6)
+    near = get_close_matches(name.replace("-", "_"), [*known, *named], n=3, cutoff=0.7)
     meant = f" Did you mean {' or '.join(f'/{each}' for each in near)}?" if near else ""
     return wrong(f"There is no command /{name}.{meant} /help lists them all.")
 

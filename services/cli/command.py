@@ -27,6 +27,7 @@ from services.rpc.channels import Channels
 
 _M = TypeVar("_M", bound=Message)
 _T = TypeVar("_T")
+SHOWING, HELP = ("list", "show", "status"), ("-h", "--help")
 _SHOWN = 5
 """How many ambiguous ids an error names."""
 
@@ -81,6 +82,12 @@ def choice(name: str, meaning: str, field: str, value: object, default: object =
 JSON_LIST = flag("--json", "print a JSON list")
 JSON_OBJECT = flag("--json", "print a JSON object")
 YES = flag("--yes", "do not ask for confirmation")
+CONTINUED = OneOf(
+    (
+        flag("-c --continue", "continue the last session", field="latest"),
+        arg("-r --resume SESSION", "continue the session with this id or title"),
+    )
+)
 METRICS_PORT = arg("--metrics-port PORT", "serve /metrics on this port", up_to(INT32))
 LOG_LEVEL = arg("--log-level", "minimum level of log messages", choices=LEVELS)
 
@@ -228,6 +235,15 @@ class Command(Struct, frozen=True):
             for action in self.actions:
                 self._add_action(parsers, parser.prog, action)
         return parser
+
+    def with_action(self, arguments: Sequence[str]) -> Sequence[str]:
+        """Return the arguments with the action that shows something, if there is none."""
+        names = {action.name for action in self.actions}
+        usual = next((name for name in SHOWING if name in names), None)
+        has_none = not arguments or arguments[0].startswith("-")
+        if self.function or not usual or not has_none or {*names, *HELP} & {*arguments}:
+            return arguments
+        return [usual, *arguments]
 
     def _add_action(self, parsers: Any, command: str, action: Action) -> None:
         usage = f"  {command} {action.name}"

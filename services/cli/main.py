@@ -26,7 +26,7 @@ examples:
   hermes jobs add "every 2h" "look for new mail"
   hermes doctor                       check this machine, and show how to fix problems
 
-Run hermes COMMAND --help for the options and examples of a command."""
+Run hermes help COMMAND for the options and examples of a command."""
 
 COMMANDS = {
     "up": "start all services in one process and open a chat",
@@ -110,11 +110,14 @@ def _run(arguments: list[str]) -> int:
     if arguments[:1] in (["--version"], ["-V"]):
         sys.stdout.write(f"hermes {version('hermes-services')}\n")
         return 0
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:], "--help"]
     name = arguments[0] if arguments else ""
     if name not in COMMANDS:
         return _without_command(arguments)
     command = importlib.import_module(module_of(name)).COMMAND
-    return _guarded(command.run, parser_of(name).parse_args(arguments[1:]))
+    given = command.with_action(arguments[1:])
+    return _guarded(command.run, parser_of(name).parse_args(given))
 
 
 def module_of(name: str) -> str:

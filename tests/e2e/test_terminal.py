@@ -218,6 +218,11 @@ def test_up_talks_serves_others_and_leaves_nothing(
         assert len(home.run("sessions", "list", "--json").json) == 2
         chat.press(CTRL_D)
         assert chat.wait_end() == 0
+    with terminal(home, "up", "--continue") as chat:
+        chat.wait_for(PROMPT)
+        assert "who are you" in chat.screen, "the session that was used last goes on"
+        chat.press(CTRL_D)
+        assert chat.wait_end() == 0
     check_nothing_left(tmp_path)
     assert not (home.path / "run" / "hermes.sock").exists()
 

@@ -312,3 +312,4 @@ async def test_help_is_grouped_and_tells_more_of_one(tmp_path: Path) -> None:
         assert "/help lists them" in await refused(terminal, "/help nonsense")
         assert "may say everything" in await said(terminal, "/whoami")
         assert "Did you mean /usage?" in await refused(terminal, "/usgae")
+        assert "Did you mean" not in await refused(terminal, "/theme"), "/steer is no theme"

@@ -11,7 +11,7 @@ from services.cli.chat.dialogue import Dialogue
 from services.cli.chat.one_shot import OneShot
 from services.cli.chat.screen import can_talk, standard_screen
 from services.cli.chat.turn_view import TurnView
-from services.cli.command import Command, Context, OneOf, arg, flag
+from services.cli.command import CONTINUED, Command, Context, arg, flag
 from services.cli.connection import at_home, connected, elsewhere, has_services, reach
 from services.cli.console import (
     EXIT_FAILURE,
@@ -168,12 +168,7 @@ COMMAND = Command(
     arguments=(
         arg("-q --question TEXT", "ask one question and print the answer"),
         flag("--json", "with -q: print a JSON object"),
-        OneOf(
-            (
-                flag("-c --continue", "continue the last session", field="latest"),
-                arg("-r --resume SESSION", "continue the session with this id or title"),
-            )
-        ),
+        CONTINUED,
         flag("--here", "use the current folder as the workspace"),
         arg("--sandbox NAME", "sandbox template for a new session", default=""),
         flag("--skip-context-files", "do not read SOUL.md, AGENTS.md and similar files"),

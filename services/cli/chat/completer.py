@@ -9,6 +9,18 @@ from prompt_toolkit.document import Document
 from hermes.gateway.v1.conversation_pb2 import ListCommandsRequest, SlashCommand
 from hermes.gateway.v1.conversation_pb2_grpc import ConversationServiceStub
 
+ALIASES = {"clear": "new", "compact": "compress", "cost": "usage"}
+"""Other names of commands, where no skill has them."""
+LOCAL = tuple(
+    SlashCommand(name=name, help=told)
+    for name, told in (
+        ("edit", "write your message in your editor"),
+        ("quit", "leave; the same as /exit"),
+        ("exit", "leave"),
+        *((alias, f"the same as /{name}") for alias, name in ALIASES.items()),
+    )
+)
+"""Commands of the terminal."""
 WAIT_S = 5.0
 """The timeout of the list, which loads in the background."""
 
@@ -30,7 +42,15 @@ class CommandCompleter(Completer):
 
     def know(self, commands: Sequence[SlashCommand]) -> None:
         """Set the commands."""
-        self._known = tuple(commands)
+        names = {command.name for command in commands}
+        self._known = (*commands, *(each for each in LOCAL if each.name not in names))
+
+    def expand(self, line: str) -> str:
+        """Replace an alias by its command."""
+        first, space, rest = line.partition(" ")
+        known = next((each for each in self._known if f"/{each.name}" == first.lower()), None)
+        name = ALIASES.get(known.name) if known is not None and known in LOCAL else None
+        return f"/{name}{space}{rest}" if name else line
 
     def is_command(self, line: str) -> bool:
         """Return whether a line is one of the commands."""

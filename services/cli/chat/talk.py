@@ -216,7 +216,7 @@ class Talk:
         self._screen.aside(text, style)
 
     def _say(self, said: str) -> None:
-        self._waiting.add(self._dialogue.say(said))
+        self._waiting.add(self._dialogue.say(self._completer.expand(said)))
 
     def _answer(self, question: Question, said: str) -> None:
         decision = question.decision(said) if question.is_approval else None

@@ -1,8 +1,11 @@
 """Commands are declared, and what is meant is found by its id, its name or its id's beginning."""
 
+from importlib import import_module
+
 import pytest
 
 from services.cli.command import JSON_LIST, Action, Command, Context, OneOf, arg, flag, pick
+from services.cli.main import module_of
 from services.errors import InvalidArgument, NotFound
 
 IDS = ("job_ab1", "job_ab2", "job_c")
@@ -70,3 +73,22 @@ def test_only_one_of_a_group_is_given(capsys: pytest.CaptureFixture[str]) -> Non
     with pytest.raises(SystemExit):
         COMMAND.parser("demo", "Demonstrates.").parse_args(["end", "x", "--a", "--b"])
     assert "see hermes demo end --help" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "typed", "meant"),
+    [
+        ("jobs", [], ["list"]),
+        ("jobs", ["--json"], ["list", "--json"]),
+        ("memory", [], ["show"]),
+        ("curator", [], ["status"]),
+        ("jobs", ["lst"], ["lst"]),
+        ("jobs", ["--home", "x", "add"], ["--home", "x", "add"]),
+        ("jobs", ["--help"], ["--help"]),
+        ("home", [], []),
+        ("tools", [], []),
+    ],
+)
+def test_a_noun_alone_shows_what_there_is(command: str, typed: list[str], meant: list[str]) -> None:
+    declared = import_module(module_of(command)).COMMAND
+    assert [*declared.with_action(typed)] == meant

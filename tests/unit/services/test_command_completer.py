@@ -13,12 +13,14 @@ COMMANDS = (
     SlashCommand(name="paper_search", help="Finds papers.", skill="research/paper-search"),
 )
 
+LOCAL_NAMES = ("/edit", "/quit", "/exit", "/clear", "/compact", "/cost")
+
 
 @pytest.mark.parametrize(
     ("typed", "completed"),
     [
-        ("/", ["/cron", "/compress", "/paper_search"]),
-        ("/c", ["/cron", "/compress"]),
+        ("/", ["/cron", "/compress", "/paper_search", *LOCAL_NAMES]),
+        ("/c", ["/cron", "/compress", "/clear", "/compact", "/cost"]),
         ("/CR", ["/cron"]),
         ("/paper-s", ["/paper_search"]),
         ("/x", []),
@@ -40,3 +42,13 @@ def test_what_is_completed(typed: str, completed: list[str]) -> None:
     for each in found:
         whole = typed[: len(typed) + each.start_position] + each.text
         assert whole.startswith("/")
+
+
+def test_other_names_mean_the_same_unless_a_skill_has_them() -> None:
+    completer = CommandCompleter()
+    completer.know(COMMANDS)
+    said = ("/clear", "/Compact", "/cost", "/compress", "/clear it", "clear", "/edit")
+    meant = ("/new", "/compress", "/usage", "/compress", "/new it", "clear", "/edit")
+    assert tuple(map(completer.expand, said)) == meant
+    completer.know([*COMMANDS, SlashCommand(name="clear", skill="tidy/clear")])
+    assert completer.expand("/clear") == "/clear"

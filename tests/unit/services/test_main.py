@@ -31,6 +31,14 @@ def test_a_process_ends_when_its_output_is_out() -> None:
     assert "taken apart" not in run.stdout
 
 
+@pytest.mark.parametrize("typed", ["help", "help jobs", "help jobs add"])
+def test_help_is_a_command(typed: str) -> None:
+    command = [sys.executable, "-c", _COMMAND, *typed.split()]
+    run = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.startswith(f"usage: hermes{typed.removeprefix('help')} ")
+
+
 @pytest.mark.parametrize(
     ("typed", "told"),
     [
