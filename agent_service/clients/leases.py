@@ -56,6 +56,16 @@ class Leased(Protocol):
     def lease(self) -> sandbox_pb2.Lease: ...
 
 
+class Supply(Struct, frozen=True):
+    """A folder that was put into a sandbox."""
+
+    edition: Mapping[str, object]
+    path: str = ""
+    """Where it is; empty if it could not be put there."""
+    listed: frozenset[bytes] | None = None
+    """Its files as they were then; None if unknown."""
+
+
 class HeldSandbox(Struct):
     """A claimed sandbox, and access to its executor."""
 
@@ -71,10 +81,8 @@ class HeldSandbox(Struct):
     """The session's row names this sandbox."""
     news: str = ""
     """News about it for the model."""
-    supplies: dict[str, Mapping[str, object]] = field(
-        default_factory=dict[str, Mapping[str, object]]
-    )
-    """What was put into it beside the workspace, with versions."""
+    supplies: dict[str, Supply] = field(default_factory=dict[str, "Supply"])
+    """What was put into it beside the workspace."""
     supplying: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @classmethod

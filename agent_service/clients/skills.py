@@ -10,11 +10,12 @@ import io
 import logging
 import tarfile
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import grpc.aio
 
 from agent_service.clients.files import is_missing, uploaded
-from agent_service.clients.leases import HeldSandbox, is_gone
+from agent_service.clients.leases import HeldSandbox, Supply, is_gone
 from agent_service.profiles.skills.document import BadSkill
 from agent_service.profiles.skills.files import FileFact, FileRefused
 from agent_service.profiles.skills.shelf import LOADED, PLACE, ProfileSkills, SkillShelves
@@ -25,12 +26,15 @@ from hermes.executor.v1 import file_pb2
 from hermes.executor.v1.file_pb2_grpc import FileServiceStub
 from services.database import Database
 from services.errors import Reason, message_of, reason_of
+from services.lifecycle import all_of
 
 IN_WORKSPACE = "/workspace/.skills"
 _SHOWN = "~/.skills"
 """The path for commands: HOME is always the workspace, which is not always /workspace."""
 _NO_PLACE = frozenset({Reason.PATH_INVALID, Reason.LIMIT_EXCEEDED, Reason.NOT_FOUND})
 _READ, _RUN = 0o444, 0o555
+
+Edition: TypeAlias = Mapping[str, FileFact]
 
 _log = logging.getLogger(__name__)
 
@@ -56,15 +60,26 @@ class SandboxSkills:
                 told = [
                     await self._put(skills, held, (folder, edition))
                     for folder, edition in editions.items()
-                    if held.supplies.get(folder) != edition
+                    if not await self._is_there(held, folder, edition)
                 ]
             except (BadSkill, FileRefused) as error:
                 _log.warning("skills are not put into the sandbox: %s", error)
                 return ""
         return " ".join(filter(None, told))
 
+    async def _is_there(self, held: HeldSandbox, folder: str, edition: Edition) -> bool:
+        """Return whether the sandbox has this edition as it was put there.
+
+        A command can change its copy although the files are read-only.
+        """
+        copy = held.supplies.get(folder)
+        if copy is None or copy.edition != edition:
+            return False
+        now = await _listed(held, copy.path, edition) if copy.path else None
+        return now is None or copy.listed is None or copy.listed <= now
+
     async def _put(
-        self, skills: ProfileSkills, held: HeldSandbox, edition: tuple[str, Mapping[str, FileFact]]
+        self, skills: ProfileSkills, held: HeldSandbox, edition: tuple[str, Edition]
     ) -> str:
         folder, facts = edition
         archive = await asyncio.to_thread(_packed, await skills.contents(folder, facts))
@@ -85,14 +100,15 @@ class SandboxSkills:
                 if reason_of(error) not in _NO_PLACE:
                     break
             else:
-                held.supplies[folder] = facts
+                path = f"{place}/{name}"
+                held.supplies[folder] = Supply(facts, path, await _listed(held, path, facts))
                 return (
                     ""
                     if place == PLACE
                     else f"The files of the skill {name} are in {shown}/{name}."
                 )
         _log.warning("the skill %s is not put into a sandbox: %s", name, why)
-        held.supplies[folder] = facts
+        held.supplies[folder] = Supply(facts)
         return f"The files of the skill {name} could not be put into the sandbox: {why}."
 
     async def _upload(self, held: HeldSandbox, path: str, archive: bytes) -> None:
@@ -113,6 +129,24 @@ class SandboxSkills:
             await stub.UploadArchive(uploaded(file_pb2.UploadArchiveRequest, header, archive))
 
         await held.ask(header, put)
+
+
+async def _listed(held: HeldSandbox, path: str, edition: Edition) -> frozenset[bytes] | None:
+    """Return the files of a copy with sizes, rights and times; None if unknown."""
+    stub = FileServiceStub(held.channel)
+
+    async def entries(folder: str) -> list[bytes]:
+        request = file_pb2.ListDirectoryRequest(path=f"{path}/{folder}".rstrip("/"))
+        answer = await held.ask(request, lambda: stub.ListDirectory(request))
+        files = [each for each in answer.entries if each.kind == file_pb2.FILE_KIND_FILE]
+        return [folder.encode() + each.SerializeToString() for each in files]
+
+    folders = {file.rpartition("/")[0] for file in edition}
+    try:
+        found = await all_of(map(entries, folders))
+    except grpc.aio.AioRpcError as error:
+        return frozenset() if is_missing(error) else None
+    return frozenset(each for entries in found for each in entries)
 
 
 def _packed(contents: Mapping[str, bytes]) -> bytes:
