@@ -131,11 +131,23 @@ class Catalog:
             return asked
         return said
 
-    def search(self, query: str) -> list[ModelInfo]:
-        """The known models whose ids contain every word of the query, in order."""
+    def search(self, query: str, own: Sequence[ModelInfo] = ()) -> list[ModelInfo]:
+        """The models whose ids contain every word of the query: an endpoint's own, then others."""
         words = query.lower().split()
         names = {*self._known, *(n for n in self._overrides if _key(n) not in self._by_key)}
-        return [self.find(n) for n in sorted(names) if all(word in n.lower() for word in words)]
+        names -= {info.id for info in own}
+        found = [*map(self._completed, own), *map(self.find, sorted(names))]
+        return [info for info in found if all(word in info.id.lower() for word in words)]
+
+    def _completed(self, listed: ModelInfo) -> ModelInfo:
+        """What is known of a model that an endpoint lists."""
+        known = self.find(listed.id)
+        return replace(
+            listed,
+            window=known.window or listed.window,
+            max_output=known.max_output or listed.max_output,
+            price=listed.price if known.price is None else known.price,
+        )
 
     def _take(self, models: Iterable[ModelInfo]) -> None:
         known: dict[str, ModelInfo] = {}

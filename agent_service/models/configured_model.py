@@ -9,8 +9,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agent_service.models.access import Access
+from agent_service.models.catalog import ModelInfo
 from agent_service.models.discovery import served_window
-from agent_service.models.endpoint_models import with_listed_model
+from agent_service.models.endpoint_models import list_models, with_listed_model
 from agent_service.models.endpoints import Api, Endpoint, EndpointSettings, configured_endpoint
 from agent_service.models.openrouter import AppIdentity, OpenRouter
 from agent_service.models.provider import Provider
@@ -116,6 +117,11 @@ class ConfiguredModel:
             if model not in self._learned:
                 self._learned.add(model)
                 self._learn(model, await served_window(endpoint.base_url, endpoint.api_key, model))
+
+    async def list_models(self) -> tuple[ModelInfo, ...]:
+        """The endpoint's own models; raises ModelNotConfigured or ModelError."""
+        _, model = await self._choose()
+        return await list_models(await model.reached())
 
     async def preload(self) -> None:
         """Load what the first call needs; errors are left to that call."""

@@ -10,6 +10,8 @@ from agent_service.config.tools import ToolsConfig
 from agent_service.config.toolsets import TOOLSETS
 from agent_service.models.catalog import Catalog, ModelInfo
 from agent_service.models.configured_model import ConfiguredModel
+from agent_service.records.errors import ModelNotConfigured
+from agent_service.records.model_errors import ModelError
 from agent_service.records.overlays import Personalities
 from agent_service.security.commands.classifier import CommandClassifier
 from agent_service.security.commands.families import SENDS, Verdict
@@ -108,9 +110,16 @@ class ModelCatalogServicer(ModelCatalogServiceServicer):
         if len(request.query) > MAX_QUERY_CHARS:
             limit = f"at most {MAX_QUERY_CHARS} characters"
             raise InvalidArgument("the query is too long", fields={"query": limit})
+        own, problem = (), ""
+        if request.include_endpoint:
+            try:
+                own = await self._model.list_models()
+            except (ModelNotConfigured, ModelError) as error:
+                problem = str(error)
         return model_pb.ListModelsResponse(
-            models=map(_model, self._catalog.search(request.query)),
+            models=map(_model, self._catalog.search(request.query, own)),
             default_model=self._model.configured_name,
+            endpoint_problem=problem,
         )
 
     async def RefreshModels(

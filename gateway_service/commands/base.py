@@ -87,6 +87,8 @@ class Answer(Struct, frozen=True):
     session_id: str = ""
     """The session for further messages; empty means unchanged."""
     is_error: bool = False
+    choices: Sequence[tuple[str, str]] = ()
+    """Labels and messages of which the person may send one next."""
 
 
 class CommandContext(Struct, frozen=True):

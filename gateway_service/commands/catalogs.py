@@ -21,6 +21,8 @@ from hermes.agent.v1 import model_catalog_pb2, session_change_pb2, tool_catalog_
 from services.amounts import dollars
 
 SHOWN = 20
+OWN = "endpoint"
+"""The source of models that the endpoint lists."""
 CONFIGURED = ("default", "none")
 """Words that reset a session to the configured model."""
 
@@ -49,31 +51,44 @@ def _lacks(tool: tool_catalog_pb2.ToolInfo) -> str:
 
 async def _show(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
     found = await context.agent.session(chat.session_id, chat.profile)
-    configured = (await _models(context, "")).default_model
+    known = await _models(context, "", include_endpoint=chat.in_terminal)
+    configured = known.default_model
     given = found.session.model if found is not None else ""
+    own = [model for model in known.models if model.source == OWN]
+    choices = [
+        (", ".join([model.model_id, *_facts(model, configured)]), f"/model {model.model_id}")
+        for model in own[:SHOWN]
+    ]
     if given:
-        return Answer(
+        text = (
             f"This session has the model `{given}`; configured is `{configured or 'none'}`, to "
             "which /model default goes back."
         )
-    return Answer(
-        f"This session has the configured model, `{configured or 'none'}`. /model list WORDS finds "
-        "others, /model NAME gives this session one."
-    )
+    else:
+        text = (
+            f"This session has the configured model, `{configured or 'none'}`. /model list WORDS "
+            "finds others, /model NAME gives this session one."
+        )
+    return Answer(text, choices=choices)
 
 
-async def _models(context: CommandContext, query: str) -> model_catalog_pb2.ListModelsResponse:
+async def _models(
+    context: CommandContext, query: str, *, include_endpoint: bool
+) -> model_catalog_pb2.ListModelsResponse:
     """Return the models whose ids contain all words of a query, and the configured one."""
-    request = model_catalog_pb2.ListModelsRequest(query=query)
+    request = model_catalog_pb2.ListModelsRequest(query=query, include_endpoint=include_endpoint)
     return await call_agent(context.agent.models.ListModels(request))
 
 
 async def _list(context: CommandContext, _chat: Chat, arguments: str) -> Answer:
-    found = await _models(context, arguments)
+    found = await _models(context, arguments, include_endpoint=True)
     if not found.models:
-        return wrong(f"The catalogue has no model with {code(arguments)}.")
+        return wrong(f"Neither the endpoint nor the catalogue has a model with {code(arguments)}.")
     lines = [_line(model, found.default_model) for model in found.models]
-    return Answer(render_list(lines, "`/model list WORDS` finds some", SHOWN))
+    parts = [render_list(lines, "`/model list WORDS` finds some", SHOWN)]
+    if found.endpoint_problem:
+        parts.insert(0, f"The endpoint's own models are missing: {found.endpoint_problem}")
+    return Answer("\n\n".join(parts))
 
 
 async def _set(context: CommandContext, chat: Chat, arguments: str) -> Answer:
@@ -100,20 +115,24 @@ async def _set(context: CommandContext, chat: Chat, arguments: str) -> Answer:
 
 async def _warning(context: CommandContext, name: str) -> str:
     """Return a warning about a model that is not in the catalogue, but may exist."""
-    known = await _models(context, "")
+    known = await _models(context, "", include_endpoint=True)
     ids = [model.model_id for model in known.models]
     if name in ids or name == known.default_model:
         return ""
     near = get_close_matches(name, ids, n=3, cutoff=0.5)
     meant = f" Did you mean {' or '.join(f'`{each}`' for each in near)}?" if near else ""
     return (
-        f"\n\nThe catalogue does not know it: if the next message fails, /model default goes "
-        f"back.{meant}"
+        "\n\nNeither the endpoint nor the catalogue lists it: if the next message fails, "
+        f"/model default goes back.{meant}"
     )
 
 
 def _line(model: model_catalog_pb2.ModelInfo, configured: str) -> str:
-    facts = [f"`{model.model_id}`"]
+    return ", ".join([f"`{model.model_id}`", *_facts(model, configured)])
+
+
+def _facts(model: model_catalog_pb2.ModelInfo, configured: str) -> list[str]:
+    facts: list[str] = []
     if model.window_tokens:
         facts.append(f"{model.window_tokens // 1000:,}k tokens")
     price = model.price
@@ -122,7 +141,7 @@ def _line(model: model_catalog_pb2.ModelInfo, configured: str) -> str:
         facts.append(f"{prices} a million")
     if model.model_id == configured:
         facts.append("configured")
-    return ", ".join(facts)
+    return facts
 
 
 COMMANDS: tuple[Command, ...] = (
@@ -132,7 +151,7 @@ COMMANDS: tuple[Command, ...] = (
         "which model answers in this session",
         (
             Verb("show", "show the session's model", _show),
-            Verb("list", "the models of the catalogue", _list, "[WORDS]"),
+            Verb("list", "the endpoint's models, then those of the catalogue", _list, "[WORDS]"),
             Verb("set", "give this session a model", _set, "NAME", Who.ADMINS, changes=True),
         ),
         "/model list claude",

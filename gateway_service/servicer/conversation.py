@@ -216,9 +216,7 @@ class _Conversation:
             sessions = self._context.sessions
             await sessions.remember(self._profile, answer.session_id, self._session_id)
             self._session_id = answer.session_id
-        await self._outgoing.say(
-            wire.reply(message_id, answer.text, answer.session_id, is_error=answer.is_error)
-        )
+        await self._outgoing.say(wire.answered(message_id, answer))
 
     def _hand_over(self, turn: TurnRequest, events: asyncio.Task[None]) -> None:
         """If the client disconnects while its turn runs, follow the turn for it."""

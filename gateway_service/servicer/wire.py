@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
 
-from gateway_service.commands.base import Command
+from gateway_service.commands.base import Answer, Command
 from gateway_service.commands.skills import skill_path
 from gateway_service.errors import UnknownPlatform
 from gateway_service.messages import CLI
@@ -101,6 +101,14 @@ def reply(
             message_id=message_id, text=text, session_id=session_id, is_error=is_error
         )
     )
+
+
+def answered(message_id: str, answer: Answer) -> ConverseResponse:
+    """Return the answer to a command."""
+    response = reply(message_id, answer.text, answer.session_id, is_error=answer.is_error)
+    for label, message in answer.choices:
+        response.reply.choices.add(label=label, message=message)
+    return response
 
 
 def notification(part: Part) -> ConverseResponse:

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from hermes.agent.v1 import model_catalog_pb2 as pb
 from hermes.agent.v1.model_catalog_pb2_grpc import ModelCatalogServiceStub
 from services.cli.command import JSON_LIST, Command, Context, arg, flag
-from services.cli.console import printable, say
+from services.cli.console import complain, printable, say
 from services.cli.output import Column
 
 EXAMPLES = """\
 examples:
-  hermes models                  all that are known
+  hermes models                  the endpoint's own, then all that are known
   hermes models claude sonnet    those whose ids have both words
   hermes models --refresh        fetch the newest list first
   hermes models gpt --json
@@ -53,7 +53,11 @@ async def _list(context: Context) -> None:
         await stub.RefreshModels(pb.RefreshModelsRequest(), timeout=REFRESH_S)
     # Accept `list`, as with other commands.
     words = given.query[1:] if given.query[:1] == ["list"] else given.query
-    answer = await stub.ListModels(pb.ListModelsRequest(query=" ".join(words)))
+    answer = await stub.ListModels(
+        pb.ListModelsRequest(query=" ".join(words), include_endpoint=True)
+    )
+    if answer.endpoint_problem:
+        complain(f"the endpoint's own models are missing: {answer.endpoint_problem}")
     nothing = "No known model matches. You can use a model that is not listed."
     context.print_list(answer.models, _COLUMNS, nothing)
     if answer.default_model and not given.json:

@@ -176,6 +176,15 @@ def test_words_stay_whole_while_one_types(chat: Terminal) -> None:
 
 
 @pytest.mark.slow
+def test_a_model_of_the_endpoint_is_chosen_by_number(chat: Terminal) -> None:
+    chat.type("/model")
+    chat.wait_for(r"^number \(1-1\) or message >$")
+    assert "1. scripted, configured" in chat.screen
+    chat.type("1")
+    chat.wait_for("scripted answers in this session")
+    chat.wait_for(PROMPT)
+
+
 def test_what_is_pasted_is_one_message_of_several_lines(chat: Terminal) -> None:
     chat.type("a nap")
     chat.wait_for("│ begun")

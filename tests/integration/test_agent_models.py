@@ -88,6 +88,36 @@ async def test_models_are_listed_and_refreshed_into_the_home(tmp_path: Path) -> 
     assert kept.st_mode & 0o777 == 0o600
 
 
+async def test_the_endpoint_s_own_models_come_first(tmp_path: Path) -> None:
+    await configure(tmp_path, "models: {zulu: {window: 7}}\n")
+    script = {**answers({"text": "Hi."}), "models": ["zulu", "claude-sonnet-4.5", "text-embed"]}
+    asked = pb.ListModelsRequest(include_endpoint=True)
+    async with fake_model(script) as model, agent(tmp_path, model.url) as client:
+        stub = ModelCatalogServiceStub(client.channels.to("agent"))
+        found = (await stub.ListModels(asked)).models
+        (sonnet,) = (
+            await stub.ListModels(
+                pb.ListModelsRequest(query="claude-sonnet-4.5", include_endpoint=True)
+            )
+        ).models[:1]
+    assert [info.model_id for info in found[:2]] == ["zulu", "claude-sonnet-4.5"]
+    assert [info.source for info in found[:3]] == ["endpoint", "endpoint", "packaged"]
+    assert found[0].window_tokens == 7
+    assert (sonnet.source, sonnet.price.input_micro_usd > 0) == ("endpoint", True)
+    ids = [info.model_id for info in found]
+    assert len(ids) == len(set(ids))
+
+
+async def test_models_are_listed_although_the_endpoint_is_away(tmp_path: Path) -> None:
+    async with fake_model(answers({"text": "Hi."})) as model:
+        url = model.url
+    async with agent(tmp_path, url) as client:
+        stub = ModelCatalogServiceStub(client.channels.to("agent"))
+        found = await stub.ListModels(pb.ListModelsRequest(include_endpoint=True))
+    assert len(found.models) > 20
+    assert "nothing listens there" in found.endpoint_problem
+
+
 @pytest.mark.parametrize(
     ("reported", "cost"), [({}, 300 * 2 + 600 * 0.2 + 100 * 2.5 + 100 * 10), ({"cost": 0.5}, 5e5)]
 )

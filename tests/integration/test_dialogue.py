@@ -57,6 +57,28 @@ async def test_who_follows_a_turn_goes_on_when_the_database_is_back() -> None:
     assert watched == [[], ["trn_1"], ["trn_1"]]
 
 
+async def test_a_number_sends_the_choice_that_the_last_reply_offers() -> None:
+    offer = ConverseResponse(reply=ConverseResponse.Reply(text="Which?"))
+    for name in ("one", "two"):
+        offer.reply.choices.add(label=name, message=f"/model {name}")
+    gateway = BrokenConversations([[offer, offer, LAST]])
+    async with asyncio.timeout(20), following(gateway) as (dialogue, responses):
+        await anext(responses)
+        assert dialogue.choices.lines == "1. one\n2. two"
+        assert [dialogue.choices.message(said) for said in ("2", "3", "0", "²", "hello")] == [
+            "/model two",
+            "3",
+            "0",
+            "²",
+            "hello",
+        ]
+        dialogue.say("1")
+        assert dialogue.choices.lines == ""
+        await anext(responses)
+        await anext(responses)
+        assert dialogue.choices.lines == "", "another reply offers nothing"
+
+
 async def test_who_talks_waits_while_a_command_has_the_home_without_a_gateway() -> None:
     gateway = BrokenConversations([[ACCEPTED, LAST]], unserved=2)
     async with asyncio.timeout(20), following(gateway) as (dialogue, responses):

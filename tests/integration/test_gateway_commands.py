@@ -255,7 +255,7 @@ async def test_a_session_gets_another_model_and_its_own_again(tmp_path: Path) ->
         assert "has the model `near/one`" in await said(terminal, "/model show")
         assert await terminal.ask("hello") == "re: hello"
         told = await said(terminal, "/model set near/on")
-        assert "The catalogue does not know it" in told
+        assert "Neither the endpoint nor the catalogue lists it" in told
         assert "Did you mean `near/one`" in told
         assert "the configured model answers" in await said(terminal, "/model default")
         assert await terminal.ask("hello again") == "re: hello again"

@@ -9,6 +9,7 @@ import grpc.aio
 from hermes.agent.v1.turn_event_pb2 import ApprovalDecision, TurnEvent
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
 from hermes.gateway.v1.conversation_pb2_grpc import ConversationServiceStub
+from services.cli.chat.choices import Choices
 from services.cli.chat.questions import Question, asked_in, ended_in
 from services.errors import Reason, reason_of
 from services.ids import new_id
@@ -28,6 +29,8 @@ class Dialogue:
         """Open turns, oldest first, with the last sequence received of each."""
         self._questions: dict[str, Question] = {}
         """Open questions, oldest first."""
+        self.choices = Choices()
+        """What the last reply offers, until something is said."""
         self._unheard: dict[str, tuple[str | None, ConverseRequest]] = {}
         """Unacknowledged messages, and decisions and interrupts with their turns."""
 
@@ -41,7 +44,8 @@ class Dialogue:
         return question.id in self._questions
 
     def say(self, text: str, message_id: str = "") -> str:
-        """Send a message or slash command; return its id, a new one by default."""
+        """Send a message, slash command or choice; return its id, a new one by default."""
+        text, self.choices = self.choices.message(text), Choices()
         message_id = message_id or new_id("msg")
         message = ConverseRequest.UserMessage(message_id=message_id, text=text)
         self._insist(message_id, None, ConverseRequest(user_message=message))
@@ -118,6 +122,7 @@ class Dialogue:
                 self._turns.setdefault(response.accepted.turn_id, 0)
             case "reply":
                 self._unheard.pop(response.reply.message_id, None)
+                self.choices = Choices(response.reply.choices)
                 opening.session_id = response.reply.session_id or opening.session_id
             case "event":
                 for event in response.event.events:

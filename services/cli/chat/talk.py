@@ -30,7 +30,7 @@ WELCOME = "Ctrl-C interrupts, Ctrl-D leaves, /help lists the commands."
 LEAVE = ("/quit", "/exit")
 STOP, EDIT = "/stop", "/edit"
 
-IDLE, BUSY = "> ", "… "
+BUSY = "… "
 WORKING = "working; press Ctrl-C to stop"
 DRAFT = (
     "Your draft is not the answer. Send it with Enter, or cut it with Ctrl-U (Ctrl-Y pastes it)."
@@ -105,7 +105,7 @@ class Talk:
         return 0
 
     def view(self) -> View:
-        label, hint = (BUSY, WORKING) if self._is_busy else (IDLE, "")
+        label, hint = (BUSY, WORKING) if self._is_busy else (self._dialogue.choices.label, "")
         if self._answers is not None and self._dialogue.waits_for(self._answers):
             label, hint = self._answers.label, ""
         running = (turn.pending() for turn in self._turns.values())
@@ -121,7 +121,7 @@ class Talk:
             self._screen.aside(OVER, "dim")
             return True
         if said:
-            label = IDLE if question is None else question.label
+            label = self._dialogue.choices.label if question is None else question.label
             self._line.echo(label, line.rstrip())
         if said.lower() in LEAVE:
             self._line.leave()
@@ -260,6 +260,8 @@ class Talk:
                     self._screen.aside(NEWS, "dim")
                 style = "red" if response.reply.is_error else ""
                 self._screen.markdown(response.reply.text, style)
+                if choices := self._dialogue.choices.lines:
+                    self._screen.aside(choices)
                 self._heard(response.reply.message_id)
                 if response.reply.session_id not in ("", self._session_id):
                     self._session_id = response.reply.session_id

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#hermes/agent/v1/model_catalog.proto\x12\x0fhermes.agent.v1\"\"\n\x11ListModelsRequest\x12\r\n\x05query\x18\x01 \x01(\t\"W\n\x12ListModelsResponse\x12*\n\x06models\x18\x01 \x03(\x0b\x32\x1a.hermes.agent.v1.ModelInfo\x12\x15\n\rdefault_model\x18\x02 \x01(\t\"\x16\n\x14RefreshModelsRequest\",\n\x15RefreshModelsResponse\x12\x13\n\x0bmodel_count\x18\x01 \x01(\x05\"\x8b\x01\n\tModelInfo\x12\x10\n\x08model_id\x18\x01 \x01(\t\x12\x15\n\rwindow_tokens\x18\x02 \x01(\x03\x12\x19\n\x11max_output_tokens\x18\x03 \x01(\x03\x12*\n\x05price\x18\x04 \x01(\x0b\x32\x1b.hermes.agent.v1.ModelPrice\x12\x0e\n\x06source\x18\x05 \x01(\t\"|\n\nModelPrice\x12\x17\n\x0finput_micro_usd\x18\x01 \x01(\x03\x12\x18\n\x10output_micro_usd\x18\x02 \x01(\x03\x12\x1c\n\x14\x63\x61\x63he_read_micro_usd\x18\x03 \x01(\x03\x12\x1d\n\x15\x63\x61\x63he_write_micro_usd\x18\x04 \x01(\x03\x32\xcc\x01\n\x13ModelCatalogService\x12U\n\nListModels\x12\".hermes.agent.v1.ListModelsRequest\x1a#.hermes.agent.v1.ListModelsResponse\x12^\n\rRefreshModels\x12%.hermes.agent.v1.RefreshModelsRequest\x1a&.hermes.agent.v1.RefreshModelsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#hermes/agent/v1/model_catalog.proto\x12\x0fhermes.agent.v1\"<\n\x11ListModelsRequest\x12\r\n\x05query\x18\x01 \x01(\t\x12\x18\n\x10include_endpoint\x18\x02 \x01(\x08\"q\n\x12ListModelsResponse\x12*\n\x06models\x18\x01 \x03(\x0b\x32\x1a.hermes.agent.v1.ModelInfo\x12\x15\n\rdefault_model\x18\x02 \x01(\t\x12\x18\n\x10\x65ndpoint_problem\x18\x03 \x01(\t\"\x16\n\x14RefreshModelsRequest\",\n\x15RefreshModelsResponse\x12\x13\n\x0bmodel_count\x18\x01 \x01(\x05\"\x8b\x01\n\tModelInfo\x12\x10\n\x08model_id\x18\x01 \x01(\t\x12\x15\n\rwindow_tokens\x18\x02 \x01(\x03\x12\x19\n\x11max_output_tokens\x18\x03 \x01(\x03\x12*\n\x05price\x18\x04 \x01(\x0b\x32\x1b.hermes.agent.v1.ModelPrice\x12\x0e\n\x06source\x18\x05 \x01(\t\"|\n\nModelPrice\x12\x17\n\x0finput_micro_usd\x18\x01 \x01(\x03\x12\x18\n\x10output_micro_usd\x18\x02 \x01(\x03\x12\x1c\n\x14\x63\x61\x63he_read_micro_usd\x18\x03 \x01(\x03\x12\x1d\n\x15\x63\x61\x63he_write_micro_usd\x18\x04 \x01(\x03\x32\xcc\x01\n\x13ModelCatalogService\x12U\n\nListModels\x12\".hermes.agent.v1.ListModelsRequest\x1a#.hermes.agent.v1.ListModelsResponse\x12^\n\rRefreshModels\x12%.hermes.agent.v1.RefreshModelsRequest\x1a&.hermes.agent.v1.RefreshModelsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,17 +32,17 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hermes.agent.v1.model_catal
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_LISTMODELSREQUEST']._serialized_start=56
-  _globals['_LISTMODELSREQUEST']._serialized_end=90
-  _globals['_LISTMODELSRESPONSE']._serialized_start=92
-  _globals['_LISTMODELSRESPONSE']._serialized_end=179
-  _globals['_REFRESHMODELSREQUEST']._serialized_start=181
-  _globals['_REFRESHMODELSREQUEST']._serialized_end=203
-  _globals['_REFRESHMODELSRESPONSE']._serialized_start=205
-  _globals['_REFRESHMODELSRESPONSE']._serialized_end=249
-  _globals['_MODELINFO']._serialized_start=252
-  _globals['_MODELINFO']._serialized_end=391
-  _globals['_MODELPRICE']._serialized_start=393
-  _globals['_MODELPRICE']._serialized_end=517
-  _globals['_MODELCATALOGSERVICE']._serialized_start=520
-  _globals['_MODELCATALOGSERVICE']._serialized_end=724
+  _globals['_LISTMODELSREQUEST']._serialized_end=116
+  _globals['_LISTMODELSRESPONSE']._serialized_start=118
+  _globals['_LISTMODELSRESPONSE']._serialized_end=231
+  _globals['_REFRESHMODELSREQUEST']._serialized_start=233
+  _globals['_REFRESHMODELSREQUEST']._serialized_end=255
+  _globals['_REFRESHMODELSRESPONSE']._serialized_start=257
+  _globals['_REFRESHMODELSRESPONSE']._serialized_end=301
+  _globals['_MODELINFO']._serialized_start=304
+  _globals['_MODELINFO']._serialized_end=443
+  _globals['_MODELPRICE']._serialized_start=445
+  _globals['_MODELPRICE']._serialized_end=569
+  _globals['_MODELCATALOGSERVICE']._serialized_start=572
+  _globals['_MODELCATALOGSERVICE']._serialized_end=776
 # @@protoc_insertion_point(module_scope)

@@ -25,18 +25,22 @@ class ListModelsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     QUERY_FIELD_NUMBER: _builtins.int
+    INCLUDE_ENDPOINT_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """Words that an id must all have, whatever their case; empty means all models. At most 200
     characters.
     """
+    include_endpoint: _builtins.bool
+    """Whether to ask the configured endpoint for its own models; takes at most 3 seconds."""
     def __init__(
         self,
         *,
         query: _builtins.str = ...,
+        include_endpoint: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["query", b"query"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["include_endpoint", b"include_endpoint", "query", b"query"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -50,8 +54,13 @@ class ListModelsResponse(_message.Message):
 
     MODELS_FIELD_NUMBER: _builtins.int
     DEFAULT_MODEL_FIELD_NUMBER: _builtins.int
+    ENDPOINT_PROBLEM_FIELD_NUMBER: _builtins.int
     default_model: _builtins.str
     """The id of the model that turns use which name none; empty when none is configured."""
+    endpoint_problem: _builtins.str
+    """Why the endpoint's own models are missing, for people; empty when they are not, or when it lists
+    none.
+    """
     @_builtins.property
     def models(self) -> _containers.RepeatedCompositeFieldContainer[Global___ModelInfo]:
         """The models."""
@@ -61,10 +70,11 @@ class ListModelsResponse(_message.Message):
         *,
         models: _abc.Iterable[Global___ModelInfo] | None = ...,
         default_model: _builtins.str = ...,
+        endpoint_problem: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["default_model", b"default_model", "models", b"models"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["default_model", b"default_model", "endpoint_problem", b"endpoint_problem", "models", b"models"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -127,7 +137,9 @@ class ModelInfo(_message.Message):
     max_output_tokens: _builtins.int
     """Tokens that one answer may have; 0 when nobody told."""
     source: _builtins.str
-    """The strongest source that knows it: "packaged", "refreshed" or "config"."""
+    """"endpoint" when the endpoint lists it, else the strongest source that knows it: "packaged",
+    "refreshed" or "config".
+    """
     @_builtins.property
     def price(self) -> Global___ModelPrice:
         """What it costs; unset when nobody told."""

@@ -54,8 +54,9 @@ class ModelCatalogServiceServicer:
     """
 
     def ListModels(self, request, context):
-        """Lists the known models in the order of their ids. What `models` of the agent's config.yaml says
-        is stronger than the last refresh, and that than what is packaged. Fails with INVALID_ARGUMENT.
+        """Lists the known models in the order of their ids; if asked for, the endpoint's own come first, in
+        its order. What `models` of the agent's config.yaml says is stronger than the last refresh, and
+        that than what is packaged. Fails with INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -19,8 +19,9 @@ class ModelCatalogServiceStub:
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListModels: _aio.UnaryUnaryMultiCallable[_model_catalog_pb2.ListModelsRequest, _model_catalog_pb2.ListModelsResponse]
-    """Lists the known models in the order of their ids. What `models` of the agent's config.yaml says
-    is stronger than the last refresh, and that than what is packaged. Fails with INVALID_ARGUMENT.
+    """Lists the known models in the order of their ids; if asked for, the endpoint's own come first, in
+    its order. What `models` of the agent's config.yaml says is stronger than the last refresh, and
+    that than what is packaged. Fails with INVALID_ARGUMENT.
     """
     RefreshModels: _aio.UnaryUnaryMultiCallable[_model_catalog_pb2.RefreshModelsRequest, _model_catalog_pb2.RefreshModelsResponse]
     """Fetches the list of `model.catalog_url` and keeps it in the agent's home in the place of the last
@@ -38,8 +39,9 @@ class ModelCatalogServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _model_catalog_pb2.ListModelsRequest,
         context: _aio.ServicerContext[_model_catalog_pb2.ListModelsRequest, _abc.Awaitable[_model_catalog_pb2.ListModelsResponse]],
     ) -> _abc.Awaitable[_model_catalog_pb2.ListModelsResponse]:
-        """Lists the known models in the order of their ids. What `models` of the agent's config.yaml says
-        is stronger than the last refresh, and that than what is packaged. Fails with INVALID_ARGUMENT.
+        """Lists the known models in the order of their ids; if asked for, the endpoint's own come first, in
+        its order. What `models` of the agent's config.yaml says is stronger than the last refresh, and
+        that than what is packaged. Fails with INVALID_ARGUMENT.
         """
 
     @_abc_1.abstractmethod

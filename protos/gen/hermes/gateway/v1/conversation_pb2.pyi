@@ -441,6 +441,7 @@ class ConverseResponse(_message.Message):
         IS_ERROR_FIELD_NUMBER: _builtins.int
         ATTACHMENT_FIELD_NUMBER: _builtins.int
         DELIVERY_ID_FIELD_NUMBER: _builtins.int
+        CHOICES_FIELD_NUMBER: _builtins.int
         message_id: _builtins.str
         """The message that is answered; empty for news."""
         text: _builtins.str
@@ -455,6 +456,10 @@ class ConverseResponse(_message.Message):
         def attachment(self) -> _delivery_pb2.Attachment:
             """A file that news bring; DownloadAttachment reads it. Not set where there is none."""
 
+        @_builtins.property
+        def choices(self) -> _containers.RepeatedCompositeFieldContainer[Global___ConverseResponse.Choice]:
+            """Messages of which the person may send one next, the likeliest first; at most 20."""
+
         def __init__(
             self,
             *,
@@ -464,10 +469,35 @@ class ConverseResponse(_message.Message):
             is_error: _builtins.bool = ...,
             attachment: _delivery_pb2.Attachment | None = ...,
             delivery_id: _builtins.str = ...,
+            choices: _abc.Iterable[Global___ConverseResponse.Choice] | None = ...,
         ) -> None: ...
         _HasFieldArgType: _TypeAlias = _typing.Literal["attachment", b"attachment"]  # noqa: Y015
         def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["attachment", b"attachment", "delivery_id", b"delivery_id", "is_error", b"is_error", "message_id", b"message_id", "session_id", b"session_id", "text", b"text"]  # noqa: Y015
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["attachment", b"attachment", "choices", b"choices", "delivery_id", b"delivery_id", "is_error", b"is_error", "message_id", b"message_id", "session_id", b"session_id", "text", b"text"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class Choice(_message.Message):
+        """A message that a person may choose to send."""
+
+        DESCRIPTOR: _descriptor.Descriptor
+
+        LABEL_FIELD_NUMBER: _builtins.int
+        MESSAGE_FIELD_NUMBER: _builtins.int
+        label: _builtins.str
+        """What to show, plain text."""
+        message: _builtins.str
+        """The message to send."""
+        def __init__(
+            self,
+            *,
+            label: _builtins.str = ...,
+            message: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["label", b"label", "message", b"message"]  # noqa: Y015
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
