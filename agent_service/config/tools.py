@@ -20,7 +20,7 @@ class ToolsConfig(ConfigModel):
 
     preset: Annotated[Literal["auto", "lean", "full"], Yaml("tools.preset", "tools")] = "auto"
     """`full` offers all tools. `lean` offers only a terminal, files, memory and skills, described
-    in brief, for models with little context. `auto` is lean if the model has less than 16,384
+    in brief, for models with little context. `auto` is lean if the model has less than 16,000
     tokens of context. Existing sessions keep their tools."""
     disabled: tuple[Toolset, ...] = ()
     """Toolsets that are off everywhere."""

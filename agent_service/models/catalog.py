@@ -24,7 +24,7 @@ from services.validation import decode
 DEFAULT_WINDOW = 128_000
 """Assumed tokens of an unknown model; `models.<id>.window` overrides it."""
 
-SMALL_WINDOW = 16_384
+SMALL_WINDOW = 16_000
 """Models with fewer tokens get the lean tools, and answers of a quarter of them."""
 ANSWER_SHARE = 4
 
