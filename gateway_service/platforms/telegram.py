@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import AsyncExitStack, contextmanager
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from gateway_service.errors import (
@@ -15,7 +16,7 @@ from gateway_service.errors import (
     Refused,
     Unreachable,
 )
-from gateway_service.messages import Attachment, ButtonPress, Content
+from gateway_service.messages import Attachment, ButtonPress, Content, Source
 from gateway_service.platforms.base import Destination, MenuItems, Received, Traits
 from gateway_service.platforms.markup import to_html
 from gateway_service.platforms.rate_limits import Rate
@@ -75,6 +76,7 @@ class TelegramPlatform:
         self._base_url = base_url
         self._stack = AsyncExitStack()
         self._connected: Bot | None = None
+        self._unfinished = dict[Source, datetime]()
 
     async def __aenter__(self) -> Self:
         # The library takes half a second to load.
@@ -97,7 +99,7 @@ class TelegramPlatform:
             updates = await bot.get_updates(
                 offset=position or None, timeout=POLL_S, allowed_updates=_UPDATES
             )
-        me = Me(self.account_id, bot.username)
+        me = Me(self.account_id, bot.username, self._unfinished)
         return Received(
             read_updates(updates, me),
             max(position, *(each.update_id + 1 for each in updates), 0),

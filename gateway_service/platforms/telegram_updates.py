@@ -3,10 +3,11 @@
 import logging
 import re
 from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from gateway_service.messages import ButtonPress, ChatMove, Event, MessageEvent, Quote, Source
 from gateway_service.platforms.markup import units
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 MESSAGE_UNITS = 4096
 """How long the text of a message may be, in UTF-16 code units."""
+
+PART_GAP = timedelta(seconds=2)
+"""How soon the next part of a message is sent; Telegram's times are whole seconds."""
 
 _T = TypeVar("_T")
 
@@ -29,6 +33,8 @@ class Bot(Struct, frozen=True):
 
     account_id: str
     username: str
+    unfinished: dict[Source, datetime] = field(default_factory=dict[Source, datetime])
+    """When somebody in a group sent us a message that usually has another part."""
 
 
 class _Author(Struct, frozen=True):
@@ -105,8 +111,14 @@ def _message(event_id: str, message: "Message", me: Bot) -> MessageEvent | None:
     source = _source(message, sender)
     mentions = _mentions(message, text, me)
     answered = _answered_message(message)
-    if source.chat_type != "dm" and not (mentions or _is_ours(answered, text, me)):
-        return None
+    joint = _joint(message, message.text or "")
+    if source.chat_type != "dm":
+        began = me.unfinished.pop(source, None)
+        is_rest = began is not None and message.date - began <= PART_GAP
+        if not (mentions or is_rest or _is_ours(answered, text, me)):
+            return None
+        if joint is not None:
+            me.unfinished[source] = message.date
     # Unreadable messages get a notice, so their quotes do not matter.
     quotes = _answered(message, sender, me) if text else ()
     if text and message.forward_origin is not None:
@@ -118,7 +130,6 @@ def _message(event_id: str, message: "Message", me: Bot) -> MessageEvent | None:
         text = _without(text, mentions)
     replies_to = str(answered.message_id) if answered else ""
     has_files = message.effective_attachment is not None
-    joint = _joint(message, message.text or "")
     return MessageEvent(event_id, source, text, replies_to, quotes, has_files, joint)
 
 
@@ -210,7 +221,7 @@ def _mentions(message: "Message", text: str, me: Bot) -> list[tuple[int, int]]:
     """Return where a message mentions us: its entities decide, or the text if it has none."""
     entities = message.entities or message.caption_entities
     if not entities:
-        exact = re.compile(rf"(?<![\w@])@{re.escape(me.username)}(?![\w@]|\.\w)", re.IGNORECASE)
+        exact = re.compile(rf"(?<![\w@/])@{re.escape(me.username)}(?![\w@]|\.\w)", re.IGNORECASE)
         return [(units(text[: each.start()]), units(each[0])) for each in exact.finditer(text)]
     parts = message.parse_entities() if message.text else message.parse_caption_entities()
     return [

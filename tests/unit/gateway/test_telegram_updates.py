@@ -92,6 +92,23 @@ def test_what_a_client_may_have_cut_has_a_joint(more: dict[str, Any], joint: str
     assert event(**more).joint == joint
 
 
+def test_in_a_group_the_next_part_of_a_message_needs_no_mention() -> None:
+    long = "@hermes_bot " + "a" * 4084
+    texts = [("hi", 1), (long, 2), ("b", 3), ("c", 3), (long, 5), ("much later", 60)]
+    updates = [
+        Update.de_json(
+            {
+                "update_id": number,
+                "message": {"message_id": 1, "date": date, "chat": TEAM, "from": ADA, "text": text},
+            },
+            None,
+        )
+        for number, (text, date) in enumerate(texts)
+    ]
+    heard = [each.text for each in read_updates(updates, ME) if isinstance(each, MessageEvent)]
+    assert heard == ["a" * 4084, "b", "a" * 4084]
+
+
 def test_a_group_that_becomes_a_supergroup_is_followed() -> None:
     old = {"chat": {"id": -5, "type": "group"}, "migrate_to_chat_id": -1005}
     new = {"chat": {"id": -1005, "type": "supergroup"}, "migrate_from_chat_id": -5}
