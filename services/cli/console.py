@@ -2,9 +2,11 @@
 
 import json
 import re
+import shutil
 import sys
 from collections.abc import Mapping
-from typing import Any, Self
+from textwrap import TextWrapper
+from typing import Any, Self, TextIO
 
 from services.home.texts import decode_text
 
@@ -13,6 +15,8 @@ EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 """The status of a program ended by SIGINT."""
 
+_LABEL = re.compile(r" *\S(?:\S| (?! )){,20} {2,}| +")
+"""What stands before the text of a line: words and several spaces, or an indentation."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Characters that control a terminal, or make text look different from what it is."""
 
@@ -36,9 +40,32 @@ def say(text: str) -> None:
     sys.stdout.write(f"{text}\n")
 
 
+def tell(text: str) -> None:
+    """Print a message to standard output, wrapped on a terminal."""
+    say(wrapped(text, sys.stdout))
+
+
 def complain(text: str) -> None:
     """Print a line to standard error."""
-    sys.stderr.write(f"hermes: {printable(text)}\n")
+    sys.stderr.write(f"{wrapped(f'hermes: {printable(text)}', sys.stderr)}\n")
+
+
+def wrapped(text: str, stream: TextIO) -> str:
+    """Break long lines between words on a terminal, below what follows a label."""
+    if not stream.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    lines = list[str]()
+    for line in text.split("\n"):
+        label = _LABEL.match(line)
+        wrapper = TextWrapper(
+            width,
+            subsequent_indent=" " * (label.end() if label else 0),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        lines += wrapper.wrap(line) if len(line) > width else [line]
+    return "\n".join(lines)
 
 
 def print_json(value: Mapping[str, Any] | list[Any]) -> None:

@@ -19,7 +19,7 @@ from services.cli.chat.talk import Talk
 from services.cli.chat.turn_view import TurnView
 from services.cli.command import Command, arg
 from services.cli.connection import connected
-from services.cli.console import complain, printable, say
+from services.cli.console import complain, printable, say, tell
 from services.cli.demo_model import MODEL, demo_model
 from services.cli.jobs.changes import terminal
 from services.cli.startup import logged
@@ -33,6 +33,10 @@ examples:
   hermes demo                 open a chat; try: what system are you on?
   hermes demo </dev/null      show a short tour without input"""
 
+INTRODUCTION = (
+    "DEMO: the model is a script that matches words. The services, the sandbox and the commands "
+    "are real. The demo has added a job, which reports soon."
+)
 TOUR = ("what system are you on?", "write a file", "run four in parallel")
 JOB_DELAY = "in 10 seconds"
 REPORT_WAIT_S = 60.0
@@ -62,11 +66,10 @@ async def _run(folder: Path, job: str) -> int:
 
 
 async def _show(settings: Settings, channels: Channels, job: str) -> int:
-    say("DEMO: the model is a script that matches words. The services, the sandbox and the")
-    say("      commands are real. The demo has added a job, which reports soon.")
+    tell(INTRODUCTION)
     await _add_job(channels, job)
     if can_talk(settings.environ):
-        say(f"Try: {' · '.join(TOUR)} · something slow")
+        tell(f"Try: {' · '.join(TOUR)} · something slow")
         return await Talk(channels, ConverseRequest.Open(), settings).run()
     return await _tour(settings, channels)
 

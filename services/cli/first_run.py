@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from hermes.executor.v1 import sandbox_pb2
 from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
-from services.cli.console import complain, say
+from services.cli.console import complain, tell
 from services.cli.startup import imported, keep
 from services.config.settings import Settings, load_settings
 from services.errors import FailedPrecondition
@@ -76,7 +76,7 @@ async def _choice(settings: Settings) -> ModelChoice:
 
 
 async def introduce(
-    settings: Settings, channels: Channels, tell: Callable[[str], None] = say
+    settings: Settings, channels: Channels, tell: Callable[[str], None] = tell
 ) -> None:
     """Report what runs."""
     choice, chosen = await _choice(settings), await _backend(channels)

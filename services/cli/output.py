@@ -200,7 +200,7 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading, *cells in zip(headings, *rows, strict=True):
         # Columns with words can wrap, so they can be narrower.
-        has_words = any(" " in cell for cell in cells)
+        has_words = any(" " in cell for cell in (heading, *cells))
         table.add_column(heading, overflow="fold", no_wrap=not has_words)
     for row in rows:
         table.add_row(*map(Text, row))

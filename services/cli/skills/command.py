@@ -48,7 +48,7 @@ _COLUMNS = (
     TRUST,
     Column("", "state", _state),
     Column("view_count", "read", "usage.view_count"),
-    Column("description", "what it is for"),
+    Column("description", "what it is for", cell=lambda text: text.partition(". ")[0]),
     *map(Column, ("tags", "files", "source")),
     Column("state", source="usage.state"),
     Column("pinned", source="usage.is_pinned"),

@@ -85,6 +85,18 @@ COLUMNS = (
 )
 
 
+def test_headings_of_two_words_cut_no_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    monkeypatch.setenv("TERM", "xterm")
+    master, slave = pty.openpty()
+    with os.fdopen(slave, "w", encoding="utf-8") as terminal, redirect_stdout(terminal):
+        print_table(("model", "$ out", "from"), [("otter/one", "1", "packaged")])
+    with os.fdopen(master, "rb", buffering=0) as screen:
+        said = screen.read(4096).decode()
+    assert "packaged" in said
+    assert "otter/one" in said
+
+
 def test_a_message_is_json_for_programs() -> None:
     assert describe(SANDBOX, COLUMNS) == {
         "sandbox_id": "sbx_1",
