@@ -53,6 +53,8 @@ _STATUSES: Mapping[str, int] = {
 """Statuses of errors inside a stream, by their code or type."""
 _CODES = ("code", "type", "status", "status_code")
 _MOST_WRAPPERS = 5
+_TITLE = re.compile(r"<title>([^<]*)", re.IGNORECASE)
+"""What a proxy's web page says of an error."""
 
 # Providers share few error codes, so match their words where the status alone is ambiguous.
 _BY_WORDS: tuple[tuple[frozenset[int], Kind, re.Pattern[str]], ...] = (
@@ -310,7 +312,8 @@ def _documents(text: str) -> list[Json]:
 def _detail(body: object) -> str:
     error = _error_object(body)
     if isinstance(error, str):
-        return error
+        title = _TITLE.search(error) if error.lstrip().startswith("<") else None
+        return title[1] if title else error
     message = error_text(error)
     metadata = error.get("metadata")
     raw = cast("Mapping[str, Any]", metadata).get("raw") if isinstance(metadata, dict) else None

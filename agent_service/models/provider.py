@@ -78,6 +78,8 @@ class SSEDecoder:
     def _line(self, line: bytes, events: list[bytes]) -> None:
         if line.startswith(b"data:"):
             data = line[6:] if line[5:6] == b" " else line[5:]
+            if self._data and json_object(b"\n".join(self._data)) is not None:
+                self._end_event(events)  # some servers leave out the blank line
             self._data.append(data)
             self._size += len(data)
         elif line.startswith(b"event:"):
@@ -87,12 +89,15 @@ class SSEDecoder:
         elif line.startswith(b"{"):
             events.append(line)  # some servers write errors between events
         elif not line:
-            if self._data:
-                data = b"\n".join(self._data)
-                events.append(_as_error(data) if self._is_error else data)
-            self._data = []
-            self._size = 0
+            self._end_event(events)
             self._is_error = False
+
+    def _end_event(self, events: list[bytes]) -> None:
+        if self._data:
+            data = b"\n".join(self._data)
+            events.append(_as_error(data) if self._is_error else data)
+        self._data = []
+        self._size = 0
 
 
 def _as_error(data: bytes) -> bytes:

@@ -104,6 +104,7 @@ def test_a_cap_on_the_output_that_is_too_large_is_no_overflow() -> None:
         ([{"error": {"message": "a list"}}], "a list"),
         ('{"error": {"message": "JSON in a text"}}', "JSON in a text"),
         ('data: {"error": {"message": "an event"}}\n\n', "an event"),
+        ("<!DOCTYPE html><html><head><title>502 Bad Gateway</title>", "502 Bad Gateway"),
         ("plain text", "plain text"),
         (None, ""),
         ([1, 2], ""),

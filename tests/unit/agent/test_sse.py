@@ -38,6 +38,15 @@ def test_an_event_comes_as_soon_as_it_is_whole() -> None:
     assert decoder.feed(b"\n") == [b"two"]
 
 
+def test_events_need_no_blank_line_between_them() -> None:
+    decoder = SSEDecoder()
+    assert decoder.feed(b'data: {"a": 1}\ndata: {"b":\ndata: 2}\ndata: [DONE]\n\n') == [
+        b'{"a": 1}',
+        b'{"b":\n2}',
+        b"[DONE]",
+    ]
+
+
 @pytest.mark.parametrize("end", [b"", b"\n", b"\r\n"])
 def test_the_last_event_needs_no_blank_line(end: bytes) -> None:
     decoder = SSEDecoder()
