@@ -160,11 +160,27 @@ async def test_a_server_that_fails_for_a_moment_loses_nothing(
 ) -> None:
     async with open_console(backend, box) as console:
         stand_in.cluster.faults.append(Fault(503, "GET", "/pods$", times=1))
+        await stand_in.tell(lambda there: there.end_watches())
         await until(lambda: not stand_in.cluster.faults)
         assert await console.output("echo still here") == "still here"
         await stand_in.tell(lambda there: erase(there, pod_name(box.key)))
         _, after_s = await until_lost(backend, box, console.link)
     assert after_s < SOON_S
+
+
+async def test_pods_are_watched_and_not_asked_for_again_and_again(
+    backend: KubernetesBackend, stand_in: StandIn, box: Box, owner: str, tmp_path: Path
+) -> None:
+    async with open_console(backend, box) as console:
+        assert await console.output("echo here") == "here"
+        before = len(stand_in.cluster.seen)
+        await asyncio.sleep(3)
+        assert stand_in.cluster.seen[before:] == []
+    other = await asyncio.to_thread(new_spec, owner, tmp_path)
+    before = len(stand_in.cluster.seen)
+    await backend.create(other)
+    asked = [one for one in stand_in.cluster.seen[before:] if one.endswith(pod_name(other.box_key))]
+    assert len(asked) <= 3, "one for news that has not come yet, two around the connection"
 
 
 async def test_memory_is_told_as_the_reason(

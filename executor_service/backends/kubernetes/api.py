@@ -31,6 +31,8 @@ Json = dict[str, Any]
 CALL_DEADLINE_S = 30.0
 _CONNECT_DEADLINE_S = 5.0
 _ANSWER_DEADLINE_S = 10.0
+_WATCH_S = 60
+"""How long one watch lasts, and so how long a dead connection can go unnoticed."""
 _FIRST_PAUSE_S = 0.2
 _PING_INTERVAL_S = 20.0
 _PING_TIMEOUT_S = 10.0
@@ -96,6 +98,30 @@ class Cluster:
             return answer.json()
         except (httpx.HTTPError, ValueError) as error:
             raise OSError(str(error) or type(error).__name__) from error
+
+    async def watch(self, path: str, **query: str) -> AsyncGenerator[Json]:
+        """Yield events until the server ends the watch; fails as `call` does."""
+        import httpx
+
+        server = await self._find()
+        name = cast("Any", server.configuration).tls_server_name
+        query |= {"watch": "true", "timeoutSeconds": str(_WATCH_S), "allowWatchBookmarks": "true"}
+        try:
+            async with server.http.stream(
+                "GET",
+                path,
+                params=query,
+                headers=await server.headers(),
+                timeout=httpx.Timeout(_ANSWER_DEADLINE_S, read=_WATCH_S + _ANSWER_DEADLINE_S),
+                extensions={"sni_hostname": name} if name else None,
+            ) as answer:
+                if answer.is_error:
+                    text = (await answer.aread()).decode(errors="replace")
+                    raise EngineRefused(answer.status_code, message_of(text))
+                async for line in answer.aiter_lines():
+                    yield json.loads(line)
+        except (httpx.HTTPError, ValueError) as error:
+            raise _silent(str(error) or type(error).__name__) from error
 
     async def host(self) -> str:
         async with self._answering():

@@ -20,10 +20,11 @@ from executor_service.backends.kubernetes.pod import (
     owned_by,
     pod_name,
 )
-from executor_service.backends.kubernetes.pods import Pods, PodWatch, ensure_objects
+from executor_service.backends.kubernetes.pods import Pods, ensure_objects
 from executor_service.backends.kubernetes.status import is_out_of_memory, is_over_its_size, why_gone
 from executor_service.backends.kubernetes.store import claim_store, remove_ended_stores
 from executor_service.backends.kubernetes.stream import ExecStream
+from executor_service.backends.kubernetes.watch import PodWatch
 from executor_service.config import KubernetesConfig
 from executor_service.errors import (
     BackendError,
@@ -59,8 +60,8 @@ class KubernetesBackend:
         self._lifetime_s = lifetime_s
         self._cluster = Cluster(options)
         self._pods = Pods(self._cluster, options.namespace)
-        self._store = claim_store(self._cluster, options, owner, supervisor)
         self._watch = PodWatch(self._pods, owned_by(owner))
+        self._store = claim_store(self._cluster, self._watch, options, owner, supervisor)
 
     async def probe(self) -> Capabilities:
         return await kubernetes_probe.probe(self._cluster, self._options, self._owner)
@@ -85,10 +86,7 @@ class KubernetesBackend:
     async def _until_ready(self, box: Box) -> None:
         """Wait until the pod runs and its supervisor can be reached."""
         try:
-            options = self._options
-            await self._pods.until_running(
-                pod_name(box.key), options.start_timeout_s, options.schedule_timeout_s
-            )
+            await self._watch.until_running(pod_name(box.key), self._options)
             await (await self.connect(box)).close()
         except EngineRefused as error:
             raise _create_failed(error) from error

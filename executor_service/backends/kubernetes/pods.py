@@ -1,30 +1,20 @@
 """The pods of one namespace, and what they refer to.
 
 `ensure_objects` makes the owner of all pods and the ConfigMap with the supervisor. `Pods` makes,
-finds and ends pods. `PodWatch` looks for lost pods every two seconds: the end of a pod usually ends
-its streams, but not if its node is gone or a proxy keeps a dead connection open.
+finds and ends pods.
 """
 
 import asyncio
 import base64
-import logging
 import time
+from collections.abc import AsyncGenerator
 from hashlib import sha256
 from http import HTTPStatus
 
 from executor_service.backends.kubernetes.api import CALL_DEADLINE_S, Cluster, Json
 from executor_service.backends.kubernetes.pod import GRACE_S, PROGRAM, SELECTED, Objects
-from executor_service.backends.kubernetes.status import (
-    is_running,
-    why_gone,
-    why_hopeless,
-    why_unschedulable,
-    why_waiting,
-)
-from executor_service.backends.kubernetes.stream import ExecStream
 from executor_service.config import KubernetesConfig
-from executor_service.errors import BackendError, BackendUnavailable, BoxCreateFailed, EngineRefused
-from services.lifecycle import Workers
+from executor_service.errors import BackendUnavailable, EngineRefused
 
 _MAX_CONFIG_MAP_BYTES = 1024 * 1024
 
@@ -96,32 +86,13 @@ class Pods:
         """Make a pod; one that is made without an answer is found later as a stray."""
         return await self._cluster.call("POST", self._path, wanted)
 
-    async def until_running(self, name: str, timeout_s: float, schedule_timeout_s: float) -> None:
-        """Wait until a pod's supervisor has been started; BoxCreateFailed if that is impossible."""
-        why, pause_s = "the cluster does not answer", _FIRST_POLL_S
-        unscheduled_until = time.monotonic() + schedule_timeout_s
-        try:
-            async with asyncio.timeout(timeout_s):
-                while why:
-                    await asyncio.sleep(pause_s)
-                    pause_s = min(1.5 * pause_s, _LONGEST_POLL_S)
-                    pod = await self.find(name)
-                    why = _why_not_running(name, pod)
-                    if time.monotonic() > unscheduled_until and (
-                        no_room := why_unschedulable(pod or {})
-                    ):
-                        raise BoxCreateFailed(
-                            f"no node takes the sandbox after {schedule_timeout_s:g} s "
-                            f"(executor.kubernetes.schedule_timeout_s): {no_room}"
-                        )
-        except TimeoutError as error:
-            raise BoxCreateFailed(
-                f"the pod {name} does not run after {timeout_s:g} s: {why}"
-            ) from error
-
     async def list(self, selector: str) -> Json:
         """Return all pods with these labels, and the list's version."""
         return await self._cluster.call("GET", self._path, labelSelector=selector)
+
+    def changes(self, selector: str, version: str) -> AsyncGenerator[Json]:
+        """Yield what happens to pods with these labels after a list's version, for some minutes."""
+        return self._cluster.watch(self._path, labelSelector=selector, resourceVersion=version)
 
     async def remove(self, pod: Json) -> None:
         """End a pod; only if its node does not respond, remove its object alone.
@@ -162,73 +133,3 @@ class Pods:
             if error.status == HTTPStatus.NOT_FOUND:
                 return None
             raise BackendUnavailable(f"the cluster refuses to show pods: {error}") from error
-
-
-def _why_not_running(name: str, pod: Json | None) -> str:
-    """The reason why a pod waits; empty once it runs, BoxCreateFailed if it never will."""
-    if pod is None:
-        raise BoxCreateFailed(f"the pod {name} was removed before it ran")
-    if why := why_hopeless(pod):
-        raise BoxCreateFailed(f"the pod {name} cannot run: {why}")
-    return "" if is_running(pod) else why_waiting(pod)
-
-
-_PAUSE_S = 2.0
-
-log = logging.getLogger(__name__)
-
-
-class PodWatch:
-    """Cuts the streams into lost pods; runs while there are pods to watch."""
-
-    def __init__(self, pods: Pods, selector: str) -> None:
-        self._pods = pods
-        self._selector = selector
-        self._streams: dict[str, set[ExecStream]] = {}
-        self._complaint = ""
-        self._workers = Workers()
-
-    def guard(self, uid: str) -> None:
-        """Watch a pod until it is forgotten."""
-        self._streams.setdefault(uid, set())
-        if not self._workers:
-            self._workers.start("watch of pods", self._run())
-
-    def hold(self, uid: str, stream: ExecStream) -> None:
-        """Cut this stream, too, when the pod is lost, which it may be already."""
-        if uid in self._streams:
-            self._streams[uid] = {one for one in self._streams[uid] if not one.is_over} | {stream}
-        else:
-            stream.cut()
-
-    def forget(self, uid: str) -> None:
-        self._streams.pop(uid, None)
-
-    async def close(self) -> None:
-        async with self._workers:
-            self._streams.clear()
-
-    async def _run(self) -> None:
-        while True:
-            await asyncio.sleep(_PAUSE_S)
-            try:
-                await self._look()
-            except BackendError as error:
-                if str(error) != self._complaint:
-                    log.warning("what becomes of pods cannot be seen for a moment: %s", error)
-                self._complaint = str(error)
-            else:
-                self._complaint = ""
-
-    async def _look(self) -> None:
-        """Compare with the existing pods."""
-        missing = set(self._streams)
-        if not missing:
-            return
-        for pod in (await self._pods.list(self._selector))["items"]:
-            uid = pod["metadata"]["uid"]
-            if not why_gone(pod, uid):
-                missing.discard(uid)
-        for uid in missing:
-            for stream in self._streams.pop(uid, ()):
-                stream.cut()

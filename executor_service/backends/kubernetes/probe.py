@@ -25,7 +25,7 @@ _POLICY = "apply the NetworkPolicy of docs/operators/backends/kubernetes.md"
 Right = tuple[str, str, str, str]
 """API group, resource, subresource and verb."""
 RIGHTS: Sequence[Right] = (
-    *(("", "pods", "", verb) for verb in ("create", "get", "list", "delete")),
+    *(("", "pods", "", verb) for verb in ("create", "get", "list", "watch", "delete")),
     *(("", "pods", "exec", verb) for verb in ("create", "get")),
     *(("", "configmaps", "", verb) for verb in ("create", "get")),
     ("networking.k8s.io", "networkpolicies", "", "list"),

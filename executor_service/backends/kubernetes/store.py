@@ -25,6 +25,7 @@ from executor_service.backends.kubernetes.pod import (
     selecting,
 )
 from executor_service.backends.kubernetes.pods import Pods, ensure_objects
+from executor_service.backends.kubernetes.watch import PodWatch
 from executor_service.config import KubernetesConfig
 from executor_service.errors import BackendError, BackendUnavailable, EngineRefused, WorkspaceInUse
 from services.lifecycle import unbroken
@@ -45,7 +46,7 @@ while time.monotonic() - used_at < {_IDLE_S}:
 
 
 def claim_store(
-    cluster: Cluster, options: KubernetesConfig, owner: str, supervisor: bytes
+    cluster: Cluster, watch: PodWatch, options: KubernetesConfig, owner: str, supervisor: bytes
 ) -> FolderStore:
     """The workspaces of a claim."""
     pods = Pods(cluster, options.namespace)
@@ -57,7 +58,7 @@ def claim_store(
                 raise WorkspaceInUse("the workspace cannot be removed: a pod has it")
             objects = await ensure_objects(cluster, options, supervisor)
             pod = _pod(manifest(_spec(owner), options, objects), wanted)
-            async with _running(pods, pod, options) as name:
+            async with _running(pods, watch, pod, options) as name:
                 command = (*SUPERVISOR, "--folders", request)
                 async with asyncio.timeout(wanted["within_s"]):
                     stream = await cluster.exec(options.namespace, name, CONTAINER, command)
@@ -105,12 +106,14 @@ def _pod(pod: Json, wanted: dict[str, Any]) -> Json:
 
 
 @asynccontextmanager
-async def _running(pods: Pods, wanted: Json, options: KubernetesConfig) -> AsyncGenerator[str]:
+async def _running(
+    pods: Pods, watch: PodWatch, wanted: Json, options: KubernetesConfig
+) -> AsyncGenerator[str]:
     """Run a pod for the time of the block; yields its name."""
     name = wanted["metadata"]["name"]
     try:
         await pods.create(wanted)
-        await pods.until_running(name, options.start_timeout_s, options.schedule_timeout_s)
+        await watch.until_running(name, options)
         yield name
     finally:
         # Also a pod made without an answer, which nobody would find among the boxes.

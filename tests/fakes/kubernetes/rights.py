@@ -40,7 +40,8 @@ class Rights:
             # The version, what resources there are, one's own rights: anybody may ask for that.
             return
         resource, name = info.get("resource", "pods"), info.get("name", "")
-        verbs = [_VERBS.get(request.method, "get" if name else "list")]
+        reading = "get" if name else "watch" if request.query.get("watch") else "list"
+        verbs = [_VERBS.get(request.method, reading)]
         if request.path.endswith("/exec"):
             # Newer servers want the second one for WebSockets, too.
             resource, verbs = f"{resource}/exec", ["get", "create"]

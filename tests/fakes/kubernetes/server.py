@@ -1,6 +1,7 @@
 """The API server: who may do what, what is admitted, and what can be made to go wrong."""
 
 import asyncio
+import json
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -17,7 +18,12 @@ from tests.fakes.kubernetes.execs import Execs
 from tests.fakes.kubernetes.faults import Fault, fault_of
 from tests.fakes.kubernetes.kubelet import Kubelet
 from tests.fakes.kubernetes.rights import Rights
-from tests.fakes.kubernetes.store import KINDS, Store, now
+from tests.fakes.kubernetes.store import KINDS, Store, is_selected, now
+
+
+async def _write_event(answer: web.StreamResponse, kind: str, thing: Json) -> None:
+    await answer.write(json.dumps({"type": kind, "object": thing}).encode() + b"\n")
+
 
 CORE = "/api/v1/namespaces/{namespace}"
 NETWORKING = "/apis/networking.k8s.io/v1/namespaces/{namespace}"
@@ -119,7 +125,33 @@ class Cluster:
             raise Refused(400, f"cannot exec into a completed pod; current phase is {phase}")
         return await self.execs.serve(request, pod)
 
-    async def _list(self, request: web.Request) -> web.Response:
+    def end_watches(self) -> None:
+        """What a server does now and then."""
+        for watcher in self.store.watchers:
+            watcher.put_nowait(None)
+
+    async def _watch(self, request: web.Request) -> web.StreamResponse:
+        resource, selector = request.match_info["resource"], request.query["labelSelector"]
+        watcher: asyncio.Queue[tuple[str, str, Json] | None] = asyncio.Queue()
+        self.store.watchers.add(watcher)
+        answer = web.StreamResponse()
+        try:
+            await answer.prepare(request)
+            for thing in self.store.select(resource, selector):
+                # Some of these may be old news, which a client must take.
+                await _write_event(answer, "MODIFIED", thing)
+            while (news := await watcher.get()) is not None:
+                if news[0] == resource and is_selected(news[2], selector):
+                    await _write_event(answer, news[1], news[2])
+        except ConnectionError:
+            pass
+        finally:
+            self.store.watchers.discard(watcher)
+        return answer
+
+    async def _list(self, request: web.Request) -> web.StreamResponse:
+        if request.query.get("watch"):
+            return await self._watch(request)
         resource = request.match_info["resource"]
         items = self.store.select(resource, request.query.get("labelSelector", ""))
         version = {"resourceVersion": self.store.version}

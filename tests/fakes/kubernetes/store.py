@@ -1,8 +1,10 @@
 """The objects of a cluster's one namespace."""
 
+import asyncio
 import itertools
 import uuid
 from collections.abc import Iterator
+from copy import deepcopy
 from datetime import UTC, datetime
 
 from executor_service.backends.kubernetes.api import Json, part, parts
@@ -15,6 +17,12 @@ def now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def is_selected(thing: Json, selector: str) -> bool:
+    wanted = [label.partition("=") for label in selector.split(",") if label]
+    labels = part(thing, "metadata", "labels")
+    return all(labels.get(name) == value for name, _, value in wanted)
+
+
 class Store:
     """What etcd keeps, and its garbage collector."""
 
@@ -22,6 +30,8 @@ class Store:
         self._namespace = namespace
         self._things: dict[str, dict[str, Json]] = {resource: {} for resource in KINDS}
         self._versions = itertools.count(1)
+        self.watchers: set[asyncio.Queue[tuple[str, str, Json] | None]] = set()
+        """Who hears of every change: resource, kind of change, object. None ends a watch."""
 
     @property
     def version(self) -> str:
@@ -43,6 +53,7 @@ class Store:
     def add(self, resource: str, thing: Json) -> Json:
         self._things[resource][thing["metadata"]["name"]] = thing
         thing["metadata"].setdefault("resourceVersion", self.version)
+        self._tell("ADDED", resource, thing)
         return thing
 
     def get(self, resource: str, name: str) -> Json:
@@ -52,24 +63,25 @@ class Store:
         return found
 
     def select(self, resource: str, selector: str = "") -> list[Json]:
-        wanted = [part.partition("=") for part in selector.split(",") if part]
-        return [
-            thing
-            for thing in self._things[resource].values()
-            if all(
-                part(thing, "metadata", "labels").get(name) == value for name, _, value in wanted
-            )
-        ]
+        return [thing for thing in self._things[resource].values() if is_selected(thing, selector)]
 
     def touch(self, thing: Json) -> None:
         """Note that an object has changed."""
         thing["metadata"]["resourceVersion"] = self.version
+        for resource, things in self._things.items():
+            if things.get(thing["metadata"]["name"]) is thing:
+                self._tell("MODIFIED", resource, thing)
+
+    def _tell(self, kind: str, resource: str, thing: Json) -> None:
+        for watcher in self.watchers:
+            watcher.put_nowait((resource, kind, deepcopy(thing)))
 
     def remove(self, resource: str, thing: Json) -> list[Json]:
         """Removes it and what it owns; the pods that must end with it."""
         metadata = thing["metadata"]
         if self._things[resource].get(metadata["name"]) is thing:
             del self._things[resource][metadata["name"]]
+            self._tell("DELETED", resource, thing)
         pods: list[Json] = []
         for kind, owned in list(self._owned_by(metadata["uid"])):
             if kind == "pods":
