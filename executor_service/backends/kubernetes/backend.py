@@ -36,7 +36,6 @@ from executor_service.errors import (
     EngineRefused,
     LinkClosed,
 )
-from executor_service.link.byte_streams import ByteStream
 from services.lifecycle import unbroken
 
 _AILING = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS})
@@ -61,6 +60,8 @@ class KubernetesBackend:
         self._cluster = Cluster(options)
         self._pods = Pods(self._cluster, options.namespace)
         self._watch = PodWatch(self._pods, owned_by(owner))
+        self._first_streams: dict[str, ExecStream] = {}
+        """By the keys of new boxes, the streams that have shown that their supervisors answer."""
         self._store = claim_store(self._cluster, self._watch, options, owner, supervisor)
 
     async def probe(self) -> Capabilities:
@@ -87,7 +88,7 @@ class KubernetesBackend:
         """Wait until the pod runs and its supervisor can be reached."""
         try:
             await self._watch.until_running(pod_name(box.key), self._options)
-            await (await self.connect(box)).close()
+            self._first_streams[box.key] = await self.connect(box)
         except EngineRefused as error:
             raise _create_failed(error) from error
         except (BoxLost, LinkClosed) as error:
@@ -98,7 +99,7 @@ class KubernetesBackend:
         pod = await self._pods.find(pod_name(box.key))
         return pod if pod is not None and is_box_of(pod, self._owner) else None
 
-    async def connect(self, box: Box) -> ByteStream:
+    async def connect(self, box: Box) -> ExecStream:
         """Run a bridge in the pod and use its streams, until the pod is lost."""
         # First, because the pod may be lost during the check.
         self._watch.guard(box.native_id)
@@ -107,7 +108,9 @@ class KubernetesBackend:
             raise BoxLost(f"box {box.key} is gone: it has no pod")
         if why := why_gone(pod, box.native_id):
             raise _lost(pod)(f"box {box.key} is gone: {why}")
-        stream = await self._bridge(box, pod["metadata"]["name"])
+        stream = self._first_streams.pop(box.key, None)
+        if stream is None or stream.is_over:
+            stream = await self._bridge(box, pod["metadata"]["name"])
         self._watch.hold(box.native_id, stream)
         return stream
 
@@ -127,6 +130,8 @@ class KubernetesBackend:
     async def destroy(self, box: Box) -> None:
         """Have the node end the pod, then make sure that it is gone."""
         self._watch.forget(box.native_id)
+        if (first := self._first_streams.pop(box.key, None)) is not None:
+            await first.close()
         pod = await self._find(box)
         if pod is not None:
             await self._pods.remove(pod)
@@ -151,6 +156,8 @@ class KubernetesBackend:
 
     async def close(self) -> None:
         await self._watch.close()
+        for stream in self._first_streams.values():
+            await stream.close()
         await self._cluster.close()
 
 
