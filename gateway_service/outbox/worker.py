@@ -19,7 +19,7 @@ from gateway_service.errors import (
     Refused,
     Unreachable,
 )
-from gateway_service.messages import ChatMove, Content
+from gateway_service.messages import CLI, ChatMove, Content
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.platforms.base import Destination, Platform
 from gateway_service.platforms.rate_limits import Limiter
@@ -28,7 +28,7 @@ from gateway_service.storage import moves, outbox
 from gateway_service.storage.accounts import OUTBOX, AccountLease
 from gateway_service.storage.attachments import FileKey
 from gateway_service.storage.inbox import Account
-from gateway_service.storage.outbox import Kind, Part, State
+from gateway_service.storage.outbox import Address, Delivery, Kind, Part, State
 from services.clock import Clock
 from services.database.queue import Lanes, poll
 from services.database.retries import until_answered
@@ -42,6 +42,8 @@ PLACEHOLDER = Content("…")
 UNSHOWN = Content("This message could not be shown here. The log of Hermes has the details.")
 ATTEMPTS = 3
 """Attempts to send what fails with an error that is not ours."""
+TERMINAL = "terminal"
+"""Instead of a session: the next terminal that is open."""
 SETTLED = (State.SENT, State.MARKED_DUPLICATE, State.ABANDONED)
 
 FIRST_WAIT_S = 1.0
@@ -68,6 +70,15 @@ def _doubt(part: Part) -> Part:
     """Return a part of which nobody knows whether it was created, if it was to be."""
     is_new = part.kind is Kind.MESSAGE and part.message_id is None
     return replace(part, uncertain=part.uncertain or is_new)
+
+
+def _to_terminal(part: Part, why: str) -> Delivery:
+    """Return what the owner's next terminal is told of a message that could not be sent."""
+    address, file = part.address, part.content.attachment
+    lost = part.content.text or (file.name if file else "")
+    text = f"Not delivered to {address.platform}:{address.chat_id} ({why}):\n\n{lost}"
+    to = Address(address.profile, CLI, "", TERMINAL)
+    return Delivery(f"lost_{part.sequence}", to, [Content(text)], traceparent=part.traceparent)
 
 
 class OutboxWorker:
@@ -250,6 +261,7 @@ class OutboxWorker:
         """Store the outcome, retrying without limit: only this process knows it."""
         now, part = self._clock.now(), outcome.part
         due_at = now + timedelta(seconds=outcome.wait_s)
+        is_placeholder = part.kind is Kind.ANSWER and not part.version
 
         def write(conn: Connection) -> None:
             settled = (conn, part, outcome.state, now)
@@ -258,11 +270,12 @@ class OutboxWorker:
                 address = part.address
                 owner = Account(address.profile, address.platform, address.account_id)
                 moves.follow(conn, owner, outcome.move)
+            if outcome.state is State.ABANDONED and not is_placeholder:
+                outbox.add(conn, _to_terminal(part, outcome.error), now)
             if part.content.attachment is not None and outcome.state is not State.PENDING:
                 files.drop_sent(conn, part.delivery_id)
 
         await until_answered(self._clock, part.delivery_id, partial(self._account.write, write))
-        is_placeholder = part.kind is Kind.ANSWER and not part.version
         if outcome.state is not State.PENDING and not is_placeholder:
             name = outcome.state.value.lower()
             self._metrics.deliveries.labels(self._account.platform, name).inc()

@@ -119,6 +119,11 @@ async def test_what_telegram_refuses_is_given_up_with_the_reason(tmp_path: Path)
         assert (await sends.ended("dlv_2")).state == DELIVERY_STATE_SENT
         given_up = {"platform": "telegram", "outcome": "abandoned"}
         assert await running.counted("hermes_deliveries_total", **given_up) == 1
+        async with client(running, news_reader()) as terminal:
+            await terminal.until(lambda heard: heard.news() != [])
+            [told] = terminal.news()
+            assert told.startswith("Not delivered to telegram:1 (")
+            assert told.endswith("\n\nThe report.")
 
 
 async def test_formatting_that_is_not_understood_is_left_out(tmp_path: Path) -> None:
