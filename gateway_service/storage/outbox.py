@@ -171,6 +171,14 @@ def is_in_chat(conn: Connection, address: Address, delivery_id: str) -> bool:
     return conn.execute(sa.select(outbox.c.sequence).where(*is_part)).first() is not None
 
 
+def unsettled(conn: Connection, prefix: str) -> Sequence[str]:
+    """Return the deliveries whose ids begin so and that were not changed since."""
+    query = sa.select(outbox.c.delivery_id).where(
+        outbox.c.delivery_id.startswith(prefix, autoescape=True), outbox.c.version == 0
+    )
+    return conn.execute(query).scalars().all()
+
+
 def find(conn: Connection, delivery_id: str) -> Sequence[Stored]:
     """Return a delivery's parts, in any chat; none if it does not exist."""
     query = sa.select(outbox).where(outbox.c.delivery_id == delivery_id).order_by(outbox.c.part)

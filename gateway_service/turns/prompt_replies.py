@@ -20,8 +20,9 @@ from hermes.agent.v1.turn_event_pb2 import APPROVAL_DECISION_DENY, APPROVAL_DECI
 NOT_YOURS = "The owner of this Hermes does not let you decide that."
 NOT_KNOWN = "This button is not known any more."
 
-APPROVAL_ID = "apr_"
-"""The prefix of approval ids; the question in the chat has the same id."""
+APPROVAL_ID, QUESTION_ID = "apr_", "clr_"
+"""The prefixes of the ids of approvals and of questions that are answered in words; the message in
+the chat has the same id."""
 
 _YES_OR_NO = {
     **dict.fromkeys(("y", "yes", "ok", "okay"), APPROVAL_DECISION_ONCE),
@@ -39,22 +40,24 @@ class PromptReplies(Struct, frozen=True):
     _context: CommandContext
 
     async def find_approvals(self, key: str, event: MessageEvent) -> Sequence[str]:
-        """Return the approvals that a message may answer with yes or no: the one that it replies
-        to, or all that its chat's session waits for."""
+        """Return the questions that a message may answer with yes or no: the one that it replies
+        to, or all that the turn of its chat waits for; none if it waits for no approval."""
         if _normalize(event) not in _YES_OR_NO:
             return ()
-        if event.replies_to:
-            address = self._account.address(event.source)
-            delivery_id = await self._account.database.read(
-                lambda conn: outbox.find_delivery(conn, address, event.replies_to)
-            )
-            if delivery_id is not None and delivery_id.startswith(APPROVAL_ID):
-                return (delivery_id,)
-        session_id = await self._find_busy_session(key)
+        asked = await self._replied_to(event)
+        if asked.startswith(APPROVAL_ID):
+            return (asked,)
+        session_id = "" if asked.startswith(QUESTION_ID) else await self._find_busy_session(key)
         if not session_id:
             return ()
         waiting = await self._context.agent.open_approvals(session_id, self._account.profile)
-        return [each.approval_id for each in waiting]
+        found = [each.approval_id for each in waiting]
+        if found:
+            # The yes may be meant for a question in words, and must not allow anything then.
+            turn = found[0].removeprefix(APPROVAL_ID).rpartition(":")[0]
+            open_questions = partial(outbox.unsettled, prefix=f"{QUESTION_ID}{turn}:")
+            found += await self._account.database.read(open_questions)
+        return found
 
     async def decide(self, event: MessageEvent, approval_id: str) -> str:
         """Decide an approval as a message says; return why that was refused, or an empty text."""
@@ -66,9 +69,11 @@ class PromptReplies(Struct, frozen=True):
         session_id = await self._find_busy_session(key)
         if not session_id or not event.text.strip():
             return False
+        asked = await self._replied_to(event)
         given = AnswerClarificationRequest(
             profile=account.profile,
             session_id=session_id,
+            clarification_id=asked if asked.startswith(QUESTION_ID) else "",
             answer=event.text,
             answered_by=event.source.user,
             answer_id=f"{account.platform}:{event.event_id}",
@@ -98,6 +103,16 @@ class PromptReplies(Struct, frozen=True):
     def denied(self, source: Source) -> tuple[str, ...]:
         """Return the commands that a person may not use, directly or in other words."""
         return denied(self._context.commands, self._access, source)
+
+    async def _replied_to(self, event: MessageEvent) -> str:
+        """Return the id of the delivery that a message replies to; else an empty id."""
+        if not event.replies_to:
+            return ""
+        address = self._account.address(event.source)
+        found = await self._account.database.read(
+            lambda conn: outbox.find_delivery(conn, address, event.replies_to)
+        )
+        return found or ""
 
     async def _find_busy_session(self, key: str) -> str:
         """Return the session of a chat with a turn that has not ended; else an empty id."""

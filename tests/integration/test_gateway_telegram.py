@@ -213,6 +213,27 @@ async def test_a_plain_yes_asks_which_of_several_approvals_it_means(tmp_path: Pa
         assert telegram.texts(1)[0] == "Stopped."
 
 
+async def test_a_plain_yes_to_a_question_allows_no_call_beside_it(tmp_path: Path) -> None:
+    calls = [*RUN["tool_calls"], *OTTERS["tool_calls"]]
+    script = {"rules": [{"steps": [{"tool_calls": calls}, {"text": "So: {tool_result}"}]}]}
+    async with bot(tmp_path, script, ASK_FIRST) as (telegram, running):
+        await telegram.say(1, "clean up")
+        either = f"{QUESTIONS} OR delivery_id LIKE 'clr_%'"
+        await running.until_rows("gateway", either, [("SENT",), ("SENT",)])
+        await telegram.say(1, "yes")
+        await telegram.until(lambda: telegram.texts(1)[-1].startswith("2 decisions are open."))
+        shown = list(telegram.chats[1].values())
+        (question,) = [each.id for each in shown if "Which otter?" in each.text]
+        reply = {"message_id": question, "date": 1, "chat": {"id": 1, "type": "private"}}
+        reply = {**reply, "from": {"id": 4242, "is_bot": True, "first_name": "Hermes"}}
+        await telegram.say(1, "yes", reply_to_message=reply)
+        await telegram.until(lambda: any(": yes" in text for text in telegram.texts(1)))
+        await telegram.say(1, "no")
+        await telegram.until(lambda: telegram.texts(1)[0] == "So: The user answered: yes")
+        decided = await running.rows("agent", "SELECT tool, decision FROM approval ORDER BY tool")
+        assert [word.lower() for _, word in decided] == ["answered", "deny"]
+
+
 async def test_what_was_open_is_answered_after_a_restart(tmp_path: Path) -> None:
     slow = answers({"text": "Done: {user}", "latency_s": 1.0})
     async with fake_telegram() as telegram, fake_model(slow) as model:
