@@ -18,6 +18,9 @@ TESTABLE := $(VENV)/.installed-test
 # Without the image Hermes still works: it takes another sandbox and says which.
 IMAGE_IF_ENGINE = if $(BIN)/python -c 'import docker; docker.from_env(timeout=2).ping()' 2>/dev/null; \
   then $(BIN)/python docker/sandbox-image || true; fi
+# In a terminal, one line that shows what is being done; else nothing.
+ON_ONE_LINE = awk -v shown="$$([ -t 1 ] && echo 1)" \
+  'shown { printf "\r\033[K%s", substr($$0, 1, 76); fflush() } END { if (shown) printf "\r\033[K" }'
 LATEST_RELEASE := git describe --tags --abbrev=0 --match 'v*' 2>/dev/null
 
 .PHONY: help
@@ -28,8 +31,9 @@ help: ## list the commands
 install: $(INSTALLED) ## create .venv and install Hermes into it
 
 .PHONY: up
-up: install ## start Hermes and open a chat; makes the sandbox image first where Docker runs
+up: install ## start Hermes and open a chat; first makes the sandbox image where Docker runs, and asks for a model
 	@$(IMAGE_IF_ENGINE)
+	@$(BIN)/hermes setup --if-needed || true
 	@exec $(BIN)/hermes up
 
 .PHONY: sandbox-image
@@ -156,12 +160,13 @@ clean: ## remove caches and build output; .venv stays
 	@find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
 
 $(VENV)/.installed-%: pyproject.toml | $(PIP)
-	@echo 'Installing Hermes into $(VENV) …'
-	@$(PIP) install --quiet --disable-pip-version-check --editable '.[$*]'
+	@echo 'Installing Hermes into $(VENV); the first time takes a minute or two.'
+	@$(PIP) install --disable-pip-version-check --editable '.[$*]' | $(ON_ONE_LINE)
 	@touch $@
 
 # pip is the last thing that venv makes, so an interrupted creation is taken up again.
 $(PIP):
+	@echo 'Creating $(VENV) …'
 	@for python in python3.13 python3.12 python3.11 python3; do \
 	  if $$python -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; \
 	  then exec $$python -m venv --upgrade-deps $(VENV); fi; \

@@ -15,7 +15,7 @@ from services.runtime.checks import ModelChoice, ModelOffer
 MODEL_CHOICE = "agent_service.assembly.checks:model_choice"
 """Knows the available models."""
 
-DEMO = "To try Hermes without a model: hermes demo"
+DEMO = "To choose a model step by step: hermes setup\nTo try Hermes without a model: hermes demo"
 
 
 class NoModel(FailedPrecondition):

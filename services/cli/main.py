@@ -31,6 +31,7 @@ Run hermes help COMMAND for the options and examples of a command."""
 COMMANDS = {
     "up": "start all services in one process and open a chat",
     "chat": "chat, or ask one question with -q",
+    "setup": "choose a model, a sandbox, tools and Telegram, step by step",
     "demo": "try Hermes with a scripted model",
     "sessions": "list, search, rename, branch, undo, export and delete sessions",
     "memory": "show the memory and its history, and undo changes",
@@ -61,7 +62,17 @@ COMMANDS = {
 """Each is a module here or in a folder, imported when called."""
 
 _FOLDERS = {
-    "admin": ("certs", "database", "doctor", "health", "login", "logout", "security", "service"),
+    "admin": (
+        "certs",
+        "database",
+        "doctor",
+        "health",
+        "login",
+        "logout",
+        "security",
+        "service",
+        "setup",
+    ),
     "sandboxes": ("pools", "workspaces"),
 }
 _PACKAGES = ("chat", "home", "jobs", "sandboxes", "sessions", "skills")

@@ -33,6 +33,16 @@ class ModelOffer(Struct, frozen=True):
     model: str
 
 
+class OfferedModel(Struct, frozen=True):
+    """A model that an endpoint lists."""
+
+    id: str
+    window: int = 0
+    """Tokens of context; 0 if unknown."""
+    price: tuple[int, int] | None = None
+    """Micro-USD for a million tokens sent and received; None if unknown."""
+
+
 class ModelChoice(Struct, frozen=True):
     """The state of the model configuration before anything is started."""
 

@@ -130,10 +130,12 @@ class ModelProcess:
 
 
 @contextmanager
-def model_process(folder: Path, rules: Sequence[Json] = SCENARIOS) -> Generator[ModelProcess]:
+def model_process(
+    folder: Path, rules: Sequence[Json] = SCENARIOS, **script_fields: Any
+) -> Generator[ModelProcess]:
     """Serve the rules from a process for the time of the block."""
     script = folder / "script.json"
-    script.write_text(json.dumps({"rules": list(rules)}), encoding="utf-8")
+    script.write_text(json.dumps({"rules": list(rules), **script_fields}), encoding="utf-8")
     argv = [sys.executable, "-m", "tests.fakes.model", "--script", str(script)]
     with subprocess.Popen(argv, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

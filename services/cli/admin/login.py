@@ -36,7 +36,8 @@ def check_place(settings: Settings) -> None:
         )
 
 
-async def _log_in(context: Context) -> None:
+async def log_in(context: Context) -> None:
+    """Show the code, and wait until it is confirmed."""
     settings, provider = context.settings, context.given.provider
     check_place(settings)
     steps: AsyncGenerator[DeviceCode | LoggedIn] = imported(LOG_IN)(settings, provider)
@@ -88,5 +89,5 @@ def _are_shared(settings: Settings) -> bool:
 
 PROVIDER = arg("provider", "the model provider", choices=tuple(PROVIDERS))
 COMMAND = Command(
-    EXAMPLES, function=_log_in, arguments=(PROVIDER, flag("--json", "print one JSON object a line"))
+    EXAMPLES, function=log_in, arguments=(PROVIDER, flag("--json", "print one JSON object a line"))
 )

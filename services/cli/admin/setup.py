@@ -1,0 +1,283 @@
+"""Choose a model, a sandbox, tools and Telegram, step by step.
+
+Every step has an option, so that it also runs without a terminal. Keys are checked before they are
+saved."""
+
+import argparse
+import asyncio
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from services.amounts import dollars
+from services.cli.admin.login import log_in
+from services.cli.admin.setup_answers import Answers, Option, read_secret
+from services.cli.command import Command, Context, arg, flag
+from services.cli.console import complain, printable, say
+from services.cli.first_run import MODEL_CHOICE
+from services.cli.startup import imported, keep, run_in_home
+from services.config.settings import Settings, load_settings, provider_variables
+from services.errors import FailedPrecondition, HermesError, InvalidArgument
+from services.runtime.checks import Check, ModelOffer, OfferedModel, Verdict
+from services.runtime.logins import PROVIDERS as LOGINS
+
+LOCAL_SERVERS = "agent_service.assembly.setup:local_servers"
+OFFERED_MODELS = "agent_service.assembly.setup:offered_models"
+WINDOW_OF = "agent_service.assembly.setup:window_of"
+SANDBOXES = "executor_service.servicer.checks:checks"
+PLATFORMS = "gateway_service.accounts.checks:checks"
+
+EXAMPLES = """\
+examples:
+  hermes setup
+  hermes setup --provider openrouter --key-file key.txt --model-id anthropic/claude-sonnet-4.5
+  hermes setup --provider local --tools lean --no-telegram
+  hermes setup --provider custom --url https://llm.example.org/v1 --sandbox bubblewrap"""
+
+KEYS = {
+    "openrouter": "OpenRouter: models of all makers with one key",
+    "openai": "OpenAI, with an API key",
+    "anthropic": "Anthropic, with an API key",
+}
+LOCAL, CUSTOM, AUTO = "local", "custom", "auto"
+ISOLATION = {
+    "docker": "a container, without network and your files",
+    "bubblewrap": "Linux namespaces, without network and your files",
+    "singularity": "a container of Apptainer, for clusters",
+    "modal": "a machine at Modal, away from yours",
+    "kubernetes": "a pod of a cluster",
+    "ssh": "another machine, without isolation there",
+    "local": "no isolation: commands run on this machine as you",
+}
+TOOLS = (
+    (AUTO, "automatic: lean if the model has less than 16,384 tokens of context"),
+    ("full", "full: all tools; a greeting takes about 6,900 tokens"),
+    ("lean", "lean: terminal, files, memory and skills; about 1,300 tokens"),
+)
+TRIES = 3
+
+
+class Endpoint(Struct):
+    """The chosen model endpoint."""
+
+    provider: str
+    base_url: str = ""
+    key: str = ""
+    models: Sequence[OfferedModel] = ()
+
+    @property
+    def key_name(self) -> str:
+        return "HERMES_API_KEY" if self.provider == CUSTOM else provider_variables(self.provider)[1]
+
+
+class Setup:
+    """The steps; each saves what was chosen."""
+
+    def __init__(self, given: argparse.Namespace, settings: Settings, answers: Answers) -> None:
+        self._given = given
+        self._settings = settings
+        self._answers = answers
+        self.written: list[str] = []
+
+    def _keep(self, key: str, value: str, shown: str | None = None) -> None:
+        path = keep(self._settings, key, value)
+        self.written.append(f"{key} = {value if shown is None else shown} in {path}")
+
+    def choose_model(self) -> None:
+        """Find a provider or server, check its key, and choose one of its models."""
+        endpoint = self._endpoint()
+        model = self._given.chosen_model or self._pick(endpoint)
+        self._keep("model.provider", endpoint.provider)
+        if endpoint.base_url or self._settings.yaml.find("model.base_url"):
+            self._keep("model.base_url", endpoint.base_url)
+        if endpoint.key:
+            self._keep(endpoint.key_name, endpoint.key, "(your key)")
+        self._keep("model.default", model)
+        # They would have priority over config.yaml.
+        for name in ("HERMES_BASE_URL", "HERMES_MODEL"):
+            if name in self._settings.env_file.values:
+                self._keep(name, "", "(unset)")
+            if self._settings.environ.get(name):
+                complain(f"{name} of the environment has priority over what you choose here")
+        if endpoint.provider == CUSTOM:
+            self._tell_window(endpoint, model)
+
+    def _tell_window(self, endpoint: Endpoint, model: str) -> None:
+        tokens = asyncio.run(imported(WINDOW_OF)(endpoint.base_url, endpoint.key, model))
+        if tokens:
+            say(f"{printable(model)} has {tokens:,} tokens of context there.")
+
+    def _endpoint(self) -> Endpoint:
+        servers: Sequence[ModelOffer] = asyncio.run(imported(LOCAL_SERVERS)())
+        chosen = self._given.provider or self._provider(servers)
+        if chosen == LOCAL:
+            if not servers:
+                raise FailedPrecondition("no model server runs on this machine's usual ports")
+            return self._checked(Endpoint(CUSTOM, servers[0].base_url))
+        if chosen.startswith("http"):
+            return self._checked(Endpoint(CUSTOM, chosen))
+        if chosen in LOGINS:
+            login = argparse.Namespace(**{**vars(self._given), "provider": chosen, "json": False})
+            context = Context(login)
+            run_in_home(context.settings, lambda: log_in(context))
+            self._settings = load_settings(vars(self._given))
+            return self._checked(Endpoint(chosen))
+        url = self._given.url or (
+            self._answers.ask("Base URL, such as https://llm.example.org/v1:")
+            if chosen == CUSTOM
+            else ""
+        )
+        if chosen == CUSTOM and not url:
+            raise InvalidArgument("name the endpoint with --url")
+        return self._with_key(Endpoint(chosen, url))
+
+    def _provider(self, servers: Sequence[ModelOffer]) -> str:
+        found = [(one.base_url, f"{one.name} on this machine ({one.base_url})") for one in servers]
+        with_key = [name for name in KEYS if self._settings.variable(provider_variables(name)[1])]
+        if not self._answers.asks and not (found or with_key or self._given.url):
+            raise InvalidArgument("there is no terminal to ask on; name a provider with --provider")
+        options = [
+            *found,
+            *KEYS.items(),
+            *((name, f"{title}, with your subscription") for name, title in LOGINS.items()),
+            (CUSTOM, "another endpoint that speaks like OpenAI's or Anthropic's"),
+        ]
+        if self._given.url:
+            return CUSTOM
+        default = [*with_key, *(url for url, _ in found), "openrouter"][0]
+        return self._answers.choose("Where do your models run?", options, default)
+
+    def _with_key(self, endpoint: Endpoint) -> Endpoint:
+        if key := read_secret(self._given.key_file):
+            endpoint.key = key
+            return self._checked(endpoint)
+        if found := self._settings.variable(endpoint.key_name):
+            say(f"Hermes uses the key in {endpoint.key_name} ({found.where}).")
+            return self._checked(endpoint, str(found.value))
+        if not self._answers.asks:
+            if endpoint.provider == CUSTOM:
+                return self._checked(endpoint)
+            raise InvalidArgument(f"give the key with --key-file, or set {endpoint.key_name}")
+        none = " (Enter if it needs none)" if endpoint.provider == CUSTOM else ""
+        for left in reversed(range(TRIES)):
+            endpoint.key = self._answers.ask(f"Key{none}:", secret=True)
+            try:
+                return self._checked(endpoint)
+            except HermesError as error:
+                if not left:
+                    raise
+                complain(error.message)
+        raise AssertionError("the last try returns or raises")
+
+    def _checked(self, endpoint: Endpoint, key: str = "") -> Endpoint:
+        """Return the endpoint with its models; raises if the key is refused."""
+        asked = imported(OFFERED_MODELS)(
+            self._settings, endpoint.provider, endpoint.base_url, endpoint.key or key
+        )
+        endpoint.models = asyncio.run(asked)
+        return endpoint
+
+    def _pick(self, endpoint: Endpoint) -> str:
+        if not endpoint.models:
+            named = self._answers.ask("It lists no models. Name of the model:")
+            if not named:
+                raise InvalidArgument("the endpoint lists no models; name one with --model-id")
+            return named
+        options = [(model.id, _describe(model)) for model in endpoint.models]
+        return self._answers.choose("Which model?", options, options[0][0]) or options[0][0]
+
+    def choose_sandbox(self) -> None:
+        """Choose where commands run, among what works on this machine."""
+        chosen = self._given.sandbox
+        if chosen is None:
+            if not self._answers.asks:
+                return
+            found: list[Check] = asyncio.run(imported(SANDBOXES)(self._settings))
+            working = [one.message.split()[0] for one in found if one.verdict is Verdict.OK]
+            for one in found:
+                if one.verdict is Verdict.NOTE:
+                    say(f"  {printable(one.message)}")
+            options: list[Option] = [
+                (AUTO, "automatic: Docker if it runs here, else bubblewrap"),
+                *((name, f"{name}: {ISOLATION[name]}") for name in working),
+            ]
+            chosen = self._answers.choose("Where do commands run?", options, AUTO)
+        if chosen != AUTO or self._settings.yaml.find("terminal.backend"):
+            self._keep("terminal.backend", "" if chosen == AUTO else chosen)
+
+    def choose_tools(self) -> None:
+        """Choose between all tools and few."""
+        chosen = self._given.tools or self._answers.choose("Which tools?", TOOLS, AUTO)
+        if chosen != AUTO or self._settings.yaml.find("tools"):
+            self._keep("tools.preset", chosen)
+
+    def choose_telegram(self) -> None:
+        """Connect a bot, or leave that for later."""
+        token = read_secret(self._given.telegram_token_file)
+        if not token and not self._given.no_telegram:
+            options = [("later", "later"), ("now", "now, with a token from @BotFather")]
+            if self._answers.choose("Talk through Telegram?", options, "later") == "now":
+                token = self._answers.ask("Token of the bot:", secret=True)
+        if not token:
+            return
+        question = "Your number in Telegram, as @userinfobot tells it:"
+        users = self._given.telegram_users or self._answers.ask(question)
+        self._keep("TELEGRAM_BOT_TOKEN", token, "(your token)")
+        if users:
+            self._keep("TELEGRAM_ALLOWED_USERS", users)
+        found: list[Check] = asyncio.run(imported(PLATFORMS)(load_settings(vars(self._given))))
+        for one in found:
+            (say if one.verdict is Verdict.OK else complain)(one.message)
+
+
+def _describe(model: OfferedModel) -> str:
+    window = f"{model.window:,} tokens" if model.window else ""
+    price = "" if model.price is None else " / ".join(map(dollars, model.price))
+    more = ", ".join(filter(None, (window, f"{price} per million" if price else "")))
+    return f"{printable(model.id)}{f' ({more})' if more else ''}"
+
+
+def _setup(context: Context) -> int:
+    given, settings = context.given, load_settings(vars(context.given))
+    answers = Answers.find(settings)
+    if given.if_needed:
+        choice = asyncio.run(imported(MODEL_CHOICE)(settings))
+        if choice.configured or not answers.asks:
+            return 0
+    settings.home.create()
+    steps = Setup(given, settings, answers)
+    try:
+        for step in (
+            steps.choose_model,
+            steps.choose_sandbox,
+            steps.choose_tools,
+            steps.choose_telegram,
+        ):
+            step()
+    finally:
+        if steps.written:
+            say("\nWritten:\n  " + "\n  ".join(map(printable, steps.written)))
+    say("\nStart Hermes with: hermes up")
+    return 0
+
+
+COMMAND = Command(
+    EXAMPLES,
+    function=_setup,
+    arguments=(
+        arg(
+            "--provider",
+            "where models run; `local` is a server on this machine",
+            choices=(LOCAL, *KEYS, *LOGINS, CUSTOM),
+        ),
+        arg("--url URL", "base URL of another endpoint"),
+        arg("--key-file FILE", "read the key from this file; - is standard input"),
+        arg("--model-id ID", "model to use (the provider's default)", field="chosen_model"),
+        arg("--sandbox", "where commands run", choices=(AUTO, *ISOLATION)),
+        arg("--tools", "which tools models get", choices=tuple(name for name, _ in TOOLS)),
+        arg("--telegram-token-file FILE", "read the token of your bot from this file"),
+        arg("--telegram-users IDS", "comma-separated numbers of people who may use it"),
+        flag("--no-telegram", "do not ask about Telegram"),
+        flag("--if-needed", "do nothing if a model is configured, or without a terminal"),
+    ),
+)

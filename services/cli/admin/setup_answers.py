@@ -1,0 +1,69 @@
+"""Asks a person in a terminal, or takes what was given as options."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from services.cli.console import say
+from services.config.settings import Settings
+from services.errors import InvalidArgument
+
+Option = tuple[str, str]
+"""A value, and how it is shown."""
+
+SHOWN_AT_ONCE = 12
+"""A longer list is searched by typing."""
+
+
+class Answers(Struct):
+    """Answers of a person, or their defaults without a terminal."""
+
+    asks: bool
+
+    @classmethod
+    def find(cls, settings: Settings) -> "Answers":
+        """Ask if there is a terminal that can show a list."""
+        is_dumb = settings.environ.get("TERM", "dumb") == "dumb"
+        return cls(sys.stdin.isatty() and sys.stdout.isatty() and not is_dumb)
+
+    def choose(self, question: str, options: Sequence[Option], default: str) -> str:
+        """Return the chosen value."""
+        if not self.asks:
+            return default
+        if len(options) > SHOWN_AT_ONCE:
+            return self._search(question, options, default)
+        from prompt_toolkit.shortcuts import choice
+
+        return choice(f"\n{question}", options=list(options), default=default)
+
+    def _search(self, question: str, options: Sequence[Option], default: str) -> str:
+        from prompt_toolkit import prompt
+        from prompt_toolkit.completion import FuzzyCompleter, WordCompleter
+
+        known = dict(options)
+        words = FuzzyCompleter(WordCompleter(list(known), meta_dict=known, sentence=True))
+        say(f"\n{question}\nType to search {len(known)} models; Enter takes the one shown.")
+        return prompt("> ", completer=words, default=default, complete_while_typing=True).strip()
+
+    def ask(self, question: str, *, secret: bool = False) -> str:
+        """Return a line; empty without a terminal."""
+        if not self.asks:
+            return ""
+        from prompt_toolkit import prompt
+
+        return prompt(f"{question} ", is_password=secret).strip()
+
+
+def read_secret(file: str | None) -> str:
+    """Read a key from a file, or from standard input if it is `-`."""
+    if file is None:
+        return ""
+    try:
+        text = sys.stdin.readline() if file == "-" else Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidArgument(f"cannot read the key from {file}: {error}") from None
+    if not text.strip():
+        raise InvalidArgument(f"there is no key in {file}")
+    return text.strip()

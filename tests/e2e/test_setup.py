@@ -1,0 +1,126 @@
+"""`hermes setup`: each step with an option, and all of them in a terminal."""
+
+from collections.abc import Generator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from tests.e2e.home import Home
+from tests.e2e.model import SCENARIOS, model_process
+from tests.e2e.terminal import terminal
+
+DOWN, ENTER = "\x1b[B", "\r"
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Generator[str]:
+    """An endpoint with two models."""
+    with model_process(tmp_path, SCENARIOS, models=["alpha", "beta"], window=8_192) as model:
+        yield model.url
+
+
+def configured(home: Home) -> Any:
+    return YAML(typ="safe").load((home.path / "config.yaml").read_text())
+
+
+def test_every_step_has_an_option(tmp_path: Path, url: str) -> None:
+    home = Home.make(tmp_path, OPENROUTER_BASE_URL=url)
+    made = home.run(
+        *("setup", "--provider", "openrouter", "--key-file", "-", "--model-id", "beta"),
+        *("--sandbox", "bubblewrap", "--tools", "lean", "--no-telegram"),
+        text="sk-or-v1-secret\n",
+    )
+    assert made.status == 0, made.err
+    assert configured(home) == {
+        "model": {"provider": "openrouter", "default": "beta"},
+        "terminal": {"backend": "bubblewrap"},
+        "tools": {"preset": "lean"},
+    }
+    assert (home.path / ".env").read_text() == "OPENROUTER_API_KEY=sk-or-v1-secret\n"
+    assert "model.default = beta in " in made.out
+    assert "secret" not in made.out
+
+
+def test_an_endpoint_takes_the_place_of_what_was_chosen_before(tmp_path: Path, url: str) -> None:
+    home = Home.make(tmp_path, {"model": {"provider": "openai", "max_tokens": 100}})
+    (home.path / ".env").write_text("HERMES_MODEL=old\n")
+    made = home.run("setup", "--url", url)
+    assert "alpha has 8,192 tokens of context there" in made.out
+    told = home.run("chat", "-q", "hello", "--json")
+    assert told.status == 0, told.err
+    chosen = {"provider": "custom", "base_url": url, "default": "alpha"}
+    assert configured(home) == {"model": {"max_tokens": 100, **chosen}}
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--provider", "openai"), "give the key with --key-file, or set OPENAI_API_KEY"),
+        (("--provider", "custom"), "name the endpoint with --url"),
+        (("--url", "http://127.0.0.1:9/v1"), "Cannot reach the model endpoint"),
+        (("--provider", "anthropic", "--key-file", "/nowhere"), "cannot read the key"),
+    ],
+)
+def test_what_does_not_work_is_not_written(
+    tmp_path: Path, options: tuple[str, ...], told: str
+) -> None:
+    home = Home.make(tmp_path)
+    made = home.run("setup", *options)
+    assert made.status == 1
+    assert told in made.err
+    assert not (home.path / "config.yaml").exists()
+
+
+class Refusing(BaseHTTPRequestHandler):
+    """Accepts no key."""
+
+    def do_GET(self) -> None:
+        self.send_error(401)
+
+
+def test_a_refused_key_is_not_written(tmp_path: Path) -> None:
+    with HTTPServer(("127.0.0.1", 0), Refusing) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        home = Home.make(tmp_path, OPENROUTER_BASE_URL=f"http://127.0.0.1:{server.server_port}/v1")
+        asked = ("setup", "--provider", "openrouter", "--key-file", "-")
+        made = home.run(*asked, text="sk-wrong\n")
+        server.shutdown()
+    assert made.status == 1
+    assert "refused the key: check OPENROUTER_API_KEY" in made.err
+    assert not (home.path / ".env").exists()
+
+
+def test_it_asks_in_a_terminal_and_only_if_needed_where_that_is_said(
+    tmp_path: Path, url: str
+) -> None:
+    home = Home.make(tmp_path)
+    _answer_all(home, url)
+    found = configured(home)
+    assert found["model"] == {"provider": "custom", "base_url": url, "default": "beta"}
+    assert found["tools"] == {"preset": "lean"}
+    again = home.run("setup", "--if-needed")
+    assert (again.status, again.out) == (0, "")
+
+
+def _answer_all(home: Home, url: str) -> None:
+    with terminal(home, "setup") as screen:
+        screen.wait_for("Where do your models run")
+        screen.press(DOWN * 8 + ENTER)
+        screen.wait_for("Base URL")
+        screen.press(url + ENTER)
+        screen.wait_for("Key")
+        screen.press(ENTER)
+        screen.wait_for("Which model")
+        screen.press(DOWN + ENTER)
+        screen.wait_for("Where do commands run")
+        screen.press(ENTER)
+        screen.wait_for("Which tools")
+        screen.press(DOWN * 2 + ENTER)
+        screen.wait_for("Talk through Telegram")
+        screen.press(ENTER)
+        screen.wait_for("Start Hermes with: hermes up")
+        assert screen.wait_end() == 0
