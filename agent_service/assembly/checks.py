@@ -14,7 +14,7 @@ from agent_service.config.models import ModelSettings
 from agent_service.models.access import access_of
 from agent_service.models.catalog import SMALL_WINDOW
 from agent_service.models.discovery import discover_local, served_window
-from agent_service.models.endpoint_models import list_models
+from agent_service.models.endpoint_models import check_key, list_models
 from agent_service.models.endpoints import Api, Endpoint, configured_endpoint, missing_endpoint
 from agent_service.models.oauth.credentials import Credentials
 from agent_service.models.oauth.tokens import Login
@@ -73,6 +73,7 @@ async def _endpoint(
         return Check("model", Verdict.FAILED, missing_endpoint(str(settings.home.env)))
     try:
         reached = await access_of(endpoint, logins, SystemClock()).current()
+        await check_key(reached, LISTING_TIMEOUT_S)
         listed = await list_models(reached, LISTING_TIMEOUT_S)
     except ModelError as error:
         return Check("model", Verdict.FAILED, str(error))

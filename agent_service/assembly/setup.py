@@ -1,6 +1,5 @@
 """What `hermes setup` asks of model endpoints: who serves models, and whether a key is accepted."""
 
-import asyncio
 from functools import partial
 
 from msgspec.structs import replace
@@ -11,28 +10,13 @@ from agent_service.assembly.models import credentials, endpoint_settings
 from agent_service.config import AgentConfig
 from agent_service.models.access import access_of
 from agent_service.models.catalog import Catalog, ModelInfo
-from agent_service.models.discovery import (
-    chat_models,
-    discover_local,
-    fetch_models,
-    listed_models,
-    served_window,
-)
-from agent_service.models.endpoints import (
-    MESSAGES_VERSION,
-    Api,
-    Endpoint,
-    configured_endpoint,
-    listed_by,
-    missing_endpoint,
-    url_below,
-)
-from agent_service.models.failures import connection_failure, http_failure
-from agent_service.models.proxies import client_for
+from agent_service.models.discovery import discover_local, fetch_models, served_window
+from agent_service.models.endpoint_models import check_key, list_models
+from agent_service.models.endpoints import configured_endpoint, missing_endpoint
 from agent_service.records.model_errors import InvalidEndpoint, ModelError
 from services.clock import SystemClock
 from services.config.settings import Settings
-from services.errors import FailedPrecondition, HermesError
+from services.errors import FailedPrecondition
 from services.runtime.checks import ModelOffer, OfferedModel
 
 TIMEOUT_S = 15.0
@@ -61,17 +45,15 @@ async def offered_models(
         async with opened_store(settings, config) as store:
             access = access_of(endpoint, credentials(store, config, clock), clock)
             reached = await access.current()
-        listing = await _listing(reached)
-        ids = chat_models(listing) or await listed_by(reached, TIMEOUT_S)
+        await check_key(reached, TIMEOUT_S)
+        listed = await list_models(reached, TIMEOUT_S)
     except (InvalidEndpoint, ModelError) as error:
         raise FailedPrecondition(str(error)) from error
     fetch = partial(fetch_models, config.model.catalog_url)
     catalog = Catalog(settings.home.state / "models.json", fetch)
     await catalog.open()
-    told = {info.id: info for info in listed_models(listing)}
-    usual_id = endpoint.model
-    ordered = sorted(ids, key=lambda name: name != usual_id)
-    return tuple(_offered(name, told.get(name), catalog.find(name)) for name in ordered)
+    ordered = sorted(listed, key=lambda info: info.id != endpoint.model)
+    return tuple(_offered(info, catalog.find(info.id)) for info in ordered)
 
 
 async def window_of(base_url: str, key: str, model: str) -> int:
@@ -79,36 +61,7 @@ async def window_of(base_url: str, key: str, model: str) -> int:
     return await served_window(base_url, SecretStr(key), model)
 
 
-async def _listing(endpoint: Endpoint) -> bytes:
-    """Return the endpoint's list of models, after its key was accepted; raises ModelError."""
-    import httpx
-
-    native = endpoint.api is Api.MESSAGES
-    key = endpoint.api_key.get_secret_value()
-    headers = {"Authorization": f"Bearer {key}", "x-api-key": key} if key else {}
-    headers |= {"anthropic-version": MESSAGES_VERSION} if native else {}
-    # OpenRouter lists its models to everybody.
-    checked = ["/key"] if endpoint.provider == "openrouter" else []
-    body = b""
-    try:
-        opened = await asyncio.to_thread(
-            client_for, endpoint.base_url, headers={**headers, **endpoint.headers}
-        )
-        async with opened as client:
-            for path in (*checked, "/v1/models" if native else "/models"):
-                url = url_below(endpoint.base_url, path)
-                answer = await client.get(url, timeout=TIMEOUT_S)
-                body = answer.content
-                if answer.status_code in (401, 402, 403) or answer.status_code >= 500:
-                    told = answer.headers
-                    raise http_failure(endpoint, endpoint.model, answer.status_code, told, "")
-    except (httpx.HTTPError, httpx.InvalidURL, HermesError) as error:
-        raise connection_failure(endpoint, str(error) or type(error).__name__) from error
-    return body
-
-
-def _offered(name: str, told: ModelInfo | None, known: ModelInfo) -> OfferedModel:
-    price = (told.price if told else None) or known.price
-    window = (told.window if told else 0) or known.window
+def _offered(told: ModelInfo, known: ModelInfo) -> OfferedModel:
+    price = told.price or known.price
     paid = (price.input, price.output) if price else None
-    return OfferedModel(name, window, paid)
+    return OfferedModel(told.id, told.window or known.window, paid)

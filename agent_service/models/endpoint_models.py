@@ -29,10 +29,24 @@ async def list_models(
 
     Raises ModelError if it cannot be reached or refuses the key.
     """
-    native = endpoint.api is Api.MESSAGES
-    url = url_below(endpoint.base_url, "/v1/models" if native else "/models")
+    path = "/v1/models" if endpoint.api is Api.MESSAGES else "/models"
+    listing = await _fetch(endpoint, path, timeout_s)
+    known = {info.id: info for info in listed_models(listing, ENDPOINT)}
+    return tuple(known.get(name, ModelInfo(name, source=ENDPOINT)) for name in chat_models(listing))
+
+
+async def check_key(endpoint: Endpoint, timeout_s: float = LISTING_TIMEOUT_S) -> None:
+    """Raise ModelError if OpenRouter, which lists its models to everybody, refuses the key."""
+    if endpoint.provider == "openrouter":
+        await _fetch(endpoint, "/key", timeout_s)
+
+
+async def _fetch(endpoint: Endpoint, path: str, timeout_s: float) -> bytes:
+    """Return what is there, or nothing; raises ModelError as `list_models`."""
+    url = url_below(endpoint.base_url, path)
     url += _CODEX_LISTING if endpoint.login == "codex" else ""
-    headers = {"anthropic-version": MESSAGES_VERSION} if native else {}
+    is_native = endpoint.api is Api.MESSAGES
+    headers = {"anthropic-version": MESSAGES_VERSION} if is_native else {}
     try:
         client = await asyncio.to_thread(client_for, url)
     except ServiceUnavailable as error:
@@ -40,16 +54,14 @@ async def list_models(
     try:
         async with client:
             sent = {**headers, **_signature(endpoint), **endpoint.headers}
-            listing = await fetch_listing(client, url, sent, timeout_s)
+            return await fetch_listing(client, url, sent, timeout_s)
     except ListingRefused as refused:
         if refused.status not in _TELLING and refused.status < 500:
-            return ()
+            return b""
         body = refused.body.decode(errors="replace")
         raise http_failure(endpoint, endpoint.model, refused.status, {}, body) from None
     except ServiceUnavailable as error:
         raise connection_failure(endpoint, _reason(error)) from error
-    known = {info.id: info for info in listed_models(listing, ENDPOINT)}
-    return tuple(known.get(name, ModelInfo(name, source=ENDPOINT)) for name in chat_models(listing))
 
 
 async def with_listed_model(endpoint: Endpoint) -> Endpoint:

@@ -100,10 +100,8 @@ class Compressor:
 
     def explain_overflow(self, turn: LiveTurn, tools: bytes, error: ModelError) -> ModelError:
         """Return the error of a request that is too long, with the figures and the ways out."""
-        asked, window = (
-            round(_tokens(turn.messages, tools, _rate(turn))),
-            self._window_of(turn.model),
-        )
+        asked = round(_tokens(turn.messages, tools, _rate(turn)))
+        window = self.window_of(turn.model)
         room = f" and {turn.model} takes {window:,}" if asked > window // 2 else ""
         lean = "" if turn.overlay.is_lean else " with lean tools (hermes config set tools lean)"
         message = (

@@ -50,7 +50,7 @@ ISOLATION = {
     "local": "no isolation: commands run on this machine as you",
 }
 TOOLS = (
-    (AUTO, "automatic: lean if the model has less than 16,384 tokens of context"),
+    (AUTO, "automatic: lean if the model has less than 16,000 tokens of context"),
     ("full", "full: all tools; a greeting takes about 6,900 tokens"),
     ("lean", "lean: terminal, files, memory and skills; about 1,300 tokens"),
 )
