@@ -63,6 +63,8 @@ class Notice(Struct, frozen=True):
     """A message for the person, such as about a retry."""
 
     text: str
+    keeps_text: bool = False
+    """Whether the text so far counts; else that of the step is void."""
 
 
 Live = TextDelta | ReasoningDelta | TextSnapshot | ToolProgress | Notice

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from enum import StrEnum
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -28,13 +28,14 @@ from agent_service.turns.event_feed import TurnStream
 from agent_service.turns.loop import LoopParts, Step, run_turn
 from agent_service.turns.metrics import AgentMetrics
 from services.clock import Clock
-from services.database import Database, DatabaseDamaged
+from services.database import Database, DatabaseDamaged, DatabaseFull
 from services.database.leases import Fenced, LeaseTable
 from services.errors import DatabaseUnavailable, HermesError
 from services.lifecycle import each_of, unbroken
 
 _log = logging.getLogger(__name__)
 
+_T = TypeVar("_T")
 _Work = Callable[["RunningTurn"], Awaitable[None]]
 
 RETREAT_S = 0.5
@@ -201,12 +202,27 @@ class Runner:
                 record(conn, transition)
             return transition
 
-        transition = await self._database.write(write)
+        transition = await self._written(driving, write)
         transition.apply()
         age = (transition.now - driving.turn.started_at).total_seconds()
         self._metrics.committed(driving.turn, facts, age)
         for recorded in transition.events:
             driving.stream.publish(recorded)
+
+    async def _written(self, driving: RunningTurn, write: Callable[[Connection], _T]) -> _T:
+        """Write, and wait for space on a full disk, so that no answer is asked for twice."""
+        is_told = False
+        while True:
+            try:
+                return await self._database.write(write)
+            except DatabaseFull as error:
+                if driving.stopped is not None:
+                    raise
+                if not is_told:
+                    _log.warning("the turn waits for space: %s", error)
+                    self._show(driving, Notice(f"This waits: {error}", keeps_text=True))
+                    is_told = True
+                await self._clock.sleep(RETREAT_S)
 
     async def _cancel(self, driving: RunningTurn) -> None:
         turn, partial = driving.turn, self._partial(driving)

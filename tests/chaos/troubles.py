@@ -37,6 +37,8 @@ class Trouble:
     """What is said to whoever asks for something new; empty where that only takes longer."""
     lasts_s: float = 0.0
     """At least."""
+    is_full: bool = False
+    """Whether space is missing, for which a turn waits."""
 
 
 @contextmanager
@@ -120,9 +122,9 @@ def _home(folder: Path) -> Path:
 
 
 TROUBLES = {
-    "sqlite-full": Trouble(full_disk, "no space is left"),
+    "sqlite-full": Trouble(full_disk, "no space is left", is_full=True),
     "sqlite-slow": Trouble(locked_files, "is locked by another program", lasts_s=5.5),
-    "postgresql-full": Trouble(full_server, "is full"),
+    "postgresql-full": Trouble(full_server, "is full", is_full=True),
     "postgresql-read-only": Trouble(read_only_server, "is read-only"),
     "postgresql-slow": Trouble(slow_server, lasts_s=5),
 }

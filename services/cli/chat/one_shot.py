@@ -3,6 +3,7 @@
 import asyncio
 import json
 import signal
+import sys
 from contextlib import aclosing
 from typing import Any
 
@@ -53,6 +54,8 @@ class OneShot:
                 self._finished[event.tool_finished.call_id] = event.tool_finished
             case "turn_finished":
                 self._turn = event.turn_finished
+            case "notice" if event.notice.keeps_text and not sys.stderr.isatty():
+                complain(event.notice.text)  # the view tells it on a terminal only
             case _:
                 pass
         if self._view is not None:

@@ -38,6 +38,9 @@ class TurnView:
                 self._say(event.text_finished.step, 0, event.text_finished.text)
                 self._screen.end_line()
                 self._tools.begin(event.text_finished.tool_call_count)
+            case "notice" if event.notice.keeps_text:
+                self._screen.end_line()
+                self._screen.line(event.notice.text, "yellow")
             case "notice":
                 self._remark(event.notice.text, "yellow")
             case "compressed":

@@ -695,19 +695,23 @@ class Notice(_message.Message):
 
     TEXT_FIELD_NUMBER: _builtins.int
     LASTS_FIELD_NUMBER: _builtins.int
+    KEEPS_TEXT_FIELD_NUMBER: _builtins.int
     text: _builtins.str
     """One sentence for people."""
     lasts: _builtins.bool
     """Whether it is to be read with the answer; else it says what happens at the moment."""
+    keeps_text: _builtins.bool
+    """Whether the text so far counts and only waits to be stored; else that of this step is void."""
     def __init__(
         self,
         *,
         text: _builtins.str = ...,
         lasts: _builtins.bool = ...,
+        keeps_text: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["lasts", b"lasts", "text", b"text"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["keeps_text", b"keeps_text", "lasts", b"lasts", "text", b"text"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
