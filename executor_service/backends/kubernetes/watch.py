@@ -7,8 +7,8 @@ its streams, but not if its node is gone or a proxy keeps a dead connection open
 import asyncio
 import logging
 import time
-from collections.abc import Generator
-from contextlib import aclosing, contextmanager, suppress
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, asynccontextmanager, suppress
 
 from executor_service.backends.kubernetes.api import Json
 from executor_service.backends.kubernetes.pods import Pods
@@ -49,15 +49,14 @@ class PodWatch:
         why = "the cluster does not answer"
         unscheduled_until = time.monotonic() + options.schedule_timeout_s
         try:
-            async with asyncio.timeout(options.start_timeout_s):
-                with self._changes_of(name) as changed:
-                    while why:
-                        pod = self._known.get(name) or await self._pods.find(name)
-                        why = _why_not_running(name, pod)
-                        if time.monotonic() > unscheduled_until:
-                            _check_scheduled(pod, options.schedule_timeout_s)
-                        if why:
-                            await _wait_for(changed)
+            async with asyncio.timeout(options.start_timeout_s), self._changes_of(name) as changed:
+                while why:
+                    pod = self._known.get(name) or await self._pods.find(name)
+                    why = _why_not_running(name, pod)
+                    if time.monotonic() > unscheduled_until:
+                        _check_scheduled(pod, options.schedule_timeout_s)
+                    if why:
+                        await _wait_for(changed)
         except TimeoutError as error:
             raise BoxCreateFailed(
                 f"the pod {name} does not run after {options.start_timeout_s:g} s: {why}"
@@ -86,8 +85,8 @@ class PodWatch:
         if not self._workers:
             self._workers.start("watch of pods", self._run())
 
-    @contextmanager
-    def _changes_of(self, name: str) -> Generator[asyncio.Event]:
+    @asynccontextmanager
+    async def _changes_of(self, name: str) -> AsyncGenerator[asyncio.Event]:
         self._start()
         changed = self._waiting[name] = asyncio.Event()
         try:
