@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from agent_service.models.access import Access
 from agent_service.models.catalog import ModelInfo
-from agent_service.models.discovery import served_window
+from agent_service.models.discovery import is_llama_cpp, served_window
 from agent_service.models.endpoint_models import list_models, with_listed_model
 from agent_service.models.endpoints import Api, Endpoint, EndpointSettings, configured_endpoint
 from agent_service.models.openrouter import AppIdentity, OpenRouter
@@ -110,12 +110,14 @@ class ConfiguredModel:
 
     async def learn_window(self, model: str) -> None:
         """Ask a local server, once for each model, how much context it gives it."""
-        endpoint, _ = await self._choose()
+        endpoint, provider = await self._choose()
         if not endpoint.is_local or model in self._learned:
             return
         async with self._lock:
             if model not in self._learned:
                 self._learned.add(model)
+                if await is_llama_cpp(endpoint.base_url, endpoint.api_key):
+                    provider.ask_progress()
                 self._learn(model, await served_window(endpoint.base_url, endpoint.api_key, model))
 
     async def list_models(self) -> tuple[ModelInfo, ...]:

@@ -114,6 +114,19 @@ async def served_window(base_url: str, api_key: SecretStr, model: str) -> int:
     return next(filter(None, found), 0)
 
 
+async def is_llama_cpp(base_url: str, api_key: SecretStr) -> bool:
+    """Whether a local server is llama.cpp, which tells how much of a prompt it has read."""
+    key = api_key.get_secret_value()
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    base_url = base_url.partition("?")[0]
+    try:
+        async with await asyncio.to_thread(client_for, base_url, headers=headers) as client:
+            props = f"{base_url.removesuffix('/v1')}/props"
+            return _llama_cpp(await fetch_listing(client, props, {}, LOCAL_TIMEOUT_S)) > 0
+    except ServiceUnavailable:
+        return False
+
+
 class _Served(Struct):
     """The context of a model, by its names in the listings of local servers."""
 

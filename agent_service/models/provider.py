@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Self
 from urllib.parse import urlsplit
@@ -27,9 +27,10 @@ from agent_service.models.wires.wire import (
     Wire,
     objects_of,
     reported_error,
+    tokens,
     well_formed,
 )
-from agent_service.records.events import ReasoningDelta, TextDelta
+from agent_service.records.events import PromptProgress, ReasoningDelta, TextDelta
 from agent_service.records.model import (
     ModelEvent,
     ModelMessage,
@@ -41,7 +42,7 @@ from agent_service.records.model import (
 )
 from agent_service.records.model_errors import ModelError, RetryPolicy
 from services.clock import SystemClock
-from services.validation import json_object
+from services.validation import json_object, object_of
 
 MAX_EVENT_BYTES = 4 * 1024 * 1024
 
@@ -130,6 +131,7 @@ class Provider:
         self._retries = retries or RetryPolicy()
         self._transport = Transport(wire, timeouts)
         self._dialects: dict[str, Dialect] = {}
+        self._usual_dialect = Dialect()
 
     async def __aenter__(self) -> Self:
         return self
@@ -145,6 +147,10 @@ class Provider:
         """The endpoint with its current key; raises `ModelError`."""
         return await self._access.current()
 
+    def ask_progress(self) -> None:
+        """Ask from now on how much of the prompt is read, as the server tells it."""
+        self._usual_dialect = Dialect(progress=True)
+
     async def preload(self) -> None:
         """Load the SDK now instead of at the first call; raises `ModelError`."""
         await self._transport.ready(await self._access.current())
@@ -152,7 +158,7 @@ class Provider:
     async def _attempts(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         attempt, replaced, other = 1, 0, None
         while True:
-            dialect = self._dialects.get(request.model, Dialect())
+            dialect = self._dialects.get(request.model, self._usual_dialect)
             endpoint, said = other, False
             try:
                 endpoint = endpoint or await self._access.current()
@@ -164,7 +170,7 @@ class Provider:
                 async with self._transport.post(endpoint, request.model, body) as answer:
                     call = _Attempt(endpoint, request, reading, answer)
                     while (event := await call.next_delta()) is not None:
-                        said = True
+                        said = said or not isinstance(event, PromptProgress)
                         yield event
                 message = call.message()
                 if message.text or message.tool_calls:
@@ -308,12 +314,15 @@ class _Attempt:
                 raise stream_failure(self._endpoint, self._request.model, error)
         return chunks
 
-    def _add(self, chunks: Iterable[Json]) -> None:
+    def _add(self, chunks: Sequence[Json]) -> None:
         """Yields at most two deltas for all chunks of one read."""
         try:
             added = [self._reading.add(chunk) for chunk in chunks]
         except MalformedChunk as error:
             raise cut_failure(self._endpoint, str(error)) from error
+        for told in (object_of(chunk.get("prompt_progress")) for chunk in chunks):
+            if total := tokens(told.get("total")):
+                self._deltas.append(PromptProgress(tokens(told.get("processed")), total))
         self._has_ended = self._has_ended or self._reading.ended
         text, thoughts = self._tags.feed("".join(each for each, _ in added))
         self._add_deltas(text, "".join(each for _, each in added) + thoughts)

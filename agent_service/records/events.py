@@ -59,6 +59,14 @@ class ToolProgress(Struct, frozen=True):
     text: str
 
 
+class PromptProgress(Struct, frozen=True):
+    """How much of the prompt the model's server has read."""
+
+    read_tokens: int
+    total_tokens: int
+    step: int = 0
+
+
 class Notice(Struct, frozen=True):
     """A message for the person, such as about a retry."""
 
@@ -67,7 +75,7 @@ class Notice(Struct, frozen=True):
     """Whether the text so far counts; else that of the step is void."""
 
 
-Live = TextDelta | ReasoningDelta | TextSnapshot | ToolProgress | Notice
+Live = TextDelta | ReasoningDelta | TextSnapshot | ToolProgress | PromptProgress | Notice
 
 
 # Durable events

@@ -11,7 +11,7 @@ from msgspec import Raw, Struct, field
 from msgspec.json import Decoder
 
 from agent_service.records.arguments import is_object
-from agent_service.records.events import Notice, ReasoningDelta, TextDelta
+from agent_service.records.events import Notice, PromptProgress, ReasoningDelta, TextDelta
 from agent_service.records.model_errors import ModelErrorKind
 from agent_service.records.requests import Switched
 from agent_service.records.usage import Usage
@@ -122,7 +122,14 @@ class ModelWasted(Struct, frozen=True):
 
 
 ModelEvent = (
-    TextDelta | ReasoningDelta | ModelRetry | ModelWasted | Notice | Switched | ModelMessage
+    TextDelta
+    | ReasoningDelta
+    | PromptProgress
+    | ModelRetry
+    | ModelWasted
+    | Notice
+    | Switched
+    | ModelMessage
 )
 
 

@@ -10,6 +10,7 @@ from contextlib import aclosing
 from datetime import tzinfo
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_service.prompt.compression.compressor import Compressor, counted_rate
 from agent_service.records import model as base
@@ -26,6 +27,7 @@ from agent_service.records.events import (
     Live,
     Notice,
     Outcome,
+    PromptProgress,
     ReasoningDelta,
     TextDelta,
     TurnFinished,
@@ -192,6 +194,8 @@ async def _ask(
                 case ReasoningDelta(text):
                     yield ReasoningDelta(text, turn.step, thought)
                     thought += len(text)
+                case PromptProgress():
+                    yield replace(event, step=turn.step)
                 case base.ModelRetry():
                     said = thought = 0
                     yield Notice(f"{event.message} Trying again {_after(event.delay_s)}.")

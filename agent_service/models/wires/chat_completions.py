@@ -164,6 +164,7 @@ class ChatCompletions:
     corrections: Corrections = (
         ("max_tokens", "max_completion_tokens"),
         ("stream_options", "stream_options"),
+        ("progress", "return_progress"),
         ("bare_answers", "reasoning_content missing"),
         ("bare_answers", "reasoning_content passed back"),
         ("unsigned_calls", "thought_signature"),
@@ -191,6 +192,8 @@ class ChatCompletions:
         fields += [b',"%b":%d' % (cap, request.max_tokens)]
         if dialect.stream_options:
             fields.append(b',"stream_options":{"include_usage":true}')
+        if dialect.progress:
+            fields.append(b',"return_progress":true')
         return b"".join([*fields, dialect.temperature_of(request), self._extras(dialect), b"}"])
 
     def reading(self) -> Assembly:

@@ -36,6 +36,8 @@ class Dialect(Struct, frozen=True):
     effort: bool = True
     """Whether it accepts a reasoning effort."""
     summary: bool = True
+    progress: bool = False
+    """Whether it tells how much of the prompt it has read."""
     temperature: bool = True
     """Whether it accepts a temperature."""
     attached: bool = True

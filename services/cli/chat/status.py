@@ -45,6 +45,10 @@ class Status:
         match event.WhichOneof("kind"):
             case "turn_started":
                 self._model, self._doing = event.turn_started.model or self._model, WAITS
+            case "prompt_progress":
+                told = event.prompt_progress
+                percent = 100 * told.read_tokens // max(1, told.total_tokens)
+                self._doing = f"reading the prompt ({percent} %)"
             case "text_delta" | "reasoning_delta":
                 self._doing = ANSWERS
                 self._answer_since = self._answer_since or monotonic()

@@ -1,5 +1,6 @@
 """What the chat completions adapter does for one provider or another."""
 
+import json
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from agent_service.models.endpoints import Endpoint
 from agent_service.models.openrouter import AppIdentity, OpenRouter
 from agent_service.models.provider import Provider
 from agent_service.models.wires.chat_completions import ChatCompletions
+from agent_service.records.events import PromptProgress
 from agent_service.records.model import ModelMessage, ModelRequest, encoded
 from agent_service.records.model_errors import ModelError, RetryPolicy
 from tests.fakes.model import answers, fake_model
@@ -27,6 +29,7 @@ KNOWS_NO_OPTIONS = {
     "status": 422,
     "error": {"detail": "stream_options: extra fields not permitted"},
 }
+ENDS = {"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}]}
 REJECTS = {"status": 400, "error": {"error": {"message": "no"}}}
 
 
@@ -41,6 +44,31 @@ async def ask(model: Provider) -> ModelMessage:
         *_, last = [event async for event in events]
     assert isinstance(last, ModelMessage)
     return last
+
+
+READ = {"total": 4000, "cache": 1000, "processed": 2000, "time_ms": 900}
+"""How llama.cpp tells how much of a prompt it has read."""
+
+
+async def test_llama_cpp_is_asked_how_much_of_the_prompt_it_has_read() -> None:
+    chunks = ({"prompt_progress": READ, "choices": [{"delta": {"content": None}}]}, ENDS)
+    script = answers({"raw": [*map(json.dumps, chunks), "[DONE]"]}, {"text": "Hi"})
+    async with fake_model(script) as server, opened(server.url) as model:
+        model.ask_progress()
+        async with model.stream(REQUEST) as events:
+            told = [event async for event in events]
+        assert told[0] == PromptProgress(2000, 4000)
+        assert isinstance(told[-1], ModelMessage)
+        assert server.bodies[0]["return_progress"] is True
+
+
+async def test_a_server_that_refuses_to_tell_progress_is_not_asked_again() -> None:
+    refused = {"status": 400, "error": {"error": {"message": "Unknown field: return_progress"}}}
+    async with fake_model(answers(refused, {"text": "Hi"})) as server, opened(server.url) as model:
+        model.ask_progress()
+        assert (await ask(model)).text == "Hi"
+        assert (await ask(model)).text == "Hi"
+        assert ["return_progress" in body for body in server.bodies] == [True, False, False]
 
 
 async def test_a_model_that_wants_another_name_for_the_cap_gets_it_from_then_on() -> None:

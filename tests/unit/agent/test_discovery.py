@@ -8,7 +8,13 @@ from contextlib import asynccontextmanager
 import pytest
 from pydantic import SecretStr
 
-from agent_service.models.discovery import LocalServer, chat_models, discover_local, served_window
+from agent_service.models.discovery import (
+    LocalServer,
+    chat_models,
+    discover_local,
+    is_llama_cpp,
+    served_window,
+)
 from agent_service.models.endpoints import missing_endpoint
 from agent_service.models.proxies import is_loopback
 from tests.fakes.model import fake_model
@@ -135,6 +141,7 @@ async def test_each_kind_of_local_server_tells_how_much_context_there_is(
 ) -> None:
     async with serving({path: answer}) as url:
         assert await served_window(f"{url}/v1", SecretStr("key"), "m") == tokens
+        assert await is_llama_cpp(f"{url}/v1", SecretStr("key")) is (path == "/props")
 
 
 async def test_ollama_is_made_to_load_the_model_that_is_asked_for() -> None:

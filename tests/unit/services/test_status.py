@@ -17,6 +17,8 @@ def test_it_tells_what_is_done_and_what_the_session_has_used() -> None:
     assert status.render(is_busy=False) == ""
     follow(status, turn_started=pb.TurnStarted(model="otter-1"))
     assert status.render(is_busy=True)[1:] == " 0 s waiting for the model · otter-1"
+    follow(status, prompt_progress=pb.PromptProgress(read_tokens=1000, total_tokens=4000))
+    assert " reading the prompt (25 %) · " in status.render(is_busy=True)
     follow(status, text_delta=pb.TextDelta(text="Hello"))
     assert " answering · " in status.render(is_busy=True)
     time.sleep(0.25)

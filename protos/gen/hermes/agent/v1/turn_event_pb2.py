@@ -28,57 +28,59 @@ from hermes.common.v1 import error_pb2 as hermes_dot_common_dot_v1_dot_error__pb
 from hermes.common.v1 import usage_pb2 as hermes_dot_common_dot_v1_dot_usage__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n hermes/agent/v1/turn_event.proto\x12\x0fhermes.agent.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1chermes/common/v1/error.proto\x1a\x1chermes/common/v1/usage.proto\"\x95\x08\n\tTurnEvent\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12(\n\x04time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07\x61ttempt\x18\x03 \x01(\x05\x12\x11\n\tignorable\x18\x04 \x01(\x08\x12\x34\n\x0cturn_started\x18\x05 \x01(\x0b\x32\x1c.hermes.agent.v1.TurnStartedH\x00\x12\x30\n\ntext_delta\x18\x06 \x01(\x0b\x32\x1a.hermes.agent.v1.TextDeltaH\x00\x12:\n\x0freasoning_delta\x18\x07 \x01(\x0b\x32\x1f.hermes.agent.v1.ReasoningDeltaH\x00\x12\x36\n\rtext_snapshot\x18\x08 \x01(\x0b\x32\x1d.hermes.agent.v1.TextSnapshotH\x00\x12\x36\n\rtext_finished\x18\t \x01(\x0b\x32\x1d.hermes.agent.v1.TextFinishedH\x00\x12\x34\n\x0ctool_started\x18\n \x01(\x0b\x32\x1c.hermes.agent.v1.ToolStartedH\x00\x12\x36\n\rtool_progress\x18\x0b \x01(\x0b\x32\x1d.hermes.agent.v1.ToolProgressH\x00\x12\x36\n\rtool_finished\x18\x0c \x01(\x0b\x32\x1d.hermes.agent.v1.ToolFinishedH\x00\x12@\n\x12\x61pproval_requested\x18\r \x01(\x0b\x32\".hermes.agent.v1.ApprovalRequestedH\x00\x12>\n\x11\x61pproval_resolved\x18\x0e \x01(\x0b\x32!.hermes.agent.v1.ApprovalResolvedH\x00\x12\x38\n\x0eusage_reported\x18\x0f \x01(\x0b\x32\x1e.hermes.agent.v1.UsageReportedH\x00\x12)\n\x06notice\x18\x10 \x01(\x0b\x32\x17.hermes.agent.v1.NoticeH\x00\x12\x36\n\rturn_finished\x18\x11 \x01(\x0b\x32\x1d.hermes.agent.v1.TurnFinishedH\x00\x12\x31\n\ncompressed\x18\x12 \x01(\x0b\x32\x1b.hermes.agent.v1.CompressedH\x00\x12J\n\x17\x63larification_requested\x18\x13 \x01(\x0b\x32\'.hermes.agent.v1.ClarificationRequestedH\x00\x12H\n\x16\x63larification_answered\x18\x14 \x01(\x0b\x32&.hermes.agent.v1.ClarificationAnsweredH\x00\x42\x06\n\x04kind\"C\n\nCompressed\x12\x1a\n\x12\x62\x65\x66ore_token_count\x18\x01 \x01(\x03\x12\x19\n\x11\x61\x66ter_token_count\x18\x02 \x01(\x03\"0\n\x0bTurnStarted\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\"7\n\tTextDelta\x12\x0c\n\x04step\x18\x01 \x01(\x05\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x0c\n\x04text\x18\x03 \x01(\t\"<\n\x0eReasoningDelta\x12\x0c\n\x04step\x18\x01 \x01(\x05\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x0c\n\x04text\x18\x03 \x01(\t\"=\n\x0cTextSnapshot\x12\x0c\n\x04step\x18\x01 \x01(\x05\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x11\n\treasoning\x18\x03 \x01(\t\"C\n\x0cTextFinished\x12\x0c\n\x04step\x18\x01 \x01(\x05\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x17\n\x0ftool_call_count\x18\x03 \x01(\x05\"R\n\x0bToolStarted\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x03 \x01(\t\x12\x0c\n\x04step\x18\x04 \x01(\x05\"-\n\x0cToolProgress\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x0c\n\x04text\x18\x02 \x01(\t\"\xdb\x01\n\x0cToolFinished\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x10\n\x08is_error\x18\x03 \x01(\x08\x12\x16\n\texit_code\x18\x04 \x01(\x05H\x00\x88\x01\x01\x12\x0f\n\x07\x62\x61\x63kend\x18\x05 \x01(\t\x12+\n\x08\x64uration\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0f\n\x07preview\x18\x07 \x01(\t\x12\x11\n\tisolation\x18\x08 \x01(\t\x12\x12\n\nsandbox_id\x18\t \x01(\tB\x0c\n\n_exit_code\"\xa0\x01\n\x11\x41pprovalRequested\x12\x13\n\x0b\x61pproval_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\x12\x0c\n\x04tool\x18\x03 \x01(\t\x12\x0f\n\x07subject\x18\x04 \x01(\t\x12/\n\x0b\x65xpire_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rcan_be_always\x18\x06 \x01(\x08\"\x81\x01\n\x10\x41pprovalResolved\x12\x13\n\x0b\x61pproval_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\x12\x33\n\x08\x64\x65\x63ision\x18\x03 \x01(\x0e\x32!.hermes.agent.v1.ApprovalDecision\x12\x12\n\ndecided_by\x18\x04 \x01(\t\"\x97\x01\n\x16\x43larificationRequested\x12\x18\n\x10\x63larification_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\x12\x10\n\x08question\x18\x03 \x01(\t\x12\x0f\n\x07\x63hoices\x18\x04 \x03(\t\x12/\n\x0b\x65xpire_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"x\n\x15\x43larificationAnswered\x12\x18\n\x10\x63larification_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\x12\x0e\n\x06\x61nswer\x18\x03 \x01(\t\x12\x13\n\x0b\x61nswered_by\x18\x04 \x01(\t\x12\x0f\n\x07\x65xpired\x18\x05 \x01(\x08\"\\\n\rUsageReported\x12\x0c\n\x04step\x18\x01 \x01(\x05\x12&\n\x05usage\x18\x02 \x01(\x0b\x32\x17.hermes.common.v1.Usage\x12\x15\n\rwindow_tokens\x18\x03 \x01(\x03\"9\n\x06Notice\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\r\n\x05lasts\x18\x02 \x01(\x08\x12\x12\n\nkeeps_text\x18\x03 \x01(\x08\"\xbc\x02\n\x0cTurnFinished\x12/\n\tcompleted\x18\x01 \x01(\x0b\x32\x1a.hermes.agent.v1.CompletedH\x00\x12)\n\x06\x66\x61iled\x18\x02 \x01(\x0b\x32\x17.hermes.agent.v1.FailedH\x00\x12/\n\tcancelled\x18\x03 \x01(\x0b\x32\x1a.hermes.agent.v1.CancelledH\x00\x12\x36\n\rlimit_reached\x18\x04 \x01(\x0b\x32\x1d.hermes.agent.v1.LimitReachedH\x00\x12\x34\n\x0cneeds_review\x18\x05 \x01(\x0b\x32\x1c.hermes.agent.v1.NeedsReviewH\x00\x12&\n\x05usage\x18\x06 \x01(\x0b\x32\x17.hermes.common.v1.UsageB\t\n\x07outcome\"\x1b\n\tCompleted\x12\x0e\n\x06\x61nswer\x18\x01 \x01(\t\"4\n\x06\x46\x61iled\x12*\n\x07\x66\x61ilure\x18\x01 \x01(\x0b\x32\x19.hermes.common.v1.Failure\"L\n\tCancelled\x12\x16\n\x0epartial_answer\x18\x01 \x01(\t\x12\x16\n\x0esurvivor_count\x18\x02 \x01(\x05\x12\x0f\n\x07message\x18\x03 \x01(\t\"7\n\x0cLimitReached\x12\x0f\n\x07message\x18\x01 \x01(\t\x12\x16\n\x0epartial_answer\x18\x02 \x01(\t\"\x1e\n\x0bNeedsReview\x12\x0f\n\x07message\x18\x01 \x01(\t*\xe7\x01\n\x10\x41pprovalDecision\x12!\n\x1d\x41PPROVAL_DECISION_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x41PPROVAL_DECISION_ONCE\x10\x01\x12\x1d\n\x19\x41PPROVAL_DECISION_SESSION\x10\x02\x12\x1a\n\x16\x41PPROVAL_DECISION_DENY\x10\x03\x12\x1d\n\x19\x41PPROVAL_DECISION_EXPIRED\x10\x04\x12\x1c\n\x18\x41PPROVAL_DECISION_ALWAYS\x10\x05\x12\x1c\n\x18\x41PPROVAL_DECISION_NOBODY\x10\x06\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n hermes/agent/v1/turn_event.proto\x12\x0fhermes.agent.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1chermes/common/v1/error.proto\x1a\x1chermes/common/v1/usage.proto\"\xd1\x08\n\tTurnEvent\x12\x10\n\x08sequence\x18\x01 \x01(\x03\x12(\n\x04time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07\x61ttempt\x18\x03 \x01(\x05\x12\x11\n\tignorable\x18\x04 \x01(\x08\x12\x34\n\x0cturn_started\x18\x05 \x01(\x0b\x32\x1c.hermes.agent.v1.TurnStartedH\x00\x12\x30\n\ntext_delta\x18\x06 \x01(\x0b\x32\x1a.hermes.agent.v1.TextDeltaH\x00\x12:\n\x0freasoning_delta\x18\x07 \x01(\x0b\x32\x1f.hermes.agent.v1.ReasoningDeltaH\x00\x12\x36\n\rtext_snapshot\x18\x08 \x01(\x0b\x32\x1d.hermes.agent.v1.TextSnapshotH\x00\x12\x36\n\rtext_finished\x18\t \x01(\x0b\x32\x1d.hermes.agent.v1.TextFinishedH\x00\x12\x34\n\x0ctool_started\x18\n \x01(\x0b\x32\x1c.hermes.agent.v1.ToolStartedH\x00\x12\x36\n\rtool_progress\x18\x0b \x01(\x0b\x32\x1d.hermes.agent.v1.ToolProgressH\x00\x12\x36\n\rtool_finished\x18\x0c \x01(\x0b\x32\x1d.hermes.agent.v1.ToolFinishedH\x00\x12@\n\x12\x61pproval_requested\x18\r \x01(\x0b\x32\".hermes.agent.v1.ApprovalRequestedH\x00\x12>\n\x11\x61pproval_resolved\x18\x0e \x01(\x0b\x32!.hermes.agent.v1.ApprovalResolvedH\x00\x12\x38\n\x0eusage_reported\x18\x0f \x01(\x0b\x32\x1e.hermes.agent.v1.UsageReportedH\x00\x12)\n\x06notice\x18\x10 \x01(\x0b\x32\x17.hermes.agent.v1.NoticeH\x00\x12\x36\n\rturn_finished\x18\x11 \x01(\x0b\x32\x1d.hermes.agent.v1.TurnFinishedH\x00\x12\x31\n\ncompressed\x18\x12 \x01(\x0b\x32\x1b.hermes.agent.v1.CompressedH\x00\x12J\n\x17\x63larification_requested\x18\x13 \x01(\x0b\x32\'.hermes.agent.v1.ClarificationRequestedH\x00\x12H\n\x16\x63larification_answered\x18\x14 \x01(\x0b\x32&.hermes.agent.v1.ClarificationAnsweredH\x00\x12:\n\x0fprompt_progress\x18\x15 \x01(\x0b\x32\x1f.hermes.agent.v1.PromptProgressH\x00\x42\x06\n\x04kind\"C\n\nCompressed\x12\x1a\n\x12\x62\x65\x66ore_token_count\x18\x01 \x01(\x03\x12\x19\n\x11\x61\x66ter_token_count\x18\x02 \x01(\x03\"I\n\x0ePromptProgress\x12\x0c\n\x04step\x18\x01 \x01(\x05\x12\x13\n\x0bread_tokens\x18\x02 \x01(\x03\x12\x14\n\x0ctotal_tokens\x18\x03 \x01(\x03\"0\n\x0bTurnStarted\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\r\n\x05model\x18\x02 \x01(\t\"7\n\tTextDelta\x12\x0c\n\x04step\x18\x01 \x01(\x05\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x0c\n\x04text\x18\x03 \x01(\t\"<\n\x0eReasoningDelta\x12\x0c\n\x04step\x18\x01 \x01(\x05\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\x0c\n\x04text\x18\x03 \x01(\t\"=\n\x0cTextSnapshot\x12\x0c\n\x04step\x18\x01 \x01(\x05\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x11\n\treasoning\x18\x03 \x01(\t\"C\n\x0cTextFinished\x12\x0c\n\x04step\x18\x01 \x01(\x05\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x17\n\x0ftool_call_count\x18\x03 \x01(\x05\"R\n\x0bToolStarted\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x16\n\x0e\x61rguments_json\x18\x03 \x01(\t\x12\x0c\n\x04step\x18\x04 \x01(\x05\"-\n\x0cToolProgress\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x0c\n\x04text\x18\x02 \x01(\t\"\xdb\x01\n\x0cToolFinished\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x10\n\x08is_error\x18\x03 \x01(\x08\x12\x16\n\texit_code\x18\x04 \x01(\x05H\x00\x88\x01\x01\x12\x0f\n\x07\x62\x61\x63kend\x18\x05 \x01(\t\x12+\n\x08\x64uration\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0f\n\x07preview\x18\x07 \x01(\t\x12\x11\n\tisolation\x18\x08 \x01(\t\x12\x12\n\nsandbox_id\x18\t \x01(\tB\x0c\n\n_exit_code\"\xa0\x01\n\x11\x41pprovalRequested\x12\x13\n\x0b\x61pproval_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\x12\x0c\n\x04tool\x18\x03 \x01(\t\x12\x0f\n\x07subject\x18\x04 \x01(\t\x12/\n\x0b\x65xpire_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rcan_be_always\x18\x06 \x01(\x08\"\x81\x01\n\x10\x41pprovalResolved\x12\x13\n\x0b\x61pproval_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\x12\x33\n\x08\x64\x65\x63ision\x18\x03 \x01(\x0e\x32!.hermes.agent.v1.ApprovalDecision\x12\x12\n\ndecided_by\x18\x04 \x01(\t\"\x97\x01\n\x16\x43larificationRequested\x12\x18\n\x10\x63larification_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\x12\x10\n\x08question\x18\x03 \x01(\t\x12\x0f\n\x07\x63hoices\x18\x04 \x03(\t\x12/\n\x0b\x65xpire_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"x\n\x15\x43larificationAnswered\x12\x18\n\x10\x63larification_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\x12\x0e\n\x06\x61nswer\x18\x03 \x01(\t\x12\x13\n\x0b\x61nswered_by\x18\x04 \x01(\t\x12\x0f\n\x07\x65xpired\x18\x05 \x01(\x08\"\\\n\rUsageReported\x12\x0c\n\x04step\x18\x01 \x01(\x05\x12&\n\x05usage\x18\x02 \x01(\x0b\x32\x17.hermes.common.v1.Usage\x12\x15\n\rwindow_tokens\x18\x03 \x01(\x03\"9\n\x06Notice\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\r\n\x05lasts\x18\x02 \x01(\x08\x12\x12\n\nkeeps_text\x18\x03 \x01(\x08\"\xbc\x02\n\x0cTurnFinished\x12/\n\tcompleted\x18\x01 \x01(\x0b\x32\x1a.hermes.agent.v1.CompletedH\x00\x12)\n\x06\x66\x61iled\x18\x02 \x01(\x0b\x32\x17.hermes.agent.v1.FailedH\x00\x12/\n\tcancelled\x18\x03 \x01(\x0b\x32\x1a.hermes.agent.v1.CancelledH\x00\x12\x36\n\rlimit_reached\x18\x04 \x01(\x0b\x32\x1d.hermes.agent.v1.LimitReachedH\x00\x12\x34\n\x0cneeds_review\x18\x05 \x01(\x0b\x32\x1c.hermes.agent.v1.NeedsReviewH\x00\x12&\n\x05usage\x18\x06 \x01(\x0b\x32\x17.hermes.common.v1.UsageB\t\n\x07outcome\"\x1b\n\tCompleted\x12\x0e\n\x06\x61nswer\x18\x01 \x01(\t\"4\n\x06\x46\x61iled\x12*\n\x07\x66\x61ilure\x18\x01 \x01(\x0b\x32\x19.hermes.common.v1.Failure\"L\n\tCancelled\x12\x16\n\x0epartial_answer\x18\x01 \x01(\t\x12\x16\n\x0esurvivor_count\x18\x02 \x01(\x05\x12\x0f\n\x07message\x18\x03 \x01(\t\"7\n\x0cLimitReached\x12\x0f\n\x07message\x18\x01 \x01(\t\x12\x16\n\x0epartial_answer\x18\x02 \x01(\t\"\x1e\n\x0bNeedsReview\x12\x0f\n\x07message\x18\x01 \x01(\t*\xe7\x01\n\x10\x41pprovalDecision\x12!\n\x1d\x41PPROVAL_DECISION_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x41PPROVAL_DECISION_ONCE\x10\x01\x12\x1d\n\x19\x41PPROVAL_DECISION_SESSION\x10\x02\x12\x1a\n\x16\x41PPROVAL_DECISION_DENY\x10\x03\x12\x1d\n\x19\x41PPROVAL_DECISION_EXPIRED\x10\x04\x12\x1c\n\x18\x41PPROVAL_DECISION_ALWAYS\x10\x05\x12\x1c\n\x18\x41PPROVAL_DECISION_NOBODY\x10\x06\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hermes.agent.v1.turn_event_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_APPROVALDECISION']._serialized_start=3243
-  _globals['_APPROVALDECISION']._serialized_end=3474
+  _globals['_APPROVALDECISION']._serialized_start=3378
+  _globals['_APPROVALDECISION']._serialized_end=3609
   _globals['_TURNEVENT']._serialized_start=179
-  _globals['_TURNEVENT']._serialized_end=1224
-  _globals['_COMPRESSED']._serialized_start=1226
-  _globals['_COMPRESSED']._serialized_end=1293
-  _globals['_TURNSTARTED']._serialized_start=1295
-  _globals['_TURNSTARTED']._serialized_end=1343
-  _globals['_TEXTDELTA']._serialized_start=1345
-  _globals['_TEXTDELTA']._serialized_end=1400
-  _globals['_REASONINGDELTA']._serialized_start=1402
-  _globals['_REASONINGDELTA']._serialized_end=1462
-  _globals['_TEXTSNAPSHOT']._serialized_start=1464
-  _globals['_TEXTSNAPSHOT']._serialized_end=1525
-  _globals['_TEXTFINISHED']._serialized_start=1527
-  _globals['_TEXTFINISHED']._serialized_end=1594
-  _globals['_TOOLSTARTED']._serialized_start=1596
-  _globals['_TOOLSTARTED']._serialized_end=1678
-  _globals['_TOOLPROGRESS']._serialized_start=1680
-  _globals['_TOOLPROGRESS']._serialized_end=1725
-  _globals['_TOOLFINISHED']._serialized_start=1728
-  _globals['_TOOLFINISHED']._serialized_end=1947
-  _globals['_APPROVALREQUESTED']._serialized_start=1950
-  _globals['_APPROVALREQUESTED']._serialized_end=2110
-  _globals['_APPROVALRESOLVED']._serialized_start=2113
-  _globals['_APPROVALRESOLVED']._serialized_end=2242
-  _globals['_CLARIFICATIONREQUESTED']._serialized_start=2245
-  _globals['_CLARIFICATIONREQUESTED']._serialized_end=2396
-  _globals['_CLARIFICATIONANSWERED']._serialized_start=2398
-  _globals['_CLARIFICATIONANSWERED']._serialized_end=2518
-  _globals['_USAGEREPORTED']._serialized_start=2520
-  _globals['_USAGEREPORTED']._serialized_end=2612
-  _globals['_NOTICE']._serialized_start=2614
-  _globals['_NOTICE']._serialized_end=2671
-  _globals['_TURNFINISHED']._serialized_start=2674
-  _globals['_TURNFINISHED']._serialized_end=2990
-  _globals['_COMPLETED']._serialized_start=2992
-  _globals['_COMPLETED']._serialized_end=3019
-  _globals['_FAILED']._serialized_start=3021
-  _globals['_FAILED']._serialized_end=3073
-  _globals['_CANCELLED']._serialized_start=3075
-  _globals['_CANCELLED']._serialized_end=3151
-  _globals['_LIMITREACHED']._serialized_start=3153
-  _globals['_LIMITREACHED']._serialized_end=3208
-  _globals['_NEEDSREVIEW']._serialized_start=3210
-  _globals['_NEEDSREVIEW']._serialized_end=3240
+  _globals['_TURNEVENT']._serialized_end=1284
+  _globals['_COMPRESSED']._serialized_start=1286
+  _globals['_COMPRESSED']._serialized_end=1353
+  _globals['_PROMPTPROGRESS']._serialized_start=1355
+  _globals['_PROMPTPROGRESS']._serialized_end=1428
+  _globals['_TURNSTARTED']._serialized_start=1430
+  _globals['_TURNSTARTED']._serialized_end=1478
+  _globals['_TEXTDELTA']._serialized_start=1480
+  _globals['_TEXTDELTA']._serialized_end=1535
+  _globals['_REASONINGDELTA']._serialized_start=1537
+  _globals['_REASONINGDELTA']._serialized_end=1597
+  _globals['_TEXTSNAPSHOT']._serialized_start=1599
+  _globals['_TEXTSNAPSHOT']._serialized_end=1660
+  _globals['_TEXTFINISHED']._serialized_start=1662
+  _globals['_TEXTFINISHED']._serialized_end=1729
+  _globals['_TOOLSTARTED']._serialized_start=1731
+  _globals['_TOOLSTARTED']._serialized_end=1813
+  _globals['_TOOLPROGRESS']._serialized_start=1815
+  _globals['_TOOLPROGRESS']._serialized_end=1860
+  _globals['_TOOLFINISHED']._serialized_start=1863
+  _globals['_TOOLFINISHED']._serialized_end=2082
+  _globals['_APPROVALREQUESTED']._serialized_start=2085
+  _globals['_APPROVALREQUESTED']._serialized_end=2245
+  _globals['_APPROVALRESOLVED']._serialized_start=2248
+  _globals['_APPROVALRESOLVED']._serialized_end=2377
+  _globals['_CLARIFICATIONREQUESTED']._serialized_start=2380
+  _globals['_CLARIFICATIONREQUESTED']._serialized_end=2531
+  _globals['_CLARIFICATIONANSWERED']._serialized_start=2533
+  _globals['_CLARIFICATIONANSWERED']._serialized_end=2653
+  _globals['_USAGEREPORTED']._serialized_start=2655
+  _globals['_USAGEREPORTED']._serialized_end=2747
+  _globals['_NOTICE']._serialized_start=2749
+  _globals['_NOTICE']._serialized_end=2806
+  _globals['_TURNFINISHED']._serialized_start=2809
+  _globals['_TURNFINISHED']._serialized_end=3125
+  _globals['_COMPLETED']._serialized_start=3127
+  _globals['_COMPLETED']._serialized_end=3154
+  _globals['_FAILED']._serialized_start=3156
+  _globals['_FAILED']._serialized_end=3208
+  _globals['_CANCELLED']._serialized_start=3210
+  _globals['_CANCELLED']._serialized_end=3286
+  _globals['_LIMITREACHED']._serialized_start=3288
+  _globals['_LIMITREACHED']._serialized_end=3343
+  _globals['_NEEDSREVIEW']._serialized_start=3345
+  _globals['_NEEDSREVIEW']._serialized_end=3375
 # @@protoc_insertion_point(module_scope)

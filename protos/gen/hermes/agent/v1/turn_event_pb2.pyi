@@ -95,6 +95,7 @@ class TurnEvent(_message.Message):
     COMPRESSED_FIELD_NUMBER: _builtins.int
     CLARIFICATION_REQUESTED_FIELD_NUMBER: _builtins.int
     CLARIFICATION_ANSWERED_FIELD_NUMBER: _builtins.int
+    PROMPT_PROGRESS_FIELD_NUMBER: _builtins.int
     sequence: _builtins.int
     """Position among the turn's durable events, from 1 without gaps; 0 for an event that is not durable."""
     attempt: _builtins.int
@@ -171,6 +172,10 @@ class TurnEvent(_message.Message):
     def clarification_answered(self) -> Global___ClarificationAnswered:
         """Durable: it has the answer, or there was none in time."""
 
+    @_builtins.property
+    def prompt_progress(self) -> Global___PromptProgress:
+        """Live: how much of the prompt the model's server has read, where it tells."""
+
     def __init__(
         self,
         *,
@@ -194,12 +199,13 @@ class TurnEvent(_message.Message):
         compressed: Global___Compressed | None = ...,
         clarification_requested: Global___ClarificationRequested | None = ...,
         clarification_answered: Global___ClarificationAnswered | None = ...,
+        prompt_progress: Global___PromptProgress | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["approval_requested", b"approval_requested", "approval_resolved", b"approval_resolved", "clarification_answered", b"clarification_answered", "clarification_requested", b"clarification_requested", "compressed", b"compressed", "kind", b"kind", "notice", b"notice", "reasoning_delta", b"reasoning_delta", "text_delta", b"text_delta", "text_finished", b"text_finished", "text_snapshot", b"text_snapshot", "time", b"time", "tool_finished", b"tool_finished", "tool_progress", b"tool_progress", "tool_started", b"tool_started", "turn_finished", b"turn_finished", "turn_started", b"turn_started", "usage_reported", b"usage_reported"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["approval_requested", b"approval_requested", "approval_resolved", b"approval_resolved", "clarification_answered", b"clarification_answered", "clarification_requested", b"clarification_requested", "compressed", b"compressed", "kind", b"kind", "notice", b"notice", "prompt_progress", b"prompt_progress", "reasoning_delta", b"reasoning_delta", "text_delta", b"text_delta", "text_finished", b"text_finished", "text_snapshot", b"text_snapshot", "time", b"time", "tool_finished", b"tool_finished", "tool_progress", b"tool_progress", "tool_started", b"tool_started", "turn_finished", b"turn_finished", "turn_started", b"turn_started", "usage_reported", b"usage_reported"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_requested", b"approval_requested", "approval_resolved", b"approval_resolved", "attempt", b"attempt", "clarification_answered", b"clarification_answered", "clarification_requested", b"clarification_requested", "compressed", b"compressed", "ignorable", b"ignorable", "kind", b"kind", "notice", b"notice", "reasoning_delta", b"reasoning_delta", "sequence", b"sequence", "text_delta", b"text_delta", "text_finished", b"text_finished", "text_snapshot", b"text_snapshot", "time", b"time", "tool_finished", b"tool_finished", "tool_progress", b"tool_progress", "tool_started", b"tool_started", "turn_finished", b"turn_finished", "turn_started", b"turn_started", "usage_reported", b"usage_reported"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_requested", b"approval_requested", "approval_resolved", b"approval_resolved", "attempt", b"attempt", "clarification_answered", b"clarification_answered", "clarification_requested", b"clarification_requested", "compressed", b"compressed", "ignorable", b"ignorable", "kind", b"kind", "notice", b"notice", "prompt_progress", b"prompt_progress", "reasoning_delta", b"reasoning_delta", "sequence", b"sequence", "text_delta", b"text_delta", "text_finished", b"text_finished", "text_snapshot", b"text_snapshot", "time", b"time", "tool_finished", b"tool_finished", "tool_progress", b"tool_progress", "tool_started", b"tool_started", "turn_finished", b"turn_finished", "turn_started", b"turn_started", "usage_reported", b"usage_reported"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["turn_started", "text_delta", "reasoning_delta", "text_snapshot", "text_finished", "tool_started", "tool_progress", "tool_finished", "approval_requested", "approval_resolved", "usage_reported", "notice", "turn_finished", "compressed", "clarification_requested", "clarification_answered"]  # noqa: Y015
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["turn_started", "text_delta", "reasoning_delta", "text_snapshot", "text_finished", "tool_started", "tool_progress", "tool_finished", "approval_requested", "approval_resolved", "usage_reported", "notice", "turn_finished", "compressed", "clarification_requested", "clarification_answered", "prompt_progress"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
 
@@ -230,6 +236,36 @@ class Compressed(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Compressed: _TypeAlias = Compressed  # noqa: Y015
+
+@_typing.final
+class PromptProgress(_message.Message):
+    """How much of the prompt the model's server has read."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STEP_FIELD_NUMBER: _builtins.int
+    READ_TOKENS_FIELD_NUMBER: _builtins.int
+    TOTAL_TOKENS_FIELD_NUMBER: _builtins.int
+    step: _builtins.int
+    """Which model call of the turn it belongs to, from 1."""
+    read_tokens: _builtins.int
+    """Tokens that it has read, those of its cache included."""
+    total_tokens: _builtins.int
+    """Tokens of the prompt."""
+    def __init__(
+        self,
+        *,
+        step: _builtins.int = ...,
+        read_tokens: _builtins.int = ...,
+        total_tokens: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["read_tokens", b"read_tokens", "step", b"step", "total_tokens", b"total_tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PromptProgress: _TypeAlias = PromptProgress  # noqa: Y015
 
 @_typing.final
 class TurnStarted(_message.Message):
