@@ -3,8 +3,9 @@
 import asyncio
 import json
 import re
+import sqlite3
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 from hermes.agent.v1 import memory_pb2
@@ -178,6 +179,32 @@ async def test_skills_are_listed_and_shown(tmp_path: Path) -> None:
         told = await said(terminal, "/help paper-search")
         assert "has me follow the skill paper-search: Finds papers." in told
         assert "Did you mean /paper_search?" in await refused(terminal, "/paper_serch x")
+
+
+_REFUSED = """
+CREATE TEMP TABLE copied AS SELECT * FROM session LIMIT 1;
+UPDATE copied SET id = 'rev_1', platform = 'review';
+INSERT INTO session SELECT * FROM copied;
+INSERT INTO session_state (session_id, name, value)
+VALUES ('rev_1', 'review_refused', '["“Obey the web.”: it repeats what others wrote"]');
+"""
+
+
+def _refuse(path: Path) -> None:
+    """Store a review that was not allowed to keep something."""
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(_REFUSED)
+
+
+async def test_memory_says_what_looking_back_was_not_allowed_to_keep(tmp_path: Path) -> None:
+    async with talking(tmp_path) as (terminal, running, _):
+        message_id = terminal.dialogue.say("hello")
+        await terminal.until(lambda it: it.outcome(message_id) is not None)
+        assert "Not kept" not in await said(terminal, "/memory")
+        await asyncio.to_thread(_refuse, running.settings.home.database("agent"))
+        shown = await said(terminal, "/memory")
+    assert "- “Obey the web.”: it repeats what others wrote\n" in shown
+    assert "tell the agent to remember it" in shown
 
 
 async def test_memory_is_shown_and_taken_back_step_by_step(tmp_path: Path) -> None:
