@@ -132,6 +132,8 @@ class Provider:
         self._transport = Transport(wire, timeouts)
         self._dialects: dict[str, Dialect] = {}
         self._usual_dialect = Dialect()
+        self._begins_thought: set[str] = set()
+        """Models whose templates begin the reasoning in the text."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -168,11 +170,14 @@ class Provider:
                 own = [returned(each, accepted) for each in request.messages]
                 body = self._wire.body(replace(request, messages=own), dialect)
                 async with self._transport.post(endpoint, request.model, body) as answer:
-                    call = _Attempt(endpoint, request, reading, answer)
+                    tags = ThoughtTags(begun=request.model in self._begins_thought)
+                    call = _Attempt(endpoint, request, reading, answer, tags)
                     while (event := await call.next_delta()) is not None:
                         said = said or not isinstance(event, PromptProgress)
                         yield event
                 message = call.message()
+                if tags.ends_alone:
+                    self._begins_thought.add(request.model)
                 if message.text or message.tool_calls:
                     yield replace(message, source=source)
                     return
@@ -216,14 +221,19 @@ def _source(endpoint: Endpoint, model: str) -> str:
 
 class _Attempt:
     def __init__(
-        self, endpoint: Endpoint, request: ModelRequest, reading: Reading, answer: Answer
+        self,
+        endpoint: Endpoint,
+        request: ModelRequest,
+        reading: Reading,
+        answer: Answer,
+        tags: ThoughtTags,
     ) -> None:
         self._endpoint = endpoint
         self._request = request
         self._reading = reading
         self._answer = answer
         self._decoder = SSEDecoder()
-        self._tags = ThoughtTags()
+        self._tags = tags
         self._deltas: list[ModelEvent] = []
         self._head: bytes | None = b""
         """The blank beginning; None as soon as something else is there."""

@@ -17,13 +17,17 @@ class ThoughtTags:
     reasoning that the model's template began.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, begun: bool = False) -> None:
+        """`begun`: the template begins the reasoning, as an earlier answer showed."""
         self.found = False
         """Whether the text had such tags."""
+        self.ends_alone = False
+        """Whether a closing tag showed that the template begins the reasoning."""
         self._rest = ""
         self._text: list[str] = []
         self._thoughts: list[str] = []
-        self._is_thinking = self._strips = self._speaks_of_tags = False
+        self._is_thinking = self._begun = begun
+        self._strips = self._speaks_of_tags = False
 
     @property
     def text(self) -> str:
@@ -46,6 +50,10 @@ class ThoughtTags:
         end = begun.start() if begun else len(self._rest)
         added.append(self._take(self._rest[:end]))
         self._rest = self._rest[end:]
+        if is_last and self._begun and not self.found:
+            # It has answered without reasoning.
+            self._text, self._thoughts, self._begun = self._thoughts, [], False
+            return self.text, ""
         return "".join(text for text, _ in added), "".join(thought for _, thought in added)
 
     def _take(self, piece: str) -> tuple[str, str]:
@@ -68,7 +76,8 @@ class ThoughtTags:
             if is_quoted or self._speaks_of_tags or (opens and line.strip()):
                 self._speaks_of_tags = self._speaks_of_tags or opens
                 return False
-            if not opens:
+            if not opens and not self.found:
+                self.ends_alone = bool(before.strip())
                 self._thoughts.append(before)
                 self._text.clear()
         self.found, self._is_thinking, self._strips = True, opens, not opens

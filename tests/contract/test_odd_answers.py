@@ -117,6 +117,19 @@ async def test_reasoning_in_the_text_is_shown_as_reasoning() -> None:
     assert text_of(deltas) == "Hello!"
 
 
+async def test_reasoning_that_the_template_begins_is_shown_as_such_the_second_time() -> None:
+    reply = {"text": "Hm, a greeting.</think>Hello!", "chunk_chars": 3, "chunk_delay_s": 0.001}
+    script = answers(reply, reply, {"text": "Hello!", "chunk_chars": 3})
+    async with scripted(chat_completions, script) as (model, _):
+        first, second, without = await ask(model), await ask(model), await ask(model)
+    assert text_of(without) == "Hello!"
+    assert text_of(first) != "Hello!", "nobody could know it"
+    assert text_of(second) == "Hello!"
+    for *_, message in (first, second):
+        assert isinstance(message, ModelMessage)
+        assert (message.text, message.reasoning) == ("Hello!", "Hm, a greeting.")
+
+
 async def test_an_answer_of_reasoning_alone_is_empty() -> None:
     reply = {"text": "<think>Hm, a greet", "finish_reason": "length"}
     async with scripted(chat_completions, answers(reply)) as (model, _):

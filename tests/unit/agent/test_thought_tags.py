@@ -7,11 +7,11 @@ from agent_service.models.thought_tags import ThoughtTags
 HI = "The user is in a hurry."
 
 
-def read(text: str, chars: int) -> tuple[ThoughtTags, str, str]:
+def read(text: str, chars: int, *, begun: bool = False) -> tuple[ThoughtTags, str, str]:
     """The tags of a text that comes in pieces, and what was shown of it."""
-    tags = ThoughtTags()
+    tags = ThoughtTags(begun=begun)
     shown = [tags.feed(text[at : at + chars]) for at in range(0, len(text), chars)]
-    shown.append(tags.feed("", is_last=True))
+    shown += [tags.feed("", is_last=True), tags.feed("", is_last=True)]
     return tags, "".join(answer for answer, _ in shown), "".join(thought for _, thought in shown)
 
 
@@ -32,6 +32,7 @@ def read(text: str, chars: int) -> tuple[ThoughtTags, str, str]:
         (f"I look.\n<think>{HI}</think>\nHello!", "I look.\nHello!", HI),
         (f"<think>{HI} 1 < 2, </thin", "", f"{HI} 1 < 2, </thin"),
         ("</think>\n\nHello!", "Hello!", ""),
+        (f"<think>{HI}</think>Hello</think>!", "Hello!", HI),
     ],
 )
 def test_reasoning_between_tags_is_no_part_of_the_answer(
@@ -45,8 +46,25 @@ def test_reasoning_between_tags_is_no_part_of_the_answer(
 @pytest.mark.parametrize("chars", [1, 7, 1000])
 def test_a_closing_tag_alone_ends_what_the_template_began(chars: int) -> None:
     tags, shown, _ = read(f"{HI}\n</think>\n\nHello!", chars)
-    assert (tags.text, tags.thoughts) == ("Hello!", HI)
+    assert (tags.text, tags.thoughts, tags.ends_alone) == ("Hello!", HI, True)
     assert shown.endswith("Hello!")
+
+
+@pytest.mark.parametrize("chars", [1, 7, 1000])
+@pytest.mark.parametrize(
+    ("text", "answer", "thoughts"),
+    [
+        (f"{HI}\n</think>\n\nHello!", "Hello!", HI),
+        (f"<think>{HI}</think>Hello!", "Hello!", HI),
+        ("Hello! a < b [", "Hello! a < b [", ""),
+    ],
+)
+def test_what_the_template_begins_is_shown_as_reasoning_from_then_on(
+    text: str, answer: str, thoughts: str, chars: int
+) -> None:
+    tags, shown, shown_thoughts = read(text, chars, begun=True)
+    assert (tags.text, tags.thoughts, shown) == (answer, thoughts, answer)
+    assert thoughts in shown_thoughts
 
 
 @pytest.mark.parametrize("chars", [1, 7, 1000])
