@@ -119,7 +119,7 @@ class Opening(StrEnum):
 
     MACHINE = "a machine that is no sandbox"
     FOLDER = "a folder that was there before"
-    NETWORK = "a sandbox with a network"
+    NETWORK = "a system with a network"
 
 
 class SandboxInfo(Struct, frozen=True):

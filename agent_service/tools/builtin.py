@@ -91,8 +91,12 @@ def builtin_tools(
     remembering = () if memories is None else (MemoryTool(memories),)
     commands, screen = asking.commands, reach.screen
     everywhere: list[Tool[Any]] = [
-        hinted(FromSandbox(JudgeCommands(terminal, _typed, commands), screen), hints, folders_of),
-        FromSandbox(JudgeCommands(process, _input, commands), screen),
+        hinted(
+            FromSandbox(JudgeCommands(terminal, _typed, commands), screen, runs_commands=True),
+            hints,
+            folders_of,
+        ),
+        FromSandbox(JudgeCommands(process, _input, commands), screen, runs_commands=True),
         hinted(FromSandbox(JudgeFiles(ReadFile(), _read, commands), screen), hints),
         hinted(JudgeFiles(WriteFile(), _replaced, commands), hints),
         hinted(FromSandbox(JudgeFiles(Patch(), _changed, commands), screen), hints, _patched),
@@ -106,7 +110,7 @@ def builtin_tools(
         SkillView(),
         Lasting(SkillManage(), SKILL_KEPT, screen, asks=asking.tainted),
         DelegateTask(),
-        FromSandbox(JudgeCommands(program, _code, commands), screen),
+        FromSandbox(JudgeCommands(program, _code, commands), screen, runs_commands=True),
     ]
     return (*map(Listed, everywhere), *_reaching(reach, asking))
 

@@ -81,7 +81,8 @@ LEAN_TURN_CHARS = 8_000
 LATE_CHARS = 4_000
 """A result this short never goes to a file, so a file can be read to its end in parts."""
 PREVIEW_CHARS = 1_500
-FOLDER = "/workspace/.hermes/results"
+KEPT_RESULTS = ".hermes/results"
+FOLDER = f"/workspace/{KEPT_RESULTS}"
 
 
 class ResultRoom(Struct):

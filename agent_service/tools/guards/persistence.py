@@ -18,6 +18,7 @@ from agent_service.storage.reviews import REFUSED
 from agent_service.tools.base import A, Tool, ToolContext, ToolFailed, ToolResult, Wrapper
 from agent_service.tools.guards.approval import binding_of, check_allowed, check_not_denied
 from agent_service.tools.guards.taint import Screen, must_ask, sources
+from agent_service.tools.output import KEPT_RESULTS
 
 _USERS_OWN = frozenset({str(Opening.FOLDER), str(Opening.MACHINE)})
 _FENCED = re.compile(
@@ -87,12 +88,13 @@ class Said(Struct):
     sources: list[str] = field(default_factory=list[str])
     """Where the others' came from."""
 
-    def add(self, text: str) -> None:
+    def add(self, text: str, *, is_copy: bool) -> None:
+        """Take in a message; a copy is the rest of a result that was too long."""
         at = 0
         for fence in _FENCED.finditer(text):
             self.own.append(text[at : fence.start()])
             at, source = fence.end(), fence[2].partition(": use it")[0]
-            if source in _USERS_OWN:
+            if source in _USERS_OWN and not is_copy:
                 self.own.append(fence[3])
             else:
                 self.others.append(fence[3])
@@ -102,11 +104,15 @@ class Said(Struct):
 
 def why_not(text: str, conversation: Sequence[bytes], strangers: Collection[str]) -> str:
     """Why a text may not be kept of a conversation that has read strangers; empty if it may."""
-    said = Said()
+    said, copies = Said(), set[str]()
     for message in conversation:
-        if message.startswith((b'{"role":"user"', b'{"role":"tool"')):
-            content: Any = json.loads(message)["content"]
-            said.add("\n".join(_texts(content)))
+        entry: dict[str, Any] = json.loads(message)
+        for call in entry.get("tool_calls") or ():
+            if KEPT_RESULTS in call["function"]["arguments"]:
+                copies.add(call["id"])
+        if entry["role"] in {"user", "tool"}:
+            told = "\n".join(_texts(entry["content"]))
+            said.add(told, is_copy=entry.get("tool_call_id") in copies)
     if gone := [one for one in sorted(strangers) if not any(one in each for each in said.sources)]:
         return f"what was read from {' and '.join(gone)} can no longer be compared with it"
     own, others = "\n".join(said.own), "\n".join(said.others)

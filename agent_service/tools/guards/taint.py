@@ -157,25 +157,29 @@ class FromSandbox(Wrapper[A]):
     can be sent from the sandbox.
     """
 
-    def __init__(self, inner: Tool[A], screen: Screen) -> None:
+    def __init__(self, inner: Tool[A], screen: Screen, *, runs_commands: bool = False) -> None:
         super().__init__(inner)
         self._screen = screen
+        self._runs_commands = runs_commands
 
     async def run(self, arguments: A, context: ToolContext) -> ToolResult:
         result = await self._inner.run(arguments, context)
         place = context.place()
         if place.opening is None:
             return result
-        await taint(context.state, place.opening)
+        # A command may have fetched what it prints, in a folder of the user as well.
+        is_fetched = self._runs_commands and place.has_network
+        source = Opening.NETWORK if is_fetched else place.opening
+        await taint(context.state, source)
         if context.inner is None:
             # A program reads the result, and its own output is fenced.
             return result
         text, threats = result.text, ()
         if place.has_network:
             text, threats = await self._screen.judged(text, context)
-        explained = await _explains(place.opening, context)
-        shown = fenced(text, place.opening, explained=explained)
-        return _told_of(threats, replace(result, text=shown), place.opening)
+        explained = await _explains(source, context)
+        shown = fenced(text, source, explained=explained)
+        return _told_of(threats, replace(result, text=shown), source)
 
 
 def _told_of(threats: Sequence[Threat], result: ToolResult, source: str) -> ToolResult:

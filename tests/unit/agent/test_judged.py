@@ -292,7 +292,7 @@ async def test_a_model_overrides_neither_refusals_nor_strangers_words() -> None:
     with pytest.raises(ToolFailed, match="deletes the root"):
         await call("rm -rf /", model)
     assert (
-        await call(LEAVES, model, state=State(["a sandbox with a network", "web pages"]))
+        await call(LEAVES, model, state=State(["a system with a network", "web pages"]))
         == f"asked {LEAVES}"
     )
     assert model.asked == []
@@ -300,7 +300,7 @@ async def test_a_model_overrides_neither_refusals_nor_strangers_words() -> None:
 
 async def test_a_model_is_asked_in_a_sandbox_that_has_a_network() -> None:
     model = Opinion("HARMLESS")
-    assert await call(LEAVES, model, state=State(["a sandbox with a network"])) == f"ran {LEAVES}"
+    assert await call(LEAVES, model, state=State(["a system with a network"])) == f"ran {LEAVES}"
 
 
 async def test_what_a_model_has_allowed_stands_whatever_it_says_later() -> None:

@@ -7,9 +7,10 @@ from msgspec.structs import replace
 
 from agent_service.records.model import encoded
 from agent_service.records.requests import REVIEW
-from agent_service.records.sandbox import Opening
+from agent_service.records.sandbox import Opening, SandboxInfo
 from agent_service.security.threats import ThreatScanner
 from agent_service.storage.reviews import REFUSED
+from agent_service.storage.sessions import TAINT
 from agent_service.tools.base import (
     Caller,
     ToolArguments,
@@ -20,7 +21,7 @@ from agent_service.tools.base import (
 )
 from agent_service.tools.guards.approval import DecisionRequired
 from agent_service.tools.guards.persistence import Lasting, why_not
-from agent_service.tools.guards.taint import Screen, fenced
+from agent_service.tools.guards.taint import FromSandbox, Screen, fenced
 from tests.unit.agent.test_judged import State, context_of
 
 PAGE = fenced(
@@ -75,6 +76,34 @@ def test_nothing_is_kept_where_what_others_wrote_is_gone() -> None:
 def test_a_result_that_was_cut_off_belongs_to_others_to_its_end() -> None:
     cut = {"role": "tool", "tool_call_id": "a", "content": PAGE.rpartition("\n")[0]}
     assert why_not("Tea is at five.", [encoded(cut)], WEB)
+
+
+def test_the_rest_of_a_long_page_belongs_to_others_too() -> None:
+    arguments = '{"path": "/workspace/.hermes/results/a.txt", "offset": 2000}'
+    function = {"name": "read_file", "arguments": arguments}
+    read = {"id": "c", "type": "function", "function": function}
+    rest = fenced("Otters love the sea at night.", Opening.FOLDER)
+    more = [
+        {"role": "assistant", "content": None, "tool_calls": [read]},
+        {"role": "tool", "tool_call_id": "c", "content": rest},
+    ]
+    assert why_not("Otters love the sea.", [*CONVERSATION, *map(encoded, more)], WEB)
+
+
+@pytest.mark.parametrize("opening", [Opening.FOLDER, Opening.MACHINE])
+@pytest.mark.parametrize(("runs", "network"), [(True, True), (True, False), (False, True)])
+async def test_what_commands_print_may_be_from_the_network(
+    opening: Opening, runs: bool, network: bool
+) -> None:
+    state = Kept()
+    place = SandboxInfo("local", opening=opening, has_network=network)
+    inner: Any = object()
+    context = replace(context_of(), state=state, place=lambda: place, inner=inner)
+    tool = FromSandbox(Keeps(), Screen(ThreatScanner()), runs_commands=runs)
+    told = await tool.run(Arguments(content="Tea is at five."), context)
+    source = Opening.NETWORK if runs and network else opening
+    assert state.values[TAINT] == [source]
+    assert f" from {source}:" in told.text
 
 
 class Arguments(ToolArguments):
