@@ -3,6 +3,7 @@
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -231,8 +232,10 @@ def test_who_leaves_is_told_who_still_uses_hermes_and_may_end_it(
     model: ModelProcess, tmp_path: Path
 ) -> None:
     home = one_process(tmp_path, model.url, sandboxed("bubblewrap")).client
-    with terminal(home, "chat") as server, terminal(home, "chat") as guest:
+    with ExitStack() as stack:
+        server = stack.enter_context(terminal(home, "chat"))
         server.wait_for(PROMPT)
+        guest = stack.enter_context(terminal(home, "chat"))
         guest.wait_for(PROMPT)
         guest.type("sleep long")
         guest.wait_for("▸ terminal")
