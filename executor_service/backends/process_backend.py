@@ -121,7 +121,14 @@ class ProcessBackend(ABC, Generic[_Parts]):
         if not spec.workspace.is_dir():
             raise BoxCreateFailed(f"the workspace {spec.workspace} is not a folder")
         if os.geteuid() == 0 and not spec.is_bound and spec.workspace.stat().st_uid == 0:
-            os.chown(spec.workspace, BOX_USER, BOX_USER)
+            try:
+                os.chown(spec.workspace, BOX_USER, BOX_USER)
+            except OSError as error:
+                raise BoxCreateFailed(
+                    f"commands run as user id {BOX_USER}, which a folder cannot be given to here "
+                    f"({error.strerror}), as in a user namespace of only root; run Hermes as an "
+                    "ordinary user"
+                ) from error
         try:
             self._records.prepare(spec.box_key)
         except FileExistsError as error:

@@ -10,6 +10,7 @@ import os
 import re
 import stat
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -17,6 +18,7 @@ from msgspec import Struct
 from services.errors import FailedPrecondition
 
 MAX_SOCKET_PATH_BYTES = 107
+_NO_PERMISSION = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 DEFAULT_PROFILE = "default"
@@ -154,9 +156,9 @@ def replace_file(path: Path, content: str | bytes, mode: int) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         temporary.replace(target)
-    except PermissionError:
-        raise HomeError(_no_permission(target)) from None
     except OSError as error:
+        if error.errno in _NO_PERMISSION:
+            raise HomeError(_no_permission(target.parent)) from None
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
             raise HomeError(f"no space is left for {target}; free some and try again") from None
         raise HomeError(f"{target} cannot be written: {error.strerror}") from None
@@ -170,9 +172,9 @@ def _make(path: Path) -> None:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise HomeError(f"{path} cannot be made: a file is in its place; move it away") from None
-    except PermissionError:
-        raise HomeError(_no_permission(path)) from None
     except OSError as error:
+        if error.errno in _NO_PERMISSION:
+            raise HomeError(_no_permission(path)) from None
         raise HomeError(f"{path} cannot be made: {error.strerror}") from None
 
 
@@ -182,7 +184,11 @@ def _check_writable(path: Path) -> None:
 
 
 def _no_permission(path: Path) -> str:
-    return (
-        f"no permission to write to {path}; make it yours (chown), "
-        "or set HERMES_HOME to a folder that you own"
-    )
+    elsewhere = "or set HERMES_HOME to a folder that you own"
+    with suppress(OSError):
+        there = next(each for each in (path, *path.parents) if each.exists())
+        if os.statvfs(there).f_flag & os.ST_RDONLY:
+            return f"{path} is on a read-only file system; mount it writable, {elsewhere}"
+        if there.stat().st_uid == os.geteuid():
+            return f"no permission to write to {path}; allow it (chmod u+rwx), {elsewhere}"
+    return f"no permission to write to {path}; make it yours (chown), {elsewhere}"

@@ -8,6 +8,7 @@ import shutil
 import sys
 import time
 import uuid
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -297,3 +298,23 @@ def test_record_files_hold_what_adoption_needs(tmp_path: Path) -> None:
             return json.loads(await asyncio.to_thread(file.read_text))
 
     assert {"key", "owner", "monitor", "first"} <= set(asyncio.run(scenario()))
+
+
+ALONE = f"""
+import asyncio, sys
+from pathlib import Path
+from executor_service.backends.supervisor_zipapp import build_zipapp
+{BACKEND}
+backend = Backend("me", Path(sys.argv[1]), build_zipapp())
+print(asyncio.run(backend.probe()).reason)
+"""
+
+
+async def test_root_without_other_users_is_told_in_a_line(users_folder: Path) -> None:
+    require("root", os.geteuid() == 0, "commands of other users run as themselves")
+    argv = ("unshare", "--user", "--map-root-user", sys.executable, "-c", ALONE, str(users_folder))
+    process = await asyncio.create_subprocess_exec(*argv, stdout=PIPE, stderr=PIPE)
+    told, failure = await process.communicate()
+    assert (process.returncode, failure) == (0, b"")
+    assert b"run Hermes as an ordinary user" in told
+    assert told.count(b"\n") == 1
