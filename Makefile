@@ -19,8 +19,8 @@ TESTABLE := $(VENV)/.installed-test
 IMAGE_IF_ENGINE = if $(BIN)/python -c 'import docker; docker.from_env(timeout=2).ping()' 2>/dev/null; \
   then $(BIN)/python docker/sandbox-image || true; fi
 # In a terminal, one line that shows what is being done; else nothing.
-ON_ONE_LINE = awk -v shown="$$([ -t 1 ] && echo 1)" \
-  'shown { printf "\r\033[K%s", substr($$0, 1, 76); fflush() } END { if (shown) printf "\r\033[K" }'
+ON_ONE_LINE = while IFS= read -r line; do if [ -t 1 ]; then printf '\r\033[K%.76s' "$$line"; fi; \
+  done; if [ -t 1 ]; then printf '\r\033[K'; fi
 LATEST_RELEASE := git describe --tags --abbrev=0 --match 'v*' 2>/dev/null
 
 .PHONY: help
@@ -161,7 +161,7 @@ clean: ## remove caches and build output; .venv stays
 
 $(VENV)/.installed-%: pyproject.toml | $(PIP)
 	@echo 'Installing Hermes into $(VENV); the first time takes a minute or two.'
-	@$(PIP) install --disable-pip-version-check --editable '.[$*]' | $(ON_ONE_LINE)
+	@$(PIP) install --disable-pip-version-check --editable '.[$*]' | { $(ON_ONE_LINE); }
 	@touch $@
 
 # pip is the last thing that venv makes, so an interrupted creation is taken up again.

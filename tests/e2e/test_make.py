@@ -12,6 +12,7 @@ from tests.e2e.model import ModelProcess
 from tests.e2e.terminal import CTRL_D, terminal
 from tests.e2e.test_terminal import PROMPT
 from tests.support.make import make, run_make
+from tests.support.markdown import ROOT
 
 pytestmark = pytest.mark.timeout(120)  # `up` may make an image
 
@@ -43,3 +44,27 @@ def test_test_runs_what_is_chosen() -> None:
         "test", "ARGS=-q -p no:cacheprovider tests/architecture/test_service_requirements.py"
     )
     assert " passed" in said
+
+
+class FreshCheckout(Home, frozen=True):
+    """A folder in which nothing is installed, with a pip that says what it does."""
+
+    def spawn(
+        self, *argv: str | Path, in_terminal: bool = False, **options: Any
+    ) -> "subprocess.Popen[str]":
+        pip, folder = self.path / "pip", self.path
+        (folder / "pyproject.toml").touch()
+        (folder / "env").mkdir()
+        pip.write_text("#!/bin/sh\necho Collecting something\nsleep 3\n")
+        pip.chmod(0o755)
+        given = (f"--directory={folder}", f"--file={ROOT / 'Makefile'}", "VENV=env", f"PIP={pip}")
+        return subprocess.Popen(["setsid", "--ctty", "make", *given, *argv], **options)
+
+
+def test_a_terminal_shows_what_is_being_installed(tmp_path: Path) -> None:
+    made = FreshCheckout(Home.make(tmp_path).path)
+    with terminal(made, "env/.installed-all") as screen:
+        screen.wait_for("Installing Hermes into env")
+        screen.wait_for("Collecting something")
+        assert screen.wait_end() == 0
+    assert (made.path / "env" / ".installed-all").exists()
