@@ -332,7 +332,7 @@ class ExecutorConfig(ConfigModel):
     """Whether sandboxes in which nothing runs outlive a stop of the executor."""
     orphan_timeout_s: Annotated[float, Field(ge=1, le=86_400)] = 1800.0
     """Seconds without an executor after which a sandbox ends, and all that runs in it; an executor
-    waits as long for a backend that does not answer."""
+    waits as long for a Kubernetes API server that does not answer."""
     endpoint: Annotated[str, Env("HERMES_EXECUTOR_ENDPOINT")] = ""
     """Address at which this executor alone is reached, where there are several."""
     secrets: dict[SecretName, SecretConfig] = Field(default_factory=dict[str, SecretConfig])

@@ -239,6 +239,14 @@ class KeepsWorkspaces(Protocol):
         ...
 
 
+@runtime_checkable
+class HasControlPlane(Protocol):
+    """A backend whose boxes run on while the server that manages them does not answer."""
+
+    @property
+    def boxes_outlive_outages(self) -> bool: ...
+
+
 def store_elsewhere(backend: object) -> WorkspaceStore | None:
     """Return the store of a backend that keeps workspaces elsewhere, if it has one."""
     return backend.workspace_store if isinstance(backend, KeepsWorkspaces) else None

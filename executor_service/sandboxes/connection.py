@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Collection, Mapping
 
-from executor_service.backends.base import Backend, Box
+from executor_service.backends.base import Backend, Box, HasControlPlane
 from executor_service.errors import (
     BackendError,
     BackendUnavailable,
@@ -72,6 +72,9 @@ class SandboxConnection:
         self.gone = asyncio.Event()
         self._secret = secret
         self._backend = backend
+        self._outlives_outages = (
+            isinstance(backend, HasControlPlane) and backend.boxes_outlive_outages
+        )
         self._workers = workers
         self._orphan_timeout_s = orphan_timeout_s
         self._network: SandboxNetwork | None = None
@@ -98,7 +101,7 @@ class SandboxConnection:
             self._end_reason = _END_REASONS.get(type(error), self._end_reason)
             if isinstance(error, BoxLost | BoxPoisoned | LinkRefused):
                 break
-            if isinstance(error, BackendUnavailable):
+            if isinstance(error, BackendUnavailable) and self._outlives_outages:
                 away_since = away_since or silent_since or loop.time()
                 silent_since = None
                 if loop.time() - away_since > self._orphan_timeout_s:
@@ -255,7 +258,8 @@ class SandboxConnection:
                     self._link = None
                     self._settled.clear()
         except TimeoutError:
-            return linked, BackendUnavailable("the box cannot be reached in time")
+            kind = BackendUnavailable if self._outlives_outages else LinkClosed
+            return linked, kind("the box cannot be reached in time")
         except (BackendError, LinkClosed, BoxPoisoned, DatabaseUnavailable) as error:
             return linked, error
 

@@ -58,6 +58,10 @@ class PlainBackend:
         """The boxes that there are."""
         return list(self._boxes)
 
+    @property
+    def boxes_outlive_outages(self) -> bool:
+        return True
+
     async def probe(self) -> Capabilities:
         return Capabilities(NAME, True, "for tests", Isolation.NONE)
 

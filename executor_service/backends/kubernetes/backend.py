@@ -150,6 +150,10 @@ class KubernetesBackend:
         ]
 
     @property
+    def boxes_outlive_outages(self) -> bool:
+        return True
+
+    @property
     def workspace_store(self) -> FolderStore | None:
         """The folders of workspaces in the claim."""
         return self._store if self._options.workspace_claim else None
