@@ -82,7 +82,8 @@ class TypedHistory(FileHistory):
         self._redactor = redactor
 
     def store_string(self, string: str) -> None:
-        super().store_string(self._redactor.redact(string))
+        with suppress(OSError):  # the home may be full, or gone
+            super().store_string(self._redactor.redact(string))
 
 
 class InputLine:

@@ -16,3 +16,9 @@ def test_a_line_is_kept_without_its_secrets_and_recalled_as_it_was_typed(tmp_pat
     assert history.get_strings() == [f"use {SECRET} for it"]
     again = TypedHistory(file, Redactor([SECRET]))
     assert list(again.load_history_strings()) == [f"use {MASK} for it"]
+
+
+def test_a_line_is_recalled_although_it_cannot_be_kept(tmp_path: Path) -> None:
+    history = TypedHistory(tmp_path / "moved" / "chat_history", Redactor())
+    history.append_string("go on")
+    assert history.get_strings() == ["go on"]
