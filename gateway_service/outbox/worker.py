@@ -217,7 +217,8 @@ class OutboxWorker:
         _log.error("%s was not delivered", part.delivery_id, exc_info=error)
         if part.attempts + 1 < ATTEMPTS:
             return self._postpone(_doubt(part), repr(error))
-        await self._send(replace(part, content=UNSHOWN, version=0, uncertain=False))
+        plain = replace(part, kind=Kind.MESSAGE, content=UNSHOWN, version=0, uncertain=False)
+        await self._outcome(plain)  # if that fails too, the log has to do
         return Outcome(part, State.ABANDONED, error=repr(error))
 
     async def _send(self, part: Part) -> Outcome:

@@ -270,6 +270,27 @@ async def test_an_answer_that_cannot_be_sent_holds_up_no_others(
         assert platform.texts("5") == [UNSHOWN.text, "one"]
 
 
+class _Broken(MemoryPlatform):
+    """One that sends nothing, for a reason that is none of ours."""
+
+    async def send(self, destination: Destination, content: Content) -> str:
+        raise ValueError(content.text)
+
+
+async def test_a_message_of_which_nothing_can_be_shown_is_given_up(
+    database: Database, agent: Agent
+) -> None:
+    platform = _Broken()
+    async with replica(database, platform, agent):
+        platform.say("5", "answer one")
+        states = sa.select(schema.outbox.c.state).where(schema.outbox.c.platform == "memory")
+        while True:
+            found = await database.read(lambda conn: conn.execute(states).scalars().all())
+            if found == [outbox.State.ABANDONED]:
+                break
+            await asyncio.sleep(0.05)
+
+
 async def test_a_message_that_fails_for_no_passing_reason_is_told_and_leaves_the_chat_free(
     database: Database, agent: Agent
 ) -> None:
