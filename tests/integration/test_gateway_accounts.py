@@ -289,6 +289,7 @@ async def test_a_message_of_which_nothing_can_be_shown_is_given_up(
             if found == [outbox.State.ABANDONED]:
                 break
             await asyncio.sleep(0.05)
+    assert platform.texts("5") == []
 
 
 async def test_a_message_that_fails_for_no_passing_reason_is_told_and_leaves_the_chat_free(
