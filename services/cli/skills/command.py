@@ -1,5 +1,7 @@
 """List, show, pin and archive skills, and install and share them."""
 
+import sys
+
 from hermes.agent.v1 import skill_pb2 as pb
 from hermes.agent.v1.skill_pb2_grpc import SkillServiceStub
 from services.cli.command import JSON_LIST, JSON_OBJECT, Command, Context, action, arg
@@ -40,6 +42,11 @@ def _state(skill: pb.Skill) -> str:
     return f"{state}, pinned" if skill.usage.is_pinned else state
 
 
+def _purpose(text: str) -> str:
+    """Return a description; on a terminal only its first sentence, as lines are short there."""
+    return text.partition(". ")[0] if sys.stdout.isatty() else text
+
+
 _COLUMNS = (
     Column("", "skill", _title),
     Column("name"),
@@ -48,7 +55,7 @@ _COLUMNS = (
     TRUST,
     Column("", "state", _state),
     Column("view_count", "read", "usage.view_count"),
-    Column("description", "what it is for", cell=lambda text: text.partition(". ")[0]),
+    Column("description", "what it is for", cell=_purpose),
     *map(Column, ("tags", "files", "source")),
     Column("state", source="usage.state"),
     Column("pinned", source="usage.is_pinned"),
