@@ -25,6 +25,7 @@ from executor_service.errors import BackendError, BoxCreateFailed, EngineRefused
 from services.lifecycle import Workers
 
 _PAUSE_S = 1.0
+"""The time between the beginnings of two watches, however soon the first ends."""
 _LOOK_AGAIN_S = 2.0
 """How long a change is awaited before a pod without news is asked for."""
 
@@ -96,15 +97,16 @@ class PodWatch:
 
     async def _run(self) -> None:
         while True:
+            began = time.monotonic()
             try:
                 await self._follow()
             except (BackendError, EngineRefused) as error:
                 if str(error) != self._complaint:
                     log.warning("what becomes of pods cannot be seen for a moment: %s", error)
                 self._complaint = str(error)
-                await asyncio.sleep(_PAUSE_S)
             finally:
                 self._known.clear()
+            await asyncio.sleep(began + _PAUSE_S - time.monotonic())
 
     async def _follow(self) -> None:
         """Compare with the existing pods, then take in what changes, until the server ends it."""
