@@ -34,10 +34,11 @@ async def offered_models(
     """List an endpoint's models; FailedPrecondition says why it does not accept the key."""
     config, clock = settings.load(AgentConfig), SystemClock()
     usual, given = endpoint_settings(settings, config), SecretStr(key)
-    keys = {**usual.keys, provider: (given,)} if key else usual.keys
-    asked = replace(
-        usual, provider=provider, base_url=base_url, api_key=given, keys=keys, model="", api=""
-    )
+    asked = replace(usual, provider=provider, base_url=base_url, api_key=given, model="", api="")
+    if key:
+        asked = replace(asked, keys={**usual.keys, provider: (given,)})
+        if place := usual.places.get(provider):
+            asked = replace(asked, places={**usual.places, provider: replace(place, api_key=given)})
     try:
         endpoint = configured_endpoint(asked)
         if endpoint is None:

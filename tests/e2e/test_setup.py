@@ -1,5 +1,6 @@
 """`hermes setup`: each step with an option, and all of them in a terminal."""
 
+import json
 from collections.abc import Generator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.e2e.model import SCENARIOS, model_process
 from tests.e2e.terminal import terminal
 
 DOWN, ENTER = "\x1b[B", "\r"
+CTRL_A, CTRL_C, CTRL_D = "\x01", "\x03", "\x04"
 
 
 @pytest.fixture
@@ -46,14 +48,16 @@ def test_every_step_has_an_option(tmp_path: Path, url: str) -> None:
 
 
 def test_an_endpoint_takes_the_place_of_what_was_chosen_before(tmp_path: Path, url: str) -> None:
-    home = Home.make(tmp_path, {"model": {"provider": "openai", "max_tokens": 100}})
+    home = Home.make(
+        tmp_path, {"model": {"provider": "openai", "max_tokens": 100, "api": "responses"}}
+    )
     (home.path / ".env").write_text("HERMES_MODEL=old\n")
     made = home.run("setup", "--url", url)
     assert "alpha has 8,192 tokens of context there" in made.out
     told = home.run("chat", "-q", "hello", "--json")
     assert told.status == 0, told.err
     chosen = {"provider": "custom", "base_url": url, "default": "alpha"}
-    assert configured(home) == {"model": {"max_tokens": 100, **chosen}}
+    assert configured(home) == {"model": {"max_tokens": 100, "api": "", **chosen}}
 
 
 @pytest.mark.parametrize(
@@ -124,3 +128,49 @@ def _answer_all(home: Home, url: str) -> None:
         screen.press(ENTER)
         screen.wait_for("Start Hermes with: hermes up")
         assert screen.wait_end() == 0
+
+
+class Strict(BaseHTTPRequestHandler):
+    """Accepts one key, and lists more models than fit on a screen."""
+
+    def do_GET(self) -> None:
+        if self.headers["Authorization"] != "Bearer sk-right":
+            self.send_error(401)
+            return
+        listed = {"data": [{"id": f"maker/model-{number}"} for number in range(30)]}
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps(listed).encode())
+
+
+def test_a_saved_key_that_is_refused_can_be_replaced_and_a_long_list_is_searched(
+    tmp_path: Path,
+) -> None:
+    with HTTPServer(("127.0.0.1", 0), Strict) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        home = Home.make(tmp_path, OPENROUTER_BASE_URL=f"http://127.0.0.1:{server.server_port}/v1")
+        (home.path / ".env").write_text("OPENROUTER_API_KEY=sk-old\n")
+        with terminal(home, "setup", "--provider", "openrouter") as screen:
+            screen.wait_for("Enter keeps OPENROUTER_API_KEY")
+            screen.press(ENTER)
+            screen.wait_for("refused the key")
+            screen.press("sk-right" + ENTER)
+            screen.wait_for("Type to search 30 models")
+            screen.press("model-2" + ENTER)
+            screen.wait_for("not in the list")
+            screen.press("7" + CTRL_A + "maker/" + ENTER)
+            screen.wait_for("Where do commands run")
+            screen.press(CTRL_C)
+            assert screen.wait_end() == 130
+        server.shutdown()
+    assert configured(home)["model"]["default"] == "maker/model-27"
+    assert (home.path / ".env").read_text() == "OPENROUTER_API_KEY=sk-right\n"
+
+
+def test_ctrl_d_ends_it_without_a_traceback(tmp_path: Path, url: str) -> None:
+    home = Home.make(tmp_path)
+    with terminal(home, "setup", "--provider", "custom", "--url", url) as screen:
+        screen.wait_for("Key")
+        screen.press(CTRL_D)
+        assert screen.wait_end() == 130
+    assert not (home.path / "config.yaml").exists()

@@ -90,6 +90,8 @@ class Setup:
         self._keep("model.provider", endpoint.provider)
         if endpoint.base_url or self._settings.yaml.find("model.base_url"):
             self._keep("model.base_url", endpoint.base_url)
+        if self._settings.yaml.find("model.api"):
+            self._keep("model.api", "")  # of the endpoint before
         if endpoint.key:
             self._keep(endpoint.key_name, endpoint.key, "(your key)")
         self._keep("model.default", model)
@@ -151,18 +153,19 @@ class Setup:
         if key := read_secret(self._given.key_file):
             endpoint.key = key
             return self._checked(endpoint)
-        if found := self._settings.variable(endpoint.key_name):
-            say(f"Hermes uses the key in {endpoint.key_name} ({found.where}).")
-            return self._checked(endpoint, str(found.value))
+        found = self._settings.variable(endpoint.key_name)
+        saved = str(found.value) if found else ""
         if not self._answers.asks:
-            if endpoint.provider == CUSTOM:
-                return self._checked(endpoint)
-            raise InvalidArgument(f"give the key with --key-file, or set {endpoint.key_name}")
-        none = " (Enter if it needs none)" if endpoint.provider == CUSTOM else ""
+            if not found and endpoint.provider != CUSTOM:
+                raise InvalidArgument(f"give the key with --key-file, or set {endpoint.key_name}")
+            return self._checked(endpoint, saved)
+        hint = " (Enter if it needs none)" if endpoint.provider == CUSTOM else ""
+        if found:
+            hint = f" (Enter keeps {endpoint.key_name}, {found.where})"
         for left in reversed(range(TRIES)):
-            endpoint.key = self._answers.ask(f"Key{none}:", secret=True)
+            endpoint.key = self._answers.ask(f"Key{hint}:", secret=True)
             try:
-                return self._checked(endpoint)
+                return self._checked(endpoint, saved)
             except HermesError as error:
                 if not left:
                     raise
@@ -184,7 +187,7 @@ class Setup:
                 raise InvalidArgument("the endpoint lists no models; name one with --model-id")
             return named
         options = [(model.id, _describe(model)) for model in endpoint.models]
-        return self._answers.choose("Which model?", options, options[0][0]) or options[0][0]
+        return self._answers.choose("Which model?", options, options[0][0])
 
     def choose_sandbox(self) -> None:
         """Choose where commands run, among what works on this machine."""

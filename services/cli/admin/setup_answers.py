@@ -3,10 +3,11 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
-from services.cli.console import say
+from services.cli.console import printable, say
 from services.config.settings import Settings
 from services.errors import InvalidArgument
 
@@ -39,21 +40,32 @@ class Answers(Struct):
         return choice(f"\n{question}", options=list(options), default=default)
 
     def _search(self, question: str, options: Sequence[Option], default: str) -> str:
-        from prompt_toolkit import prompt
         from prompt_toolkit.completion import FuzzyCompleter, WordCompleter
+        from prompt_toolkit.validation import Validator
 
         known = dict(options)
         words = FuzzyCompleter(WordCompleter(list(known), meta_dict=known, sentence=True))
-        say(f"\n{question}\nType to search {len(known)} models; Enter takes the one shown.")
-        return prompt("> ", completer=words, default=default, complete_while_typing=True).strip()
+        is_listed = Validator.from_callable(
+            lambda text: not text.strip() or text.strip() in known,
+            "It is not in the list; Tab shows what matches.",
+            move_cursor_to_end=True,
+        )
+        say(f"\n{question}\nType to search {len(known)} models; Enter takes {printable(default)}.")
+        return _prompted("> ", completer=words, validator=is_listed) or default
 
     def ask(self, question: str, *, secret: bool = False) -> str:
         """Return a line; empty without a terminal."""
-        if not self.asks:
-            return ""
-        from prompt_toolkit import prompt
+        return _prompted(f"{question} ", is_password=secret) if self.asks else ""
 
-        return prompt(f"{question} ", is_password=secret).strip()
+
+def _prompted(question: str, **options: Any) -> str:
+    """Return a line; Ctrl-D ends the setup, as Ctrl-C does."""
+    from prompt_toolkit import prompt
+
+    try:
+        return prompt(question, **options).strip()
+    except EOFError:
+        raise KeyboardInterrupt from None
 
 
 def read_secret(file: str | None) -> str:
