@@ -14,7 +14,7 @@ class ThoughtTags:
     """Reads the text of one answer.
 
     An opening tag counts at the start of a line, outside code. A closing tag without one ends
-    reasoning that the model's template began.
+    reasoning that the model's template began, unless it is a word in a sentence.
     """
 
     def __init__(self, *, begun: bool = False) -> None:
@@ -73,7 +73,8 @@ class ThoughtTags:
             before = "".join(self._text)
             line = before.rpartition("\n")[2]
             is_quoted = before.count("```") % 2 or line.count("`") % 2 or line.endswith(_QUOTES)
-            if is_quoted or self._speaks_of_tags or (opens and line.strip()):
+            is_in_prose = line.strip() and (opens or line[-1].isspace())
+            if is_quoted or self._speaks_of_tags or is_in_prose:
                 self._speaks_of_tags = self._speaks_of_tags or opens
                 return False
             if not opens and not self.found:

@@ -76,6 +76,7 @@ def test_what_the_template_begins_is_shown_as_reasoning_from_then_on(
         "`<think>` opens it.\n`</think>` closes it.",
         "```\n<think>\nHm.\n</think>\n```\n",
         'Split at "</think>".',
+        "Use </think> to close it.",
         "<thin>soup</thin>",
     ],
 )

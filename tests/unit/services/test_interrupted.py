@@ -20,8 +20,8 @@ LEFT = "It may still be running."
 def test_what_a_stop_has_left_is_told(message: str, said: str, in_chat: str) -> None:
     event = TurnEvent(turn_finished=TurnFinished(cancelled=Cancelled(message=message)))
     terminal = io.StringIO()
-    plain = {"line_styles": PLAIN, "word_styles": PLAIN}
-    once = OneShot(TurnView(Screen(terminal.write, terminal.write, **plain)))
+    screen = Screen(terminal.write, terminal.write, line_styles=PLAIN, word_styles=PLAIN)
+    once = OneShot(TurnView(screen))
     once.add(event)
     assert once.failure == said
     assert terminal.getvalue().strip() == said
