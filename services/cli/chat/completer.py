@@ -29,7 +29,7 @@ class CommandCompleter(Completer):
     """Completes input once the list of commands is there."""
 
     def __init__(self) -> None:
-        self._known: Sequence[SlashCommand] = ()
+        self._known: Sequence[SlashCommand] = LOCAL
 
     async def learn(self, gateway: grpc.aio.Channel, profile: str) -> None:
         """Fetch the commands; after a failure, the known ones stay."""

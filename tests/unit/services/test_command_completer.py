@@ -52,3 +52,7 @@ def test_other_names_mean_the_same_unless_a_skill_has_them() -> None:
     assert tuple(map(completer.expand, said)) == meant
     completer.know([*COMMANDS, SlashCommand(name="clear", skill="tidy/clear")])
     assert completer.expand("/clear") == "/clear"
+
+
+def test_other_names_work_before_the_commands_are_known() -> None:
+    assert CommandCompleter().expand("/clear") == "/new"
