@@ -60,6 +60,18 @@ def test_an_endpoint_takes_the_place_of_what_was_chosen_before(tmp_path: Path, u
     assert configured(home) == {"model": {"max_tokens": 100, "api": "", **chosen}}
 
 
+def test_what_is_not_chosen_stays_as_it_was(tmp_path: Path, url: str) -> None:
+    before = {
+        "model": {"provider": "custom", "base_url": url, "default": "beta"},
+        "terminal": {"backend": "bubblewrap"},
+        "tools": {"preset": "full"},
+    }
+    home = Home.make(tmp_path, before)
+    made = home.run("setup", "--url", url)
+    assert made.status == 0, made.err
+    assert configured(home) == before
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [

@@ -187,11 +187,19 @@ class Setup:
                 raise InvalidArgument("the endpoint lists no models; name one with --model-id")
             return named
         options = [(model.id, _describe(model)) for model in endpoint.models]
-        return self._answers.choose("Which model?", options, options[0][0])
+        default = self._before("model.default", "model") or ""
+        default = default if default in dict(options) else options[0][0]
+        return self._answers.choose("Which model?", options, default)
+
+    def _before(self, *keys: str) -> str | None:
+        """Return what config.yaml says now."""
+        found = next(filter(None, map(self._settings.yaml.find, keys)), None)
+        return None if found is None else str(found.value)
 
     def choose_sandbox(self) -> None:
         """Choose where commands run, among what works on this machine."""
         chosen = self._given.sandbox
+        before = self._before("executor.backend", "terminal.backend") or AUTO
         if chosen is None:
             if not self._answers.asks:
                 return
@@ -204,14 +212,18 @@ class Setup:
                 (AUTO, "automatic: Docker if it runs here, else bubblewrap"),
                 *((name, f"{name}: {ISOLATION[name]}") for name in working),
             ]
-            chosen = self._answers.choose("Where do commands run?", options, AUTO)
-        if chosen != AUTO or self._settings.yaml.find("terminal.backend"):
+            if before not in dict(options):
+                options.append((before, f"{before}, as now"))
+            chosen = self._answers.choose("Where do commands run?", options, before)
+        if chosen != before:
             self._keep("terminal.backend", "" if chosen == AUTO else chosen)
 
     def choose_tools(self) -> None:
         """Choose between all tools and few."""
-        chosen = self._given.tools or self._answers.choose("Which tools?", TOOLS, AUTO)
-        if chosen != AUTO or self._settings.yaml.find("tools"):
+        before = self._before("tools.preset", "tools")
+        before = before if before in dict(TOOLS) else AUTO
+        chosen = self._given.tools or self._answers.choose("Which tools?", TOOLS, before)
+        if chosen != before:
             self._keep("tools.preset", chosen)
 
     def choose_telegram(self) -> None:
