@@ -310,9 +310,9 @@ print(asyncio.run(backend.probe()).reason)
 """
 
 
-async def test_root_without_other_users_is_told_in_a_line(users_folder: Path) -> None:
+async def test_root_without_other_users_is_told_in_a_line(tmp_path: Path) -> None:
     require("root", os.geteuid() == 0, "commands of other users run as themselves")
-    argv = ("unshare", "--user", "--map-root-user", sys.executable, "-c", ALONE, str(users_folder))
+    argv = ("unshare", "--user", "--map-root-user", sys.executable, "-c", ALONE, str(tmp_path))
     process = await asyncio.create_subprocess_exec(*argv, stdout=PIPE, stderr=PIPE)
     told, failure = await process.communicate()
     assert (process.returncode, failure) == (0, b"")

@@ -55,7 +55,7 @@ def test_a_home_that_wants_the_host_gets_a_sandbox(home: Home, tmp_path: Path) -
 def test_an_endpoint_that_does_not_answer(home: Home) -> None:
     address = f"127.0.0.1:{free_port()}"
     away = home.set(HERMES_BASE_URL=f"http://{address}/v1")
-    check_complaint(away.run("chat", "-q", "hello"), address, "check that the URL is right")
+    check_complaint(away.run("chat", "-q", "hello"), address, "nothing listens there")
     unnamed = home.set(HERMES_BASE_URL=f"http://{address}/v1", HERMES_MODEL="")
     check_complaint(unnamed.run("chat", "-q", "hello"), address, "check HERMES_BASE_URL")
     nonsense = home.set(HERMES_BASE_URL="not a url")
@@ -76,7 +76,7 @@ def test_a_wrong_key(home: Home) -> None:
 def test_no_model_at_all(tmp_path: Path) -> None:
     home = Home.make(tmp_path, BUBBLEWRAP)
     asked = home.run("chat", "-q", "hello")
-    check_complaint(asked, "OPENROUTER_API_KEY", ".env", "hermes demo", lines=4)
+    check_complaint(asked, "OPENROUTER_API_KEY", ".env", "hermes setup", "hermes demo", lines=5)
 
 
 def test_a_docker_backend_without_an_engine(home: Home, tmp_path: Path) -> None:

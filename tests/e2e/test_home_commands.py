@@ -147,7 +147,7 @@ def test_nothing_is_overwritten_that_was_not_to_be(home: Home, tmp_path: Path) -
     (source / "new.txt").write_text("new")
     refused = home.run("home", "import", source, "--no-jobs")
     named = "2 files are there already with other content: SOUL.md (default), memories/USER.md"
-    check_complaint(refused, UNKNOWN, named, "use --keep or --overwrite", lines=2)
+    check_complaint(refused, UNKNOWN, named, "use --keep or --overwrite", lines=4)
     assert not (home.path / "new.txt").exists(), "all or nothing"
     kept = home.run("home", "import", source, "--no-jobs", "--keep", "--json").json["files"]
     assert (kept["added"], kept["kept"], kept["replaced"]) == (1, 2, 0)

@@ -1,6 +1,7 @@
 """Sandboxes as their operator sees them, while an agent has them."""
 
 import fcntl
+import re
 import signal
 import struct
 import subprocess
@@ -121,8 +122,7 @@ def test_a_shell_that_is_left_goes_on(up: Deployment, session: str, sandbox: str
         shell.type("kept=yes")
         shell.press(CTRL_RIGHT_BRACKET * 2)
         assert shell.wait_end() == 0
-        told = shell.screen.replace("\n", "")  # longer than the terminal is wide
-        exec_id = told.rpartition("--exec ")[2]
+        exec_id = re.findall(r"--exec\s+(\S+)", shell.screen)[-1]
     assert described(up.client, session)["running_commands"] == 1
     with terminal(up.client, "sandboxes", "open", sandbox, "--exec", exec_id) as shell:
         shell.type("echo it is $kept")

@@ -141,7 +141,7 @@ async def test_jobs_are_shown_and_changed(tmp_path: Path) -> None:
     assert added.startswith("“News” (job_")
     assert "every weekday at 9:00" in added
     assert "09:00:00 Europe/Berlin" in added
-    assert added.endswith("Output goes to telegram:42:7, discord:7:8.")
+    assert "Output goes to telegram:42:7, discord:7:8.\nNote: cannot deliver to" in added
     assert "is changed: every day at 8:00" in changed
     assert "08:00:00 Europe/Berlin" in changed
     assert "Paused." in paused

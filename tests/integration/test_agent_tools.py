@@ -273,7 +273,10 @@ async def test_a_command_begins_where_the_last_one_ended(tools: Tools, folder: s
     await tools.text("terminal", command=f"cd /workspace/{folder} && mkdir sub && cd sub")
     assert await tools.text("terminal", command="pwd") == f"/workspace/{folder}/sub"
     assert await tools.text("terminal", command="pwd", workdir=folder) == f"/workspace/{folder}"
-    await tools("terminal", command="cd sub; exit 3")
+    assert await tools.text("terminal", command="pwd") == f"/workspace/{folder}/sub"
+    await tools("terminal", command="cd ..; mkdir other; cd other; exit 3")
+    assert await tools.text("terminal", command="pwd") == f"/workspace/{folder}/other"
+    await tools("terminal", command="cd ../sub")
     assert await tools.text("terminal", command="pwd") == f"/workspace/{folder}/sub"
     await tools.shell(f"rm -r /workspace/{folder}/sub && cd /workspace/{folder}")
     assert await tools.text("terminal", command="pwd") == f"/workspace/{folder}"

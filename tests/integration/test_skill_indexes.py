@@ -153,7 +153,7 @@ HOSTILE: list[tuple[Callable[[], bytes], str]] = [
     (lambda: packed({"references/a.md": "x"}), "has no SKILL.md"),
     (lambda: b"\x1f\x8b" + b"x" * 100, "damaged"),
     (lambda: packed({"SKILL.md": document("other")}), "the skill is called notes"),
-    (lambda: packed({"SKILL.md": b"\xff\xfe"}), "not UTF-8"),
+    (lambda: packed({"SKILL.md": b"caf\xe9"}), "not UTF-8"),
     (lambda: packed({"SKILL.md": "no frontmatter"}), "begins with frontmatter"),
     (lambda: packed({"SKILL.md": document("notes", "d" * 1025)}), "1,024"),
 ]

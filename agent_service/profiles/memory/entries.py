@@ -46,7 +46,7 @@ class Limits(Struct, frozen=True):
 
 
 DELIMITER = "\n§\n"
-_BETWEEN = re.compile(r"^[ \t]*§[ \t]*$", re.MULTILINE)
+_BETWEEN = re.compile(r"^§[ \t]*$", re.MULTILINE)
 SHOWN_CHARS = 120
 """The number of characters of an entry that messages quote."""
 
