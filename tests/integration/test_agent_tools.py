@@ -278,8 +278,8 @@ async def test_a_command_begins_where_the_last_one_ended(tools: Tools, folder: s
     assert await tools.text("terminal", command="pwd") == f"/workspace/{folder}/other"
     await tools("terminal", command="cd ../sub")
     assert await tools.text("terminal", command="pwd") == f"/workspace/{folder}/sub"
-    await tools.shell(f"rm -r /workspace/{folder}/sub && cd /workspace/{folder}")
-    assert await tools.text("terminal", command="pwd") == f"/workspace/{folder}"
+    await tools.shell(f"rm -r /workspace/{folder}/sub")
+    assert await tools.text("terminal", command="pwd") == "/workspace"
 
 
 async def test_how_a_command_ends(tools: Tools) -> None:

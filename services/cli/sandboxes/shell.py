@@ -104,6 +104,7 @@ class Shell(Struct):
         async with Shutdown() as shutdown, Workers() as workers, until_told(shutdown, workers):
             await self._drive(stream)
         if self._exit is None:
+            sys.stderr.write("\n")  # the shell's prompt stands in the line
             complain(
                 f"left running; reopen it with: hermes sandboxes open {place.sandbox_id} "
                 f"--exec {stream.exec_id}"
