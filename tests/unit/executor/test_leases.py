@@ -188,10 +188,10 @@ async def test_a_sandbox_outlives_an_outage_of_its_backend(tmp_path: Path) -> No
         await asyncio.to_thread(gate.touch)
         core.backend.is_away = False
 
-        async def has_ended() -> bool:
-            return command.ended.is_set()
+        async def is_back() -> bool:
+            return command.ended.is_set() and not connection.is_unreachable
 
-        await until(has_ended)
+        await until(is_back)
         assert (await command.spool.read(1, 0, 100))[1] == b"after\n"
         again = await core.acquire("s")
         assert again.sandbox is sandbox
