@@ -38,7 +38,7 @@ from agent_service.records.model import (
     ModelRetry,
     ModelWasted,
     encoded,
-    returned,
+    restore_attached,
 )
 from agent_service.records.model_errors import ModelError, RetryPolicy
 from services.clock import SystemClock
@@ -167,7 +167,7 @@ class Provider:
                 reading = self._wire.reading()
                 source = _source(endpoint, request.model)
                 accepted = source if dialect.attached else ""
-                own = [returned(each, accepted) for each in request.messages]
+                own = [restore_attached(each, accepted) for each in request.messages]
                 body = self._wire.body(replace(request, messages=own), dialect)
                 async with self._transport.post(endpoint, request.model, body) as answer:
                     tags = ThoughtTags(begun=request.model in self._begins_thought)

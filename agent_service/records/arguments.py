@@ -40,7 +40,7 @@ def arguments_of(text: str) -> dict[str, Any]:
     return cast("dict[str, Any]", found)
 
 
-def meant(text: str) -> str:
+def normalize(text: str) -> str:
     """Return the arguments as a JSON object; as they are if they do not mean a single one."""
     if not is_object(text):
         with suppress(ValueError, RecursionError):

@@ -163,7 +163,7 @@ def sent_call(call: ToolCall) -> dict[str, Any]:
 
 
 def assistant_message(message: ModelMessage) -> dict[str, Any]:
-    """Return the answer as a message of the conversation; `returned` makes a request's of it."""
+    """Return the answer as a stored message; `restore_attached` prepares it for a request."""
     entry: dict[str, Any] = {"role": "assistant", "content": message.text}
     if message.tool_calls:
         entry["content"] = message.text or None
@@ -189,7 +189,7 @@ class _Attached(Struct, frozen=True):
 _ATTACHED_FIELDS = Decoder(_Attached)
 
 
-def returned(message: bytes, source: str) -> bytes:
+def restore_attached(message: bytes, source: str) -> bytes:
     """Return a message with the provider's own fields if they came from `source`, else without.
 
     Long texts are copied as they are: parsing them for each request would take too long.

@@ -14,7 +14,7 @@ from typing import Any, TypeGuard, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agent_service.records.arguments import meant
+from agent_service.records.arguments import normalize
 from agent_service.records.model import ToolCall, sent_call
 from agent_service.records.search_query import text_of
 from services.errors import InvalidArgument
@@ -154,7 +154,7 @@ def _call(entry: Mapping[str, Any], number: int) -> dict[str, Any]:
     if not isinstance(arguments, str):
         arguments = json.dumps(arguments, ensure_ascii=False)
     call_id = _text(entry.get("id")) or _text(entry.get("call_id")) or f"call_{number}"
-    return sent_call(ToolCall(call_id, _text(called.get("name")), meant(arguments)))
+    return sent_call(ToolCall(call_id, _text(called.get("name")), normalize(arguments)))
 
 
 def _paired(said: Sequence[TranscriptMessage]) -> Iterator[TranscriptMessage]:

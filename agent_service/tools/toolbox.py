@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from agent_service.models.consult import Ask
 from agent_service.records import events
-from agent_service.records.arguments import arguments_of, find_name, meant
+from agent_service.records.arguments import arguments_of, find_name, normalize
 from agent_service.records.calls import PendingCall, StepState
 from agent_service.records.commands import ApprovalNeeded, Fact, ToolDispatched, ToolReturned
 from agent_service.records.events import ToolProgress, TurnFinished
@@ -110,11 +110,13 @@ class Toolbox:
         return self._schemas[key]
 
     def understood(self, turn: LiveTurn, message: ModelMessage) -> ModelMessage:
-        """The message with names and arguments of its calls as they are meant."""
+        """The message with names and arguments of its calls normalized."""
         names = [tool.name for tool in self._allowed_to(turn)]
         calls = tuple(
             replace(
-                call, name=find_name(call.name, names), arguments_json=meant(call.arguments_json)
+                call,
+                name=find_name(call.name, names),
+                arguments_json=normalize(call.arguments_json),
             )
             for call in message.tool_calls
         )

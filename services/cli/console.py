@@ -42,15 +42,15 @@ def say(text: str) -> None:
 
 def tell(text: str) -> None:
     """Print a message to standard output, wrapped on a terminal."""
-    say(wrapped(text, sys.stdout))
+    say(wrap(text, sys.stdout))
 
 
 def complain(text: str) -> None:
     """Print a line to standard error."""
-    sys.stderr.write(f"{wrapped(f'hermes: {printable(text)}', sys.stderr)}\n")
+    sys.stderr.write(f"{wrap(f'hermes: {printable(text)}', sys.stderr)}\n")
 
 
-def wrapped(text: str, stream: TextIO) -> str:
+def wrap(text: str, stream: TextIO) -> str:
     """Break long lines between words on a terminal, below what follows a label."""
     if not stream.isatty():
         return text

@@ -79,7 +79,7 @@ class Lasting(Wrapper[A]):
         return await asyncio.to_thread(why_not, text, context.conversation, strangers)
 
 
-class Said(Struct):
+class TextsByOrigin(Struct):
     """A conversation's text by its origin."""
 
     own: list[str] = field(default_factory=list[str])
@@ -104,7 +104,7 @@ class Said(Struct):
 
 def why_not(text: str, conversation: Sequence[bytes], strangers: Collection[str]) -> str:
     """Why a text may not be kept of a conversation that has read strangers; empty if it may."""
-    said, copies = Said(), set[str]()
+    said, copies = TextsByOrigin(), set[str]()
     for message in conversation:
         entry: dict[str, Any] = json.loads(message)
         for call in entry.get("tool_calls") or ():

@@ -19,7 +19,7 @@ from services.cli.admin.cluster_checks import called_from_here, cluster_checks
 from services.cli.admin.database import SCHEMAS
 from services.cli.command import JSON_LIST, Command, Context, flag
 from services.cli.connection import at_home, elsewhere, is_running, start_command, unanswered
-from services.cli.console import print_json, wrapped
+from services.cli.console import print_json, wrap
 from services.cli.failures import EXPECTED, explain
 from services.cli.output import enum_word
 from services.cli.sandboxes.executors import executors
@@ -79,7 +79,7 @@ def _show(found: list[Check]) -> None:
     for check in found:
         mark, style = _MARKS[check.verdict]
         indented = check.message.replace("\n", "\n" + " " * _INDENT)
-        shown = wrapped(f"{mark} {check.name:<14} {indented}", sys.stdout)
+        shown = wrap(f"{mark} {check.name:<14} {indented}", sys.stdout)
         line = Text(shown[:_INDENT], style=style).append(shown[_INDENT:], style="default")
         console.print(line, highlight=False, soft_wrap=True)
 

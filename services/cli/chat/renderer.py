@@ -56,7 +56,7 @@ class _List(ListElement):
                 mark = " " * len(mark)
 
 
-class _Written(Markdown):
+class _VerbatimMarkdown(Markdown):
     """Shows line breaks as they were written, HTML as text, and the addresses of pictures."""
 
     elements: ClassVar[dict[str, type[MarkdownElement]]] = {
@@ -91,7 +91,7 @@ def _as_written(tokens: Iterable[Token]) -> list[Token]:
 @lru_cache(maxsize=4)
 def markdown(block: str, columns: int, *, colours: bool) -> str:
     """Return the rows of Markdown, without a line end."""
-    return _printed(_Written(block), columns, colours=colours).strip("\n")
+    return _printed(_VerbatimMarkdown(block), columns, colours=colours).strip("\n")
 
 
 @lru_cache(maxsize=4)

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import pytest
 from pydantic import Field, ValidationError
 
-from agent_service.records.arguments import arguments_of, find_name, is_object, meant
+from agent_service.records.arguments import arguments_of, find_name, is_object, normalize
 from agent_service.records.model import ToolCall, sent_call
 from agent_service.tools.base import ToolArguments
 from agent_service.tools.schema import validated
@@ -51,18 +51,18 @@ class Arguments(ToolArguments):
 )
 def test_arguments_that_mean_one_object_are_taken_as_it(text: str) -> None:
     assert arguments_of(text) == GIVEN
-    assert json.loads(meant(text)) == GIVEN
-    assert is_object(meant(text))
+    assert json.loads(normalize(text)) == GIVEN
+    assert is_object(normalize(text))
 
 
 @pytest.mark.parametrize("text", ["", " \n", "null", '""', "[]", "{}", "```json\n```", '"null"'])
 def test_nothing_means_no_arguments(text: str) -> None:
     assert arguments_of(text) == {}
-    assert meant(text) == "{}"
+    assert normalize(text) == "{}"
 
 
 def test_an_object_stays_as_the_model_wrote_it() -> None:
-    assert meant('{ "a":1.0 }') == '{ "a":1.0 }'
+    assert normalize('{ "a":1.0 }') == '{ "a":1.0 }'
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_an_object_stays_as_the_model_wrote_it() -> None:
 def test_what_means_no_single_object_is_refused_and_sent_back_as_one(text: str) -> None:
     with pytest.raises((ValueError, RecursionError)):
         arguments_of(text)
-    assert meant(text) == text
+    assert normalize(text) == text
     sent = sent_call(ToolCall("a", "terminal", text))["function"]["arguments"]
     assert is_object(sent)
     assert json.loads(sent) == {"malformed": text}

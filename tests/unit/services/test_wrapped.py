@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from services.cli.console import wrapped
+from services.cli.console import wrap
 
 
 class Terminal(io.StringIO):
@@ -31,5 +31,5 @@ def test_lines_break_between_words_below_their_label(
     text: str, lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "18")
-    assert wrapped(text, Terminal()).split("\n") == lines
-    assert wrapped(text, io.StringIO()) == text, "programs get whole lines"
+    assert wrap(text, Terminal()).split("\n") == lines
+    assert wrap(text, io.StringIO()) == text, "programs get whole lines"
