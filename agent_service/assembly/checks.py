@@ -13,7 +13,7 @@ from agent_service.config import AgentConfig
 from agent_service.config.models import ModelSettings
 from agent_service.models.access import access_of
 from agent_service.models.catalog import SMALL_WINDOW
-from agent_service.models.discovery import discover_local, served_window
+from agent_service.models.discovery import discover_local, served_model
 from agent_service.models.endpoint_models import check_key, list_models
 from agent_service.models.endpoints import Api, Endpoint, configured_endpoint, missing_endpoint
 from agent_service.models.oauth.credentials import Credentials
@@ -82,8 +82,9 @@ async def _endpoint(
     if check.verdict is not Verdict.OK or not reached.is_local:
         return check
     told = config.models.get(name, ModelSettings()).window
-    window = told or await served_window(reached.base_url, reached.api_key, name)
-    return _with_window(check, window)
+    if not told:
+        told = (await served_model(reached.base_url, reached.api_key, name)).window
+    return _with_window(check, told)
 
 
 async def _logins(settings: Settings, logins: Callable[[str], Credentials]) -> list[Check]:

@@ -10,7 +10,7 @@ from agent_service.assembly.models import credentials, endpoint_settings
 from agent_service.config import AgentConfig
 from agent_service.models.access import access_of
 from agent_service.models.catalog import Catalog, ModelInfo
-from agent_service.models.discovery import discover_local, fetch_models, served_window
+from agent_service.models.discovery import discover_local, fetch_models, served_model
 from agent_service.models.endpoint_models import check_key, list_models
 from agent_service.models.endpoints import configured_endpoint, missing_endpoint
 from agent_service.records.model_errors import InvalidEndpoint, ModelError
@@ -59,7 +59,7 @@ async def offered_models(
 
 async def window_of(base_url: str, key: str, model: str) -> int:
     """Return the tokens of context that a local server gives a model; 0 if unknown."""
-    return await served_window(base_url, SecretStr(key), model)
+    return (await served_model(base_url, SecretStr(key), model)).window
 
 
 def _offered(told: ModelInfo, known: ModelInfo) -> OfferedModel:

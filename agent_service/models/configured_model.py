@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from agent_service.models.access import Access
 from agent_service.models.catalog import ModelInfo
-from agent_service.models.discovery import is_llama_cpp, served_window
+from agent_service.models.discovery import served_model
 from agent_service.models.endpoint_models import list_models, with_listed_model
 from agent_service.models.endpoints import Api, Endpoint, EndpointSettings, configured_endpoint
 from agent_service.models.openrouter import AppIdentity, OpenRouter
@@ -116,9 +116,10 @@ class ConfiguredModel:
         async with self._lock:
             if model not in self._learned:
                 self._learned.add(model)
-                if await is_llama_cpp(endpoint.base_url, endpoint.api_key):
+                served = await served_model(endpoint.base_url, endpoint.api_key, model)
+                if served.tells_progress:
                     provider.ask_progress()
-                self._learn(model, await served_window(endpoint.base_url, endpoint.api_key, model))
+                self._learn(model, served.window)
 
     async def list_models(self) -> tuple[ModelInfo, ...]:
         """The endpoint's own models; raises ModelNotConfigured or ModelError."""

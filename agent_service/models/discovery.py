@@ -48,6 +48,15 @@ class LocalServer(Struct, frozen=True):
     models: tuple[str, ...]
 
 
+class ServedModel(Struct, frozen=True):
+    """What a local server says of a model."""
+
+    window: int = 0
+    """Tokens of context; 0 if it does not say."""
+    tells_progress: bool = False
+    """Whether it is llama.cpp, which tells how much of a prompt it has read."""
+
+
 class ListingRefused(ServiceUnavailable):
     """A server answers with an error instead of its models."""
 
@@ -79,11 +88,11 @@ async def fetch_models(url: str) -> list[ModelInfo]:
     return models
 
 
-async def served_window(base_url: str, api_key: SecretStr, model: str) -> int:
-    """The tokens of context that a local server gives a model; 0 if it does not say.
+async def served_model(base_url: str, api_key: SecretStr, model: str) -> ServedModel:
+    """Ask a local server about a model.
 
-    llama.cpp, LM Studio, vLLM and Ollama each have a place of their own for it. Ollama decides when
-    it loads a model, so it is made to load it.
+    llama.cpp, LM Studio, vLLM and Ollama each have a place of their own for its context. Ollama
+    decides when it loads a model, so it is made to load it.
     """
     import httpx
 
@@ -94,7 +103,7 @@ async def served_window(base_url: str, api_key: SecretStr, model: str) -> int:
     try:
         opened = await asyncio.to_thread(client_for, base_url, headers=headers)
     except ServiceUnavailable:
-        return 0  # the call itself says why
+        return ServedModel()  # the call itself says why
     async with opened as client:
 
         async def told(path: str) -> bytes:
@@ -110,21 +119,9 @@ async def served_window(base_url: str, api_key: SecretStr, model: str) -> int:
             with suppress(httpx.HTTPError):
                 await client.post(f"{root}/api/generate", json=loading, timeout=LOADING_TIMEOUT_S)
             listings[1] = await told(f"{root}/api/ps")
-    found = (_llama_cpp(props), *(_served(listing, model) for listing in listings))
-    return next(filter(None, found), 0)
-
-
-async def is_llama_cpp(base_url: str, api_key: SecretStr) -> bool:
-    """Whether a local server is llama.cpp, which tells how much of a prompt it has read."""
-    key = api_key.get_secret_value()
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    base_url = base_url.partition("?")[0]
-    try:
-        async with await asyncio.to_thread(client_for, base_url, headers=headers) as client:
-            props = f"{base_url.removesuffix('/v1')}/props"
-            return _llama_cpp(await fetch_listing(client, props, {}, LOCAL_TIMEOUT_S)) > 0
-    except ServiceUnavailable:
-        return False
+    by_llama_cpp = _llama_cpp(props)
+    found = (by_llama_cpp, *(_served(listing, model) for listing in listings))
+    return ServedModel(next(filter(None, found), 0), tells_progress=by_llama_cpp > 0)
 
 
 class _Served(Struct):

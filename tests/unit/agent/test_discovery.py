@@ -10,10 +10,10 @@ from pydantic import SecretStr
 
 from agent_service.models.discovery import (
     LocalServer,
+    ServedModel,
     chat_models,
     discover_local,
-    is_llama_cpp,
-    served_window,
+    served_model,
 )
 from agent_service.models.endpoints import missing_endpoint
 from agent_service.models.proxies import is_loopback
@@ -140,8 +140,8 @@ async def test_each_kind_of_local_server_tells_how_much_context_there_is(
     path: str, answer: object, tokens: int
 ) -> None:
     async with serving({path: answer}) as url:
-        assert await served_window(f"{url}/v1", SecretStr("key"), "m") == tokens
-        assert await is_llama_cpp(f"{url}/v1", SecretStr("key")) is (path == "/props")
+        served = await served_model(f"{url}/v1", SecretStr("key"), "m")
+        assert served == ServedModel(tokens, tells_progress=path == "/props")
 
 
 async def test_ollama_is_made_to_load_the_model_that_is_asked_for() -> None:
@@ -153,7 +153,7 @@ async def test_ollama_is_made_to_load_the_model_that_is_asked_for() -> None:
 
     answers["/api/generate"] = load
     async with serving(answers) as url:
-        assert await served_window(f"{url}/v1", SecretStr(""), "m") == 4096
+        assert (await served_model(f"{url}/v1", SecretStr(""), "m")).window == 4096
 
 
 @asynccontextmanager
