@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar, cast
 
 from msgspec import Struct
 
-from services.errors import Draining, Unavailable
+from services.errors import Draining, HermesError, Unavailable
 
 _log = logging.getLogger(__name__)
 
@@ -25,6 +25,16 @@ _SWITCH_INTERVAL_S = 0.0002
 def share_interpreter() -> None:
     """Shorten the thread switch interval; by default, database threads waited up to 7 s."""
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
+
+
+async def result_or_error(work: Awaitable[_T]) -> _T | Exception:
+    """Return a result, or an error that is not ours to be logged; raises HermesError."""
+    try:
+        return await work
+    except HermesError:
+        raise
+    except Exception as error:  # noqa: BLE001 - handed on, to be logged
+        return error
 
 
 class Failure(Struct, frozen=True):

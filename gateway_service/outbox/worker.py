@@ -32,8 +32,8 @@ from gateway_service.storage.outbox import Address, Delivery, Kind, Part, State
 from services.clock import Clock
 from services.database.queue import Lanes, poll
 from services.database.retries import until_answered
-from services.errors import DatabaseUnavailable, HermesError
-from services.lifecycle import Workers
+from services.errors import DatabaseUnavailable
+from services.lifecycle import Workers, result_or_error
 from services.telemetry.tracing import span
 
 _log = logging.getLogger(__name__)
@@ -183,7 +183,7 @@ class OutboxWorker:
     async def _try(self, part: Part) -> Outcome:
         self._limiter.take(part.address.chat_id)
         try:
-            outcome = await self._outcome(part)
+            outcome = await result_or_error(self._send(part))
             return outcome if isinstance(outcome, Outcome) else await self._fail(part, outcome)
         except RateLimited as error:
             self._limiter.penalize(error.wait_s)
@@ -203,14 +203,6 @@ class OutboxWorker:
         except (Unreachable, AccountRefused) as error:
             return self._postpone(part, error.message)
 
-    async def _outcome(self, part: Part) -> Outcome | Exception:
-        try:
-            return await self._send(part)
-        except HermesError:
-            raise
-        except Exception as error:  # noqa: BLE001 - handed on, to be logged
-            return error
-
     async def _fail(self, part: Part, error: Exception) -> Outcome:
         """Try again after an error that is not ours; at last say so instead, as it holds up the
         chat."""
@@ -218,7 +210,7 @@ class OutboxWorker:
         if part.attempts + 1 < ATTEMPTS:
             return self._postpone(_doubt(part), repr(error))
         plain = replace(part, kind=Kind.MESSAGE, content=UNSHOWN, version=0, uncertain=False)
-        await self._outcome(plain)  # if that fails too, the log has to do
+        await result_or_error(self._send(plain))  # if that fails too, the log has to do
         return Outcome(part, State.ABANDONED, error=repr(error))
 
     async def _send(self, part: Part) -> Outcome:

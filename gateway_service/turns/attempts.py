@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from services.clock import Clock
 from services.database.queue import RETRY_S
 from services.errors import HermesError, StaleEpoch, Unavailable
+from services.lifecycle import result_or_error
 
 ATTEMPTS = 3
 MISTAKE = (
@@ -22,23 +23,16 @@ async def attempt(clock: Clock, what: str, work: Callable[[], Awaitable[object]]
     are raised: the work can be done later, or by another replica.
     """
     for number in range(1, ATTEMPTS + 1):
-        error = await _failure(work)
-        if error is None:
+        try:
+            error = await result_or_error(work())
+        except (Unavailable, StaleEpoch):
+            raise
+        except HermesError as refusal:
+            _log.warning("%s failed: %s", what, refusal)
+            return refusal.message
+        if not isinstance(error, Exception):
             return ""
-        if isinstance(error, HermesError):
-            _log.warning("%s failed: %s", what, error)
-            return error.message
         _log.error("%s failed (%d of %d)", what, number, ATTEMPTS, exc_info=error)
         if number < ATTEMPTS:
             await clock.sleep(RETRY_S)
     return MISTAKE
-
-
-async def _failure(work: Callable[[], Awaitable[object]]) -> Exception | None:
-    try:
-        await work()
-    except (Unavailable, StaleEpoch):
-        raise
-    except Exception as error:  # noqa: BLE001 - handed on, to be logged
-        return error
-    return None

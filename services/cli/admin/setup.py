@@ -1,7 +1,8 @@
 """Choose a model, a sandbox, tools and Telegram, step by step.
 
-Every step has an option, so that it also runs without a terminal. Keys are checked before they are
-saved."""
+Every step has an option, so that it also runs without a terminal. The key of a model is checked
+before it is saved.
+"""
 
 import argparse
 import asyncio
@@ -134,9 +135,11 @@ class Setup:
         return self._with_key(Endpoint(chosen, url))
 
     def _provider(self, servers: Sequence[ModelOffer]) -> str:
+        if self._given.url:
+            return CUSTOM
         found = [(one.base_url, f"{one.name} on this machine ({one.base_url})") for one in servers]
         with_key = [name for name in KEYS if self._settings.variable(provider_variables(name)[1])]
-        if not self._answers.asks and not (found or with_key or self._given.url):
+        if not self._answers.asks and not (found or with_key):
             raise InvalidArgument("there is no terminal to ask on; name a provider with --provider")
         options = [
             *found,
@@ -144,8 +147,6 @@ class Setup:
             *((name, f"{title}, with your subscription") for name, title in LOGINS.items()),
             (CUSTOM, "another endpoint that speaks like OpenAI's or Anthropic's"),
         ]
-        if self._given.url:
-            return CUSTOM
         default = [*with_key, *(url for url, _ in found), "openrouter"][0]
         return self._answers.choose("Where do your models run?", options, default)
 
