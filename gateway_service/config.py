@@ -1,15 +1,17 @@
 """The gateway's settings."""
 
-import re
+from collections.abc import Sequence
 from datetime import date, datetime, time, timedelta, tzinfo
 from enum import StrEnum
 from typing import Annotated, Literal
 from zoneinfo import ZoneInfo
 
 from msgspec import Struct
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from gateway_service.messages import BusyMode
+from gateway_service.platforms.config import PlatformConfig
+from gateway_service.platforms.telegram.config import TelegramConfig
 from services.config.settings import ConfigModel, Env, Yaml, section
 from services.runtime.platforms import PlatformName
 
@@ -133,9 +135,6 @@ class SessionResetConfig(ConfigModel):
         )
 
 
-_TOKEN = re.compile(r"\d{1,20}:[A-Za-z0-9_-]{1,100}")
-
-
 def _zone(name: str) -> str:
     try:
         return name and ZoneInfo(name).key
@@ -143,54 +142,10 @@ def _zone(name: str) -> str:
         raise ValueError(f"{name!r} is no IANA time zone such as Europe/Rome") from None
 
 
-@section("platforms.telegram.extra", variables="TELEGRAM_")
-class TelegramConfig(ConfigModel):
-    """The Telegram bot, and who may talk to it."""
-
-    enabled: Annotated[bool | None, Yaml("platforms.telegram.enabled")] = None
-    """Whether to use the bot; if unset, it is used if it has a token."""
-    token: Annotated[SecretStr, Yaml("platforms.telegram.token"), Env("TELEGRAM_BOT_TOKEN")] = (
-        SecretStr("")
-    )
-    """The bot's token, from @BotFather."""
-    base_url: str = "https://api.telegram.org/bot"
-    """The URL that the token is appended to; change it to use a Bot API server of your own."""
-    allowed_users: tuple[str, ...] = ()
-    """Telegram user ids of the people who may talk to Hermes; others get no answer."""
-    allow_all_users: Annotated[bool, Yaml()] = False
-    """Let everybody on Telegram talk to Hermes and run its commands."""
-    admins: tuple[str, ...] = ()
-    """User ids of those who may use commands that change the deployment or cost money. If empty,
-    the only person who may talk to the bot is admin; if there are several, nobody is."""
-    allow_commands: Annotated[
-        dict[str, tuple[str, ...]], Yaml("platforms.telegram.extra.commands.allow")
-    ] = Field(default_factory=dict[str, tuple[str, ...]])
-    """Allowed commands by user id, such as `cron` or `cron list`. The user id `*` means everybody,
-    the command `*` means all commands, and `skill` means the commands of all skills."""
-    deny_commands: Annotated[
-        dict[str, tuple[str, ...]], Yaml("platforms.telegram.extra.commands.deny")
-    ] = Field(default_factory=dict[str, tuple[str, ...]])
-    """Refused commands in the same form; commands refused to everybody (`*`) stay allowed to
-    admins."""
-
-    @property
-    def is_on(self) -> bool:
-        return bool(self.token.get_secret_value()) if self.enabled is None else self.enabled
-
-    @model_validator(mode="after")
-    def _has_token(self) -> "TelegramConfig":
-        token = self.token.get_secret_value()
-        if self.enabled and not token:
-            raise ValueError("platforms.telegram is enabled; set TELEGRAM_BOT_TOKEN for it")
-        if token and not _TOKEN.fullmatch(token):
-            raise ValueError("TELEGRAM_BOT_TOKEN must look like 123456:ABC-def")
-        return self
-
-
 class GatewayConfig(ConfigModel):
     """Settings of the gateway."""
 
-    telegram: TelegramConfig
+    telegram: TelegramConfig = TelegramConfig()
     session_reset: SessionResetConfig
     busy: BusyConfig
     time_zone: Annotated[str, AfterValidator(_zone), Yaml("timezone"), Env("HERMES_TIMEZONE")] = ""
@@ -205,6 +160,10 @@ class GatewayConfig(ConfigModel):
         float, Field(ge=3, le=300), Yaml("gateway.lease_s"), Env("HERMES_GATEWAY_LEASE_S")
     ] = 30.0
     """Seconds after which a replica that does not respond loses its chat accounts to another."""
+
+    @property
+    def platforms(self) -> Sequence[PlatformConfig]:
+        return (self.telegram,)
 
     @property
     def zone(self) -> tzinfo | None:

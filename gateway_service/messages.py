@@ -31,6 +31,29 @@ class Source(Struct, frozen=True, omit_defaults=True):
         return f"{self.platform}:{self.user_id or self.user_name}"
 
 
+class FileKind(StrEnum):
+    """What a received file is."""
+
+    IMAGE = "image"
+    VOICE = "voice"
+    """Speech that was recorded in the chat."""
+    AUDIO = "audio"
+    VIDEO = "video"
+    DOCUMENT = "document"
+
+
+class RemoteFile(Struct, frozen=True, omit_defaults=True):
+    """A file of a person's message, which is still on the platform."""
+
+    kind: FileKind
+    id: str
+    """What the platform gives the file for."""
+    name: str = ""
+    mime: str = ""
+    length_bytes: int = 0
+    """0 if unknown."""
+
+
 class Quote(Struct, frozen=True, omit_defaults=True):
     """Words of another author in a message."""
 
@@ -52,8 +75,11 @@ class MessageEvent(Struct, frozen=True, omit_defaults=True):
     replies_to: str = ""
     """The platform's id of the message that this one replies to, if any."""
     quotes: tuple[Quote, ...] = ()
-    has_files: bool = False
-    """Pictures or other files came with it, which cannot be read yet."""
+    files: tuple[RemoteFile, ...] = ()
+    message_id: str = ""
+    """The platform's id of the message itself."""
+    edits: str = ""
+    """The platform's id of the message that this is a new version of."""
     joint: str | None = None
     """What stands between it and the next part of the same message; None if none is expected."""
     traceparent: str = ""

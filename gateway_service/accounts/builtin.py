@@ -1,13 +1,18 @@
 """The table of platforms: every configured account runs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct
 
 from gateway_service.chats.access import Access
 from gateway_service.config import GatewayConfig
-from gateway_service.platforms.base import HasMenu, Platform
-from gateway_service.platforms.telegram import TelegramPlatform
+from gateway_service.platforms.base import HasMenu, HasWebhook, Platform
+from gateway_service.platforms.config import PlatformConfig
+from gateway_service.platforms.telegram.platform import TelegramPlatform
+
+PLATFORMS: Mapping[str, Callable[[Any], Platform]] = {"telegram": TelegramPlatform.configured}
+"""By name: makes the account that a platform's settings name."""
 
 
 class Configured(Struct, frozen=True):
@@ -15,22 +20,32 @@ class Configured(Struct, frozen=True):
 
     platform: Platform
     access: Access
-    menu: HasMenu | None = None
-    """The platform, if it shows a command menu."""
+
+    @property
+    def menu(self) -> HasMenu | None:
+        """Return the platform, if it shows a command menu."""
+        return self.platform if isinstance(self.platform, HasMenu) else None
+
+    @property
+    def webhook(self) -> HasWebhook | None:
+        """Return the platform, if it calls the gateway."""
+        return self.platform if isinstance(self.platform, HasWebhook) else None
 
 
 def builtin_platforms(config: GatewayConfig) -> Sequence[Configured]:
     """Return the configured accounts."""
-    found: list[Configured] = []
-    telegram = config.telegram
-    if telegram.is_on:
-        access = Access(
-            frozenset(telegram.allowed_users),
-            telegram.allow_all_users or config.allow_all_users,
-            frozenset(telegram.admins),
-            telegram.allow_commands,
-            telegram.deny_commands,
-        )
-        platform = TelegramPlatform(telegram.token.get_secret_value(), telegram.base_url)
-        found.append(Configured(platform, access, platform))
-    return found
+    return [
+        Configured(PLATFORMS[each.name](each), _access(each, anybody=config.allow_all_users))
+        for each in config.platforms
+        if each.is_on
+    ]
+
+
+def _access(config: PlatformConfig, *, anybody: bool) -> Access:
+    return Access(
+        frozenset(config.allowed_users),
+        config.allow_all_users or anybody,
+        frozenset(config.admins),
+        config.allow_commands,
+        config.deny_commands,
+    )

@@ -1,9 +1,10 @@
-"""Runs an account: claims it, polls it, and meanwhile processes its inbox and outbox."""
+"""Runs an account: claims it, listens to it, and meanwhile processes its inbox and outbox."""
 
 import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import cast
 
 from msgspec import Struct
@@ -12,7 +13,7 @@ from gateway_service.accounts.menus import MenuKeeper
 from gateway_service.errors import OutcomeUnknown, RateLimited, Unreachable
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.outbox.worker import OutboxWorker
-from gateway_service.platforms.base import Platform
+from gateway_service.platforms.base import NOTHING, Platform, Received
 from gateway_service.storage import accounts
 from gateway_service.storage.accounts import AccountLease
 from gateway_service.turns.inbox import Inbox
@@ -79,7 +80,7 @@ class Runner:
             self._ended.set()
 
     async def drain(self) -> None:
-        """Stop polling, finish the messages that are being sent, and release the account."""
+        """Stop listening, finish the messages that are being sent, and release the account."""
         self._draining.set()
         self._ending.set()
         await self._ended.wait()
@@ -147,48 +148,63 @@ class Runner:
     async def _work(self, account: AccountLease) -> None:
         work = self._work_of(account)
         async with asyncio.TaskGroup() as group:
-            polling = group.create_task(self._poll(account))
+            listening = group.create_task(self._listen(account))
             routing = group.create_task(work.router.run())
             sending = group.create_task(work.outbox.run())
             offering = group.create_task(work.menu.run()) if work.menu is not None else None
             await self._ending.wait()
             if not self._draining.is_set():
                 raise Fenced(f"the lease of {account.platform} was lost")
-            polling.cancel()
+            listening.cancel()
             routing.cancel()
             if offering is not None:
                 offering.cancel()
             await work.outbox.finish()
             sending.cancel()
 
-    async def _poll(self, account: AccountLease) -> None:
-        """Receive and store events, and acknowledge them with the next poll."""
-        position, wait_s = 0, FIRST_WAIT_S
+    async def _listen(self, account: AccountLease) -> None:
+        """Receive and store events, again and again."""
+        cursor = await account.database.read(partial(accounts.read_cursor, account_id=account.id))
+        sink, wait_s = AccountSink(account, self._inbox, self.health, cursor), FIRST_WAIT_S
         while True:
+            sink.has_stored = False
             try:
-                received = await self._platform.receive(position)
-                self.health.note_answer()
-                await self._inbox.receive(account, received.events, received.moves)
+                await self._platform.listen(sink)
             except DatabaseUnavailable as error:
-                # The position stays, so the platform sends these events again.
+                # The cursor stays, so the platform sends these events again.
                 name = self._platform.name
                 _log.error("events of %s cannot be stored yet: %s", name, error)
                 await self._clock.sleep(UNSTORED_WAIT_S)
-                continue
             except (Unreachable, OutcomeUnknown, RateLimited) as error:
+                wait_s = FIRST_WAIT_S if sink.has_stored else wait_s
                 self.health.note_failure(error)
                 await self._clock.sleep(error.retry_after_s or wait_s)
                 wait_s = min(LONGEST_WAIT_S / 4, wait_s * 2)
-                continue
-            wait_s, position = FIRST_WAIT_S, received.position
+
+
+class AccountSink:
+    """Stores what an account receives, as its owner."""
+
+    def __init__(
+        self, account: AccountLease, inbox: Inbox, health: "PlatformHealth", cursor: str
+    ) -> None:
+        self.cursor = cursor
+        self.has_stored = False
+        self._account, self._inbox, self._health = account, inbox, health
+
+    async def store(self, received: Received = NOTHING) -> None:
+        self._health.note_answer()
+        cursor = received.cursor or self.cursor
+        if received.events or received.moves or cursor != self.cursor:
+            await self._inbox.receive(self._account, received)
+        self.cursor, self.has_stored = cursor, True
 
 
 class PlatformHealth:
-    """Tracks whether a platform answers polls.
+    """Tracks whether a platform is alive.
 
-    A platform is unready if its account is or should be held here, and it has not answered for
-    longer than its traits allow, whether polls fail, hang or do not begin. On a standby replica no
-    platform is unready.
+    A platform is unready if its account is or should be held here, and nothing came from it, not
+    even a heartbeat, for longer than its traits allow. On a standby replica no platform is unready.
     """
 
     def __init__(self, platform: Platform, clock: Clock, metrics: GatewayMetrics) -> None:
@@ -200,11 +216,11 @@ class PlatformHealth:
         self._was_lost_while_answering = False
 
     def start_listening(self) -> None:
-        # While the account was lost, such as without a database, nothing was polled.
+        # While the account was lost, such as without a database, nobody listened.
         if self._silent_since is None or self._was_lost_while_answering:
             self._silent_since = self.clock.monotonic()
         self._was_lost_while_answering = False
-        # Computed on read, because nothing is updated while a poll hangs.
+        # Computed on read, because nothing is updated while a platform hangs.
         connected = self._metrics.connected.labels(self.platform.name)
         connected.set_function(lambda: self._is_answering and not self.unready())
 
@@ -217,7 +233,7 @@ class PlatformHealth:
         self._metrics.last_receive.labels(self.platform.name).set(now)
 
     def note_failure(self, error: HermesError) -> None:
-        _log.warning("%s cannot be polled: %s", self.platform.name, error)
+        _log.warning("%s cannot be heard: %s", self.platform.name, error)
         if complaint := self.unready():
             _log.error(complaint)
 

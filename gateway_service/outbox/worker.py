@@ -66,12 +66,6 @@ class Outcome(Struct, frozen=True):
     move: ChatMove | None = None
 
 
-def _doubt(part: Part) -> Part:
-    """Return a part of which nobody knows whether it was created, if it was to be."""
-    is_new = part.kind is Kind.MESSAGE and part.message_id is None
-    return replace(part, uncertain=part.uncertain or is_new)
-
-
 def _to_terminal(part: Part, why: str) -> Delivery:
     """Return what the owner's next terminal is told of a message that could not be sent."""
     address, file = part.address, part.content.attachment
@@ -137,10 +131,13 @@ class OutboxWorker:
         """Take over the messages that an earlier owner was sending; they are sent again."""
         account, now, failed = self._account, self._clock.now(), self._failed
         busy = tuple(self._lanes.busy - failed)
+        safe_s = self._platform.traits.repeats_safely_s
         self._in_doubt, self._failed = False, set[str]()
         try:
             found = await account.write(
-                lambda conn: outbox.take_over(conn, account.platform, account.account_id, busy, now)
+                lambda conn: outbox.take_over(
+                    conn, account.platform, account.account_id, busy, now, safe_s
+                )
             )
         except DatabaseUnavailable:
             self._in_doubt, self._failed = True, self._failed | failed
@@ -199,16 +196,23 @@ class OutboxWorker:
             _log.error("%s was not delivered: %s", part.delivery_id, error)
             return Outcome(part, State.ABANDONED, error=error.message)
         except OutcomeUnknown as error:
-            return self._postpone(_doubt(part), error.message)
+            return self._postpone(self._doubt(part), error.message)
         except (Unreachable, AccountRefused) as error:
             return self._postpone(part, error.message)
+
+    def _doubt(self, part: Part) -> Part:
+        """Return a part that may exist, marked if sending it again could show it twice."""
+        is_new = part.kind is Kind.MESSAGE and part.message_id is None
+        age_s = (self._clock.now() - part.due_since).total_seconds()
+        repeats = is_new and age_s >= self._platform.traits.repeats_safely_s
+        return replace(part, uncertain=part.uncertain or repeats)
 
     async def _fail(self, part: Part, error: Exception) -> Outcome:
         """Try again after an error that is not ours; at last say so instead, as it holds up the
         chat."""
         _log.error("%s was not delivered", part.delivery_id, exc_info=error)
         if part.attempts + 1 < ATTEMPTS:
-            return self._postpone(_doubt(part), repr(error))
+            return self._postpone(self._doubt(part), repr(error))
         plain = replace(part, kind=Kind.MESSAGE, content=UNSHOWN, version=0, uncertain=False)
         await result_or_error(self._send(plain))  # if that fails too, the log has to do
         return Outcome(part, State.ABANDONED, error=repr(error))
@@ -219,7 +223,7 @@ class OutboxWorker:
         if part.message_id is not None:
             await self._platform.edit(to, part.message_id, part.shown)
         elif part.comes_empty:
-            message_id = await self._platform.send(to, PLACEHOLDER)
+            message_id = await self._platform.send(to, PLACEHOLDER, part.key)
             part = replace(part, message_id=message_id)
             if part.version or part.uncertain:
                 return Outcome(part, State.PENDING)
@@ -230,7 +234,7 @@ class OutboxWorker:
     async def _create(self, to: Destination, part: Part) -> str:
         shown, file = part.shown, part.content.attachment
         if file is None:
-            return await self._platform.send(to, shown)
+            return await self._platform.send(to, shown, part.key)
         key = FileKey(part.delivery_id, part.address.profile, file.sha256)
         async with self._room_for_files:
             try:
@@ -241,7 +245,7 @@ class OutboxWorker:
             if data is None:
                 raise Refused(f"{file.name} cannot be sent: there is no such file")
             loaded = replace(file, data=data)
-            return await self._platform.send(to, replace(shown, attachment=loaded))
+            return await self._platform.send(to, replace(shown, attachment=loaded), part.key)
 
     def _postpone(self, part: Part, error: str) -> Outcome:
         if self._clock.now() - part.due_since > ABANDON_AFTER:

@@ -1,12 +1,14 @@
 """The seam between the gateway and a messaging platform."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from gateway_service.messages import ButtonPress, ChatMove, Content, Event
+from gateway_service.errors import Refused
+from gateway_service.messages import ButtonPress, ChatMove, Content, Event, RemoteFile
+from gateway_service.platforms.markup import Length, units
 from gateway_service.platforms.rate_limits import Rate
 
 
@@ -20,31 +22,60 @@ class Destination(Struct, frozen=True):
 class Received(Struct, frozen=True):
     """Events that a platform delivered."""
 
-    events: Sequence[Event]
-    position: int
-    """Where to continue; receiving from it confirms that these events are stored."""
+    events: Sequence[Event] = ()
+    cursor: str = ""
+    """Where to continue after a restart; empty keeps the stored one."""
     moves: Sequence[ChatMove] = ()
     """Chats that have another id now."""
+
+
+NOTHING = Received()
+"""An empty poll or a heartbeat."""
+
+
+class Sink(Protocol):
+    """Where a platform stores what it receives."""
+
+    @property
+    def cursor(self) -> str:
+        """Return the stored cursor; empty at first."""
+        ...
+
+    async def store(self, received: Received = NOTHING) -> None:
+        """Store events, and note that the platform is alive; acknowledge events only afterwards.
+
+        Raises DatabaseUnavailable, which ends `listen` until it is called again.
+        """
+        ...
 
 
 class Traits(Struct, frozen=True):
     """Properties of a platform."""
 
     message_units: int
-    """The maximum length of a message, in UTF-16 code units."""
+    """The maximum length of a message, as `length` counts."""
     rate: Rate
     """How much may be sent to a chat."""
+    length: Length = units
+    """Counts a text as the platform does; by default in UTF-16 code units."""
+    can_edit: bool = True
+    """Whether messages can be changed; if not, an answer appears once it is complete."""
+    repeats_safely_s: float = 0.0
+    """For how long `send` with a key that was used before creates no second message."""
+    buttons: int = 8
+    """How many buttons a message may have; choices beyond that are numbered text."""
     edit_interval_s: float = 0.8
     """How often an answer in progress is updated."""
     typing_interval_s: float = 4.0
     """How often the typing indicator is renewed."""
     caption_units: int = 0
-    """The maximum length of a file's caption, in UTF-16 code units."""
+    """The maximum length of a file's caption, as `length` counts."""
     file_bytes: int = 0
     """The maximum size of a file; 0 if files cannot be sent."""
     deaf_after_s: float = 60.0
-    """A polled platform that has not answered for this long is unready; longer than a poll takes.
-    """
+    """A platform that stored nothing for this long, not even a heartbeat, is unready."""
+    markup: str = ""
+    """What the model is told about the formatting that the platform shows."""
 
 
 class Platform(AbstractAsyncContextManager["Platform"], Protocol):
@@ -61,24 +92,60 @@ class Platform(AbstractAsyncContextManager["Platform"], Protocol):
     """The account's id, known before connecting."""
     traits: Traits
 
-    async def receive(self, position: int) -> Received:
-        """Wait for events from a position, 0 at first, and discard those before it."""
+    async def listen(self, sink: Sink) -> None:
+        """Receive events until cancelled; after an error it is called again with a pause."""
         ...
 
-    async def send(self, destination: Destination, content: Content) -> str:
-        """Create a message and return its id; it has a file only if the traits allow it."""
+    async def send(self, destination: Destination, content: Content, key: str) -> str:
+        """Create a message and return its id; it has a file only if the traits allow it.
+
+        `key` is the same whenever the same message is sent again, and at most 24 characters.
+        """
         ...
 
     async def edit(self, destination: Destination, message_id: str, content: Content) -> None:
-        """Replace a message's content; may be repeated."""
+        """Replace a message's content; may be repeated. Only called if the traits allow it."""
         ...
 
     async def typing(self, destination: Destination) -> None:
         """Show the typing indicator for some seconds."""
-        ...
 
     async def acknowledge(self, press: ButtonPress, text: str) -> None:
         """Answer the press of a button."""
+
+    async def download(self, file: RemoteFile) -> AsyncGenerator[bytes]:
+        """Yield a received file's content in chunks."""
+        raise Refused(f"{self.name} cannot give files")
+        yield b""
+
+
+class WebhookRequest(Struct, frozen=True):
+    """An HTTP request of a platform."""
+
+    method: str
+    url: str
+    """The URL that the platform called."""
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    """By name in lower case."""
+    body: bytes
+
+
+class WebhookResult(Struct, frozen=True):
+    """What a platform's request is answered with, once its events are stored."""
+
+    status: int = 200
+    body: bytes = b""
+    content_type: str = "text/plain"
+    received: Received = field(default_factory=Received)
+
+
+@runtime_checkable
+class HasWebhook(Protocol):
+    """A platform that calls the gateway."""
+
+    async def webhook(self, request: WebhookRequest) -> WebhookResult:
+        """Check a request's signature, then read it; also called where nothing is connected."""
         ...
 
 
@@ -86,6 +153,7 @@ MenuItems: TypeAlias = tuple[tuple[str, str], ...]
 """Command names with descriptions."""
 
 
+@runtime_checkable
 class HasMenu(Protocol):
     """A platform with a command menu; its methods fail as those of `Platform` do."""
 

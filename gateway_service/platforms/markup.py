@@ -2,8 +2,13 @@
 
 import html
 import re
+from collections.abc import Callable
+from typing import TypeAlias
 
 from msgspec import Struct
+
+Length: TypeAlias = Callable[[str], int]
+"""Returns a text's length as a platform counts it."""
 
 _FENCE = re.compile(r" {0,3}(```+|~~~+)(.*)")
 _HEADING = re.compile(r" {0,3}#{1,6}\s+(.+?)\s*#*$")
@@ -33,21 +38,21 @@ def units(text: str) -> int:
     return len(text) + sum(character > "\uffff" for character in text)
 
 
-def split(markdown: str, limit: int) -> list[str]:
+def split(markdown: str, limit: int, length: Length = units) -> list[str]:
     """Split a text into parts within the limit, at the best places; at least one part.
 
     A split code block is closed in one part and reopened in the next. Links and inline code are
     only split if they exceed a whole part.
     """
-    parts = _Parts(limit)
+    parts = _Parts(limit, length)
     for line in markdown.strip("\n").split("\n"):
         parts.add(line)
     return parts.finish()
 
 
-def first_part(markdown: str, limit: int) -> str:
+def first_part(markdown: str, limit: int, length: Length = units) -> str:
     """Return the beginning of a text that is still being written."""
-    parts = split(markdown, limit - 2)
+    parts = split(markdown, limit - 2, length)
     return parts[0] if len(parts) == 1 else f"{parts[0]} …"
 
 
@@ -63,8 +68,9 @@ class _Fence(Struct):
 
 
 class _Parts:
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, length: Length) -> None:
         self._limit = limit
+        self._length = length
         self._done: list[str] = []
         self._lines: list[str] = []
         self._used = 0
@@ -75,7 +81,7 @@ class _Parts:
         if not self._fits(line) and not self._is_fresh():
             self._cut()
         while not self._fits(line):
-            head = _head(line, self._room(), whole=self._fence is None)
+            head = self._head(line, self._room(), whole=self._fence is None)
             self._put(head)
             self._cut()
             line = line[len(head) :] if self._fence else line[len(head) :].lstrip(" ")
@@ -89,21 +95,21 @@ class _Parts:
         return self._done
 
     def _room(self) -> int:
-        closing = units(self._fence.mark) + 1 if self._fence else 0
+        closing = self._length(self._fence.mark) + 1 if self._fence else 0
         return self._limit - self._used - closing
 
     def _fits(self, line: str) -> bool:
         # An opening fence needs room for its closing fence.
         found = _FENCE.fullmatch(line) if self._fence is None else None
-        closing = units(found[1]) + 1 if found else 0
-        return units(line) + closing <= self._room()
+        closing = self._length(found[1]) + 1 if found else 0
+        return self._length(line) + closing <= self._room()
 
     def _is_fresh(self) -> bool:
         return len(self._lines) == (1 if self._fence else 0)
 
     def _put(self, line: str) -> None:
         self._lines.append(line)
-        self._used += units(line) + 1
+        self._used += self._length(line) + 1
 
     def _watch(self, line: str) -> None:
         if self._fence is not None:
@@ -122,22 +128,21 @@ class _Parts:
         if self._fence is not None:
             self._put(self._fence.opening)
 
-
-def _head(line: str, room: int, *, whole: bool) -> str:
-    """Return as much of a line as fits; `whole` keeps links and words together."""
-    end, used = 0, 0
-    if whole:
-        for piece in _PIECE.findall(line):
-            if used + units(piece) > room:
-                break
-            end, used = end + len(piece), used + units(piece)
-    if not line[:end].strip():
+    def _head(self, line: str, room: int, *, whole: bool) -> str:
+        """Return as much of a line as fits; `whole` keeps links and words together."""
         end, used = 0, 0
-        while end < len(line) and used + units(line[end]) <= room:
-            used += units(line[end])
-            end += 1
-    # Always take something, even without room, so that the loop ends.
-    return line[: max(1, end)]
+        if whole:
+            for piece in _PIECE.findall(line):
+                if used + self._length(piece) > room:
+                    break
+                end, used = end + len(piece), used + self._length(piece)
+        if not line[:end].strip():
+            end, used = 0, 0
+            while end < len(line) and used + self._length(line[end]) <= room:
+                used += self._length(line[end])
+                end += 1
+        # Always take something, even without room, so that the loop ends.
+        return line[: max(1, end)]
 
 
 def to_html(markdown: str) -> str:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from gateway_service.errors import DigestMismatch, NotUploaded, UnknownPlatform
 from gateway_service.messages import CLI, Attachment, Content
 from gateway_service.platforms.base import Platform, Traits
-from gateway_service.platforms.markup import split, units
+from gateway_service.platforms.markup import split
 from gateway_service.servicer.wire import MAX_TEXT_BYTES
 from gateway_service.storage import attachments, outbox
 from gateway_service.storage.accounts import OUTBOX
@@ -210,9 +210,9 @@ def _split_for_chat(
     left_out = [each for each in files if each not in taken]
     text = "\n\n".join(filter(str.strip, (text, *map(_describe_left_out, left_out))))
     names = [each.name for each in left_out]
-    if len(taken) == 1 and units(text) <= traits.caption_units - REPEAT_UNITS:
+    if len(taken) == 1 and traits.length(text) <= traits.caption_units - REPEAT_UNITS:
         return [Content(text, attachment=taken[0])], names
-    texts = split(text, traits.message_units - REPEAT_UNITS) if text else []
+    texts = split(text, traits.message_units - REPEAT_UNITS, traits.length) if text else []
     return [*map(Content, texts), *(Content("", attachment=each) for each in taken)], names
 
 

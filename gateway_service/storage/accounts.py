@@ -1,4 +1,4 @@
-"""Accounts of platforms, each polled and served by one process."""
+"""Accounts of platforms, each connected and served by one process."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -29,7 +29,18 @@ def lease_table(ttl_s: float) -> LeaseTable:
 
 def add(conn: sa.Connection, account_id: str) -> None:
     """Store an account without an owner; an existing one stays as it is."""
-    conn.execute(_ADD, {"id": account_id, "epoch": 0, "version": 0})
+    conn.execute(_ADD, {"id": account_id, "epoch": 0, "version": 0, "cursor": ""})
+
+
+def read_cursor(conn: sa.Connection, account_id: str) -> str:
+    """Return where an account's platform continues; empty at first."""
+    query = sa.select(account.c.cursor).where(account.c.id == account_id)
+    return conn.execute(query).scalar_one_or_none() or ""
+
+
+def store_cursor(conn: sa.Connection, account_id: str, cursor: str) -> None:
+    """Store where an account's platform continues."""
+    conn.execute(sa.update(account).where(account.c.id == account_id).values(cursor=cursor))
 
 
 class AccountLease(Struct, frozen=True):
@@ -41,6 +52,10 @@ class AccountLease(Struct, frozen=True):
     database: Database
     leases: LeaseTable
     lease: Lease
+
+    @property
+    def id(self) -> str:
+        return f"{self.platform}:{self.account_id}"
 
     def address(self, source: Source) -> Address:
         """Return the address for answers to a source."""

@@ -34,6 +34,10 @@ class Account(Struct, frozen=True):
     platform: str
     account_id: str
 
+    @property
+    def id(self) -> str:
+        return f"{self.platform}:{self.account_id}"
+
 
 class Waiting(Struct, frozen=True):
     """An unprocessed event."""

@@ -1,7 +1,8 @@
 """The outbox in the database: messages to send, and their state."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -19,6 +20,9 @@ REPEAT = "_This may be a repeat:_\n"
 """The prefix of a message that may have been sent before."""
 REPEAT_UNITS = 32
 """Room for it in a part."""
+
+
+_LONG_S = 1e9
 
 
 class Kind(StrEnum):
@@ -64,6 +68,13 @@ class Part(Struct, frozen=True):
     message_id: str | None
     due_since: datetime
     traceparent: str = ""
+
+    @property
+    def key(self) -> str:
+        """Return what is the same whenever this message is sent again."""
+        # A message that replaces one that is gone is another message.
+        named = f"{self.delivery_id}:{self.sequence}:{self.kind}"
+        return hashlib.sha256(named.encode()).hexdigest()[:24]
 
     @property
     def comes_empty(self) -> bool:
@@ -243,10 +254,20 @@ def settle(
 
 
 def take_over(
-    conn: Connection, platform: str, account_id: str, busy: Sequence[str], now: datetime
+    conn: Connection,
+    platform: str,
+    account_id: str,
+    busy: Sequence[str],
+    now: datetime,
+    repeats_safely_s: float = 0.0,
 ) -> int:
     """Make messages of lost senders pending again; return their number."""
-    is_new = sa.and_(outbox.c.kind == Kind.MESSAGE, outbox.c.platform_message_id.is_(None))
+    oldest_safe = now - timedelta(seconds=min(repeats_safely_s, _LONG_S))
+    is_new = sa.and_(
+        outbox.c.kind == Kind.MESSAGE,
+        outbox.c.platform_message_id.is_(None),
+        outbox.c.due_since <= oldest_safe,
+    )
     update = (
         sa.update(outbox)
         .where(

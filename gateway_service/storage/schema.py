@@ -29,10 +29,10 @@ inbox = Table(
     metadata,
     Column("sequence", _Sequence, primary_key=True, autoincrement=True),
     Column("platform", String(32), nullable=False),
-    Column("account_id", String(64), nullable=False),
-    Column("event_id", String(160), nullable=False),
+    Column("account_id", String(255), nullable=False),
+    Column("event_id", String(512), nullable=False),
     Column("profile", String(64), nullable=False),
-    Column("session_key", String(400), nullable=False),
+    Column("session_key", String(1024), nullable=False),
     Column("payload", JSON, nullable=False),
     Column("state", String(16), nullable=False),
     Column("session_id", String(128)),
@@ -55,9 +55,9 @@ outbox = Table(
     Column("part", Integer, nullable=False),
     Column("profile", String(64), nullable=False),
     Column("platform", String(32), nullable=False),
-    Column("account_id", String(64), nullable=False),
-    Column("chat_id", String(128), nullable=False),
-    Column("thread_id", String(64), nullable=False),
+    Column("account_id", String(255), nullable=False),
+    Column("chat_id", String(255), nullable=False),
+    Column("thread_id", String(255), nullable=False),
     Column("kind", String(16), nullable=False),
     Column("payload", JSON, nullable=False),
     Column("digest", String(64), nullable=False),
@@ -66,7 +66,7 @@ outbox = Table(
     Column("uncertain", Boolean, nullable=False),
     Column("attempts", Integer, nullable=False),
     *required(UtcTime, "due_since", "next_attempt_at"),
-    Column("platform_message_id", String(64)),
+    Column("platform_message_id", String(255)),
     Column("last_error", Text, nullable=False),
     Column("created_at", UtcTime, nullable=False),
     Column("sent_at", UtcTime),
@@ -92,14 +92,20 @@ attachment = Table(
 )
 """Files of deliveries, stored before their deliveries."""
 
-account = Table("account", metadata, Column("id", String(128), primary_key=True), *lease_columns())
-"""Who polls and serves an account of a platform."""
+account = Table(
+    "account",
+    metadata,
+    Column("id", String(320), primary_key=True),
+    *lease_columns(),
+    Column("cursor", Text, nullable=False, server_default=""),
+)
+"""Who serves an account of a platform, and where the platform continues to send events."""
 
 chat_session = Table(
     "chat_session",
     metadata,
     Column("profile", String(64), primary_key=True),
-    Column("session_key", String(400), primary_key=True),
+    Column("session_key", String(1024), primary_key=True),
     Column("session_id", String(128), nullable=False),
     *required(UtcTime, "created_at", "updated_at"),
     Column("last_used_at", UtcTime),

@@ -1,6 +1,7 @@
 """The inbox: events are stored before they are acknowledged."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -8,15 +9,18 @@ from sqlalchemy import Connection
 
 from gateway_service.chats.sessions import client_key, is_shared, session_key
 from gateway_service.config import GatewayConfig
-from gateway_service.messages import ChatMove, Event, MessageEvent, TurnRequest
+from gateway_service.messages import Event, MessageEvent, TurnRequest
 from gateway_service.metrics import GatewayMetrics
-from gateway_service.storage import chats, inbox
+from gateway_service.platforms.base import Received
+from gateway_service.storage import accounts, chats, inbox
 from gateway_service.storage.accounts import INBOX, AccountLease
 from gateway_service.storage.moves import follow
 from services.clock import Clock
 from services.database import Database
 from services.redaction.redactor import Redactor
 from services.telemetry.tracing import span
+
+Write: TypeAlias = Callable[[Callable[[Connection], int], str], Awaitable[int]]
 
 
 class Inbox(Struct, frozen=True):
@@ -50,24 +54,29 @@ class Inbox(Struct, frozen=True):
             self._metrics.duplicates.inc()
         return known, is_open
 
-    async def receive(
-        self, account: AccountLease, events: Sequence[Event], moves: Sequence[ChatMove] = ()
-    ) -> None:
+    async def receive(self, account: AccountLease, received: Received) -> None:
         """Store what an account has received, before it is acknowledged to the platform."""
-        if not events and not moves:
-            return
         owner = inbox.Account(account.profile, account.platform, account.account_id)
-        rows = {event.event_id: self._clean(event) for event in events}
+        await self._store(owner, received, account.write)
+
+    async def receive_webhook(self, owner: inbox.Account, received: Received) -> None:
+        """Store what a platform sent to this replica, which may not hold the account."""
+        await self._store(owner, received, self._database.write)
+
+    async def _store(self, owner: inbox.Account, received: Received, write: Write) -> None:
+        rows = {event.event_id: self._clean(event) for event in received.events}
         now = self._clock.now()
 
-        def write(conn: Connection) -> int:
+        def store(conn: Connection) -> int:
             new = inbox.add(conn, owner, rows, now)
-            for move in moves:
+            for move in received.moves:
                 follow(conn, owner, move)
+            if received.cursor:
+                accounts.store_cursor(conn, owner.id, received.cursor)
             return new
 
-        new = await account.write(write, notify=INBOX)
-        self._metrics.duplicates.inc(len(events) - new)
+        new = await write(store, INBOX)
+        self._metrics.duplicates.inc(len(received.events) - new)
 
     def _clean(self, event: Event) -> tuple[str, Event]:
         """Return an event without its secrets, and the key of its session."""

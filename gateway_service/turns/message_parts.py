@@ -59,7 +59,7 @@ def join(parts: Sequence[Waiting]) -> Waiting:
         text=text,
         replies_to=next((each.replies_to for each in said if each.replies_to), ""),
         quotes=tuple(quote for each in said for quote in each.quotes),
-        has_files=any(each.has_files for each in said),
+        files=tuple(file for each in said for file in each.files),
         joint=None,
     )
     return replace(first, event=event, others=tuple(each.sequence for each in others))

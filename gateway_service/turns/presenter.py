@@ -114,7 +114,7 @@ class TurnPresenter(Struct, frozen=True):
         answer = refusal or await self._follow(turn, remark)
         limit = self.platform.traits.message_units - REPEAT_UNITS
         said = self.redactor.redact(answer)
-        first, *more = (Content(text) for text in split(said, limit))
+        first, *more = (Content(text) for text in split(said, limit, self.platform.traits.length))
         now = self.clock.now()
 
         def write(conn: Connection) -> None:
@@ -222,7 +222,9 @@ class TurnPresenter(Struct, frozen=True):
                 typing_at = now + traits.typing_interval_s
                 await self._try(to, lambda: self.platform.typing(to))
             # Redacted as a whole: a secret may have come in several pieces.
-            text = first_part(self.redactor.redact(draft.shown), traits.message_units)
+            text = first_part(
+                self.redactor.redact(draft.shown), traits.message_units, self.platform.traits.length
+            )
             if text not in ("", seen) and await self._edit(turn, to, Content(text)):
                 seen = text
             with suppress(TimeoutError):

@@ -210,7 +210,7 @@ class Router:
             turn = replace(
                 turn,
                 quotes=event.quotes,
-                has_files=event.has_files,
+                has_files=bool(event.files),
                 skill=skill,
                 busy_mode=chats.busy_mode(conn, profile, key) or busy.mode_for(account.platform),
                 denied=self._replies.denied(source),

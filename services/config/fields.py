@@ -70,7 +70,10 @@ def section(path: str, *, variables: str = "") -> Callable[[type[Model]], type[M
 
 
 class Yaml:
-    """Dotted paths in config.yaml; the first that is set wins."""
+    """Dotted paths in config.yaml; the first that is set wins.
+
+    A path that begins with one dot is below the model's section, with two dots beside it.
+    """
 
     __slots__ = ("paths",)
 
@@ -204,7 +207,9 @@ def _declared(model: type[ConfigModel], outer: tuple[str, ...]) -> Iterator[Decl
         if yaml is env is flag is None and is_config_model(info.annotation):
             yield from _declared(info.annotation, location)
             continue
-        if yaml is None:
+        if yaml is not None:
+            yaml = tuple(_absolute(path, model.section) for path in yaml)
+        else:
             has_path = model.section and not _is_secret(info)
             yaml = (f"{model.section}.{name}",) if has_path else ()
         if env is None:
@@ -212,6 +217,12 @@ def _declared(model: type[ConfigModel], outer: tuple[str, ...]) -> Iterator[Decl
         if not (yaml or env or flag):
             raise TypeError(f"{model.__name__}.{name} says no Yaml, Env or Flag")
         yield Declared(model, location, info, yaml, env, flag)
+
+
+def _absolute(path: str, section: str) -> str:
+    if path.startswith(".."):
+        return f"{section.rpartition('.')[0]}.{path[2:]}"
+    return f"{section}{path}" if path.startswith(".") else path
 
 
 def _is_secret(info: FieldInfo) -> bool:
@@ -242,10 +253,13 @@ def holds_several_mappings(annotation: Any) -> bool:
 
 
 @cache
-def _meanings(model: type[ConfigModel]) -> Mapping[str, str]:
+def _meanings(model: type[ConfigModel]) -> dict[str, str]:
+    """Return what the docstrings say of a model's fields, also of those that it inherits."""
+    (parent,) = model.__bases__
+    inherited = dict[str, str]() if model is ConfigModel else _meanings(parent)
     tree = ast.parse(textwrap.dedent(inspect.getsource(model)))
     assert isinstance(tree.body[0], ast.ClassDef)
-    return {
+    return inherited | {
         field.target.id: " ".join(text.value.value.split())
         for field, text in pairwise(tree.body[0].body)
         if isinstance(field, ast.AnnAssign)

@@ -6,7 +6,7 @@ from typing import Literal, Protocol
 
 from gateway_service.errors import OutcomeUnknown, RateLimited, Refused
 from gateway_service.platforms.base import Platform
-from gateway_service.platforms.telegram import TelegramPlatform
+from gateway_service.platforms.telegram.platform import TelegramPlatform
 from tests.fakes.platform import MemoryPlatform
 from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
 

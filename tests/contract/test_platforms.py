@@ -1,19 +1,57 @@
 """What every implementation of the Platform seam does, over whatever it talks through."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 
 import pytest
 
 from gateway_service.errors import MessageGone, OutcomeUnknown, RateLimited, Refused, Unreachable
-from gateway_service.messages import Button, ButtonPress, Content, MessageEvent
-from gateway_service.platforms.base import Destination
-from gateway_service.platforms.markup import units
-from gateway_service.platforms.telegram import TelegramPlatform
+from gateway_service.messages import Button, ButtonPress, Content, Event, MessageEvent
+from gateway_service.platforms.base import NOTHING, Destination, Platform, Received
+from gateway_service.platforms.telegram.platform import TelegramPlatform
+from services.errors import DatabaseUnavailable
 from tests.contract.platforms import IMPLEMENTATIONS, World
 from tests.fakes.telegram import TOKEN
 
 CHAT = Destination("5")
+
+
+class Collected:
+    """A sink in memory."""
+
+    def __init__(self, cursor: str = "") -> None:
+        self.cursor = cursor
+        self.events = list[Event]()
+        self._came = asyncio.Event()
+
+    async def store(self, received: Received = NOTHING) -> None:
+        self.cursor = received.cursor or self.cursor
+        self.events += received.events
+        self._came.set()
+
+    async def take(self, platform: Platform, count: int) -> Sequence[Event]:
+        """Listen until so many events have come."""
+        async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+            listening = group.create_task(platform.listen(self))
+            while len(self.events) < count:
+                self._came.clear()
+                await self._came.wait()
+            listening.cancel()
+        return self.events
+
+
+class Full(Collected):
+    """A sink whose disk is full."""
+
+    async def store(self, received: Received = NOTHING) -> None:
+        await super().store(received)
+        if received.events:
+            raise DatabaseUnavailable("the disk is full")
+
+
+async def listen(platform: Platform, count: int) -> Sequence[Event]:
+    """Return the first events of an account, once there are so many."""
+    return await Collected().take(platform, count)
 
 
 @pytest.fixture(params=list(IMPLEMENTATIONS))
@@ -27,54 +65,61 @@ async def test_the_account_is_known_before_it_is_connected(world: World) -> None
     assert platform.name == platform.name.lower() != ""
     assert platform.account_id
     with pytest.raises(Unreachable):
-        await platform.send(CHAT, Content("too early"))
+        await platform.send(CHAT, Content("too early"), "key-1")
     async with platform:
-        assert await platform.send(CHAT, Content("in time"))
+        assert await platform.send(CHAT, Content("in time"), "key-2")
 
 
 async def test_what_is_said_is_received_in_order(world: World) -> None:
     async with world.connect() as platform:
         for text in ("one", "two"):
             await world.say(text)
-        received = await platform.receive(0)
-        assert [event.text for event in received.events if isinstance(event, MessageEvent)] == [
-            "one",
-            "two",
-        ]
-        source = received.events[0].source
+        events = await listen(platform, 2)
+        texts = [event.text for event in events if isinstance(event, MessageEvent)]
+        assert texts == ["one", "two"]
+        source = events[0].source
         assert (source.platform, source.chat_id, source.chat_type) == (platform.name, "5", "dm")
         assert source.user_id
-        assert len({event.event_id for event in received.events}) == 2
+        assert len({event.event_id for event in events}) == 2
 
 
-async def test_what_was_not_confirmed_comes_again_as_the_same(world: World) -> None:
+async def test_what_was_not_stored_comes_again_as_the_same(world: World) -> None:
+    full = Full()
     async with world.connect() as platform:
         await world.say("one")
-        first = await platform.receive(0)
+        with pytest.raises(DatabaseUnavailable):
+            await platform.listen(full)
     async with world.connect() as platform:
-        assert await platform.receive(0) == first
-        await world.say("two")
-        second = await platform.receive(first.position)
-        assert second.position > first.position
-        [event] = second.events
-        assert isinstance(event, MessageEvent)
-        assert event.text == "two"
+        assert await listen(platform, 1) == full.events
+
+
+async def test_what_was_said_meanwhile_is_received_later(world: World) -> None:
+    sink = Collected()
+    async with world.connect() as platform:
+        await world.say("one")
+        await sink.take(platform, 1)
+    await world.say("two")
+    async with world.connect() as platform:
+        events = await sink.take(platform, 2)
+    ids = {event.event_id: event for event in events}
+    texts = [event.text for event in ids.values() if isinstance(event, MessageEvent)]
+    assert texts == ["one", "two"]
 
 
 async def test_waiting_for_events_can_be_given_up(world: World) -> None:
     async with world.connect() as platform:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.1):
-                await platform.receive(0)
+                await platform.listen(Collected())
         await world.say("one")
-        assert len((await platform.receive(0)).events) == 1
+        assert len(await listen(platform, 1)) == 1
 
 
 async def test_messages_are_created_and_changed(world: World) -> None:
     buttons = (Button("Yes", "a:yes"), Button("No", "a:no"))
     async with world.connect() as platform:
-        first = await platform.send(CHAT, Content("May I?", buttons))
-        second = await platform.send(CHAT, Content("Hello."))
+        first = await platform.send(CHAT, Content("May I?", buttons), "key-3")
+        second = await platform.send(CHAT, Content("Hello."), "key-4")
         assert world.shown() == {first: ("May I?", ["a:yes", "a:no"]), second: ("Hello.", [])}
         for _ in range(2):
             await platform.edit(CHAT, first, Content("I may."))
@@ -85,9 +130,11 @@ async def test_messages_are_created_and_changed(world: World) -> None:
 
 async def test_a_press_is_received_and_acknowledged(world: World) -> None:
     async with world.connect() as platform:
-        message_id = await platform.send(CHAT, Content("May I?", (Button("Yes", "a:yes"),)))
+        message_id = await platform.send(
+            CHAT, Content("May I?", (Button("Yes", "a:yes"),)), "key-5"
+        )
         await world.press(message_id, "a:yes")
-        [press] = (await platform.receive(0)).events
+        [press] = await listen(platform, 1)
         assert isinstance(press, ButtonPress)
         assert (press.data, press.source.chat_id) == ("a:yes", "5")
         await platform.acknowledge(press, "Done.")
@@ -96,9 +143,9 @@ async def test_a_press_is_received_and_acknowledged(world: World) -> None:
 
 async def test_a_message_may_be_as_long_as_is_said(world: World) -> None:
     async with world.connect() as platform:
-        text = "🦉" * (platform.traits.message_units // 2)
-        assert units(text) == platform.traits.message_units
-        message_id = await platform.send(CHAT, Content(text))
+        text = "🦉" * (platform.traits.message_units // platform.traits.length("🦉"))
+        assert platform.traits.length(text) == platform.traits.message_units
+        message_id = await platform.send(CHAT, Content(text), "key-6")
         assert world.shown()[message_id] == (text, [])
 
 
@@ -106,15 +153,15 @@ async def test_failures_tell_whether_anything_was_done(world: World) -> None:
     async with world.connect() as platform:
         world.fail("limited")
         with pytest.raises(RateLimited) as limited:
-            await platform.send(CHAT, Content("one"))
+            await platform.send(CHAT, Content("one"), "key-7")
         assert limited.value.wait_s == 1
         world.fail("refused")
         with pytest.raises(Refused):
-            await platform.send(CHAT, Content("two"))
+            await platform.send(CHAT, Content("two"), "key-8")
         assert world.shown() == {}
         world.fail("lost answer")
         with pytest.raises(OutcomeUnknown):
-            await platform.send(CHAT, Content("three"))
+            await platform.send(CHAT, Content("three"), "key-9")
         assert [text for text, _ in world.shown().values()] == ["three"]
 
 

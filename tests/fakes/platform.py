@@ -14,11 +14,11 @@ from gateway_service.errors import (
     Unreachable,
 )
 from gateway_service.messages import ButtonPress, Content, Event, MessageEvent, Source
-from gateway_service.platforms.base import Destination, Received, Traits
+from gateway_service.platforms.base import Destination, Platform, Received, Sink, Traits
 from gateway_service.platforms.rate_limits import Rate
 
 
-class MemoryPlatform:
+class MemoryPlatform(Platform):
     """One account; what people do is `say` and `press`, what they see is `chats`."""
 
     name = "memory"
@@ -30,12 +30,14 @@ class MemoryPlatform:
         self.typed: list[Destination] = []
         self.acknowledged: dict[str, str] = {}
         self.failures: deque[PlatformError | None] = deque()
-        """What becomes of the next calls other than `receive`; None lets one pass."""
+        """What becomes of the next calls other than `listen`; None lets one pass."""
         self.moved: dict[str, str] = {}
         """Chats that have another id now."""
         self.refuse_edits = False
-        self.poll_failures: deque[Exception] = deque()
-        self.pollers = self.most_pollers = 0
+        self.listen_failures: deque[Exception] = deque()
+        self.listeners = self.most_listeners = 0
+        self.keys = dict[str, str]()
+        """Ids of messages by the keys that they were sent with."""
         self._events: list[Event] = []
         self._ids = count(1)
         self._new = asyncio.Event()
@@ -63,29 +65,35 @@ class MemoryPlatform:
     async def __aexit__(self, *_: object) -> None:
         self._connected = False
 
-    async def receive(self, position: int) -> Received:
-        """The events from a position on, once there are some."""
+    async def listen(self, sink: Sink) -> None:
+        """Give the events after the cursor, as they come."""
         self._check()
-        if self.poll_failures:
-            raise self.poll_failures.popleft()
-        self.pollers += 1
-        self.most_pollers = max(self.most_pollers, self.pollers)
+        self.listeners += 1
+        self.most_listeners = max(self.most_listeners, self.listeners)
         try:
-            while len(self._events) <= position:
-                self._new.clear()
-                await self._new.wait()
+            while True:
+                if self.listen_failures:
+                    raise self.listen_failures.popleft()
+                position = int(sink.cursor or 0)
+                while len(self._events) <= position:
+                    self._new.clear()
+                    await sink.store()
+                    await self._new.wait()
+                await sink.store(Received(self._events[position:], str(len(self._events))))
         finally:
-            self.pollers -= 1
-        return Received(self._events[position:], len(self._events))
+            self.listeners -= 1
 
-    async def send(self, destination: Destination, content: Content) -> str:
-        """Create a message."""
+    async def send(self, destination: Destination, content: Content, key: str) -> str:
+        """Create a message, or return the one that has this key, if that is safe here."""
+        if self.traits.repeats_safely_s and key in self.keys:
+            return self.keys[key]
         failure = self._failure(destination)
         # That the outcome is unknown is worst when it was done.
         if failure is not None and not isinstance(failure, OutcomeUnknown):
             raise failure
         message_id = str(next(self._ids))
         self.chats.setdefault(destination.chat_id, {})[message_id] = content
+        self.keys[key] = message_id
         if failure is not None:
             raise failure
         return message_id

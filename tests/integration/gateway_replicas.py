@@ -12,7 +12,7 @@ from gateway_service.chats.access import Access
 from gateway_service.clients import AgentClient, SchedulerClient
 from gateway_service.commands.base import CommandContext
 from gateway_service.commands.registry import COMMANDS
-from gateway_service.config import BusyConfig, GatewayConfig, SessionResetConfig, TelegramConfig
+from gateway_service.config import BusyConfig, GatewayConfig, SessionResetConfig
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.outbox.worker import OutboxWorker
 from gateway_service.platforms.base import Platform
@@ -31,9 +31,7 @@ from services.telemetry.metrics import Meter
 from tests.fakes.turns import FakeTurns, served_turns
 
 LONG_S, SHORT_S = 30.0, 3.0
-CONFIG = GatewayConfig(
-    telegram=TelegramConfig(), session_reset=SessionResetConfig(), busy=BusyConfig()
-)
+CONFIG = GatewayConfig(session_reset=SessionResetConfig(), busy=BusyConfig())
 
 
 @dataclass(frozen=True)

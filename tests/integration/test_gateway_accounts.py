@@ -46,17 +46,17 @@ async def test_only_one_replica_polls_and_the_other_takes_over(
 ) -> None:
     platform = MemoryPlatform()
     async with replica(database, platform, agent):
-        await until(lambda: platform.pollers == 1)
+        await until(lambda: platform.listeners == 1)
         async with replica(database, platform, agent):
             platform.say("5", "answer one")
             await until(lambda: platform.texts("5") == ["one"])
             await asyncio.sleep(0.1)
-            assert platform.most_pollers == 1
+            assert platform.most_listeners == 1
     async with replica(database, platform, agent):
         platform.say("5", "answer two")
         await until(lambda: platform.texts("5") == ["one", "two"])
-    assert platform.most_pollers == 1
-    assert not platform.pollers
+    assert platform.most_listeners == 1
+    assert not platform.listeners
 
 
 async def test_the_account_of_a_dead_replica_is_taken_over_when_its_lease_has_ended(
@@ -70,19 +70,19 @@ async def test_the_account_of_a_dead_replica_is_taken_over_when_its_lease_has_en
     async with replica(database, platform, agent):
         platform.say("5", "answer one")
         await asyncio.sleep(SHORT_S / 3)
-        assert not platform.most_pollers
+        assert not platform.most_listeners
         await until(lambda: platform.texts("5") == ["one"])
 
 
 async def test_who_has_lost_the_account_stops(database: Database, agent: Agent) -> None:
     platform, thief = MemoryPlatform(), new_owner("thief")
     async with replica(database, platform, agent, SHORT_S):
-        await until(lambda: platform.pollers == 1)
+        await until(lambda: platform.listeners == 1)
         leases = lease_table(LONG_S)
         await database.write(lambda conn: leases.clear_earlier_boots(conn, new_owner("replica")))
         stolen = await database.write(lambda conn: leases.claim(conn, "memory:1", thief))
         assert stolen is not None
-        await until(lambda: platform.pollers == 0)
+        await until(lambda: platform.listeners == 0)
         platform.say("5", "answer one")
         await asyncio.sleep(0.2)
         assert platform.chats == {}
@@ -109,7 +109,7 @@ async def test_what_was_being_sent_is_finished_by_the_platforms_rule(
 ) -> None:
     platform, now = MemoryPlatform(), SystemClock().now()
     async with platform:
-        shown = await platform.send(Destination(CHAT.chat_id), Content("half an ans"))
+        shown = await platform.send(Destination(CHAT.chat_id), Content("half an ans"), "k")
 
     def left_by_the_dead(conn: Connection) -> None:
         for name, kind in (("plain", Kind.MESSAGE), ("answer", Kind.ANSWER)):
@@ -210,7 +210,7 @@ async def test_an_answer_whose_edit_is_refused_is_sent(database: Database, agent
 
 async def test_an_account_that_is_refused_is_tried_again(database: Database, agent: Agent) -> None:
     platform = MemoryPlatform()
-    platform.poll_failures.extend([Unreachable("down"), AccountRefused("another program polls")])
+    platform.listen_failures.extend([Unreachable("down"), AccountRefused("another program polls")])
     async with replica(database, platform, agent) as running:
         platform.say("5", "answer one")
         await until(lambda: platform.texts("5") == ["one"])
@@ -230,7 +230,7 @@ async def test_an_error_that_is_not_ours_has_words(
     database: Database, agent: Agent, caplog: pytest.LogCaptureFixture
 ) -> None:
     platform = MemoryPlatform()
-    platform.poll_failures.append(RuntimeError("the cable is missing"))
+    platform.listen_failures.append(RuntimeError("the cable is missing"))
     async with replica(database, platform, agent):
         platform.say("5", "answer hello")
         await until(lambda: platform.texts("5") == ["hello"])

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 from gateway_service.accounts.runner import PlatformHealth
 from gateway_service.errors import Unreachable
 from gateway_service.metrics import GatewayMetrics
-from gateway_service.platforms.telegram import TelegramPlatform
+from gateway_service.platforms.telegram.platform import TelegramPlatform
 from gateway_service.storage import migrations
 from gateway_service.storage.accounts import lease_table
 from services.database import Database

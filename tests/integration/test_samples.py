@@ -169,7 +169,7 @@ class FolderWorld:
     [
         test_platforms.test_the_account_is_known_before_it_is_connected,
         test_platforms.test_what_is_said_is_received_in_order,
-        test_platforms.test_what_was_not_confirmed_comes_again_as_the_same,
+        test_platforms.test_what_was_not_stored_comes_again_as_the_same,
         test_platforms.test_waiting_for_events_can_be_given_up,
     ],
 )

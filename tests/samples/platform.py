@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Self
 
 from gateway_service.errors import MessageGone, Unreachable
-from gateway_service.messages import ButtonPress, Content, MessageEvent, Source
-from gateway_service.platforms.base import Destination, Received, Traits
+from gateway_service.messages import Content, MessageEvent, Source
+from gateway_service.platforms.base import Destination, Platform, Received, Sink, Traits
 from gateway_service.platforms.rate_limits import Rate
 
 LOOK_S = 0.1
 
 
-class FolderPlatform:
+class FolderPlatform(Platform):
     """Reads `in/7-ann.txt`, the seventh message and Ann's; writes answers as `out/ann-1.md`."""
 
     name = "folder"
@@ -29,27 +29,19 @@ class FolderPlatform:
     async def __aexit__(self, *_: object) -> None:
         pass
 
-    async def receive(self, position: int) -> Received:
-        """Wait for messages from a number on; those before it are stored and may go."""
+    async def listen(self, sink: Sink) -> None:
+        """Look for messages; the cursor is the number of the next one."""
         while True:
-            received = await asyncio.to_thread(self._read, position)
-            if received.events:
-                return received
+            await sink.store(await asyncio.to_thread(self._read, int(sink.cursor or 0)))
             await asyncio.sleep(LOOK_S)
 
-    async def send(self, destination: Destination, content: Content) -> str:
+    async def send(self, destination: Destination, content: Content, key: str) -> str:
         """Write a new file; its name is the message's id."""
         return await asyncio.to_thread(self._write_new, destination.chat_id, content.text)
 
     async def edit(self, destination: Destination, message_id: str, content: Content) -> None:
         """Write the file anew."""
         await asyncio.to_thread(_rewrite, self._out / message_id, content.text)
-
-    async def typing(self, destination: Destination) -> None:
-        """Files do not show that."""
-
-    async def acknowledge(self, press: ButtonPress, text: str) -> None:
-        """Files have no buttons; /approve and /deny do as well."""
 
     def _read(self, position: int) -> Received:
         found = {int(path.stem.partition("-")[0]): path for path in self._in.glob("*-*.txt")}
@@ -58,7 +50,7 @@ class FolderPlatform:
             for number, path in sorted(found.items())
             if number >= position
         ]
-        return Received(events, max([position, *(number + 1 for number in found)]))
+        return Received(events, str(max([position, *(number + 1 for number in found)])))
 
     def _write_new(self, chat: str, text: str) -> str:
         if not self._out.is_dir():

@@ -243,10 +243,11 @@ def _why_unconnected(settings: Settings, platform: str) -> str:
     platforms = catalog().root.inside["platforms"].inside.keys()
     if platform not in (*platforms, *_WITHOUT_PLATFORM):
         return f"there is no platform {platform!r}; use one of {', '.join(sorted(platforms))}"
-    if platform == "telegram" and at_home(settings, ("gateway",)):
-        telegram = settings.load(imported("gateway_service.config:TelegramConfig"))
-        return "" if telegram.is_on else "Telegram is off; set TELEGRAM_BOT_TOKEN to use it"
-    return ""
+    if not at_home(settings, ("gateway",)):
+        return ""
+    config = settings.load(imported("gateway_service.config:GatewayConfig"))
+    off = {each.name: each.needs for each in config.platforms if not each.is_on}
+    return f"{platform} is off; set {off[platform]} to use it" if platform in off else ""
 
 
 def _unknown(what: str, names: Iterable[str], known: Collection[str]) -> list[str]:

@@ -3,13 +3,14 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from gateway_service.messages import ButtonPress, MessageEvent, Quote, Source
+from gateway_service.messages import ButtonPress, FileKind, MessageEvent, Quote, RemoteFile, Source
 from gateway_service.storage.inbox import Waiting
 from gateway_service.turns.message_parts import MOMENT, gather, join, wait_for_more_s
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ADA = Source("telegram", "5", user_id="7")
 EVE = Source("telegram", "5", user_id="9")
+PICTURE = RemoteFile(FileKind.IMAGE, "p")
 
 
 def said(
@@ -30,13 +31,13 @@ def test_a_text_that_was_cut_is_one_message() -> None:
 def test_an_album_is_one_message() -> None:
     quote = Quote("so", "Eve", is_forwarded=True)
     parts = [
-        said(1, "", joint="\n", has_files=True),
+        said(1, "", joint="\n", files=(PICTURE,)),
         said(2, "What is this?", joint="\n", replies_to="m1", quotes=(quote,)),
-        said(3, "", joint="\n", has_files=True),
+        said(3, "", joint="\n", files=(PICTURE,)),
     ]
     event = join(gather(parts)).event
     assert isinstance(event, MessageEvent)
-    assert (event.text, event.has_files, event.replies_to) == ("What is this?", True, "m1")
+    assert (event.text, len(event.files), event.replies_to) == ("What is this?", 2, "m1")
     assert event.quotes == (quote,)
 
 

@@ -5,12 +5,10 @@ from msgspec.structs import replace
 
 from gateway_service.chats.access import Access
 from gateway_service.chats.sessions import client_key, is_shared, session_key
-from gateway_service.config import BusyConfig, GatewayConfig, SessionResetConfig, TelegramConfig
+from gateway_service.config import BusyConfig, GatewayConfig, SessionResetConfig
 from gateway_service.messages import Source
 
-USUAL = GatewayConfig(
-    telegram=TelegramConfig(), session_reset=SessionResetConfig(), busy=BusyConfig()
-)
+USUAL = GatewayConfig(session_reset=SessionResetConfig(), busy=BusyConfig())
 SHARED = USUAL.model_copy(update={"group_sessions_per_user": False})
 OWN_THREADS = USUAL.model_copy(update={"thread_sessions_per_user": True})
 

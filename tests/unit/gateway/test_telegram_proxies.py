@@ -4,7 +4,7 @@ import pytest
 
 from gateway_service.accounts.checks import checks
 from gateway_service.errors import AccountRefused
-from gateway_service.platforms.telegram import TelegramPlatform
+from gateway_service.platforms.telegram.platform import TelegramPlatform
 from services.config.settings import load_settings
 from services.runtime.checks import Verdict
 from tests.fakes.telegram import TOKEN

@@ -6,12 +6,7 @@ import pytest
 from telegram import Update
 
 from gateway_service.messages import ChatMove, MessageEvent, Quote
-from gateway_service.platforms.telegram_updates import (
-    Bot,
-    drop_unreadable,
-    find_moves,
-    read_updates,
-)
+from gateway_service.platforms.telegram.events import Bot, drop_unreadable, find_moves, read_updates
 from tests.fakes.telegram_rules import mentions
 
 ME = Bot("4242", "hermes_bot")

@@ -17,23 +17,24 @@ from gateway_service.errors import (
     Unreachable,
 )
 from gateway_service.messages import Attachment, ButtonPress, Content, Source
-from gateway_service.platforms.base import Destination, MenuItems, Received, Traits
+from gateway_service.platforms.base import Destination, MenuItems, Platform, Received, Sink, Traits
 from gateway_service.platforms.markup import to_html
 from gateway_service.platforms.rate_limits import Rate
-from gateway_service.platforms.telegram_files import (
+from gateway_service.platforms.telegram.config import TelegramConfig
+from gateway_service.platforms.telegram.events import (
+    MESSAGE_UNITS,
+    drop_unreadable,
+    find_moves,
+    read_updates,
+)
+from gateway_service.platforms.telegram.events import Bot as Me
+from gateway_service.platforms.telegram.files import (
     CAPTION_UNITS,
     MAX_BYTES,
     Kind,
     choose_kind,
     send_file,
 )
-from gateway_service.platforms.telegram_updates import (
-    MESSAGE_UNITS,
-    drop_unreadable,
-    find_moves,
-    read_updates,
-)
-from gateway_service.platforms.telegram_updates import Bot as Me
 
 if TYPE_CHECKING:
     import httpx
@@ -58,7 +59,7 @@ _THREAD_GONE = ("message thread not found", "topic_deleted", "topic_closed", "to
 _GONE = ("message to edit not found", "message can't be edited", "message_id_invalid")
 
 
-class TelegramPlatform:
+class TelegramPlatform(Platform):
     """A bot's account."""
 
     name = NAME
@@ -78,6 +79,10 @@ class TelegramPlatform:
         self._connected: Bot | None = None
         self._unfinished = dict[Source, datetime]()
 
+    @classmethod
+    def configured(cls, config: TelegramConfig) -> Self:
+        return cls(config.token.get_secret_value(), config.base_url)
+
     async def __aenter__(self) -> Self:
         # The library takes half a second to load.
         bot = await asyncio.to_thread(_bot, self._token, self._base_url)
@@ -93,20 +98,20 @@ class TelegramPlatform:
         self._connected = None
         await self._stack.aclose()
 
-    async def receive(self, position: int) -> Received:
+    async def listen(self, sink: Sink) -> None:
         bot = self._bot
-        with _translated():
-            updates = await bot.get_updates(
-                offset=position or None, timeout=POLL_S, allowed_updates=_UPDATES
-            )
         me = Me(self.account_id, bot.username, self._unfinished)
-        return Received(
-            read_updates(updates, me),
-            max(position, *(each.update_id + 1 for each in updates), 0),
-            find_moves(updates),
-        )
+        # Telegram keeps the position itself: asking for the next update confirms those before it.
+        position = 0
+        while True:
+            with _translated():
+                updates = await bot.get_updates(
+                    offset=position or None, timeout=POLL_S, allowed_updates=_UPDATES
+                )
+            await sink.store(Received(read_updates(updates, me), moves=find_moves(updates)))
+            position = max(position, *(each.update_id + 1 for each in updates), 0)
 
-    async def send(self, destination: Destination, content: Content) -> str:
+    async def send(self, destination: Destination, content: Content, key: str) -> str:
         try:
             return await self._create(destination, content)
         except Refused as error:

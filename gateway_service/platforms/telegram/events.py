@@ -2,14 +2,23 @@
 
 import logging
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from msgspec import Struct, field
 
-from gateway_service.messages import ButtonPress, ChatMove, Event, MessageEvent, Quote, Source
+from gateway_service.messages import (
+    ButtonPress,
+    ChatMove,
+    Event,
+    FileKind,
+    MessageEvent,
+    Quote,
+    RemoteFile,
+    Source,
+)
 from gateway_service.platforms.markup import units
 
 if TYPE_CHECKING:
@@ -25,6 +34,15 @@ _T = TypeVar("_T")
 
 _log = logging.getLogger(__name__)
 
+_KINDS = {
+    "photo": FileKind.IMAGE,
+    "sticker": FileKind.IMAGE,
+    "voice": FileKind.VOICE,
+    "audio": FileKind.AUDIO,
+    "video": FileKind.VIDEO,
+    "video_note": FileKind.VIDEO,
+    "animation": FileKind.VIDEO,
+}
 _TYPES = {"private": "dm", "group": "group", "supergroup": "group", "channel": "channel"}
 
 
@@ -129,8 +147,36 @@ def _message(event_id: str, message: "Message", me: Bot) -> MessageEvent | None:
     if source.chat_type != "dm" and not text.startswith("/"):
         text = _without(text, mentions)
     replies_to = str(answered.message_id) if answered else ""
-    has_files = message.effective_attachment is not None
-    return MessageEvent(event_id, source, text, replies_to, quotes, has_files, joint)
+    return MessageEvent(
+        event_id,
+        source,
+        text,
+        replies_to=replies_to,
+        quotes=quotes,
+        files=_files(message),
+        message_id=str(message.message_id),
+        joint=joint,
+    )
+
+
+def _files(message: "Message") -> tuple[RemoteFile, ...]:
+    """Return the message's file, if it has one: a location or a poll is none."""
+    found = message.effective_attachment
+    if isinstance(found, Sequence):  # the sizes of a picture, the largest last
+        found = found[-1] if found else None
+    file_id = getattr(found, "file_id", "")
+    if not file_id:
+        return ()
+    kind = next((kind for name, kind in _KINDS.items() if getattr(message, name)), None)
+    return (
+        RemoteFile(
+            kind or FileKind.DOCUMENT,
+            file_id,
+            getattr(found, "file_name", None) or "",
+            getattr(found, "mime_type", None) or "",
+            getattr(found, "file_size", None) or 0,
+        ),
+    )
 
 
 def _joint(message: "Message", text: str) -> str | None:

@@ -1,0 +1,48 @@
+"""Settings that all platforms have."""
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from services.config.settings import ConfigModel, Yaml
+
+
+class PlatformConfig(ConfigModel):
+    """An account of a platform, and who may talk to it."""
+
+    name: ClassVar[str]
+    """The platform's name in lower case."""
+    package: ClassVar[str]
+    """The package that the platform's extra, named as the platform, installs; empty if none."""
+
+    needs: ClassVar[str]
+    """The variables that it cannot be used without."""
+
+    enabled: Annotated[bool | None, Yaml("..enabled")] = None
+    """Whether to use the platform; if unset, it is used if it has a token."""
+    allowed_users: tuple[str, ...] = ()
+    """The platform's user ids of the people who may talk to Hermes; others get no answer."""
+    allow_all_users: Annotated[bool, Yaml()] = False
+    """Let everybody on the platform talk to Hermes and run its commands."""
+    admins: tuple[str, ...] = ()
+    """User ids of those who may use commands that change the deployment or cost money. If empty,
+    the only person who may talk to Hermes is admin; if there are several, nobody is."""
+    allow_commands: Annotated[dict[str, tuple[str, ...]], Yaml(".commands.allow")] = Field(
+        default_factory=dict[str, tuple[str, ...]]
+    )
+    """Allowed commands by user id, such as `cron` or `cron list`. The user id `*` means everybody,
+    the command `*` means all commands, and `skill` means the commands of all skills."""
+    deny_commands: Annotated[dict[str, tuple[str, ...]], Yaml(".commands.deny")] = Field(
+        default_factory=dict[str, tuple[str, ...]]
+    )
+    """Refused commands in the same form; commands refused to everybody (`*`) stay allowed to
+    admins."""
+
+    @property
+    def has_credentials(self) -> bool:
+        """Return whether the account can be used."""
+        raise NotImplementedError
+
+    @property
+    def is_on(self) -> bool:
+        return self.has_credentials if self.enabled is None else self.enabled

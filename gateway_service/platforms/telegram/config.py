@@ -1,0 +1,38 @@
+"""Telegram's settings."""
+
+import re
+from typing import Annotated, ClassVar
+
+from pydantic import SecretStr, model_validator
+
+from gateway_service.platforms.config import PlatformConfig
+from services.config.settings import Env, Yaml, section
+
+_TOKEN = re.compile(r"\d{1,20}:[A-Za-z0-9_-]{1,100}")
+
+
+@section("platforms.telegram.extra", variables="TELEGRAM_")
+class TelegramConfig(PlatformConfig):
+    """The Telegram bot, and who may talk to it."""
+
+    name: ClassVar[str] = "telegram"
+    package: ClassVar[str] = "telegram"
+    needs: ClassVar[str] = "TELEGRAM_BOT_TOKEN"
+
+    token: Annotated[SecretStr, Yaml("..token"), Env("TELEGRAM_BOT_TOKEN")] = SecretStr("")
+    """The bot's token, from @BotFather."""
+    base_url: str = "https://api.telegram.org/bot"
+    """The URL that the token is appended to; change it to use a Bot API server of your own."""
+
+    @property
+    def has_credentials(self) -> bool:
+        return bool(self.token.get_secret_value())
+
+    @model_validator(mode="after")
+    def _has_token(self) -> "TelegramConfig":
+        token = self.token.get_secret_value()
+        if self.enabled and not token:
+            raise ValueError("platforms.telegram is enabled; set TELEGRAM_BOT_TOKEN for it")
+        if token and not _TOKEN.fullmatch(token):
+            raise ValueError("TELEGRAM_BOT_TOKEN must look like 123456:ABC-def")
+        return self
