@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from gateway_service.messages import BusyMode
 from gateway_service.platforms.config import PlatformConfig
+from gateway_service.platforms.discord.config import DiscordConfig
 from gateway_service.platforms.telegram.config import TelegramConfig
 from services.config.settings import ConfigModel, Env, Yaml, section
 from services.runtime.platforms import PlatformName
@@ -145,6 +146,7 @@ def _zone(name: str) -> str:
 class GatewayConfig(ConfigModel):
     """Settings of the gateway."""
 
+    discord: DiscordConfig = DiscordConfig()
     telegram: TelegramConfig = TelegramConfig()
     session_reset: SessionResetConfig
     busy: BusyConfig
@@ -163,7 +165,7 @@ class GatewayConfig(ConfigModel):
 
     @property
     def platforms(self) -> Sequence[PlatformConfig]:
-        return (self.telegram,)
+        return (self.discord, self.telegram)
 
     @property
     def zone(self) -> tzinfo | None:
