@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import grpc.aio
 from msgspec import Struct
@@ -24,14 +24,18 @@ from gateway_service.platforms.rate_limits import Limiter
 from gateway_service.servicer import conversation, delivery
 from gateway_service.servicer.conversation import ConversationContext, ConversationServicer
 from gateway_service.servicer.delivery import DeliveryServicer
+from gateway_service.servicer.http.routes import api_routes
+from gateway_service.servicer.http.turns import ApiTurns
+from gateway_service.servicer.http.webhooks import Webhook, Webhooks
 from gateway_service.storage import migrations
 from gateway_service.storage.accounts import AccountLease, lease_table
+from gateway_service.storage.inbox import Account
 from gateway_service.turns.inbox import Inbox
 from gateway_service.turns.notifications import TerminalNotifications
 from gateway_service.turns.presenter import TurnPresenter
 from gateway_service.turns.router import Router
 from gateway_service.turns.turn_starter import TurnStarter
-from services.clock import SystemClock
+from services.clock import Clock, SystemClock
 from services.config.settings import Settings
 from services.database import Database
 from services.database.leases import LeaseKeeper, new_owner
@@ -43,6 +47,9 @@ from services.rpc.channels import Channels
 from services.runtime.component import add_servicers
 from services.runtime.config import ServiceConfig
 from services.telemetry.metrics import Meter, redactions
+
+if TYPE_CHECKING:
+    from gateway_service.servicer.http.listener import HttpListener
 
 _log = logging.getLogger(__name__)
 
@@ -59,6 +66,7 @@ class Parts(Struct, frozen=True):
     deliveries: DeliveryServicer
     ownership: Ownership
     runners: Sequence[Runner]
+    listener: "HttpListener | None"
 
 
 def build(settings: Settings, channels: Channels, meter: Meter) -> "GatewayService":
@@ -95,9 +103,30 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "GatewayServi
         for each in configured
     ]
     deliveries = DeliveryServicer(database, clock, platforms, redactor)
+    webhooks = {
+        each.platform.name: Webhook(
+            each.webhook, Account(settings.profile, each.platform.name, each.platform.account_id)
+        )
+        for each in configured
+        if each.webhook is not None
+    }
+    turns = ApiTurns(agent, conversations.turns, database, clock, workers, config.api)
+    listener = _listener(turns, Webhooks(inbox, metrics, webhooks), settings.profile, clock)
     return GatewayService(
-        Parts(database, workers, metrics, conversations, deliveries, ownership, runners)
+        Parts(database, workers, metrics, conversations, deliveries, ownership, runners, listener)
     )
+
+
+def _listener(
+    turns: ApiTurns, webhooks: Webhooks, profile: str, clock: Clock
+) -> "HttpListener | None":
+    """Return the HTTP port; None if nobody needs it."""
+    config = turns.config
+    if not config.is_on and not webhooks:
+        return None
+    from gateway_service.servicer.http.listener import HttpListener
+
+    return HttpListener(config, profile, api_routes(turns, clock), webhooks)
 
 
 def _work(
@@ -181,16 +210,24 @@ class GatewayService:
             keep_house(parts.database, conversations.commands.clock, parts.metrics),
             *(runner.run() for runner in parts.runners),
         ]
+        if parts.listener is not None:
+            work.append(parts.listener.run())
         async with asyncio.TaskGroup() as group:
             for each in work:
                 group.create_task(each)
 
     def unready(self) -> str:
-        """Return which platforms do not answer."""
-        return "; ".join(filter(None, (each.health.unready() for each in self._parts.runners)))
+        """Return which platforms do not answer, and why HTTP is not served."""
+        parts = self._parts
+        reports = [each.health.unready() for each in parts.runners]
+        if parts.listener is not None:
+            reports.append(parts.listener.unready())
+        return "; ".join(filter(None, reports))
 
     async def drain(self) -> None:
         """Start nothing new and release the accounts; the next start completes open work."""
+        if self._parts.listener is not None:
+            self._parts.listener.drain()
         async with asyncio.TaskGroup() as group:
             for runner in self._parts.runners:
                 group.create_task(runner.drain())

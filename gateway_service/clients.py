@@ -130,6 +130,13 @@ def _quotation(quote: Quote) -> Quotation:
     return Quotation(kind=kind, text=quote.text, author=quote.author)
 
 
+def _overlays(turn: TurnRequest) -> turn_pb2.Overlays | None:
+    if not turn.earlier:
+        return None
+    said = [turn_pb2.PrefillMessage(role=each.role, text=each.text) for each in turn.earlier]
+    return turn_pb2.Overlays(prefill_messages=said)
+
+
 _BUSY = {
     BusyMode.INTERRUPT: turn_pb2.BUSY_MODE_INTERRUPT,
     BusyMode.QUEUE: turn_pb2.BUSY_MODE_QUEUE,
@@ -185,6 +192,9 @@ class AgentClient:
             skills=[turn.skill] if turn.skill else (),
             context_file=notes and ContextFile(path=notes.path, text=notes.text),
             denied_commands=turn.denied,
+            model=turn.model,
+            system_message=turn.system_message,
+            overlays=_overlays(turn),
         )
         started = (await call_agent(self._turns.StartTurn(request))).turn
         return started.state == turn_pb2.TURN_STATE_QUEUED
@@ -226,6 +236,10 @@ class AgentClient:
                     yield response.events
         except grpc.aio.AioRpcError as error:
             raise explain_error(error) from error
+
+    async def turn(self, turn_id: str, profile: str) -> turn_pb2.Turn:
+        request = turn_pb2.GetTurnRequest(turn_id=turn_id, profile=profile)
+        return (await call_agent(self._turns.GetTurn(request))).turn
 
     async def wait_for_end(self, turn_id: str, profile: str) -> None:
         async with aclosing(self.watch(turn_id, profile, max_deltas_per_second=1)) as events:

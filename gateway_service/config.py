@@ -9,9 +9,9 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from gateway_service.messages import BusyMode
+from gateway_service.messages import API, BusyMode
+from gateway_service.platforms.api_config import ApiConfig
 from gateway_service.platforms.config import PlatformConfig
-from gateway_service.platforms.discord.config import DiscordConfig
 from gateway_service.platforms.telegram.config import TelegramConfig
 from services.config.settings import ConfigModel, Env, Yaml, section
 from services.runtime.platforms import PlatformName
@@ -80,11 +80,13 @@ class BusyConfig(ConfigModel):
     platforms: Annotated[dict[PlatformName, BusyName], Yaml("gateway.busy_modes")] = Field(
         default_factory=dict[PlatformName, BusyName]
     )
-    """Other modes by platform, such as `telegram` or `cli`."""
+    """Other modes by platform, such as `telegram` or `cli`. Requests to the HTTP API queue unless
+    `api_server` is set here."""
 
     def mode_for(self, platform: str) -> BusyMode:
         """Return the mode for a platform's chats that have not chosen one."""
-        return BusyMode(self.platforms.get(platform, self.mode))
+        default = "queue" if platform == API else self.mode
+        return BusyMode(self.platforms.get(platform, default))
 
 
 def _word(given: object) -> object:
@@ -146,7 +148,7 @@ def _zone(name: str) -> str:
 class GatewayConfig(ConfigModel):
     """Settings of the gateway."""
 
-    discord: DiscordConfig = DiscordConfig()
+    api: ApiConfig = ApiConfig()
     telegram: TelegramConfig = TelegramConfig()
     session_reset: SessionResetConfig
     busy: BusyConfig
@@ -165,7 +167,7 @@ class GatewayConfig(ConfigModel):
 
     @property
     def platforms(self) -> Sequence[PlatformConfig]:
-        return (self.discord, self.telegram)
+        return (self.telegram,)
 
     @property
     def zone(self) -> tzinfo | None:

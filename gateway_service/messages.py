@@ -11,6 +11,8 @@ from services.home.project_notes import NotesAbove
 
 CLI = "cli"
 """The platform of clients that are connected to the gateway itself."""
+API = "api_server"
+"""The platform of clients of the HTTP API, as homes name it."""
 
 
 class Source(Struct, frozen=True, omit_defaults=True):
@@ -135,6 +137,14 @@ class Content(Struct, frozen=True):
     attachment: Attachment | None = None
 
 
+class EarlierMessage(Struct, frozen=True):
+    """A message that a client says was said before its session began."""
+
+    role: str
+    """user or assistant."""
+    text: str
+
+
 class BusyMode(StrEnum):
     """What a message does to its session's running turn."""
 
@@ -168,6 +178,12 @@ class TurnRequest(Struct, frozen=True, omit_defaults=True):
     """Pictures or other files came with its message, which cannot be read yet."""
     skill: str = ""
     """The path of the skill whose command the message is; else empty."""
+    model: str = ""
+    """The model of this turn; empty means that of the session."""
+    system_message: str = ""
+    """Instructions of the client for a new session."""
+    earlier: tuple[EarlierMessage, ...] = ()
+    """What was said before a new session."""
     denied: tuple[str, ...] = ()
     """Commands that the sender may not use, directly or in other words."""
     traceparent: str = ""

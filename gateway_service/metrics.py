@@ -36,6 +36,15 @@ class GatewayMetrics(Metrics, frozen=True):
         "How long the platform has told us to wait.",
         "platform",
     )
+    http_requests: Counter = counter(
+        "hermes_http_requests_total", "Answered HTTP requests.", "route", "status"
+    )
+    webhooks: Counter = counter(
+        "hermes_webhooks_total",
+        "Requests of platforms; a refused one has no valid signature, for instance.",
+        "platform",
+        "outcome",
+    )
 
     def initialize(self, platform: str, outcomes: Iterable[str]) -> None:
         """Create counters at 0, so that the first event is seen as a change."""

@@ -13,9 +13,9 @@ _PLACES = {
 
 
 def describe_chat(origin: Mapping[str, str]) -> str:
-    """The chat in a few lines; empty in a terminal, which others cannot send to."""
+    """The chat in a few lines; empty if nothing can be sent there, as to a terminal."""
     platform, chat = origin.get("platform", ""), origin.get("chat_id", "")
-    if not chat or platform == "cli":
+    if not chat or platform in ("cli", "api_server"):
         return ""
     address = ":".join(part for part in (platform, chat, origin.get("thread_id", "")) if part)
     place = _PLACES.get(origin.get("chat_type", ""), _PLACES["group"])

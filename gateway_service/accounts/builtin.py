@@ -9,13 +9,9 @@ from gateway_service.chats.access import Access
 from gateway_service.config import GatewayConfig
 from gateway_service.platforms.base import HasMenu, HasWebhook, Platform
 from gateway_service.platforms.config import PlatformConfig
-from gateway_service.platforms.discord.platform import DiscordPlatform
 from gateway_service.platforms.telegram.platform import TelegramPlatform
 
-PLATFORMS: Mapping[str, Callable[[Any], Platform]] = {
-    "discord": DiscordPlatform.configured,
-    "telegram": TelegramPlatform.configured,
-}
+PLATFORMS: Mapping[str, Callable[[Any], Platform]] = {"telegram": TelegramPlatform.configured}
 """By name: makes the account that a platform's settings name."""
 
 

@@ -6,15 +6,11 @@ from typing import Any
 
 from gateway_service.config import GatewayConfig
 from gateway_service.platforms.config import PlatformConfig
-from gateway_service.platforms.discord.check import check_discord
 from gateway_service.platforms.telegram.check import check_telegram
 from services.config.settings import Settings
 from services.runtime.checks import Check, Verdict
 
-CHECKS: Mapping[str, Callable[[Any], Awaitable[Check]]] = {
-    "discord": check_discord,
-    "telegram": check_telegram,
-}
+CHECKS: Mapping[str, Callable[[Any], Awaitable[Check]]] = {"telegram": check_telegram}
 """By platform: asks it whether it knows the account."""
 
 

@@ -31,9 +31,9 @@ def is_shared(source: Source, config: GatewayConfig) -> bool:
     return not (per_user and source.user_id)
 
 
-def client_key(session_id: str) -> str:
+def client_key(chat_id: str, platform: str = CLI) -> str:
     """Return the key of a connected client, whose chat is the session that it began."""
-    return session_key(Source(platform=CLI, chat_id=session_id))
+    return session_key(Source(platform=platform, chat_id=chat_id))
 
 
 class Sessions(Struct, frozen=True):

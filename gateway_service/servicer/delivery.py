@@ -10,7 +10,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from sqlalchemy import Connection
 
 from gateway_service.errors import DigestMismatch, NotUploaded, UnknownPlatform
-from gateway_service.messages import CLI, Attachment, Content
+from gateway_service.messages import API, CLI, Attachment, Content
 from gateway_service.platforms.base import Platform, Traits
 from gateway_service.platforms.markup import split
 from gateway_service.servicer.wire import MAX_TEXT_BYTES
@@ -80,8 +80,10 @@ class DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
     ) -> delivery_pb2.DeliverResponse:
         _check(request)
         delivery_id, to = request.delivery_id, request.destination
-        platform = self._platforms.get(to.platform)
-        if platform is None and to.platform != CLI:
+        # Clients of the HTTP API cannot be sent anything; their owner's terminal can.
+        name = CLI if to.platform == API else to.platform
+        platform = self._platforms.get(name)
+        if platform is None and name != CLI:
             names = ", ".join(sorted((*self._platforms, CLI)))
             raise UnknownPlatform(
                 f"{to.platform} is not connected here; there is {names}",
@@ -91,7 +93,7 @@ class DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
             return delivery_pb2.DeliverResponse()
         profile = request.profile or DEFAULT_PROFILE
         account_id = "" if platform is None else platform.account_id
-        address = Address(profile, to.platform, account_id, to.chat_id, to.thread_id)
+        address = Address(profile, name, account_id, to.chat_id, to.thread_id)
         text = self._redactor.redact(request.text)
         files = [
             Attachment(each.name, each.length_bytes, each.sha256.hex())

@@ -85,6 +85,13 @@ def is_known(conn: Connection, profile: str, session_id: str) -> bool:
     return conn.execute(query).first() is not None
 
 
+def forget(conn: Connection, profile: str, session_key: str) -> None:
+    """Forget which session a chat's messages go to."""
+    conn.execute(
+        sa.delete(chat_session).where(_row.profile == profile, _row.session_key == session_key)
+    )
+
+
 def put(conn: Connection, profile: str, session_key: str, session_id: str, now: datetime) -> None:
     """Direct the chat's messages to this session."""
     used = {"last_used_at": now, "ended_session_id": None, "ended_why": None}

@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
-from gateway_service.chats.sessions import client_key, is_shared, session_key
+from gateway_service.chats.sessions import is_shared, session_key
 from gateway_service.config import GatewayConfig
 from gateway_service.messages import Event, MessageEvent, TurnRequest
 from gateway_service.metrics import GatewayMetrics
@@ -34,12 +34,14 @@ class Inbox(Struct, frozen=True):
 
     async def accept(self, turn: TurnRequest, event_id: str) -> tuple[TurnRequest, bool]:
         """Store a client's message; return its turn, known or new, and whether that is open."""
-        key, now = client_key(turn.session_id), self._clock.now()
-        notes = turn.notes_above
+        key, now = session_key(turn.source), self._clock.now()
+        notes, redact = turn.notes_above, self._redactor.redact
         clean = replace(
             turn,
-            text=self._redactor.redact(turn.text),
-            notes_above=notes and replace(notes, text=self._redactor.redact(notes.text)),
+            text=redact(turn.text),
+            system_message=redact(turn.system_message),
+            earlier=tuple(replace(each, text=redact(each.text)) for each in turn.earlier),
+            notes_above=notes and replace(notes, text=redact(notes.text)),
         )
 
         def accept(conn: Connection) -> tuple[TurnRequest, bool]:

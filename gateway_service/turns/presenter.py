@@ -305,21 +305,22 @@ def _block(text: str) -> str:
 
 def render_answer(finished: TurnFinished, notes: Sequence[str] = ()) -> str:
     """Return the answer of a turn that has ended, with notes."""
-    return "\n\n".join((_render_outcome(finished) or "(no answer)", *notes))
+    answer = "\n\n".join(filter(None, outcome_parts(finished)))
+    return "\n\n".join((answer or "(no answer)", *notes))
 
 
-def _render_outcome(finished: TurnFinished) -> str:
+def outcome_parts(finished: TurnFinished) -> tuple[str, str]:
+    """Return what the model has said in the end, and a remark on how the turn ended."""
     match finished.WhichOneof("outcome"):
         case "completed":
-            return finished.completed.answer.strip()
+            return finished.completed.answer.strip(), ""
         case "failed":
-            return finished.failed.failure.message or "The turn failed."
+            return "", finished.failed.failure.message or "The turn failed."
         case "cancelled":
             cancelled = finished.cancelled
-            partial, remark = cancelled.partial_answer, f"Stopped. {cancelled.message}".rstrip()
+            return cancelled.partial_answer.strip(), f"Stopped. {cancelled.message}".rstrip()
         case "limit_reached":
             limit = finished.limit_reached
-            partial, remark = limit.partial_answer, limit.message or "A limit was reached."
+            return limit.partial_answer.strip(), limit.message or "A limit was reached."
         case _:
-            return finished.needs_review.message or "A person has to look at this."
-    return f"{partial.strip()}\n\n{remark}".lstrip()
+            return "", finished.needs_review.message or "A person has to look at this."

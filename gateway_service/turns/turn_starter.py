@@ -2,15 +2,19 @@
 
 import asyncio
 import logging
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import chain
+from typing import TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
+from sqlalchemy import Connection
 
 from gateway_service.clients import AgentClient
 from gateway_service.errors import AgentRefused
-from gateway_service.messages import CLI, TurnRequest
+from gateway_service.messages import API, CLI, TurnRequest
 from gateway_service.storage import inbox as storage
 from gateway_service.turns.inbox import Inbox
 from services.clock import Clock
@@ -23,6 +27,8 @@ from services.telemetry.tracing import span
 
 _log = logging.getLogger(__name__)
 
+Write: TypeAlias = Callable[[Connection], None]
+
 
 class AcceptedTurn(Struct, frozen=True):
     """A client's stored message."""
@@ -32,6 +38,8 @@ class AcceptedTurn(Struct, frozen=True):
     is_open: bool
     refusal: str = ""
     """Why the agent refused the turn; empty if it did not."""
+    reason: Reason | None = None
+    """The reason of the refusal, for programs."""
     remark: str = ""
     """What the sender is told while the turn waits; empty if it does not."""
 
@@ -78,16 +86,30 @@ class TurnStarter(Struct, frozen=True):
         _log.info("a message of %s has its turn", turn.source.platform)
         return waits
 
-    async def close(self, turn_id: str) -> None:
-        """Note that a turn's message was answered, once the database is available."""
-        close = partial(storage.close, turn_id=turn_id, now=self._clock.now())
+    async def close(self, turn_id: str, also: Write | None = None) -> None:
+        """Note that a turn's message was answered, once the database is available.
+
+        `also` is written in the same transaction.
+        """
+        now = self._clock.now()
+
+        def close(conn: Connection) -> None:
+            storage.close(conn, turn_id, now)
+            if also is not None:
+                also(conn)
+
         closing = partial(self._database.write, close)
         await until_answered(self._clock, f"the message of {turn_id}", closing)
 
-    def close_later(self, turn_id: str) -> None:
-        """Close the message of a turn that has ended, even if the client has disconnected."""
-        with suppress(Draining):
-            self._workers.start(f"closing of {turn_id}", self.close(turn_id))
+    def close_later(self, turn_id: str, also: Write | None = None) -> asyncio.Task[None] | None:
+        """Close the message of a turn that has ended, even if the client has disconnected.
+
+        Return the task; None while shutting down.
+        """
+        try:
+            return self._workers.start(f"closing of {turn_id}", self.close(turn_id, also))
+        except Draining:
+            return None
 
     def settle(self, turn: TurnRequest) -> None:
         """Follow a turn whose client has disconnected to its end, now or after the next start."""
@@ -96,9 +118,13 @@ class TurnStarter(Struct, frozen=True):
 
     async def resume(self) -> None:
         """Resume the turns of clients that an earlier process left open."""
-        find = partial(storage.accepted, platform=CLI, account_id="")
+
+        def find(conn: Connection) -> Sequence[TurnRequest]:
+            rows = (storage.accepted(conn, platform, "") for platform in (CLI, API))
+            return [turn for _, turn in chain.from_iterable(rows)]
+
         found = partial(self._database.read, find)
-        for _, turn in await until_answered(self._clock, "what was left open", found):
+        for turn in await until_answered(self._clock, "what was left open", found):
             # One after another: a later message of a session interrupts an earlier one.
             with suppress(AgentRefused):
                 await self.start(turn)
@@ -112,7 +138,7 @@ class TurnStarter(Struct, frozen=True):
             try:
                 remark = await self.start(known)
             except AgentRefused as error:
-                return AcceptedTurn(known, is_open, error.message)
+                return AcceptedTurn(known, is_open, error.message, error.reason)
             return AcceptedTurn(known, is_open, remark=remark)
         return AcceptedTurn(known, is_open)
 

@@ -8,7 +8,6 @@ from hermes.agent.v1.usage_pb2_grpc import UsageServiceStub
 from services.cli.command import JSON_OBJECT, Command, Context, arg, limit
 from services.cli.console import print_json, say
 from services.cli.output import Column, json_value
-from services.errors import InvalidArgument
 
 EXAMPLES = """\
 examples:
@@ -22,12 +21,9 @@ _LAST_DAYS = re.compile(r"([0-9]{1,5})d")
 
 
 def first_day(since: str, today: date) -> str:
-    """Parse the day of `--since`; raises InvalidArgument."""
+    """Parse the day of `--since`."""
     if (days := _LAST_DAYS.fullmatch(since)) is None:
-        try:
-            return date.fromisoformat(since).isoformat() if since else ""
-        except ValueError:
-            raise InvalidArgument(f"--since {since!r} is no day such as 2026-11-01 or 7d") from None
+        return since
     return (today - timedelta(days=max(1, int(days[1])) - 1)).isoformat()
 
 

@@ -46,7 +46,6 @@ IMPORTED_WHEN_USED = (
     "alembic",
     "apscheduler.schedulers",
     "cryptography",
-    "discord",
     "docker",
     "grpclib",
     "kubernetes",

@@ -22,7 +22,6 @@ IMPORTED_LATE = (
     "alembic",
     "apscheduler",
     "cryptography",
-    "discord",
     "docker",
     "dotenv",
     "grpc_reflection",
@@ -48,14 +47,17 @@ IMPORTED_LATE = (
     "trafilatura",
     "urllib3",
     "websockets",
-    "yarl",
 )
 """Packages that are slow or large to import, so that whoever needs one may import it then."""
 
 CHOSEN = ("executor_service.backends",)
 """Packages of ours of which an installation chooses one part: the rest is not imported for it."""
 
-SLOW = ("agent_service.models.wires.http_client", "services.cli.chat.renderer")
+SLOW = (
+    "agent_service.models.wires.http_client",
+    "gateway_service.servicer.http.listener",
+    "services.cli.chat.renderer",
+)
 """Modules of ours that stand on such packages, and are imported as late."""
 
 BESIDE_THE_WIRE = ("servicer", "clients", "commands", "presenter", "prompt_replies")

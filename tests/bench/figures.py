@@ -98,6 +98,8 @@ FIGURES = (
     Figure("idle_rss_mb", "memory (PSS) of an idle `hermes up`", 150),
     Figure("turns_per_s_64", "64 conversations, a model of 200 ms", 150, at_least=True),
     Figure("command_turns_per_s_64", "the same with a command in each turn", 80, at_least=True),
+    Figure("http_requests_per_s_64", "64 connections to the HTTP API", 120, at_least=True),
+    Figure("http_first_token_added_ms", "first text over HTTP, beyond the direct call's", 10),
     Figure("compression_added_ms", "2,000 messages condensed, beside the model", 50),
     Figure("search_newest_sqlite_ms", "20 newest of 100,000 messages", 10, slow_bar=10),
     Figure("search_relevance_sqlite_ms", "20 best of the 2,000 newest matches", 50, slow_bar=50),

@@ -13,7 +13,9 @@ from tests.helm.charts import (
     Json,
     Rendered,
     pod_template,
+    rendered,
     rendered_set,
+    with_values,
 )
 from tests.helm.network import Network, Place
 
@@ -227,3 +229,19 @@ def test_names_take_the_place_of_addresses_with_cilium() -> None:
     assert reach["toFQDNs"] == [{"matchName": "packages.example.org"}]
     assert [each["port"] for each in reach["toPorts"][0]["ports"]] == ["443", "8443"]
     assert not {row for row in table(chart) if row[0] == "agent" and row[1:] == ("internet", 443)}
+
+
+@pytest.mark.parametrize("peers", [[], [{"podSelector": {"matchLabels": {"app": "other"}}}]])
+def test_http_is_reached_only_where_it_is_on(peers: list[Json]) -> None:
+    stranger, elsewhere, _ = STRANGERS
+    http = {"enabled": True, "port": 8642, "from": peers}
+    chart = rendered(with_values("minimal", gateway__http=http))
+    gateway = pods(chart)["gateway"]
+    assert network(chart).lets(stranger, gateway, 8642)
+    assert network(chart).lets(elsewhere, gateway, 8642) is not bool(peers)
+    assert not network(chart).lets(stranger, gateway, CALLS["gateway"])
+    service = chart.one("Service", "hermes-http")
+    assert service["spec"]["selector"].items() <= gateway.labels.items()
+    off = rendered_set("minimal")
+    assert not network(off).lets(stranger, pods(off)["gateway"], 8642)
+    assert "hermes-http" not in [each["metadata"]["name"] for each in off.of("Service")]

@@ -16,6 +16,7 @@ from executor_service.config import ExecutorConfig
 from executor_service.servicer.policy import POLICY as EXECUTOR
 from gateway_service.app import POLICY as GATEWAY
 from gateway_service.config import GatewayConfig
+from gateway_service.platforms.api_config import ApiConfig
 from scheduler_service.servicer.jobs import POLICY as SCHEDULER
 from services.cli.admin import cluster_checks
 from services.cli.main import parser_of
@@ -386,3 +387,9 @@ def test_an_operator_outside_finds_what_the_page_names() -> None:
     assert address.server_name in issued["hermes-gateway-tls"]["dnsNames"]
     ports = [each["port"] for each in chart.one("Service", "hermes-gateway")["spec"]["ports"]]
     assert address.port in ports
+
+
+def test_http_is_served_to_the_cluster_if_it_is_on(tmp_path: Path) -> None:
+    chart = rendered(with_values("minimal", gateway__http={"enabled": True, "port": 8700}))
+    api = settings_in(chart, "gateway", tmp_path).load(ApiConfig)
+    assert (api.host, api.port, api.is_on) == ("0.0.0.0", 8700, False)

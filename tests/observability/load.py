@@ -4,8 +4,11 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import httpx
 
 from tests.e2e.deployment import SERVICES, Deployment, beside, four_processes, running
 from tests.e2e.model import TELL, calls, rule, terminal_call, tool_call
@@ -79,6 +82,7 @@ class Loaded:
     deployment: Deployment
     telegram: FakeTelegram
     ports: Mapping[str, int]
+    http_port: int
 
     async def ask(self, chat: int, text: str, part: str) -> None:
         """Say something, and wait until an answer to it has a part."""
@@ -92,6 +96,7 @@ class Loaded:
     async def one_round(self, number: int) -> None:
         """Have everything happen once."""
         telegram = self.telegram
+        await self._use_http()
         telegram.faults.planned["sendMessage"].append("limited")
         await self.telegram.say(8, "clean up", user_id=8)
         for chat, text, part in (
@@ -113,6 +118,12 @@ class Loaded:
             await self.ask(chat, text, part)
         await telegram.until(lambda: any("rm -rf build" in text for text in telegram.texts(8)), 60)
 
+    async def _use_http(self) -> None:
+        url, key = f"http://127.0.0.1:{self.http_port}", {"Authorization": f"Bearer {KEY}"}
+        async with httpx.AsyncClient(base_url=url, headers=key, trust_env=False) as client:
+            assert (await client.get("/v1/models")).status_code == 200
+            assert (await client.post("/webhooks/none")).status_code == 404
+
     async def allow(self) -> None:
         """Press the button of what waits for a person."""
         telegram = self.telegram
@@ -126,7 +137,9 @@ async def loaded(folder: Path) -> AsyncGenerator[Loaded]:
     """The services, which run and have done nothing yet."""
     async with fake_telegram() as telegram, fake_model({"rules": list(RULES)}) as model:
         telegram.faults.redeliver = 0.5
-        deployment = await asyncio.to_thread(_deployed, folder, telegram.url, model.url)
+        http_port = free_port()
+        deployed = partial(_deployed, folder, telegram.url, model.url, http_port)
+        deployment = await asyncio.to_thread(deployed)
         ports = {name: free_port() for name in SERVICES}
         for name, server in deployment.servers.items():
             server.home = server.home.set(HERMES_METRICS_PORT=str(ports[name]))
@@ -135,14 +148,16 @@ async def loaded(folder: Path) -> AsyncGenerator[Loaded]:
             put_skill, deployment.servers["agent"].home.path / "skills", "paper-search", skill
         )
         async with beside(running(deployment)):
-            yield Loaded(deployment, telegram, ports)
+            yield Loaded(deployment, telegram, ports, http_port)
 
 
-def _deployed(folder: Path, telegram_url: str, model_url: str) -> Deployment:
+def _deployed(folder: Path, telegram_url: str, model_url: str, http_port: int) -> Deployment:
     return four_processes(
         folder,
         model_url,
         CONFIG,
+        API_SERVER_KEY=KEY,
+        API_SERVER_PORT=str(http_port),
         TELEGRAM_BOT_TOKEN=TOKEN,
         TELEGRAM_BASE_URL=telegram_url,
         TELEGRAM_ALLOWED_USERS=",".join(map(str, PEOPLE)),

@@ -28,6 +28,7 @@ CLOSED = {
         "policy",
         "purpose",
         "reason",
+        "route",
         "scope",
         "source",
         "state",
@@ -38,7 +39,7 @@ CLOSED = {
 """Labels whose values are those of an enumeration or a table of ours."""
 CONFIGURED = {"platform", "provider", "gen_ai_provider_name", "template", "grpc_method"}
 """Labels whose values settings or contracts name."""
-BOUNDED = {"tool", "model", "gen_ai_request_model", "rule"}
+BOUNDED = {"tool", "model", "gen_ai_request_model", "rule", "status"}
 """Labels whose values come from outside, and of which there are so many at most."""
 
 

@@ -36,6 +36,10 @@ spec:
           containerPort: {{ include "hermes.port" .service }}
         - name: metrics
           containerPort: {{ int $values.metrics.port }}
+        {{- if and (eq .service "gateway") $values.gateway.http.enabled }}
+        - name: http
+          containerPort: {{ int $values.gateway.http.port }}
+        {{- end }}
       {{- /* One that does not hear a platform is reached nevertheless, by terminals and deliveries. */}}
       {{- $ready := "readyz?exclude=platforms" }}
       {{- range $probe, $how := dict "startup" (list $ready 2 60) "readiness" (list $ready 5 2) "liveness" (list "livez" 10 6) }}
@@ -115,6 +119,12 @@ spec:
 {{ include "hermes.addressEnv" .root }}
 {{- if ne .service "executor" }}
 {{ include "hermes.databaseEnv" .root }}
+{{- end }}
+{{- if and (eq .service "gateway") $values.gateway.http.enabled }}
+- name: API_SERVER_HOST
+  value: {{ $values.listenHost | quote }}
+- name: API_SERVER_PORT
+  value: {{ $values.gateway.http.port | quote }}
 {{- end }}
 {{- if eq .service "agent" }}
 - name: HERMES_AGENT_ENDPOINT

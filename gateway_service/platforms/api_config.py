@@ -1,0 +1,83 @@
+"""The settings of the gateway's HTTP port."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, SecretStr, model_validator
+
+from services.config.settings import ConfigModel, Env, Yaml, section
+from services.errors import NotFound
+from services.home.paths import DEFAULT_PROFILE
+
+ANY = "*"
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+MIN_KEY_CHARS = 16
+
+
+@section("platforms.api_server.extra", variables="API_SERVER_")
+class ApiConfig(ConfigModel):
+    """The HTTP port of the gateway: an API for OpenAI's clients, and the webhooks of platforms."""
+
+    enabled: Annotated[bool | None, Yaml("platforms.api_server.enabled")] = None
+    """Whether to serve the API; if unset, it is served if it has a key."""
+    key: Annotated[SecretStr, Yaml("platforms.api_server.extra.key"), Env("API_SERVER_KEY")] = (
+        SecretStr("")
+    )
+    """The key that clients send, at least 16 characters if other machines can reach the port."""
+    allow_without_key: bool = False
+    """Serve everybody on this machine without a key; only on a loopback address."""
+    host: str = "127.0.0.1"
+    """The address that HTTP requests are served on."""
+    port: Annotated[int, Field(ge=0, le=65_535)] = 8642
+    """The TCP port; 0 lets the system choose one."""
+    public_url: str = ""
+    """The URL under which platforms reach the port from the internet, such as
+    `https://hermes.example.org`; some sign it. Empty means the one that they ask for."""
+    cors_origins: tuple[str, ...] = ()
+    """Origins whose pages may use the API from a browser, such as `http://localhost:3000`."""
+    model_name: str = ""
+    """The name of the agent among the models; empty means `hermes`, or the profile's name."""
+    models: tuple[str, ...] = ()
+    """Models of the provider that clients may ask for instead of the agent's own; `*` means any."""
+    approvals: Literal["deny", "allow"] = "deny"
+    """What becomes of calls that a person would have to approve: `deny` refuses them, `allow` runs
+    them. Runs (`/v1/runs`) ask their client."""
+    max_requests: Annotated[int, Field(ge=1, le=10_000)] = 128
+    """Requests that are served at the same time; more are refused with status 429."""
+
+    @property
+    def is_on(self) -> bool:
+        return bool(self.key.get_secret_value()) if self.enabled is None else self.enabled
+
+    @property
+    def is_local(self) -> bool:
+        return self.host in LOOPBACK
+
+    def name_for(self, profile: str) -> str:
+        return self.model_name or ("hermes" if profile == DEFAULT_PROFILE else profile)
+
+    def models_for(self, profile: str) -> list[str]:
+        return [self.name_for(profile), *(name for name in self.models if name != ANY)]
+
+    def find_model(self, profile: str, wanted: str) -> str:
+        """Return the model to ask the agent for, empty for its own; raises NotFound."""
+        if wanted in ("", self.name_for(profile)):
+            return ""
+        if wanted in self.models or ANY in self.models:
+            return wanted
+        known = ", ".join(self.models_for(profile))
+        raise NotFound(
+            f"there is no model {wanted!r}; there is {known}",
+            fields={"model": known},
+            metadata={"code": "model_not_found"},
+        )
+
+    @model_validator(mode="after")
+    def _has_key(self) -> "ApiConfig":
+        key = self.key.get_secret_value()
+        if self.is_on and not key and not self.allow_without_key:
+            raise ValueError("platforms.api_server is enabled; set API_SERVER_KEY for it")
+        if self.is_on and not key and not self.is_local:
+            raise ValueError("without API_SERVER_KEY, the host must be a loopback address")
+        if key and len(key) < MIN_KEY_CHARS and not self.is_local:
+            raise ValueError(f"API_SERVER_KEY must have at least {MIN_KEY_CHARS} characters")
+        return self

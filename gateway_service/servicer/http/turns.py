@@ -1,0 +1,276 @@
+"""Turns of HTTP clients, on the same path as those of all others."""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing, suppress
+
+from msgspec import Struct
+from sqlalchemy import Connection
+
+from gateway_service.chats.sessions import client_key
+from gateway_service.clients import AgentClient
+from gateway_service.errors import AgentRefused
+from gateway_service.messages import API, Source, TurnRequest
+from gateway_service.platforms.api_config import ApiConfig
+from gateway_service.servicer.http.answer_text import AnswerText
+from gateway_service.servicer.http.exchange import SESSION_HEADER, Call
+from gateway_service.servicer.http.outcomes import failure_of
+from gateway_service.servicer.http.requests import Conversation, shorten
+from gateway_service.storage import chats
+from gateway_service.turns.turn_starter import TurnStarter
+from hermes.agent.v1.approval_pb2 import AnswerClarificationRequest
+from hermes.agent.v1.turn_event_pb2 import (
+    APPROVAL_DECISION_NOBODY,
+    APPROVAL_DECISION_ONCE,
+    ApprovalDecision,
+    TurnEvent,
+    TurnFinished,
+)
+from hermes.agent.v1.turn_pb2 import Turn
+from services.clock import Clock
+from services.database import Database
+from services.errors import Draining, HermesError, NotFound, Reason
+from services.ids import new_id, new_session_id
+from services.lifecycle import Workers
+from services.validation import check_id
+
+_log = logging.getLogger(__name__)
+
+NOBODY = "(Nobody is there to answer. Decide yourself, and state your assumptions.)"
+USER = "api"
+MAX_NAME_CHARS = 100
+_TURN = "trn_"
+_DECISIONS = {"deny": APPROVAL_DECISION_NOBODY, "allow": APPROVAL_DECISION_ONCE}
+
+
+class Wish(Struct, frozen=True):
+    """What a client wants of a turn."""
+
+    conversation: Conversation
+    model: str = ""
+    user: str = ""
+    session_id: str = ""
+    """Empty for that of the header, the one that the conversation is known to have, or a new one.
+    """
+
+
+class Begun(Struct, frozen=True):
+    """A client's turn that has begun."""
+
+    turn: TurnRequest
+    is_open: bool
+    model: str
+    """The model's name as the client knows it."""
+    user: str
+    conversation: Conversation | None
+    """Remembered with the answer; None if the client names its session."""
+    known_as: str
+    """The key that the conversation had before."""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {SESSION_HEADER: self.turn.session_id}
+
+    def name(self, prefix: str) -> str:
+        """Return the turn's id as the client knows it."""
+        return public_id(prefix, self.turn.turn_id)
+
+
+class Ended(Struct, frozen=True):
+    """How a turn has ended."""
+
+    answer: str
+    finished: TurnFinished
+
+    @property
+    def failure(self) -> HermesError | None:
+        return failure_of(self.finished)
+
+
+class ApiTurns(Struct, frozen=True):
+    """Begins and follows the turns of HTTP clients."""
+
+    _agent: AgentClient
+    _starter: TurnStarter
+    _database: Database
+    _clock: Clock
+    _workers: Workers
+    config: ApiConfig
+
+    async def begin(self, call: Call, wish: Wish) -> Begun:
+        """Store a message and start its turn; raises HermesError if it is refused.
+
+        A request that is repeated with its idempotency key gets the turn that it had before.
+        """
+        model = self.config.find_model(call.profile, wish.model)
+        named = wish.session_id or call.headers.get(SESSION_HEADER.lower(), "")
+        if named:
+            check_id(SESSION_HEADER, named)
+        said = wish.conversation
+        session_id, known_as, exists = await self._session(call.profile, wish, named)
+        turn = TurnRequest(
+            turn_id=new_id("trn"),
+            profile=call.profile,
+            session_id=session_id,
+            source=Source(platform=API, chat_id=session_id, user_name=wish.user or USER),
+            text=said.text,
+            model=model,
+            system_message=said.system_message,
+            earlier=() if exists else shorten(said.earlier),
+        )
+        begun = await self._starter.begin(turn, _event_id(call))
+        if begun.refusal:
+            await self._starter.close(begun.turn.turn_id)
+            raise AgentRefused(begun.refusal, reason=begun.reason)
+        name = wish.model or self.config.name_for(call.profile)
+        remembered = None if named else said
+        return Begun(begun.turn, begun.is_open, name, wish.user, remembered, known_as)
+
+    async def follow(self, begun: Begun) -> AsyncGenerator[TurnEvent]:
+        """Yield a turn's events to the last one; a client that leaves before stops the turn."""
+        turn, has_ended = begun.turn, False
+        try:
+            async with aclosing(self._agent.watch(turn.turn_id, turn.profile)) as batches:
+                async for batch in batches:
+                    for event in batch:
+                        has_ended = event.HasField("turn_finished")
+                        await self._answer(turn.profile, event)
+                        yield event
+        finally:
+            if not has_ended:
+                self._stop(turn)
+
+    async def complete(self, begun: Begun) -> Ended:
+        """Follow a turn to its end."""
+        text, finished = AnswerText(), TurnFinished()
+        async with aclosing(self.follow(begun)) as events:
+            async for event in events:
+                text.take(event)
+                finished = event.turn_finished
+        ended = Ended(text.whole(finished), finished)
+        await self.end(begun, ended)
+        return ended
+
+    async def end(self, begun: Begun, ended: Ended) -> None:
+        """Note that a turn was answered, and in which session its conversation goes on."""
+        turn = begun.turn
+        if begun.conversation is None or not ended.answer or ended.failure:
+            self._starter.close_later(turn.turn_id)
+            return
+        new = _key(begun.conversation.after(ended.answer), begun.user)
+        now = self._clock.now()
+
+        def remember(conn: Connection) -> None:
+            chats.forget(conn, turn.profile, begun.known_as)
+            chats.put(conn, turn.profile, new, turn.session_id, now)
+
+        if (closing := self._starter.close_later(turn.turn_id, remember)) is not None:
+            await asyncio.shield(closing)
+
+    def leave(self, begun: Begun) -> None:
+        """Let a turn go on without its client."""
+        if begun.is_open:
+            self._starter.settle(begun.turn)
+
+    async def find(self, turn_id: str, profile: str) -> Turn:
+        """Return a turn; NotFound if there is none."""
+        try:
+            return await self._agent.turn(turn_id, profile)
+        except AgentRefused as error:
+            if error.reason is Reason.NOT_FOUND:
+                raise NotFound("there is no such turn") from None
+            raise
+
+    async def outcome(self, turn: Turn, profile: str) -> Ended | None:
+        """Return how a turn has ended; None if it has not."""
+        if not turn.HasField("finish_time"):
+            return None
+        text = AnswerText()
+        async with aclosing(self.watch(turn.turn_id, profile)) as batches:
+            async for batch in batches:
+                for event in batch:
+                    text.take(event)
+                    if event.HasField("turn_finished"):
+                        finished = event.turn_finished
+                        return Ended(text.whole(finished), finished)
+        return None
+
+    async def interrupt(self, turn_id: str, profile: str) -> None:
+        await self._agent.interrupt("", profile, turn_id)
+
+    async def decide(
+        self, approval_id: str, profile: str, decision: "ApprovalDecision.ValueType"
+    ) -> None:
+        await self._agent.decide(approval_id, profile, decision, f"{API}:{USER}")
+
+    async def answer(self, question_id: str, profile: str, text: str) -> None:
+        given = AnswerClarificationRequest(
+            profile=profile, clarification_id=question_id, answer=text, answered_by=f"{API}:{USER}"
+        )
+        if not await self._agent.answer(given):
+            raise NotFound("no question waits for this answer")
+
+    def watch(
+        self, turn_id: str, profile: str, after: int = 0
+    ) -> AsyncGenerator[Sequence[TurnEvent]]:
+        return self._agent.watch(turn_id, profile, after)
+
+    async def _session(self, profile: str, wish: Wish, named: str) -> tuple[str, str, bool]:
+        """Return the session, the key that its conversation is known by, and whether it exists."""
+        said = wish.conversation
+        if named:
+            exists = said.earlier and await self._agent.session(named, profile) is not None
+            return named, "", bool(exists)
+        key = _key(said, wish.user)
+        if said.earlier:
+            found = await self._database.read(lambda conn: chats.session_of(conn, profile, key))
+            if found is not None:
+                return found, key, True
+        return new_session_id(self._clock.now().astimezone()), key, False
+
+    async def _answer(self, profile: str, event: TurnEvent) -> None:
+        """Decide what a turn asks, as nobody is there to answer."""
+        with suppress(AgentRefused, NotFound):
+            if event.HasField("approval_requested"):
+                asked = event.approval_requested
+                await self.decide(asked.approval_id, profile, _DECISIONS[self.config.approvals])
+            elif event.HasField("clarification_requested"):
+                question = event.clarification_requested
+                await self.answer(question.clarification_id, profile, NOBODY)
+
+    def _stop(self, turn: TurnRequest) -> None:
+        """Stop a turn whose client has left, and follow it to its end."""
+        with suppress(Draining):
+            self._workers.start(f"stop of {turn.turn_id}", self._interrupt(turn))
+            self._starter.settle(turn)
+
+    async def _interrupt(self, turn: TurnRequest) -> None:
+        try:
+            await self.interrupt(turn.turn_id, turn.profile)
+        except HermesError as error:
+            _log.warning("turn %s goes on without its client: %s", turn.turn_id, error)
+
+
+def _key(said: Conversation, user: str) -> str:
+    return client_key(said.fingerprint(user), API)
+
+
+def _event_id(call: Call) -> str:
+    """Return the id of a message: the same if a client repeats it with its idempotency key."""
+    if key := call.headers.get("idempotency-key", ""):
+        return hashlib.sha256(f"{call.profile}\0{key}".encode()).hexdigest()
+    return new_id("msg")
+
+
+def public_id(prefix: str, turn_id: str) -> str:
+    """Return a turn's id as clients know it."""
+    return f"{prefix}_{turn_id.removeprefix(_TURN)}"
+
+
+def turn_id_of(prefix: str, named: str) -> str:
+    """Return the turn that a client names; NotFound if it cannot be one."""
+    if not named.startswith(f"{prefix}_") or len(named) > MAX_NAME_CHARS:
+        raise NotFound(f"there is no {named[:MAX_NAME_CHARS]}")
+    return _TURN + named.removeprefix(f"{prefix}_")
