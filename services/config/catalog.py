@@ -64,7 +64,7 @@ class ConfigCatalog:
         if section and (beside := nearest(name, section.inside)):
             return ".".join((*above, beside))
         known = {".".join(one): one[-1] for one in self.root.paths()}
-        like = nearest(name, known.values(), likeness=0.75)
+        like = nearest(name, known.values(), likeness=0.8)
         elsewhere = (key for key, last in known.items() if last == like)
         return nearest(".".join(path), elsewhere, likeness=0.0)
 
