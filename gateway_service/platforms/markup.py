@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 Length: TypeAlias = Callable[[str], int]
 """Returns a text's length as a platform counts it."""
@@ -30,7 +31,6 @@ _INLINE = re.compile(
     r"|(?<!\w)_(?P<italic_too>[^\s_](?:[^_]*[^\s_])?)_(?!\w)",
     re.DOTALL,
 )
-_TAGS = {"bold": "b", "bold_too": "b", "strike": "s", "italic": "i", "italic_too": "i"}
 
 
 def units(text: str) -> int:
@@ -145,8 +145,37 @@ class _Parts:
         return line[: max(1, end)]
 
 
-def to_html(markdown: str) -> str:
-    """Convert Markdown to Telegram's HTML; other text is shown as it is."""
+class Style(Struct, frozen=True):
+    """How a platform writes formatted text; patterns have braces where the text stands."""
+
+    text: Callable[[str], str]
+    """Escapes plain text."""
+    escape: Callable[[str], str]
+    """Escapes code and addresses."""
+    bold: str
+    italic: str
+    strike: str
+    code: str
+    block: Callable[[str, str], str]
+    """Writes a code block, given its language, which may be empty, and its escaped text."""
+    quote: Callable[[str], str]
+    link: Callable[[str, str], str]
+    """Writes a link, given its formatted label and its address."""
+
+    def format(self, kind: str, text: str) -> str:
+        match kind:
+            case "both":
+                return self.bold.format(self.italic.format(text))
+            case "bold" | "bold_too":
+                return self.bold.format(text)
+            case "strike":
+                return self.strike.format(text)
+            case _:
+                return self.italic.format(text)
+
+
+def render(markdown: str, style: Style) -> str:
+    """Convert Markdown to a platform's formatting; other text is shown as it is."""
     shown: list[str] = []
     lines = markdown.split("\n")
     index = 0
@@ -157,66 +186,91 @@ def to_html(markdown: str) -> str:
             block = _Fence(line, fence[1])
             while end < len(lines) and not block.closes(lines[end]):
                 end += 1
-            shown.append(_code(fence[2].strip(), lines[index + 1 : end]))
+            shown.append(_code(fence[2].strip(), lines[index + 1 : end], style))
             end += 1
         elif _QUOTE.match(line):
             while end < len(lines) and _QUOTE.match(lines[end]):
                 end += 1
             quoted = "\n".join(_QUOTE.sub("", each, count=1) for each in lines[index:end])
-            shown.append(f"<blockquote>{_inline(quoted)}</blockquote>")
+            shown.append(style.quote(_inline(quoted, style)))
         elif _is_table(lines[index : index + 2]):
             while end < len(lines) and lines[end].lstrip().startswith("|"):
                 end += 1
-            shown.append(_code("", lines[index:end]))
+            shown.append(_code("", lines[index:end], style))
         else:
-            shown.append(_line(line))
+            shown.append(_line(line, style))
         index = end
     return "\n".join(shown)
 
 
-def _code(language: str, lines: list[str]) -> str:
-    text = html.escape("\n".join(lines), quote=False)
-    if found := _LANGUAGE.match(language):
-        return f'<pre><code class="language-{html.escape(found[0])}">{text}</code></pre>'
-    return f"<pre>{text}</pre>"
+def _code(language: str, lines: list[str], style: Style) -> str:
+    found = _LANGUAGE.match(language)
+    return style.block(found[0] if found else "", style.escape("\n".join(lines)))
 
 
 def _is_table(lines: list[str]) -> bool:
     return len(lines) > 1 and all(line.lstrip().startswith("|") for line in lines)
 
 
-def _line(line: str) -> str:
+def _line(line: str, style: Style) -> str:
     if _RULE.match(line):
         return "———"
     if heading := _HEADING.match(line):
-        return f"<b>{_inline(heading[1].replace('**', ''))}</b>"
+        return style.bold.format(_inline(heading[1].replace("**", ""), style))
     bullet = _BULLET.match(line)
     if bullet:
-        return f"{bullet[1]}• {_inline(line[bullet.end() :])}"
-    return _inline(line)
+        return f"{bullet[1]}• {_inline(line[bullet.end() :], style)}"
+    return _inline(line, style)
 
 
-def _inline(text: str) -> str:
+def _inline(text: str, style: Style) -> str:
     shown: list[str] = []
     end = 0
     for found in _INLINE.finditer(text):
-        shown.append(html.escape(text[end : found.start()], quote=False))
-        shown.append(_formatted(found))
+        shown.append(style.text(text[end : found.start()]))
+        shown.append(_formatted(found, style))
         end = found.end()
-    shown.append(html.escape(text[end:], quote=False))
+    shown.append(style.text(text[end:]))
     return "".join(shown)
 
 
-def _formatted(found: re.Match[str]) -> str:
+def _formatted(found: re.Match[str], style: Style) -> str:
     kind = found.lastgroup or ""
     if found["code"] is not None:
-        return f"<code>{html.escape(found['code'].strip() or found['code'], quote=False)}</code>"
+        return style.code.format(style.escape(found["code"].strip() or found["code"]))
     if found["url"] is not None:
-        label = _inline(found["label"]) or html.escape(found["url"], quote=False)
+        inside = replace(style, text=style.escape)  # no link stands in another
+        label = _inline(found["label"], inside) or style.escape(found["url"])
         if not _SAFE_URL.match(found["url"]):
-            return f"{label} ({html.escape(found['url'], quote=False)})"
-        return f'<a href="{html.escape(found["url"])}">{label}</a>'
-    if kind == "both":
-        return f"<b><i>{_inline(found[kind])}</i></b>"
-    tag = _TAGS[kind]
-    return f"<{tag}>{_inline(found[kind])}</{tag}>"
+            return f"{label} ({style.escape(found['url'])})"
+        return style.link(label, found["url"])
+    return style.format(kind, _inline(found[kind], style))
+
+
+def _escape_html(text: str) -> str:
+    return html.escape(text, quote=False)
+
+
+def _html_block(language: str, text: str) -> str:
+    if language:
+        return f'<pre><code class="language-{html.escape(language)}">{text}</code></pre>'
+    return f"<pre>{text}</pre>"
+
+
+HTML = Style(
+    text=_escape_html,
+    escape=_escape_html,
+    bold="<b>{}</b>",
+    italic="<i>{}</i>",
+    strike="<s>{}</s>",
+    code="<code>{}</code>",
+    block=_html_block,
+    quote="<blockquote>{}</blockquote>".format,
+    link=lambda label, url: f'<a href="{html.escape(url)}">{label}</a>',
+)
+"""Telegram's HTML."""
+
+
+def to_html(markdown: str) -> str:
+    """Convert Markdown to Telegram's HTML."""
+    return render(markdown, HTML)
