@@ -12,7 +12,9 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from gateway_service.messages import API, BusyMode
 from gateway_service.platforms.api_config import ApiConfig
 from gateway_service.platforms.config import PlatformConfig
+from gateway_service.platforms.slack.config import SlackConfig
 from gateway_service.platforms.telegram.config import TelegramConfig
+from gateway_service.platforms.whatsapp.config import WhatsAppConfig
 from services.config.settings import ConfigModel, Env, Yaml, section
 from services.runtime.platforms import PlatformName
 
@@ -149,7 +151,9 @@ class GatewayConfig(ConfigModel):
     """Settings of the gateway."""
 
     api: ApiConfig = ApiConfig()
+    slack: SlackConfig = SlackConfig()
     telegram: TelegramConfig = TelegramConfig()
+    whatsapp: WhatsAppConfig = WhatsAppConfig()
     session_reset: SessionResetConfig
     busy: BusyConfig
     time_zone: Annotated[str, AfterValidator(_zone), Yaml("timezone"), Env("HERMES_TIMEZONE")] = ""
@@ -167,7 +171,7 @@ class GatewayConfig(ConfigModel):
 
     @property
     def platforms(self) -> Sequence[PlatformConfig]:
-        return (self.telegram,)
+        return (self.slack, self.telegram, self.whatsapp)
 
     @property
     def zone(self) -> tzinfo | None:

@@ -9,6 +9,9 @@ from msgspec import Struct
 from services.config.redacted_repr import RedactedRepr
 from services.home.project_notes import NotesAbove
 
+DONE = "Done."
+"""The outcome of a button whose message shows what was decided."""
+
 CLI = "cli"
 """The platform of clients that are connected to the gateway itself."""
 API = "api_server"

@@ -59,8 +59,8 @@ _PLATFORMS = {
         "Markdown is rendered, tables and headings are not."
     ),
     "whatsapp": (
-        "You are talking in WhatsApp, usually to somebody on a phone. Be brief, and write "
-        "plain text: Markdown is shown as it is typed."
+        "You are talking in WhatsApp, usually to somebody on a phone. Be brief. Simple Markdown is "
+        "rendered, tables and headings are not."
     ),
     "discord": (
         "You are talking in Discord, to one person or before a whole server. Keep answers short. "

@@ -6,11 +6,17 @@ from typing import Any
 
 from gateway_service.config import GatewayConfig
 from gateway_service.platforms.config import PlatformConfig
+from gateway_service.platforms.slack.check import check_slack
 from gateway_service.platforms.telegram.check import check_telegram
+from gateway_service.platforms.whatsapp.check import check_whatsapp
 from services.config.settings import Settings
 from services.runtime.checks import Check, Verdict
 
-CHECKS: Mapping[str, Callable[[Any], Awaitable[Check]]] = {"telegram": check_telegram}
+CHECKS: Mapping[str, Callable[[Any], Awaitable[Check]]] = {
+    "slack": check_slack,
+    "telegram": check_telegram,
+    "whatsapp": check_whatsapp,
+}
 """By platform: asks it whether it knows the account."""
 
 

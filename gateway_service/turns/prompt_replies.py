@@ -10,7 +10,7 @@ from gateway_service.chats.access import Access
 from gateway_service.commands.base import CommandContext, denied
 from gateway_service.commands.decisions import Decision, may_decide
 from gateway_service.errors import AgentRefused
-from gateway_service.messages import ButtonPress, MessageEvent, Source
+from gateway_service.messages import DONE, ButtonPress, MessageEvent, Source
 from gateway_service.storage import chats, inbox, outbox
 from gateway_service.storage.accounts import AccountLease
 from gateway_service.turns.presenter import BUTTONS
@@ -97,8 +97,8 @@ class PromptReplies(Struct, frozen=True):
                 answered_by=press.source.user,
                 denied_commands=self.denied(press.source),
             )
-            return "Done." if await self._submit(given) else "The question is over."
-        return await self._decide(press.source, question_id, _WORDS[word]) or "Done."
+            return DONE if await self._submit(given) else "The question is over."
+        return await self._decide(press.source, question_id, _WORDS[word]) or DONE
 
     def denied(self, source: Source) -> tuple[str, ...]:
         """Return the commands that a person may not use, directly or in other words."""

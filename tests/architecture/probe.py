@@ -53,6 +53,7 @@ IMPORTED_WHEN_USED = (
     "openai",
     "paramiko",
     "psycopg",
+    "slack_sdk",
     "telegram",
     "websockets",
 )

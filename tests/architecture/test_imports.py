@@ -41,6 +41,7 @@ IMPORTED_LATE = (
     "rich",
     "ruamel",
     "shtab",
+    "slack_sdk",
     "sqlalchemy",
     "tarfile",
     "telegram",

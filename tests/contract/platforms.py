@@ -5,10 +5,18 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Literal, Protocol
 
 from gateway_service.errors import OutcomeUnknown, RateLimited, Refused
-from gateway_service.platforms.base import Platform
+from gateway_service.platforms.base import Platform, Sink
+from gateway_service.platforms.slack.webhook import make_slack
 from gateway_service.platforms.telegram.platform import TelegramPlatform
+from gateway_service.platforms.whatsapp.platform import WhatsAppPlatform
+from services.clock import SystemClock
 from tests.fakes.platform import MemoryPlatform
+from tests.fakes.slack import FakeSlack, config_of, fake_slack
 from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
+from tests.fakes.whatsapp import CLOSED as WHATSAPP_CLOSED
+from tests.fakes.whatsapp import LIMITED as WHATSAPP_LIMITED
+from tests.fakes.whatsapp import FakeWhatsApp, fake_whatsapp
+from tests.fakes.whatsapp import config_of as whatsapp_config
 
 Failure = Literal["limited", "refused", "lost answer"]
 
@@ -91,6 +99,71 @@ class TelegramWorld:
         return {str(shown.id): (shown.text, shown.buttons) for shown in messages}
 
 
+class SlackWorld:
+    """People in a Slack workspace."""
+
+    def __init__(self, server: FakeSlack) -> None:
+        self._server = server
+
+    def connect(self) -> Platform:
+        return make_slack(config_of(self._server))
+
+    async def say(self, text: str) -> None:
+        await self._server.say("5", text)
+
+    async def press(self, message_id: str, data: str) -> None:
+        await self._server.press("5", message_id, data)
+
+    def fail(self, how: Failure) -> None:
+        faults = {"limited": "limited", "refused": "is_archived", "lost answer": "drop_after"}
+        self._server.faults.planned["chat.postMessage"].append(faults[how])
+
+    def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
+        messages = self._server.chats["5"]
+        return {ts: (shown.text, shown.buttons) for ts, shown in messages.items()}
+
+
+class Called(WhatsAppPlatform):
+    """A number whose calls are taken as the gateway's HTTP listener takes them."""
+
+    def __init__(self, server: FakeWhatsApp) -> None:
+        super().__init__(whatsapp_config(server), SystemClock())
+        self._server = server
+
+    async def listen(self, sink: Sink) -> None:
+        while True:
+            await sink.store()
+            result = await self.webhook(await self._server.next_call())
+            await sink.store(result.received)
+            self._server.confirm()
+
+
+class WhatsAppWorld:
+    """People with WhatsApp on their phones."""
+
+    def __init__(self, server: FakeWhatsApp) -> None:
+        self._server = server
+
+    def connect(self) -> Platform:
+        return Called(self._server)
+
+    async def say(self, text: str) -> None:
+        await self._server.say("5", text)
+
+    async def press(self, message_id: str, data: str) -> None:
+        await self._server.press("5", data)
+
+    def fail(self, how: Failure) -> None:
+        if how == "lost answer":
+            self._server.faults.planned["messages"].append("drop_after")
+        else:
+            self._server.errors.append(WHATSAPP_LIMITED if how == "limited" else WHATSAPP_CLOSED)
+
+    def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
+        messages = self._server.chats["5"]
+        return {message_id: (one.text, one.buttons) for message_id, one in messages.items()}
+
+
 @asynccontextmanager
 async def memory() -> AsyncGenerator[World]:
     yield MemoryWorld()
@@ -102,7 +175,21 @@ async def telegram() -> AsyncGenerator[World]:
         yield TelegramWorld(server)
 
 
+@asynccontextmanager
+async def slack() -> AsyncGenerator[World]:
+    async with fake_slack() as server:
+        yield SlackWorld(server)
+
+
+@asynccontextmanager
+async def whatsapp() -> AsyncGenerator[World]:
+    async with fake_whatsapp() as server:
+        yield WhatsAppWorld(server)
+
+
 IMPLEMENTATIONS: Mapping[str, Callable[[], AbstractAsyncContextManager[World]]] = {
     "memory": memory,
+    "slack": slack,
     "telegram": telegram,
+    "whatsapp": whatsapp,
 }

@@ -1,57 +1,20 @@
 """What every implementation of the Platform seam does, over whatever it talks through."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 
 import pytest
 
 from gateway_service.errors import MessageGone, OutcomeUnknown, RateLimited, Refused, Unreachable
-from gateway_service.messages import Button, ButtonPress, Content, Event, MessageEvent
-from gateway_service.platforms.base import NOTHING, Destination, Platform, Received
+from gateway_service.messages import Button, ButtonPress, Content, MessageEvent
+from gateway_service.platforms.base import Destination
 from gateway_service.platforms.telegram.platform import TelegramPlatform
 from services.errors import DatabaseUnavailable
 from tests.contract.platforms import IMPLEMENTATIONS, World
+from tests.fakes.sink import Collected, Full, listen
 from tests.fakes.telegram import TOKEN
 
 CHAT = Destination("5")
-
-
-class Collected:
-    """A sink in memory."""
-
-    def __init__(self, cursor: str = "") -> None:
-        self.cursor = cursor
-        self.events = list[Event]()
-        self._came = asyncio.Event()
-
-    async def store(self, received: Received = NOTHING) -> None:
-        self.cursor = received.cursor or self.cursor
-        self.events += received.events
-        self._came.set()
-
-    async def take(self, platform: Platform, count: int) -> Sequence[Event]:
-        """Listen until so many events have come."""
-        async with asyncio.timeout(10), asyncio.TaskGroup() as group:
-            listening = group.create_task(platform.listen(self))
-            while len(self.events) < count:
-                self._came.clear()
-                await self._came.wait()
-            listening.cancel()
-        return self.events
-
-
-class Full(Collected):
-    """A sink whose disk is full."""
-
-    async def store(self, received: Received = NOTHING) -> None:
-        await super().store(received)
-        if received.events:
-            raise DatabaseUnavailable("the disk is full")
-
-
-async def listen(platform: Platform, count: int) -> Sequence[Event]:
-    """Return the first events of an account, once there are so many."""
-    return await Collected().take(platform, count)
 
 
 @pytest.fixture(params=list(IMPLEMENTATIONS))
@@ -121,6 +84,10 @@ async def test_messages_are_created_and_changed(world: World) -> None:
         first = await platform.send(CHAT, Content("May I?", buttons), "key-3")
         second = await platform.send(CHAT, Content("Hello."), "key-4")
         assert world.shown() == {first: ("May I?", ["a:yes", "a:no"]), second: ("Hello.", [])}
+        if not platform.traits.can_edit:
+            with pytest.raises(Refused):
+                await platform.edit(CHAT, first, Content("I may."))
+            return
         for _ in range(2):
             await platform.edit(CHAT, first, Content("I may."))
         assert world.shown()[first] == ("I may.", [])
@@ -154,7 +121,7 @@ async def test_failures_tell_whether_anything_was_done(world: World) -> None:
         world.fail("limited")
         with pytest.raises(RateLimited) as limited:
             await platform.send(CHAT, Content("one"), "key-7")
-        assert limited.value.wait_s == 1
+        assert limited.value.wait_s >= 1
         world.fail("refused")
         with pytest.raises(Refused):
             await platform.send(CHAT, Content("two"), "key-8")

@@ -1,0 +1,78 @@
+"""What was written while nobody listened: Slack repeats events for some minutes only."""
+
+from collections.abc import AsyncGenerator
+from datetime import timedelta
+
+import msgspec
+from msgspec.structs import replace
+
+from gateway_service.errors import Refused
+from gateway_service.messages import MessageEvent
+from gateway_service.platforms.slack.api import SlackApi
+from gateway_service.platforms.slack.payloads import Message, read
+from services.clock import Clock
+from services.validation import decode
+
+GAP_S = 60.0
+"""How long nothing may be heard before Slack is asked what was written meanwhile."""
+OLDEST = timedelta(days=1)
+MOST_PLACES = 50
+MOST_MESSAGES = 100
+
+
+class Backlog:
+    """Asks for the messages that follow the last known ones of the chats and threads used last."""
+
+    def __init__(self, api: SlackApi, clock: Clock) -> None:
+        self._api, self._clock = api, clock
+        self._last: dict[str, str] = {}
+        """The id of the last message by place: `channel`, or `channel:thread`."""
+        self._unread: dict[str, str] = {}
+        self._heard_at = float("-inf")
+
+    def load(self, cursor: str) -> None:
+        """Load what `note` has returned, and find out whether anything may be missing."""
+        try:
+            self._last = decode(cursor or "{}", dict[str, str])
+        except msgspec.DecodeError:
+            self._last = {}
+        if self._clock.monotonic() - self._heard_at > GAP_S:
+            self._unread = dict(self._last)
+
+    def hear(self) -> None:
+        """Note that the connection is alive."""
+        self._heard_at = self._clock.monotonic()
+
+    def note(self, event: MessageEvent) -> str:
+        """Note a message; return the cursor to store with it."""
+        source = event.source
+        if event.message_id and not event.edits:
+            places = [source.chat_id, f"{source.chat_id}:{source.thread_id}"]
+            for place in places[: 2 if source.thread_id else 1]:
+                last = max(self._last.pop(place, ""), event.message_id)
+                self._last[place] = last
+            while len(self._last) > MOST_PLACES:
+                del self._last[next(iter(self._last))]
+        return msgspec.json.encode(self._last).decode()
+
+    async def read(self) -> AsyncGenerator[Message]:
+        """Yield what may have been missed, place by place, oldest first."""
+        for place, last in list(self._unread.items()):
+            for message in await self._after(place, last):
+                yield message
+            del self._unread[place]
+
+    async def _after(self, place: str, last: str) -> list[Message]:
+        channel, _, thread = place.partition(":")
+        oldest = max(last, f"{(self._clock.now() - OLDEST).timestamp():.6f}")
+        about = {"channel": channel, "oldest": oldest, "limit": MOST_MESSAGES}
+        try:
+            if thread:
+                found = await self._api.call("conversations_replies", ts=thread, **about)
+            else:
+                found = await self._api.call("conversations_history", **about)
+        except Refused:
+            return []  # the app may not read it, or it is gone
+        messages = [replace(read(each, Message), channel=channel) for each in found["messages"]]
+        later = [each for each in messages if each.ts > oldest]
+        return sorted(later, key=lambda each: each.ts)

@@ -1,0 +1,212 @@
+"""Converts what Slack sends to events."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from msgspec.structs import replace
+
+from gateway_service.errors import PlatformError, Refused
+from gateway_service.messages import (
+    ButtonPress,
+    Event,
+    FileKind,
+    MessageEvent,
+    Quote,
+    RemoteFile,
+    Source,
+)
+from gateway_service.platforms.slack.api import SlackApi
+from gateway_service.platforms.slack.mrkdwn import mentioned, to_markdown
+from gateway_service.platforms.slack.payloads import (
+    Callback,
+    Command,
+    File,
+    Interaction,
+    Message,
+    read,
+)
+from services.clock import Clock
+
+NAME = "slack"
+COMMAND = "/hermes"
+MOST_KNOWN = 2000
+"""People and threads that are remembered."""
+FOREIGN_S = 60.0
+"""How long a thread counts as one that we have no part in."""
+EARLIER = 20
+"""Messages of a thread that are quoted when somebody mentions us in it."""
+QUOTE_CHARS = 2000
+
+_T = TypeVar("_T")
+
+_SPOKEN = ("", "file_share", "me_message", "thread_broadcast")
+"""Subtypes of what people write."""
+
+
+class EventReader:
+    """Reads Slack's events; to read one, it may have to ask Slack."""
+
+    def __init__(self, api: SlackApi, clock: Clock, *, reply_in_thread: bool) -> None:
+        self.me = ""
+        """Our user id, as far as it is known; most events tell it."""
+        self._api, self._clock = api, clock
+        self._reply_in_thread = reply_in_thread
+        self._names: dict[str, str] = {}
+        self._threads: dict[tuple[str, str], float] = {}
+        """When a thread's next message is to be looked at; infinite for our own threads."""
+
+    async def read(self, kind: str, payload: Mapping[str, Any]) -> Event | None:
+        """Read a payload of Socket Mode's kinds, or raise msgspec.ValidationError."""
+        match kind, payload.get("type"):
+            case "slash_commands", _:
+                return _read_command(read(payload, Command))
+            case "interactive", "block_actions":
+                return _read_press(read(payload, Interaction))
+            case "events_api", "event_callback":
+                callback = read(payload, Callback)
+                bots = (each.user_id for each in callback.authorizations if each.is_bot)
+                self.me = next(bots, self.me)
+                is_message = callback.event.type in ("message", "app_mention")
+                return await self.read_message(callback.event) if is_message else None
+            case _:
+                return None
+
+    async def read_message(self, message: Message) -> MessageEvent | None:
+        """Read a message; None unless a person means us."""
+        edited_at = ""
+        if message.subtype == "message_changed" and (changed := message.message) is not None:
+            before = message.previous_message
+            if changed.edited is None or (before is not None and before.text == changed.text):
+                return None  # a link was shown, or the thread grew
+            edited_at = changed.edited.ts
+            channel, channel_type = message.channel, message.channel_type
+            message = replace(changed, channel=channel, channel_type=channel_type)
+        is_person = message.user not in ("", "USLACKBOT", self.me) and not message.bot_id
+        if not is_person or message.subtype not in _SPOKEN:
+            return None
+        is_dm = message.channel_type == "im" or message.channel.startswith("D")
+        quotes = () if is_dm else await self._quote_thread(message)
+        if quotes is None:
+            return None
+        forwarded = [each for each in message.attachments if each.is_share and each.text]
+        event_id = f"{message.channel}:{message.ts}"
+        return MessageEvent(
+            f"{event_id}:{edited_at}" if edited_at else event_id,
+            await self._source(message, is_dm=is_dm),
+            await self._words(re.sub(rf"<@{self.me}(\|[^>]*)?>", "", message.text)),
+            replies_to=message.thread,
+            quotes=(
+                *quotes,
+                *[Quote(await self._words(one.text), one.author_name, True) for one in forwarded],
+            ),
+            files=tuple(_remote_file(each) for each in message.files),
+            message_id=message.ts,
+            edits=message.ts if edited_at else "",
+        )
+
+    def join(self, channel: str, thread: str) -> None:
+        """Note that we take part in a thread."""
+        _remember(self._threads, (channel, thread), float("inf"))
+
+    async def _quote_thread(self, message: Message) -> tuple[Quote, ...] | None:
+        """Return what was said in a channel's thread before we take part; None if we are not meant.
+
+        We are meant by mentions, and by everything in threads in which we take part.
+        """
+        is_mention = self.me in mentioned(message.text)
+        channel, thread = message.channel, message.thread
+        if not thread:
+            if is_mention:
+                self.join(channel, message.ts)
+            return () if is_mention else None
+        look_at, now = self._threads.get((channel, thread), 0.0), self._clock.monotonic()
+        if message.parent_user_id == self.me or look_at == float("inf"):
+            return ()
+        if look_at > now and not is_mention:
+            return None
+        earlier = await self._earlier(message)
+        is_ours = any(each.user == self.me or self.me in mentioned(each.text) for each in earlier)
+        if not is_ours and not is_mention:
+            _remember(self._threads, (channel, thread), now + FOREIGN_S)
+            return None
+        self.join(channel, thread)
+        if is_ours:
+            return ()
+        said = [each for each in earlier[-EARLIER:] if each.text]
+        return tuple([await self._quote(each) for each in said])
+
+    async def _earlier(self, message: Message) -> Sequence[Message]:
+        """Return the messages of a thread before one."""
+        try:
+            found = await self._api.look_up(
+                "conversations_replies", channel=message.channel, ts=message.thread, limit=200
+            )
+        except Refused:
+            return ()  # the app may not read the channel
+        replies = [read(each, Message) for each in found["messages"]]
+        return [each for each in replies if each.ts < message.ts]
+
+    async def _quote(self, message: Message) -> Quote:
+        words = (await self._words(message.text))[:QUOTE_CHARS]
+        return Quote(words, await self._name(message.user), is_forwarded=False)
+
+    async def _source(self, message: Message, *, is_dm: bool) -> Source:
+        thread = message.thread
+        if not is_dm and not thread and self._reply_in_thread:
+            thread = message.ts
+        return _source(
+            message.channel, message.user, await self._name(message.user), thread, is_dm=is_dm
+        )
+
+    async def _words(self, text: str) -> str:
+        names = {each: await self._name(each) for each in mentioned(text)}
+        return to_markdown(text, names).strip()
+
+    async def _name(self, user: str) -> str:
+        """Return a person's name; empty if Slack does not tell it."""
+        if user not in self._names:
+            try:
+                found = (await self._api.look_up("users_info", user=user))["user"]
+            except PlatformError:
+                return ""
+            name = found.get("profile", {}).get("display_name") or found.get("real_name")
+            _remember(self._names, user, name or found.get("name", ""))
+        return self._names[user]
+
+
+def _remember(known: "dict[Any, _T]", key: object, value: _T) -> None:
+    known[key] = value
+    if len(known) > MOST_KNOWN:
+        del known[next(iter(known))]
+
+
+def _source(channel: str, user: str, name: str, thread: str = "", *, is_dm: bool = False) -> Source:
+    is_dm = is_dm or channel.startswith("D")
+    chat_type = "dm" if is_dm else "thread" if thread else "channel"
+    return Source(NAME, channel, thread, user, name, chat_type)
+
+
+def _read_command(command: Command) -> MessageEvent:
+    """Read a slash command: `/hermes new` is `/new`."""
+    text = command.text.strip()
+    if command.command == COMMAND:
+        said = text if text.startswith("/") else f"/{text or 'help'}"
+    else:
+        said = f"{command.command} {text}".strip()
+    source = _source(command.channel_id, command.user_id, command.user_name)
+    return MessageEvent(command.trigger_id, source, said)
+
+
+def _read_press(found: Interaction) -> ButtonPress:
+    place, user, action = found.container, found.user, found.actions[0]
+    source = _source(place.channel_id, user.id, user.name or user.username, place.thread_ts)
+    event_id = f"{place.channel_id}:{place.message_ts}:{action.action_ts}:{user.id}"
+    return ButtonPress(event_id, source, found.trigger_id, action.value)
+
+
+def _remote_file(file: File) -> RemoteFile:
+    major = file.mimetype.partition("/")[0]
+    kinds = {"image": FileKind.IMAGE, "audio": FileKind.AUDIO, "video": FileKind.VIDEO}
+    kind = FileKind.VOICE if file.subtype == "slack_audio" else kinds.get(major, FileKind.DOCUMENT)
+    return RemoteFile(kind, file.id, file.name, file.mimetype, file.size)

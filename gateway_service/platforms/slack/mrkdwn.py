@@ -1,0 +1,75 @@
+"""Slack's formatting, mrkdwn: from Markdown, and back."""
+
+import html
+import re
+from collections.abc import Mapping
+
+from gateway_service.platforms.markup import Style, units
+
+_REFERENCE = re.compile(r"<([^<>|\n]+)(?:\|([^<>\n]*))?>")
+_URL = re.compile(r"https?://[^\s<>|]*[\w/]")
+_UNFENCED = "`\u200b``"
+"""Instead of what would end a code block, which cannot be escaped."""
+_MENTION = re.compile(r"<@(\w+)")
+
+
+def escape(text: str) -> str:
+    """Escape what could be a mention or a link."""
+    return html.escape(text, quote=False)
+
+
+def _text(text: str) -> str:
+    return _URL.sub(r"<\g<0>>", escape(text))
+
+
+def _block(_language: str, code: str) -> str:
+    shown = code.replace("```", _UNFENCED)
+    return f"```\n{shown}\n```"
+
+
+def _link(label: str, url: str) -> str:
+    address = escape(url).replace("|", "%7C")
+    return f"<{address}>" if label == escape(url) else f"<{address}|{label}>"
+
+
+MRKDWN = Style(
+    text=_text,
+    escape=escape,
+    bold="*{}*",
+    italic="_{}_",
+    strike="~{}~",
+    code="`{}`",
+    block=_block,
+    quote=lambda text: "> " + text.replace("\n", "\n> "),
+    link=_link,
+)
+
+
+def length(text: str) -> int:
+    """Return the length of a text once it is escaped."""
+    return units(escape(text))
+
+
+def mentioned(text: str) -> set[str]:
+    """Return the ids of the people whom a text mentions."""
+    return set(_MENTION.findall(text))
+
+
+def to_markdown(text: str, names: Mapping[str, str]) -> str:
+    """Return what a person wrote; `names` are those of the people whom it mentions."""
+
+    def shown(found: re.Match[str]) -> str:
+        target, label = found[1], found[2] or ""
+        match target[0]:
+            case "@":
+                return f"@{label or names.get(target[1:]) or target[1:]}"
+            case "#":
+                return f"#{label or target[1:]}"
+            case "!":
+                return label or f"@{target[1:].partition('^')[0]}"
+            case _:
+                address = target.removeprefix("mailto:")
+                is_plain = label in ("", address) or address.endswith(f"//{label}")
+                return address if is_plain else f"[{label}]({target})"
+
+    return html.unescape(_REFERENCE.sub(shown, text))

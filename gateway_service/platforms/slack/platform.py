@@ -1,0 +1,240 @@
+"""Slack: Socket Mode, with a connection of ours.
+
+slack-sdk's own client acknowledges from tasks of its own, which keep no order.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+
+from gateway_service.errors import ChatMoved, OutcomeUnknown, PlatformError, Unreachable
+from gateway_service.messages import (
+    DONE,
+    Attachment,
+    ButtonPress,
+    Content,
+    Event,
+    MessageEvent,
+    RemoteFile,
+)
+from gateway_service.platforms.base import Destination, Platform, Received, Sink, Traits
+from gateway_service.platforms.markup import render
+from gateway_service.platforms.rate_limits import Rate
+from gateway_service.platforms.slack.api import SlackApi
+from gateway_service.platforms.slack.backlog import Backlog
+from gateway_service.platforms.slack.config import SlackConfig
+from gateway_service.platforms.slack.events import NAME, EventReader
+from gateway_service.platforms.slack.mrkdwn import MRKDWN, length
+from gateway_service.platforms.slack.payloads import Envelope
+from services.clock import Clock
+from services.validation import decode
+
+if TYPE_CHECKING:
+    import aiohttp
+
+SECTION_UNITS = 3000
+LABEL_CHARS = 75
+BEAT_S = 20.0
+CLOSE_S = 1.0
+STATUS = "is thinking…"
+
+_REFRESH = ("warning", "refresh_requested")
+
+_log = logging.getLogger(__name__)
+
+
+class SlackPlatform(Platform):
+    """A Slack app in a workspace."""
+
+    name = NAME
+    traits = Traits(
+        message_units=SECTION_UNITS,
+        length=length,
+        rate=Rate(per_second=1.0, burst=5),
+        buttons=25,
+        edit_interval_s=1.5,  # a workspace allows about one edit a second
+        typing_interval_s=60.0,
+        caption_units=SECTION_UNITS,
+        file_bytes=50_000_000,
+    )
+
+    def __init__(self, config: SlackConfig, clock: Clock) -> None:
+        self._api, self._clock = SlackApi(config), clock
+        self.account_id = self._api.account_id
+        self._has_socket = bool(config.app_token.get_secret_value())
+        self._events = EventReader(self._api, clock, reply_in_thread=config.reply_in_thread)
+        self._backlog = Backlog(self._api, clock)
+        self._thinking = set[Destination]()
+        """Threads that show our status."""
+
+    async def __aenter__(self) -> Self:
+        await self._api.connect()
+        try:
+            self._events.me = (await self._api.call("auth_test"))["user_id"]
+        except BaseException:
+            await self._api.close()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._api.close()
+
+    async def listen(self, sink: Sink) -> None:
+        while not self._has_socket:
+            await sink.store()
+            await self._clock.sleep(BEAT_S)
+        socket = await self._api.open_socket()
+        try:
+            await self._catch_up(sink)
+            while True:
+                await self._hear(socket, sink)
+                # What comes meanwhile is not acknowledged, so the new connection gets it.
+                previous, socket = socket, await self._api.open_socket()
+                await _close(previous)
+        finally:
+            await _close(socket)
+
+    async def send(self, destination: Destination, content: Content, key: str) -> str:
+        channel, thread = destination.chat_id, destination.thread_id
+        if channel.startswith(("U", "W")):
+            opened = await self._api.call("conversations_open", users=channel)
+            raise ChatMoved(f"slack: {channel} is a person", opened["channel"]["id"])
+        place = {"channel": channel, "thread_ts": thread or None}
+        if content.attachment is not None:
+            return await self._upload(place, content.text, content.attachment)
+        found = await self._api.call(
+            "chat_postMessage", **place, **_body(content), unfurl_links=False, unfurl_media=False
+        )
+        self._thinking.discard(destination)
+        if thread:
+            self._events.join(channel, thread)
+        return found["ts"]
+
+    async def _upload(self, place: Mapping[str, Any], text: str, file: Attachment) -> str:
+        comment = render(text, MRKDWN) or None
+        data = {"file": file.data, "filename": file.name, "title": file.name}
+        found = await self._api.call("files_upload_v2", **place, **data, initial_comment=comment)
+        return found["files"][0]["id"]
+
+    async def edit(self, destination: Destination, message_id: str, content: Content) -> None:
+        channel = destination.chat_id
+        await self._api.call("chat_update", channel=channel, ts=message_id, **_body(content))
+        if destination in self._thinking:
+            with suppress(PlatformError):
+                await self._set_status(destination, "")
+            self._thinking.discard(destination)
+
+    async def typing(self, destination: Destination) -> None:
+        """Show a status in a thread; other places have none."""
+        if destination.thread_id:
+            await self._set_status(destination, STATUS)
+            self._thinking.add(destination)
+
+    async def _set_status(self, place: Destination, status: str) -> None:
+        await self._api.call(
+            "assistant_threads_setStatus",
+            channel_id=place.chat_id,
+            thread_ts=place.thread_id,
+            status=status,
+        )
+
+    async def acknowledge(self, press: ButtonPress, text: str) -> None:
+        """Tell the person what the message will not show."""
+        place = press.source
+        if text != DONE:
+            await self._api.call(
+                "chat_postEphemeral",
+                channel=place.chat_id,
+                user=place.user_id,
+                text=text,
+                thread_ts=place.thread_id or None,
+            )
+
+    async def download(self, file: RemoteFile) -> AsyncGenerator[bytes]:
+        found = (await self._api.call("files_info", file=file.id))["file"]
+        async for chunk in self._api.download(found["url_private"]):
+            yield chunk
+
+    async def _hear(self, socket: "aiohttp.ClientWebSocketResponse", sink: Sink) -> None:
+        """Store what comes until Slack wants another connection."""
+        import aiohttp
+
+        while True:
+            self._backlog.hear()
+            try:
+                frame = await socket.receive(timeout=BEAT_S)
+            except TimeoutError:
+                await sink.store()
+                continue
+            if frame.type is not aiohttp.WSMsgType.TEXT:
+                raise Unreachable(f"slack closed the connection ({socket.close_code})")
+            envelope = decode(frame.data, Envelope)
+            if envelope.type == "disconnect":
+                if envelope.reason in _REFRESH:
+                    return
+                raise Unreachable(f"slack closed the connection ({envelope.reason})")
+            await self._store(sink, await self._read(envelope.type, envelope.payload))
+            if envelope.envelope_id:
+                await self._acknowledge(socket, envelope.envelope_id)
+
+    async def _acknowledge(
+        self, socket: "aiohttp.ClientWebSocketResponse", envelope_id: str
+    ) -> None:
+        try:
+            await socket.send_json({"envelope_id": envelope_id})
+        except ConnectionError as error:
+            raise OutcomeUnknown("slack closed the connection") from error
+
+    async def _catch_up(self, sink: Sink) -> None:
+        self._backlog.load(sink.cursor)
+        async for message in self._backlog.read():
+            await self._store(sink, await self._events.read_message(message))
+
+    async def _read(self, kind: str, payload: Mapping[str, Any]) -> Event | None:
+        """Read a payload; None for an unreadable one, which otherwise would come again."""
+        try:
+            return await self._events.read(kind, payload)
+        except msgspec.ValidationError as error:
+            _log.error("%s of slack cannot be read and is passed over: %s", kind, error)
+            return None
+
+    async def _store(self, sink: Sink, event: Event | None) -> None:
+        cursor = self._backlog.note(event) if isinstance(event, MessageEvent) else ""
+        await sink.store(Received((event,), cursor) if event is not None else Received())
+
+
+async def _close(socket: "aiohttp.ClientWebSocketResponse") -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(CLOSE_S):
+            await socket.close()
+
+
+def _body(content: Content) -> dict[str, Any]:
+    """Return a message's text, for notifications, and its blocks, which do not show edits."""
+    text = render(content.text, MRKDWN)
+    sections = [text[at : at + SECTION_UNITS] for at in range(0, len(text), SECTION_UNITS)]
+    blocks: list[dict[str, Any]] = [
+        # Not verbatim, words such as @channel would be mentions.
+        {
+            "type": "section",
+            "text": {"type": "mrkdwn", "text": each, "verbatim": True},
+            "expand": True,
+        }
+        for each in sections
+    ]
+    if content.buttons:
+        buttons = [
+            {
+                "type": "button",
+                "action_id": f"hermes-{number}",
+                "text": {"type": "plain_text", "text": each.label[:LABEL_CHARS]},
+                "value": each.data,
+            }
+            for number, each in enumerate(content.buttons)
+        ]
+        blocks.append({"type": "actions", "elements": buttons})
+    return {"text": text, "blocks": blocks}

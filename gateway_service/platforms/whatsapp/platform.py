@@ -1,0 +1,214 @@
+"""WhatsApp's Cloud API: Meta calls us with messages, and messages cannot be changed."""
+
+import hashlib
+import hmac
+import mimetypes
+from collections.abc import AsyncGenerator
+from pathlib import PurePosixPath
+from typing import Any, Self
+
+import msgspec
+
+from gateway_service.errors import Refused
+from gateway_service.messages import DONE, Attachment, Button, ButtonPress, Content, RemoteFile
+from gateway_service.platforms.base import (
+    Destination,
+    Platform,
+    Received,
+    Sink,
+    Traits,
+    WebhookRequest,
+    WebhookResult,
+)
+from gateway_service.platforms.markup import Style, render, units
+from gateway_service.platforms.rate_limits import Rate
+from gateway_service.platforms.whatsapp.api import GraphApi
+from gateway_service.platforms.whatsapp.config import WhatsAppConfig
+from gateway_service.platforms.whatsapp.events import NAME, read_events
+from services.clock import Clock, SystemClock
+
+MESSAGE_UNITS = 4096
+BODY_UNITS = 1024
+"""How long the text above buttons may be."""
+REPLY_BUTTONS, REPLY_CHARS = 3, 20
+ROWS, ROW_CHARS, DETAIL_CHARS = 10, 24, 72
+BEAT_S = 20.0
+MOST_KNOWN = 2000
+CHOOSE = "Choose:"
+
+_KINDS: dict[str, tuple[str, int]] = {
+    **dict.fromkeys((".jpg", ".jpeg", ".png"), ("image", 5_000_000)),
+    **dict.fromkeys((".mp4", ".3gp"), ("video", 16_000_000)),
+    **dict.fromkeys((".aac", ".amr", ".mp3", ".m4a", ".ogg", ".opus"), ("audio", 16_000_000)),
+}
+"""What a file is sent as by its suffix, if it is not larger; else as a document."""
+_TYPES = {".opus": "audio/ogg", ".ogg": "audio/ogg", ".m4a": "audio/mp4", ".aac": "audio/aac"}
+
+
+def _same(text: str) -> str:
+    return text
+
+
+STYLE = Style(
+    text=_same,
+    escape=_same,
+    bold="*{}*",
+    italic="_{}_",
+    strike="~{}~",
+    code="`{}`",
+    block=lambda _language, code: f"```{code}```",
+    quote=lambda text: "> " + text.replace("\n", "\n> "),
+    link=lambda label, url: url if label == url else f"{label} ({url})",
+)
+
+
+class WhatsAppPlatform(Platform):
+    """A business phone number."""
+
+    name = NAME
+    traits = Traits(
+        message_units=MESSAGE_UNITS,
+        rate=Rate(per_second=1 / 6, burst=20),
+        can_edit=False,
+        buttons=ROWS,
+        typing_interval_s=20.0,
+        caption_units=BODY_UNITS,
+        file_bytes=50_000_000,
+    )
+
+    def __init__(self, config: WhatsAppConfig, clock: Clock) -> None:
+        self.account_id = config.phone_number_id
+        self._config, self._clock = config, clock
+        self._api = GraphApi(config)
+        self._last = dict[str, str]()
+        """The last message by chat, which the typing indicator is for."""
+
+    @classmethod
+    def configured(cls, config: WhatsAppConfig) -> Self:
+        return cls(config, SystemClock())
+
+    async def __aenter__(self) -> Self:
+        self._api.connect()
+        try:
+            await self._api.call("GET", self.account_id, params={"fields": "display_phone_number"})
+        except BaseException:
+            await self._api.close()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._api.close()
+
+    async def listen(self, sink: Sink) -> None:
+        """Nothing comes here: Meta calls `webhook`."""
+        while True:
+            await sink.store()
+            await self._clock.sleep(BEAT_S)
+
+    async def webhook(self, request: WebhookRequest) -> WebhookResult:
+        if request.method == "GET":
+            return self._verify(request)
+        if not self._is_signed(request):
+            return WebhookResult(401, b"the signature is wrong")
+        try:
+            events = read_events(request.body, self.account_id)
+        except msgspec.DecodeError:
+            return WebhookResult(400, b"not a notification of WhatsApp")
+        for each in events:
+            self._last.pop(each.source.chat_id, None)
+            self._last[each.source.chat_id] = each.event_id
+        while len(self._last) > MOST_KNOWN:
+            del self._last[next(iter(self._last))]
+        return WebhookResult(received=Received(events))
+
+    def _verify(self, request: WebhookRequest) -> WebhookResult:
+        """Answer Meta's question whether this is the right place."""
+        wanted = self._config.verify_token.get_secret_value().encode()
+        given = request.query.get("hub.verify_token", "").encode()
+        if request.query.get("hub.mode") != "subscribe" or not hmac.compare_digest(given, wanted):
+            return WebhookResult(403, b"the verify token is wrong")
+        return WebhookResult(body=request.query.get("hub.challenge", "").encode())
+
+    def _is_signed(self, request: WebhookRequest) -> bool:
+        secret = self._config.app_secret.get_secret_value().encode()
+        wanted = f"sha256={hmac.new(secret, request.body, hashlib.sha256).hexdigest()}"
+        given = request.headers.get("x-hub-signature-256", "")
+        return hmac.compare_digest(given.encode(), wanted.encode())
+
+    async def send(self, destination: Destination, content: Content, key: str) -> str:
+        to, text = destination.chat_id, render(content.text, STYLE)
+        if content.attachment is not None:
+            return await self._send_file(to, text, content.attachment)
+        if not content.buttons:
+            return await self._send(to, "text", {"body": text, "preview_url": False})
+        if units(text) > BODY_UNITS:
+            await self._send(to, "text", {"body": text, "preview_url": False})
+            text = CHOOSE
+        return await self._send(to, "interactive", _choice(text, content.buttons))
+
+    async def _send_file(self, to: str, text: str, file: Attachment) -> str:
+        suffix = PurePosixPath(file.name).suffix.lower()
+        kind, most_bytes = _KINDS.get(suffix, ("document", 0))
+        if file.length_bytes > most_bytes:
+            kind = "document"
+        guessed = _TYPES.get(suffix) or mimetypes.guess_type(file.name)[0]
+        mime = guessed or "application/octet-stream"
+        uploaded = await self._api.post(
+            "media",
+            data={"messaging_product": NAME, "type": mime},
+            files={"file": (file.name, file.data, mime)},
+        )
+        about: dict[str, Any] = {"id": uploaded["id"]}
+        if kind == "document":
+            about["filename"] = file.name
+        if kind == "audio":
+            about |= {"voice": True} if suffix in (".ogg", ".opus") else {}
+            if text:
+                await self._send(to, "text", {"body": text, "preview_url": False})
+        elif text:
+            about["caption"] = text
+        return await self._send(to, kind, about)
+
+    async def _send(self, to: str, kind: str, about: dict[str, Any]) -> str:
+        body = {"messaging_product": NAME, "recipient_type": "individual", "to": to}
+        found = await self._api.post("messages", json={**body, "type": kind, kind: about})
+        return found["messages"][0]["id"]
+
+    async def edit(self, destination: Destination, message_id: str, content: Content) -> None:
+        raise Refused("messages of WhatsApp cannot be changed")
+
+    async def typing(self, destination: Destination) -> None:
+        """Mark the last message as read, and show that an answer is being written."""
+        if message_id := self._last.get(destination.chat_id):
+            about = {"status": "read", "message_id": message_id}
+            typing = {"typing_indicator": {"type": "text"}}
+            await self._api.post("messages", json={"messaging_product": NAME, **about, **typing})
+
+    async def acknowledge(self, press: ButtonPress, text: str) -> None:
+        """Tell the person what nothing else shows."""
+        if text != DONE:
+            await self._send(press.source.chat_id, "text", {"body": text})
+
+    async def download(self, file: RemoteFile) -> AsyncGenerator[bytes]:
+        async for chunk in self._api.download(file.id):
+            yield chunk
+
+
+def _choice(text: str, buttons: tuple[Button, ...]) -> dict[str, Any]:
+    """Return buttons below a text, or a list where they are too many or too long."""
+    is_short = all(len(each.label) <= REPLY_CHARS for each in buttons)
+    if is_short and len(buttons) <= REPLY_BUTTONS:
+        replies = [
+            {"type": "reply", "reply": {"id": each.data, "title": each.label}} for each in buttons
+        ]
+        return {"type": "button", "body": {"text": text}, "action": {"buttons": replies}}
+    rows = [
+        {
+            "id": each.data,
+            "title": each.label[:ROW_CHARS],
+            **({"description": each.label[:DETAIL_CHARS]} if len(each.label) > ROW_CHARS else {}),
+        }
+        for each in buttons
+    ]
+    action = {"button": CHOOSE.rstrip(":"), "sections": [{"rows": rows}]}
+    return {"type": "list", "body": {"text": text}, "action": action}

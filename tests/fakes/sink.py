@@ -1,0 +1,46 @@
+"""Where platforms store what they receive in tests."""
+
+import asyncio
+from collections.abc import Sequence
+
+from gateway_service.messages import Event
+from gateway_service.platforms.base import NOTHING, Platform, Received
+from services.errors import DatabaseUnavailable
+
+
+class Collected:
+    """A sink in memory."""
+
+    def __init__(self, cursor: str = "") -> None:
+        self.cursor = cursor
+        self.events = list[Event]()
+        self._came = asyncio.Event()
+
+    async def store(self, received: Received = NOTHING) -> None:
+        self.cursor = received.cursor or self.cursor
+        self.events += received.events
+        self._came.set()
+
+    async def take(self, platform: Platform, count: int) -> Sequence[Event]:
+        """Listen until so many events have come."""
+        async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+            listening = group.create_task(platform.listen(self))
+            while len(self.events) < count:
+                self._came.clear()
+                await self._came.wait()
+            listening.cancel()
+        return self.events
+
+
+class Full(Collected):
+    """A sink whose disk is full."""
+
+    async def store(self, received: Received = NOTHING) -> None:
+        await super().store(received)
+        if received.events:
+            raise DatabaseUnavailable("the disk is full")
+
+
+async def listen(platform: Platform, count: int) -> Sequence[Event]:
+    """Return the first events of an account, once there are so many."""
+    return await Collected().take(platform, count)
