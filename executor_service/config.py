@@ -319,7 +319,7 @@ class ExecutorConfig(ConfigModel):
     prefill: Annotated[bool, Env("HERMES_PREFILL"), Flag("prefill")] = True
     """Whether sandboxes are made ready before the first one is asked for."""
     max_sandboxes: Annotated[int, Field(ge=1, le=10_000), Env("HERMES_MAX_SANDBOXES")] = 32
-    """Sandboxes in all, ready ones included."""
+    """Sandboxes of each template, ready ones included; a template may have a limit of its own."""
     idle_timeout_s: Annotated[float, Field(ge=1)] = 30 * 60.0
     """Seconds without a call and without a running command after which a sandbox ends."""
     max_age_s: Annotated[float, Field(ge=1)] = 24.0 * _HOUR_S

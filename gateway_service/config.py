@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from gateway_service.messages import API, BusyMode
 from gateway_service.platforms.api_config import ApiConfig
 from gateway_service.platforms.config import PlatformConfig
+from gateway_service.platforms.discord.config import DiscordConfig
 from gateway_service.platforms.slack.config import SlackConfig
 from gateway_service.platforms.telegram.config import TelegramConfig
 from gateway_service.platforms.whatsapp.config import WhatsAppConfig
@@ -150,6 +151,7 @@ def _zone(name: str) -> str:
 class GatewayConfig(ConfigModel):
     """Settings of the gateway."""
 
+    discord: DiscordConfig = DiscordConfig()
     api: ApiConfig = ApiConfig()
     slack: SlackConfig = SlackConfig()
     telegram: TelegramConfig = TelegramConfig()
@@ -171,7 +173,7 @@ class GatewayConfig(ConfigModel):
 
     @property
     def platforms(self) -> Sequence[PlatformConfig]:
-        return (self.slack, self.telegram, self.whatsapp)
+        return (self.discord, self.slack, self.telegram, self.whatsapp)
 
     @property
     def zone(self) -> tzinfo | None:

@@ -1,14 +1,16 @@
 """Checks of the agent's requirements, for `hermes doctor` and the first start."""
 
 import asyncio
+import sqlite3
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 from msgspec.structs import replace
+from sqlalchemy import make_url
 
 from agent_service.assembly.logins import opened_store
-from agent_service.assembly.models import credentials, endpoint_settings
+from agent_service.assembly.models import credentials, endpoint_settings, model_catalog
 from agent_service.config import AgentConfig
 from agent_service.config.models import ModelSettings
 from agent_service.models.access import access_of
@@ -23,10 +25,16 @@ from services.clock import SystemClock
 from services.config.settings import Settings
 from services.errors import HermesError, InvalidArgument
 from services.runtime.checks import Check, ModelChoice, ModelOffer, Verdict
+from services.runtime.config import ServiceConfig
 from services.runtime.logins import PROVIDERS
 
 NAMING_TIMEOUT_S = 1.0
 LISTING_TIMEOUT_S = 5.0
+
+_UNPRICED = (
+    "the price of {model} is not known, so the budget in US dollars stops it; set its price under "
+    "models in config.yaml, limit tokens instead, or run: hermes config set budget.unpriced free"
+)
 
 
 async def model_choice(settings: Settings) -> ModelChoice:
@@ -59,7 +67,7 @@ async def checks(settings: Settings) -> list[Check]:
             found = [await _endpoint(settings, config, logins), *await _logins(settings, logins)]
     except HermesError as error:
         found = [Check("login", Verdict.FAILED, error.message)]
-    return [*found, _approvals(config)]
+    return [*found, *await _budget(settings, config), _approvals(config)]
 
 
 async def _endpoint(
@@ -113,6 +121,35 @@ def _login(name: str, title: str, login: Login) -> Check:
         again = f"then log in again: hermes login {name}"
         return Check("login", Verdict.NOTE, f"{title}: good{until}, {again}")
     return Check("login", Verdict.FAILED, f"{title}: it is over; run: hermes login {name}")
+
+
+async def _budget(settings: Settings, config: AgentConfig) -> list[Check]:
+    """Return a note if a budget in US dollars stops the model, as its price is unknown."""
+    policy, endpoint = config.budget.policy, None
+    with suppress(InvalidEndpoint):
+        endpoint = configured_endpoint(endpoint_settings(settings, config))
+    if not endpoint or not endpoint.model or endpoint.is_local or policy.unpriced_is_free:
+        return []
+    known = model_catalog(settings, config)
+    await known.open()
+    if known.find(endpoint.model).price is not None:
+        return []
+    url = settings.load(ServiceConfig).database.url_of("agent", settings.home)
+    in_usd = any(limit.micro_usd for limit in policy.limits.values())
+    if in_usd or await asyncio.to_thread(_limits_usd, url):
+        return [Check("budget", Verdict.NOTE, _UNPRICED.format(model=endpoint.model))]
+    return []
+
+
+def _limits_usd(url: str) -> bool:
+    """Whether `hermes budget set` has set a budget in US dollars, in a file of this machine."""
+    parsed = make_url(url)
+    path = f"file:{parsed.database}?mode=ro"
+    query = "SELECT 1 FROM budget_limit WHERE micro_usd > 0"
+    if parsed.get_backend_name() == "sqlite":
+        with suppress(sqlite3.Error), closing(sqlite3.connect(path, uri=True)) as connection:
+            return connection.execute(query).fetchone() is not None
+    return False
 
 
 def _is_open(path: Path) -> bool:

@@ -52,11 +52,7 @@ def model_parts(
     """Build the models without opening anything."""
     logins = login_store(settings, config, database)
     connect = partial(_connect, config, credentials(logins, config, clock), clock)
-    catalog = Catalog(
-        settings.home.state / "models.json",
-        partial(fetch_models, config.model.catalog_url),
-        {name: told.override for name, told in config.models.items()},
-    )
+    catalog = model_catalog(settings, config)
     missing, learn = missing_endpoint(str(settings.home.env)), catalog.learn_window
     first = ConfiguredModel(endpoint_settings(settings, config), connect, missing, learn)
     chain, others = _chain(settings, config, connect, clock, learn)
@@ -78,6 +74,15 @@ def model_parts(
         return others.get(route, first).is_local
 
     return ModelParts(first, routed, chain, catalog, priced, consult, is_local, notes)
+
+
+def model_catalog(settings: Settings, config: AgentConfig) -> Catalog:
+    """The catalogue of models with what the settings say of them; it is not open yet."""
+    return Catalog(
+        settings.home.state / "models.json",
+        partial(fetch_models, config.model.catalog_url),
+        {name: told.override for name, told in config.models.items()},
+    )
 
 
 def endpoint_settings(settings: Settings, config: AgentConfig) -> EndpointSettings:

@@ -1,16 +1,14 @@
 """What `hermes setup` asks of model endpoints: who serves models, and whether a key is accepted."""
 
-from functools import partial
-
 from msgspec.structs import replace
 from pydantic import SecretStr
 
 from agent_service.assembly.logins import opened_store
-from agent_service.assembly.models import credentials, endpoint_settings
+from agent_service.assembly.models import credentials, endpoint_settings, model_catalog
 from agent_service.config import AgentConfig
 from agent_service.models.access import access_of
-from agent_service.models.catalog import Catalog, ModelInfo
-from agent_service.models.discovery import discover_local, fetch_models, served_model
+from agent_service.models.catalog import ModelInfo
+from agent_service.models.discovery import discover_local, served_model
 from agent_service.models.endpoint_models import check_key, list_models
 from agent_service.models.endpoints import configured_endpoint, missing_endpoint
 from agent_service.records.model_errors import InvalidEndpoint, ModelError
@@ -50,8 +48,7 @@ async def offered_models(
         listed = await list_models(reached, TIMEOUT_S)
     except (InvalidEndpoint, ModelError) as error:
         raise FailedPrecondition(str(error)) from error
-    fetch = partial(fetch_models, config.model.catalog_url)
-    catalog = Catalog(settings.home.state / "models.json", fetch)
+    catalog = model_catalog(settings, config)
     await catalog.open()
     ordered = sorted(listed, key=lambda info: info.id != endpoint.model)
     return tuple(_offered(info, catalog.find(info.id)) for info in ordered)

@@ -11,10 +11,9 @@ from email.utils import parsedate_to_datetime
 from typing import Any, cast
 
 from agent_service.models.endpoints import Endpoint
-from agent_service.models.wires.wire import Json, error_text, objects_of
+from agent_service.models.wires.wire import Json, error_text, minimax_error, objects_of
 from agent_service.records.model_errors import ModelError, ModelErrorKind
 from services.redaction.redactor import Redactor
-from services.validation import object_of
 
 Kind = ModelErrorKind
 
@@ -289,8 +288,8 @@ def _error_object(body: object) -> Json | str:
         if not isinstance(body, dict):
             break
         found = cast("Json", body)
-        detail = found.get("detail")
-        inner = found.get("error") or found.get("errors") or object_of(detail)
+        named = found.get("error") or found.get("errors")
+        inner = named or objects_of(found.get("detail")) or minimax_error(found)
         if not inner or not isinstance(inner, str | list | dict):
             return found
         if isinstance(inner, str) and error_text(found):
@@ -314,7 +313,9 @@ def _detail(body: object) -> str:
     if isinstance(error, str):
         title = _TITLE.search(error) if error.lstrip().startswith("<") else None
         return title[1] if title else error
-    message = error_text(error)
+    message, place = error_text(error), error.get("loc")
+    if isinstance(place, list):  # FastAPI says which field is wrong
+        message = f"{'.'.join(map(str, cast('list[object]', place)))}: {message}"
     metadata = error.get("metadata")
     raw = cast("Mapping[str, Any]", metadata).get("raw") if isinstance(metadata, dict) else None
     return f"{message} ({raw})" if isinstance(raw, str) and raw else message

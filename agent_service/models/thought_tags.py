@@ -2,7 +2,7 @@
 
 import re
 
-_NAME = r"(?:seed:)?(?:think(?:ing)?|thoughts?|reasoning(?:_scratchpad)?)"
+_NAME = r"(?:seed:)?(?:think(?:ing)?|thoughts?|reasoning(?:_scratchpad)?|analysis)"
 _TAG = re.compile(
     rf"(?P<opening><{_NAME}>|\[think\]|◁think▷)|</{_NAME}>|\[/think\]|◁/think▷", re.IGNORECASE
 )
@@ -74,7 +74,9 @@ class ThoughtTags:
             line = before.rpartition("\n")[2]
             is_quoted = before.count("```") % 2 or line.count("`") % 2 or line.endswith(_QUOTES)
             is_in_prose = line.strip() and (opens or line[-1].isspace())
-            if is_quoted or self._speaks_of_tags or is_in_prose:
+            # Answers have such elements of their own, but they do not begin with them.
+            is_element = "analysis" in tag.group().lower() and (before.strip() or not opens)
+            if is_quoted or self._speaks_of_tags or is_in_prose or is_element:
                 self._speaks_of_tags = self._speaks_of_tags or opens
                 return False
             if not opens and not self.found:

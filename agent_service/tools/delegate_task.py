@@ -34,10 +34,9 @@ class DelegateTaskArguments(ToolArguments):
     """Hands a task to a subagent, or several tasks to several subagents in parallel, and waits for
     them.
 
-    A subagent knows only the goal and the context that you give it. It does not see this
-    conversation, works in its own sandbox, and cannot ask questions. You get only its last message.
-    Use it for work with many steps of which you need only the result, and for independent tasks
-    that can run in parallel. Do not use it for one or two steps.
+    A subagent knows only the goal and the context that you give it, works in its own sandbox, and
+    cannot ask questions. You get only its last message. Use it for independent tasks, and for many
+    steps of which you need only the result; not for one or two steps.
     """
 
     goal: str = Field(default="", description="What to achieve; for a single task.")

@@ -25,10 +25,9 @@ _MOST_ID = 2**30
 class SessionSearchArguments(ToolArguments):
     """Searches earlier sessions with this user, the newest first.
 
-    A message has to contain all words of the query. Put a "phrase" in quotes, and OR between two
-    alternatives. A result has the session's id and the number of each message in brackets. To read
-    on there, give session_id and around_message_id. Without a query, it lists the most recent
-    sessions.
+    A message has to contain all words of the query; a "phrase" and OR are possible. To read on at a
+    result, give its session_id, and the number in brackets as around_message_id. Without a query,
+    it lists the latest sessions.
     """
 
     query: str = Field(default="", max_length=1000, description="What to look for.")

@@ -40,6 +40,7 @@ from agent_service.tools.toolbox import Toolbox
 from agent_service.turns.answer_files import AnswerFiles, answer_in_wait
 from agent_service.turns.continuation import CUT_OFF, GO_ON, goes_on, said_before
 from agent_service.turns.script_turns import Scripts
+from services.amounts import plural
 
 Step = Live | tuple[Fact, ...]
 
@@ -235,7 +236,7 @@ def _limit_reached(turn: LiveTurn) -> TurnFinished | None:
         )
     elif not turn.calls_left:
         message = (
-            f"The turn made {turn.model_calls} model calls, its limit. "
+            f"The turn made {plural(turn.model_calls, 'model call')}, its limit. "
             "Say “go on” to continue, or raise agent.max_turns."
         )
     else:

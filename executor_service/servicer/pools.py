@@ -10,6 +10,7 @@ from executor_service.sandboxes.leases import Leases
 from executor_service.sandboxes.templates import Template, Templates
 from executor_service.servicer.fields import in_range
 from hermes.executor.v1 import pool_pb2, pool_pb2_grpc
+from services.errors import InvalidArgument
 from services.rpc.messages import message_of
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -76,7 +77,13 @@ def _sizes(request: pool_pb2.ResizePoolRequest, now: PoolStats) -> tuple[int, in
     """Return how many boxes to keep ready and to allow; fails with InvalidArgument."""
     warm = request.warm_size if request.HasField("warm_size") else now.warm_size
     most = request.max_size if request.HasField("max_size") else now.max_size
-    return in_range("warm_size", warm, 0, _MOST_WARM), in_range("max_size", most, 1, _MOST)
+    in_range("max_size", most, 1, _MOST)
+    if warm > most:
+        raise InvalidArgument(
+            f"{warm} ready sandboxes are more than the limit of {most}",
+            fields={"warm_size": f"at most {most}, the limit"},
+        )
+    return in_range("warm_size", warm, 0, _MOST_WARM), most
 
 
 def _orphan(box: Box) -> pool_pb2.OrphanBox:

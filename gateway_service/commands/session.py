@@ -64,7 +64,7 @@ async def _status(context: CommandContext, chat: Chat, _arguments: str) -> Answe
         return Answer(f"Session `{chat.session_id}` has no messages yet.")
     session = found.session
     tokens = session.usage.prompt_tokens + session.usage.completion_tokens
-    facts = f"{session.message_count} messages, {tokens} tokens"
+    facts = f"{plural(session.message_count, 'message')}, {plural(tokens, 'token')}"
     doing = await _doing(context, chat)
     return Answer(f"Session `{session.session_id}` “{session.title}”: {facts}. {doing}")
 
@@ -97,9 +97,9 @@ async def _undo(context: CommandContext, chat: Chat, arguments: str) -> Answer:
     if not undone.turn_count:
         return wrong(NOTHING_SAID)
     more = f" and {undone.turn_count - 1} more" if undone.turn_count > 1 else ""
+    left = plural(undone.message_count, "message is", "messages are")
     return Answer(
-        f"Taken back: {code(undone.user_text)}{more}. {undone.message_count} messages are left; "
-        "what was done stays done."
+        f"Taken back: {code(undone.user_text)}{more}. {left} left; what was done stays done."
     )
 
 

@@ -53,15 +53,13 @@ async def _set(context: Context) -> None:
 
 async def _ask_for_price(context: Context, model: str) -> None:
     """Warn that the model is not called any more, and offer to count it as free."""
-    complain(
-        f"The price of {printable(model)} is not known, so this budget in US dollars stops it."
-    )
+    complain(f"the price of {printable(model)} is not known, so this budget in US dollars stops it")
     if sys.stdin.isatty() and await agreed("Count models without a known price as free?", ""):
         path = keep(context.settings, "budget.unpriced", "free")
         say(f"Saved budget.unpriced in {path}. It applies from the next start of Hermes.")
     else:
         complain(
-            "Set its price under models in config.yaml, use --tokens instead, or run: "
+            "set its price under models in config.yaml, use --tokens instead, or run: "
             "hermes config set budget.unpriced free"
         )
 

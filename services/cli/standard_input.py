@@ -42,8 +42,21 @@ def read_up_to(path: Path, most_bytes: int) -> bytes:
     """Read up to `most_bytes` and one more of a file, as pipes may be endless; raises OSError."""
     if path == STANDARD:
         return sys.stdin.buffer.read(most_bytes + 1)
-    with path.open("rb") as stream:
+    with path.expanduser().open("rb") as stream:
         return stream.read(most_bytes + 1)
+
+
+async def read_limited(path: Path, most_bytes: int) -> bytes:
+    """Do as `read_up_to`; Ctrl-C ends it, also while it waits for a terminal."""
+    if path != STANDARD:
+        return await asyncio.to_thread(read_up_to, path, most_bytes)
+    data = b""
+    async with aclosing(typed()) as pieces:
+        async for piece in pieces:
+            data += piece
+            if len(data) > most_bytes:
+                break
+    return data
 
 
 def _text(line: bytes) -> str:

@@ -69,4 +69,9 @@ def run_in_home(settings: Settings, work: Callable[[], Coroutine[Any, Any, _T]])
 
 def keep(settings: Settings, key: str, value: str) -> Path:
     """Save a person's choice; return the file."""
-    return set_value(settings.home, key, value, catalog().models)
+    path = set_value(settings.home, key, value, catalog().models)
+    beside = f"{key.rpartition('.')[0]}.api_key"
+    url, own = settings.yaml.find(key), settings.yaml.find(beside)
+    if key.endswith(".base_url") and own and url and url.value != value:
+        complain(f"removed {beside} ({own.where}), the key of the endpoint before")
+    return path

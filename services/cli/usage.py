@@ -8,6 +8,7 @@ from hermes.agent.v1.usage_pb2_grpc import UsageServiceStub
 from services.cli.command import JSON_OBJECT, Command, Context, arg, limit
 from services.cli.console import print_json, say
 from services.cli.output import Column, json_value
+from services.errors import InvalidArgument
 
 EXAMPLES = """\
 examples:
@@ -21,9 +22,12 @@ _LAST_DAYS = re.compile(r"([0-9]{1,5})d")
 
 
 def first_day(since: str, today: date) -> str:
-    """Parse the day of `--since`."""
+    """Parse the day of `--since`; raises InvalidArgument."""
     if (days := _LAST_DAYS.fullmatch(since)) is None:
-        return since
+        try:
+            return date.fromisoformat(since).isoformat() if since else ""
+        except ValueError:
+            raise InvalidArgument(f"--since {since!r} is no day such as 2026-11-01 or 7d") from None
     return (today - timedelta(days=max(1, int(days[1])) - 1)).isoformat()
 
 

@@ -88,6 +88,8 @@ def _set_path(
     if not hasattr(node, "keys"):
         above = ".".join(groups)
         raise _refused(key, f"{above} is a plain value in {home.config}; remove it first")
+    if name == "base_url" and node.get(name) not in (None, "", value):
+        node.pop("api_key", None)  # of the endpoint before
     node[name] = _quoted(value)
     _validate(declared, key, _settings(home, yaml=data))
     private = is_secret_name(name) or not home.config.exists()

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from services.config.fields import KeyNames
 
-PLATFORMS = ("cli", "slack", "telegram", "whatsapp", "scheduler", "api_server")
+PLATFORMS = ("cli", "discord", "slack", "telegram", "whatsapp", "scheduler", "api_server")
 
 PlatformName = Annotated[str, KeyNames(PLATFORMS)]
 """The key of settings by platform."""

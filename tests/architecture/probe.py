@@ -46,6 +46,7 @@ IMPORTED_WHEN_USED = (
     "alembic",
     "apscheduler.schedulers",
     "cryptography",
+    "discord",
     "docker",
     "grpclib",
     "kubernetes",

@@ -1,8 +1,10 @@
 """Failures are caught narrowly, tasks have owners, and nothing waits for the garbage collector."""
 
 import ast
+import re
 from collections.abc import Iterator
 
+from services import errors
 from tests.architecture.source import (
     Function,
     Module,
@@ -12,8 +14,12 @@ from tests.architecture.source import (
     product,
     sample,
     suite,
+    within,
 )
 
+PROPER_NAMES = r"PostgreSQL|Telegram|Discord|Slack"
+CHAT_COMMANDS = "gateway_service.commands"
+MESSAGES = {"complain", *(name for name in vars(errors) if re.match(r"[A-Z][a-z]", name))}
 LIFECYCLE = "services/lifecycle.py"
 BOUNDARIES = (
     "services/rpc/interceptors.py",
@@ -111,6 +117,33 @@ def finalizers(module: Module) -> Iterator[str]:
     for node in module.functions():
         if node.name == "__del__":
             yield module.at(node, "__del__ runs whenever it likes")
+
+
+def odd_messages(module: Module) -> Iterator[str]:
+    """Find messages that do not look alike after "hermes: "; answers in chats are sentences."""
+    if within(module.name, CHAT_COMMANDS):
+        return
+    for node in module.find(ast.Call):
+        if not node.args or dotted(node.func) not in MESSAGES:
+            continue
+        given = node.args[0]
+        parts = given.values if isinstance(given, ast.JoinedStr) else [given]
+        first, last = (str(getattr(part, "value", "")) for part in (parts[0], parts[-1]))
+        if re.match(rf"(?!{PROPER_NAMES})[A-Z][a-z]", first):
+            yield module.at(node, f"{first[:30]!r} begins with a capital")
+        if re.search(r"(^|[a-z)])\.$", last):
+            yield module.at(node, f"{last[-30:]!r} ends with a period")
+
+
+def test_messages_of_errors_look_alike() -> None:
+    assert_clean(odd_messages, product())
+    assert_refuses(
+        odd_messages,
+        sample("raise NotFound('There is no job')"),
+        sample("raise NotFound(f'there is no job {name}.')"),
+        sample("complain('Nothing to do')"),
+    )
+    assert not list(odd_messages(sample("raise NotFound('PostgreSQL has no job ' + name)")))
 
 
 def test_failures_are_caught_narrowly() -> None:

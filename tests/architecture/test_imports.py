@@ -22,6 +22,7 @@ IMPORTED_LATE = (
     "alembic",
     "apscheduler",
     "cryptography",
+    "discord",
     "docker",
     "dotenv",
     "grpc_reflection",
@@ -48,6 +49,7 @@ IMPORTED_LATE = (
     "trafilatura",
     "urllib3",
     "websockets",
+    "yarl",
 )
 """Packages that are slow or large to import, so that whoever needs one may import it then."""
 

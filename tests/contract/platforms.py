@@ -6,10 +6,12 @@ from typing import Literal, Protocol
 
 from gateway_service.errors import OutcomeUnknown, RateLimited, Refused
 from gateway_service.platforms.base import Platform, Sink
+from gateway_service.platforms.discord.platform import DiscordPlatform
 from gateway_service.platforms.slack.webhook import make_slack
 from gateway_service.platforms.telegram.platform import TelegramPlatform
 from gateway_service.platforms.whatsapp.platform import WhatsAppPlatform
 from services.clock import SystemClock
+from tests.fakes.discord import FakeDiscord, fake_discord
 from tests.fakes.platform import MemoryPlatform
 from tests.fakes.slack import FakeSlack, config_of, fake_slack
 from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
@@ -164,6 +166,30 @@ class WhatsAppWorld:
         return {message_id: (one.text, one.buttons) for message_id, one in messages.items()}
 
 
+class DiscordWorld:
+    """People on a Discord server."""
+
+    def __init__(self, server: FakeDiscord) -> None:
+        self._server = server
+
+    def connect(self) -> Platform:
+        return DiscordPlatform(self._server.token, self._server.url, people=["7"])
+
+    async def say(self, text: str) -> None:
+        await self._server.say("5", text)
+
+    async def press(self, message_id: str, data: str) -> None:
+        await self._server.press("5", message_id, data)
+
+    def fail(self, how: Failure) -> None:
+        faults = {"limited": "limited", "refused": "forbidden", "lost answer": "drop_after"}
+        self._server.faults.planned["create"].append(faults[how])
+
+    def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
+        messages = self._server.chats["5"].values()
+        return {shown.id: (shown.text, shown.buttons) for shown in messages}
+
+
 @asynccontextmanager
 async def memory() -> AsyncGenerator[World]:
     yield MemoryWorld()
@@ -187,8 +213,15 @@ async def whatsapp() -> AsyncGenerator[World]:
         yield WhatsAppWorld(server)
 
 
+@asynccontextmanager
+async def discord() -> AsyncGenerator[World]:
+    async with fake_discord() as server:
+        yield DiscordWorld(server)
+
+
 IMPLEMENTATIONS: Mapping[str, Callable[[], AbstractAsyncContextManager[World]]] = {
     "memory": memory,
+    "discord": discord,
     "slack": slack,
     "telegram": telegram,
     "whatsapp": whatsapp,

@@ -14,7 +14,7 @@ from tests.e2e.deployment import four_processes, one_process, running
 from tests.e2e.home import Home, check_complaint
 from tests.e2e.model import ModelProcess
 from tests.e2e.processes import check_nothing_left, wait_until
-from tests.e2e.terminal import terminal
+from tests.e2e.terminal import CTRL_C, CTRL_D, terminal
 from tests.support.ports import free_port
 
 
@@ -109,7 +109,8 @@ def test_notices_are_no_part_of_the_answer(home: Home) -> None:
     with terminal(away, "chat", "-q", "hello", piped=True) as asking:
         assert asking.wait_end() == 1
         assert asking.read_piped() == ""
-        assert len(re.findall(r"Trying again (?:now|in [1-9]\d* s)\.", asking.screen)) == 3
+        told = " ".join(asking.screen.split())
+        assert len(re.findall(r"Trying again (?:now|in [1-9]\d* s)\.", told)) == 3
 
 
 def test_doctor_says_what_works(home: Home, backend: str) -> None:
@@ -171,3 +172,34 @@ def test_a_job_has_the_sandbox_that_it_asks_for(model: ModelProcess, tmp_path: P
         (why,) = filter(None, errors)
         assert "no template 'unheard-of'" in why
         assert "choose of: default, walled" in why
+
+
+def test_a_session_whose_turns_are_undone_is_not_exported(home: Home, tmp_path: Path) -> None:
+    asked, folder = home.ask("hello"), tmp_path / "exported"
+    undone = home.run("sessions", "undo", asked["session_id"])
+    assert undone.out.startswith("removed 1 turn; 0 messages are left\n")
+    assert "exported 0 sessions" in home.run("sessions", "export", "--all", "--to", folder).out
+    assert not list(folder.iterdir())
+
+
+def test_what_is_not_there_is_named(empty: Home) -> None:
+    listed = empty.run("skills", "list", "--category", "zzz")
+    assert listed.out == "There are no skills in the category zzz.\n"
+    check_complaint(empty.run("usage", "--since", "soon"), "--since 'soon' is no day")
+
+
+def test_ctrl_c_ends_a_command_that_reads_the_terminal(empty: Home) -> None:
+    with terminal(empty, "jobs", "import", "-") as reading:
+        wait_until((empty.path / "logs").exists, "it has begun")
+        reading.press(CTRL_C)
+        assert reading.wait_end() == 130
+
+
+def test_options_without_effect_are_told(home: Home) -> None:
+    with terminal(home, "up") as up:
+        up.wait_for("Ctrl-D leaves")
+        asked = home.run("chat", "-q", "hello", "--model", "another")
+        assert asked.status == 0
+        assert "hermes is already running, so --model and --base-url have no effect" in asked.err
+        up.press(CTRL_D)
+        assert up.wait_end() == 0

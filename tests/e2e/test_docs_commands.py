@@ -33,6 +33,7 @@ ELSEWHERE = (
     r"hermes up.*",
     r"hermes serve .*",
     r"hermes demo.*",
+    r"hermes setup.*",
     r"hermes chat( --(continue|resume) ?.*)?",
     r"hermes (login|logout) .*",
     r"hermes skills (install|search|remove) .*",

@@ -110,6 +110,19 @@ def test_a_refused_key_is_not_written(tmp_path: Path) -> None:
     assert not (home.path / ".env").exists()
 
 
+def test_a_refused_token_is_not_written(tmp_path: Path, url: str) -> None:
+    with HTTPServer(("127.0.0.1", 0), Refusing) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        bots = f"http://127.0.0.1:{server.server_port}/bot"
+        home = Home.make(tmp_path, {"platforms": {"telegram": {"extra": {"base_url": bots}}}})
+        asked = ("setup", "--url", url, "--telegram-token-file", "-")
+        made = home.run(*asked, text="123456:wrong\n")
+        server.shutdown()
+    assert made.status == 1
+    assert "the Bot API refuses the token" in made.err
+    assert not (home.path / ".env").exists()
+
+
 def test_it_asks_in_a_terminal_and_only_if_needed_where_that_is_said(
     tmp_path: Path, url: str
 ) -> None:

@@ -14,10 +14,12 @@ class Collected:
     def __init__(self, cursor: str = "") -> None:
         self.cursor = cursor
         self.events = list[Event]()
+        self.stored = 0
         self._came = asyncio.Event()
 
     async def store(self, received: Received = NOTHING) -> None:
         self.cursor = received.cursor or self.cursor
+        self.stored += 1
         self.events += received.events
         self._came.set()
 

@@ -27,13 +27,15 @@ async def configure(home: Path, **settings: Any) -> None:
 
 
 async def test_a_greeting_is_not_dear(tmp_path: Path) -> None:
+    await configure(tmp_path, mixture={"reference_models": ["a", "b"]})
     more = {"HERMES_SKILLS_BUNDLED": "true", "BRAVE_API_KEY": "test-key"}
     async with fake_model(HI) as model, agent(tmp_path, model.url, **more) as client:
         said = await client.ask("hello")
         assert answer(said) == "Hi."
         assert notices(said) == []
         assert 5_000 < tokens(model) <= FULL_TOKENS
-        assert {"skill_manage", "cronjob", "web_search"} <= {*tools_of(model.bodies[0])}
+        wanted = {"skill_manage", "cronjob", "web_search", "mixture_of_agents"}
+        assert wanted <= {*tools_of(model.bodies[0])}
 
 
 async def test_a_model_with_little_context_gets_few_tools_and_says_so(tmp_path: Path) -> None:

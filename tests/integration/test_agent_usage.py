@@ -10,7 +10,7 @@ from hermes.agent.v1 import usage_pb2 as pb
 from hermes.agent.v1.usage_pb2_grpc import UsageServiceStub
 from hermes.common.v1.usage_pb2 import Usage
 from services.cli.usage import first_day
-from services.errors import Reason, reason_of
+from services.errors import InvalidArgument, Reason, reason_of
 from tests.fakes.model import answers, fake_model
 from tests.integration.agent_parts import AgentClient, agent
 
@@ -118,3 +118,8 @@ async def test_what_makes_no_sense_is_refused(tmp_path: Path, asked: dict[str, o
 def test_the_last_days_are_counted_from_today(since: str, day: str) -> None:
     found = first_day(since, date(2026, 11, 23))
     assert found == day
+
+
+def test_a_day_that_is_none_is_refused_by_the_name_of_its_option() -> None:
+    with pytest.raises(InvalidArgument, match="--since 'yesterday' is no day such as 2026-11-01"):
+        first_day("yesterday", date(2026, 11, 23))

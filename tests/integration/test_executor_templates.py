@@ -150,8 +150,9 @@ async def test_a_pool_is_resized_by_an_operator_only(plain: Settings) -> None:
             return (await stats(operator))["default"].ready_count == 2
 
         await until(are_ready)
-        wrong = pool_pb2.ResizePoolRequest(max_size=0)
-        assert await refused(operator.pools.ResizePool(wrong)) is Reason.INVALID_ARGUMENT
+        for sizes in ({"max_size": 0}, {"max_size": 1}, {"warm_size": before.max_size + 1}):
+            wrong = pool_pb2.ResizePoolRequest(**sizes)
+            assert await refused(operator.pools.ResizePool(wrong)) is Reason.INVALID_ARGUMENT
 
 
 async def test_boxes_that_nobody_knows_are_listed_and_ended(

@@ -7,17 +7,15 @@ from zipfile import ZipFile
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support.wheel import ROOT, build_wheel
+
 PACKAGES = ("services", "agent_service", "executor_service", "gateway_service", "scheduler_service")
 GENERATED = "protos/gen/"
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    options = ["--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", folder]
-    subprocess.run([sys.executable, "-m", "pip", "wheel", *options, ROOT], check=True)
-    return next(folder.glob("hermes_services-*.whl"))
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
 
 
 def test_nothing_is_left_behind(wheel: Path) -> None:

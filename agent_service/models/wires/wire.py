@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from agent_service.records.model import ModelMessage, ModelRequest, encoded
 from agent_service.records.model_errors import ModelError
+from services.validation import object_of
 
 Json = Mapping[str, Any]
 Corrections = Sequence[tuple[str, str]]
@@ -149,6 +150,8 @@ def well_formed(text: str) -> str:
     return text
 
 
+_MINIMAX_STATUSES = {1002: 429, 1004: 401, 1008: 402, 1039: 413, 2013: 400, 2049: 401}
+"""HTTP statuses that MiniMax means by the codes in its successful responses."""
 _ERROR_TEXTS = ("message", "detail", "msg", "error_msg", "error_message")
 
 
@@ -156,10 +159,20 @@ def reported_error(chunk: Json) -> object:
     """The object that reports an error in any of the usual places; None if this is no error."""
     if chunk.get("error") or chunk.get("errors"):
         return chunk
+    if told := minimax_error(chunk):
+        return told
     if "choices" in chunk:
         choices = objects_of(chunk["choices"])
         return next((choice for choice in choices if choice.get("error")), None)
     return chunk if any(text_of(chunk.get(name)) for name in _ERROR_TEXTS) else None
+
+
+def minimax_error(chunk: Json) -> Json:
+    """The error in MiniMax's form, as others report it; empty if there is none."""
+    told = object_of(chunk.get("base_resp"))
+    if not (code := told.get("status_code")):
+        return {}
+    return {"message": told.get("status_msg") or "", "code": _MINIMAX_STATUSES.get(code, code)}
 
 
 def error_text(error: Json) -> str:

@@ -53,9 +53,9 @@ class CronjobArguments(ToolArguments):
     """Schedules work for you to do later or repeatedly, and shows and changes such jobs.
 
     Each run is a new conversation that knows nothing of this one, so put everything that it needs
-    into the prompt. Its last answer is delivered; if that is [SILENT] or empty, nobody is notified.
-    A run cannot ask questions. create needs schedule and prompt. The other actions need job_id,
-    except list. run starts one run now.
+    into the prompt. It cannot ask questions. Its last answer is delivered, unless it is [SILENT] or
+    empty. create needs schedule and prompt; the other actions except list need job_id. run starts
+    one run now.
     """
 
     action: Literal["create", "list", "update", "pause", "resume", "remove", "run"] = Field(
@@ -80,9 +80,8 @@ class CronjobArguments(ToolArguments):
     deliver: str | None = Field(
         default=None,
         description=(
-            "Where the output goes: origin, this chat (default); local, kept and sent nowhere; "
-            "platform:chat[:thread]; or a platform alone, its home channel. Separate several with "
-            "commas."
+            "Where the output goes: origin, this chat (default); local, nowhere; a platform, its "
+            "home channel; or platform:chat[:thread]. Separate several with commas."
         ),
     )
     skills: list[Name] | None = Field(
@@ -92,14 +91,13 @@ class CronjobArguments(ToolArguments):
     script: str | None = Field(
         default=None,
         description=(
-            "Bash script that runs first in the run's sandbox. You see its output with the "
-            'prompt. If it prints nothing, or {"wakeAgent": false} as its last line, no model '
-            "is called and nobody is notified. If it fails, the run fails."
+            "Bash script that runs first in the sandbox; its output follows the prompt. If it "
+            'prints nothing, or {"wakeAgent": false} as its last line, no model is called and '
+            "nobody is notified. If it fails, the run fails."
         ),
     )
     no_agent: bool | None = Field(
-        default=None,
-        description="The script is the whole run: its output is delivered and no model is called.",
+        default=None, description="Run only the script, and deliver its output."
     )
     context_from: list[Name] | None = Field(
         default=None,
@@ -114,8 +112,7 @@ class CronjobArguments(ToolArguments):
         ),
     )
     workdir: str | None = Field(
-        default=None,
-        description="Folder of the executor that its runs work in, as an absolute path.",
+        default=None, description="Absolute path of a folder on the executor to work in."
     )
 
 

@@ -4,6 +4,7 @@ from pydantic import Field
 
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolResult, UsualTool
 from agent_service.tools.texts import lines_of, same_file
+from services.amounts import plural
 
 
 class WriteFileArguments(ToolArguments):
@@ -31,5 +32,5 @@ class WriteFile(UsualTool[WriteFileArguments]):
     async def run(self, arguments: WriteFileArguments, context: ToolContext) -> ToolResult:
         data = arguments.content.encode()
         await context.files.write(arguments.path, data)
-        lines = len(lines_of(arguments.content))
-        return ToolResult(f"Wrote {arguments.path}: {lines} lines, {len(data):,} bytes.")
+        lines = plural(len(lines_of(arguments.content)), "line")
+        return ToolResult(f"Wrote {arguments.path}: {lines}, {plural(len(data), 'byte')}.")

@@ -6,7 +6,7 @@ before it is saved.
 
 import argparse
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -230,10 +230,11 @@ class Setup:
     def choose_telegram(self) -> None:
         """Connect a bot, or leave that for later."""
         token = read_secret(self._given.telegram_token_file)
-        if not token and not self._given.no_telegram:
-            options = [("later", "later"), ("now", "now, with a token from @BotFather")]
-            if self._answers.choose("Talk through Telegram?", options, "later") == "now":
-                token = self._answers.ask("Token of the bot:", secret=True)
+        if token:
+            if problem := self._check_telegram(token):
+                raise InvalidArgument(problem)
+        elif not self._given.no_telegram:
+            token = self._ask_telegram()
         if not token:
             return
         question = "Your number in Telegram, as @userinfobot tells it:"
@@ -241,9 +242,36 @@ class Setup:
         self._keep("TELEGRAM_BOT_TOKEN", token, "(your token)")
         if users:
             self._keep("TELEGRAM_ALLOWED_USERS", users)
-        found: list[Check] = asyncio.run(imported(PLATFORMS)(load_settings(vars(self._given))))
-        for one in found:
+        for one in self._platforms({}):
             (say if one.verdict is Verdict.OK else complain)(one.message)
+
+    def _ask_telegram(self) -> str:
+        """Return a token that Telegram accepts; empty for later."""
+        options = [("later", "later"), ("now", "now, with a token from @BotFather")]
+        if self._answers.choose("Talk through Telegram?", options, "later") == "later":
+            return ""
+        for _ in range(TRIES):
+            token = self._answers.ask("Token of the bot (Enter for later):", secret=True)
+            problem = self._check_telegram(token) if token else ""
+            if not problem:
+                return token
+            complain(problem)
+        return ""
+
+    def _check_telegram(self, token: str) -> str:
+        """Return why a token cannot be used; empty if it can."""
+        try:
+            found = self._platforms({"TELEGRAM_BOT_TOKEN": token})
+        except HermesError as error:
+            return error.message
+        failed = (
+            one.message for one in found if one.name == "telegram" and one.verdict is Verdict.FAILED
+        )
+        return next(failed, "")
+
+    def _platforms(self, more: Mapping[str, str]) -> list[Check]:
+        environ = {**self._settings.environ, **more}
+        return asyncio.run(imported(PLATFORMS)(load_settings(vars(self._given), environ)))
 
 
 def _describe(model: OfferedModel) -> str:

@@ -50,6 +50,11 @@ BEHIND_A_CHAT = ("agent", "executor", "gateway")
 MAX_QUESTION_BYTES = 1024 * 1024
 """The gateway's limit."""
 
+UNUSED = (
+    "hermes is already running, so --model and --base-url have no effect; use /model NAME in the "
+    "chat, or stop hermes first"
+)
+
 TOO_LONG = (
     "the question and the piped input are together at most 1 MiB; use a file and --here for more"
 )
@@ -116,6 +121,8 @@ async def _run(settings: Settings, arguments: argparse.Namespace, question: str 
         await reach(settings, ("agent",))  # a gateway here would wait for it silently
     if "agent" in needed and not await has_services(settings, needed):
         settings = await with_model(settings, may_ask=not arguments.json)
+    elif arguments.model or arguments.base_url:
+        complain(UNUSED)
     async with connected(settings, needed) as channels:
         if "executor" in needed:
             await warn_of_host(settings, channels)

@@ -28,6 +28,7 @@ class OneShot:
 
     def __init__(self, view: TurnView | None) -> None:
         self._view = view
+        self._shows_notices = view is not None and (sys.stdout.isatty() or sys.stderr.isatty())
         self._session_id = self._turn_id = self._message_id = ""
         self._turn: TurnFinished | None = None
         self._reply: ConverseResponse.Reply | None = None
@@ -54,8 +55,8 @@ class OneShot:
                 self._finished[event.tool_finished.call_id] = event.tool_finished
             case "turn_finished":
                 self._turn = event.turn_finished
-            case "notice" if event.notice.keeps_text and not sys.stderr.isatty():
-                complain(event.notice.text)  # the view tells it on a terminal only
+            case "notice" if not self._shows_notices:
+                complain(event.notice.text)
             case _:
                 pass
         if self._view is not None:

@@ -1,5 +1,6 @@
 """The output of a conversation: whole lines, and the words of an answer as they arrive."""
 
+import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping
@@ -12,6 +13,8 @@ from services.cli.output import UNLIMITED_COLUMNS
 
 Styles = Mapping[str, str]
 """The codes of a stream's styles."""
+
+_CODE = re.compile(r"\x1b\[[\d;]*m")
 
 PLAIN: Styles = {}
 UNCOLOURED: Styles = {"bold": "1", "dim": "2"}
@@ -41,13 +44,17 @@ class Screen:
         line_styles: Styles,
         word_styles: Styles,
         columns: Callable[[], int] = lambda: UNLIMITED_COLUMNS,
+        draft_rows: Callable[[], int] = lambda: 0,
     ) -> None:
+        """`draft_rows` is how many rows of an unfinished block are shown and written over."""
         self._lines = lines
         self._words = words
         self._line_styles = line_styles
         self._word_styles = word_styles
         self._columns = columns
         self._markdown = self._new_markdown() if word_styles else None
+        self._draft_rows = draft_rows
+        self._drafted = 0
         self._at_line_start = True
 
     def line(self, text: str, style: str = "", *, wraps: bool = True) -> None:
@@ -62,6 +69,7 @@ class Screen:
             from services.cli.chat import renderer  # slow to import
 
             shown = renderer.wrap(shown, columns)
+        self._erase_draft()
         self._lines(f"\x1b[{code}m{shown}\x1b[0m\n" if code else f"{shown}\n")
 
     def markdown(self, text: str, style: str = "") -> None:
@@ -75,6 +83,7 @@ class Screen:
     def words(self, text: str) -> None:
         shown = printable(text)
         self._write(shown if self._markdown is None else self._markdown.feed(shown))
+        self._draw_draft()
 
     def pending(self) -> str:
         """Return the rows of words that are not written yet, as their block has not ended."""
@@ -87,7 +96,25 @@ class Screen:
         if not self._at_line_start:
             self._write("\n")
 
+    def _draw_draft(self) -> None:
+        """Show the last rows of the block that has not ended."""
+        if not (most := self._draft_rows()):
+            return
+        self._erase_draft()
+        pending, columns = self.pending(), self._columns()
+        # A row that the terminal would wrap could not be erased.
+        rows = [row for row in pending.split("\n") if len(_CODE.sub("", row)) <= columns][-most:]
+        if pending and rows:
+            self._words("".join(f"{row}\n" for row in rows))
+            self._drafted = len(rows)
+
+    def _erase_draft(self) -> None:
+        if self._drafted:
+            self._words(f"\x1b[{self._drafted}F\x1b[J")
+            self._drafted = 0
+
     def _write(self, text: str) -> None:
+        self._erase_draft()
         if text:
             self._words(text)
             self._at_line_start = text.endswith("\n")
@@ -106,6 +133,7 @@ def standard_screen(environ: Mapping[str, str], *, whole: bool = False) -> Scree
         line_styles=styles_of(beside, environ),
         word_styles=styles_of(out, environ),
         columns=lambda: shutil.get_terminal_size().columns,
+        draft_rows=lambda: shutil.get_terminal_size().lines - 1 if out.isatty() else 0,
     )
 
 

@@ -1,6 +1,5 @@
 """Adds, changes, pauses, resumes and removes jobs."""
 
-import asyncio
 from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from typing import Any
@@ -18,7 +17,7 @@ from services.cli.command import Context
 from services.cli.connection import at_home, has_services, start_command
 from services.cli.console import complain, print_json, printable, say
 from services.cli.failures import EXPECTED, explain
-from services.cli.jobs.options import CLEARED, given_fields, read_script, target_text
+from services.cli.jobs.options import CLEARED, given_fields, option_of, read_script, target_text
 from services.cli.jobs.runs import all_jobs, find_job
 from services.cli.jobs.view import JOB, due_times, local
 from services.cli.output import describe, field_value
@@ -93,7 +92,7 @@ async def _edit(context: Context) -> None:
     fields = await _fields(context)
     cleared = [path for word in given.clear for path in CLEARED[word]]
     if twice := fields.keys() & set(cleared):
-        told = ", ".join(sorted(path.removeprefix("options.") for path in twice))
+        told = ", ".join(sorted(map(option_of, twice)))
         raise InvalidArgument(f"{told} cannot be set and cleared at the same time")
     paths = list(dict.fromkeys([*fields, *cleared]))
     if not paths:
@@ -108,7 +107,7 @@ async def _edit(context: Context) -> None:
         request_id=new_id("upd"),
     )
     answer = await context.stub(JobServiceStub).UpdateJob(request)
-    what = ", ".join(path.removeprefix("options.") for path in paths)
+    what = ", ".join(dict.fromkeys([*map(option_of, fields), *given.clear]))
     await _tell(context, answer.job, answer.notes, f": changed {what}")
 
 
@@ -185,7 +184,7 @@ async def _fields(context: Context) -> dict[str, Any]:
     """Return the given fields of a job, with the script's text and resolved job ids."""
     fields = given_fields(context.given)
     if path := fields.get("options.script"):
-        fields["options.script"] = await asyncio.to_thread(read_script, path)
+        fields["options.script"] = await read_script(path)
     if named := fields.get("options.context_job_ids"):
         fields["options.context_job_ids"] = [
             (await find_job(context, name)).job_id for name in named

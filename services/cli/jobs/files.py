@@ -11,7 +11,7 @@ from services.cli.command import DRY_RUN, JSON_OBJECT, Context, action, arg, fla
 from services.cli.connection import has_services, start_command
 from services.cli.console import EXIT_FAILURE, complain, print_json, printable, say
 from services.cli.output import Column, describe
-from services.cli.standard_input import STANDARD, read_up_to
+from services.cli.standard_input import STANDARD, read_limited
 from services.config.sources import read_env_file, read_yaml
 from services.errors import AlreadyExists, FailedPrecondition, InvalidArgument
 from services.home.jobs import held_by, scripts_of
@@ -26,7 +26,7 @@ async def _take(context: Context) -> int:
     """Import jobs from a file, such as cron/jobs.json of a home."""
     given, settings = context.given, context.settings
     path: Path = given.file.expanduser()
-    document = await asyncio.to_thread(_read, path)
+    document = await _read(path)
     home = await asyncio.to_thread(_home_of, path)
     zone, scripts = given.time_zone or "", dict[str, str]()
     if home is not None:
@@ -99,9 +99,9 @@ def note_of(job: pb.ImportedJob) -> str:
     return printable(f"{lead}: {'; '.join(job.notes)}")
 
 
-def _read(path: Path) -> bytes:
+async def _read(path: Path) -> bytes:
     try:
-        data = read_up_to(path, MAX_FILE_BYTES)
+        data = await read_limited(path, MAX_FILE_BYTES)
     except OSError as error:
         raise InvalidArgument(f"{path} cannot be read: {error.strerror}") from None
     if len(data) > MAX_FILE_BYTES:

@@ -11,7 +11,7 @@ from google.protobuf.duration_pb2 import Duration
 from hermes.scheduler.v1 import job_options_pb2 as pb
 from services.cli.arguments import MOST, UNITS_S, length, micro_usd, up_to
 from services.cli.command import Argument, arg, choice
-from services.cli.standard_input import read_up_to
+from services.cli.standard_input import read_limited
 from services.errors import InvalidArgument
 from services.home.texts import decode_text
 
@@ -42,10 +42,10 @@ def target_text(place: pb.DeliveryTarget) -> str:
     return ":".join(filter(None, (place.platform, place.chat_id, place.thread_id)))
 
 
-def read_script(path: str) -> str:
+async def read_script(path: str) -> str:
     """Read a script from a file or standard input; raises InvalidArgument."""
     try:
-        data = read_up_to(Path(path).expanduser(), MAX_SCRIPT_BYTES)
+        data = await read_limited(Path(path), MAX_SCRIPT_BYTES)
         text = decode_text(data)
     except OSError as error:
         raise InvalidArgument(f"--script {path} cannot be read: {error.strerror}") from None
@@ -128,6 +128,12 @@ CLEARED: Mapping[str, tuple[str, ...]] = {
     "denied": ("denied_commands",),
 }
 """What can be reset to its default, with its fields of a job."""
+
+
+def option_of(path: str) -> str:
+    """Return the name of the option that sets a field, without dashes."""
+    of = {option.options.get("dest", ""): option.names[0].removeprefix("--") for option in OPTIONS}
+    return of.get(path, path.replace("_", "-"))
 
 
 def given_fields(given: argparse.Namespace) -> dict[str, Any]:

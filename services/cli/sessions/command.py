@@ -9,6 +9,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from hermes.agent.v1 import session_change_pb2 as change_pb
 from hermes.agent.v1 import session_pb2 as pb
 from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
+from services.amounts import plural
 from services.cli.arguments import INT32, INT64, length, up_to
 from services.cli.command import (
     DRY_RUN,
@@ -166,8 +167,9 @@ async def _branch(context: Context) -> None:
         new_session_id=new_session_id(datetime.now(UTC).astimezone()),
     )
     session = (await context.stub(SessionServiceStub).BranchSession(request)).session
+    has = plural(session.message_count, "message")
     told = (
-        f"{session.session_id} starts with {session.message_count} messages; open it with:\n"
+        f"{session.session_id} starts with {has}; open it with:\n"
         f"hermes chat --resume {session.session_id}"
     )
     context.print_one(session, _SESSION, told)
@@ -182,7 +184,8 @@ async def _undo(context: Context) -> None:
         expected_message_count=found.message_count,
     )
     undone = await context.stub(SessionServiceStub).UndoTurns(request)
-    told = f"removed {undone.turn_count} turns; {undone.message_count} messages are left"
+    left = plural(undone.message_count, "message is", "messages are")
+    told = f"removed {plural(undone.turn_count, 'turn')}; {left} left"
     text = "\n".join(filter(None, (told, undone.user_text)))
     context.print_value({"session_id": found.session_id, **json_value(undone)}, text)
 
@@ -190,7 +193,8 @@ async def _undo(context: Context) -> None:
 async def _delete(context: Context) -> None:
     """Delete a session permanently."""
     found = await find(context)
-    question = f"Delete {found.session_id} “{found.title}”, {found.message_count} messages?"
+    has = plural(found.message_count, "message")
+    question = f"Delete {found.session_id} “{found.title}”, {has}?"
     await context.confirm(question, "use --yes", "nothing was deleted")
     request = context.request(change_pb.DeleteSessionRequest, session_id=found.session_id)
     await context.stub(SessionServiceStub).DeleteSession(request)
@@ -202,10 +206,11 @@ async def _prune(context: Context) -> None:
     given = context.given
     found = await _pruned(context, dry_run=True)
     if found and not given.dry_run:
-        question = f"Delete {len(found)} sessions?"
+        question = f"Delete {plural(len(found), 'session')}?"
         await context.confirm(question, "use --yes", "nothing was deleted")
         found = await _pruned(context, dry_run=False)
-    told = f"{'would delete' if given.dry_run else 'deleted'} {len(found)} sessions"
+    done = "would delete" if given.dry_run else "deleted"
+    told = f"{done} {plural(len(found), 'session')}"
     context.print_value(found, "\n".join((*found, told)))
 
 

@@ -11,6 +11,7 @@ import grpc.aio
 from hermes.agent.v1 import session_change_pb2 as change_pb
 from hermes.agent.v1 import session_pb2 as pb
 from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
+from services.amounts import plural
 from services.cli.command import JSON_LIST, Context, action, arg, flag, pages
 from services.cli.console import complain
 from services.cli.failures import explain
@@ -58,7 +59,7 @@ async def _export(context: Context) -> None:
         file = context.given.to / f"{session_id}.json"
         await asyncio.to_thread(replace_file, file, b"".join(pieces), 0o600)
         files.append(str(file))
-    context.print_value(files, f"exported {len(files)} sessions to {context.given.to}")
+    context.print_value(files, f"exported {plural(len(files), 'session')} to {context.given.to}")
 
 
 async def _pieces(context: Context, session_id: str) -> AsyncGenerator[bytes]:
@@ -72,7 +73,8 @@ async def _pieces(context: Context, session_id: str) -> AsyncGenerator[bytes]:
 async def _all(context: Context) -> list[str]:
     request = pb.ListSessionsRequest(profile=context.profile, page_size=PAGE)
     listing = pages(context.stub(SessionServiceStub).ListSessions, request)
-    return [session.session_id async for page in listing for session in page.sessions]
+    each = [session async for page in listing for session in page.sessions]
+    return [session.session_id for session in each if session.message_count]  # others are undone
 
 
 async def _import(context: Context) -> int:
@@ -87,7 +89,7 @@ async def _import(context: Context) -> int:
         except grpc.aio.AioRpcError as error:
             complain(f"{file}: {explain(error)}")
     new = sum(one.imported for one in taken)
-    told = f"imported {new} sessions; {len(taken) - new} existed already"
+    told = f"imported {plural(new, 'session')}; {len(taken) - new} existed already"
     context.print_value(list(map(json_value, taken)), told)
     return int(len(taken) < len(files))
 

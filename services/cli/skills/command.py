@@ -71,7 +71,9 @@ async def _list(context: Context) -> None:
     """List skills by category."""
     request = context.request(pb.ListSkillsRequest)
     found = (await context.stub(SkillServiceStub).ListSkills(request)).skills
-    context.print_list(found, _COLUMNS, "There are no skills yet.")
+    named = context.given.category
+    where = f" in the category {named}" if named else " yet"
+    context.print_list(found, _COLUMNS, f"There are no skills{where}.")
 
 
 async def _show(context: Context) -> None:

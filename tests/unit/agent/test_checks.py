@@ -1,5 +1,8 @@
 """What `hermes doctor` says of the model."""
 
+import asyncio
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -8,6 +11,12 @@ from agent_service.assembly.checks import checks
 from services.config.settings import load_settings
 from services.runtime.checks import Verdict
 from tests.fakes.model import answers, fake_model
+
+UNPRICED = {
+    "OPENROUTER_BASE_URL": "http://127.0.0.1:9/v1",
+    "OPENROUTER_API_KEY": "sk-or-v1-test",
+    "HERMES_MODEL": "unheard-of",
+}
 
 
 @pytest.mark.parametrize(
@@ -27,3 +36,37 @@ async def test_a_local_model_with_little_context_is_remarked_on(
     (check,) = [one for one in found if one.name == "model"]
     assert check.verdict is verdict
     assert told in check.message
+
+
+@pytest.mark.parametrize(
+    ("config", "is_told"),
+    [
+        ("budget: {day: {usd: 5}}", True),
+        ("budget: {day: {tokens: 5}}", False),
+        ("budget: {day: {usd: 5}, unpriced: free}", False),
+        ("budget: {day: {usd: 5}}\nmodels: {unheard-of: {price: {input: 1, output: 2}}}", False),
+    ],
+)
+async def test_a_budget_in_dollars_that_stops_the_model_is_remarked_on(
+    tmp_path: Path, config: str, *, is_told: bool
+) -> None:
+    await asyncio.to_thread((tmp_path / "config.yaml").write_text, config)
+    settings = await asyncio.to_thread(load_settings, {"home": str(tmp_path)}, UNPRICED)
+    found = await checks(settings)
+    told = [one for one in found if one.name == "budget"]
+    assert [one.verdict for one in told] == [Verdict.NOTE] * is_told
+    assert all("the price of unheard-of is not known" in one.message for one in told)
+
+
+def _set_budget(folder: Path) -> None:
+    folder.mkdir()
+    with closing(sqlite3.connect(folder / "agent.db")) as connection, connection:
+        connection.execute("CREATE TABLE budget_limit (micro_usd INTEGER)")
+        connection.execute("INSERT INTO budget_limit VALUES (5)")
+
+
+async def test_a_budget_that_was_set_by_command_is_looked_up(tmp_path: Path) -> None:
+    await asyncio.to_thread(_set_budget, tmp_path / "state")
+    settings = await asyncio.to_thread(load_settings, {"home": str(tmp_path)}, UNPRICED)
+    found = await checks(settings)
+    assert "budget" in [one.name for one in found]

@@ -6,7 +6,13 @@ import pytest
 from pydantic import SecretStr
 
 from agent_service.models.endpoints import Endpoint
-from agent_service.models.failures import connection_failure, http_failure, retry_after_s
+from agent_service.models.failures import (
+    connection_failure,
+    http_failure,
+    retry_after_s,
+    stream_failure,
+)
+from agent_service.models.wires.wire import reported_error
 from agent_service.records.model_errors import ModelErrorKind as Kind
 from agent_service.records.model_errors import RetryPolicy
 
@@ -94,7 +100,9 @@ def test_a_cap_on_the_output_that_is_too_large_is_no_overflow() -> None:
         ({"error": {"message": "in an object"}}, "in an object"),
         ({"error": "a string"}, "a string"),
         ({"message": "without a wrapper"}, "without a wrapper"),
-        ({"detail": [{"msg": "a list"}]}, "[{'msg': 'a list'}]"),
+        ({"detail": [{"msg": "a list"}]}, "a list"),
+        ({"detail": [{"loc": ["body", "n"], "msg": "Field required"}]}, "body.n: Field required"),
+        ({"base_resp": {"status_code": 1004, "status_msg": "login fail"}}, "login fail"),
         (
             {"error": {"message": "Provider error", "metadata": {"raw": "no"}}},
             "Provider error (no)",
@@ -158,3 +166,13 @@ def test_pauses_grow_to_a_limit_and_vary() -> None:
         assert len(delays) > 1
         assert all(delay is not None and full / 2 <= delay <= full for delay in delays)
     assert policy.delay_s(9, error) is None
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"), [(1002, Kind.RATE_LIMIT), (1004, Kind.AUTH), (1008, Kind.BILLING)]
+)
+def test_minimax_reports_errors_in_its_own_form(code: int, kind: Kind) -> None:
+    chunk = {"choices": None, "base_resp": {"status_code": code, "status_msg": "its words"}}
+    failed = stream_failure(ENDPOINT, "m", reported_error(chunk))
+    assert (failed.kind, failed.detail) == (kind, "its words")
+    assert reported_error({"choices": [], "base_resp": {"status_code": 0}}) is None

@@ -31,6 +31,7 @@ def read(text: str, chars: int, *, begun: bool = False) -> tuple[ThoughtTags, st
         ("<think>One.</think>\n<think>Two.</think>\nHello!", "Hello!", "One.Two."),
         (f"I look.\n<think>{HI}</think>\nHello!", "I look.\nHello!", HI),
         (f"<think>{HI} 1 < 2, </thin", "", f"{HI} 1 < 2, </thin"),
+        (f"<analysis>{HI}</analysis>\nHello!", "Hello!", HI),
         ("</think>\n\nHello!", "Hello!", ""),
         (f"<think>{HI}</think>Hello</think>!", "Hello!", HI),
     ],
@@ -78,6 +79,7 @@ def test_what_the_template_begins_is_shown_as_reasoning_from_then_on(
         'Split at "</think>".',
         "Use </think> to close it.",
         "<thin>soup</thin>",
+        "The report:\n<analysis>\nIt is soup.\n</analysis>",
     ],
 )
 def test_an_answer_that_speaks_of_tags_stays_as_it_is(text: str, chars: int) -> None:

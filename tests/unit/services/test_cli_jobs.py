@@ -1,6 +1,7 @@
 """What `hermes jobs` makes of its options, and says of those that are wrong."""
 
 import argparse
+import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -10,7 +11,14 @@ from google.protobuf.duration_pb2 import Duration
 
 from hermes.scheduler.v1 import job_file_pb2, job_pb2, run_pb2
 from services.cli.jobs.files import note_of
-from services.cli.jobs.options import duration_text, given_fields, read_script, target, target_text
+from services.cli.jobs.options import (
+    duration_text,
+    given_fields,
+    option_of,
+    read_script,
+    target,
+    target_text,
+)
 from services.cli.jobs.view import JOB, JOB_LIST, RUN, run_list, show
 from services.cli.main import parser_of
 from services.cli.output import describe, print_rows
@@ -91,12 +99,26 @@ def test_what_is_no_place_is_refused_with_an_example(text: str) -> None:
     ("content", "told"),
     [(b"", "is empty"), (b"\xff", "is not UTF-8 text"), (b"x" * 70_000, "more than 65536 bytes")],
 )
-def test_a_script_is_a_text_of_some_length(tmp_path: Path, content: bytes, told: str) -> None:
+async def test_a_script_is_a_text_of_some_length(tmp_path: Path, content: bytes, told: str) -> None:
     script = tmp_path / "x.sh"
-    script.write_bytes(content)
+    await asyncio.to_thread(script.write_bytes, content)
     for path, said in ((script, told), (tmp_path / "gone.sh", "cannot be read")):
         with pytest.raises(InvalidArgument, match=said):
-            read_script(str(path))
+            await read_script(str(path))
+
+
+@pytest.mark.parametrize(
+    ("path", "option"),
+    [
+        ("sandbox_template", "sandbox"),
+        ("options.deliver_to", "to"),
+        ("options.missed_run_policy", "missed"),
+        ("time_zone", "time-zone"),
+        ("prompt", "prompt"),
+    ],
+)
+def test_a_field_is_called_what_its_option_is_called(path: str, option: str) -> None:
+    assert option_of(path) == option
 
 
 @pytest.mark.parametrize("text", ["0s", "90s", "1h30m", "2d1s", "366d"])

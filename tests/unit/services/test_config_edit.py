@@ -180,3 +180,10 @@ def test_a_variable_of_a_provider_that_is_named_can_be_set(home: HomePaths, name
     assert set_value(home, name, "https://deep.example", ALL) == home.env
     assert home.env.read_text() == f"{name}=https://deep.example\n"
     assert mode(home.env) == 0o600
+
+
+@pytest.mark.parametrize("url", ["http://old/v1", "http://new/v1"])
+def test_the_key_of_an_endpoint_is_not_kept_for_another(home: HomePaths, url: str) -> None:
+    home.config.write_text("providers:\n  a:\n    base_url: http://old/v1\n    api_key: secret\n")
+    set_value(home, "providers.a.base_url", url, ALL)
+    assert ("api_key" in home.config.read_text()) is (url == "http://old/v1")

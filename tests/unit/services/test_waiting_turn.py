@@ -1,4 +1,4 @@
-"""What people see of a turn that waits for space on a full disk."""
+"""What people see of a turn that waits, such as for space on a full disk."""
 
 import io
 
@@ -25,3 +25,14 @@ def test_an_answer_that_waits_to_be_stored_is_shown_once(
     assert words.getvalue().strip() == "Fine."
     assert lines.getvalue() == "This waits: no space\n"
     assert capsys.readouterr().err == "hermes: This waits: no space\n"
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_notices_are_told_beside_the_answer(
+    capsys: pytest.CaptureFixture[str], *, as_json: bool
+) -> None:
+    words = io.StringIO()
+    screen = Screen(lambda _: None, words.write, line_styles=PLAIN, word_styles=PLAIN)
+    once = OneShot(None if as_json else TurnView(screen))
+    once.add(TurnEvent(notice=Notice(text="Trying again in 2 s.")))
+    assert (words.getvalue(), capsys.readouterr()) == ("", ("", "hermes: Trying again in 2 s.\n"))

@@ -1,0 +1,117 @@
+"""discord.py's client without its own retries: what fails is ours to judge."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from gateway_service.errors import (
+    AccountRefused,
+    MessageGone,
+    OutcomeUnknown,
+    PlatformError,
+    RateLimited,
+    Refused,
+    Unreachable,
+)
+
+if TYPE_CHECKING:
+    from aiohttp import ClientResponse, TraceRequestEndParams
+    from discord import Client
+
+CALL_S = 20.0
+DEFAULT_WAIT_S = 5.0
+GUILDS_S = 0.5
+"""How soon the next of our servers is announced after connecting."""
+
+UNKNOWN_MESSAGE = 10008
+CHECK_TOKEN = "discord does not know this bot; check DISCORD_BOT_TOKEN"  # noqa: S105 - no token
+
+
+def make_client(base_url: str, handlers: Mapping[str, Callable[..., None]]) -> "Client":
+    """Return a client that gives its events to handlers; the library takes long to load."""
+    try:
+        import discord
+        from aiohttp import TraceConfig
+        from discord.http import Route
+    except ImportError as error:
+        raise AccountRefused(
+            "discord needs a package more: pip install 'hermes-services[discord]'"
+        ) from error
+
+    class Client(discord.Client):
+        def dispatch(self, event: str, /, *args: Any, **_: Any) -> None:
+            """Handle an event at once and in order; the library would start a task for each."""
+            if handle := handlers.get(event):
+                handle(*args)
+
+    Route.BASE = base_url
+    discord.VoiceClient.warn_nacl = discord.VoiceClient.warn_dave = False
+    intents = discord.Intents(guilds=True, messages=True, message_content=True)
+    trace = TraceConfig()
+    trace.on_request_end.append(_check)
+    return Client(
+        intents=intents,
+        chunk_guilds_at_startup=False,
+        guild_ready_timeout=GUILDS_S,
+        http_trace=trace,
+        max_messages=None,
+        max_ratelimit_timeout=30.0,
+        member_cache_flags=discord.MemberCacheFlags.none(),
+    )
+
+
+async def _check(_session: object, _context: object, ended: "TraceRequestEndParams") -> None:
+    """Raise our error for a refusal, before the library waits and tries again by itself."""
+    if ended.response.status >= 400:
+        raise await _refusal(ended.response)
+
+
+async def _refusal(response: "ClientResponse") -> PlatformError:
+    status = response.status
+    try:
+        body = await response.json(content_type=None)
+        code, said = int(body.get("code", 0)), str(body["message"])
+    except (AttributeError, KeyError, TypeError, ValueError, OSError):
+        body, code, said = dict[str, Any](), 0, f"HTTP {status}"
+    said = f"discord: {said} ({code or status})"
+    if status == 429:
+        wait_s = float(body.get("retry_after", response.headers.get("Retry-After", DEFAULT_WAIT_S)))
+        return RateLimited(f"discord wants us to wait for {wait_s:g} s", wait_s)
+    if status == 401 and not code:
+        return AccountRefused(CHECK_TOKEN)
+    if status >= 500:
+        return OutcomeUnknown(said)
+    return MessageGone(said) if code == UNKNOWN_MESSAGE else Refused(said)
+
+
+@asynccontextmanager
+async def translated(limit_s: float | None = CALL_S) -> AsyncGenerator[None]:
+    """Turn the library's errors into ours, and a call that takes too long."""
+    import aiohttp
+    import discord
+
+    try:
+        async with asyncio.timeout(limit_s):
+            yield
+    except discord.RateLimited as error:
+        raise RateLimited(f"discord: {error}", error.retry_after) from error
+    except discord.ConnectionClosed as error:
+        raise AccountRefused(_closed(error.code)) from error
+    except (aiohttp.ClientConnectorError, aiohttp.InvalidURL) as error:
+        raise Unreachable(f"discord cannot be reached ({error})") from error
+    except (aiohttp.ClientError, discord.DiscordException, OSError) as error:
+        raise OutcomeUnknown(f"discord did not answer ({type(error).__name__})") from error
+
+
+def _closed(code: int) -> str:
+    match code:
+        case 4004:
+            return CHECK_TOKEN
+        case 4014:
+            return (
+                "discord refuses this bot the content of messages; switch on Message Content "
+                "Intent on the page Bot of its application on discord.com/developers"
+            )
+        case _:
+            return f"discord closed the connection for good ({code})"

@@ -1,0 +1,51 @@
+"""Discord's settings."""
+
+import re
+from base64 import b64decode
+from typing import Annotated, ClassVar
+
+from pydantic import SecretStr, model_validator
+
+from gateway_service.platforms.config import PlatformConfig
+from services.config.settings import Env, Yaml, section
+
+_TOKEN = re.compile(r"([A-Za-z0-9_-]{2,40})\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
+
+
+def find_account(token: str) -> str:
+    """Return the bot's user id, which its token begins with; empty if it is no token."""
+    found = _TOKEN.fullmatch(token)
+    try:
+        user_id = b64decode(found[1] + "==", altchars=b"-_") if found else b""
+    except ValueError:
+        return ""
+    return user_id.decode() if user_id.isdigit() else ""
+
+
+@section("platforms.discord.extra", variables="DISCORD_")
+class DiscordConfig(PlatformConfig):
+    """The Discord bot, and who may talk to it."""
+
+    name: ClassVar[str] = "discord"
+    package: ClassVar[str] = "discord"
+    needs: ClassVar[str] = "DISCORD_BOT_TOKEN"
+
+    token: Annotated[SecretStr, Yaml("..token"), Env("DISCORD_BOT_TOKEN")] = SecretStr("")
+    """The bot's token, from the page Bot of its application on discord.com/developers."""
+    base_url: str = "https://discord.com/api/v10"
+    """The URL of Discord's API."""
+
+    @property
+    def has_credentials(self) -> bool:
+        return bool(self.token.get_secret_value())
+
+    @model_validator(mode="after")
+    def _has_token(self) -> "DiscordConfig":
+        token = self.token.get_secret_value()
+        if self.enabled and not token:
+            raise ValueError("platforms.discord is enabled; set DISCORD_BOT_TOKEN for it")
+        if token and not find_account(token):
+            raise ValueError(
+                "DISCORD_BOT_TOKEN is no bot token, which has three parts with dots between them"
+            )
+        return self
