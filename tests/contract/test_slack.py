@@ -313,20 +313,6 @@ async def test_buttons_are_pressed_in_their_thread(slack: FakeSlack, app: SlackP
     assert (told["user"], told["text"]) == ("U9", "You may not.")
 
 
-async def test_a_thread_shows_a_status_until_words_come(
-    slack: FakeSlack, app: SlackPlatform
-) -> None:
-    place = Destination("C1", "1700000000.000001")
-    ts = await app.send(place, Content("…"), "key")
-    await app.typing(CHANNEL)
-    await app.typing(place)
-    assert slack.statuses == {("C1", place.thread_id): "is thinking…"}
-    await app.edit(place, ts, Content("Well"))
-    assert slack.statuses == {("C1", place.thread_id): ""}
-    await app.edit(place, ts, Content("Well, yes"))
-    assert slack.calls["assistant.threads.setStatus"] == 2
-
-
 async def test_files_are_sent_and_received(slack: FakeSlack, app: SlackPlatform) -> None:
     file = Attachment("a.bin", 3, "0" * 64, b"abc")
     place = Destination("C1", "1700000000.000001")

@@ -33,7 +33,6 @@ class WebApi:
         self.history: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
         self.files: dict[str, bytes] = {}
         self.uploaded: list[dict[str, Any]] = []
-        self.statuses: dict[tuple[str, str], str] = {}
         self.ephemeral: list[dict[str, Any]] = []
         self.numbers, self._times = count(1), count(int(time.time()) - 1000)
 
@@ -63,7 +62,6 @@ class WebApi:
             {"type": "message", "user": ME, "bot_id": "B1", "text": raw, "ts": ts}
             | ({"thread_ts": thread} if thread else {})
         )
-        self.statuses.pop((channel, thread), None)
         return {"ok": True, "channel": channel, "ts": ts, "message": {"text": raw}}
 
     def _chat_update(self, fields: dict[str, Any]) -> Any:
@@ -79,10 +77,6 @@ class WebApi:
         assert visible(fields["text"])
         self.ephemeral.append(fields)
         return {"ok": True, "message_ts": self.time()}
-
-    def _assistant_threads_setStatus(self, fields: dict[str, Any]) -> Any:
-        self.statuses[fields["channel_id"], fields["thread_ts"]] = fields["status"]
-        return {"ok": True}
 
     def _users_info(self, fields: dict[str, Any]) -> Any:
         if fields["user"] not in NAMES:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
-from gateway_service.errors import ChatMoved, OutcomeUnknown, PlatformError, Unreachable
+from gateway_service.errors import ChatMoved, OutcomeUnknown, Unreachable
 from gateway_service.messages import (
     DONE,
     Attachment,
@@ -40,7 +40,6 @@ SECTION_UNITS = 3000
 LABEL_CHARS = 75
 BEAT_S = 20.0
 CLOSE_S = 1.0
-STATUS = "is thinking…"
 
 _REFRESH = ("warning", "refresh_requested")
 
@@ -57,7 +56,6 @@ class SlackPlatform(Platform):
         rate=Rate(per_second=1.0, burst=5),
         buttons=25,
         edit_interval_s=1.5,  # a workspace allows about one edit a second
-        typing_interval_s=60.0,
         caption_units=SECTION_UNITS,
         file_bytes=50_000_000,
     )
@@ -68,8 +66,6 @@ class SlackPlatform(Platform):
         self._has_socket = bool(config.app_token.get_secret_value())
         self._events = EventReader(self._api, clock, reply_in_thread=config.reply_in_thread)
         self._backlog = Backlog(self._api, clock)
-        self._thinking = set[Destination]()
-        """Threads that show our status."""
 
     async def __aenter__(self) -> Self:
         await self._api.connect()
@@ -109,7 +105,6 @@ class SlackPlatform(Platform):
         found = await self._api.call(
             "chat_postMessage", **place, **_body(content), unfurl_links=False, unfurl_media=False
         )
-        self._thinking.discard(destination)
         if thread:
             self._events.join(channel, thread)
         return found["ts"]
@@ -123,24 +118,6 @@ class SlackPlatform(Platform):
     async def edit(self, destination: Destination, message_id: str, content: Content) -> None:
         channel = destination.chat_id
         await self._api.call("chat_update", channel=channel, ts=message_id, **_body(content))
-        if destination in self._thinking:
-            with suppress(PlatformError):
-                await self._set_status(destination, "")
-            self._thinking.discard(destination)
-
-    async def typing(self, destination: Destination) -> None:
-        """Show a status in a thread; other places have none."""
-        if destination.thread_id:
-            await self._set_status(destination, STATUS)
-            self._thinking.add(destination)
-
-    async def _set_status(self, place: Destination, status: str) -> None:
-        await self._api.call(
-            "assistant_threads_setStatus",
-            channel_id=place.chat_id,
-            thread_ts=place.thread_id,
-            status=status,
-        )
 
     async def acknowledge(self, press: ButtonPress, text: str) -> None:
         """Tell the person what the message will not show."""

@@ -7,7 +7,6 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from gateway_service.errors import PlatformError
 from gateway_service.platforms.base import Received, WebhookRequest, WebhookResult
 from gateway_service.platforms.slack.config import SlackConfig
 from gateway_service.platforms.slack.platform import SlackPlatform
@@ -34,8 +33,6 @@ class SlackWebhook(SlackPlatform):
             event = await self._read(kind, payload)
         except (ValueError, LookupError, AttributeError):
             return WebhookResult(400, b"not a request of Slack")
-        except PlatformError as error:
-            return WebhookResult(503, error.message.encode())
         return WebhookResult(received=Received((event,) if event is not None else ()))
 
     def _is_signed(self, request: WebhookRequest) -> bool:
