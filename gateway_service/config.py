@@ -13,6 +13,7 @@ from gateway_service.messages import API, BusyMode
 from gateway_service.platforms.api_config import ApiConfig
 from gateway_service.platforms.config import PlatformConfig
 from gateway_service.platforms.discord.config import DiscordConfig
+from gateway_service.platforms.mattermost.config import MattermostConfig
 from gateway_service.platforms.slack.config import SlackConfig
 from gateway_service.platforms.telegram.config import TelegramConfig
 from gateway_service.platforms.whatsapp.config import WhatsAppConfig
@@ -153,6 +154,7 @@ class GatewayConfig(ConfigModel):
 
     discord: DiscordConfig = DiscordConfig()
     api: ApiConfig = ApiConfig()
+    mattermost: MattermostConfig = MattermostConfig()
     slack: SlackConfig = SlackConfig()
     telegram: TelegramConfig = TelegramConfig()
     whatsapp: WhatsAppConfig = WhatsAppConfig()
@@ -173,7 +175,7 @@ class GatewayConfig(ConfigModel):
 
     @property
     def platforms(self) -> Sequence[PlatformConfig]:
-        return (self.discord, self.slack, self.telegram, self.whatsapp)
+        return (self.discord, self.mattermost, self.slack, self.telegram, self.whatsapp)
 
     @property
     def zone(self) -> tzinfo | None:

@@ -10,12 +10,14 @@ from gateway_service.config import GatewayConfig
 from gateway_service.platforms.base import HasMenu, HasWebhook, Platform
 from gateway_service.platforms.config import PlatformConfig
 from gateway_service.platforms.discord.platform import DiscordPlatform
+from gateway_service.platforms.mattermost.platform import MattermostPlatform
 from gateway_service.platforms.slack.webhook import make_slack
 from gateway_service.platforms.telegram.platform import TelegramPlatform
 from gateway_service.platforms.whatsapp.platform import WhatsAppPlatform
 
 PLATFORMS: Mapping[str, Callable[[Any], Platform]] = {
     "discord": DiscordPlatform.configured,
+    "mattermost": MattermostPlatform.configured,
     "slack": make_slack,
     "telegram": TelegramPlatform.configured,
     "whatsapp": WhatsAppPlatform.configured,

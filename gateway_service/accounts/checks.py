@@ -7,6 +7,7 @@ from typing import Any
 from gateway_service.config import GatewayConfig
 from gateway_service.platforms.config import PlatformConfig
 from gateway_service.platforms.discord.check import check_discord
+from gateway_service.platforms.mattermost.check import check_mattermost
 from gateway_service.platforms.slack.check import check_slack
 from gateway_service.platforms.telegram.check import check_telegram
 from gateway_service.platforms.whatsapp.check import check_whatsapp
@@ -15,6 +16,7 @@ from services.runtime.checks import Check, Verdict
 
 CHECKS: Mapping[str, Callable[[Any], Awaitable[Check]]] = {
     "discord": check_discord,
+    "mattermost": check_mattermost,
     "slack": check_slack,
     "telegram": check_telegram,
     "whatsapp": check_whatsapp,

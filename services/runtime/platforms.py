@@ -4,7 +4,16 @@ from typing import Annotated
 
 from services.config.fields import KeyNames
 
-PLATFORMS = ("cli", "discord", "slack", "telegram", "whatsapp", "scheduler", "api_server")
+PLATFORMS = (
+    "cli",
+    "discord",
+    "mattermost",
+    "slack",
+    "telegram",
+    "whatsapp",
+    "scheduler",
+    "api_server",
+)
 
 PlatformName = Annotated[str, KeyNames(PLATFORMS)]
 """The key of settings by platform."""

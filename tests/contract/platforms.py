@@ -7,11 +7,13 @@ from typing import Literal, Protocol
 from gateway_service.errors import OutcomeUnknown, RateLimited, Refused
 from gateway_service.platforms.base import Platform, Sink
 from gateway_service.platforms.discord.platform import DiscordPlatform
+from gateway_service.platforms.mattermost.platform import MattermostPlatform
 from gateway_service.platforms.slack.webhook import make_slack
 from gateway_service.platforms.telegram.platform import TelegramPlatform
 from gateway_service.platforms.whatsapp.platform import WhatsAppPlatform
 from services.clock import SystemClock
 from tests.fakes.discord import FakeDiscord, fake_discord
+from tests.fakes.mattermost import FakeMattermost, fake_mattermost
 from tests.fakes.platform import MemoryPlatform
 from tests.fakes.slack import FakeSlack, config_of, fake_slack
 from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
@@ -190,6 +192,29 @@ class DiscordWorld:
         return {shown.id: (shown.text, shown.buttons) for shown in messages}
 
 
+class MattermostWorld:
+    """People on a Mattermost server."""
+
+    def __init__(self, server: FakeMattermost) -> None:
+        self._server = server
+
+    def connect(self) -> Platform:
+        return MattermostPlatform(self._server.url, self._server.token)
+
+    async def say(self, text: str) -> None:
+        await self._server.say("5", text)
+
+    async def press(self, message_id: str, data: str) -> None:
+        raise AssertionError("Mattermost has no buttons for this bot")
+
+    def fail(self, how: Failure) -> None:
+        faults = {"limited": "limited", "refused": "forbidden", "lost answer": "drop_after"}
+        self._server.faults.planned["create"].append(faults[how])
+
+    def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
+        return {post["id"]: (post["message"], []) for post in self._server.shown("5")}
+
+
 @asynccontextmanager
 async def memory() -> AsyncGenerator[World]:
     yield MemoryWorld()
@@ -219,9 +244,16 @@ async def discord() -> AsyncGenerator[World]:
         yield DiscordWorld(server)
 
 
+@asynccontextmanager
+async def mattermost() -> AsyncGenerator[World]:
+    async with fake_mattermost() as server:
+        yield MattermostWorld(server)
+
+
 IMPLEMENTATIONS: Mapping[str, Callable[[], AbstractAsyncContextManager[World]]] = {
     "memory": memory,
     "discord": discord,
+    "mattermost": mattermost,
     "slack": slack,
     "telegram": telegram,
     "whatsapp": whatsapp,

@@ -83,7 +83,8 @@ async def test_messages_are_created_and_changed(world: World) -> None:
     async with world.connect() as platform:
         first = await platform.send(CHAT, Content("May I?", buttons), "key-3")
         second = await platform.send(CHAT, Content("Hello."), "key-4")
-        assert world.shown() == {first: ("May I?", ["a:yes", "a:no"]), second: ("Hello.", [])}
+        shown = ["a:yes", "a:no"] if platform.traits.buttons else []
+        assert world.shown() == {first: ("May I?", shown), second: ("Hello.", [])}
         if not platform.traits.can_edit:
             with pytest.raises(Refused):
                 await platform.edit(CHAT, first, Content("I may."))
@@ -97,6 +98,8 @@ async def test_messages_are_created_and_changed(world: World) -> None:
 
 async def test_a_press_is_received_and_acknowledged(world: World) -> None:
     async with world.connect() as platform:
+        if not platform.traits.buttons:
+            return
         message_id = await platform.send(
             CHAT, Content("May I?", (Button("Yes", "a:yes"),)), "key-5"
         )

@@ -1,0 +1,36 @@
+"""Mattermost's settings."""
+
+from typing import Annotated, ClassVar
+
+from pydantic import SecretStr, model_validator
+
+from gateway_service.platforms.config import PlatformConfig
+from services.config.settings import Env, Yaml, section
+
+
+@section("platforms.mattermost.extra", variables="MATTERMOST_")
+class MattermostConfig(PlatformConfig):
+    """The Mattermost bot, and who may talk to it."""
+
+    name: ClassVar[str] = "mattermost"
+    package: ClassVar[str] = ""
+    needs: ClassVar[str] = "MATTERMOST_URL and MATTERMOST_TOKEN"
+
+    url: str = ""
+    """The server's address, such as https://chat.example.com."""
+    token: Annotated[
+        SecretStr, Yaml("..token"), Env("MATTERMOST_TOKEN", "MATTERMOST_BOT_TOKEN")
+    ] = SecretStr("")
+    """The bot account's access token."""
+
+    @property
+    def has_credentials(self) -> bool:
+        return bool(self.url and self.token.get_secret_value())
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> "MattermostConfig":
+        if self.enabled and not self.has_credentials:
+            raise ValueError(f"platforms.mattermost is enabled; set {self.needs} for it")
+        if self.url and not self.url.startswith(("http://", "https://")):
+            raise ValueError("MATTERMOST_URL must begin with https:// or http://")
+        return self

@@ -1,0 +1,191 @@
+"""Mattermost: events over its WebSocket, and what was missed by the posts since then."""
+
+import json
+import logging
+import re
+import time
+from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, aclosing
+from typing import TYPE_CHECKING, Any, Self
+
+from gateway_service.errors import MessageGone, OutcomeUnknown, Refused, Unreachable
+from gateway_service.messages import Content, Event, RemoteFile
+from gateway_service.platforms.base import Destination, Platform, Received, Sink, Traits
+from gateway_service.platforms.mattermost.api import MattermostApi
+from gateway_service.platforms.mattermost.config import MattermostConfig
+from gateway_service.platforms.mattermost.posts import NAME, Person, Post, PostReader
+from gateway_service.platforms.rate_limits import Rate
+
+if TYPE_CHECKING:
+    from aiohttp import ClientWebSocketResponse
+
+_log = logging.getLogger(__name__)
+
+PING_S = 15.0
+OVERLAP_MS = 10_000
+"""How much is read again, as posts appear a little later than their times say."""
+FIRST_MS = 60_000
+"""How old the posts may be that are read first."""
+LONGEST_GAP_MS = 86_400_000
+CHUNK_BYTES = 65_536
+MOST_RECENT = 500
+
+_EVERYBODY = re.compile(r"@(?=(?:all|channel|here)\b)", re.IGNORECASE)
+_ROOT_GONE = "root_id.app_error)"
+_UNREADABLE = (AttributeError, LookupError, TypeError, ValueError)
+
+
+class MattermostPlatform(Platform):
+    """A bot's account."""
+
+    name = NAME
+    traits = Traits(
+        message_units=16_000,
+        length=len,
+        rate=Rate(per_second=5.0, burst=10),
+        repeats_safely_s=25.0,
+        buttons=0,
+        caption_units=16_000,
+        file_bytes=50_000_000,
+        markup="Mattermost shows Markdown with tables and headings.",
+    )
+
+    def __init__(self, url: str, token: str, ping_s: float = PING_S) -> None:
+        self.account_id = url.partition("//")[2].rstrip("/")
+        self._api, self._ping_s = MattermostApi(url, token), ping_s
+        self._me = Person("", "", is_bot=True)
+        self._reader = PostReader(self._api, self._me)
+        self._stack = AsyncExitStack()
+        self._after, self._stored = 0, 0
+        self._recent = deque[str](maxlen=MOST_RECENT)
+        """Events that were stored; what is live may also be among the posts that were missed."""
+
+    @classmethod
+    def configured(cls, config: MattermostConfig) -> "MattermostPlatform":
+        """Return the account of the settings."""
+        return cls(config.url, config.token.get_secret_value())
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self._api)
+            me = await self._api.get("/users/me")
+            self._stack = stack.pop_all()
+        self._me = Person(me["id"], me["username"], is_bot=True)
+        self._reader = PostReader(self._api, self._me)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    async def listen(self, sink: Sink) -> None:
+        now = int(time.time() * 1000)
+        self._after = int(sink.cursor or now - FIRST_MS)
+        async with self._api.socket() as socket:
+            await self._catch_up(sink, max(self._after - OVERLAP_MS, now - LONGEST_GAP_MS))
+            await self._follow(sink, socket)
+
+    async def _catch_up(self, sink: Sink, since: int) -> None:
+        """Store the posts since a time, in milliseconds, of all our channels."""
+        found: list[Post] = []
+        for channel in await self._api.get("/users/me/channels"):
+            if channel["last_post_at"] > since:
+                path = f"/channels/{channel['id']}/posts?since={since}"
+                posts = (await self._api.get(path))["posts"].values()
+                found += [each for each in posts if each["create_at"] > since]
+        for post in sorted(found, key=lambda each: each["create_at"]):
+            await self._take(sink, post, is_new=True)
+
+    async def _follow(self, sink: Sink, socket: "ClientWebSocketResponse") -> None:
+        """Store what the server tells; after a gap or a silence begin anew."""
+        expected = 0
+        while True:
+            frame = await _next_frame(socket, self._ping_s)
+            if (event := frame.get("event")) is None:
+                await self._put(sink)  # the answer to a ping
+                continue
+            if frame.get("seq") != expected:
+                raise OutcomeUnknown("mattermost left out an event")
+            expected += 1
+            if event in ("posted", "post_edited"):
+                await self._take(sink, frame, is_new=event == "posted")
+
+    async def _take(self, sink: Sink, told: Any, *, is_new: bool) -> None:
+        """Store a post, or the one that a frame tells of."""
+        try:
+            post: Post = told if "id" in told else json.loads(told["data"]["post"])
+            event = await self._reader.read(post, is_new=is_new)
+            after = max(self._after, post["create_at"])
+        except (MessageGone, Refused) as error:
+            _log.info("a post is passed over: %s", error)
+        except _UNREADABLE as error:
+            _log.error("a post cannot be read and is passed over: %r", error)
+        else:
+            self._after = after
+            if event is not None and event.event_id not in self._recent:
+                await self._put(sink, event)
+                self._recent.append(event.event_id)
+
+    async def _put(self, sink: Sink, *events: Event) -> None:
+        cursor = "" if self._after == self._stored else str(self._after)
+        await sink.store(Received(events, cursor))
+        self._stored = self._after
+
+    async def send(self, destination: Destination, content: Content, key: str) -> str:
+        try:
+            return await self._create(destination, content, key)
+        except Refused as error:
+            if not destination.thread_id or not error.message.endswith(_ROOT_GONE):
+                raise
+        # Without its thread the channel is still there.
+        return await self._create(Destination(destination.chat_id), content, key)
+
+    async def _create(self, destination: Destination, content: Content, key: str) -> str:
+        file, file_ids = content.attachment, list[str]()
+        if file is not None:
+            file_ids.append(await self._api.upload(destination.chat_id, file.name, file.data))
+        post = {
+            "channel_id": destination.chat_id,
+            "root_id": destination.thread_id,
+            "message": _quiet(content.text),
+            "file_ids": file_ids,
+            # By this the server recognizes a repeat.
+            "pending_post_id": f"{self._me.id}:{key}",
+        }
+        try:
+            return (await self._api.post("/posts", post))["id"]
+        except MessageGone as error:
+            raise Refused(error.message) from error
+
+    async def edit(self, destination: Destination, message_id: str, content: Content) -> None:
+        await self._api.put(f"/posts/{message_id}/patch", {"message": _quiet(content.text)})
+
+    async def typing(self, destination: Destination) -> None:
+        place = {"channel_id": destination.chat_id, "parent_id": destination.thread_id}
+        await self._api.post("/users/me/typing", place)
+
+    async def download(self, file: RemoteFile) -> AsyncGenerator[bytes]:
+        chunks = self._api.download(f"/files/{file.id}", CHUNK_BYTES)
+        async with aclosing(chunks):
+            async for chunk in chunks:
+                yield chunk
+
+
+async def _next_frame(socket: "ClientWebSocketResponse", ping_s: float) -> dict[str, Any]:
+    """Return what the server says next, at least that it is there."""
+    for _ in range(2):
+        try:
+            message = await socket.receive(ping_s)
+        except TimeoutError:
+            await socket.send_json({"action": "ping", "seq": 1})
+            continue
+        try:
+            return message.json()
+        except (TypeError, ValueError) as error:
+            raise Unreachable("mattermost closed the connection") from error
+    raise OutcomeUnknown("mattermost does not answer any more")
+
+
+def _quiet(text: str) -> str:
+    """Return a text that notifies nobody but the people it names."""
+    return _EVERYBODY.sub("@\u200b", text)

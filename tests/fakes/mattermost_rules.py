@@ -1,0 +1,22 @@
+"""How a Mattermost server refuses requests."""
+
+TOKEN = "bot-token"
+BOT, CHANNEL = "bot", "town"
+MAX_CHARS = 16_383
+DEDUPLICATION_S = 30.0
+
+
+class Refused(Exception):
+    """What the server answers with an error."""
+
+    def __init__(self, status: int, error_id: str, **headers: str) -> None:
+        super().__init__(error_id)
+        self.status, self.headers = status, {k.replace("_", "-"): v for k, v in headers.items()}
+        self.body = {"id": error_id, "message": f"Refused: {error_id}.", "status_code": status}
+
+
+REFUSALS = {
+    "limited": Refused(429, "api.rate_limit", X_Ratelimit_Reset="1"),
+    "forbidden": Refused(403, "api.context.permissions.app_error"),
+    "broken": Refused(500, "api.deduplicate_create_post.pending"),
+}

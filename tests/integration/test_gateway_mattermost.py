@@ -1,0 +1,205 @@
+"""Mattermost over its wire: what was missed, what is ours to answer, and what goes wrong."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+
+from gateway_service.errors import AccountRefused, HermesError, MessageGone, Refused, Unreachable
+from gateway_service.messages import Attachment, Content, Event, FileKind, MessageEvent
+from gateway_service.platforms.base import Destination
+from gateway_service.platforms.mattermost.check import check_mattermost
+from gateway_service.platforms.mattermost.config import MattermostConfig
+from gateway_service.platforms.mattermost.platform import MattermostPlatform
+from services.runtime.checks import Verdict
+from tests.fakes.mattermost import FakeMattermost, fake_mattermost
+from tests.fakes.mattermost_rules import BOT, CHANNEL, TOKEN
+from tests.fakes.sink import Collected
+from tests.support.executors import until
+
+
+@pytest.fixture
+async def server() -> AsyncGenerator[FakeMattermost]:
+    async with fake_mattermost() as running:
+        yield running
+
+
+def connect(server: FakeMattermost) -> MattermostPlatform:
+    return MattermostPlatform(server.url, TOKEN)
+
+
+@asynccontextmanager
+async def listening(
+    platform: MattermostPlatform, sink: Collected, server: FakeMattermost
+) -> AsyncGenerator[None]:
+    """Listen again and again, as an account's runner does, once the bot is connected."""
+
+    async def again() -> None:
+        while True:
+            try:
+                await platform.listen(sink)
+            except HermesError:
+                await asyncio.sleep(0.05)
+
+    async with platform, asyncio.TaskGroup() as group:
+        task = group.create_task(again())
+        await until(lambda: server.sockets)
+        yield
+        task.cancel()
+
+
+def texts(events: Sequence[Event]) -> list[str]:
+    return [each.text for each in events if isinstance(each, MessageEvent)]
+
+
+async def test_a_server_that_is_not_there_is_unreachable() -> None:
+    with pytest.raises(Unreachable):
+        async with MattermostPlatform("http://127.0.0.1:9", TOKEN):
+            pass
+
+
+async def test_a_refused_token_is_named(server: FakeMattermost) -> None:
+    server.token = "another"
+    with pytest.raises(AccountRefused, match="MATTERMOST_TOKEN"):
+        async with connect(server):
+            pass
+    config = MattermostConfig.model_validate({"token": TOKEN, "url": server.url})
+    assert "MATTERMOST_TOKEN" in (await check_mattermost(config)).message
+    server.token = TOKEN
+    assert (await check_mattermost(config)).verdict is Verdict.OK
+
+
+async def test_in_a_channel_only_what_is_addressed_to_the_bot_counts(
+    server: FakeMattermost,
+) -> None:
+    sink, platform = Collected(), connect(server)
+    async with listening(platform, sink, server):
+        mine = await platform.send(Destination(CHANNEL), Content("Hello."), "key-1")
+        other = await server.say(CHANNEL, "nobody asked", "8")
+        await server.say(CHANNEL, "in another's thread", "8", root_id=other)
+        await server.say(CHANNEL, "mail me@hermes.example or @hermes2 or @hermes.bot")
+        await server.say(CHANNEL, "what is this, @Hermes?")
+        await server.say(CHANNEL, "in your thread", root_id=mine)
+        await server.say(CHANNEL, "@hermes I am a bot", "9")
+        await server.say(CHANNEL, "@hermes was added", type="system_add_to_channel")
+        await server.say(CHANNEL, "@hermes by a hook", props={"from_webhook": "true"})
+        await server.say(CHANNEL, "@hermes here too", root_id=other)
+        await until(lambda: len(sink.events) == 3)
+    assert texts(sink.events) == ["what is this, ?", "in your thread", "here too"]
+    plain, threaded, _ = sink.events
+    assert (plain.source.chat_type, plain.source.thread_id) == ("group", "")
+    assert (threaded.source.chat_type, threaded.source.thread_id) == ("thread", mine)
+    assert (threaded.source.user_id, threaded.source.user_name) == ("7", "ada")
+
+
+async def test_answers_stay_in_a_thread_while_it_is_there(server: FakeMattermost) -> None:
+    root = await server.say(CHANNEL, "@hermes")
+    async with connect(server) as platform:
+        to = Destination(CHANNEL, root)
+        await platform.send(to, Content("Here."), "key-1")
+        server.posts[root]["delete_at"] = 1
+        await platform.send(to, Content("There."), "key-2")
+        with pytest.raises(Refused):
+            await platform.send(Destination("nowhere"), Content("a"), "key-3")
+    assert [post["root_id"] for post in server.shown(CHANNEL)] == [root, ""]
+
+
+async def test_files_go_both_ways(server: FakeMattermost) -> None:
+    sink, platform = Collected(), connect(server)
+    server.files["f1"] = ("photo.png", b"png" * 50_000)
+    about = {"id": "f1", "name": "photo.png", "mime_type": "image/png", "size": 150_000}
+    async with listening(platform, sink, server):
+        await server.say("5", "", metadata={"files": [about]})
+        await until(lambda: sink.events)
+        [event] = sink.events
+        assert isinstance(event, MessageEvent)
+        [file] = event.files
+        assert (file.kind, file.name, file.length_bytes) == (FileKind.IMAGE, "photo.png", 150_000)
+        assert b"".join([each async for each in platform.download(file)]) == server.files["f1"][1]
+        plan = Attachment("plan.pdf", 3, "0", b"pdf")
+        await platform.send(Destination("5"), Content("See.", (), plan), "key-1")
+    [post] = server.shown("5")
+    assert post["message"] == "See."
+    assert server.files[post["metadata"]["files"][0]["id"]] == ("plan.pdf", b"pdf")
+
+
+async def test_an_edited_post_says_which_it_replaces(server: FakeMattermost) -> None:
+    sink, platform = Collected(), connect(server)
+    async with listening(platform, sink, server):
+        post_id = await server.say("5", "helo")
+        await server.rewrite(post_id, "hello")
+        await until(lambda: len(sink.events) == 2)
+    first, second = sink.events
+    assert isinstance(first, MessageEvent)
+    assert isinstance(second, MessageEvent)
+    assert (first.edits, second.edits, second.text) == ("", post_id, "hello")
+    assert first.event_id != second.event_id
+
+
+async def test_posts_of_a_downtime_are_found_in_every_channel(server: FakeMattermost) -> None:
+    await server.say("5", "hours ago", age_s=3600)
+    sink = Collected()
+    async with listening(connect(server), sink, server):
+        await server.say("5", "before")
+        await until(lambda: sink.cursor)
+    await server.say(CHANNEL, "chatter", "8")
+    await server.say(CHANNEL, "@hermes in the channel")
+    edited = await server.say("5", "drectly")
+    await server.rewrite(edited, "directly")
+    async with listening(connect(server), sink, server):
+        await until(lambda: "directly" in texts(sink.events))
+    found = {each.event_id: each for each in sink.events}
+    assert texts(list(found.values())) == ["before", "in the channel", "directly"]
+
+
+@pytest.mark.parametrize("how", ["closed", "left out", "unreadable"])
+async def test_nothing_is_lost_if_the_stream_fails(server: FakeMattermost, how: str) -> None:
+    sink, platform = Collected(), connect(server)
+    async with listening(platform, sink, server):
+        await server.say("5", "one")
+        if how == "closed":
+            for stream in list(server.sockets):
+                await stream.close()
+        elif how == "left out":
+            server.lost = 1
+        else:
+            await server.tell("posted", {"post": "{"})
+        await server.say("5", "two")
+        await server.tell("typing", {})
+        await until(lambda: "two" in texts(sink.events))
+    found = {each.event_id: each for each in sink.events}
+    assert texts(list(found.values())) == ["one", "two"]
+
+
+async def test_pings_show_that_the_account_is_alive(server: FakeMattermost) -> None:
+    sink, platform = Collected(), MattermostPlatform(server.url, TOKEN, ping_s=0.05)
+    async with listening(platform, sink, server):
+        await until(lambda: sink.stored > 3)
+    server.is_deaf, sink.stored = True, 0
+    async with platform:
+        with pytest.raises(HermesError, match="does not answer"):
+            await platform.listen(sink)
+
+
+async def test_the_same_key_makes_one_post(server: FakeMattermost) -> None:
+    server.faults.planned["create"] += ["drop_after", "broken"]
+    async with connect(server) as platform:
+        for _ in range(2):
+            with pytest.raises(HermesError):
+                await platform.send(Destination("5"), Content("once"), "key-1")
+        await platform.send(Destination("5"), Content("once"), "key-1")
+    assert server.texts("5") == ["once"]
+
+
+async def test_nobody_is_notified_whom_the_text_does_not_name(server: FakeMattermost) -> None:
+    async with connect(server) as platform:
+        post_id = await platform.send(Destination("5"), Content("@all @ada @Channel."), "key-1")
+        assert server.texts("5") == ["@\u200ball @ada @\u200bChannel."]
+        await platform.edit(Destination("5"), post_id, Content("@here!"))
+        assert server.texts("5") == ["@\u200bhere!"]
+        with pytest.raises(MessageGone):
+            await platform.edit(Destination("5"), "gone", Content("a"))
+        await platform.typing(Destination("5"))
+    assert server.typed == {"5": 1}
+    assert server.posts[post_id]["user_id"] == BOT
