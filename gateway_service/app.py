@@ -12,6 +12,7 @@ from msgspec import Struct
 from gateway_service.accounts.builtin import Configured, builtin_platforms
 from gateway_service.accounts.menus import MenuKeeper
 from gateway_service.accounts.runner import Ownership, PlatformHealth, Runner, Work
+from gateway_service.chats.hooks.hooks import HookPolicy, Hooks
 from gateway_service.chats.sessions import Sessions
 from gateway_service.clients import AgentClient, SchedulerClient
 from gateway_service.commands.base import CommandContext
@@ -87,7 +88,13 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "GatewayServi
         turns=TurnStarter(inbox, database, agent, clock, workers),
         notifications=TerminalNotifications(database, clock, metrics),
         commands=CommandContext(
-            database, agent, SchedulerClient(channels.to), clock, COMMANDS, config
+            database,
+            agent,
+            SchedulerClient(channels.to),
+            clock,
+            COMMANDS,
+            config,
+            Hooks(HookPolicy(settings, config.hook_timeout_s)),
         ),
     )
     ownership = Ownership(new_owner(chassis.instance), leases, LeaseKeeper(database, leases, clock))
@@ -154,7 +161,10 @@ def _work(
             platform.name.upper(),
         )
     limiter = Limiter(platform.traits.rate, clock.monotonic)
-    presenter = TurnPresenter(account, platform, limiter, conversations.agent, clock, redactor)
+    hooks = conversations.commands.hooks
+    presenter = TurnPresenter(
+        account, platform, limiter, conversations.agent, clock, redactor, hooks
+    )
     router = Router(
         account,
         platform,
@@ -189,6 +199,7 @@ class GatewayService:
             await stack.enter_async_context(parts.database)
             await prepare(parts.database, migrations)
             await parts.database.write(lambda conn: leases.clear_earlier_boots(conn, owner))
+            await stack.enter_async_context(parts.conversations.commands.hooks)
             await stack.enter_async_context(parts.workers)
             self._opened = stack.pop_all()
         return self
@@ -212,6 +223,9 @@ class GatewayService:
         ]
         if parts.listener is not None:
             work.append(parts.listener.run())
+        if parts.runners:
+            platforms = [each.health.platform.name for each in parts.runners]
+            conversations.commands.hooks.notify("gateway:startup", {"platforms": platforms})
         async with asyncio.TaskGroup() as group:
             for each in work:
                 group.create_task(each)

@@ -172,6 +172,10 @@ class GatewayConfig(ConfigModel):
         float, Field(ge=3, le=300), Yaml("gateway.lease_s"), Env("HERMES_GATEWAY_LEASE_S")
     ] = 30.0
     """Seconds after which a replica that does not respond loses its chat accounts to another."""
+    hook_timeout_s: Annotated[
+        float, Field(gt=0, le=300), Yaml("gateway.hook_timeout_s"), Env("HERMES_HOOK_TIMEOUT_S")
+    ] = 10.0
+    """Seconds that a hook may take for an event before its process is ended."""
 
     @property
     def platforms(self) -> Sequence[PlatformConfig]:

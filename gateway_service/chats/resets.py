@@ -12,10 +12,11 @@ from functools import partial
 from msgspec import Struct
 from sqlalchemy import Connection
 
+from gateway_service.chats.hooks.hooks import Hooks
 from gateway_service.clients import AgentClient
 from gateway_service.config import Mode, ResetPolicy
 from gateway_service.errors import AgentRefused
-from gateway_service.messages import Content, TurnRequest
+from gateway_service.messages import Content, Source, TurnRequest
 from gateway_service.storage import chats, outbox
 from gateway_service.storage.accounts import AccountLease
 from gateway_service.storage.chats import Due, Reset
@@ -41,6 +42,7 @@ class Resets(Struct, frozen=True):
     _agent: AgentClient
     _policy: ResetPolicy
     _clock: Clock
+    _hooks: Hooks
 
     async def run(self) -> None:
         await poll("the end of sessions", self.look, retry_s=LOOK_S)
@@ -117,6 +119,9 @@ class Resets(Struct, frozen=True):
         if await account.write(move):
             why = _WHY[Mode(reset.why)]
             _log.info("a chat continues in session %s %s", reset.new_session_id, why)
+            chat = Source(account.platform, chat_id="")
+            ids = (reset.old_session_id, reset.new_session_id)
+            self._hooks.notify_reset(chat, key, *ids, reset.why)
             await self._review(reset)
 
 

@@ -11,6 +11,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from msgspec import Struct
 
 from gateway_service.chats.access import Access, Who
+from gateway_service.chats.hooks.hooks import Hooks
 from gateway_service.clients import AgentClient, SchedulerClient
 from gateway_service.config import GatewayConfig
 from gateway_service.messages import CLI, Source
@@ -100,6 +101,7 @@ class CommandContext(Struct, frozen=True):
     clock: Clock
     commands: "Sequence[Command]"
     config: GatewayConfig
+    hooks: Hooks
 
 
 Run = Callable[[CommandContext, Chat, str], Awaitable[Answer]]

@@ -93,7 +93,7 @@ async def dispatch(
     """
     command = next((each for each in context.commands if each.name == name), None)
     if command is None:
-        return await _as_skill(context, chat, name)
+        return await _as_skill(context, chat, name, arguments)
     verb, rest = command.verb(arguments)
     if verb is None:
         return _no_verb(command)
@@ -104,6 +104,8 @@ async def dispatch(
         log_refusal(chat.user, said)
         is_admin = chat.access is not None and chat.access.is_admin(chat.source)
         return wrong(DENIED if is_admin or verb.who is Who.EVERYBODY else ONLY_ADMINS)
+    if refusal := await _veto(context, chat, command.alias_of or name, arguments):
+        return Answer(refusal)
     if turn_command(f"/{name} {arguments}"):
         return AsTurn()
     if verb.changes:
@@ -115,7 +117,13 @@ async def dispatch(
         return wrong(error.message)
 
 
-async def _as_skill(context: CommandContext, chat: Chat, name: str) -> Answer | AsTurn:
+async def _veto(context: CommandContext, chat: Chat, name: str, arguments: str) -> str:
+    return await context.hooks.veto(name, arguments, chat.source, chat.session_id)
+
+
+async def _as_skill(
+    context: CommandContext, chat: Chat, name: str, arguments: str
+) -> Answer | AsTurn:
     try:
         known = await list_skills(context, chat.profile)
     except AgentRefused as error:
@@ -125,12 +133,15 @@ async def _as_skill(context: CommandContext, chat: Chat, name: str) -> Answer | 
         places = ", ".join(f"`{skill_path(skill)}`" for skill in found)
         return wrong(f"Several skills are called /{name}: {places}. Ask for one in your own words.")
     if not found:
+        if refusal := await _veto(context, chat, name, arguments):
+            return Answer(refusal)
         return _unknown(context, chat, name, [*command_names(known, context.commands)])
     names = (command_name(found[0].name, context.commands), found[0].name, SKILLS)
     if chat.access is not None and not chat.access.may(chat.source, names, Who.EVERYBODY):
         log_refusal(chat.user, names[0])
         return wrong(DENIED)
-    return AsTurn(skill_path(found[0]))
+    refusal = await _veto(context, chat, names[0], arguments)
+    return Answer(refusal) if refusal else AsTurn(skill_path(found[0]))
 
 
 def _unknown(context: CommandContext, chat: Chat, name: str, named: list[str]) -> Answer:

@@ -50,6 +50,7 @@ async def _new(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
         review = (chat.effect_id("trn"), chat.session_id, chat.profile, platform)
         await request_review(context.agent, *review)
     session_id = new_session_id(context.clock.now().astimezone())
+    context.hooks.notify_reset(chat.source, chat.key, chat.session_id, session_id, "command")
     return Answer("A new session begins with your next message.", session_id)
 
 

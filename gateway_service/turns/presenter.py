@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
+from gateway_service.chats.hooks.hooks import Hooks
 from gateway_service.clients import AgentClient
 from gateway_service.errors import AgentRefused, PlatformError, RateLimited
 from gateway_service.messages import Button, Content, TurnRequest
@@ -68,6 +69,8 @@ class Draft(Struct):
     step: int = 0
     text: str = ""
     tool: str = ""
+    tools: list[str] = field(default_factory=list[str])
+    """The tools of the last step."""
     approvals: dict[str, ApprovalRequested] = field(default_factory=dict[str, ApprovalRequested])
     questions: dict[str, ClarificationRequested] = field(
         default_factory=dict[str, ClarificationRequested]
@@ -98,6 +101,7 @@ class TurnPresenter(Struct, frozen=True):
     agent: AgentClient
     clock: Clock
     redactor: Redactor
+    hooks: Hooks
 
     def content(self, text: str, buttons: tuple[Button, ...] = ()) -> Content:
         return Content(self.redactor.redact(text), buttons)
@@ -105,6 +109,8 @@ class TurnPresenter(Struct, frozen=True):
     async def answer(self, turn: TurnRequest, refusal: str = "", remark: str = "") -> None:
         """Show a turn up to its end, or why it was refused."""
         with bind(turn_id=turn.turn_id, session_id=turn.session_id):
+            if not refusal:
+                self._notify("agent:start", turn)
             await until_answered(
                 self.clock, "an answer", lambda: self._finish(turn, refusal, remark)
             )
@@ -126,6 +132,12 @@ class TurnPresenter(Struct, frozen=True):
             chats.touch_session(conn, turn.profile, turn.session_id, now)
 
         await self.account.write(write, notify=OUTBOX)
+        self._notify("agent:end", turn, response=said)
+
+    def _notify(self, event: str, turn: TurnRequest, **more: object) -> None:
+        self.hooks.notify_chat(
+            event, turn.source, turn.session_id, turn_id=turn.turn_id, message=turn.text, **more
+        )
 
     def _delivery(self, turn: TurnRequest, delivery_id: str, *contents: Content) -> Delivery:
         address = self.account.address(turn.source)
@@ -171,9 +183,13 @@ class TurnPresenter(Struct, frozen=True):
             case "text_snapshot":
                 draft.take(event.text_snapshot.step, event.text_snapshot.text)
             case "text_finished":
-                draft.take(event.text_finished.step, event.text_finished.text)
+                step, tools = event.text_finished.step, draft.tools
+                draft.take(step, event.text_finished.text)
+                self._notify("agent:step", turn, iteration=step, tool_names=tools)
+                draft.tools = []
             case "tool_started":
                 draft.tool = event.tool_started.name
+                draft.tools.append(draft.tool)
             case "notice" if event.notice.lasts:
                 draft.notes.append(event.notice.text)
             case _:

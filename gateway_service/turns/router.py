@@ -72,7 +72,7 @@ class Router:
         self._replies = PromptReplies(account, access, context)
         config = context.config
         policy = config.session_reset.policy_for(account.platform, config.zone)
-        self._resets = Resets(account, context.agent, policy, context.clock)
+        self._resets = Resets(account, context.agent, policy, context.clock, context.hooks)
         self._workers = Workers()
         self._hint = account.database.listen(INBOX)
         self._lanes = Lanes("inbox of", self._workers, self._hint)
@@ -231,6 +231,8 @@ class Router:
             return turn
 
         turn = await account.write(write, notify=OUTBOX)
+        if turn.session_id == fresh_id:
+            self._context.hooks.notify_chat("session:start", turn.source, fresh_id, session_key=key)
         lag_s = (now - waiting.received_at).total_seconds()
         self._metrics.inbox_lag.labels(account.platform).observe(lag_s)
         return turn

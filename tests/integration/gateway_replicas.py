@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from gateway_service.accounts.runner import Ownership, PlatformHealth, Runner, Work
 from gateway_service.chats.access import Access
+from gateway_service.chats.hooks.hooks import Hooks
 from gateway_service.clients import AgentClient, SchedulerClient
 from gateway_service.commands.base import CommandContext
 from gateway_service.commands.registry import COMMANDS
@@ -68,11 +69,11 @@ class Replica:
     def _work(self, account: AccountLease) -> Work:
         limiter = Limiter(self._platform.traits.rate, self.clock.monotonic)
         presenter = TurnPresenter(
-            account, self._platform, limiter, self._client, self.clock, Redactor()
+            account, self._platform, limiter, self._client, self.clock, Redactor(), Hooks()
         )
         scheduler = SchedulerClient(lambda _: self._channel)
         context = CommandContext(
-            account.database, self._client, scheduler, self.clock, COMMANDS, CONFIG
+            account.database, self._client, scheduler, self.clock, COMMANDS, CONFIG, Hooks()
         )
         access = Access(frozenset({"7"}))
         router = Router(

@@ -11,6 +11,7 @@ import pytest
 import sqlalchemy as sa
 from msgspec import Struct
 
+from gateway_service.chats.hooks.hooks import Hooks
 from gateway_service.chats.resets import Resets
 from gateway_service.clients import AgentClient
 from gateway_service.config import Mode, ResetPolicy
@@ -86,7 +87,7 @@ class World(Struct):
             return AccountLease("memory", "1", "default", self.database, leases, lease)
 
         policy = ResetPolicy(Mode.IDLE, idle=timedelta(hours=1))
-        return Resets(await self.database.write(claim), self.agent, policy, self.clock)
+        return Resets(await self.database.write(claim), self.agent, policy, self.clock, Hooks())
 
     async def chat(self, key: str, session_id: str) -> None:
         """A chat in which something is said now."""

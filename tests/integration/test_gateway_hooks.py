@@ -1,0 +1,92 @@
+"""Hooks around chats: what they hear of a conversation, and commands that they deny."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.fakes.model import fake_model
+from tests.fakes.telegram import FakeTelegram, fake_telegram
+from tests.integration.test_gateway_telegram import again
+from tests.unit.gateway.test_hooks import write_hook
+
+WRITES = """
+import json
+def handle(event_type, context):
+    with open("seen", "a") as file:
+        print(json.dumps([event_type, context]), file=file)
+"""
+DENIES = """
+async def handle(event_type, context):
+    if context["args"] == "3":
+        message = f"{context['command']} is not for {context['user_id']}."
+        return {"decision": "deny", "message": message}
+"""
+TOOL: dict[str, Any] = {"tool_calls": [{"name": "todo", "arguments": {"todos": []}}]}
+
+
+class Seen:
+    """What the hook `all` has heard."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def events(self) -> list[tuple[str, dict[str, Any]]]:
+        lines = self._file.read_text().splitlines() if self._file.exists() else []
+        return [(event, context) for event, context in map(json.loads, lines)]
+
+    async def until(self, event: str, condition: Callable[[dict[str, Any]], bool]) -> None:
+        async with asyncio.timeout(20):
+            while True:
+                events = await asyncio.to_thread(self.events)
+                if any(name == event and condition(context) for name, context in events):
+                    return
+                await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def _bot(folder: Path, *steps: dict[str, Any]) -> AsyncGenerator[tuple[FakeTelegram, Seen]]:
+    events = "['gateway:*', 'session:*', 'agent:*']"
+    hook = await asyncio.to_thread(write_hook, folder, "all", events, WRITES)
+    await asyncio.to_thread(write_hook, folder, "guard", "['command:*']", DENIES)
+    async with (
+        fake_telegram() as telegram,
+        fake_model({"rules": [{"steps": [*steps]}]}) as model,
+        again(folder, telegram, model),
+    ):
+        yield telegram, Seen(hook / "seen")
+
+
+async def test_hooks_hear_of_a_conversation(tmp_path: Path) -> None:
+    async with _bot(tmp_path, TOOL, {"text": "Hello!"}) as (telegram, seen):
+        await telegram.say(1, "hi")
+        await telegram.until(lambda: telegram.texts(1) == ["Hello!"])
+        await seen.until("agent:end", lambda context: context["response"] == "Hello!")
+        await telegram.say(1, "/new")
+        await seen.until("session:reset", lambda context: context["reason"] == "command")
+    events = await asyncio.to_thread(seen.events)
+    assert [event for event, _ in events] == [
+        *("gateway:startup", "session:start", "agent:start", "agent:step", "agent:step"),
+        *("agent:end", "session:end", "session:reset", "session:start"),
+    ]
+    said = [context for _, context in events]
+    assert said[0] == {"platforms": ["telegram"]}
+    about = {"platform": "telegram", "chat_id": "1", "user_id": "7", "chat_type": "dm"}
+    assert all(about.items() <= context.items() for context in said[1:])
+    assert [context["message"] for context in said[2:6]] == ["hi"] * 4
+    assert [context["tool_names"] for context in said[3:5]] == [[], ["todo"]]
+    assert len({context["session_id"] for context in said[1:7]}) == 1
+    assert said[7]["previous_session_id"] == said[6]["session_id"] != said[7]["session_id"]
+
+
+async def test_a_hook_denies_a_command(tmp_path: Path) -> None:
+    async with _bot(tmp_path, {"text": "Hello!"}) as (telegram, _):
+        await telegram.say(1, "/undo 3")
+        await telegram.until(lambda: telegram.texts(1) == ["undo is not for 7."])
+        await telegram.say(1, "/undo")
+        await telegram.until(lambda: telegram.texts(1)[1:] == ["There is nothing to take back."])
+        await telegram.say(1, "/deploy 3")
+        await telegram.until(lambda: telegram.texts(1)[2:] == ["deploy is not for 7."])
+        assert telegram.calls["editMessageText"] == 0, "no turn was begun"
