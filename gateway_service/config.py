@@ -16,6 +16,7 @@ from gateway_service.platforms.discord.config import DiscordConfig
 from gateway_service.platforms.mattermost.config import MattermostConfig
 from gateway_service.platforms.slack.config import SlackConfig
 from gateway_service.platforms.telegram.config import TelegramConfig
+from gateway_service.platforms.webhook.config import WebhookConfig
 from gateway_service.platforms.whatsapp.config import WhatsAppConfig
 from services.config.settings import ConfigModel, Env, Yaml, section
 from services.runtime.platforms import PlatformName
@@ -157,6 +158,7 @@ class GatewayConfig(ConfigModel):
     mattermost: MattermostConfig = MattermostConfig()
     slack: SlackConfig = SlackConfig()
     telegram: TelegramConfig = TelegramConfig()
+    webhook: WebhookConfig = WebhookConfig()
     whatsapp: WhatsAppConfig = WhatsAppConfig()
     session_reset: SessionResetConfig
     busy: BusyConfig
@@ -179,7 +181,14 @@ class GatewayConfig(ConfigModel):
 
     @property
     def platforms(self) -> Sequence[PlatformConfig]:
-        return (self.discord, self.mattermost, self.slack, self.telegram, self.whatsapp)
+        return (
+            self.discord,
+            self.mattermost,
+            self.slack,
+            self.telegram,
+            self.webhook,
+            self.whatsapp,
+        )
 
     @property
     def zone(self) -> tzinfo | None:

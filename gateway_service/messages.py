@@ -18,6 +18,15 @@ API = "api_server"
 """The platform of clients of the HTTP API, as homes name it."""
 
 
+class AnswerPlace(Struct, frozen=True):
+    """A chat of another account."""
+
+    platform: str
+    account_id: str
+    chat_id: str
+    thread_id: str = ""
+
+
 class Source(Struct, frozen=True, omit_defaults=True):
     """Where a message comes from, and where its answer goes."""
 
@@ -30,6 +39,8 @@ class Source(Struct, frozen=True, omit_defaults=True):
     """dm, group, channel or thread."""
     is_shared: bool = False
     """Whether several people share one session here."""
+    answers_to: AnswerPlace | None = None
+    """The chat that gets the answers; None for this one."""
 
     @property
     def user(self) -> str:

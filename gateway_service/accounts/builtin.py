@@ -13,6 +13,7 @@ from gateway_service.platforms.discord.platform import DiscordPlatform
 from gateway_service.platforms.mattermost.platform import MattermostPlatform
 from gateway_service.platforms.slack.webhook import make_slack
 from gateway_service.platforms.telegram.platform import TelegramPlatform
+from gateway_service.platforms.webhook.platform import WebhookPlatform
 from gateway_service.platforms.whatsapp.platform import WhatsAppPlatform
 
 PLATFORMS: Mapping[str, Callable[[Any], Platform]] = {
@@ -20,6 +21,7 @@ PLATFORMS: Mapping[str, Callable[[Any], Platform]] = {
     "mattermost": MattermostPlatform.configured,
     "slack": make_slack,
     "telegram": TelegramPlatform.configured,
+    "webhook": WebhookPlatform.configured,
     "whatsapp": WhatsAppPlatform.configured,
 }
 """By name: makes the account that a platform's settings name."""
@@ -44,11 +46,16 @@ class Configured(Struct, frozen=True):
 
 def builtin_platforms(config: GatewayConfig) -> Sequence[Configured]:
     """Return the configured accounts."""
-    return [
+    found = [
         Configured(PLATFORMS[each.name](each), _access(each, anybody=config.allow_all_users))
         for each in config.platforms
         if each.is_on
     ]
+    accounts = {each.platform.name: each.platform.account_id for each in found}
+    for each in found:
+        if isinstance(each.platform, WebhookPlatform):
+            each.platform.accounts = accounts
+    return found
 
 
 def _access(config: PlatformConfig, *, anybody: bool) -> Access:

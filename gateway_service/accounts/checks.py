@@ -10,6 +10,7 @@ from gateway_service.platforms.discord.check import check_discord
 from gateway_service.platforms.mattermost.check import check_mattermost
 from gateway_service.platforms.slack.check import check_slack
 from gateway_service.platforms.telegram.check import check_telegram
+from gateway_service.platforms.webhook.check import check_webhook
 from gateway_service.platforms.whatsapp.check import check_whatsapp
 from services.config.settings import Settings
 from services.runtime.checks import Check, Verdict
@@ -19,6 +20,7 @@ CHECKS: Mapping[str, Callable[[Any], Awaitable[Check]]] = {
     "mattermost": check_mattermost,
     "slack": check_slack,
     "telegram": check_telegram,
+    "webhook": check_webhook,
     "whatsapp": check_whatsapp,
 }
 """By platform: asks it whether it knows the account."""

@@ -59,6 +59,8 @@ class AccountLease(Struct, frozen=True):
 
     def address(self, source: Source) -> Address:
         """Return the address for answers to a source."""
+        if (to := source.answers_to) is not None:
+            return Address(self.profile, to.platform, to.account_id, to.chat_id, to.thread_id)
         account_id, profile = self.account_id, self.profile
         return Address(profile, self.platform, account_id, source.chat_id, source.thread_id)
 

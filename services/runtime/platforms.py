@@ -10,6 +10,7 @@ PLATFORMS = (
     "mattermost",
     "slack",
     "telegram",
+    "webhook",
     "whatsapp",
     "scheduler",
     "api_server",

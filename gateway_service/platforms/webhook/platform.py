@@ -1,0 +1,170 @@
+"""Webhooks: other programs tell the gateway of events, and the agent answers into a chat."""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Mapping
+from typing import Any, Self
+
+from gateway_service.messages import AnswerPlace, Content, MessageEvent, Quote, Source
+from gateway_service.platforms.base import (
+    Destination,
+    Platform,
+    Received,
+    Sink,
+    Traits,
+    WebhookRequest,
+    WebhookResult,
+)
+from gateway_service.platforms.rate_limits import Limiter, Rate
+from gateway_service.platforms.webhook.config import Route, WebhookConfig
+from gateway_service.platforms.webhook.prompts import render
+from gateway_service.platforms.webhook.signatures import Delivery, verify
+from services.clock import Clock, SystemClock
+from services.validation import json_object
+
+_log = logging.getLogger(__name__)
+
+MAX_BYTES = 1024 * 1024
+HEARTBEAT_S = 20.0
+_EVENT_HEADERS = ("x-github-event", "x-gitlab-event", "x-event-type")
+_EVENT_FIELDS = ("event_type", "event", "type")
+_PING = "ping"
+
+
+class WebhookPlatform(Platform):
+    """The routes of a home; its answers go to chats of other platforms."""
+
+    name = "webhook"
+    account_id = "webhook"
+    # A part fits the smallest platform; several choices are text everywhere.
+    traits = Traits(
+        message_units=1500,
+        rate=Rate(100.0, 100),
+        can_edit=False,
+        repeats_safely_s=float("inf"),
+        buttons=4,
+        deaf_after_s=3 * HEARTBEAT_S,
+    )
+
+    def __init__(self, config: WebhookConfig, clock: Clock) -> None:
+        self._config = config
+        self._clock = clock
+        self._limiter = Limiter(Rate(config.rate_limit / 60, config.rate_limit), clock.monotonic)
+        self.accounts: Mapping[str, str] = {}
+        """The ids of the accounts of other platforms."""
+
+    @classmethod
+    def configured(cls, config: WebhookConfig) -> "WebhookPlatform":
+        return cls(config, SystemClock())
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    async def listen(self, sink: Sink) -> None:
+        """Show that the platform is alive; events come by `webhook`."""
+        while True:
+            await sink.store()
+            await self._clock.sleep(HEARTBEAT_S)
+
+    async def send(self, destination: Destination, content: Content, key: str) -> str:
+        """Keep an answer without a target, which is in the log and in its session."""
+        _log.info("the answer to an event of the webhook %s is kept", destination.chat_id)
+        return key
+
+    async def edit(self, destination: Destination, message_id: str, content: Content) -> None:
+        """Do nothing: nobody reads what is kept."""
+
+    async def webhook(self, request: WebhookRequest) -> WebhookResult:
+        """Take an event: POST to the name of its route, signed with the route's secret."""
+        name = request.url.partition("?")[0].rpartition("/")[2]
+        route = self._config.routes.get(name)
+        if route is None:
+            return _refuse(404, "there is no such route")
+        delivery = self._verify(name, route, request)
+        if isinstance(delivery, WebhookResult):
+            return delivery
+        payload = await asyncio.to_thread(json_object, request.body)
+        if payload is None:
+            return _refuse(400, "the body must be a JSON object")
+        kind = _kind_of(request.headers, payload)
+        if kind == _PING or not _takes(route, kind):
+            return WebhookResult(body=b"ignored")
+        event = self._event(name, route, delivery, request.body, payload)
+        return WebhookResult(202, b"accepted", received=Received([event]))
+
+    def _verify(self, name: str, route: Route, request: WebhookRequest) -> Delivery | WebhookResult:
+        """Return the delivery, or why it is refused; nothing in it is read yet."""
+        if request.method != "POST":
+            return _refuse(405, "events are sent by POST")
+        if len(request.body) > MAX_BYTES:
+            return _refuse(413, f"at most {MAX_BYTES:,} bytes")
+        secret, now_s = self._config.secret_of(route), self._clock.now().timestamp()
+        delivery = verify(secret, request.headers, request.body, now_s)
+        if delivery is None:
+            return _refuse(401, "the signature is missing, wrong or too old")
+        if not _is_json(request.headers.get("content-type", "")):
+            return _refuse(415, "events are application/json")
+        if self._limiter.wait_s(name) > 0:
+            return _refuse(429, f"at most {self._config.rate_limit} events a minute")
+        self._limiter.take(name)
+        return delivery
+
+    def _event(
+        self, name: str, route: Route, delivery: Delivery, body: bytes, payload: Mapping[str, Any]
+    ) -> MessageEvent:
+        # A sender that signs the time repeats an event with its id and another time.
+        content = body if delivery.is_timed and "id" in payload else delivery.content
+        event_id = hashlib.sha256(name.encode() + b"\0" + content).hexdigest()
+        text, values = render(route.prompt, payload)
+        if route.skills:
+            text = f"/{route.skills[0]} {text}"
+        source = Source(
+            self.name,
+            chat_id=name,
+            thread_id=event_id[:16],
+            user_id=name,
+            user_name=f"the webhook {name}",
+            answers_to=self._place(route),
+        )
+        quote = Quote(values, f"the webhook {name}", is_forwarded=True)
+        return MessageEvent(event_id, source, text, quotes=(quote,))
+
+    def _place(self, route: Route) -> AnswerPlace | None:
+        if not route.target:
+            return None
+        platform, chat_id, *thread = route.target
+        account_id = self.accounts.get(platform)
+        if account_id is None:
+            _log.error("the answer of a webhook is kept: %s is not connected", platform)
+            return None
+        return AnswerPlace(platform, account_id, chat_id, *thread)
+
+
+def _refuse(status: int, why: str) -> WebhookResult:
+    return WebhookResult(status, why.encode())
+
+
+def _is_json(content_type: str) -> bool:
+    kind = content_type.partition(";")[0].strip().lower()
+    return kind == "application/json" or (
+        kind.startswith("application/") and kind.endswith("+json")
+    )
+
+
+def _kind_of(headers: Mapping[str, str], payload: Mapping[str, Any]) -> str:
+    """Return the kind of an event, with the action if there is one; empty if unknown."""
+    named = (headers.get(name, "") for name in _EVENT_HEADERS)
+    said = (payload.get(name) for name in _EVENT_FIELDS)
+    kind = next((str(each) for each in (*named, *said) if isinstance(each, str) and each), "")
+    action = payload.get("action")
+    return f"{kind}.{action}" if kind and isinstance(action, str) else kind
+
+
+def _takes(route: Route, kind: str) -> bool:
+    return not route.events or any(
+        kind == each or kind.startswith(f"{each}.") for each in route.events
+    )

@@ -1,0 +1,108 @@
+"""Webhooks through the HTTP port to the real agent, answered in a Telegram chat."""
+
+import hashlib
+import hmac
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from tests.fakes.model import FakeModel, fake_model
+from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
+from tests.integration.gateway_parts import Hermes, hermes
+from tests.integration.http_parts import until_served
+from tests.support.ports import free_port
+
+SECRET = "0123456789abcdef0123"
+YAML = """
+approvals: {mode: manual}
+platforms:
+  webhook:
+    extra:
+      secret: 0123456789abcdef0123
+      routes:
+        alerts: {prompt: "Explain the alert {title}.", deliver: "telegram:1"}
+        kept: {}
+"""
+RUN = {"tool_calls": [{"name": "terminal", "arguments": {"command": "rm -r src"}}]}
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A gateway with a bot, a model, and the address of its webhooks."""
+
+    running: Hermes
+    telegram: FakeTelegram
+    model: FakeModel
+    url: str
+
+    async def post(
+        self, payload: dict[str, Any], route: str = "alerts", secret: str = SECRET
+    ) -> int:
+        """Send a signed event; return the status."""
+        body = json.dumps(payload).encode()
+        signature = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+        headers = {"X-Webhook-Signature": signature, "Content-Type": "application/json"}
+        async with (
+            aiohttp.ClientSession() as client,
+            client.post(f"{self.url}/{route}", data=body, headers=headers) as answer,
+        ):
+            return answer.status
+
+
+@asynccontextmanager
+async def _scene(folder: Path, *steps: dict[str, Any]) -> AsyncGenerator[Scene]:
+    port = free_port()
+    async with fake_telegram() as telegram, fake_model({"rules": [{"steps": [*steps]}]}) as model:
+        environ = {
+            "TELEGRAM_BOT_TOKEN": TOKEN,
+            "TELEGRAM_BASE_URL": telegram.url,
+            "TELEGRAM_ALLOWED_USERS": "7",
+            "API_SERVER_PORT": str(port),
+        }
+        async with hermes(folder, model.url, YAML, environ) as running:
+            await until_served(port)
+            url = f"http://127.0.0.1:{port}/webhooks/webhook"
+            yield Scene(running, telegram, model, url)
+
+
+async def test_an_event_is_answered_in_a_chat_once(tmp_path: Path) -> None:
+    async with _scene(tmp_path, {"text": "The disk is **full**."}) as scene:
+        payload = {"title": "Disk at 98 %", "id": 5}
+        assert [await scene.post(payload) for _ in range(2)] == [202, 202]
+        assert await scene.post(payload, secret="guessed") == 401
+        await scene.telegram.until(lambda: scene.telegram.texts(1) == ["The disk is full."])
+        [body] = scene.model.bodies
+        said = body["messages"][-1]["content"]
+        assert said.startswith("Explain the alert [title].")
+        assert "title: Disk at 98 %" in said
+        assert '"the webhook alerts" wrote' in said
+        refused = {"platform": "webhook", "outcome": "refused"}
+        assert scene.running.metric("hermes_webhooks_total", **refused) == 1
+        labelled = "SELECT count(*) FROM session_state WHERE name = 'taint'"
+        assert await scene.running.rows("agent", labelled) == [(1,)]
+
+
+async def test_an_approval_is_decided_in_the_chat_that_gets_the_answer(tmp_path: Path) -> None:
+    async with _scene(tmp_path, RUN, {"text": "Left alone."}) as scene:
+        assert await scene.post({"title": "x"}) == 202
+        telegram = scene.telegram
+        await telegram.until(lambda: any("rm -r src" in text for text in telegram.texts(1)))
+        asked = next(each for each in telegram.chats[1].values() if each.buttons)
+        deny = next(data for data in asked.buttons if data.endswith(":deny"))
+        await telegram.press(1, asked.id, deny)
+        await telegram.until(lambda: "Left alone." in telegram.texts(1))
+        assert len(scene.model.bodies) == 2
+
+
+async def test_an_answer_without_a_target_is_kept_in_its_session(tmp_path: Path) -> None:
+    async with _scene(tmp_path, {"text": "Noted."}) as scene:
+        assert await scene.post({"event": "ping"}, route="kept") == 200
+        assert await scene.post({"event": "push"}, route="kept") == 202
+        sent = "SELECT platform, chat_id, state FROM outbox"
+        await scene.running.until_rows("gateway", sent, [("webhook", "kept", "SENT")])
+        assert scene.telegram.texts(1) == []
