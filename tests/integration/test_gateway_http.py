@@ -277,3 +277,30 @@ async def test_a_run_that_is_stopped(tmp_path: Path) -> None:
         await running.running.until_rows("agent", "SELECT state FROM turn", [("CANCELLED",)])
         assert (await running.get(path))[1]["status"] == "cancelled"
         assert (await running.get("/v1/runs/run_unknown"))[0] == 404
+
+
+async def test_a_run_does_not_need_its_client(tmp_path: Path) -> None:
+    slowly = {"chunk_chars": 4, "chunk_delay_s": 0.1}
+    async with api(tmp_path, answers({"text": "Hello, you there!", **slowly})) as running:
+        _, run = await running.post("/v1/runs", {"input": "Hi", "session_id": "mine"})
+        path = f"/v1/runs/{run['run_id']}/events"
+        async with running.http.get(path) as stream:
+            await stream.content.readline()
+        await running.running.until_rows("agent", "SELECT state FROM turn", [("COMPLETED",)])
+        async with running.http.get(path) as stream:
+            lines = (await stream.text()).splitlines()
+        assert json.loads(lines[-2].removeprefix("data: "))["output"] == "Hello, you there!"
+        last = next(line[4:] for line in reversed(lines) if line.startswith("id: "))
+        async with running.http.get(path, headers={"Last-Event-ID": str(int(last) - 1)}) as stream:
+            assert (await stream.text()).count("data: ") == 1
+        assert run["session_id"] == "mine"
+
+
+async def test_what_was_begun_before_a_restart_is_closed(tmp_path: Path) -> None:
+    async with api(tmp_path, answers({"text": "Hello", "hang_after": 1})) as running:
+        await running.post("/v1/runs", {"input": "Hi"})
+        await running.model.until(lambda: running.model.requests != [])
+    async with api(tmp_path, HELLO) as running:
+        await running.running.until_rows("gateway", CLOSED, [("CLOSED",)])
+        await running.running.until_rows("agent", "SELECT state FROM turn", [("COMPLETED",)])
+        assert await sessions(running) == 1

@@ -12,6 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry
+from pydantic import SecretStr
 
 from gateway_service.config import GatewayConfig
 from gateway_service.messages import MessageEvent, Source
@@ -19,7 +20,8 @@ from gateway_service.metrics import GatewayMetrics
 from gateway_service.platforms.api_config import ApiConfig
 from gateway_service.platforms.base import Received, WebhookRequest, WebhookResult
 from gateway_service.servicer.http import listener
-from gateway_service.servicer.http.listener import HttpListener, Waits
+from gateway_service.servicer.http.exchange import Call, EventStream, Reply
+from gateway_service.servicer.http.listener import HttpListener, Routes, Waits
 from gateway_service.servicer.http.webhooks import Webhook, Webhooks
 from gateway_service.storage import inbox, migrations
 from gateway_service.storage.inbox import Account
@@ -33,7 +35,8 @@ from services.lifecycle import Workers
 from services.redaction.redactor import Redactor
 from services.telemetry.metrics import Meter
 from tests.fakes.model import answers
-from tests.integration.http_parts import api, until, until_served
+from tests.fakes.whatsapp import config_of, fake_whatsapp
+from tests.integration.http_parts import KEY, api, until, until_served
 from tests.support.ports import free_port
 
 HELLO = answers({"text": "Hello!"})
@@ -153,6 +156,45 @@ async def test_a_port_that_is_in_use(tmp_path: Path) -> None:
         assert serving.unready() == ""
 
 
+async def slow_stream(_: Call) -> EventStream:
+    async def chunks() -> AsyncGenerator[bytes]:
+        yield b"data: 1\n\n"
+        await asyncio.sleep(0.2)
+        yield b"data: 2\n\n"
+
+    return EventStream(chunks(), {"X-Of": "handler"})
+
+
+async def broken(_: Call) -> Reply:
+    raise ValueError("a bug")
+
+
+ROUTES = {("GET", "/v1/slow"): slow_stream, ("GET", "/v1/broken"): broken}
+
+
+async def test_quiet_streams_and_bugs(tmp_path: Path) -> None:
+    config = ApiConfig(port=free_port(), enabled=True, key=SecretStr(KEY))
+    key = {"Authorization": f"Bearer {KEY}"}
+    async with (
+        served(tmp_path, config, waits=Waits(silence_s=0.05), routes=ROUTES) as serving,
+        aiohttp.ClientSession(f"http://127.0.0.1:{config.port}", headers=key) as http,
+    ):
+        await until_served(config.port)
+        async with http.get("/v1/slow") as response:
+            assert response.headers["X-Of"] == "handler"
+            assert response.headers["Content-Type"].startswith("text/event-stream")
+            first, *comments, last = (await response.read()).strip().split(b"\n\n")
+            assert (first, last) == (b"data: 1", b"data: 2")
+            assert comments
+            assert set(comments) == {b": "}
+        async with http.get("/v1/broken") as response:
+            assert response.status == 500
+            assert (await response.json())["error"]["type"] == "server_error"
+        serving.drain()
+        async with http.get("/v1/slow") as response:
+            assert response.status == 503
+
+
 class Signed:
     """A platform that signs what it sends."""
 
@@ -193,6 +235,7 @@ async def served(
     config: ApiConfig,
     platforms: dict[str, Any] | None = None,
     waits: Waits | None = None,
+    routes: Routes | None = None,
 ) -> AsyncGenerator[HttpListener]:
     """A port without the API."""
     settings = load_settings({}, {"HERMES_HOME": str(folder)})
@@ -205,7 +248,7 @@ async def served(
             for name, platform in (platforms or {}).items()
         }
         webhooks = Webhooks(stored, metrics, named)
-        serving = HttpListener(config, "default", {}, webhooks, waits or Waits())
+        serving = HttpListener(config, "default", routes or {}, webhooks, waits or Waits())
         async with Workers() as workers:
             workers.start("listener", serving.run())
             yield serving
@@ -248,3 +291,31 @@ async def test_webhooks(tmp_path: Path) -> None:
         async with http.post(CHAT, json=QUESTION) as response:
             assert response.status == 404
         assert serving.unready() == ""
+
+
+async def test_whatsapp_calls_the_gateway(tmp_path: Path) -> None:
+    async with fake_whatsapp() as whatsapp:
+        account = config_of(whatsapp)
+        variables = {
+            "WHATSAPP_TOKEN": account.token.get_secret_value(),
+            "WHATSAPP_PHONE_NUMBER_ID": account.phone_number_id,
+            "WHATSAPP_APP_SECRET": account.app_secret.get_secret_value(),
+            "WHATSAPP_VERIFY_TOKEN": account.verify_token.get_secret_value(),
+            "WHATSAPP_BASE_URL": account.base_url,
+            "WHATSAPP_ALLOWED_USERS": "491511",
+        }
+        # Without the API, and on the first try as on the second.
+        async with api(tmp_path, HELLO, API_SERVER_KEY="", **variables) as running:
+            await whatsapp.say("491511", "hello")
+            call = await whatsapp.next_call()
+            for _ in range(2):
+                post = running.http.post(
+                    "/webhooks/whatsapp", data=call.body, headers=dict(call.headers)
+                )
+                async with post as response:
+                    assert response.status == 200
+            await until(lambda: bool(running.model.requests and whatsapp.chats["491511"]))
+            assert [body["messages"][-1]["content"] for body in running.model.bodies] == ["hello"]
+            assert (await running.post(CHAT, QUESTION))[0] == 404
+            counted = {"platform": "whatsapp", "outcome": "accepted"}
+            assert running.running.metric("hermes_webhooks_total", **counted) == 2

@@ -34,7 +34,6 @@ _log = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 KEEP_ALIVE_S = 75.0
-BEAT_S = 15.0
 LINGER_S = 2.0
 """How long a refused body is still read, so that the client sees the refusal."""
 SHUTDOWN_S = 1.0
@@ -63,6 +62,8 @@ class Waits(Struct, frozen=True):
     """For the first head of a connection, and for each body."""
     retry_s: float = 10.0
     """Before it is opened again, if another program uses it."""
+    silence_s: float = 15.0
+    """Before a quiet stream has a comment, which keeps its connection alive."""
 
 
 _WAITS = Waits()
@@ -215,7 +216,7 @@ class HttpListener:
 
     async def _handle(self, handler: Handler, request: web.Request) -> web.StreamResponse:
         if self._is_draining:
-            raise Draining("Hermes is shutting down")
+            raise Draining("the gateway is shutting down")
         headers = _headers(request)
         self._guard.check(headers)
         body = await self._body(request)
@@ -240,11 +241,17 @@ class HttpListener:
         response = web.StreamResponse(headers={**_STREAM, **answer.headers, **self._cors(request)})
         async with aclosing(answer.chunks) as chunks, Workers() as workers:
             await response.prepare(request)
-            workers.start("heartbeat", _beat(response))
+            workers.start("heartbeat", self._beat(response))
             async for chunk in chunks:
                 await response.write(chunk)
         await response.write_eof()
         return response
+
+    async def _beat(self, response: web.StreamResponse) -> None:
+        while True:
+            await asyncio.sleep(self._waits.silence_s)
+            with suppress(ConnectionError):
+                await response.write(b": \n\n")
 
     def _response(self, request: web.Request, reply: Reply) -> web.Response:
         return web.Response(
@@ -263,14 +270,6 @@ class HttpListener:
             "Access-Control-Expose-Headers": SESSION_HEADER,
             "Vary": "Origin",
         }
-
-
-async def _beat(response: web.StreamResponse) -> None:
-    """Send comments, which keep proxies from closing a quiet stream."""
-    while True:
-        await asyncio.sleep(BEAT_S)
-        with suppress(ConnectionError):
-            await response.write(b": \n\n")
 
 
 def _headers(request: web.Request) -> dict[str, str]:

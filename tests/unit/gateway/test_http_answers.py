@@ -1,15 +1,22 @@
 """What the HTTP API makes of turns' events and of requests, without any server."""
 
+import json
+from contextlib import suppress
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway_service.messages import EarlierMessage
 from gateway_service.servicer.http.answer_text import AnswerText
+from gateway_service.servicer.http.exchange import read
 from gateway_service.servicer.http.requests import (
     MAX_EARLIER,
     MAX_TEXT_BYTES,
+    ChatRequest,
     Conversation,
     InputMessage,
+    ResponseRequest,
+    read_input,
     read_messages,
     shorten,
 )
@@ -24,6 +31,7 @@ from hermes.agent.v1.turn_event_pb2 import (
     TurnEvent,
     TurnFinished,
 )
+from services.errors import InvalidArgument
 
 
 def delta(step: int, offset: int, text: str) -> TurnEvent:
@@ -133,3 +141,25 @@ def test_long_conversations_are_shortened() -> None:
     assert [each.text for each in shorten(many)] == [str(n) for n in range(1, MAX_EARLIER + 1)]
     large = [EarlierMessage("user", "x" * MAX_TEXT_BYTES), EarlierMessage("assistant", "y")]
     assert shorten(large) == (large[1],)
+
+
+LEAVES = st.one_of(st.none(), st.booleans(), st.integers(), st.text())
+NAMES = st.sampled_from(["messages", "role", "content", "type", "text", "input", "n", "model"])
+DOCUMENTS = st.recursive(
+    LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=5)
+)
+
+
+@given(DOCUMENTS | st.fixed_dictionaries({"messages": DOCUMENTS, "input": DOCUMENTS}))
+def test_any_document_is_read_or_refused(document: object) -> None:
+    body = json.dumps(document).encode()
+    with suppress(InvalidArgument):
+        assert read_messages(read(body, ChatRequest).messages).text.strip()
+    with suppress(InvalidArgument):
+        assert read_input(read(body, ResponseRequest)).text.strip()
+
+
+@given(st.binary(max_size=50))
+def test_any_bytes_are_read_or_refused(body: bytes) -> None:
+    with suppress(InvalidArgument):
+        assert isinstance(read(body, ChatRequest), ChatRequest)
