@@ -85,16 +85,19 @@ async def test_threads_of_others_are_not_ours_until_we_are_mentioned(
     slack: FakeSlack, app: SlackPlatform
 ) -> None:
     root = await slack.say("C1", "the build broke")
+    await slack.say("C1", "failed: make", "", thread_ts=root, bot_id="B7")
     for text in ("who knows why?", "not me", "<@UBOT> do you?"):
         await slack.say("C1", text, "U9", thread_ts=root, parent_user_id="U7")
     event = await message(app)
     assert (event.text, event.source.thread_id) == ("do you?", root)
     assert event.quotes == (
         Quote("the build broke", "Ada", is_forwarded=False),
+        Quote("failed: make", "", is_forwarded=False),
         Quote("who knows why?", "Eve", is_forwarded=False),
         Quote("not me", "Eve", is_forwarded=False),
     )
     assert slack.calls["conversations.replies"] == 2
+    assert slack.calls["users.info"] == 2
 
 
 async def test_threads_are_known_after_a_restart(slack: FakeSlack, app: SlackPlatform) -> None:

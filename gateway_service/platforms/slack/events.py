@@ -165,14 +165,14 @@ class EventReader:
 
     async def _name(self, user: str) -> str:
         """Return a person's name; empty if Slack does not tell it."""
-        if user not in self._names:
+        if user and user not in self._names:
             try:
                 found = (await self._api.look_up("users_info", user=user))["user"]
             except PlatformError:
                 return ""
             name = found.get("profile", {}).get("display_name") or found.get("real_name")
             _remember(self._names, user, name or found.get("name", ""))
-        return self._names[user]
+        return self._names.get(user, "")
 
 
 def _remember(known: "dict[Any, _T]", key: object, value: _T) -> None:

@@ -1,0 +1,157 @@
+"""Hermes is killed while people talk on platforms that are unreliable: nothing is lost or twice."""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from services.lifecycle import Workers
+from tests.chaos.traffic import MARK, PLACEHOLDER
+from tests.e2e.backends import need_backend, sandboxed
+from tests.e2e.deployment import one_process
+from tests.e2e.model import ModelProcess
+from tests.fakes import slack as slack_fake
+from tests.fakes import whatsapp as whatsapp_fake
+from tests.fakes.slack import FakeSlack, fake_slack
+from tests.fakes.whatsapp import FakeWhatsApp, fake_whatsapp
+from tests.security.scale import scale_name
+from tests.support.executors import until
+from tests.support.ports import free_port
+
+MESSAGES, KILLS = (1000, 20) if scale_name() == "full" else (100, 4)
+CHATS = 20
+PATIENCE_S = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where people talk."""
+
+    environ: Mapping[str, str]
+    chats: Sequence[str]
+    say: Callable[[str, str], Awaitable[object]]
+    texts: Callable[[str], Sequence[str]]
+
+
+@asynccontextmanager
+async def slack() -> AsyncGenerator[Place]:
+    async with fake_slack() as server:
+        server.faults.drop_before, server.faults.drop_after = 0.02, 0.02
+        server.faults.limited = 0.01
+        environ = {
+            "SLACK_BOT_TOKEN": slack_fake.TOKEN,
+            "SLACK_APP_TOKEN": slack_fake.APP_TOKEN,
+            "SLACK_BASE_URL": server.url,
+            "SLACK_ALLOWED_USERS": "U7",
+        }
+        chats = [f"D{number}" for number in range(CHATS)]
+        async with Workers() as workers:
+            workers.start("refresh", _refresh(server))
+            yield Place(environ, chats, server.say, server.texts)
+
+
+async def _refresh(server: FakeSlack) -> None:
+    while True:
+        await asyncio.sleep(2)
+        await server.disconnect()
+
+
+@asynccontextmanager
+async def whatsapp() -> AsyncGenerator[Place]:
+    async with fake_whatsapp() as server, Workers() as workers:
+        server.faults.drop_before, server.faults.drop_after = 0.02, 0.02
+        port = free_port()
+        environ = {
+            "WHATSAPP_TOKEN": whatsapp_fake.TOKEN,
+            "WHATSAPP_PHONE_NUMBER_ID": whatsapp_fake.NUMBER,
+            "WHATSAPP_APP_SECRET": whatsapp_fake.SECRET,
+            "WHATSAPP_VERIFY_TOKEN": whatsapp_fake.VERIFY,
+            "WHATSAPP_BASE_URL": server.url,
+            "WHATSAPP_ALLOW_ALL_USERS": "true",
+            "API_SERVER_PORT": f"{port}",
+        }
+        chats = [f"49151{number}" for number in range(CHATS)]
+
+        def texts(chat: str) -> Sequence[str]:
+            return [shown.text for shown in server.chats[chat].values()]
+
+        workers.start("calls", _call(server, f"http://127.0.0.1:{port}/webhooks/whatsapp"))
+        yield Place(environ, chats, server.say, texts)
+
+
+async def _call(server: FakeWhatsApp, url: str) -> None:
+    """Call the webhook again and again, sometimes once more than needed."""
+    dice = random.Random(1)
+    async with aiohttp.ClientSession() as http:
+        while True:
+            call = await server.next_call()
+            try:
+                async with http.post(url, data=call.body, headers=call.headers) as response:
+                    is_stored = response.status == 200
+            except aiohttp.ClientError:
+                is_stored = False
+            if not is_stored:
+                await asyncio.sleep(0.2)
+            elif dice.random() > 0.1:
+                server.confirm()
+
+
+PLACES: Mapping[str, Callable[[], AbstractAsyncContextManager[Place]]] = {"slack": slack}
+
+
+@pytest.fixture
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    need_backend("bubblewrap", tmp_path_factory.mktemp("probe"))
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800 if scale_name() == "full" else 400)
+@pytest.mark.parametrize("name", PLACES)
+async def test_each_message_is_answered_once(name: str, model: ModelProcess, folder: Path) -> None:
+    dice, answered = random.Random(1), Counter[str]()
+    async with PLACES[name]() as place:
+        config = sandboxed("bubblewrap")
+        deployment = await asyncio.to_thread(
+            lambda: one_process(folder, model.url, config, **place.environ)
+        )
+        try:
+            await asyncio.to_thread(deployment.start)
+            async with asyncio.TaskGroup() as group:
+                for chat in place.chats:
+                    group.create_task(_talk(place, chat, answered))
+                for number in range(1, KILLS + 1):
+                    wanted = number * MESSAGES // (KILLS + 1)
+                    await until(lambda wanted=wanted: answered.total() >= wanted, PATIENCE_S)
+                    await asyncio.sleep(dice.uniform(0, 0.5))
+                    await asyncio.to_thread(deployment.kill)
+                    await asyncio.to_thread(deployment.start)
+            await asyncio.to_thread(deployment.stop)
+        finally:
+            await asyncio.to_thread(deployment.kill)
+        for chat in place.chats:
+            said = Counter(text for text in place.texts(chat) if text != PLACEHOLDER)
+            assert {text.removeprefix(MARK) for text in said} == set(_answers(chat))
+            assert max(said.values()) == 1, "nothing is there twice without a mark"
+
+
+def _questions(chat: str) -> Sequence[str]:
+    return [f"job {chat}/{number}" for number in range(MESSAGES // CHATS)]
+
+
+def _answers(chat: str) -> Sequence[str]:
+    return [f"re: {text}" for text in _questions(chat)]
+
+
+async def _talk(place: Place, chat: str, answered: Counter[str]) -> None:
+    for text in _questions(chat):
+        await place.say(chat, text)
+        wanted = {f"re: {text}", f"{MARK}re: {text}"}
+        await until(lambda wanted=wanted: not wanted.isdisjoint(place.texts(chat)), PATIENCE_S)
+        answered[chat] += 1
