@@ -148,6 +148,15 @@ async def test_markdown_becomes_whatsapps_own(
     assert shown.about["preview_url"] is False
 
 
+async def test_tables_fit_where_their_markdown_does(
+    whatsapp: FakeWhatsApp, number: WhatsAppPlatform
+) -> None:
+    table = "| a | b |\n|---|---|\n\n" * 10
+    text = table + "x" * (number.traits.message_units - len(table))
+    await number.send(ADA, Content(text), "key")
+    assert len(whatsapp.chats["491511"]) == 1
+
+
 async def test_choices_are_buttons_or_a_list(
     whatsapp: FakeWhatsApp, number: WhatsAppPlatform
 ) -> None:

@@ -44,5 +44,8 @@ class WhatsAppConfig(PlatformConfig):
         secrets = (self.token, self.app_secret, self.verify_token)
         has_all = all(each.get_secret_value() for each in secrets) and self.phone_number_id
         if self.is_on and not has_all:
-            raise ValueError(f"WhatsApp is on; it needs {self.needs}")
+            raise ValueError(
+                f"WhatsApp is on; the Cloud API needs {self.needs}. Personal accounts cannot be "
+                "used; set WHATSAPP_ENABLED=false if you have no other"
+            )
         return self
