@@ -121,7 +121,7 @@ def build(
     sandboxes, left = SandboxLeases(executors, database), LeftSandboxes(executors, database)
     projects, hubs = Projects(executors, context_files), hubs_of(stores, config, clock)
     contexts, workers = ToolContexts(database, leases, sandboxes, shelves, delegation), Workers()
-    files = AnswerFiles(reach.messenger, contexts.workplace, policy)
+    files = AnswerFiles(reach.messenger, contexts.workplace, policy, reach.web.fetcher)
     told, scripts = _directions(config, models), job_scripts(config, contexts.make, policy, scanner)
     spending = Spending(models, database, leases, config.budget.policy, clock, config.zone)
     plans = curations(stores, config.auxiliary, models.consult, spending, database, redactor, clock)

@@ -149,6 +149,13 @@ class Content(Struct, frozen=True):
     """Markdown; may be empty only with a file."""
     buttons: tuple[Button, ...] = ()
     attachment: Attachment | None = None
+    album: tuple[Attachment, ...] = ()
+    """Further pictures of the same message, where the platform has albums."""
+
+    @property
+    def attachments(self) -> tuple[Attachment, ...]:
+        """Return all of its files."""
+        return (self.attachment, *self.album) if self.attachment else ()
 
 
 class EarlierMessage(Struct, frozen=True):

@@ -53,7 +53,10 @@ class GatewayDeliveries:
             text=message.text,
             attachments=[
                 delivery_pb2.Attachment(
-                    name=file.name, length_bytes=len(file.data), sha256=file.sha256
+                    name=file.name,
+                    length_bytes=len(file.data),
+                    sha256=file.sha256,
+                    caption=file.caption,
                 )
                 for file in message.files
             ],

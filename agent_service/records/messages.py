@@ -16,6 +16,7 @@ TERMINAL = "cli"
 NO_CHATS = (TERMINAL, "scheduler", REVIEW)
 """Origins that cannot receive messages, except for files in a terminal."""
 _MEDIA = re.compile(r"\s*MEDIA:\s*(\S(?:.*\S)?)\s*")
+_PICTURE = re.compile(r"`[^`\n]+`|!\[([^\]\n]*)\]\((?:sandbox:|file://)?([^()\s]+)\)")
 _FENCES = ("```", "~~~")
 _TARGET = re.compile(r"([a-z][a-z0-9_]{0,31}):([^\s:]{1,128})(?::([^\s:]{1,128}))?")
 
@@ -53,11 +54,12 @@ class MediaFile(RedactedRepr, frozen=True):
     """The display name, in which nothing can mislead."""
     data: bytes
     sha256: bytes
+    caption: str = ""
 
     @classmethod
-    def from_bytes(cls, path: str, data: bytes) -> "MediaFile":
+    def from_bytes(cls, path: str, data: bytes, caption: str = "") -> "MediaFile":
         plain = (each if each.isprintable() else "_" for each in PurePosixPath(path).name)
-        return cls("".join(plain), data, hashlib.sha256(data).digest())
+        return cls("".join(plain), data, hashlib.sha256(data).digest(), caption)
 
     def __str__(self) -> str:
         return f"{self.name} ({len(self.data):,} bytes)"
@@ -75,21 +77,57 @@ class Message(Struct, frozen=True):
     files: Sequence[MediaFile] = ()
 
 
-def split_media(message: str) -> tuple[str, Sequence[str]]:
-    """Split off the paths of a message's `MEDIA:` lines, except in code blocks."""
+class Media(Struct, frozen=True):
+    """A file that a message names."""
+
+    path: str
+    """In the sandbox, or a URL."""
+    caption: str = ""
+
+    @property
+    def is_url(self) -> bool:
+        return "://" in self.path
+
+    @property
+    def name(self) -> str:
+        """Return what people know it by."""
+        return PurePosixPath(self.path.partition("?")[0]).name or self.path
+
+
+def split_media(message: str, *, urls: bool = False) -> tuple[str, Sequence[Media]]:
+    """Split off a message's `MEDIA:` lines and Markdown pictures, except in code.
+
+    Pictures of the web are split off with `urls`; else they stay in the text.
+    """
     text: list[str] = []
-    paths: list[str] = []
+    media: list[Media] = []
     fence = ""
     for line in message.splitlines():
         mark = line.strip()[:3]
         if mark in _FENCES:
             fence = "" if mark == fence else fence or mark
-        found = None if fence else _MEDIA.fullmatch(line)
-        if found is None:
+        if fence:
             text.append(line)
+        elif found := _MEDIA.fullmatch(line):
+            media.append(Media(found[1]))
         else:
-            paths.append(found[1])
-    return "\n".join(text).strip() if paths else message, paths
+            rest, pictures = _split_pictures(line, urls=urls)
+            media += pictures
+            if rest.strip() or not pictures:
+                text.append(rest)
+    return "\n".join(text).strip() if media else message, media
+
+
+def _split_pictures(line: str, *, urls: bool) -> tuple[str, Sequence[Media]]:
+    pictures: list[Media] = []
+    rest, end = "", 0
+    for found in _PICTURE.finditer(line):
+        picture = Media(found[2] or "", (found[1] or "").strip())
+        is_wanted = urls if picture.is_url else not picture.path.startswith("data:")
+        if picture.path and is_wanted:
+            pictures.append(picture)
+            rest, end = rest + line[end : found.start()], found.end()
+    return rest + line[end:], pictures
 
 
 class NotSent(Exception):

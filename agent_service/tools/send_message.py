@@ -11,6 +11,7 @@ from agent_service.records.messages import (
     NO_CHATS,
     ORIGIN,
     TERMINAL,
+    Media,
     MediaFile,
     Message,
     Messenger,
@@ -72,8 +73,8 @@ class SendMessageArguments(ToolArguments):
         max_length=MAX_CHARACTERS,
         description=(
             "The message in Markdown; for send. A line MEDIA:<path> attaches a file of the "
-            "sandbox, such as MEDIA:/workspace/plot.png; at most 10 files, 50 MB in total. In a "
-            "chat, such lines work in your answer, too."
+            "sandbox, such as MEDIA:/workspace/plot.png, and ![caption](plot.png) a picture; at "
+            "most 10 files, 50 MB in total. In a chat, both work in your answer, too."
         ),
     )
 
@@ -103,27 +104,29 @@ class SendMessage(UsualTool[SendMessageArguments]):
         """Messages are sent in the model's order, and after changes of their files."""
         if arguments.action == "list":
             return frozenset()
-        return frozenset({"chats", *map(same_file, split_media(arguments.message)[1])})
+        _, media = split_media(arguments.message)
+        return frozenset({"chats", *(same_file(each.path) for each in media)})
 
     async def run(self, arguments: SendMessageArguments, context: ToolContext) -> ToolResult:
         origin = Target.of_origin(context.caller.origin)
         if arguments.action == "list":
             return ToolResult(_listed(origin, await self._chats(context.caller.profile)))
-        text, paths = split_media(arguments.message)
-        target = _target(arguments, context, has_files=bool(paths))
-        if not text.strip() and not paths:
+        text, media = split_media(arguments.message)
+        target = _target(arguments, context, has_files=bool(media))
+        if not text.strip() and not media:
             raise RetryWithHint("There is no message to send.")
         message = Message(context.key, context.caller.profile, target, text)
         try:
-            if not paths:
+            if not media:
                 return await self._send(message, arguments, context, {})
             async with self._room:
                 # On a repeated call the files may have changed or the sandbox may be lost.
                 if await self._messenger.has(message.key, message.profile):
                     return ToolResult(f"The message to {target} is on its way.")
                 place = await context.sandbox()
+                paths = [each.path for each in media]
                 found = await guarded(paths, context.files, place, self._policy)
-                files = await read_files(paths, context.files)
+                files = await _read_files(media, context.files)
                 message = replace(message, files=files)
                 return await self._send(message, arguments, context, found)
         except NotSent as error:
@@ -153,24 +156,34 @@ class SendMessage(UsualTool[SendMessageArguments]):
         return ToolResult("\n".join(lines))
 
 
-async def read_files(paths: Sequence[str], source: Files) -> Sequence[MediaFile]:
+async def _read_files(media: Sequence[Media], source: Files) -> Sequence[MediaFile]:
     """The files of a message; ToolFailed or RetryWithHint if one cannot be sent."""
-    if len(paths) > MAX_FILES:
+    if len(media) > MAX_FILES:
         raise RetryWithHint(f"A message can have at most {MAX_FILES} files. Send several messages.")
     files: list[MediaFile] = []
     left = MAX_FILE_BYTES
-    for path in paths:
-        if "://" in path:
-            raise RetryWithHint(f"{path} is not a file of the sandbox. Download it there first.")
+    for each in media:
+        if each.is_url:
+            raise RetryWithHint(
+                f"{each.path} is not a file of the sandbox. Download it there first."
+            )
         try:
-            file = MediaFile.from_bytes(path, await source.read(path, max_bytes=left))
-        except PathRefused as error:
-            raise ToolFailed(f"{path} cannot be sent, so nothing was sent: {error}") from error
-        if not file.data:
-            raise ToolFailed(f"{path} cannot be sent, so nothing was sent: it is empty.")
-        files.append(file)
-        left -= len(file.data)
+            files.append(await read_file(each, source, left))
+        except ToolFailed as error:
+            raise ToolFailed(f"{each.path} cannot be sent, so nothing was sent: {error}") from error
+        left -= len(files[-1].data)
     return files
+
+
+async def read_file(media: Media, source: Files, max_bytes: int) -> MediaFile:
+    """A file of the sandbox; ToolFailed if it cannot be sent."""
+    try:
+        data = await source.read(media.path, max_bytes=max_bytes)
+    except PathRefused as error:
+        raise ToolFailed(str(error)) from error
+    if not data:
+        raise ToolFailed("it is empty.")
+    return MediaFile.from_bytes(media.path, data, media.caption)
 
 
 def _with(files: Sequence[MediaFile]) -> str:

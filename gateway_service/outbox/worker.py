@@ -19,7 +19,7 @@ from gateway_service.errors import (
     Refused,
     Unreachable,
 )
-from gateway_service.messages import CLI, ChatMove, Content
+from gateway_service.messages import CLI, Attachment, ChatMove, Content
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.platforms.base import Destination, Platform
 from gateway_service.platforms.rate_limits import Limiter
@@ -68,8 +68,8 @@ class Outcome(Struct, frozen=True):
 
 def _to_terminal(part: Part, why: str) -> Delivery:
     """Return what the owner's next terminal is told of a message that could not be sent."""
-    address, file = part.address, part.content.attachment
-    lost = part.content.text or (file.name if file else "")
+    address, content = part.address, part.content
+    lost = content.text or ", ".join(each.name for each in content.attachments)
     text = f"Not delivered to {address.platform}:{address.chat_id} ({why}):\n\n{lost}"
     to = Address(address.profile, CLI, "", TERMINAL)
     return Delivery(f"lost_{part.sequence}", to, [Content(text)], traceparent=part.traceparent)
@@ -218,11 +218,12 @@ class OutboxWorker:
         return Outcome(part, State.ABANDONED, error=repr(error))
 
     async def _send(self, part: Part) -> Outcome:
-        address = part.address
+        address, can_edit = part.address, self._platform.traits.can_edit
         to = Destination(address.chat_id, address.thread_id)
         if part.message_id is not None:
-            await self._platform.edit(to, part.message_id, part.shown)
-        elif part.comes_empty:
+            if can_edit:
+                await self._platform.edit(to, part.message_id, part.shown)
+        elif part.comes_empty and can_edit:
             message_id = await self._platform.send(to, PLACEHOLDER, part.key)
             part = replace(part, message_id=message_id)
             if part.version or part.uncertain:
@@ -232,20 +233,24 @@ class OutboxWorker:
         return Outcome(part, State.MARKED_DUPLICATE if part.uncertain else State.SENT)
 
     async def _create(self, to: Destination, part: Part) -> str:
-        shown, file = part.shown, part.content.attachment
-        if file is None:
+        shown = part.shown
+        if not shown.attachments:
             return await self._platform.send(to, shown, part.key)
-        key = FileKey(part.delivery_id, part.address.profile, file.sha256)
         async with self._room_for_files:
-            try:
-                data = await self._account.database.read(partial(files.read_data, key=key))
-            except DatabaseUnavailable as error:
-                # Nothing was sent, so the outcome is known.
-                raise Unreachable(f"{file.name} cannot be read: {error.message}") from error
-            if data is None:
-                raise Refused(f"{file.name} cannot be sent: there is no such file")
-            loaded = replace(file, data=data)
-            return await self._platform.send(to, replace(shown, attachment=loaded), part.key)
+            file, *album = [await self._load(part, each) for each in shown.attachments]
+            loaded = replace(shown, attachment=file, album=tuple(album))
+            return await self._platform.send(to, loaded, part.key)
+
+    async def _load(self, part: Part, file: Attachment) -> Attachment:
+        key = FileKey(part.delivery_id, part.address.profile, file.sha256)
+        try:
+            data = await self._account.database.read(partial(files.read_data, key=key))
+        except DatabaseUnavailable as error:
+            # Nothing was sent, so the outcome is known.
+            raise Unreachable(f"{file.name} cannot be read: {error.message}") from error
+        if data is None:
+            raise Refused(f"{file.name} cannot be sent: there is no such file")
+        return replace(file, data=data)
 
     def _postpone(self, part: Part, error: str) -> Outcome:
         if self._clock.now() - part.due_since > ABANDON_AFTER:

@@ -72,6 +72,8 @@ class Traits(Struct, frozen=True):
     """The maximum length of a file's caption, as `length` counts."""
     file_bytes: int = 0
     """The maximum size of a file; 0 if files cannot be sent."""
+    album_pictures: int = 1
+    """How many pictures one message may have."""
     deaf_after_s: float = 60.0
     """A platform that stored nothing for this long, not even a heartbeat, is unready."""
     markup: str = ""

@@ -18,7 +18,7 @@ from gateway_service.messages import CLI, Source, TurnRequest
 from gateway_service.servicer import wire
 from gateway_service.servicer.wire import Outgoing
 from gateway_service.turns.notifications import TerminalNotifications
-from gateway_service.turns.presenter import BUTTONS
+from gateway_service.turns.questions import BUTTONS
 from gateway_service.turns.turn_starter import TurnStarter
 from hermes.agent.v1.approval_pb2 import AnswerClarificationRequest
 from hermes.agent.v1.turn_event_pb2 import APPROVAL_DECISION_NOBODY

@@ -7,6 +7,8 @@ from typing import Any
 
 import grpc.aio
 from google.protobuf.timestamp_pb2 import Timestamp
+from msgspec import Struct
+from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from gateway_service.errors import DigestMismatch, NotUploaded, UnknownPlatform
@@ -14,7 +16,7 @@ from gateway_service.messages import API, CLI, Attachment, Content
 from gateway_service.platforms.base import Platform, Traits
 from gateway_service.platforms.markup import split
 from gateway_service.servicer.wire import MAX_TEXT_BYTES
-from gateway_service.storage import attachments, outbox
+from gateway_service.storage import attachments, inbox, outbox
 from gateway_service.storage.accounts import OUTBOX
 from gateway_service.storage.attachments import FileKey
 from gateway_service.storage.outbox import REPEAT_UNITS, Address, Delivery, State, Stored
@@ -36,12 +38,16 @@ MAX_THREAD_ID_CHARS = 64
 MAX_FILES = 10
 MAX_NAME_BYTES = 255
 SHA256_BYTES = 32
+MAX_CAPTION_BYTES = 4096
+PICTURES = (".jpg", ".jpeg", ".png", ".webp")
+"""What the names of pictures for albums end in."""
 CHUNK_BYTES = 1024 * 1024
 MAX_BYTES = 50_000_000
 """The limit for one file and for all files of a delivery; Telegram accepts no more from bots."""
 
 _STATES = {
     State.ABANDONED: delivery_pb2.DELIVERY_STATE_ABANDONED,
+    State.HELD: delivery_pb2.DELIVERY_STATE_PENDING,
     State.PENDING: delivery_pb2.DELIVERY_STATE_PENDING,
     State.SENDING: delivery_pb2.DELIVERY_STATE_PENDING,
     State.MARKED_DUPLICATE: delivery_pb2.DELIVERY_STATE_MARKED_DUPLICATE,
@@ -58,6 +64,15 @@ POLICY = allow(
         "DownloadAttachment": (Identity.OPERATOR,),
     },
 )
+
+
+class _File(Struct, frozen=True):
+    file: Attachment
+    caption: str
+
+    @property
+    def is_picture(self) -> bool:
+        return self.file.name.lower().endswith(PICTURES)
 
 
 class DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
@@ -96,7 +111,10 @@ class DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
         address = Address(profile, name, account_id, to.chat_id, to.thread_id)
         text = self._redactor.redact(request.text)
         files = [
-            Attachment(each.name, each.length_bytes, each.sha256.hex())
+            _File(
+                Attachment(each.name, each.length_bytes, each.sha256.hex()),
+                self._redactor.redact(each.caption),
+            )
             for each in request.attachments
         ]
         contents, left_out = _split_for_terminal(text, files), list[str]()
@@ -112,7 +130,8 @@ class DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
             stored = outbox.find(conn, delivery_id)
             if not stored:
                 _check_uploaded(conn, delivery_id, profile, files)
-                outbox.add(conn, delivery, now)
+                is_early = inbox.is_open(conn, outbox.answer_of(delivery_id))
+                outbox.add(conn, delivery, now, State.HELD if is_early else State.PENDING)
                 stored = outbox.find(conn, delivery_id)
             if stored[0].digest != digest:
                 raise AlreadyExists(f"delivery {delivery_id} was made with another message")
@@ -198,24 +217,46 @@ def _check(request: delivery_pb2.DeliverRequest) -> None:
     _refuse("this cannot be delivered", wrong)
 
 
-def _split_for_terminal(text: str, files: Sequence[Attachment]) -> list[Content]:
+def _split_for_terminal(text: str, files: Sequence[_File]) -> list[Content]:
     """Return the parts for a terminal, which fetches files itself."""
     texts = [Content(text)] if text.strip() else []
-    return [*texts, *(Content("", attachment=each) for each in files)]
+    return [*texts, *(Content(each.caption, attachment=each.file) for each in files)]
 
 
 def _split_for_chat(
-    text: str, files: Sequence[Attachment], traits: Traits
+    text: str, files: Sequence[_File], traits: Traits
 ) -> tuple[list[Content], list[str]]:
     """Return the parts for a chat, and the names of files that its platform cannot take."""
-    taken = [each for each in files if each.length_bytes <= traits.file_bytes]
-    left_out = [each for each in files if each not in taken]
+    taken = [each for each in files if each.file.length_bytes <= traits.file_bytes]
+    left_out = [each.file for each in files if each not in taken]
     text = "\n\n".join(filter(str.strip, (text, *map(_describe_left_out, left_out))))
-    names = [each.name for each in left_out]
-    if len(taken) == 1 and traits.length(text) <= traits.caption_units - REPEAT_UNITS:
-        return [Content(text, attachment=taken[0])], names
+    messages, names = _group(taken, traits), [each.name for each in left_out]
+    room = traits.caption_units - REPEAT_UNITS
+    if len(messages) == 1 and not messages[0].text and traits.length(text) <= room:
+        return [replace(messages[0], text=text)], names
     texts = split(text, traits.message_units - REPEAT_UNITS, traits.length) if text else []
-    return [*map(Content, texts), *(Content("", attachment=each) for each in taken)], names
+    return [*map(Content, texts), *messages], names
+
+
+def _group(files: Sequence[_File], traits: Traits) -> list[Content]:
+    """Return messages with files: pictures that follow each other are one, up to the limit."""
+    groups: list[list[_File]] = []
+    for each in files:
+        last = groups[-1] if groups else []
+        is_next = bool(last) and each.is_picture and last[-1].is_picture
+        if is_next and len(last) < traits.album_pictures:
+            last.append(each)
+        else:
+            groups.append([each])
+    return [_message(group, traits) for group in groups]
+
+
+def _message(group: Sequence[_File], traits: Traits) -> Content:
+    caption = "\n".join(filter(None, (each.caption for each in group)))
+    if traits.length(caption) > traits.caption_units - REPEAT_UNITS:
+        caption = ""
+    first, *others = (each.file for each in group)
+    return Content(caption, attachment=first, album=tuple(others))
 
 
 def _describe_left_out(file: Attachment) -> str:
@@ -226,9 +267,9 @@ def _describe_left_out(file: Attachment) -> str:
 
 
 def _check_uploaded(
-    conn: Connection, delivery_id: str, profile: str, files: Sequence[Attachment]
+    conn: Connection, delivery_id: str, profile: str, files: Sequence[_File]
 ) -> None:
-    for each in files:
+    for each in (named.file for named in files):
         key = FileKey(delivery_id, profile, each.sha256)
         if attachments.find_length(conn, key) != each.length_bytes:
             raise NotUploaded(f"{each.name} was not uploaded for delivery {delivery_id}")
@@ -243,6 +284,8 @@ def _wrong_files(files: Sequence[delivery_pb2.Attachment]) -> dict[str, str]:
         if not (1 <= len(name.encode()) <= MAX_NAME_BYTES and name.isprintable()) or "/" in name:
             wanted = f"1 to {MAX_NAME_BYTES} bytes that can be printed, without a slash"
             wrong[f"attachments[{number}].name"] = wanted
+        if len(each.caption.encode()) > MAX_CAPTION_BYTES:
+            wrong[f"attachments[{number}].caption"] = f"at most {MAX_CAPTION_BYTES:,} bytes"
         for field, problem in _wrong_contents(each.length_bytes, each.sha256).items():
             wrong[f"attachments[{number}].{field}"] = problem
     return wrong

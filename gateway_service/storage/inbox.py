@@ -144,6 +144,14 @@ def live_turns(conn: Connection, profile: str, session_id: str) -> Sequence[str]
     return conn.execute(query).scalars().all()
 
 
+def is_open(conn: Connection, turn_id: str) -> bool:
+    """Return whether a turn's message is unanswered."""
+    query = sa.select(inbox.c.sequence).where(
+        inbox.c.turn_id == turn_id, inbox.c.state == State.ACCEPTED
+    )
+    return conn.execute(query).first() is not None
+
+
 def close(conn: Connection, turn_id: str, now: datetime) -> None:
     """Note that a turn's message was answered."""
     _CLOSE.run(conn, {"of_turn": turn_id, "now": now})

@@ -11,7 +11,7 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import asdict, replace
 from sqlalchemy import Connection
 
-from gateway_service.messages import CLI, Content
+from gateway_service.messages import Content
 from gateway_service.storage.schema import outbox
 from services.database import UtcTime, insert_ignore
 from services.validation import convert
@@ -23,6 +23,7 @@ REPEAT_UNITS = 32
 
 
 _LONG_S = 1e9
+_FILES = ":files"
 
 
 class Kind(StrEnum):
@@ -37,6 +38,8 @@ class Kind(StrEnum):
 class State(StrEnum):
     """State of a message."""
 
+    HELD = "HELD"
+    """Waits for the text of an answer that it belongs to."""
     PENDING = "PENDING"
     SENDING = "SENDING"
     SENT = "SENT"
@@ -119,7 +122,17 @@ class Stored(Struct, frozen=True):
 _INSERT = insert_ignore(outbox)
 
 
-def add(conn: Connection, delivery: Delivery, now: datetime) -> None:
+def files_of(turn_id: str) -> str:
+    """Return the id of the delivery of an answer's files."""
+    return f"{turn_id}{_FILES}"
+
+
+def answer_of(delivery_id: str) -> str:
+    """Return the turn whose answer a delivery's files belong to; empty if there is none."""
+    return delivery_id.removesuffix(_FILES) if delivery_id.endswith(_FILES) else ""
+
+
+def add(conn: Connection, delivery: Delivery, now: datetime, state: State = State.PENDING) -> None:
     """Store messages to send; existing ones stay as they are."""
     rows: list[dict[str, Any]] = [
         {
@@ -130,7 +143,7 @@ def add(conn: Connection, delivery: Delivery, now: datetime) -> None:
             "payload": _payload(content),
             "digest": delivery.digest,
             "version": 0,
-            "state": State.PENDING,
+            "state": state,
             "uncertain": False,
             "attempts": 0,
             "due_since": now,
@@ -161,6 +174,32 @@ def show(conn: Connection, delivery_id: str, content: Content, now: datetime) ->
         )
     )
     return conn.execute(update).rowcount > 0
+
+
+def release(conn: Connection, delivery_id: str, now: datetime) -> None:
+    """Queue what was held, after everything that is queued by now."""
+    is_held = (outbox.c.delivery_id == delivery_id, outbox.c.state == State.HELD)
+    rows = conn.execute(sa.select(outbox).where(*is_held).order_by(outbox.c.part)).mappings().all()
+    conn.execute(sa.delete(outbox).where(*is_held))
+    for row in rows:
+        due = {"state": State.PENDING, "due_since": now, "next_attempt_at": now}
+        again = {name: value for name, value in row.items() if name != "sequence"} | due
+        conn.execute(sa.insert(outbox).values(again))
+
+
+def withdraw(conn: Connection, delivery_id: str, content: Content) -> bool:
+    """Replace a message that was not sent yet; return False, once, if it was.
+
+    Either way it counts as changed.
+    """
+    is_first = (outbox.c.delivery_id == delivery_id, outbox.c.part == 1)
+    row = conn.execute(sa.select(outbox).where(*is_first)).one_or_none()
+    if row is None or row.version:
+        return True
+    is_unsent = row.state == State.PENDING and not row.attempts
+    new = {"payload": _payload(content)} if is_unsent else {}
+    conn.execute(sa.update(outbox).where(*is_first).values(version=row.version + 1, **new))
+    return is_unsent
 
 
 def message_id(conn: Connection, delivery_id: str) -> str | None:
@@ -291,39 +330,6 @@ def backlog(conn: Connection, but_platform: str) -> tuple[int, datetime | None]:
     return count, oldest
 
 
-def waiting_notifications(conn: Connection, profile: str, now: datetime) -> Sequence[Part]:
-    """Return unsent notifications, oldest first; in doubt if sending was broken off."""
-    broken_off = sa.and_(outbox.c.state == State.SENDING, outbox.c.next_attempt_at < now)
-    query = sa.select(outbox).where(
-        outbox.c.platform == CLI,
-        outbox.c.profile == profile,
-        sa.or_(outbox.c.state == State.PENDING, broken_off),
-    )
-    return [
-        replace(part_of(row), uncertain=row.state == State.SENDING)
-        for row in conn.execute(query.order_by(outbox.c.sequence))
-    ]
-
-
-def begin_notification(conn: Connection, part: Part, until: datetime) -> bool:
-    """Mark a notification as being sent until a time; False if another process was faster."""
-    update = (
-        sa.update(outbox)
-        .where(
-            outbox.c.sequence == part.sequence,
-            outbox.c.attempts == part.attempts,
-            outbox.c.state.in_((State.PENDING, State.SENDING)),
-        )
-        .values(
-            state=State.SENDING,
-            attempts=part.attempts + 1,
-            uncertain=part.uncertain,
-            next_attempt_at=until,
-        )
-    )
-    return conn.execute(update).rowcount > 0
-
-
 def forget(conn: Connection, before: datetime) -> int:
     """Delete what was sent or given up before a time; return how many."""
     is_done = outbox.c.state.in_((State.SENT, State.MARKED_DUPLICATE, State.ABANDONED))
@@ -358,6 +364,6 @@ def part_of(row: sa.Row[Any]) -> Part:
 
 def _payload(content: Content) -> dict[str, Any]:
     payload = to_builtins(content)
-    if content.attachment is not None:
-        del payload["attachment"]["data"]
+    for file in filter(None, (payload["attachment"], *payload["album"])):
+        del file["data"]
     return payload

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from gateway_service.messages import CLI
 from gateway_service.metrics import GatewayMetrics
-from gateway_service.storage import outbox
+from gateway_service.storage import notifications, outbox
 from gateway_service.storage.outbox import Part, State
 from services.clock import Clock
 from services.database import Database
@@ -78,13 +78,13 @@ class TerminalNotifications:
     async def _first_for(self, reader: Reader) -> Part | None:
         now = self._clock.now()
         found = await self._database.read(
-            lambda conn: outbox.waiting_notifications(conn, reader.profile, now)
+            lambda conn: notifications.waiting(conn, reader.profile, now)
         )
         return next((part for part in found if self._is_for(part, reader)), None)
 
     async def _begin(self, part: Part) -> bool:
         until = self._clock.now() + RESEND_AFTER
-        return await self._database.write(lambda conn: outbox.begin_notification(conn, part, until))
+        return await self._database.write(lambda conn: notifications.begin(conn, part, until))
 
     def _is_for(self, part: Part, reader: Reader) -> bool:
         """A reader gets its session's notifications; a profile's newest reader also gets all

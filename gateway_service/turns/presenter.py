@@ -2,9 +2,9 @@
 
 import asyncio
 import logging
-import re
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
+from functools import partial
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -13,22 +13,15 @@ from sqlalchemy import Connection
 from gateway_service.chats.hooks.hooks import Hooks
 from gateway_service.clients import AgentClient
 from gateway_service.errors import AgentRefused, PlatformError, RateLimited
-from gateway_service.messages import Button, Content, TurnRequest
+from gateway_service.messages import Content, TurnRequest
 from gateway_service.platforms.base import Destination, Platform
-from gateway_service.platforms.markup import first_part, split, units
+from gateway_service.platforms.markup import first_part, split
 from gateway_service.platforms.rate_limits import Limiter
 from gateway_service.storage import chats, inbox, outbox
 from gateway_service.storage.accounts import OUTBOX, AccountLease
 from gateway_service.storage.outbox import REPEAT_UNITS, Delivery
-from hermes.agent.v1 import turn_event_pb2
-from hermes.agent.v1.turn_event_pb2 import (
-    ApprovalRequested,
-    ApprovalResolved,
-    ClarificationAnswered,
-    ClarificationRequested,
-    TurnEvent,
-    TurnFinished,
-)
+from gateway_service.turns.questions import TurnQuestions
+from hermes.agent.v1.turn_event_pb2 import TurnEvent, TurnFinished
 from services.clock import Clock
 from services.database.retries import until_answered
 from services.errors import DatabaseUnavailable
@@ -39,28 +32,9 @@ from services.telemetry.logs import bind
 _log = logging.getLogger(__name__)
 
 LAST_EDIT_S = 15.0
-BUTTON_CHARS = 40
-ANSWER_HINT = "Your next message is the answer."
-SUBJECT_UNITS = 2000
-
 DELTAS_PER_SECOND = 5
-
-BUTTONS = (
-    ("once", turn_event_pb2.APPROVAL_DECISION_ONCE, "Once"),
-    ("session", turn_event_pb2.APPROVAL_DECISION_SESSION, "This session"),
-    ("always", turn_event_pb2.APPROVAL_DECISION_ALWAYS, "Always"),
-    ("deny", turn_event_pb2.APPROVAL_DECISION_DENY, "Deny"),
-)
-"""Buttons, with the word that each sends."""
-_DECIDED = {
-    turn_event_pb2.APPROVAL_DECISION_ONCE: "Allowed once",
-    turn_event_pb2.APPROVAL_DECISION_SESSION: "Allowed in this session",
-    turn_event_pb2.APPROVAL_DECISION_ALWAYS: "Always allowed",
-    turn_event_pb2.APPROVAL_DECISION_DENY: "Denied",
-    turn_event_pb2.APPROVAL_DECISION_NOBODY: "Denied, as nobody could be asked",
-}
-_EXPIRED = "Denied, as nobody decided in time"
-_OVER = "Expired, as the turn is over"
+SOON_S = 0.02
+"""When to look again for a placeholder that is being sent; the pause doubles each time."""
 
 
 class Draft(Struct):
@@ -71,13 +45,10 @@ class Draft(Struct):
     tool: str = ""
     tools: list[str] = field(default_factory=list[str])
     """The tools of the last step."""
-    approvals: dict[str, ApprovalRequested] = field(default_factory=dict[str, ApprovalRequested])
-    questions: dict[str, ClarificationRequested] = field(
-        default_factory=dict[str, ClarificationRequested]
-    )
     notes: list[str] = field(default_factory=list[str])
     remark: str = ""
     """What is shown before there is anything else."""
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -90,6 +61,30 @@ class Draft(Struct):
             self.step, self.text = step, ""
         self.text = self.text[:offset] + text
         self.tool = ""
+        self.changed.set()
+
+    def take_event(self, event: TurnEvent) -> bool:
+        """Take an event of the turn; False if it changes nothing here."""
+        match event.WhichOneof("kind"):
+            case "text_delta":
+                self.take(event.text_delta.step, event.text_delta.text, event.text_delta.offset)
+            case "text_snapshot":
+                self.take(event.text_snapshot.step, event.text_snapshot.text)
+            case "text_finished":
+                self.take(event.text_finished.step, event.text_finished.text)
+            case "tool_started":
+                self.tool = event.tool_started.name
+                self.tools.append(self.tool)
+                self.changed.set()
+            case "notice" if event.notice.lasts:
+                self.notes.append(event.notice.text)
+            case _:
+                return False
+        return True
+
+    def end(self) -> None:
+        self.over.set()
+        self.changed.set()
 
 
 class TurnPresenter(Struct, frozen=True):
@@ -103,8 +98,8 @@ class TurnPresenter(Struct, frozen=True):
     redactor: Redactor
     hooks: Hooks
 
-    def content(self, text: str, buttons: tuple[Button, ...] = ()) -> Content:
-        return Content(self.redactor.redact(text), buttons)
+    def content(self, text: str) -> Content:
+        return Content(self.redactor.redact(text))
 
     async def answer(self, turn: TurnRequest, refusal: str = "", remark: str = "") -> None:
         """Show a turn up to its end, or why it was refused."""
@@ -117,17 +112,19 @@ class TurnPresenter(Struct, frozen=True):
 
     async def _finish(self, turn: TurnRequest, refusal: str, remark: str) -> None:
         """Put the answer into the outbox and close its message in one transaction."""
+        traits = self.platform.traits
         answer = refusal or await self._follow(turn, remark)
-        limit = self.platform.traits.message_units - REPEAT_UNITS
+        limit = traits.message_units - REPEAT_UNITS
         said = self.redactor.redact(answer)
-        first, *more = (Content(text) for text in split(said, limit, self.platform.traits.length))
+        first, *more = (Content(text) for text in split(said, limit, traits.length))
         now = self.clock.now()
 
         def write(conn: Connection) -> None:
-            if not outbox.show(conn, turn.turn_id, first, now):
+            if not traits.can_edit or not outbox.show(conn, turn.turn_id, first, now):
                 outbox.add(conn, self._delivery(turn, turn.turn_id, first), now)
             rest = self._delivery(turn, turn.turn_id, *more)
             outbox.add(conn, replace(rest, first_part=2), now)
+            outbox.release(conn, outbox.files_of(turn.turn_id), now)
             inbox.close(conn, turn.turn_id, now)
             chats.touch_session(conn, turn.profile, turn.session_id, now)
 
@@ -144,27 +141,35 @@ class TurnPresenter(Struct, frozen=True):
         return Delivery(delivery_id, address, contents, traceparent=turn.traceparent)
 
     async def _follow(self, turn: TurnRequest, remark: str) -> str:
-        draft = Draft(remark=remark)
+        questions = TurnQuestions(
+            self.account, self.platform.traits, self.clock, self.redactor, turn
+        )
+        draft = await self._begin_draft(turn, remark)
         async with Workers() as workers:
-            workers.start(f"draft of {turn.turn_id}", self._show(turn, draft))
+            workers.start(f"typing of {turn.turn_id}", self._type(turn, draft, questions))
+            if self.platform.traits.can_edit:
+                workers.start(f"draft of {turn.turn_id}", self._show(turn, draft))
             try:
-                answer = await self._watch(turn, draft)
+                answer = await self._watch(turn, draft, questions)
             except AgentRefused as error:
                 answer = error.message
-            draft.over.set()
+            draft.end()
             # An edit that is being sent must not arrive after the answer.
             await workers.drain(LAST_EDIT_S)
-        await self._expire(draft)
+        await questions.expire()
         return answer
 
-    async def _expire(self, draft: Draft) -> None:
-        """Clear the buttons of questions that the turn has left open."""
-        for approval_id, approval in draft.approvals.items():
-            await self._settle(approval_id, _describe_call(_OVER, approval))
-        for question_id, asked in draft.questions.items():
-            await self._settle(question_id, _describe_end(asked, f"{_OVER}."))
+    async def _begin_draft(self, turn: TurnRequest, remark: str) -> Draft:
+        """Return what is shown first; without edits, a remark is a message of its own."""
+        draft = Draft(remark=remark)
+        draft.changed.set()
+        if remark and not self.platform.traits.can_edit:
+            said = self._delivery(turn, f"{turn.turn_id}:remark", self.content(remark))
+            now = self.clock.now()
+            await self.account.write(lambda conn: outbox.add(conn, said, now), notify=OUTBOX)
+        return draft
 
-    async def _watch(self, turn: TurnRequest, draft: Draft) -> str:
+    async def _watch(self, turn: TurnRequest, draft: Draft, questions: TurnQuestions) -> str:
         watching = self.agent.watch(
             turn.turn_id, turn.profile, max_deltas_per_second=DELTAS_PER_SECOND
         )
@@ -173,90 +178,52 @@ class TurnPresenter(Struct, frozen=True):
                 for event in events:
                     if event.HasField("turn_finished"):
                         return render_answer(event.turn_finished, draft.notes)
-                    await self._take(turn, draft, event)
+                    if not draft.take_event(event):
+                        await questions.take(event)
+                    if event.HasField("text_finished"):
+                        step, tools = event.text_finished.step, draft.tools
+                        self._notify("agent:step", turn, iteration=step, tool_names=tools)
+                        draft.tools = []
         raise AssertionError("a turn that is followed ends")
 
-    async def _take(self, turn: TurnRequest, draft: Draft, event: TurnEvent) -> None:
-        match event.WhichOneof("kind"):
-            case "text_delta":
-                draft.take(event.text_delta.step, event.text_delta.text, event.text_delta.offset)
-            case "text_snapshot":
-                draft.take(event.text_snapshot.step, event.text_snapshot.text)
-            case "text_finished":
-                step, tools = event.text_finished.step, draft.tools
-                draft.take(step, event.text_finished.text)
-                self._notify("agent:step", turn, iteration=step, tool_names=tools)
-                draft.tools = []
-            case "tool_started":
-                draft.tool = event.tool_started.name
-                draft.tools.append(draft.tool)
-            case "notice" if event.notice.lasts:
-                draft.notes.append(event.notice.text)
-            case _:
-                await self._take_question(turn, draft, event)
-
-    async def _take_question(self, turn: TurnRequest, draft: Draft, event: TurnEvent) -> None:
-        match event.WhichOneof("kind"):
-            case "approval_requested":
-                approval = event.approval_requested
-                draft.approvals[approval.approval_id] = approval
-                await self._ask(turn, approval.approval_id, self._approval(approval))
-            case "approval_resolved":
-                resolved = event.approval_resolved
-                approval = draft.approvals.pop(resolved.approval_id)
-                await self._settle(resolved.approval_id, _describe_decision(approval, resolved))
-            case "clarification_requested":
-                question = event.clarification_requested
-                draft.questions[question.clarification_id] = question
-                await self._ask(turn, question.clarification_id, self._question(question))
-            case "clarification_answered":
-                answered = event.clarification_answered
-                question = draft.questions.pop(answered.clarification_id)
-                await self._settle(answered.clarification_id, _describe_answer(question, answered))
-            case _:
-                pass
-
-    async def _ask(self, turn: TurnRequest, question_id: str, content: Content) -> None:
-        question, now = self._delivery(turn, question_id, content), self.clock.now()
-        await self.account.write(lambda conn: outbox.add(conn, question, now), notify=OUTBOX)
-
-    async def _settle(self, question_id: str, text: str) -> None:
-        """Replace a question in the chat by its outcome."""
-        content, now = self.content(text), self.clock.now()
-        await self.account.write(
-            lambda conn: outbox.show(conn, question_id, content, now), notify=OUTBOX
-        )
+    async def _type(self, turn: TurnRequest, draft: Draft, questions: TurnQuestions) -> None:
+        """Show that Hermes is typing, unless it waits for an answer."""
+        to = Destination(turn.source.chat_id, turn.source.thread_id)
+        while not draft.over.is_set():
+            if not questions.are_open:
+                await self._try(to, lambda: self.platform.typing(to))
+            await _wait(draft.over, self.platform.traits.typing_interval_s)
 
     async def _show(self, turn: TurnRequest, draft: Draft) -> None:
-        """Edit the placeholder and show that Hermes is typing; failures are skipped."""
+        """Edit the placeholder whenever there is more to show; what fails is left out."""
         traits = self.platform.traits
         to = Destination(turn.source.chat_id, turn.source.thread_id)
-        seen, typing_at = "", 0.0
+        seen, soon_s = "", SOON_S
+        message_id: str | None = None
         while not draft.over.is_set():
-            now = self.clock.monotonic()
-            if now >= typing_at and not draft.approvals and not draft.questions:
-                typing_at = now + traits.typing_interval_s
-                await self._try(to, lambda: self.platform.typing(to))
+            draft.changed.clear()
             # Redacted as a whole: a secret may have come in several pieces.
-            text = first_part(
-                self.redactor.redact(draft.shown), traits.message_units, self.platform.traits.length
-            )
-            if text not in ("", seen) and await self._edit(turn, to, Content(text)):
-                seen = text
-            with suppress(TimeoutError):
-                async with asyncio.timeout(traits.edit_interval_s):
-                    await draft.over.wait()
+            shown = self.redactor.redact(draft.shown)
+            text = first_part(shown, traits.message_units, traits.length)
+            if text in ("", seen):
+                await draft.changed.wait()
+            elif (message_id := message_id or await self._find_placeholder(turn)) is None:
+                await _wait(draft.over, soon_s)
+                soon_s = min(2 * soon_s, traits.edit_interval_s)
+            else:
+                content = Content(text)
+                edit = partial(self.platform.edit, to, message_id, content)
+                seen = text if await self._try(to, edit) else seen
+                await _wait(draft.over, traits.edit_interval_s)
 
-    async def _edit(self, turn: TurnRequest, to: Destination, content: Content) -> bool:
+    async def _find_placeholder(self, turn: TurnRequest) -> str | None:
+        """Return the id of the message that the answer is shown in, once it was sent."""
         try:
-            message_id = await self.account.database.read(
+            return await self.account.database.read(
                 lambda conn: outbox.message_id(conn, turn.turn_id)
             )
         except DatabaseUnavailable:
-            return False
-        if message_id is None:
-            return False
-        return await self._try(to, lambda: self.platform.edit(to, message_id, content))
+            return None
 
     async def _try(self, to: Destination, call: Callable[[], Awaitable[None]]) -> bool:
         """Make a call that may be skipped; return whether it was made."""
@@ -272,51 +239,12 @@ class TurnPresenter(Struct, frozen=True):
             return True
         return False
 
-    def _approval(self, asked: ApprovalRequested) -> Content:
-        buttons = tuple(
-            Button(label, f"{asked.approval_id}:{word}")
-            for word, _, label in BUTTONS
-            if asked.can_be_always or word != "always"
-        )
-        return self.content(f"Allow `{asked.tool}` to do this?\n{_block(asked.subject)}", buttons)
 
-    def _question(self, asked: ClarificationRequested) -> Content:
-        numbered = list(enumerate(asked.choices, 1))
-        buttons = tuple(
-            Button(f"{number}. {choice[:BUTTON_CHARS]}", f"{asked.clarification_id}:{number}")
-            for number, choice in numbered
-        )
-        lines = [asked.question, *(f"{number}. {choice}" for number, choice in numbered)]
-        text = "\n".join(lines)
-        return self.content(split(f"{text}\n\n{ANSWER_HINT}", SUBJECT_UNITS)[0], buttons)
-
-
-def _describe_answer(asked: ClarificationRequested, answered: ClarificationAnswered) -> str:
-    by = f" by {answered.answered_by}" if answered.answered_by else ""
-    said = "Nobody answered in time." if answered.expired else f"Answered{by}: {answered.answer}"
-    return _describe_end(asked, said)
-
-
-def _describe_end(asked: ClarificationRequested, said: str) -> str:
-    return split(f"{asked.question}\n\n{said}", SUBJECT_UNITS)[0]
-
-
-def _describe_decision(asked: ApprovalRequested, resolved: ApprovalResolved) -> str:
-    by = f" by {resolved.decided_by}" if resolved.decided_by else ""
-    decided = _DECIDED.get(resolved.decision, _EXPIRED)
-    return _describe_call(f"{decided}{by}", asked)
-
-
-def _describe_call(decided: str, asked: ApprovalRequested) -> str:
-    return f"{decided}: `{asked.tool}`\n{_block(asked.subject)}"
-
-
-def _block(text: str) -> str:
-    """Return a code block whose fence is longer than any in the text."""
-    shown = split(text, SUBJECT_UNITS)[0] if units(text) > SUBJECT_UNITS else text
-    longest = max(map(len, re.findall("`+", shown)), default=0)
-    mark = "`" * max(3, longest + 1)
-    return f"{mark}\n{shown}\n{mark}"
+async def _wait(event: asyncio.Event, seconds: float) -> None:
+    """Wait for an event, at most so long."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
 
 
 def render_answer(finished: TurnFinished, notes: Sequence[str] = ()) -> str:

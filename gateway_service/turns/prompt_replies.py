@@ -1,6 +1,6 @@
 """People's answers to the agent's questions: in words, with yes or no, or by a button."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from msgspec import Struct
@@ -13,7 +13,7 @@ from gateway_service.errors import AgentRefused
 from gateway_service.messages import DONE, ButtonPress, MessageEvent, Source
 from gateway_service.storage import chats, inbox, outbox
 from gateway_service.storage.accounts import AccountLease
-from gateway_service.turns.presenter import BUTTONS
+from gateway_service.turns.questions import BUTTONS, NUMBERED
 from hermes.agent.v1.approval_pb2 import AnswerClarificationRequest
 from hermes.agent.v1.turn_event_pb2 import APPROVAL_DECISION_DENY, APPROVAL_DECISION_ONCE
 
@@ -24,11 +24,16 @@ APPROVAL_ID, QUESTION_ID = "apr_", "clr_"
 """The prefixes of the ids of approvals and of questions that are answered in words; the message in
 the chat has the same id."""
 
-_YES_OR_NO = {
+_YES_OR_NO: Mapping[str, Decision] = {
     **dict.fromkeys(("y", "yes", "ok", "okay"), APPROVAL_DECISION_ONCE),
     **dict.fromkeys(("n", "no"), APPROVAL_DECISION_DENY),
 }
 """Words that decide an approval; they never allow more than once."""
+_LISTED: Mapping[str, Decision] = {
+    **{str(number): decision for number, (_, decision, _) in enumerate(NUMBERED, 1)},
+    **{name: decision for word, decision, label in BUTTONS for name in (word, label.lower())},
+}
+"""Words that decide it where the choices are a list in the text."""
 _WORDS = {word: decision for word, decision, _ in BUTTONS}
 
 
@@ -38,11 +43,18 @@ class PromptReplies(Struct, frozen=True):
     _account: AccountLease
     _access: Access
     _context: CommandContext
+    _buttons: int
+    """How many buttons a message of the platform may have."""
+
+    @property
+    def _decisions(self) -> Mapping[str, Decision]:
+        return _YES_OR_NO if self._buttons >= len(BUTTONS) else {**_YES_OR_NO, **_LISTED}
 
     async def find_approvals(self, key: str, event: MessageEvent) -> Sequence[str]:
-        """Return the questions that a message may answer with yes or no: the one that it replies
-        to, or all that the turn of its chat waits for; none if it waits for no approval."""
-        if _normalize(event) not in _YES_OR_NO:
+        """Return the questions that a message may answer with yes or no, or with what the question
+        lists: the one that it replies to, or all that the turn of its chat waits for; none if it
+        waits for no approval."""
+        if _normalize(event) not in self._decisions:
             return ()
         asked = await self._replied_to(event)
         if asked.startswith(APPROVAL_ID):
@@ -61,7 +73,7 @@ class PromptReplies(Struct, frozen=True):
 
     async def decide(self, event: MessageEvent, approval_id: str) -> str:
         """Decide an approval as a message says; return why that was refused, or an empty text."""
-        return await self._decide(event.source, approval_id, _YES_OR_NO[_normalize(event)])
+        return await self._decide(event.source, approval_id, self._decisions[_normalize(event)])
 
     async def try_answer(self, key: str, event: MessageEvent) -> bool:
         """Give a message to the turn of the chat that waits for an answer; False if none waits."""

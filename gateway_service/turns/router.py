@@ -46,7 +46,8 @@ STEP_S = 0.2
 MOST_PARTS = 100
 TEXT_ONLY = "So far I can only read text."
 WHICH = (
-    "{} decisions are open. Press a button of the one that you mean, or reply to it with yes or no."
+    "{} decisions are open. Reply to the one that you mean with yes or no, or press its button. "
+    "`/approve` and `/deny` decide the oldest."
 )
 WORDS_ONLY = "I cannot see pictures and other files yet, so I answer only what you wrote."
 
@@ -69,7 +70,7 @@ class Router:
         self._access = access
         self._presenter = presenter
         self._turns, self._context, self._metrics = turns, context, metrics
-        self._replies = PromptReplies(account, access, context)
+        self._replies = PromptReplies(account, access, context, platform.traits.buttons)
         config = context.config
         policy = config.session_reset.policy_for(account.platform, config.zone)
         self._resets = Resets(account, context.agent, policy, context.clock, context.hooks)
@@ -224,10 +225,11 @@ class Router:
             if turn.has_files:
                 unseen = f"unseen_{turn_id}"
                 outbox.add(conn, Delivery(unseen, address, [Content(WORDS_ONLY)]), now)
-            placeholder = Delivery(
-                turn_id, address, [PLACEHOLDER], Kind.ANSWER, traceparent=turn.traceparent
-            )
-            outbox.add(conn, placeholder, now)
+            if self._platform.traits.can_edit:
+                placeholder = Delivery(
+                    turn_id, address, [PLACEHOLDER], Kind.ANSWER, traceparent=turn.traceparent
+                )
+                outbox.add(conn, placeholder, now)
             return turn
 
         turn = await account.write(write, notify=OUTBOX)

@@ -63,7 +63,7 @@ SLOW = (
 )
 """Modules of ours that stand on such packages, and are imported as late."""
 
-BESIDE_THE_WIRE = ("servicer", "clients", "commands", "presenter", "prompt_replies")
+BESIDE_THE_WIRE = ("servicer", "clients", "commands", "presenter", "prompt_replies", "questions")
 """The last three show people what other services say, and pass on what people answer."""
 WIRE = ("hermes", "google", "grpc_status")
 SUPERVISOR = "executor_service.supervisor"

@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Literal, Protocol
 
 from gateway_service.errors import OutcomeUnknown, RateLimited, Refused
-from gateway_service.platforms.base import Platform, Sink
+from gateway_service.platforms.base import Platform, Sink, Traits
 from gateway_service.platforms.discord.platform import DiscordPlatform
 from gateway_service.platforms.mattermost.platform import MattermostPlatform
 from gateway_service.platforms.slack.webhook import make_slack
@@ -14,7 +14,7 @@ from gateway_service.platforms.whatsapp.platform import WhatsAppPlatform
 from services.clock import SystemClock
 from tests.fakes.discord import FakeDiscord, fake_discord
 from tests.fakes.mattermost import FakeMattermost, fake_mattermost
-from tests.fakes.platform import MemoryPlatform
+from tests.fakes.platform import PLAIN, MemoryPlatform
 from tests.fakes.slack import FakeSlack, config_of, fake_slack
 from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
 from tests.fakes.whatsapp import CLOSED as WHATSAPP_CLOSED
@@ -52,8 +52,8 @@ class World(Protocol):
 class MemoryWorld:
     """People beside a platform in memory."""
 
-    def __init__(self) -> None:
-        self._platform = MemoryPlatform()
+    def __init__(self, traits: Traits | None = None) -> None:
+        self._platform = MemoryPlatform(traits=traits)
 
     def connect(self) -> Platform:
         return self._platform
@@ -221,6 +221,11 @@ async def memory() -> AsyncGenerator[World]:
 
 
 @asynccontextmanager
+async def memory_of_texts() -> AsyncGenerator[World]:
+    yield MemoryWorld(PLAIN)
+
+
+@asynccontextmanager
 async def telegram() -> AsyncGenerator[World]:
     async with fake_telegram() as server:
         yield TelegramWorld(server)
@@ -252,6 +257,7 @@ async def mattermost() -> AsyncGenerator[World]:
 
 IMPLEMENTATIONS: Mapping[str, Callable[[], AbstractAsyncContextManager[World]]] = {
     "memory": memory,
+    "memory of texts": memory_of_texts,
     "discord": discord,
     "mattermost": mattermost,
     "slack": slack,

@@ -17,6 +17,9 @@ from gateway_service.messages import ButtonPress, Content, Event, MessageEvent, 
 from gateway_service.platforms.base import Destination, Platform, Received, Sink, Traits
 from gateway_service.platforms.rate_limits import Rate
 
+PLAIN = Traits(message_units=400, rate=Rate(1000.0, 100), can_edit=False, buttons=0)
+"""A platform of plain texts."""
+
 
 class MemoryPlatform(Platform):
     """One account; what people do is `say` and `press`, what they see is `chats`."""
@@ -85,6 +88,7 @@ class MemoryPlatform(Platform):
 
     async def send(self, destination: Destination, content: Content, key: str) -> str:
         """Create a message, or return the one that has this key, if that is safe here."""
+        self._check_traits(content)
         if self.traits.repeats_safely_s and key in self.keys:
             return self.keys[key]
         failure = self._failure(destination)
@@ -100,6 +104,9 @@ class MemoryPlatform(Platform):
 
     async def edit(self, destination: Destination, message_id: str, content: Content) -> None:
         """Replace a message."""
+        if not self.traits.can_edit:
+            raise Refused("this platform has no edits")
+        self._check_traits(content)
         if failure := self._failure(destination):
             raise failure
         if self.refuse_edits:
@@ -119,6 +126,10 @@ class MemoryPlatform(Platform):
         if failure := self._failure():
             raise failure
         self.acknowledged[press.press_id] = text
+
+    def _check_traits(self, content: Content) -> None:
+        assert len(content.buttons) <= self.traits.buttons, "these are too many buttons"
+        assert self.traits.length(content.text) <= self.traits.message_units, "it is too long"
 
     def _add(self, event: Event) -> None:
         self._events.append(event)

@@ -21,7 +21,7 @@ from starlette.routing import Route
 from services.lifecycle import Workers
 from tests.fakes import telegram_menus
 from tests.fakes.telegram_faults import REFUSALS, Cut, Faults
-from tests.fakes.telegram_files import KINDS, File, checked_file, posted
+from tests.fakes.telegram_files import KINDS, File, checked_album, checked_file, posted
 from tests.fakes.telegram_rules import Refused, checked, mentions
 
 TOKEN = "4242:fake-token"
@@ -128,6 +128,9 @@ class FakeTelegram:
         try:
             if method in KINDS:
                 result = self._show(fields, "caption", checked_file(method, files))
+            elif method == "sendMediaGroup":
+                album = checked_album(fields, files)
+                result = [self._show(own, "caption", file) for own, file in album]
             elif method in telegram_menus.METHODS:
                 result = self.menus.answer(method, fields)
             else:

@@ -1,6 +1,7 @@
 """Files as the Bot API takes them: parts of a form, of which only some methods know a kind."""
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, replace
 from email import policy
 from email.parser import BytesParser
 from urllib.parse import parse_qsl
@@ -47,7 +48,24 @@ async def posted(request: Request) -> tuple[dict[str, str], list[File]]:
 
 def checked_file(method: str, files: list[File]) -> File:
     """The one file of a call, or what Telegram says of it."""
-    kind = KINDS[method]
+    return _checked(KINDS[method], files)
+
+
+def checked_album(fields: dict[str, str], files: list[File]) -> list[tuple[dict[str, str], File]]:
+    """What the messages of an album have, and their files, or what Telegram says of it."""
+    media = json.loads(fields["media"])
+    if not 2 <= len(media) <= 10 or len({each["type"] == "document" for each in media}) > 1:
+        raise Refused(400, "Bad Request: group send failed")
+    album: list[tuple[dict[str, str], File]] = []
+    for each in media:
+        part = [file for file in files if f"attach://{file.kind}" == each["media"]]
+        named = [replace(file, kind=each["type"]) for file in part]
+        own = {name: each[name] for name in ("caption", "parse_mode") if name in each}
+        album.append(({**fields, **own}, _checked(each["type"], named)))
+    return album
+
+
+def _checked(kind: str, files: list[File]) -> File:
     found = [file for file in files if file.kind == kind]
     if len(found) != 1 or not found[0].data:
         raise Refused(400, "Bad Request: file must be non-empty")

@@ -1,7 +1,8 @@
 """An agent that is scripted by its prompts, as a real TurnService at the wire.
 
 The prompt says how its turn ends: `answer TEXT`, `fail TEXT`, `stop TEXT`, `limit TEXT`,
-`review TEXT`, or `wait`, which lasts until the test calls `release` or somebody interrupts it.
+`review TEXT`, or `wait`, which lasts until the test calls `release` or somebody interrupts it, as
+`say` does, which first writes its text.
 """
 
 import asyncio
@@ -35,6 +36,8 @@ class FakeTurns(turn_pb2_grpc.TurnServiceServicer):
         self.unreachable = False
         self.refused = 0
         """Calls that have not reached it."""
+        self.queues = False
+        """Turns wait for work in progress."""
         self.tells_nobody = False
         """Turns are started, and whoever has asked for them does not hear of it."""
         self.cuts = 0
@@ -76,7 +79,10 @@ class FakeTurns(turn_pb2_grpc.TurnServiceServicer):
             self._changed.notify_all()
         if self.tells_nobody:
             await asyncio.Event().wait()
-        return turn_pb2.StartTurnResponse(turn=turn_pb2.Turn(turn_id=request.turn_id))
+        turn = turn_pb2.Turn(turn_id=request.turn_id)
+        if self.queues:
+            turn.state = turn_pb2.TURN_STATE_QUEUED
+        return turn_pb2.StartTurnResponse(turn=turn)
 
     async def WatchTurn(
         self, request: turn_pb2.WatchTurnRequest, context: Context
@@ -90,7 +96,9 @@ class FakeTurns(turn_pb2_grpc.TurnServiceServicer):
         started = events.TurnStarted(session_id=self.requests[request.turn_id].session_id)
         if request.after_sequence < 1:
             yield _response(events.TurnEvent(sequence=1, turn_started=started))
-        yield _response(events.TurnEvent(text_delta=events.TextDelta(step=1, text="…")))
+        how, _, text = self._prompt(request).partition(" ")
+        shown = text if how == "say" else "…"
+        yield _response(events.TurnEvent(text_delta=events.TextDelta(step=1, text=shown)))
         if self.cuts:
             self.cuts -= 1
             await context.abort(grpc.StatusCode.UNAVAILABLE, "the connection was cut")
@@ -114,6 +122,10 @@ class FakeTurns(turn_pb2_grpc.TurnServiceServicer):
         self.release(request.turn_id)
         return turn_pb2.InterruptTurnResponse(turn=turn_pb2.Turn(turn_id=request.turn_id))
 
+    def _prompt(self, request: turn_pb2.WatchTurnRequest) -> str:
+        parts = self.requests[request.turn_id].parts
+        return parts[0].text if parts else ""
+
     async def _check(self, context: Context) -> None:
         if self.unreachable:
             self.refused += 1
@@ -122,9 +134,7 @@ class FakeTurns(turn_pb2_grpc.TurnServiceServicer):
             await context.abort(self.refusal, "no model is configured")
 
     async def _end(self, request: turn_pb2.WatchTurnRequest) -> events.TurnFinished:
-        parts = self.requests[request.turn_id].parts
-        prompt = parts[0].text if parts else ""
-        how, _, text = prompt.partition(" ")
+        how, _, text = self._prompt(request).partition(" ")
         match how:
             case "fail":
                 reason = error_pb2.ERROR_REASON_MODEL_UNAVAILABLE
@@ -137,7 +147,7 @@ class FakeTurns(turn_pb2_grpc.TurnServiceServicer):
                 return events.TurnFinished(limit_reached=limit)
             case "review":
                 return events.TurnFinished(needs_review=events.NeedsReview(message=text))
-            case "wait":
+            case "wait" | "say":
                 await self._released[request.turn_id].wait()
                 if request.turn_id in self.stopped:
                     return events.TurnFinished(cancelled=events.Cancelled(partial_answer=text))

@@ -3,12 +3,13 @@
 import asyncio
 import hashlib
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from hermes.agent.v1 import approval_pb2
 from hermes.agent.v1.approval_pb2_grpc import ApprovalServiceStub
@@ -33,6 +34,7 @@ from tests.support.executors import end_boxes, executor_settings, serving
 
 CHAT = Origin(platform="telegram", chat_id="42", user_id="u1")
 DONE = {"text": "done"}
+PNG = b"\x89PNG\r\n\x1a\n" + b"picture" * 100
 
 
 @dataclass(frozen=True)
@@ -61,21 +63,30 @@ class Stage:
 @asynccontextmanager
 async def stage(folder: Path, *steps: Any, reads: bool = False) -> AsyncGenerator[Stage]:
     """A real executor, a gateway, and a model that answers in these steps, after it has read a page
-    of the site where it `reads`.
+    of the site where it `reads`. A step that is a function gets the site.
     """
     settings = executor_settings(folder, "bubblewrap")
-    async with (
-        serving(settings) as executor,
-        fake_services() as wire,
-        site(hold_hands) as pages,
-        fake_model(answers(*([_reading(pages)] if reads else ()), *steps, DONE)) as model,
-    ):
+    async with AsyncExitStack() as stack:
+        executor = await stack.enter_async_context(serving(settings))
+        wire = await stack.enter_async_context(fake_services())
+        pages = await stack.enter_async_context(site(_serve))
+        taken = [_reading] if reads else []
+        script: list[Any] = [
+            step(pages) if callable(step) else step for step in (*taken, *steps, DONE)
+        ]
+        model = await stack.enter_async_context(fake_model(answers(*script)))
         database = f"sqlite:///{folder}/agent.db"
         parts = (folder, model.url, database, executor.address, executor.tokens)
         await asyncio.to_thread((folder / "only").mkdir)
         await home(folder / "only", pages)
         yield Stage(Site(*parts, gateway=wire.address), wire.deliveries, model)
     await end_boxes(settings)
+
+
+async def _serve(request: web.Request) -> web.StreamResponse:
+    if request.path.endswith(".png"):
+        return web.Response(body=PNG, content_type="image/png")
+    return await hold_hands(request)
 
 
 def _reading(pages: Pages) -> Any:
@@ -223,14 +234,55 @@ async def test_a_killed_agent_sends_its_file_once(tmp_path: Path, stored: bool) 
 
 
 async def test_an_answer_says_which_files_it_lacks(tmp_path: Path) -> None:
+    text = "Here they are:\nMEDIA:none.txt\nMEDIA:b.txt\nand ![c](c.png)."
     async with (
-        stage(tmp_path, {"text": "Here it is:\nMEDIA:none.txt"}) as on,
+        stage(tmp_path, shell("echo b >b.txt"), {"text": text}) as on,
         AgentProcess(on.place, "only") as running,
         running.client() as client,
     ):
         turn = await client.start("send", origin=CHAT)
         told_user = answer(await client.watch(turn.turn_id))
-        assert told_user.startswith("Here it is:\n\n(The files of this answer were not sent. none")
+        assert told_user.split("\n\n") == [
+            "Here they are:\nand .",
+            "(none.txt was not sent: There is no none.txt.)",
+            "(c.png was not sent: There is no c.png.)",
+        ]
+        assert on.sent == [("", {"b.txt": b"b\n"})]
+
+
+async def test_pictures_of_an_answer_are_sent_with_their_captions(tmp_path: Path) -> None:
+    def show(pages: Pages) -> Any:
+        of_the_web = pages.url("127.0.0.1", "/otter.png?size=1")
+        text = f"Both:\n![The plot](sandbox:/workspace/plot.png)\n![]({of_the_web})\n`![a](b)`"
+        return {"text": text}
+
+    async with (
+        stage(tmp_path, shell("printf plot >plot.png"), show) as on,
+        AgentProcess(on.place, "only") as running,
+        running.client() as client,
+    ):
+        turn = await client.start("draw", origin=CHAT)
+        assert answer(await client.watch(turn.turn_id)) == "Both:\n`![a](b)`"
+        assert on.sent == [("", {"plot.png": b"plot", "otter.png": PNG})]
+        [request] = on.deliveries.requests.values()
+        assert [each.caption for each in request.attachments] == ["The plot", ""]
+
+
+async def test_after_untrusted_text_no_address_of_the_model_is_fetched(tmp_path: Path) -> None:
+    """The address could tell its server what the model has read."""
+
+    def leak(pages: Pages) -> Any:
+        return {"text": f"Look: ![it]({pages.url('127.0.0.1', '/otter.png?secret=1')})"}
+
+    async with (
+        stage(tmp_path, leak, reads=True) as on,
+        AgentProcess(on.place, "only") as running,
+        running.client() as client,
+    ):
+        turn = await client.start("read", origin=CHAT)
+        said = answer(await client.watch(turn.turn_id))
+        assert said.startswith("Look:\n\n(http://127.0.0.1")
+        assert said.endswith("was not sent: only the model has named this address.)")
         assert on.sent == []
 
 

@@ -11,6 +11,7 @@ import pytest
 from hermes.common.v1.origin_pb2 import Origin
 from hermes.gateway.v1.delivery_pb2 import (
     DELIVERY_STATE_MARKED_DUPLICATE,
+    DELIVERY_STATE_PENDING,
     DELIVERY_STATE_SENT,
     Attachment,
     DeliverRequest,
@@ -61,11 +62,12 @@ class Files:
         text: str,
         files: Sequence[tuple[str, bytes]],
         place: tuple[str, str] = ("telegram", "1"),
+        captions: Sequence[str] = ("",) * 11,
     ) -> DeliverResponse:
         """Deliver what was uploaded."""
         named = [
-            Attachment(name=name, length_bytes=len(data), sha256=digest_of(data))
-            for name, data in files
+            Attachment(name=name, length_bytes=len(data), sha256=digest_of(data), caption=caption)
+            for (name, data), caption in zip(files, captions, strict=False)
         ]
         destination = Origin(platform=place[0], chat_id=place[1])
         return await self.stub.Deliver(
@@ -227,3 +229,47 @@ async def test_a_terminal_fetches_its_file_and_others_do_not(tmp_path: Path) -> 
         ):
             error = await refused(files.download(delivery_id, data, profile))
             assert reason_of(error) is Reason.NOT_FOUND
+
+
+async def test_pictures_that_follow_each_other_are_one_album(tmp_path: Path) -> None:
+    async with sender(tmp_path) as (telegram, sends, running):
+        files, other = Files.of(running), PNG + b"other"
+        for data in (PNG, other, LARGE):
+            await files.upload("dlv_1", data)
+        named = [("one.png", PNG), ("two.png", other), ("three.bin", LARGE)]
+        stored = await files.deliver("dlv_1", "", named, captions=("The *sea*", "", "Bytes"))
+        assert stored.delivery.part_count == 2
+        assert (await sends.ended("dlv_1")).state == DELIVERY_STATE_SENT
+        shown = list(telegram.chats[1].values())
+        assert [each.text for each in shown] == ["The sea", "", "Bytes"]
+        kinds = [(each.file.kind, each.file.name) for each in shown if each.file is not None]
+        assert kinds == [("photo", "one.png"), ("photo", "two.png"), ("document", "three.bin")]
+        assert telegram.calls["sendMediaGroup"] == 1
+        # What is no picture in spite of its name comes as a file.
+        for data in (LARGE, LARGE[1:]):
+            await files.upload("dlv_2", data)
+        await files.deliver("dlv_2", "", [("a.png", LARGE), ("b.png", LARGE[1:])])
+        assert (await sends.ended("dlv_2")).state == DELIVERY_STATE_SENT
+        sent = [each.file for each in list(telegram.chats[1].values())[3:]]
+        assert [file.kind for file in sent if file is not None] == ["document", "document"]
+
+
+async def test_the_files_of_an_answer_follow_its_text(tmp_path: Path) -> None:
+    """They are stored while the turn goes on."""
+    text = "\n".join(f"{number} " + "x" * 95 for number in range(60))
+    async with sender(tmp_path, {"text": text, "latency_s": 1}) as (telegram, sends, running):
+        await telegram.say(1, "draw")
+        await telegram.until(lambda: telegram.texts(1) == ["…"])
+        [(turn,)] = await running.rows("gateway", "SELECT turn_id FROM inbox")
+        files, key = Files.of(running), f"{turn}:files"
+        await files.upload(key, PNG)
+        stored = await files.deliver(key, "", [("view.png", PNG)], captions=("The view",))
+        assert stored.delivery.state == DELIVERY_STATE_PENDING
+        assert (await sends.ended(key)).state == DELIVERY_STATE_SENT
+        assert telegram.texts(1)[-1] == "The view"
+        assert "\n".join(telegram.texts(1)[:-1]) == text
+        # After the turn nothing is waited for.
+        late = f"{turn}:late:files"
+        await files.upload(late, PNG)
+        await files.deliver(late, "", [("view.png", PNG)])
+        assert (await sends.ended(late)).state == DELIVERY_STATE_SENT

@@ -1,8 +1,9 @@
 """Deliveries: stored once, sent in order, marked where nobody knows whether they arrived."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import grpc
 import grpc.aio
@@ -24,6 +25,7 @@ from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
 from tests.integration.gateway_parts import Hermes, client, hermes, news_reader
 
 REPEAT = "This may be a repeat:\n"
+HELLO: Mapping[str, Any] = {"text": "Hello!"}
 
 
 class Sender:
@@ -57,9 +59,11 @@ class Sender:
 
 
 @asynccontextmanager
-async def sender(folder: Path) -> AsyncGenerator[tuple[FakeTelegram, Sender, Hermes]]:
+async def sender(
+    folder: Path, answer: Mapping[str, Any] = HELLO
+) -> AsyncGenerator[tuple[FakeTelegram, Sender, Hermes]]:
     """A gateway with a bot, and somebody who delivers through it."""
-    async with fake_telegram() as telegram, fake_model(answers({"text": "Hello!"})) as model:
+    async with fake_telegram() as telegram, fake_model(answers(answer)) as model:
         environ = {
             "TELEGRAM_BOT_TOKEN": TOKEN,
             "TELEGRAM_BASE_URL": telegram.url,

@@ -26,7 +26,15 @@ from gateway_service.outbox.retention import KEEP_UNUSED, keep_house
 from gateway_service.platforms.base import Traits
 from gateway_service.platforms.rate_limits import Rate
 from gateway_service.servicer.delivery import DeliveryServicer
-from gateway_service.storage import attachments, chats, inbox, migrations, moves, outbox
+from gateway_service.storage import (
+    attachments,
+    chats,
+    inbox,
+    migrations,
+    moves,
+    notifications,
+    outbox,
+)
 from gateway_service.storage.attachments import FileKey
 from gateway_service.storage.inbox import Account
 from gateway_service.storage.outbox import Address, Delivery, Kind, State
@@ -186,14 +194,14 @@ async def test_the_first_of_a_chat_holds_up_the_others(database: Database) -> No
 async def test_news_are_told_by_one_and_again_if_that_broke_off(database: Database) -> None:
     to = Address("default", CLI, "", "s1")
     await database.write(lambda conn: outbox.add(conn, Delivery("d", to, [Content("new")]), NOW))
-    [part] = await database.read(lambda conn: outbox.waiting_notifications(conn, "default", NOW))
+    [part] = await database.read(lambda conn: notifications.waiting(conn, "default", NOW))
     assert not part.uncertain
-    assert not await database.read(lambda conn: outbox.waiting_notifications(conn, "other", NOW))
-    assert await database.write(lambda conn: outbox.begin_notification(conn, part, LATER))
-    assert not await database.write(lambda conn: outbox.begin_notification(conn, part, LATER))
-    assert not await database.read(lambda conn: outbox.waiting_notifications(conn, "default", NOW))
+    assert not await database.read(lambda conn: notifications.waiting(conn, "other", NOW))
+    assert await database.write(lambda conn: notifications.begin(conn, part, LATER))
+    assert not await database.write(lambda conn: notifications.begin(conn, part, LATER))
+    assert not await database.read(lambda conn: notifications.waiting(conn, "default", NOW))
     [again] = await database.read(
-        lambda conn: outbox.waiting_notifications(conn, "default", LATER + timedelta(seconds=1))
+        lambda conn: notifications.waiting(conn, "default", LATER + timedelta(seconds=1))
     )
     assert again.uncertain
     assert again.shown.text.endswith("\nnew")

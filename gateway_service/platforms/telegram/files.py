@@ -1,9 +1,10 @@
 """How Telegram shows a file: as a picture, audio or video if possible, else as a document."""
 
 import asyncio
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from gateway_service.messages import Attachment
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 MAX_BYTES = 50_000_000
 MAX_PHOTO_BYTES = 10_000_000
 CAPTION_UNITS = 1024
+ALBUM_PICTURES = 10
 ANSWER_S = 60.0
 """How long Telegram may process a file before it answers."""
 
@@ -37,18 +39,30 @@ _KINDS = {
 }
 
 
-def choose_kind(file: Attachment) -> Kind:
-    """Choose a kind by a file's suffix and size."""
+def choose_kind(files: Sequence[Attachment]) -> Kind:
+    """Choose the kind of a message's files by their suffixes and sizes."""
+    kinds = {_choose_kind(file) for file in files}
+    return kinds.pop() if len(kinds) == 1 else Kind.DOCUMENT
+
+
+def _choose_kind(file: Attachment) -> Kind:
     kind = _KINDS.get(PurePosixPath(file.name).suffix.lower(), Kind.DOCUMENT)
     is_too_large = kind is Kind.PHOTO and file.length_bytes > MAX_PHOTO_BYTES
     return Kind.DOCUMENT if is_too_large else kind
 
 
-async def send_file(bot: "Bot", kind: Kind, file: Attachment, **fields: Any) -> "Message":
-    """Send a file; `fields` are those that all kinds of messages have."""
-    from telegram import InputFile
+async def send_files(
+    bot: "Bot", kind: Kind, files: Sequence[Attachment], **fields: Any
+) -> "Message":
+    """Send a file, or pictures as an album; `fields` are those that all kinds of messages have."""
+    from telegram import InputFile, InputMediaDocument, InputMediaPhoto
 
+    if len(files) > 1:
+        as_media = cast("Any", InputMediaPhoto if kind is Kind.PHOTO else InputMediaDocument)
+        media = [await asyncio.to_thread(as_media, file.data, filename=file.name) for file in files]
+        del fields["reply_markup"]  # albums have no buttons
+        return (await bot.send_media_group(media=media, **fields, read_timeout=ANSWER_S))[0]
     # InputFile may read the machine's MIME files to guess the type.
-    uploaded = await asyncio.to_thread(InputFile, file.data, filename=file.name)
+    uploaded = await asyncio.to_thread(InputFile, files[0].data, filename=files[0].name)
     send = getattr(bot, f"send_{kind}")
     return await send(**{kind: uploaded}, **fields, read_timeout=ANSWER_S)

@@ -16,7 +16,7 @@ from gateway_service.errors import (
     Refused,
     Unreachable,
 )
-from gateway_service.messages import Attachment, ButtonPress, Content, Source
+from gateway_service.messages import ButtonPress, Content, Source
 from gateway_service.platforms.base import Destination, MenuItems, Platform, Received, Sink, Traits
 from gateway_service.platforms.markup import to_html
 from gateway_service.platforms.rate_limits import Rate
@@ -29,11 +29,12 @@ from gateway_service.platforms.telegram.events import (
 )
 from gateway_service.platforms.telegram.events import Bot as Me
 from gateway_service.platforms.telegram.files import (
+    ALBUM_PICTURES,
     CAPTION_UNITS,
     MAX_BYTES,
     Kind,
     choose_kind,
-    send_file,
+    send_files,
 )
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class TelegramPlatform(Platform):
         rate=Rate(per_second=1.0, burst=5),
         caption_units=CAPTION_UNITS,
         file_bytes=MAX_BYTES,
+        album_pictures=ALBUM_PICTURES,
     )
 
     def __init__(self, token: str, base_url: str = API) -> None:
@@ -124,7 +126,7 @@ class TelegramPlatform(Platform):
     async def _create(self, destination: Destination, content: Content) -> str:
         bot = self._bot
         if content.attachment is not None:
-            message = await self._send_file(destination, content, content.attachment)
+            message = await self._send_files(destination, content)
             return str(message.message_id)
         message = await _formatted(
             content,
@@ -139,26 +141,22 @@ class TelegramPlatform(Platform):
         )
         return str(message.message_id)
 
-    async def _send_file(
-        self, destination: Destination, content: Content, file: Attachment
-    ) -> "Message":
-        """Send a file as its kind; if Telegram refuses, as a plain document."""
-        kind = choose_kind(file)
+    async def _send_files(self, destination: Destination, content: Content) -> "Message":
+        """Send files as their kind; if Telegram refuses, as plain documents."""
+        kind = choose_kind(content.attachments)
         try:
-            return await self._send_as(kind, destination, content, file)
+            return await self._send_as(kind, destination, content)
         except Refused:
             if kind is Kind.DOCUMENT:
                 raise
-        return await self._send_as(Kind.DOCUMENT, destination, content, file)
+        return await self._send_as(Kind.DOCUMENT, destination, content)
 
-    async def _send_as(
-        self, kind: Kind, destination: Destination, content: Content, file: Attachment
-    ) -> "Message":
+    async def _send_as(self, kind: Kind, destination: Destination, content: Content) -> "Message":
         bot = self._bot
         return await _formatted(
             content,
-            lambda text, mode: send_file(
-                *(bot, kind, file),
+            lambda text, mode: send_files(
+                *(bot, kind, content.attachments),
                 chat_id=destination.chat_id,
                 message_thread_id=_thread(destination),
                 caption=text or None,

@@ -12,7 +12,7 @@ from gateway_service.servicer.http.exchange import Call, EventStream, Reply
 from gateway_service.servicer.http.outcomes import chat_usage, failure_of
 from gateway_service.servicer.http.requests import ResponseRequest, read_input
 from gateway_service.servicer.http.turns import ApiTurns, Wish, public_id, turn_id_of
-from gateway_service.turns.presenter import BUTTONS
+from gateway_service.turns.questions import BUTTONS
 from hermes.agent.v1.turn_event_pb2 import TurnEvent, TurnFinished
 from hermes.agent.v1.turn_pb2 import TurnState
 from services.errors import InvalidArgument

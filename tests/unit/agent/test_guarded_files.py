@@ -247,8 +247,9 @@ async def test_an_answer_sends_no_file_that_a_person_has_to_allow(
         return SandboxInfo(backend)
 
     chats, disk = Chats(), Disk(home)
-    work = Workplace(disk, place)  # pyright: ignore[reportArgumentType] - it is only read
-    answers = AnswerFiles(chats, lambda _: work, CommandPolicy(asks=asks))
+    unused: Any = None
+    work = Workplace(disk, place, unused, unused)  # pyright: ignore[reportArgumentType] - it is only read
+    answers = AnswerFiles(chats, lambda _: work, CommandPolicy(asks=asks), unused)
     live = turn()
     live.request = TurnRequest("", "", "", "", CHAT, "")
     assert Target.of_origin(live.origin) is not None

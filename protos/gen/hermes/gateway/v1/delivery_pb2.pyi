@@ -66,7 +66,9 @@ class DeliverRequest(_message.Message):
     ATTACHMENTS_FIELD_NUMBER: _builtins.int
     VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
     delivery_id: _builtins.str
-    """Chosen by the caller, 1 to 128 characters of [A-Za-z0-9_.:-]."""
+    """Chosen by the caller, 1 to 128 characters of [A-Za-z0-9_.:-]. `<turn id>:files` names the files
+    of a turn's answer: while the turn goes on they wait for it, to be sent after its text.
+    """
     profile: _builtins.str
     """Whose delivery it is; empty means "default"."""
     text: _builtins.str
@@ -194,6 +196,7 @@ class Attachment(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     LENGTH_BYTES_FIELD_NUMBER: _builtins.int
     SHA256_FIELD_NUMBER: _builtins.int
+    CAPTION_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """The name that people see: 1 to 255 bytes that can be printed, without "/"; what it ends in says
     how it is shown, such as as a picture.
@@ -202,16 +205,21 @@ class Attachment(_message.Message):
     """Length, 1 to 50,000,000 bytes."""
     sha256: _builtins.bytes
     """SHA-256 of the contents, 32 bytes."""
+    caption: _builtins.str
+    """What is shown with it, Markdown, at most 4096 bytes; left out where there are no captions or it
+    is too long. Empty is none.
+    """
     def __init__(
         self,
         *,
         name: _builtins.str = ...,
         length_bytes: _builtins.int = ...,
         sha256: _builtins.bytes = ...,
+        caption: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["length_bytes", b"length_bytes", "name", b"name", "sha256", b"sha256"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["caption", b"caption", "length_bytes", b"length_bytes", "name", b"name", "sha256", b"sha256"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
