@@ -13,6 +13,8 @@ from gateway_service.messages import API, BusyMode
 from gateway_service.platforms.api_config import ApiConfig
 from gateway_service.platforms.config import PlatformConfig
 from gateway_service.platforms.discord.config import DiscordConfig
+from gateway_service.platforms.email.config import EmailConfig
+from gateway_service.platforms.homeassistant.config import HomeAssistantConfig
 from gateway_service.platforms.mattermost.config import MattermostConfig
 from gateway_service.platforms.slack.config import SlackConfig
 from gateway_service.platforms.telegram.config import TelegramConfig
@@ -160,6 +162,8 @@ class GatewayConfig(ConfigModel):
     telegram: TelegramConfig = TelegramConfig()
     webhook: WebhookConfig = WebhookConfig()
     whatsapp: WhatsAppConfig = WhatsAppConfig()
+    email: EmailConfig = EmailConfig()
+    homeassistant: HomeAssistantConfig = HomeAssistantConfig()
     session_reset: SessionResetConfig
     busy: BusyConfig
     time_zone: Annotated[str, AfterValidator(_zone), Yaml("timezone"), Env("HERMES_TIMEZONE")] = ""
@@ -183,6 +187,8 @@ class GatewayConfig(ConfigModel):
     def platforms(self) -> Sequence[PlatformConfig]:
         return (
             self.discord,
+            self.email,
+            self.homeassistant,
             self.mattermost,
             self.slack,
             self.telegram,

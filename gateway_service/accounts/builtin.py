@@ -10,6 +10,8 @@ from gateway_service.config import GatewayConfig
 from gateway_service.platforms.base import HasMenu, HasWebhook, Platform
 from gateway_service.platforms.config import PlatformConfig
 from gateway_service.platforms.discord.platform import DiscordPlatform
+from gateway_service.platforms.email.platform import EmailPlatform
+from gateway_service.platforms.homeassistant.platform import HomeAssistantPlatform
 from gateway_service.platforms.mattermost.platform import MattermostPlatform
 from gateway_service.platforms.slack.webhook import make_slack
 from gateway_service.platforms.telegram.platform import TelegramPlatform
@@ -20,6 +22,8 @@ PLATFORMS: Mapping[str, Callable[[Any], Platform]] = {
     "discord": DiscordPlatform.configured,
     "mattermost": MattermostPlatform.configured,
     "slack": make_slack,
+    "email": EmailPlatform,
+    "homeassistant": HomeAssistantPlatform,
     "telegram": TelegramPlatform.configured,
     "webhook": WebhookPlatform.configured,
     "whatsapp": WhatsAppPlatform.configured,

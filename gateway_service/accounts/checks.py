@@ -7,6 +7,8 @@ from typing import Any
 from gateway_service.config import GatewayConfig
 from gateway_service.platforms.config import PlatformConfig
 from gateway_service.platforms.discord.check import check_discord
+from gateway_service.platforms.email.check import check_email
+from gateway_service.platforms.homeassistant.check import check_homeassistant
 from gateway_service.platforms.mattermost.check import check_mattermost
 from gateway_service.platforms.slack.check import check_slack
 from gateway_service.platforms.telegram.check import check_telegram
@@ -19,6 +21,8 @@ CHECKS: Mapping[str, Callable[[Any], Awaitable[Check]]] = {
     "discord": check_discord,
     "mattermost": check_mattermost,
     "slack": check_slack,
+    "email": check_email,
+    "homeassistant": check_homeassistant,
     "telegram": check_telegram,
     "webhook": check_webhook,
     "whatsapp": check_whatsapp,

@@ -7,6 +7,8 @@ from services.config.fields import KeyNames
 PLATFORMS = (
     "cli",
     "discord",
+    "email",
+    "homeassistant",
     "mattermost",
     "slack",
     "telegram",

@@ -33,8 +33,8 @@ _MAX_STACK_CHARS = 16_000
 
 # Libraries that are too verbose at "info".
 _TALKATIVE = (
-    *("apscheduler", "discord", "docker", "httpcore", "httpcore2", "httpx", "httpx2", "openai"),
-    *("paramiko", "telegram", "urllib3"),
+    *("aioimaplib", "aiosmtplib", "apscheduler", "discord", "docker", "httpcore", "httpcore2"),
+    *("httpx", "httpx2", "openai", "paramiko", "telegram", "urllib3"),
 )
 
 _STANDARD_ATTRIBUTES = frozenset(

@@ -43,6 +43,8 @@ EFFECTS = (
     "urllib.",
 )
 IMPORTED_WHEN_USED = (
+    "aioimaplib",
+    "aiosmtplib",
     "alembic",
     "apscheduler.schedulers",
     "cryptography",

@@ -17,7 +17,7 @@ from tests.architecture.source import (
     within,
 )
 
-PROPER_NAMES = r"PostgreSQL|Telegram|Discord|Slack"
+PROPER_NAMES = r"Hermes|PostgreSQL|Telegram|Discord|Slack"
 CHAT_COMMANDS = "gateway_service.commands"
 MESSAGES = {"complain", *(name for name in vars(errors) if re.match(r"[A-Z][a-z]", name))}
 LIFECYCLE = "services/lifecycle.py"

@@ -19,6 +19,8 @@ from tests.architecture.source import (
 
 IMPORTED_LATE = (
     "aiohttp",
+    "aioimaplib",
+    "aiosmtplib",
     "alembic",
     "apscheduler",
     "cryptography",

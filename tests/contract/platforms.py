@@ -12,6 +12,7 @@ from gateway_service.platforms.slack.webhook import make_slack
 from gateway_service.platforms.telegram.platform import TelegramPlatform
 from gateway_service.platforms.whatsapp.platform import WhatsAppPlatform
 from services.clock import SystemClock
+from tests.contract.home_worlds import email_world, homeassistant_world
 from tests.fakes.discord import FakeDiscord, fake_discord
 from tests.fakes.mattermost import FakeMattermost, fake_mattermost
 from tests.fakes.platform import PLAIN, MemoryPlatform
@@ -263,4 +264,6 @@ IMPLEMENTATIONS: Mapping[str, Callable[[], AbstractAsyncContextManager[World]]] 
     "slack": slack,
     "telegram": telegram,
     "whatsapp": whatsapp,
+    "email": email_world,
+    "homeassistant": homeassistant_world,
 }

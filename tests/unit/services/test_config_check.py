@@ -61,7 +61,7 @@ def test_so_is_one_among_names_that_a_person_does_not_choose(tmp_path: Path) -> 
     yaml = (
         "auxiliary: {compresion: {model: x}, vision: {modell: y, timeout: 5}}\n"
         "tools: {platforms: {telegrm: [web], cli: [web]}, profiles: {ann: [web]}}\n"
-        "session_reset: {platforms: {discord: {mode: idle}}}\n"
+        "session_reset: {platforms: {irc: {mode: idle}}}\n"
         "providers: {mine: {api: 'http://127.0.0.1:1/v1', transport: x, default_model: m, "
         "nam: z}}\n"
         "models: {some/model: {windo: 5}}\n"
@@ -73,7 +73,7 @@ def test_so_is_one_among_names_that_a_person_does_not_choose(tmp_path: Path) -> 
         "auxiliary.vision.modell": "auxiliary.vision.model?",
         "auxiliary.vision.timeout": "terminal.timeout?",
         "tools.platforms.telegrm": "tools.platforms.telegram?",
-        "session_reset.platforms.discord": "",
+        "session_reset.platforms.irc": "",
         "providers.mine.nam": "",
     }
 

@@ -1,0 +1,68 @@
+"""Home Assistant's settings."""
+
+from typing import Annotated, ClassVar
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, SecretStr, model_validator
+
+from gateway_service.platforms.config import PlatformConfig
+from services.config.settings import Env, Yaml, section
+
+
+def _url(text: str) -> str:
+    url = text.strip().rstrip("/")
+    if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
+        raise ValueError("is not a URL such as http://homeassistant.local:8123")
+    return url
+
+
+@section("platforms.homeassistant.extra", variables="HASS_")
+class HomeAssistantConfig(PlatformConfig):
+    """Home Assistant: changes of states, and notifications."""
+
+    name: ClassVar[str] = "homeassistant"
+    package: ClassVar[str] = ""
+    needs: ClassVar[str] = "HASS_TOKEN"
+
+    token: Annotated[SecretStr, Yaml("..token"), Env("HASS_TOKEN")] = SecretStr("")
+    """A long-lived access token of an administrator, from the security page of your profile."""
+    url: Annotated[str, AfterValidator(_url), Env("HASS_URL")] = "http://homeassistant.local:8123"
+    """Where Home Assistant is."""
+    watch_entities: tuple[str, ...] = ()
+    """Entities whose changes are messages, such as `binary_sensor.front_door`."""
+    watch_domains: tuple[str, ...] = ()
+    """Domains whose entities' changes are messages, such as `alarm_control_panel`."""
+    watch_all: Annotated[bool, Yaml()] = False
+    """Whether the changes of all entities are messages."""
+    ignore_entities: tuple[str, ...] = ()
+    """Entities whose changes are no messages in any case."""
+    cooldown_s: Annotated[
+        float, Field(ge=0), Yaml(".cooldown_s", ".cooldown_seconds"), Env("HASS_COOLDOWN_S")
+    ] = 30.0
+    """Seconds after a change in which others of the same entity are passed over."""
+    events_chat: str = "persistent_notification"
+    """Where answers to changes go: `persistent_notification`, or a notify service such as
+    `mobile_app_annas_phone`."""
+    events_prompt: str = "This has changed at home. Say so if it matters, else answer [SILENT]."
+    """What Hermes is told to do about a change."""
+
+    @property
+    def has_credentials(self) -> bool:
+        return bool(self.token.get_secret_value())
+
+    @property
+    def watches(self) -> bool:
+        return bool(self.watch_all or self.watch_domains or self.watch_entities)
+
+    def is_watched(self, entity_id: str) -> bool:
+        """Return whether the changes of an entity are messages."""
+        if entity_id in self.ignore_entities:
+            return False
+        is_named = entity_id in self.watch_entities
+        return self.watch_all or is_named or entity_id.partition(".")[0] in self.watch_domains
+
+    @model_validator(mode="after")
+    def _has_token(self) -> "HomeAssistantConfig":
+        if self.enabled and not self.has_credentials:
+            raise ValueError("platforms.homeassistant is enabled; set HASS_TOKEN for it")
+        return self
