@@ -5,6 +5,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from gateway_service.config import GatewayConfig
+from gateway_service.platforms.api_check import check_api
 from gateway_service.platforms.config import PlatformConfig
 from gateway_service.platforms.discord.check import check_discord
 from gateway_service.platforms.email.check import check_email
@@ -31,13 +32,14 @@ CHECKS: Mapping[str, Callable[[Any], Awaitable[Check]]] = {
 
 
 async def checks(settings: Settings) -> list[Check]:
-    """Check the configured platforms."""
+    """Check the HTTP API and the configured platforms."""
     config = settings.load(GatewayConfig)
     used = [each for each in config.platforms if each.is_on]
-    if not used:
+    http = [await check_api(config.api)] if config.api.is_on else []
+    if not used and not http:
         text = "all off; to talk through Telegram set TELEGRAM_BOT_TOKEN and TELEGRAM_ALLOWED_USERS"
         return [Check("platforms", Verdict.NOTE, text)]
-    return [await _check(each, anybody=config.allow_all_users) for each in used]
+    return [*http, *[await _check(each, anybody=config.allow_all_users) for each in used]]
 
 
 async def _check(config: PlatformConfig, *, anybody: bool) -> Check:

@@ -14,6 +14,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from pydantic import SecretStr
 
+from gateway_service.accounts.checks import checks
 from gateway_service.config import GatewayConfig
 from gateway_service.messages import MessageEvent, Source
 from gateway_service.metrics import GatewayMetrics
@@ -35,7 +36,6 @@ from services.lifecycle import Workers
 from services.redaction.redactor import Redactor
 from services.telemetry.metrics import Meter
 from tests.fakes.model import answers
-from tests.fakes.whatsapp import config_of, fake_whatsapp
 from tests.integration.http_parts import KEY, api, until, until_served
 from tests.support.ports import free_port
 
@@ -293,29 +293,17 @@ async def test_webhooks(tmp_path: Path) -> None:
         assert serving.unready() == ""
 
 
-async def test_whatsapp_calls_the_gateway(tmp_path: Path) -> None:
-    async with fake_whatsapp() as whatsapp:
-        account = config_of(whatsapp)
-        variables = {
-            "WHATSAPP_TOKEN": account.token.get_secret_value(),
-            "WHATSAPP_PHONE_NUMBER_ID": account.phone_number_id,
-            "WHATSAPP_APP_SECRET": account.app_secret.get_secret_value(),
-            "WHATSAPP_VERIFY_TOKEN": account.verify_token.get_secret_value(),
-            "WHATSAPP_BASE_URL": account.base_url,
-            "WHATSAPP_ALLOWED_USERS": "491511",
-        }
-        # Without the API, and on the first try as on the second.
-        async with api(tmp_path, HELLO, API_SERVER_KEY="", **variables) as running:
-            await whatsapp.say("491511", "hello")
-            call = await whatsapp.next_call()
-            for _ in range(2):
-                post = running.http.post(
-                    "/webhooks/whatsapp", data=call.body, headers=dict(call.headers)
-                )
-                async with post as response:
-                    assert response.status == 200
-            await until(lambda: bool(running.model.requests and whatsapp.chats["491511"]))
-            assert [body["messages"][-1]["content"] for body in running.model.bodies] == ["hello"]
-            assert (await running.post(CHAT, QUESTION))[0] == 404
-            counted = {"platform": "whatsapp", "outcome": "accepted"}
-            assert running.running.metric("hermes_webhooks_total", **counted) == 2
+async def test_doctor_tells_where_it_is(tmp_path: Path) -> None:
+    port = free_port()
+    settings = load_settings(
+        {}, {"HERMES_HOME": str(tmp_path), "API_SERVER_KEY": KEY, "API_SERVER_PORT": str(port)}
+    )
+    assert [str(each.verdict) for each in await checks(settings)] == ["ok"]
+    other = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", port)
+    async with other:
+        [check] = await checks(settings)
+        assert (check.verdict, "another program" in check.message) == ("failed", True)
+    async with served(tmp_path, ApiConfig(port=port)):
+        await until_served(port)
+        [check] = await checks(settings)
+        assert check.message == f"the API is on 127.0.0.1:{port}"
