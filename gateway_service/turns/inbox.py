@@ -1,9 +1,10 @@
 """The inbox: events are stored before they are acknowledged."""
 
+import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, ValidationError, to_builtins
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
@@ -19,6 +20,9 @@ from services.clock import Clock
 from services.database import Database
 from services.redaction.redactor import Redactor
 from services.telemetry.tracing import span
+from services.validation import convert
+
+_log = logging.getLogger(__name__)
 
 Write: TypeAlias = Callable[[Callable[[Connection], int], str], Awaitable[int]]
 
@@ -66,7 +70,8 @@ class Inbox(Struct, frozen=True):
         await self._store(owner, received, self._database.write)
 
     async def _store(self, owner: inbox.Account, received: Received, write: Write) -> None:
-        rows = {event.event_id: self._clean(event) for event in received.events}
+        sound = [event for event in received.events if _has_right_form(event, owner)]
+        rows = {event.event_id: self._clean(event) for event in sound}
         now = self._clock.now()
 
         def store(conn: Connection) -> int:
@@ -78,7 +83,7 @@ class Inbox(Struct, frozen=True):
             return new
 
         new = await write(store, INBOX)
-        self._metrics.duplicates.inc(len(received.events) - new)
+        self._metrics.duplicates.inc(len(sound) - new)
 
     def _clean(self, event: Event) -> tuple[str, Event]:
         """Return an event without its secrets, and the key of its session."""
@@ -91,3 +96,16 @@ class Inbox(Struct, frozen=True):
             with span("receive", {"messaging.system": source.platform}) as received:
                 event = replace(event, traceparent=received.traceparent)
         return session_key(source), replace(event, source=source)
+
+
+def _has_right_form(event: Event, owner: inbox.Account) -> bool:
+    """Return whether an event can be read again once it is stored; else it would hold up its chat.
+
+    Libraries of platforms hand on what the platform says, not what it promises.
+    """
+    try:
+        convert(to_builtins(event), type(event))
+    except ValidationError as error:
+        _log.error("an event of %s is passed over: %s", owner.platform, error)
+        return False
+    return True

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import cast
 
 import pytest
 import sqlalchemy as sa
@@ -57,6 +58,16 @@ async def test_only_one_replica_polls_and_the_other_takes_over(
         await until(lambda: platform.texts("5") == ["one", "two"])
     assert platform.most_listeners == 1
     assert not platform.listeners
+
+
+async def test_an_event_of_a_wrong_form_does_not_hold_up_its_chat(
+    database: Database, agent: Agent
+) -> None:
+    platform = MemoryPlatform()
+    async with replica(database, platform, agent):
+        platform.say("5", cast("str", ["no", "text"]))
+        platform.say("5", "answer one")
+        await until(lambda: platform.texts("5") == ["one"])
 
 
 async def test_the_account_of_a_dead_replica_is_taken_over_when_its_lease_has_ended(
