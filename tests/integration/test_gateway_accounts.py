@@ -284,7 +284,7 @@ async def test_an_answer_that_cannot_be_sent_holds_up_no_others(
 class _Broken(MemoryPlatform):
     """One that sends nothing, for a reason that is none of ours."""
 
-    async def send(self, destination: Destination, content: Content) -> str:
+    async def send(self, destination: Destination, content: Content, key: str) -> str:
         raise ValueError(content.text)
 
 
