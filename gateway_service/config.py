@@ -17,6 +17,7 @@ from gateway_service.platforms.email.config import EmailConfig
 from gateway_service.platforms.homeassistant.config import HomeAssistantConfig
 from gateway_service.platforms.mattermost.config import MattermostConfig
 from gateway_service.platforms.slack.config import SlackConfig
+from gateway_service.platforms.sms.config import SmsConfig
 from gateway_service.platforms.telegram.config import TelegramConfig
 from gateway_service.platforms.webhook.config import WebhookConfig
 from gateway_service.platforms.whatsapp.config import WhatsAppConfig
@@ -159,6 +160,7 @@ class GatewayConfig(ConfigModel):
     api: ApiConfig = ApiConfig()
     mattermost: MattermostConfig = MattermostConfig()
     slack: SlackConfig = SlackConfig()
+    sms: SmsConfig = SmsConfig()
     telegram: TelegramConfig = TelegramConfig()
     webhook: WebhookConfig = WebhookConfig()
     whatsapp: WhatsAppConfig = WhatsAppConfig()
@@ -191,6 +193,7 @@ class GatewayConfig(ConfigModel):
             self.homeassistant,
             self.mattermost,
             self.slack,
+            self.sms,
             self.telegram,
             self.webhook,
             self.whatsapp,

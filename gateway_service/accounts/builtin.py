@@ -14,6 +14,7 @@ from gateway_service.platforms.email.platform import EmailPlatform
 from gateway_service.platforms.homeassistant.platform import HomeAssistantPlatform
 from gateway_service.platforms.mattermost.platform import MattermostPlatform
 from gateway_service.platforms.slack.webhook import make_slack
+from gateway_service.platforms.sms.platform import SmsPlatform
 from gateway_service.platforms.telegram.platform import TelegramPlatform
 from gateway_service.platforms.webhook.platform import WebhookPlatform
 from gateway_service.platforms.whatsapp.platform import WhatsAppPlatform
@@ -24,6 +25,7 @@ PLATFORMS: Mapping[str, Callable[[Any], Platform]] = {
     "slack": make_slack,
     "email": EmailPlatform,
     "homeassistant": HomeAssistantPlatform,
+    "sms": SmsPlatform.configured,
     "telegram": TelegramPlatform.configured,
     "webhook": WebhookPlatform.configured,
     "whatsapp": WhatsAppPlatform.configured,

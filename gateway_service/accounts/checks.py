@@ -12,6 +12,7 @@ from gateway_service.platforms.email.check import check_email
 from gateway_service.platforms.homeassistant.check import check_homeassistant
 from gateway_service.platforms.mattermost.check import check_mattermost
 from gateway_service.platforms.slack.check import check_slack
+from gateway_service.platforms.sms.check import check_sms
 from gateway_service.platforms.telegram.check import check_telegram
 from gateway_service.platforms.webhook.check import check_webhook
 from gateway_service.platforms.whatsapp.check import check_whatsapp
@@ -24,6 +25,7 @@ CHECKS: Mapping[str, Callable[[Any], Awaitable[Check]]] = {
     "slack": check_slack,
     "email": check_email,
     "homeassistant": check_homeassistant,
+    "sms": check_sms,
     "telegram": check_telegram,
     "webhook": check_webhook,
     "whatsapp": check_whatsapp,

@@ -11,6 +11,7 @@ PLATFORMS = (
     "homeassistant",
     "mattermost",
     "slack",
+    "sms",
     "telegram",
     "webhook",
     "whatsapp",

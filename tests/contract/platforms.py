@@ -9,6 +9,7 @@ from gateway_service.platforms.base import Platform, Sink, Traits
 from gateway_service.platforms.discord.platform import DiscordPlatform
 from gateway_service.platforms.mattermost.platform import MattermostPlatform
 from gateway_service.platforms.slack.webhook import make_slack
+from gateway_service.platforms.sms.platform import SmsPlatform
 from gateway_service.platforms.telegram.platform import TelegramPlatform
 from gateway_service.platforms.whatsapp.platform import WhatsAppPlatform
 from services.clock import SystemClock
@@ -18,6 +19,8 @@ from tests.fakes.mattermost import FakeMattermost, fake_mattermost
 from tests.fakes.platform import PLAIN, MemoryPlatform
 from tests.fakes.slack import FakeSlack, config_of, fake_slack
 from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
+from tests.fakes.twilio import FakeTwilio, fake_twilio
+from tests.fakes.twilio import config_of as twilio_config
 from tests.fakes.whatsapp import CLOSED as WHATSAPP_CLOSED
 from tests.fakes.whatsapp import LIMITED as WHATSAPP_LIMITED
 from tests.fakes.whatsapp import FakeWhatsApp, fake_whatsapp
@@ -169,6 +172,43 @@ class WhatsAppWorld:
         return {message_id: (one.text, one.buttons) for message_id, one in messages.items()}
 
 
+class CalledByTwilio(SmsPlatform):
+    """A number whose calls are taken as the gateway's HTTP listener takes them."""
+
+    def __init__(self, server: FakeTwilio) -> None:
+        super().__init__(twilio_config(server.url), SystemClock())
+        self._server = server
+
+    async def listen(self, sink: Sink) -> None:
+        while True:
+            await sink.store()
+            result = await self.webhook(await self._server.next_call())
+            await sink.store(result.received)
+            self._server.confirm()
+
+
+class SmsWorld:
+    """People with a phone."""
+
+    def __init__(self, server: FakeTwilio) -> None:
+        self._server = server
+
+    def connect(self) -> Platform:
+        return CalledByTwilio(self._server)
+
+    async def say(self, text: str) -> None:
+        await self._server.say("5", text)
+
+    async def press(self, message_id: str, data: str) -> None:
+        raise AssertionError("there are no buttons")
+
+    def fail(self, how: Failure) -> None:
+        self._server.faults.append("drop_after" if how == "lost answer" else how)
+
+    def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
+        return {sid: (text, []) for sid, (_, text) in self._server.sent.items()}
+
+
 class DiscordWorld:
     """People on a Discord server."""
 
@@ -245,6 +285,12 @@ async def whatsapp() -> AsyncGenerator[World]:
 
 
 @asynccontextmanager
+async def sms() -> AsyncGenerator[World]:
+    async with fake_twilio() as server:
+        yield SmsWorld(server)
+
+
+@asynccontextmanager
 async def discord() -> AsyncGenerator[World]:
     async with fake_discord() as server:
         yield DiscordWorld(server)
@@ -262,6 +308,7 @@ IMPLEMENTATIONS: Mapping[str, Callable[[], AbstractAsyncContextManager[World]]] 
     "discord": discord,
     "mattermost": mattermost,
     "slack": slack,
+    "sms": sms,
     "telegram": telegram,
     "whatsapp": whatsapp,
     "email": email_world,

@@ -1,0 +1,42 @@
+"""Settings of SMS."""
+
+import re
+from typing import Annotated, ClassVar
+
+from pydantic import SecretStr, model_validator
+
+from gateway_service.platforms.config import PlatformConfig
+from services.config.settings import Env, Yaml, section
+
+_NUMBER = re.compile(r"\+[1-9]\d{6,14}|MG[0-9a-f]{32}")
+
+
+@section("platforms.sms.extra", variables="SMS_")
+class SmsConfig(PlatformConfig):
+    """A phone number at Twilio, and who may talk to it."""
+
+    name: ClassVar[str] = "sms"
+    package: ClassVar[str] = ""
+    needs: ClassVar[str] = "TWILIO_ACCOUNT_SID, TWILIO_AUTH_TOKEN and TWILIO_PHONE_NUMBER"
+
+    account_sid: Annotated[str, Yaml(".account_sid"), Env("TWILIO_ACCOUNT_SID")] = ""
+    """The account's id at Twilio, which begins with AC."""
+    token: Annotated[SecretStr, Yaml("..token"), Env("TWILIO_AUTH_TOKEN")] = SecretStr("")
+    """The account's auth token, which also signs what Twilio sends."""
+    phone_number: Annotated[str, Yaml(".phone_number"), Env("TWILIO_PHONE_NUMBER")] = ""
+    """The number that Hermes writes from, such as +15551234567, or the id of a messaging service.
+    """
+    base_url: str = "https://api.twilio.com"
+    """The address of Twilio's API."""
+
+    @property
+    def has_credentials(self) -> bool:
+        return bool(self.account_sid and self.token.get_secret_value() and self.phone_number)
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> "SmsConfig":
+        if self.enabled and not self.has_credentials:
+            raise ValueError(f"platforms.sms is enabled; set {self.needs} for it")
+        if self.phone_number and not _NUMBER.fullmatch(self.phone_number):
+            raise ValueError("TWILIO_PHONE_NUMBER must look like +15551234567")
+        return self
