@@ -71,7 +71,7 @@ class Sessions(Struct, frozen=True):
             return named
         found = await self._agent.latest_session(profile, title=named)
         if found is None:
-            raise NotFound(f"there is no session {named}; hermes sessions lists them")
+            raise NotFound(f"there is no session {named!r}; see hermes sessions list")
         return found.session_id
 
     async def latest(self, profile: str, platform: str) -> str | None:

@@ -63,6 +63,8 @@ class MailServer:
         self.imap_port = imap_port
         self.smtp_port = 0
         self.sent: list[EmailMessage] = []
+        self.came = asyncio.Event()
+        """Set when a mail was sent."""
         self.planned: list[str] = []
         """What the next mails are answered with, such as `550 no`; `lost` closes the connection."""
         self._maildir = maildir
@@ -86,6 +88,7 @@ class MailServer:
         if planned in ("lost", "250 OK"):
             data = cast("bytes", envelope.content)
             self.sent.append(message_from_bytes(data, policy=policy.default))
+            self.came.set()
         if planned == "lost":
             assert server.transport is not None
             cast("asyncio.Transport", server.transport).abort()
