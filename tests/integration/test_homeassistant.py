@@ -8,7 +8,7 @@ from pydantic import SecretStr
 
 from gateway_service.errors import AccountRefused, OutcomeUnknown, Refused, Unreachable
 from gateway_service.messages import Button, Content, MessageEvent
-from gateway_service.platforms.base import Destination
+from gateway_service.platforms.base import NOTHING, Destination, Received
 from gateway_service.platforms.homeassistant.check import check_homeassistant
 from gateway_service.platforms.homeassistant.config import HomeAssistantConfig
 from gateway_service.platforms.homeassistant.platform import HomeAssistantPlatform
@@ -28,6 +28,18 @@ async def home() -> AsyncGenerator[FakeHomeAssistant]:
 def config(home: FakeHomeAssistant, **more: object) -> HomeAssistantConfig:
     options = {"token": SecretStr(TOKEN), "url": home.url, "watch_domains": ("binary_sensor",)}
     return HomeAssistantConfig.model_validate({**options, **more})
+
+
+class Cursors(Collected):
+    """Notes each new position: storing it takes time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cursors = set[str]()
+
+    async def store(self, received: Received = NOTHING) -> None:
+        await super().store(received)
+        self.cursors.add(self.cursor)
 
 
 async def heard(
@@ -53,9 +65,10 @@ async def test_changes_of_watched_entities_are_quoted_once_in_a_while(
         home.change("binary_sensor.window", "off"),
         home.say("that was all", PANEL),
     ]
-    watched = config(home, events_prompt="Tell me.", ignore_entities=("binary_sensor.tree",))
+    watched, sink = config(home, events_prompt="Tell me."), Cursors()
     async with HomeAssistantPlatform(watched) as platform:
-        told = await heard(platform, 3)
+        told = await heard(platform, 3, sink)
+    assert len(sink.cursors) == 3, "only messages are stored"
     assert told == [
         ("Tell me.", f"Door ({DOOR}): was off, is on"),
         ("Tell me.", "binary_sensor.window (binary_sensor.window): was on, is off"),
@@ -106,6 +119,8 @@ async def test_the_panel_has_no_buttons(home: FakeHomeAssistant) -> None:
         asked = Content("May I?", (Button("Yes", "a:yes"), Button("No", "a:no")))
         await platform.send(Destination(PANEL), asked, "key-1")
         assert home.shown[PANEL]["key-1"].message == "May I?\n- Yes\n- No"
+        await platform.send(Destination(PANEL), Content("[SILENT]"), "key-2")
+        assert list(home.shown[PANEL]) == ["key-1"]
         for nowhere in ("Phone", "../config", ""):
             with pytest.raises(Refused):
                 await platform.send(Destination(nowhere), asked, "key-2")

@@ -16,6 +16,8 @@ REPLY = "reply"
 """The data of the button that asks for words."""
 MAX_CHANGES = 50
 """How many changes one message has."""
+NOTHING_TO_SAY = "[SILENT]"
+"""How an answer to a change begins if nobody is to be notified."""
 _OURS = "hermes"
 _AWAY = ("unavailable", "unknown")
 _MAX_ID = 255

@@ -16,6 +16,7 @@ from gateway_service.platforms.homeassistant.config import HomeAssistantConfig
 from gateway_service.platforms.homeassistant.events import (
     CHANGED,
     NAME,
+    NOTHING_TO_SAY,
     PRESSED,
     REPLY,
     SAID,
@@ -113,7 +114,8 @@ class HomeAssistantPlatform(Platform):
             event = object_of(message.get("event"))
             new = object_of(object_of(event.get("data")).get("new_state"))
             found = self._reader.read(event, now)
-            return Received([found] if found else [], changed_at(new))
+            # Homes have many changes; those that are no messages are not worth a write.
+            return Received([found], changed_at(new)) if found else Received()
         if message.get("success") is False:
             why = object_of(message.get("error"))
             if why.get("code") == "unauthorized":
@@ -129,6 +131,8 @@ class HomeAssistantPlatform(Platform):
         chat_id = destination.chat_id.removeprefix("notify.")
         if not _SERVICE.fullmatch(chat_id):
             raise Refused(f"homeassistant: {destination.chat_id!r} is no notify service")
+        if content.text.strip().startswith(NOTHING_TO_SAY):
+            return key
         if chat_id == IN_THE_PANEL:
             labels = "".join(f"\n- {button.label}" for button in content.buttons)
             text = f"{content.text}{labels}"
