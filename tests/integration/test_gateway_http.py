@@ -243,6 +243,21 @@ async def test_what_would_have_to_be_approved_is_not_run(tmp_path: Path) -> None
         assert "rm -r src" in answer
 
 
+async def test_what_would_have_to_be_approved_can_be_allowed(tmp_path: Path) -> None:
+    allowed = {"API_SERVER_APPROVALS": "allow"}
+    async with api(tmp_path, steps(RUN, {"text": "Done."}), ASK, **allowed) as running:
+        assert await chat(running, "Clean up") == "Done."
+        decided = "SELECT DISTINCT decision, decided_by FROM approval"
+        await running.running.until_rows("agent", decided, [("once", "api_server:api")])
+
+
+async def test_questions_are_answered_with_advice(tmp_path: Path) -> None:
+    ask = {"tool_calls": [{"name": "clarify", "arguments": {"question": "Which one?"}}]}
+    async with api(tmp_path, steps(ask, {"text": "I chose."})) as running:
+        assert await chat(running, "Choose") == "I chose."
+        assert "Nobody is there to answer" in running.sent()[-1]["content"]
+
+
 async def test_a_run(tmp_path: Path) -> None:
     async with api(tmp_path, steps(RUN, {"text": "I could not."}), ASK) as running:
         status, run = await running.post("/v1/runs", {"input": "Clean up"})

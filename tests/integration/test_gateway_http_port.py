@@ -165,11 +165,23 @@ async def slow_stream(_: Call) -> EventStream:
     return EventStream(chunks(), {"X-Of": "handler"})
 
 
+async def broken_stream(_: Call) -> EventStream:
+    async def chunks() -> AsyncGenerator[bytes]:
+        yield b"data: 1\n\n"
+        raise ValueError("a bug")
+
+    return EventStream(chunks(), {})
+
+
 async def broken(_: Call) -> Reply:
     raise ValueError("a bug")
 
 
-ROUTES = {("GET", "/v1/slow"): slow_stream, ("GET", "/v1/broken"): broken}
+ROUTES: Routes = {
+    ("GET", "/v1/slow"): slow_stream,
+    ("GET", "/v1/broken-stream"): broken_stream,
+    ("GET", "/v1/broken"): broken,
+}
 
 
 async def test_quiet_streams_and_bugs(tmp_path: Path) -> None:
@@ -190,6 +202,10 @@ async def test_quiet_streams_and_bugs(tmp_path: Path) -> None:
         async with http.get("/v1/broken") as response:
             assert response.status == 500
             assert (await response.json())["error"]["type"] == "server_error"
+        async with http.get("/v1/broken-stream") as response:
+            first, last, _ = (await response.read()).split(b"\n\n")
+            assert first == b"data: 1"
+            assert b'"type":"server_error"' in last
         serving.drain()
         async with http.get("/v1/slow") as response:
             assert response.status == 503

@@ -11,7 +11,6 @@ from gateway_service.servicer.http.exchange import (
     Call,
     EventStream,
     Reply,
-    describe,
     encode,
     event,
     json_reply,
@@ -23,7 +22,7 @@ from gateway_service.servicer.http.requests import ChatRequest, read_messages
 from gateway_service.servicer.http.turns import ApiTurns, Begun, Ended, Wish
 from hermes.agent.v1.turn_event_pb2 import TurnFinished
 from services.clock import Clock
-from services.errors import HermesError, InvalidArgument, NotFound
+from services.errors import InvalidArgument, NotFound
 
 PREFIX = "chatcmpl"
 DONE = b"data: [DONE]\n\n"
@@ -73,20 +72,16 @@ class ChatCompletions(Struct, frozen=True):
         head, text = self._document(begun, "chat.completion.chunk"), AnswerText()
         finished = TurnFinished()
         yield _chunk(head, {"role": "assistant", "content": ""})
-        try:
-            async with aclosing(self._turns.follow(begun)) as events:
-                async for each in events:
-                    if work := progress(each):
-                        yield _chunk(head, {"reasoning_content": work})
-                    if more := text.take(each):
-                        yield _chunk(head, {"content": more})
-                    finished = each.turn_finished
-            if failure := failure_of(finished):
-                await self._turns.end(begun, Ended("", finished))
-                raise failure
-        except HermesError as error:
-            yield event(describe(error))
-            return
+        async with aclosing(self._turns.follow(begun)) as events:
+            async for each in events:
+                if work := progress(each):
+                    yield _chunk(head, {"reasoning_content": work})
+                if more := text.take(each):
+                    yield _chunk(head, {"content": more})
+                finished = each.turn_finished
+        if failure := failure_of(finished):
+            await self._turns.end(begun, Ended("", finished))
+            raise failure
         if rest := text.end(finished):
             yield _chunk(head, {"content": rest})
         await self._turns.end(begun, Ended(text.text, finished))

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, suppress
 from functools import partial
 from typing import TypeAlias
@@ -20,8 +20,10 @@ from gateway_service.servicer.http.exchange import (
     EventStream,
     Handler,
     Reply,
+    describe,
     encode,
     error_document,
+    event,
     json_reply,
     refuse,
 )
@@ -201,20 +203,18 @@ class HttpListener:
             return self._response(request, refuse(busy))
         self._active += 1
         try:
-            error = await result_or_error(self._handle(handler, request))
+            answer = await result_or_error(self._handle(handler, request))
+            if isinstance(answer, EventStream):
+                return await self._stream(request, answer)
         except HermesError as refusal:
             return self._response(request, refuse(refusal))
         finally:
             self._active -= 1
-        # The server's own errors are responses too.
-        if isinstance(error, web.HTTPException | ConnectionError):
-            raise error
-        if isinstance(error, web.StreamResponse):
-            return error
-        _log.error("a request failed: %s", request.path, exc_info=error)
-        return self._response(request, refuse(Internal("something went wrong; see the log")))
+        if isinstance(answer, Reply):
+            return self._response(request, answer)
+        return self._response(request, refuse(_internal(request, answer)))
 
-    async def _handle(self, handler: Handler, request: web.Request) -> web.StreamResponse:
+    async def _handle(self, handler: Handler, request: web.Request) -> Reply | EventStream:
         if self._is_draining:
             raise Draining("the gateway is shutting down")
         headers = _headers(request)
@@ -223,10 +223,7 @@ class HttpListener:
         if body and request.content_type != JSON:
             raise web.HTTPUnsupportedMediaType(reason=f"send {JSON}")
         named = request.match_info.get("id", "")
-        answer = await handler(Call(self._profile, headers, body, named))
-        if isinstance(answer, Reply):
-            return self._response(request, answer)
-        return await self._stream(request, answer)
+        return await handler(Call(self._profile, headers, body, named))
 
     async def _body(self, request: web.Request) -> bytes:
         if (request.content_length or 0) > MAX_BODY_BYTES:
@@ -242,8 +239,13 @@ class HttpListener:
         async with aclosing(answer.chunks) as chunks, Workers() as workers:
             await response.prepare(request)
             workers.start("heartbeat", self._beat(response))
-            async for chunk in chunks:
-                await response.write(chunk)
+            try:
+                error = await result_or_error(_write(response, chunks))
+            except HermesError as refusal:
+                error = refusal
+            if error is not None:
+                told = error if isinstance(error, HermesError) else _internal(request, error)
+                await response.write(event(describe(told)))
         await response.write_eof()
         return response
 
@@ -270,6 +272,19 @@ class HttpListener:
             "Access-Control-Expose-Headers": SESSION_HEADER,
             "Vary": "Origin",
         }
+
+
+async def _write(response: web.StreamResponse, chunks: AsyncGenerator[bytes]) -> None:
+    async for chunk in chunks:
+        await response.write(chunk)
+
+
+def _internal(request: web.Request, error: Exception) -> HermesError:
+    """Log an error that is not ours; the server's own errors and lost connections are raised."""
+    if isinstance(error, web.HTTPException | ConnectionError):
+        raise error
+    _log.error("a request failed: %s", request.path, exc_info=error)
+    return Internal("something went wrong; the log has the details")
 
 
 def _headers(request: web.Request) -> dict[str, str]:

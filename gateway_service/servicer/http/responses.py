@@ -15,7 +15,6 @@ from gateway_service.servicer.http.requests import ResponseRequest, read_input
 from gateway_service.servicer.http.turns import ApiTurns, Begun, Ended, Wish, public_id, turn_id_of
 from hermes.agent.v1.turn_event_pb2 import TurnFinished
 from services.clock import Clock
-from services.errors import HermesError
 
 PREFIX = "resp"
 Document = dict[str, Any]
@@ -72,17 +71,13 @@ class Responses(Struct, frozen=True):
         for each in _opening(document, item_id):
             yield numbers.event(each)
         finished = TurnFinished()
-        try:
-            async with aclosing(self._turns.follow(begun)) as events:
-                async for each in events:
-                    if work := progress(each):
-                        yield numbers.event({"type": "hermes.progress", "delta": work})
-                    if more := text.take(each):
-                        yield numbers.event(_delta(place, more))
-                    finished = each.turn_finished
-        except HermesError as error:
-            yield numbers.event({"type": "error", **exchange.describe(error)["error"]})
-            return
+        async with aclosing(self._turns.follow(begun)) as events:
+            async for each in events:
+                if work := progress(each):
+                    yield numbers.event({"type": "hermes.progress", "delta": work})
+                if more := text.take(each):
+                    yield numbers.event(_delta(place, more))
+                finished = each.turn_finished
         if failure_of(finished) is None and (rest := text.end(finished)):
             yield numbers.event(_delta(place, rest))
         await self._turns.end(begun, Ended(text.text, finished))
