@@ -112,7 +112,17 @@ class ButtonPress(Struct, frozen=True):
     data: str
 
 
-Event: TypeAlias = MessageEvent | ButtonPress
+class Reaction(Struct, frozen=True):
+    """An emoji that a person put on one of our messages."""
+
+    event_id: str
+    source: Source
+    message_id: str
+    """The platform's id of the message."""
+    emoji: str
+
+
+Event: TypeAlias = MessageEvent | ButtonPress | Reaction
 
 
 class ChatMove(Struct, frozen=True):

@@ -6,11 +6,11 @@ from enum import StrEnum
 from typing import Any
 
 import sqlalchemy as sa
-from msgspec import Struct, to_builtins
+from msgspec import Struct, ValidationError, to_builtins
 from msgspec.structs import asdict
 from sqlalchemy import Connection, bindparam
 
-from gateway_service.messages import ButtonPress, Event, MessageEvent, TurnRequest
+from gateway_service.messages import ButtonPress, Event, MessageEvent, Reaction, TurnRequest
 from gateway_service.storage.schema import inbox
 from services.database import Prepared, UtcTime, insert_ignore
 from services.errors import AlreadyExists
@@ -63,9 +63,11 @@ def add(
     """Store events by id, with their session keys; return how many are new."""
     new = 0
     for event_id, (session_key, event) in events.items():
+        is_new = isinstance(event, MessageEvent) and not event.edits
         row = {
             **asdict(account),
             "event_id": event_id,
+            "message_id": (event.message_id or None) if is_new else None,
             "session_key": session_key,
             "payload": _without(to_builtins(event), "event_id"),
             "state": State.RECEIVED,
@@ -83,6 +85,7 @@ def accept_client(
         "platform": turn.source.platform,
         "account_id": "",
         "event_id": event_id,
+        "message_id": None,
         "profile": turn.profile,
         "session_key": session_key,
         "payload": _payload(turn),
@@ -126,8 +129,40 @@ def waiting_of_lane(
     """Return unprocessed events of a session key, oldest first."""
     received = _of_account(platform, account_id, State.RECEIVED)
     query = sa.select(inbox).where(*received, inbox.c.session_key == session_key)
-    rows = conn.execute(query.order_by(inbox.c.sequence).limit(limit))
-    return [Waiting(row.sequence, _event(row), row.received_at) for row in rows]
+    found: list[Waiting] = []
+    for row in conn.execute(query.order_by(inbox.c.sequence).limit(limit)):
+        try:
+            found.append(Waiting(row.sequence, _event(row), row.received_at))
+        except ValidationError:  # perhaps a newer replica has stored it
+            if not found:
+                raise
+            break
+    return found
+
+
+def last_message(conn: Connection, ids: tuple[str, str, str], before: int) -> tuple[str, str]:
+    """Return the platform's id of the last message before an event, and its text; empty texts if
+    there is none. `ids` are the platform, account and session key."""
+    platform, account_id, session_key = ids
+    query = (
+        sa.select(inbox)
+        .where(
+            inbox.c.session_key == session_key,
+            inbox.c.platform == platform,
+            inbox.c.account_id == account_id,
+            inbox.c.message_id.is_not(None),
+            inbox.c.sequence < before,
+        )
+        .order_by(inbox.c.sequence.desc())
+        .limit(1)
+    )
+    row = conn.execute(query).one_or_none()
+    return ("", "") if row is None else (row.message_id, row.payload.get("text", ""))
+
+
+def take_edit(conn: Connection, sequence: int, message_id: str) -> None:
+    """Note that a new version of a message is taken as a message."""
+    _update(conn, sequence, message_id=message_id)
 
 
 def live_turns(conn: Connection, profile: str, session_id: str) -> Sequence[str]:
@@ -181,6 +216,8 @@ def _of_account(platform: str, account_id: str, state: State) -> tuple[sa.Column
     return inbox.c.platform == platform, inbox.c.account_id == account_id, inbox.c.state == state
 
 
+_KINDS: Mapping[str, type[Event]] = {"press_id": ButtonPress, "emoji": Reaction}
+"""Kinds of events by a field that only they have."""
 _COLUMNS = ("turn_id", "profile", "session_id")
 
 
@@ -193,7 +230,7 @@ def _turn(row: sa.Row[Any]) -> TurnRequest:
 
 
 def _event(row: sa.Row[Any]) -> Event:
-    kind = ButtonPress if "press_id" in row.payload else MessageEvent
+    kind = next((kind for name, kind in _KINDS.items() if name in row.payload), MessageEvent)
     return convert({**row.payload, "event_id": row.event_id}, kind)
 
 

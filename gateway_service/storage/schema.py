@@ -31,6 +31,7 @@ inbox = Table(
     Column("platform", String(32), nullable=False),
     Column("account_id", String(255), nullable=False),
     Column("event_id", String(512), nullable=False),
+    Column("message_id", String(255)),
     Column("profile", String(64), nullable=False),
     Column("session_key", String(1024), nullable=False),
     Column("payload", JSON, nullable=False),
@@ -42,10 +43,12 @@ inbox = Table(
     UniqueConstraint("platform", "event_id"),
     Index("inbox_open", "state", "platform", "account_id"),
     Index("inbox_by_session", "session_id", "state"),
+    Index("inbox_by_chat", "session_key", "sequence"),
     Index("inbox_closed", "closed_at"),
 )
 """Events, unique by the platform's id: RECEIVED, ACCEPTED with a turn, CLOSED when answered, or
-IGNORED if the sender may not talk to Hermes."""
+IGNORED if the sender may not talk to Hermes. `message_id` is the platform's id of the message that
+an event is; of new versions, only those have one that were taken as messages."""
 
 outbox = Table(
     "outbox",

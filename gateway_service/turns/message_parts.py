@@ -62,4 +62,5 @@ def join(parts: Sequence[Waiting]) -> Waiting:
         files=tuple(file for each in said for file in each.files),
         joint=None,
     )
-    return replace(first, event=event, others=tuple(each.sequence for each in others))
+    closed = tuple(number for each in parts for number in (each.sequence, *each.others))
+    return replace(first, event=event, others=closed[1:])

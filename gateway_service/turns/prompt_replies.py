@@ -1,6 +1,7 @@
 """People's answers to the agent's questions: in words, with yes or no, or by a button."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 
 from msgspec import Struct
@@ -10,7 +11,7 @@ from gateway_service.chats.access import Access
 from gateway_service.commands.base import CommandContext, denied
 from gateway_service.commands.decisions import Decision, may_decide
 from gateway_service.errors import AgentRefused
-from gateway_service.messages import DONE, ButtonPress, MessageEvent, Source
+from gateway_service.messages import DONE, ButtonPress, MessageEvent, Reaction, Source
 from gateway_service.storage import chats, inbox, outbox
 from gateway_service.storage.accounts import AccountLease
 from gateway_service.turns.questions import BUTTONS, NUMBERED
@@ -34,6 +35,7 @@ _LISTED: Mapping[str, Decision] = {
     **{name: decision for word, decision, label in BUTTONS for name in (word, label.lower())},
 }
 """Words that decide it where the choices are a list in the text."""
+_THUMBS: Mapping[str, Decision] = {"👍": APPROVAL_DECISION_ONCE, "👎": APPROVAL_DECISION_DENY}
 _WORDS = {word: decision for word, decision, _ in BUTTONS}
 
 
@@ -112,6 +114,22 @@ class PromptReplies(Struct, frozen=True):
             return DONE if await self._submit(given) else "The question is over."
         return await self._decide(press.source, question_id, _WORDS[word]) or DONE
 
+    async def react(self, reaction: Reaction) -> str:
+        """Decide an open approval by a thumb on its question; return why the person may not."""
+        decision = _THUMBS.get(reaction.emoji[:1])
+        if decision is None:
+            return ""
+        asked = await self._find_delivery(reaction.source, reaction.message_id)
+        if not asked.startswith(APPROVAL_ID):
+            return ""
+        if not may_decide(self._access, reaction.source, decision):
+            return NOT_YOURS
+        with suppress(AgentRefused):  # it is not open any more
+            await self._context.agent.decide(
+                asked, self._account.profile, decision, reaction.source.user
+            )
+        return ""
+
     def denied(self, source: Source) -> tuple[str, ...]:
         """Return the commands that a person may not use, directly or in other words."""
         return denied(self._context.commands, self._access, source)
@@ -120,9 +138,13 @@ class PromptReplies(Struct, frozen=True):
         """Return the id of the delivery that a message replies to; else an empty id."""
         if not event.replies_to:
             return ""
-        address = self._account.address(event.source)
+        return await self._find_delivery(event.source, event.replies_to)
+
+    async def _find_delivery(self, source: Source, message_id: str) -> str:
+        """Return the id of the delivery that a message of ours belongs to; else an empty id."""
+        address = self._account.address(source)
         found = await self._account.database.read(
-            lambda conn: outbox.find_delivery(conn, address, event.replies_to)
+            lambda conn: outbox.find_delivery(conn, address, message_id)
         )
         return found or ""
 

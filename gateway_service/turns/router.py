@@ -19,6 +19,7 @@ from gateway_service.messages import (
     ButtonPress,
     Content,
     MessageEvent,
+    Reaction,
     TurnRequest,
     turn_command,
 )
@@ -30,6 +31,7 @@ from gateway_service.storage.accounts import INBOX, OUTBOX, AccountLease
 from gateway_service.storage.inbox import Waiting
 from gateway_service.storage.outbox import Delivery, Kind
 from gateway_service.turns.attempts import attempt
+from gateway_service.turns.edits import find_new_version, fold_edits
 from gateway_service.turns.message_parts import gather, has_more, join, wait_for_more_s
 from gateway_service.turns.presenter import TurnPresenter
 from gateway_service.turns.prompt_replies import PromptReplies
@@ -129,12 +131,10 @@ class Router:
     async def _next(self, key: str) -> Waiting | None:
         """Return the next event of a chat, once all parts of its message are there."""
         while True:
-            waiting = await self._read(key, 1)
+            waiting = fold_edits(await self._read(key, MOST_PARTS))
             if not waiting or not self._access.allows(waiting[0].event.source):
                 return waiting[0] if waiting else None
-            parts = waiting
-            if has_more(waiting[0]):
-                parts = gather(await self._read(key, MOST_PARTS))
+            parts = gather(waiting) if has_more(waiting[0]) else waiting[:1]
             wait_s = wait_for_more_s(parts[-1], self._context.clock.now())
             if wait_s <= 0:
                 return join(parts)
@@ -162,23 +162,34 @@ class Router:
         match event:
             case ButtonPress():
                 await self._press(waiting, event)
-            case MessageEvent(text=text):
-                if (command := parse(text)) is not None:
-                    await self._run_command(key, waiting, event, *command)
-                elif approvals := await self._replies.find_approvals(key, event):
-                    why_not = WHICH.format(len(approvals))
-                    if len(approvals) == 1:
-                        why_not = await self._replies.decide(event, approvals[0])
-                    await self._settle_answer(key, waiting, event, why_not)
-                elif await self._replies.try_answer(key, event):
-                    await self._settle_answer(key, waiting, event)
-                elif text.strip() or event.quotes:
-                    await self._begin(await self._accept(key, waiting, event))
+            case Reaction():
+                await self._settle_answer(key, waiting, event, await self._replies.react(event))
+            case MessageEvent(edits=""):
+                await self._handle_message(key, waiting, event)
+            case MessageEvent():
+                version = await find_new_version(self._account, key, waiting.sequence, event)
+                if version is None:
+                    await self._close(waiting)
                 else:
-                    await self._reply(key, waiting, event, Answer(TEXT_ONLY))
+                    await self._handle_message(key, waiting, version)
+
+    async def _handle_message(self, key: str, waiting: Waiting, event: MessageEvent) -> None:
+        if (command := parse(event.text)) is not None:
+            await self._run_command(key, waiting, event, *command)
+        elif approvals := await self._replies.find_approvals(key, event):
+            why_not = WHICH.format(len(approvals))
+            if len(approvals) == 1:
+                why_not = await self._replies.decide(event, approvals[0])
+            await self._settle_answer(key, waiting, event, why_not)
+        elif await self._replies.try_answer(key, event):
+            await self._settle_answer(key, waiting, event)
+        elif event.text.strip() or event.quotes:
+            await self._begin(await self._accept(key, waiting, event))
+        else:
+            await self._reply(key, waiting, event, Answer(TEXT_ONLY))
 
     async def _settle_answer(
-        self, key: str, waiting: Waiting, event: MessageEvent, why_not: str = ""
+        self, key: str, waiting: Waiting, event: MessageEvent | Reaction, why_not: str = ""
     ) -> None:
         """Close an event that answered a question; `why_not` is said if the answer was refused."""
         if why_not:
@@ -273,7 +284,9 @@ class Router:
         else:
             await self._reply(key, waiting, event, outcome)
 
-    async def _reply(self, key: str, waiting: Waiting, event: MessageEvent, answer: Answer) -> None:
+    async def _reply(
+        self, key: str, waiting: Waiting, event: MessageEvent | Reaction, answer: Answer
+    ) -> None:
         """Answer an event that has no turn, and close it."""
         account, now = self._account, self._context.clock.now()
         address = account.address(event.source)
@@ -281,7 +294,7 @@ class Router:
             f"{account.platform}:{event.event_id}",
             address,
             [self._presenter.content(answer.text)],
-            traceparent=event.traceparent,
+            traceparent=event.traceparent if isinstance(event, MessageEvent) else "",
         )
 
         def write(conn: Connection) -> None:

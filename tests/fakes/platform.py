@@ -13,7 +13,7 @@ from gateway_service.errors import (
     Refused,
     Unreachable,
 )
-from gateway_service.messages import ButtonPress, Content, Event, MessageEvent, Source
+from gateway_service.messages import ButtonPress, Content, Event, MessageEvent, Reaction, Source
 from gateway_service.platforms.base import Destination, Platform, Received, Sink, Traits
 from gateway_service.platforms.rate_limits import Rate
 
@@ -46,10 +46,18 @@ class MemoryPlatform(Platform):
         self._new = asyncio.Event()
         self._connected = False
 
-    def say(self, chat_id: str, text: str, user_id: str = "7") -> None:
-        """Somebody writes."""
+    def say(self, chat_id: str, text: str, user_id: str = "7", edits: str = "") -> str:
+        """Somebody writes, or edits what they wrote; return the message's id."""
         source = Source(self.name, chat_id, user_id=user_id, user_name="Ada")
-        self._add(MessageEvent(f"{self.account_id}:{len(self._events)}", source, text))
+        event_id = f"{self.account_id}:{len(self._events)}"
+        message_id = edits or f"theirs-{len(self._events)}"
+        self._add(MessageEvent(event_id, source, text, message_id=message_id, edits=edits))
+        return message_id
+
+    def react(self, chat_id: str, message_id: str, emoji: str, user_id: str = "7") -> None:
+        """Somebody puts an emoji on a message of ours."""
+        source = Source(self.name, chat_id, user_id=user_id, user_name="Ada")
+        self._add(Reaction(f"{self.account_id}:{len(self._events)}", source, message_id, emoji))
 
     def press(self, chat_id: str, data: str, user_id: str = "7") -> None:
         """Somebody presses a button."""

@@ -16,13 +16,14 @@ from gateway_service.messages import (
     FileKind,
     MessageEvent,
     Quote,
+    Reaction,
     RemoteFile,
     Source,
 )
 from gateway_service.platforms.markup import units
 
 if TYPE_CHECKING:
-    from telegram import CallbackQuery, Message, MessageOrigin, Update, User
+    from telegram import CallbackQuery, Message, MessageOrigin, MessageReactionUpdated, Update, User
 
 MESSAGE_UNITS = 4096
 """How long the text of a message may be, in UTF-16 code units."""
@@ -114,8 +115,12 @@ def _read_update(update: "Update", me: Bot) -> Event | None:
     event_id = f"{me.account_id}:{update.update_id}"
     if update.message is not None:
         return _message(event_id, update.message, me)
+    if update.edited_message is not None:
+        return _message(event_id, update.edited_message, me)
     if update.callback_query is not None:
         return _press(event_id, update.callback_query)
+    if update.message_reaction is not None:
+        return _reaction(event_id, update.message_reaction)
     return None
 
 
@@ -128,10 +133,10 @@ def _message(event_id: str, message: "Message", me: Bot) -> MessageEvent | None:
         return None  # somebody joined, or something was pinned
     source = _source(message, sender)
     mentions = _mentions(message, text, me)
-    answered = _answered_message(message)
-    joint = _joint(message, message.text or "")
+    answered, is_edited = _answered_message(message), message.edit_date is not None
+    joint = None if is_edited else _joint(message, message.text or "")
     if source.chat_type != "dm":
-        began = me.unfinished.pop(source, None)
+        began = None if is_edited else me.unfinished.pop(source, None)
         is_rest = began is not None and message.date - began <= PART_GAP
         if not (mentions or is_rest or _is_ours(answered, text, me)):
             return None
@@ -155,6 +160,7 @@ def _message(event_id: str, message: "Message", me: Bot) -> MessageEvent | None:
         quotes=quotes,
         files=_files(message),
         message_id=str(message.message_id),
+        edits=str(message.message_id) if is_edited else "",
         joint=joint,
     )
 
@@ -232,6 +238,24 @@ def _press(event_id: str, query: "CallbackQuery") -> ButtonPress | None:
         return None
     source = _source(query.message, query.from_user)
     return ButtonPress(event_id, source, query.id, query.data)
+
+
+def _reaction(event_id: str, update: "MessageReactionUpdated") -> Reaction | None:
+    """Return an emoji that a person added."""
+    person, chat = update.user, update.chat
+    old = [getattr(each, "emoji", "") for each in update.old_reaction]
+    new = [getattr(each, "emoji", "") for each in update.new_reaction]
+    added = next((each for each in new if each and each not in old), "")
+    if person is None or not added:
+        return None
+    source = Source(
+        platform="telegram",
+        chat_id=str(chat.id),
+        user_id=str(person.id),
+        user_name=person.full_name,
+        chat_type=_TYPES.get(chat.type, "group"),
+    )
+    return Reaction(event_id, source, str(update.message_id), added)
 
 
 def _source(message: "Message", sender: "User") -> Source:

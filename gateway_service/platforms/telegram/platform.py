@@ -52,7 +52,7 @@ CONNECT_S = 5.0
 CALLS_AT_ONCE = 32
 DEFAULT_WAIT_S = 5.0
 
-_UPDATES = ("message", "callback_query")
+_UPDATES = ("message", "edited_message", "callback_query", "message_reaction")
 _NOT_SENT = {"ConnectError", "ConnectTimeout", "PoolTimeout", "ProxyError", "UnsupportedProtocol"}
 _UNCHANGED = "message is not modified"
 _UNREADABLE = "can't parse entities"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from telegram import Update
 
-from gateway_service.messages import ChatMove, MessageEvent, Quote
+from gateway_service.messages import ChatMove, MessageEvent, Quote, Reaction
 from gateway_service.platforms.telegram.events import Bot, drop_unreadable, find_moves, read_updates
 from tests.fakes.telegram_rules import mentions
 
@@ -176,3 +176,30 @@ def test_a_picture_without_words_is_told_to_be_unreadable_whatever_it_answers() 
     picture = [{"file_id": "p", "file_unique_id": "u", "width": 1, "height": 1}]
     found = event(text=None, photo=picture, reply_to_message={**answered, "text": "so"})
     assert (found.text, found.quotes) == ("", ())
+
+
+def test_an_edited_message_names_the_one_that_it_was() -> None:
+    chat = {"id": 7, "type": "private"}
+    edited = {"message_id": 5, "date": 1, "edit_date": 2, "chat": chat, "from": ADA, "text": "b"}
+    [found] = read_updates([Update.de_json({"update_id": 1, "edited_message": edited}, None)], ME)
+    assert isinstance(found, MessageEvent)
+    assert (found.edits, found.message_id, found.text) == ("5", "5", "b")
+    assert not event().edits
+
+
+def test_a_reaction_is_the_emoji_that_was_added() -> None:
+    def read(old: list[str], new: list[str], **who: Any) -> list[Any]:
+        lists = {
+            f"{name}_reaction": [{"type": "emoji", "emoji": each} for each in emojis]
+            for name, emojis in (("old", old), ("new", new))
+        }
+        changed = {"chat": TEAM, "message_id": 5, "date": 1, **lists, **who}
+        update = Update.de_json({"update_id": 1, "message_reaction": changed}, None)
+        return read_updates([update], ME)
+
+    [found] = read(["🎉"], ["🎉", "👍"], user=EVE)
+    assert isinstance(found, Reaction)
+    assert (found.message_id, found.emoji, found.source.user_id) == ("5", "👍", "9")
+    assert (found.source.chat_id, found.source.chat_type) == ("-6", "group")
+    assert read(["👍"], [], user=EVE) == []
+    assert read([], ["👍"]) == [], "nobody knows who it was"

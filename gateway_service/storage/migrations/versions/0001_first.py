@@ -58,6 +58,7 @@ sa.Table(
     sa.Column("platform", sa.String(length=32), nullable=False),
     sa.Column("account_id", sa.String(length=255), nullable=False),
     sa.Column("event_id", sa.String(length=512), nullable=False),
+    sa.Column("message_id", sa.String(length=255)),
     sa.Column("profile", sa.String(length=64), nullable=False),
     sa.Column("session_key", sa.String(length=1024), nullable=False),
     sa.Column("payload", sa.JSON(), nullable=False),
@@ -111,6 +112,7 @@ def upgrade() -> None:
     op.create_index("attachment_by_age", "attachment", ["created_at"])
     op.create_index("chat_session_by_session", "chat_session", ["session_id"])
     op.create_index("chat_session_by_use", "chat_session", ["profile", "last_used_at"])
+    op.create_index("inbox_by_chat", "inbox", ["session_key", "sequence"])
     op.create_index("inbox_by_session", "inbox", ["session_id", "state"])
     op.create_index("inbox_closed", "inbox", ["closed_at"])
     op.create_index("inbox_open", "inbox", ["state", "platform", "account_id"])
