@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from email.message import EmailMessage, Message
 from email.utils import formatdate
 from html.parser import HTMLParser
+from mimetypes import guess_type
 from typing import cast
 
 from gateway_service.messages import Content, FileKind, MessageEvent, Quote, RemoteFile, Source
@@ -89,9 +90,11 @@ def answer(
     mail.set_content(content.text)
     shown = f'<div style="white-space: pre-wrap">{to_html(content.text)}</div>'
     mail.add_alternative(shown, subtype="html")
-    if content.attachment is not None:
-        file, kind = content.attachment, ("application", "octet-stream")
-        mail.add_attachment(file.data, maintype=kind[0], subtype=kind[1], filename=file.name)
+    for file in content.attachments:
+        kind, _, subtype = (guess_type(file.name)[0] or "").partition("/")
+        if kind not in ("application", "audio", "image", "text", "video"):
+            kind, subtype = "application", "octet-stream"
+        mail.add_attachment(file.data, maintype=kind, subtype=subtype, filename=file.name)
     return mail
 
 

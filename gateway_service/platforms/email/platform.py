@@ -47,6 +47,7 @@ class EmailPlatform(Platform):
         buttons=0,
         caption_units=100_000,
         file_bytes=20 * 1024 * 1024,
+        album_pictures=10,
         deaf_after_s=180.0,
         markup="Answers are mails, with Markdown shown as HTML. Sign nothing.",
     )
@@ -117,7 +118,7 @@ class EmailPlatform(Platform):
         before = await self._before(destination.thread_id) if destination.thread_id else None
         addresses = (self._config.address, destination.chat_id)
         try:
-            mail = answer(content, before, addresses, key)
+            mail = await asyncio.to_thread(answer, content, before, addresses, key)
         except BROKEN as error:
             raise Refused(f"email: {destination.chat_id!r} cannot be written to: {error}") from None
         await self._submit(mail)

@@ -5,6 +5,7 @@ from email import message_from_bytes, policy
 from email.message import EmailMessage
 
 import pytest
+from msgspec.structs import replace
 
 from gateway_service.messages import Attachment, Content, FileKind
 from gateway_service.platforms.email.letters import answer, message_of, part_of
@@ -101,8 +102,13 @@ def test_files_are_named_with_their_kinds() -> None:
 
 def test_an_answer_is_in_its_thread_and_says_that_it_is_automatic() -> None:
     before = mail("?", "Subject: The café", "Message-ID: <2@a>", "References: <1@a>")
-    file = Attachment("out.txt", 3, "", b"abc")
-    sent = answer(Content("**Yes**", attachment=file), before, ("h@example.com", "ada@a"), "key")
+    file = Attachment("out.png", 3, "", b"abc")
+    sent = answer(
+        Content("**Yes**", attachment=file, album=(replace(file, name="odd"),)),
+        before,
+        ("h@example.com", "ada@a"),
+        "key",
+    )
     assert (sent["Subject"], sent["In-Reply-To"]) == ("Re: The café", "<2@a>")
     assert sent["References"] == "<1@a> <2@a>"
     assert (sent["Message-ID"], sent["Auto-Submitted"]) == (
@@ -110,7 +116,7 @@ def test_an_answer_is_in_its_thread_and_says_that_it_is_automatic() -> None:
         "auto-replied",
     )
     parts = [part.get_content_type() for part in sent.walk() if not part.is_multipart()]
-    assert parts == ["text/plain", "text/html", "application/octet-stream"]
+    assert parts == ["text/plain", "text/html", "image/png", "application/octet-stream"]
     new = answer(Content("Good morning\nIt rains."), None, ("h@example.com", "ada@a"), "key")
     assert (new["Subject"], new["In-Reply-To"]) == ("Good morning", None)
 
