@@ -52,8 +52,8 @@ class Page:
 
     @property
     def links(self) -> Sequence[str]:
-        """Where its links lead."""
-        return _LINK.findall(self.prose)
+        """Where its links lead; what looks like one in code is none."""
+        return _LINK.findall(_INLINE.sub("code", self.prose))
 
     @property
     def inline_code(self) -> Sequence[str]:
