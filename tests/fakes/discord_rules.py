@@ -161,9 +161,18 @@ class Buckets:
     window_s: float = 1.0
     used: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     exceeded: int = 0
+    in_all: int = 50
+    """The limit of all requests together in a second."""
 
     def take(self, key: str, now: float) -> dict[str, str]:
         """Headers of an answer; refuses a request too many."""
+        recent = self.used["all"] = [each for each in self.used["all"] if now - each < 1]
+        if len(recent) >= self.in_all:
+            self.exceeded += 1
+            raise Refused(
+                429, 0, "You are being rate limited.", retry_after=1.0, **{"global": True}
+            )
+        recent.append(now)
         times = self.used[key] = [each for each in self.used[key] if now - each < self.window_s]
         if len(times) >= self.limit:
             self.exceeded += 1

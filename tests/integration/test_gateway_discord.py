@@ -352,6 +352,26 @@ async def test_a_rate_limit_is_told_at_once(server: FakeDiscord) -> None:
     assert server.texts("5") == []
 
 
+async def test_many_requests_at_once_stay_within_the_limit_of_all(server: FakeDiscord) -> None:
+    server.direct |= {f"{number}": "8" for number in range(1000, 1400)}
+
+    async def send(chat_id: str) -> bool:
+        try:
+            await platform.send(Destination(chat_id), Content("a"), f"key-{chat_id}")
+        except RateLimited:
+            return False
+        return True
+
+    async with connect(server) as platform:
+        begun = asyncio.get_running_loop().time()
+        sent = await asyncio.gather(*map(send, server.direct))
+        took_s = asyncio.get_running_loop().time() - begun
+    # A busy machine may delay some until they arrive with those after them.
+    assert server.buckets.exceeded < 40
+    assert 150 <= sent.count(True) < len(sent)
+    assert took_s < 9
+
+
 @pytest.mark.parametrize("chat_id", ["4", "general"])
 async def test_a_chat_that_is_not_there_is_refused(server: FakeDiscord, chat_id: str) -> None:
     async with connect(server) as platform:

@@ -16,15 +16,20 @@ from gateway_service.errors import (
 )
 
 if TYPE_CHECKING:
-    from aiohttp import ClientResponse, TraceRequestEndParams
+    from aiohttp import ClientResponse, TraceRequestEndParams, TraceRequestStartParams
     from discord import Client
 
 CALL_S = 20.0
+REQUESTS_PER_SECOND, BURST = 40, 5
+"""Discord refuses more than 50 that arrive in a second."""
+LONGEST_WAIT_S = 5.0
 DEFAULT_WAIT_S = 5.0
 GUILDS_S = 0.5
 """How soon the next of our servers is announced after connecting."""
 
 UNKNOWN_MESSAGE = 10008
+_UNLIMITED = "/interactions/"
+"""What does not count, as its answer is due within seconds."""
 CHECK_TOKEN = "discord does not know this bot; check DISCORD_BOT_TOKEN"  # noqa: S105 - no token
 
 
@@ -49,6 +54,7 @@ def make_client(base_url: str, handlers: Mapping[str, Callable[..., None]]) -> "
     discord.VoiceClient.warn_nacl = discord.VoiceClient.warn_dave = False
     intents = discord.Intents(guilds=True, messages=True, message_content=True)
     trace = TraceConfig()
+    trace.on_request_start.append(Pace().keep)
     trace.on_request_end.append(_check)
     return Client(
         intents=intents,
@@ -59,6 +65,26 @@ def make_client(base_url: str, handlers: Mapping[str, Callable[..., None]]) -> "
         max_ratelimit_timeout=30.0,
         member_cache_flags=discord.MemberCacheFlags.none(),
     )
+
+
+class Pace:
+    """Keeps all requests of a bot together within what Discord allows."""
+
+    def __init__(self) -> None:
+        self._next_at = 0.0
+
+    async def keep(
+        self, _session: object, _context: object, begun: "TraceRequestStartParams"
+    ) -> None:
+        """Wait for a request's turn; raises RateLimited if that is far off."""
+        if _UNLIMITED in begun.url.path:
+            return
+        now = asyncio.get_running_loop().time()
+        at = max(self._next_at, now - BURST / REQUESTS_PER_SECOND)
+        if at - now > LONGEST_WAIT_S:
+            raise RateLimited("too much is to be sent to discord at once", at - now)
+        self._next_at = at + 1 / REQUESTS_PER_SECOND
+        await asyncio.sleep(at - now)
 
 
 async def _check(_session: object, _context: object, ended: "TraceRequestEndParams") -> None:
