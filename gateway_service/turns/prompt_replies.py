@@ -19,6 +19,10 @@ from hermes.agent.v1.approval_pb2 import AnswerClarificationRequest
 from hermes.agent.v1.turn_event_pb2 import APPROVAL_DECISION_DENY, APPROVAL_DECISION_ONCE
 
 NOT_YOURS = "The owner of this Hermes does not let you decide that."
+WHICH = (
+    "{} decisions are open. Reply to the one that you mean with yes or no, or press its button. "
+    "`/approve` and `/deny` decide the oldest."
+)
 NOT_KNOWN = "This button is not known any more."
 
 APPROVAL_ID, QUESTION_ID = "apr_", "clr_"
@@ -52,7 +56,18 @@ class PromptReplies(Struct, frozen=True):
     def _decisions(self) -> Mapping[str, Decision]:
         return _YES_OR_NO if self._buttons >= len(BUTTONS) else {**_YES_OR_NO, **_LISTED}
 
-    async def find_approvals(self, key: str, event: MessageEvent) -> Sequence[str]:
+    async def take(self, key: str, event: MessageEvent) -> str | None:
+        """Take a message that answers a question; return why not, or an empty text. None if it
+        answers none."""
+        approvals = await self._find_approvals(key, event)
+        if len(approvals) > 1:
+            return WHICH.format(len(approvals))
+        if approvals:
+            decision = self._decisions[_normalize(event)]
+            return await self._decide(event.source, approvals[0], decision)
+        return "" if await self._try_answer(key, event) else None
+
+    async def _find_approvals(self, key: str, event: MessageEvent) -> Sequence[str]:
         """Return the questions that a message may answer with yes or no, or with what the question
         lists: the one that it replies to, or all that the turn of its chat waits for; none if it
         waits for no approval."""
@@ -73,11 +88,7 @@ class PromptReplies(Struct, frozen=True):
             found += await self._account.database.read(open_questions)
         return found
 
-    async def decide(self, event: MessageEvent, approval_id: str) -> str:
-        """Decide an approval as a message says; return why that was refused, or an empty text."""
-        return await self._decide(event.source, approval_id, self._decisions[_normalize(event)])
-
-    async def try_answer(self, key: str, event: MessageEvent) -> bool:
+    async def _try_answer(self, key: str, event: MessageEvent) -> bool:
         """Give a message to the turn of the chat that waits for an answer; False if none waits."""
         account = self._account
         session_id = await self._find_busy_session(key)

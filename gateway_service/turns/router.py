@@ -47,10 +47,6 @@ POLL_S = 5.0
 STEP_S = 0.2
 MOST_PARTS = 100
 TEXT_ONLY = "So far I can only read text."
-WHICH = (
-    "{} decisions are open. Reply to the one that you mean with yes or no, or press its button. "
-    "`/approve` and `/deny` decide the oldest."
-)
 WORDS_ONLY = "I cannot see pictures and other files yet, so I answer only what you wrote."
 
 
@@ -176,13 +172,8 @@ class Router:
     async def _handle_message(self, key: str, waiting: Waiting, event: MessageEvent) -> None:
         if (command := parse(event.text)) is not None:
             await self._run_command(key, waiting, event, *command)
-        elif approvals := await self._replies.find_approvals(key, event):
-            why_not = WHICH.format(len(approvals))
-            if len(approvals) == 1:
-                why_not = await self._replies.decide(event, approvals[0])
+        elif (why_not := await self._replies.take(key, event)) is not None:
             await self._settle_answer(key, waiting, event, why_not)
-        elif await self._replies.try_answer(key, event):
-            await self._settle_answer(key, waiting, event)
         elif event.text.strip() or event.quotes:
             await self._begin(await self._accept(key, waiting, event))
         else:
