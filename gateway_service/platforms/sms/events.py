@@ -31,7 +31,7 @@ def is_signed(token: str, url: str, fields: Fields, signature: str) -> bool:
     """Return whether Twilio signed the fields for this address."""
     said = url + "".join(name + value for name, value in sorted(set(fields)))
     digest = hmac.new(token.encode(), said.encode(), hashlib.sha1).digest()
-    return hmac.compare_digest(base64.b64encode(digest), signature.encode())
+    return hmac.compare_digest(base64.b64encode(digest), signature.encode(errors="replace"))
 
 
 def read_event(fields: Fields) -> MessageEvent | None:

@@ -93,7 +93,7 @@ class WebhookPlatform(Platform):
         kind = _kind_of(request.headers, payload)
         if kind == _PING or not _takes(route, kind):
             return WebhookResult(body=b"ignored")
-        event = self._event(name, route, delivery, request.body, payload)
+        event = await asyncio.to_thread(self._event, name, route, delivery, request.body, payload)
         return WebhookResult(202, b"accepted", received=Received([event]))
 
     def _verify(self, name: str, route: Route, request: WebhookRequest) -> Delivery | WebhookResult:

@@ -39,10 +39,17 @@ def _find(payload: Mapping[str, Any], name: str) -> object:
     return found
 
 
+def _dump(value: object) -> str:
+    try:
+        return json.dumps(value, ensure_ascii=False, indent=1)
+    except RecursionError:
+        return "(nested too deeply)"
+
+
 def _shorten(value: object) -> str:
     if value is None:
         return "(nothing)"
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
+    text = value if isinstance(value, str) else _dump(value)
     # Neither can be stored.
     text = text.replace("\0", "").encode(errors="replace").decode()
     return f"{text[:MAX_VALUE_CHARS]} … (cut)" if len(text) > MAX_VALUE_CHARS else text

@@ -31,10 +31,10 @@ class Delivery(Struct, frozen=True):
 def verify(secret: str, headers: Mapping[str, str], body: bytes, now_s: float) -> Delivery | None:
     """Return the delivery; None if its sender may not know the secret."""
     if token := headers.get("x-gitlab-token"):
-        if not hmac.compare_digest(token.encode(), secret.encode()):
+        if not _are_equal(token, secret):
             return None
         named = next((headers[name] for name in _IDS if headers.get(name)), "")
-        return Delivery(named.encode() or body)
+        return Delivery(_encode(named) or body)
     given = next((headers[name] for name in _SIGNATURES if headers.get(name)), "")
     time = next((headers[name] for name in _TIMES if headers.get(name)), "")
     if found := _TIMED.fullmatch(given):
@@ -43,6 +43,15 @@ def verify(secret: str, headers: Mapping[str, str], body: bytes, now_s: float) -
         return None
     content = f"{time}.".encode() + body if time else body
     digest = hmac.new(secret.encode(), content, hashlib.sha256).hexdigest()
-    if not hmac.compare_digest(given.removeprefix("sha256=").encode(), digest.encode()):
+    if not _are_equal(given.removeprefix("sha256="), digest):
         return None
     return Delivery(content, is_timed=bool(time))
+
+
+def _are_equal(given: str, wanted: str) -> bool:
+    return hmac.compare_digest(_encode(given), _encode(wanted))
+
+
+def _encode(header: str) -> bytes:
+    # A header that is not UTF-8 has surrogates.
+    return header.encode(errors="replace")

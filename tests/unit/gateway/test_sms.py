@@ -73,6 +73,7 @@ async def test_what_is_not_signed_is_refused(twilio: FakeTwilio, platform: SmsPl
         "another address": WebhookRequest("POST", URL + "x", {}, good.headers, good.body),
         "another body": WebhookRequest("POST", URL, {}, good.headers, good.body + b"&a=b"),
         "no signature": WebhookRequest("POST", URL, {}, {}, good.body),
+        "no text": WebhookRequest("POST", URL, {}, {"x-twilio-signature": "\udcff"}, good.body),
         "another token": signed(URL, fields, "guessed"),
         "no form": WebhookRequest("POST", URL, {}, good.headers, b"\xff{}"),
         "many fields": WebhookRequest("POST", URL, {}, good.headers, b"a=b&" * 500 + b"a=b"),
