@@ -1,9 +1,11 @@
 """The gateway's checks for `hermes doctor`."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from importlib.util import find_spec
 from typing import Any
 
+from gateway_service.chats.hooks.hooks import Hook, read_hooks
 from gateway_service.config import GatewayConfig
 from gateway_service.platforms.api_check import check_api
 from gateway_service.platforms.config import PlatformConfig
@@ -34,14 +36,20 @@ CHECKS: Mapping[str, Callable[[Any], Awaitable[Check]]] = {
 
 
 async def checks(settings: Settings) -> list[Check]:
-    """Check the HTTP API and the configured platforms."""
+    """Check the HTTP API, the configured platforms and the hooks."""
     config = settings.load(GatewayConfig)
     used = [each for each in config.platforms if each.is_on]
     http = [await check_api(config.api)] if config.api.is_on else []
     if not used and not http:
         text = "all off; to talk through Telegram set TELEGRAM_BOT_TOKEN and TELEGRAM_ALLOWED_USERS"
         return [Check("platforms", Verdict.NOTE, text)]
-    return [*http, *[await _check(each, anybody=config.allow_all_users) for each in used]]
+    platforms = [await _check(each, anybody=config.allow_all_users) for each in used]
+    hooks = await asyncio.to_thread(read_hooks, settings.home.hooks)
+    return [*http, *platforms, *(_check_hook(hook) for hook in hooks if hook.problem)]
+
+
+def _check_hook(hook: Hook) -> Check:
+    return Check("hooks", Verdict.NOTE, f"{hook.name} is not used: {hook.problem}")
 
 
 async def _check(config: PlatformConfig, *, anybody: bool) -> Check:

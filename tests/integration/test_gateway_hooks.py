@@ -9,6 +9,8 @@ from typing import Any
 
 from tests.fakes.model import fake_model
 from tests.fakes.telegram import FakeTelegram, fake_telegram
+from tests.integration.gateway_parts import Hermes
+from tests.integration.test_gateway_resets import IDLE, age
 from tests.integration.test_gateway_telegram import again
 from tests.unit.gateway.test_hooks import write_hook
 
@@ -47,20 +49,22 @@ class Seen:
 
 
 @asynccontextmanager
-async def _bot(folder: Path, *steps: dict[str, Any]) -> AsyncGenerator[tuple[FakeTelegram, Seen]]:
+async def _bot(
+    folder: Path, *steps: dict[str, Any], yaml: str = ""
+) -> AsyncGenerator[tuple[FakeTelegram, Hermes, Seen]]:
     events = "['gateway:*', 'session:*', 'agent:*']"
     hook = await asyncio.to_thread(write_hook, folder, "all", events, WRITES)
     await asyncio.to_thread(write_hook, folder, "guard", "['command:*']", DENIES)
     async with (
         fake_telegram() as telegram,
         fake_model({"rules": [{"steps": [*steps]}]}) as model,
-        again(folder, telegram, model),
+        again(folder, telegram, model, yaml) as running,
     ):
-        yield telegram, Seen(hook / "seen")
+        yield telegram, running, Seen(hook / "seen")
 
 
 async def test_hooks_hear_of_a_conversation(tmp_path: Path) -> None:
-    async with _bot(tmp_path, TOOL, {"text": "Hello!"}) as (telegram, seen):
+    async with _bot(tmp_path, TOOL, {"text": "Hello!"}) as (telegram, _, seen):
         await telegram.say(1, "hi")
         await telegram.until(lambda: telegram.texts(1) == ["Hello!"])
         await seen.until("agent:end", lambda context: context["response"] == "Hello!")
@@ -82,7 +86,7 @@ async def test_hooks_hear_of_a_conversation(tmp_path: Path) -> None:
 
 
 async def test_a_hook_denies_a_command(tmp_path: Path) -> None:
-    async with _bot(tmp_path, {"text": "Hello!"}) as (telegram, _):
+    async with _bot(tmp_path, {"text": "Hello!"}) as (telegram, _, _):
         await telegram.say(1, "/undo 3")
         await telegram.until(lambda: telegram.texts(1) == ["undo is not for 7."])
         await telegram.say(1, "/undo")
@@ -90,3 +94,21 @@ async def test_a_hook_denies_a_command(tmp_path: Path) -> None:
         await telegram.say(1, "/deploy 3")
         await telegram.until(lambda: telegram.texts(1)[2:] == ["deploy is not for 7."])
         assert telegram.calls["editMessageText"] == 0, "no turn was begun"
+
+
+async def test_a_session_that_ends_by_itself_is_told_of(tmp_path: Path) -> None:
+    async with _bot(tmp_path, {"text": "Hello!"}, yaml=IDLE) as (telegram, running, seen):
+        await telegram.say(1, "hi")
+        await seen.until("agent:end", lambda context: context["response"] == "Hello!")
+        await running.until_rows("gateway", "SELECT state FROM inbox", [("CLOSED",)])
+        await asyncio.to_thread(age, running, 61)
+        await telegram.say(1, "hi again")
+        await seen.until("session:start", lambda context: context.get("reason") == "idle")
+    events = await asyncio.to_thread(seen.events)
+    (_, ended), (_, reset), (_, started) = [
+        each for each in events if each[0].startswith("session:")
+    ][1:]
+    assert ended["reason"] == reset["reason"] == "idle"
+    assert ended["session_key"] == "agent:main:telegram:dm:1"
+    assert ended["session_id"] == reset["previous_session_id"]
+    assert started["session_id"] == reset["session_id"]

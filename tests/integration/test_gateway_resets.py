@@ -44,7 +44,7 @@ async def _bot(folder: Path, yaml: str = IDLE) -> AsyncGenerator[tuple[FakeTeleg
         yield telegram, running
 
 
-def _age(running: Hermes, seconds: int) -> None:
+def age(running: Hermes, seconds: int) -> None:
     """Let the chats have been quiet for so long."""
     path = running.settings.home.database("gateway")
     with closing(sqlite3.connect(path, timeout=10)) as database, database:
@@ -77,7 +77,7 @@ async def test_after_a_pause_the_next_message_begins_a_new_session(tmp_path: Pat
         await _ask(telegram, "hi", "well")
         [(old,)] = await running.rows("gateway", CHAT)
         await running.until_rows("gateway", "SELECT state FROM inbox", [("CLOSED",)])
-        await asyncio.to_thread(_age, running, 61)
+        await asyncio.to_thread(age, running, 61)
         await _ask(telegram, "hi again", "well")
         assert await running.rows("gateway", CHAT) != [(old,)]
         told = f"A new session has begun after a pause; /resume {old} goes on with the last one."
@@ -97,7 +97,7 @@ async def test_no_session_ends_while_a_person_is_waited_for_or_something_runs(
         await telegram.say(1, "ask me")
         await telegram.until(lambda: any("Red or blue?" in text for text in telegram.texts(1)))
         [(old,)] = await running.rows("gateway", CHAT)
-        await asyncio.to_thread(_age, running, 61)
+        await asyncio.to_thread(age, running, 61)
         await telegram.say(1, "red")
         await telegram.until(lambda: "fine" in telegram.texts(1))
         assert await running.rows("gateway", CHAT) == [(old,)]
@@ -105,7 +105,7 @@ async def test_no_session_ends_while_a_person_is_waited_for_or_something_runs(
             "gateway", "SELECT count(*) FROM inbox WHERE state != 'CLOSED'", [(0,)]
         )
         await asyncio.to_thread(_watch, running, old)
-        await asyncio.to_thread(_age, running, 61)
+        await asyncio.to_thread(age, running, 61)
         await _ask(telegram, "is it done?", "well")
         assert await running.rows("gateway", CHAT) == [(old,)]
         assert await running.rows("gateway", ENDED) == []

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gateway_service.accounts.checks import checks
 from gateway_service.chats.hooks.hooks import HookPolicy, Hooks, read_hooks, try_hooks
 from gateway_service.messages import CLI, Source
 from tests.support.markdown import ROOT, page
@@ -183,6 +184,15 @@ async def test_a_broken_hook_is_named_at_the_start(
         async with Hooks(await policy(tmp_path)):
             pass
     assert "the hook odd is not used: there is no event agent:begin" in caplog.text
+
+
+async def test_doctor_names_hooks_that_are_not_used(tmp_path: Path) -> None:
+    await add_hook(tmp_path, "odd", "[agent:begin]", DENIES)
+    await add_hook(tmp_path, "well", "[agent:end]", DENIES)
+    yaml = "platforms: {webhook: {extra: {secret: 0123456789abcdef0123, routes: {a: {}}}}}"
+    webhook, hook = await checks(await asyncio.to_thread(settings, tmp_path, yaml))
+    assert (webhook.name, webhook.verdict, webhook.message) == ("webhook", "ok", "1 route: a")
+    assert hook.message == "odd is not used: there is no event agent:begin"
 
 
 async def test_the_documented_hook_works(tmp_path: Path) -> None:
