@@ -8,6 +8,8 @@ from typing import Any
 import openai
 import pytest
 
+from hermes.agent.v1.session_change_pb2 import DeleteSessionRequest
+from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
 from tests.fakes.model import answers
 from tests.integration.http_parts import KEY, Api, api
 
@@ -102,6 +104,17 @@ async def test_a_conversation_goes_on_in_its_session(tmp_path: Path) -> None:
         # What was said before the last answer is not asked again in the first one's session.
         assert await chat(running, "one", "re: one", "two") == "re: two"
         assert await sessions(running) == 3
+
+
+async def test_a_conversation_whose_session_was_deleted(tmp_path: Path) -> None:
+    async with api(tmp_path, ECHO) as running:
+        await chat(running, "one")
+        [(session_id,)] = await running.running.rows("agent", "SELECT id FROM session")
+        agent = SessionServiceStub(running.running.operator.to("agent"))
+        await agent.DeleteSession(DeleteSessionRequest(session_id=session_id))
+        assert await chat(running, "one", "re: one", "two") == "re: two"
+        heard = [m["content"] for m in running.sent() if m["role"] != "system"]
+        assert heard == ["one", "re: one", "two"]
 
 
 async def test_people_do_not_share_a_conversation(tmp_path: Path) -> None:

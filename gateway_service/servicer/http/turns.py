@@ -219,16 +219,17 @@ class ApiTurns(Struct, frozen=True):
 
     async def _session(self, profile: str, wish: Wish, named: str) -> tuple[str, str, bool]:
         """Return the session, the key that its conversation is known by, and whether it exists."""
-        said = wish.conversation
-        if named:
-            exists = said.earlier and await self._agent.session(named, profile) is not None
-            return named, "", bool(exists)
-        key = _key(said, wish.user)
-        if said.earlier:
-            found = await self._database.read(lambda conn: chats.session_of(conn, profile, key))
-            if found is not None:
-                return found, key, True
-        return new_session_id(self._clock.now().astimezone()), key, False
+        said, session_id, key = wish.conversation, named, ""
+        if not named:
+            key = _key(said, wish.user)
+            if said.earlier:
+                found = self._database.read(lambda conn: chats.session_of(conn, profile, key))
+                session_id = await found or ""
+        if not session_id:
+            return new_session_id(self._clock.now().astimezone()), key, False
+        # Only a session that does not exist, or not any more, needs to be told what was said.
+        exists = said.earlier and await self._agent.session(session_id, profile) is not None
+        return session_id, key, bool(exists)
 
     async def _answer(self, profile: str, event: TurnEvent) -> None:
         """Decide what a turn asks, as nobody is there to answer."""
