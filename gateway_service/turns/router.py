@@ -63,14 +63,11 @@ class Router:
         context: CommandContext,
         metrics: GatewayMetrics,
     ) -> None:
-        self._account = account
-        self._platform = platform
-        self._access = access
+        self._account, self._platform, self._access = account, platform, access
         self._presenter = presenter
         self._turns, self._context, self._metrics = turns, context, metrics
         self._replies = PromptReplies(account, access, context, platform.traits.buttons)
-        config = context.config
-        policy = config.session_reset.policy_for(account.platform, config.zone)
+        policy = context.config.session_reset.policy_for(account.platform, context.config.zone)
         self._resets = Resets(account, context.agent, policy, context.clock, context.hooks)
         self._workers = Workers()
         self._hint = account.database.listen(INBOX)
