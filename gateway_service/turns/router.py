@@ -112,7 +112,7 @@ class Router:
             while (waiting := await self._next(key)) is not None:
                 handle = partial(self._handle, key, waiting)
                 if why := await attempt(self._context.clock, f"an event of {key}", handle):
-                    await self._give_up(key, waiting, why)
+                    await self._settle(key, waiting, why)
         except HermesError as error:
             _log.warning("the inbox of %s waits: %s", key, error)
             await self._context.clock.sleep(RETRY_S)
@@ -139,13 +139,6 @@ class Router:
             lambda conn: inbox.waiting_of_lane(conn, *ids, key, limit)
         )
 
-    async def _give_up(self, key: str, waiting: Waiting, why: str) -> None:
-        """Tell the person that their message failed, and go on without it."""
-        if isinstance(waiting.event, MessageEvent):
-            await self._reply(key, waiting, waiting.event, Answer(why))
-        else:
-            await self._close(waiting)
-
     async def _handle(self, key: str, waiting: Waiting) -> None:
         event = waiting.event
         if not self._access.allows(event.source):
@@ -156,7 +149,7 @@ class Router:
             case ButtonPress():
                 await self._press(waiting, event)
             case Reaction():
-                await self._settle_answer(key, waiting, event, await self._replies.react(event))
+                await self._settle(key, waiting, await self._replies.react(event))
             case MessageEvent(edits=""):
                 await self._handle_message(key, waiting, event)
             case MessageEvent():
@@ -170,18 +163,16 @@ class Router:
         if (command := parse(event.text)) is not None:
             await self._run_command(key, waiting, event, *command)
         elif (why_not := await self._replies.take(key, event)) is not None:
-            await self._settle_answer(key, waiting, event, why_not)
+            await self._settle(key, waiting, why_not)
         elif event.text.strip() or event.quotes:
             await self._begin(await self._accept(key, waiting, event))
         else:
-            await self._reply(key, waiting, event, Answer(TEXT_ONLY))
+            await self._reply(key, waiting, Answer(TEXT_ONLY))
 
-    async def _settle_answer(
-        self, key: str, waiting: Waiting, event: MessageEvent | Reaction, why_not: str = ""
-    ) -> None:
-        """Close an event that answered a question; `why_not` is said if the answer was refused."""
-        if why_not:
-            await self._reply(key, waiting, event, Answer(why_not))
+    async def _settle(self, key: str, waiting: Waiting, why_not: str) -> None:
+        """Close an event that has no turn, and say what went wrong, if anything."""
+        if why_not and not isinstance(waiting.event, ButtonPress):
+            await self._reply(key, waiting, Answer(why_not))
         else:
             await self._close(waiting)
 
@@ -270,13 +261,11 @@ class Router:
         if isinstance(outcome, AsTurn):
             await self._begin(await self._accept(key, waiting, event, outcome.skill))
         else:
-            await self._reply(key, waiting, event, outcome)
+            await self._reply(key, waiting, outcome)
 
-    async def _reply(
-        self, key: str, waiting: Waiting, event: MessageEvent | Reaction, answer: Answer
-    ) -> None:
+    async def _reply(self, key: str, waiting: Waiting, answer: Answer) -> None:
         """Answer an event that has no turn, and close it."""
-        account, now = self._account, self._context.clock.now()
+        account, now, event = self._account, self._context.clock.now(), waiting.event
         address = account.address(event.source)
         reply = Delivery(
             f"{account.platform}:{event.event_id}",
