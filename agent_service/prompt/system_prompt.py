@@ -66,6 +66,10 @@ _PLATFORMS = {
         "You are talking in Discord, to one person or before a whole server. Keep answers short. "
         "Markdown and code blocks are rendered, tables are not."
     ),
+    "mattermost": (
+        "You are talking in Mattermost, usually among colleagues. Be brief. Markdown is rendered, "
+        "also tables and code blocks."
+    ),
     "slack": (
         "You are talking in Slack, usually among colleagues. Be brief. Simple Markdown and code "
         "blocks are rendered, tables and headings are not."
