@@ -46,6 +46,7 @@ class FakeDiscord:
         self.messages: defaultdict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
         self.direct = {"5": "7"}
         """Direct chats with the person in each."""
+        self.sessions_left = 1000
         self.closed = set[str]()
         """Channels that the bot may not use."""
         self.deleted = set[str]()

@@ -42,7 +42,7 @@ class Rest:
                 ("GET", "/users/@me", self._me),
                 ("GET", "/oauth2/applications/@me", self._application),
                 ("GET", "/applications/@me", self._application),
-                ("GET", "/gateway", self._gateway),
+                ("GET", "/gateway/bot", self._gateway),
                 ("POST", "/users/@me/channels", self._open_direct),
                 ("POST", f"/channels/{number}/messages", self._create),
                 ("GET", f"/channels/{number}/messages", self._history),
@@ -110,7 +110,9 @@ class Rest:
         return {"id": me["id"], "owner": me, **about, **more}
 
     async def _gateway(self, _: web.Request) -> Any:
-        return {"url": self._discord.origin.replace("http", "ws") + "/gateway"}
+        limit = {"total": 1000, "remaining": self._discord.sessions_left, "reset_after": 9000}
+        url = self._discord.origin.replace("http", "ws") + "/gateway"
+        return {"url": url, "shards": 1, "session_start_limit": {**limit, "max_concurrency": 1}}
 
     async def _open_direct(self, request: web.Request) -> Any:
         person = str((await request.json())["recipient_id"])

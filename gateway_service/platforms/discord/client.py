@@ -28,6 +28,8 @@ GUILDS_S = 0.5
 """How soon the next of our servers is announced after connecting."""
 
 UNKNOWN_MESSAGE = 10008
+EPHEMERAL = 64
+"""The flag of messages that only one person sees."""
 _UNLIMITED = "/interactions/"
 """What does not count, as its answer is due within seconds."""
 CHECK_TOKEN = "discord does not know this bot; check DISCORD_BOT_TOKEN"  # noqa: S105 - no token

@@ -5,15 +5,16 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
 
-from gateway_service.errors import PlatformError, Refused, Unreachable
+from gateway_service.errors import PlatformError, RateLimited, Refused, Unreachable
 from gateway_service.messages import Event, MessageEvent
 from gateway_service.platforms.base import Received, Sink
-from gateway_service.platforms.discord.client import translated
+from gateway_service.platforms.discord.client import EPHEMERAL, translated
 from gateway_service.platforms.discord.events import read_interaction, read_message
 from services.lifecycle import unbroken
 from services.validation import decode
@@ -32,6 +33,8 @@ ANSWER_S = 3.0
 """How soon an interaction must be answered."""
 CURSOR_S = 10.0
 """How often the cursor is stored while nothing is for us."""
+SPARE_SESSIONS = 50
+"""How many of the sessions that a bot may begin in a day are left to other programs."""
 BRIEF_S = 5.0
 """A connection that ends sooner is followed by a pause."""
 OVERLAP_S = 60.0
@@ -40,6 +43,7 @@ LONGEST_GAP_S = 86_400.0
 """How old a missed message may be."""
 MOST_MISSED = 2000
 """How many messages of a channel are read from the history."""
+RECENT_EDIT = timedelta(minutes=5)
 MOST_PEOPLE = 50
 MOST_RECENT = 500
 
@@ -129,8 +133,11 @@ class Listener:
         self._changed.set()
 
     def _take_edit(self, update: "RawMessageUpdateEvent") -> None:
-        # Discord also announces the previews of links in this way.
-        if update.message.edited_at is not None:
+        from discord.utils import utcnow
+
+        # Discord also announces previews of links and pins in this way.
+        edited_at = update.message.edited_at
+        if edited_at is not None and edited_at > utcnow() - RECENT_EDIT:
             event = read_message(update.message, self._account_id, is_new=False)
             self._messages.append((0, event))
             self._changed.set()
@@ -243,7 +250,13 @@ class Listener:
         from discord.http import Route
         from yarl import URL
 
-        return URL((await self._client.http.request(Route("GET", "/gateway")))["url"])
+        found = await self._client.http.request(Route("GET", "/gateway/bot"))
+        limit = found["session_start_limit"]
+        if limit["remaining"] <= SPARE_SESSIONS:
+            # Discord takes the token away from bots that begin too many.
+            wait_s = limit["reset_after"] / 1000
+            raise RateLimited("discord lets this bot begin no more sessions for now", wait_s)
+        return URL(found["url"])
 
     async def _note(self, sink: Sink) -> None:
         """Note that something came, at least a heartbeat's answer, and at times how far we are."""
@@ -262,26 +275,26 @@ class Listener:
             interaction, event = self._interactions[0]
             await sink.store(Received((event,)))
             self._interactions.popleft()
-            try:
-                # Stored, so it is answered even if the account is given up now.
-                await unbroken(self._answer(interaction, event))
-            except PlatformError as error:
-                _log.info("an interaction is not answered: %s", error)
+            # Stored, so it is answered even if the account is given up now.
+            await unbroken(self._answer(interaction, event))
 
     async def _answer(self, interaction: "Interaction", event: Event) -> None:
+        """Show that a press or a command has arrived; of a command only to the person."""
         from discord.http import Route
 
         answer: dict[str, Any] = {"type": _UPDATE_LATER}
         if isinstance(event, MessageEvent):
-            said: dict[str, Any] = {
-                "content": event.text[:SHOWN_CHARS],
-                "allowed_mentions": {"parse": []},
+            answer = {
+                "type": _SAY,
+                "data": {"content": event.text[:SHOWN_CHARS], "flags": EPHEMERAL},
             }
-            answer = {"type": _SAY, "data": said}
         path = "/interactions/{id}/{token}/callback"
         route = Route("POST", path, id=interaction.id, token=interaction.token)
-        async with translated(ANSWER_S):
-            await self._client.http.request(route, json=answer)
+        try:
+            async with translated(ANSWER_S):
+                await self._client.http.request(route, json=answer)
+        except PlatformError as error:
+            _log.info("an interaction is not answered: %s", error)
 
 
 async def _poll(socket: "DiscordWebSocket") -> None:

@@ -7,9 +7,9 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, Self
 
 from gateway_service.errors import Refused, Unreachable
-from gateway_service.messages import ButtonPress, Content, RemoteFile
+from gateway_service.messages import Attachment, ButtonPress, Content, RemoteFile
 from gateway_service.platforms.base import Destination, MenuItems, Platform, Sink, Traits
-from gateway_service.platforms.discord.client import CALL_S, make_client, translated
+from gateway_service.platforms.discord.client import CALL_S, EPHEMERAL, make_client, translated
 from gateway_service.platforms.discord.config import DiscordConfig, find_account
 from gateway_service.platforms.discord.events import NAME, render
 from gateway_service.platforms.discord.listener import Listener
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from discord.ui import View
 
 FILE_S = 60.0
+MESSAGE_BYTES = 20_000_000
+"""How much the files of a message may have together."""
 CHUNK_BYTES = 65_536
 BUTTONS_A_ROW = 5
 LABEL_CHARS = 80
 DESCRIPTION_CHARS = 100
-EPHEMERAL = 64
-"""The flag of messages that only one person sees."""
 
 _THREAD_GONE = ("(10003)", "(50083)")
 _ARGUMENTS = {"type": 3, "name": "text", "description": "What follows the command"}
@@ -45,6 +45,7 @@ class DiscordPlatform(Platform):
         typing_interval_s=8.0,
         caption_units=1900,
         file_bytes=10_000_000,
+        album_pictures=10,
         deaf_after_s=90.0,
         markup="Discord shows Markdown except for tables and pictures, and headings up to ###.",
     )
@@ -95,16 +96,25 @@ class DiscordPlatform(Platform):
         return await self._create(Destination(destination.chat_id), content, key)
 
     async def _create(self, destination: Destination, content: Content, key: str) -> str:
+        """Create a message, and further ones for the files that are too much for one."""
+        first, *more = _bundles(content.attachments)
+        message_id = await self._post(destination, content, key, first)
+        for number, files in enumerate(more):
+            await self._post(destination, Content(""), f"{key[:-1]}{number}", files)
+        return message_id
+
+    async def _post(
+        self, destination: Destination, content: Content, key: str, files: Sequence[Attachment]
+    ) -> str:
         from discord import AllowedMentions, File
 
         channel = self._channel(destination)
         options: dict[str, Any] = {"allowed_mentions": AllowedMentions.none(), "nonce": key}
         if content.buttons:
             options["view"] = _view(content)
-        if content.attachment is not None:
-            file = content.attachment
-            options["file"] = File(BytesIO(file.data), filename=file.name)
-        async with translated(FILE_S if content.attachment else CALL_S):
+        if files:
+            options["files"] = [File(BytesIO(each.data), filename=each.name) for each in files]
+        async with translated(FILE_S if files else CALL_S):
             text = render(content.text) or None
             message = await channel.send(text, suppress_embeds=True, **options)
         return str(message.id)
@@ -187,6 +197,16 @@ def _number(text: str) -> int:
         return int(text)
     except ValueError:
         raise Refused(f"discord: {text!r} is no id, which are numbers") from None
+
+
+def _bundles(files: Sequence[Attachment]) -> list[list[Attachment]]:
+    """Divide files by what one message may have in all; at least one bundle."""
+    bundles: list[list[Attachment]] = [[]]
+    for file in files:
+        if sum(each.length_bytes for each in bundles[-1]) + file.length_bytes > MESSAGE_BYTES:
+            bundles.append([])
+        bundles[-1].append(file)
+    return bundles
 
 
 def _view(content: Content) -> "View":

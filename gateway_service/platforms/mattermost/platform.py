@@ -48,6 +48,7 @@ class MattermostPlatform(Platform):
         buttons=0,
         caption_units=16_000,
         file_bytes=50_000_000,
+        album_pictures=10,
         markup="Mattermost shows Markdown with tables and headings.",
     )
 
@@ -141,9 +142,10 @@ class MattermostPlatform(Platform):
         return await self._create(Destination(destination.chat_id), content, key)
 
     async def _create(self, destination: Destination, content: Content, key: str) -> str:
-        file, file_ids = content.attachment, list[str]()
-        if file is not None:
-            file_ids.append(await self._api.upload(destination.chat_id, file.name, file.data))
+        file_ids = [
+            await self._api.upload(destination.chat_id, each.name, each.data)
+            for each in content.attachments
+        ]
         post = {
             "channel_id": destination.chat_id,
             "root_id": destination.thread_id,
