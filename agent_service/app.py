@@ -56,6 +56,7 @@ from agent_service.servicer.sessions import SessionServicer
 from agent_service.servicer.skill_hub import SkillHubServicer
 from agent_service.servicer.skills import SkillServicer
 from agent_service.servicer.turns import TurnServicer
+from agent_service.servicer.uploads import UploadServicer
 from agent_service.servicer.usage import UsageServicer
 from agent_service.sessions.history import Histories
 from agent_service.sessions.past_sessions import PastSessions
@@ -67,6 +68,7 @@ from agent_service.storage import migrations
 from agent_service.storage.claims import Claimant, turn_leases
 from agent_service.storage.journal import TurnLimits
 from agent_service.storage.search.index import SearchUpkeep
+from agent_service.storage.uploads import UploadUpkeep
 from agent_service.tools.context_files import ContextFiles, Hints
 from agent_service.tools.guards.commands import CommandPolicy
 from agent_service.tools.schema import offered
@@ -106,7 +108,7 @@ def build(
     clock, redactor = clock or SystemClock(), settings.redactor(redactions(meter))
     database, leases = _database(settings, chassis, clock, meter), turn_leases(config.lease_s)
     models = model_parts(settings, config, database, clock, meter, redactor)
-    model, catalog, upkeep = models.first, models.catalog, SearchUpkeep(database, clock)
+    model, catalog, upkeep = models.first, models.catalog, _upkeep(database, clock)
     stores, scanner = _stores(settings, config, chassis, database, clock), counting_scanner(meter)
     executors, screening = Executors(channels, config.executor_away_s), Screening(scanner, redactor)
     shelves, profiles = shelves_of(config, stores, clock, scanner), stores.documents
@@ -126,7 +128,7 @@ def build(
     spending = Spending(models, database, leases, config.budget.policy, clock, config.zone)
     plans = curations(stores, config.auxiliary, models.consult, spending, database, redactor, clock)
     toolbox = Toolbox(tools, contexts.make, redactor, Consulting(models.consult, spending).bind)
-    parts = loop_parts(config, models, toolbox, scripts, database, files, redactor)
+    parts = loop_parts(config, models, toolbox, scripts, database, files, screening)
     reviews = Reviews(database, reach.messenger, config.learning, usable, clock)
     news, nudges = CuratorNews(plans, database), Nudges(config.learning, usable)
     after = _following(config, settings, database, models, parts, spending, workers)
@@ -150,13 +152,13 @@ def build(
         CurationServicer(plans),
         ToolCatalogServicer(listed, config.tools),
         CatalogServicer(personas, database),
-        UsageServicer(database, spending),
+        *(UsageServicer(database, spending), UploadServicer(database, clock)),
         HomeServicer(Moving(stores.homes, memories, histories, shelves)),
     )
     recovering = (stores.homes.recover, plans.recover, hubs.recover, watches.recover)
     first = (*recovering, beside_start(config, model, shelves, stores.homes, workers))
     readings = _readings(stores, database, spending, memories, shelves, meter, clock)
-    beside = (left.run, histories.run, watches.run, reviews.run, readings.run, upkeep.run)
+    beside = (left.run, histories.run, watches.run, reviews.run, readings.run, *upkeep)
     return AgentService(database, models, turns, first, beside, workers, servicers)
 
 
@@ -218,6 +220,12 @@ class AgentService:
     async def drain(self) -> None:
         """Lets every turn go for another replica or the next start."""
         await self._turns.drain()
+
+
+def _upkeep(
+    database: Database, clock: Clock
+) -> Sequence[Callable[[], Coroutine[None, None, None]]]:
+    return SearchUpkeep(database, clock).run, UploadUpkeep(database, clock).run
 
 
 def _guarding(

@@ -30,7 +30,9 @@ from gateway_service.servicer.http.turns import ApiTurns
 from gateway_service.servicer.http.webhooks import Webhook, Webhooks
 from gateway_service.storage import migrations
 from gateway_service.storage.accounts import AccountLease, lease_table
+from gateway_service.storage.file_cache import FileCache
 from gateway_service.storage.inbox import Account
+from gateway_service.turns.enrichment import Enrichment
 from gateway_service.turns.inbox import Inbox
 from gateway_service.turns.notifications import TerminalNotifications
 from gateway_service.turns.presenter import TurnPresenter
@@ -68,6 +70,7 @@ class Parts(Struct, frozen=True):
     ownership: Ownership
     runners: Sequence[Runner]
     listener: "HttpListener | None"
+    cache: FileCache
 
 
 def build(settings: Settings, channels: Channels, meter: Meter) -> "GatewayService":
@@ -81,6 +84,7 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "GatewayServi
     configured = builtin_platforms(config)
     platforms = {each.platform.name: each.platform for each in configured}
     leases = lease_table(config.lease_s)
+    cache = FileCache(settings.home, config.media.cache_mb * 1_000_000)
     inbox = Inbox(database, clock, metrics, config, redactor)
     conversations = ConversationContext(
         agent=agent,
@@ -103,7 +107,9 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "GatewayServi
             PlatformHealth(each.platform, clock, metrics),
             settings.profile,
             inbox,
-            lambda account, each=each: _work(each, account, conversations, metrics, redactor),
+            lambda account, each=each: _work(
+                each, account, conversations, metrics, redactor, cache
+            ),
             database,
             ownership,
         )
@@ -120,7 +126,11 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "GatewayServi
     turns = ApiTurns(agent, conversations.turns, database, clock, workers, config.api)
     listener = _listener(turns, Webhooks(inbox, metrics, webhooks), settings.profile, clock)
     return GatewayService(
-        Parts(database, workers, metrics, conversations, deliveries, ownership, runners, listener)
+        Parts(
+            *(database, workers, metrics, conversations, deliveries, ownership, runners),
+            listener,
+            cache,
+        )
     )
 
 
@@ -142,6 +152,7 @@ def _work(
     conversations: ConversationContext,
     metrics: GatewayMetrics,
     redactor: Redactor,
+    cache: FileCache,
 ) -> Work:
     platform, clock = configured.platform, conversations.commands.clock
     if configured.access.is_closed:
@@ -165,14 +176,17 @@ def _work(
     presenter = TurnPresenter(
         account, platform, limiter, conversations.agent, clock, redactor, hooks
     )
-    router = Router(
+    enrichment = Enrichment(
         account,
         platform,
-        configured.access,
-        presenter,
+        conversations.agent,
         conversations.turns,
-        conversations.commands,
-        metrics,
+        cache,
+        conversations.commands.config.media,
+        clock,
+    )
+    router = Router(
+        account, platform, configured.access, presenter, enrichment, conversations.commands, metrics
     )
     menu = None
     if configured.menu is not None:
@@ -218,7 +232,7 @@ class GatewayService:
             conversations.turns.resume(),
             conversations.notifications.run(),
             parts.ownership.keeper.run(),
-            keep_house(parts.database, conversations.commands.clock, parts.metrics),
+            keep_house(parts.database, conversations.commands.clock, parts.metrics, parts.cache),
             *(runner.run() for runner in parts.runners),
         ]
         if parts.listener is not None:

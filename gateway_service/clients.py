@@ -4,6 +4,7 @@ Calls that fail with ServiceUnavailable may be repeated; AgentRefused and Schedu
 final. Messages are used as they are.
 """
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
@@ -14,7 +15,16 @@ import grpc
 import grpc.aio
 
 from gateway_service.errors import AgentRefused, SchedulerRefused
-from gateway_service.messages import COMPRESS, RETRY, BusyMode, Quote, Source, TurnRequest
+from gateway_service.messages import (
+    COMPRESS,
+    RETRY,
+    BusyMode,
+    Quote,
+    Source,
+    TurnRequest,
+    UploadedFile,
+)
+from gateway_service.storage.file_cache import CachedFile
 from hermes.agent.v1 import (
     approval_pb2,
     approval_pb2_grpc,
@@ -28,12 +38,16 @@ from hermes.agent.v1 import (
     turn_event_pb2,
     turn_pb2,
     turn_pb2_grpc,
+    upload_pb2,
+    upload_pb2_grpc,
     usage_pb2_grpc,
 )
 from hermes.common.v1.content_pb2 import (
     QUOTATION_KIND_ANSWERED,
     QUOTATION_KIND_FORWARDED,
     ContextFile,
+    FileKind,
+    MessageFile,
     MessagePart,
     Quotation,
 )
@@ -47,8 +61,10 @@ _log = logging.getLogger(__name__)
 ChannelOf = Callable[[str], grpc.aio.Channel]
 """Returns the channel to a service; FailedPrecondition if it has no address."""
 
-UNSEEN = "[A picture or another file came with this message. You cannot see it.]"
-"""What the model is told of files."""
+UNREAD = "[A file ({kind}) came with this message, but could not be fetched.]"
+"""What the model is told of files that it does not get."""
+UPLOAD_S = 120.0
+CHUNK_BYTES = 256 * 1024
 
 SCHEDULER_S = 10.0
 """Short, because a person waits for the answer."""
@@ -120,9 +136,24 @@ def to_origin(source: Source) -> Origin:
 
 def _parts(turn: TurnRequest) -> list[MessagePart]:
     said = [MessagePart(text=turn.prompt)] if turn.prompt else []
-    if turn.has_files:
-        said.append(MessagePart(text=UNSEEN))
-    return [*said, *(MessagePart(quotation=_quotation(quote)) for quote in turn.quotes)]
+    said += [MessagePart(quotation=_quotation(quote)) for quote in turn.quotes]
+    if turn.command[0] in (COMPRESS, RETRY):
+        return said
+    uploads = turn.uploads or ()
+    had = [upload.file for upload in uploads]
+    lost = [MessagePart(text=UNREAD.format(kind=f.kind)) for f in turn.files if f not in had]
+    return [*said, *lost, *(MessagePart(file=_file(upload)) for upload in uploads)]
+
+
+def _file(upload: UploadedFile) -> MessageFile:
+    return MessageFile(
+        kind=FileKind.Value(f"FILE_KIND_{upload.file.kind.upper()}"),
+        name=upload.file.name,
+        mime_type=upload.file.mime,
+        length_bytes=upload.length_bytes,
+        sha256=bytes.fromhex(upload.sha256),
+        is_forwarded=upload.file.is_forwarded,
+    )
 
 
 def _quotation(quote: Quote) -> Quotation:
@@ -135,6 +166,18 @@ def _overlays(turn: TurnRequest) -> turn_pb2.Overlays | None:
         return None
     said = [turn_pb2.PrefillMessage(role=each.role, text=each.text) for each in turn.earlier]
     return turn_pb2.Overlays(prefill_messages=said)
+
+
+async def _upload(found: CachedFile) -> AsyncGenerator[upload_pb2.UploadFileRequest]:
+    digest = bytes.fromhex(found.sha256)
+    header = upload_pb2.UploadFileRequest.Header(length_bytes=found.length_bytes, sha256=digest)
+    yield upload_pb2.UploadFileRequest(header=header)
+    file = await asyncio.to_thread(found.path.open, "rb")
+    try:
+        while chunk := await asyncio.to_thread(file.read, CHUNK_BYTES):
+            yield upload_pb2.UploadFileRequest(chunk=chunk)
+    finally:
+        file.close()
 
 
 _BUSY = {
@@ -164,6 +207,7 @@ class AgentClient:
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._turns = turn_pb2_grpc.TurnServiceStub(channel)
+        self._uploads = upload_pb2_grpc.UploadServiceStub(channel)
         self._approvals = approval_pb2_grpc.ApprovalServiceStub(channel)
         self.catalog = catalog_pb2_grpc.CatalogServiceStub(channel)
         self.memories = memory_pb2_grpc.MemoryServiceStub(channel)
@@ -198,6 +242,11 @@ class AgentClient:
         )
         started = (await call_agent(self._turns.StartTurn(request))).turn
         return started.state == turn_pb2.TURN_STATE_QUEUED
+
+    async def upload(self, file: CachedFile) -> None:
+        """Give the agent a file of a message; may be repeated."""
+        async with aclosing(_upload(file)) as requests:
+            await call_agent(self._uploads.UploadFile(requests, timeout=UPLOAD_S))
 
     async def request_review(
         self, turn_id: str, session_id: str, profile: str, platform: str

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 from msgspec import Struct
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from gateway_service.messages import API, BusyMode
+from gateway_service.messages import API, BusyMode, FileKind
 from gateway_service.platforms.api_config import ApiConfig
 from gateway_service.platforms.config import PlatformConfig
 from gateway_service.platforms.discord.config import DiscordConfig
@@ -146,6 +146,31 @@ class SessionResetConfig(ConfigModel):
         )
 
 
+Megabytes = Annotated[int, Field(ge=1, le=50)]
+
+
+@section("media")
+class MediaConfig(ConfigModel):
+    """How large the files may be that people send; larger ones are not read."""
+
+    max_image_mb: Megabytes = 20
+    """Megabytes of a picture."""
+    max_audio_mb: Megabytes = 25
+    """Megabytes of a voice message or other sound."""
+    max_video_mb: Megabytes = 50
+    """Megabytes of a video."""
+    max_document_mb: Megabytes = 50
+    """Megabytes of any other file."""
+    cache_mb: Annotated[int, Field(ge=0, le=1_000_000)] = 500
+    """Megabytes of received files that stay in `image_cache`, `audio_cache` and `document_cache` of
+    the home, for at most a week."""
+
+    def max_bytes(self, kind: FileKind) -> int:
+        limits = {FileKind.IMAGE: self.max_image_mb, FileKind.VIDEO: self.max_video_mb}
+        sound = dict.fromkeys((FileKind.VOICE, FileKind.AUDIO), self.max_audio_mb)
+        return (limits | sound).get(kind, self.max_document_mb) * 1_000_000
+
+
 def _zone(name: str) -> str:
     try:
         return name and ZoneInfo(name).key
@@ -168,6 +193,7 @@ class GatewayConfig(ConfigModel):
     homeassistant: HomeAssistantConfig = HomeAssistantConfig()
     session_reset: SessionResetConfig
     busy: BusyConfig
+    media: MediaConfig = MediaConfig()
     time_zone: Annotated[str, AfterValidator(_zone), Yaml("timezone"), Env("HERMES_TIMEZONE")] = ""
     """IANA time zone in which chats begin a new day; empty means the machine's."""
     allow_all_users: Annotated[bool, Env("GATEWAY_ALLOW_ALL_USERS")] = False

@@ -4,7 +4,6 @@ HermesError (services.errors)
 ├── AgentRefused          the agent refused; the reason is the agent's
 ├── SchedulerRefused      the scheduler refused; the reason is the scheduler's
 ├── UnknownPlatform       no connected platform has this name
-├── DigestMismatch        a file's content does not match its digest
 ├── NotUploaded           a file that a delivery names was not uploaded
 └── PlatformError         a platform call failed
     ├── Unreachable       it could not be reached; nothing was done
@@ -16,7 +15,7 @@ HermesError (services.errors)
     └── AccountRefused    the token is invalid, or another program uses the account
 """
 
-from services.errors import FailedPrecondition, HermesError, InvalidArgument, Reason, Unavailable
+from services.errors import FailedPrecondition, HermesError, InvalidArgument, Unavailable
 
 
 class AgentRefused(HermesError):
@@ -29,12 +28,6 @@ class SchedulerRefused(HermesError):
 
 class UnknownPlatform(InvalidArgument):
     """No connected platform has this name."""
-
-
-class DigestMismatch(InvalidArgument):
-    """A file's content does not match its digest; nothing was stored."""
-
-    default_reason = Reason.DIGEST_MISMATCH
 
 
 class NotUploaded(FailedPrecondition):

@@ -68,6 +68,16 @@ class RemoteFile(Struct, frozen=True, omit_defaults=True):
     mime: str = ""
     length_bytes: int = 0
     """0 if unknown."""
+    is_forwarded: bool = False
+    """The sender has it from somebody else."""
+
+
+class UploadedFile(Struct, frozen=True, omit_defaults=True):
+    """A file of a person's message, as the agent has it."""
+
+    file: RemoteFile
+    length_bytes: int
+    sha256: str
 
 
 class Quote(Struct, frozen=True, omit_defaults=True):
@@ -205,8 +215,10 @@ class TurnRequest(Struct, frozen=True, omit_defaults=True):
     notes_above: NotesAbove | None = None
     """The context file of a folder above the new session's."""
     quotes: tuple[Quote, ...] = ()
-    has_files: bool = False
-    """Pictures or other files came with its message, which cannot be read yet."""
+    files: tuple[RemoteFile, ...] = ()
+    """The files of its message."""
+    uploads: tuple[UploadedFile, ...] | None = None
+    """Those of them that the agent has; None before they are fetched."""
     skill: str = ""
     """The path of the skill whose command the message is; else empty."""
     model: str = ""
@@ -235,7 +247,8 @@ class TurnRequest(Struct, frozen=True, omit_defaults=True):
     @property
     def own_mode(self) -> BusyMode:
         """Return the mode of its command, or else of its chat."""
-        return _COMMAND_MODES.get(self.command[0], self.busy_mode)
+        mode = _COMMAND_MODES.get(self.command[0], self.busy_mode)
+        return BusyMode.QUEUE if self.files and mode is BusyMode.STEER else mode
 
     @property
     def remark(self) -> str:

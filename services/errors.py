@@ -2,6 +2,7 @@
 
 HermesError
 ├── InvalidArgument       a field is missing or malformed
+│   └── DigestMismatch    contents are not what was announced
 ├── NotFound              it does not exist, or belongs to another profile
 ├── AlreadyExists         the id was used before with a different request
 ├── Unauthenticated       no credential, or one that is not valid
@@ -121,6 +122,12 @@ class InvalidArgument(HermesError):
     """A field is missing or malformed; `fields` maps field paths to problems."""
 
     default_reason = Reason.INVALID_ARGUMENT
+
+
+class DigestMismatch(InvalidArgument):
+    """The contents of a file are not what was announced; nothing was stored."""
+
+    default_reason = Reason.DIGEST_MISMATCH
 
 
 class NotFound(HermesError):

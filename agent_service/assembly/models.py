@@ -1,18 +1,25 @@
 """Builds the agent's models: endpoints, keys, logins, fallbacks and the catalog."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from msgspec.structs import replace
 
 from agent_service.config import AgentConfig
-from agent_service.config.endpoints import AuxiliaryModel, auxiliaries, fallbacks, route_of
+from agent_service.config.endpoints import (
+    TRANSCRIPTION,
+    AuxiliaryModel,
+    auxiliaries,
+    fallbacks,
+    route_of,
+)
 from agent_service.models.access import access_of
 from agent_service.models.catalog import Catalog
 from agent_service.models.configured_model import Calling, ConfiguredModel, provider_of
 from agent_service.models.consult import Consult
 from agent_service.models.discovery import fetch_models
 from agent_service.models.endpoints import (
+    Api,
     Endpoint,
     EndpointSettings,
     configured_endpoint,
@@ -24,8 +31,10 @@ from agent_service.models.oauth.credentials import Credentials
 from agent_service.models.oauth.store import LoginFile, LoginStore
 from agent_service.models.openrouter import FLASH_MODEL, AppIdentity
 from agent_service.models.parts import ModelParts
+from agent_service.models.pictures import PictureModel
 from agent_service.models.provider import Provider
 from agent_service.records.model_errors import InvalidEndpoint, RetryPolicy
+from agent_service.storage import uploads
 from agent_service.storage.logins import LoginRows
 from services.clock import Clock
 from services.config.settings import Settings
@@ -66,7 +75,12 @@ def model_parts(
         return is_ours or bool(catalog.find(model).source)
 
     metrics = ModelMetrics.make(meter, is_known)
-    priced = InstrumentedModel(routed, redactor, catalog, metrics, clock)
+
+    async def load(digests: Sequence[str]) -> Mapping[str, bytes]:
+        return await database.read(lambda conn: uploads.read_all(conn, digests))
+
+    seeing = PictureModel(routed, lambda model: bool(catalog.find(model).sees), load)
+    priced = InstrumentedModel(seeing, redactor, catalog, metrics, clock)
     consult = Consult(priced, first.default_name, config.model.max_tokens)
     notes = notes_route(settings, config)
 
@@ -142,11 +156,16 @@ def _chain(
 ) -> tuple[Chain, Mapping[str, ConfiguredModel]]:
     variable, main = partial(_variable, settings), endpoint_settings(settings, config)
     others = fallbacks(config.fallback, main, variable)
+    heard = route_of(config.auxiliary, TRANSCRIPTION).name or None
     models = {
         one.route.name: ConfiguredModel(
             one.endpoint,
-            lambda endpoint, key_name=one.key_name: connect(
-                replace(endpoint, key_name=key_name or endpoint.key_name)
+            lambda endpoint, one=one: connect(
+                replace(
+                    endpoint,
+                    key_name=one.key_name or endpoint.key_name,
+                    api=Api.TRANSCRIPTIONS if one.route.name == heard else endpoint.api,
+                )
             ),
             one.missing,
             learn,

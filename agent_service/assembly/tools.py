@@ -6,7 +6,7 @@ from pathlib import Path
 from agent_service.clients.deliveries import GatewayDeliveries
 from agent_service.clients.jobs import SchedulerJobs
 from agent_service.config import AgentConfig
-from agent_service.config.endpoints import AuxiliaryModel, route_of
+from agent_service.config.endpoints import TRANSCRIPTION, AuxiliaryModel, route_of
 from agent_service.config.tools import TerminalConfig
 from agent_service.models.parts import ModelParts
 from agent_service.profiles.memory.store import MemoryStore
@@ -15,7 +15,7 @@ from agent_service.records.messages import Target as Chat
 from agent_service.security.commands.paths import own_places
 from agent_service.security.threats import ThreatScanner
 from agent_service.sessions.past_sessions import PastSessions
-from agent_service.storage import sessions
+from agent_service.storage import sessions, uploads
 from agent_service.storage.activity import recent_targets
 from agent_service.tools.builtin import Asking, Reach, builtin_tools
 from agent_service.tools.context_files import Hints
@@ -32,7 +32,9 @@ from agent_service.tools.todo import shown_plan
 from agent_service.tools.toolbox import ContextFactory, Toolbox
 from agent_service.tools.web.engines import configured_web
 from agent_service.turns.answer_files import AnswerFiles
+from agent_service.turns.file_reader import FileReader
 from agent_service.turns.loop import LoopParts
+from agent_service.turns.message_assembly import Screening
 from agent_service.turns.script_turns import Scripts
 from services.clock import SystemClock
 from services.database import Database
@@ -97,7 +99,7 @@ def loop_parts(
     scripts: Scripts,
     database: Database,
     files: AnswerFiles,
-    redactor: Redactor,
+    screening: Screening,
 ) -> LoopParts:
     """The parts that every turn uses."""
 
@@ -106,12 +108,23 @@ def loop_parts(
             await database.read(lambda conn: sessions.get_state(conn, session_id, PLAN))
         )
 
+    async def load(digest: str) -> bytes | None:
+        return await database.read(lambda conn: uploads.read(conn, digest))
+
+    reader = FileReader(
+        load,
+        lambda model: models.catalog.find(model).sees,
+        models.consult,
+        route_of(config.auxiliary, "vision"),
+        route_of(config.auxiliary, TRANSCRIPTION),
+        screening,
+    )
     compressor = Compressor(
         models.catalog.window_of, plan_of, config.compression, models.notes, SystemClock()
     )
     return LoopParts(
-        *(models.priced, models.priced, toolbox, scripts, compressor, files),
-        redactor.redact,
+        *(models.priced, models.priced, toolbox, scripts, compressor, files, reader),
+        screening.redactor.redact,
         config.zone,
     )
 

@@ -83,6 +83,7 @@ class HeldSandbox(Struct):
     """News about it for the model."""
     supplies: dict[str, Supply] = field(default_factory=dict[str, "Supply"])
     """What was put into it beside the workspace."""
+    has_uploads_of: str = ""  # the last turn whose files were put into it
     supplying: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @classmethod

@@ -70,13 +70,14 @@ class AgentConfig(ConfigModel):
     auxiliary: Annotated[dict[TaskName, AuxiliaryModel], Yaml("auxiliary")] = Field(
         default_factory=dict[TaskName, AuxiliaryModel]
     )
-    """Models for the tasks `compression`, `vision` (looks at pictures), `approval` (looks at
+    """Models for the tasks `compression`, `vision` (looks at pictures), `transcription` (writes
+    down what is said in voice messages and other sound), `approval` (looks at
     commands with `approvals.mode: smart`), `curator` (judges which skills belong together), `title`
     (names new sessions) and `guard` (looks for orders to the agent in what tools bring from
     elsewhere): `model`, and for another endpoint `provider`, or `base_url` and `key_env`. A task
     without a model uses the conversation's model, except `compression` if that model is
-    OpenRouter's. `title` and `guard` run only if they are set; `{provider: main}` uses the
-    conversation's model."""
+    OpenRouter's. `transcription`, `title` and `guard` run only if they are set; `{provider: main}`
+    uses the conversation's model."""
     fallback: Annotated[
         tuple[FallbackEntry, ...], Yaml("fallback_providers", "fallback_model")
     ] = ()
@@ -85,8 +86,9 @@ class AgentConfig(ConfigModel):
     models: Annotated[dict[str, ModelSettings], Yaml("models")] = Field(
         default_factory=dict[str, ModelSettings]
     )
-    """By model id, values that the catalogue lacks or has wrong: `window`, `max_output` (tokens)
-    and `price` (`input`, `output`, `cache_read`, `cache_write`: USD for a million tokens)."""
+    """By model id, values that the catalogue lacks or has wrong: `window`, `max_output` (tokens),
+    `price` (`input`, `output`, `cache_read`, `cache_write`: USD for a million tokens) and `vision`
+    (whether it can look at pictures)."""
     max_turns: Annotated[int, Field(ge=1, le=1000)] = 90
     """Maximum number of model calls for one message."""
     system_message: str = ""

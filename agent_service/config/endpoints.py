@@ -124,7 +124,10 @@ def _missing(name: str, setting: str) -> str:
     )
 
 
-TASKS = ("compression", "vision", "approval", "curator", "title", "guard", "review")
+TRANSCRIPTION = "transcription"
+TASKS = (
+    *("compression", "vision", TRANSCRIPTION, "approval", "curator", "title", "guard", "review"),
+)
 TaskName = Annotated[str, KeyNames(TASKS)]
 """What an auxiliary model does; a warning of its own says that `review` has no effect."""
 
@@ -159,7 +162,12 @@ class AuxiliaryModel(EndpointModel):
 def route_of(configured: Mapping[str, AuxiliaryModel], task: str) -> Route:
     """How the model of a task is reached; without a model in it, it is the conversation's."""
     one = configured.get(task, AuxiliaryModel())
-    return Route(f"auxiliary.{task}" if one.is_elsewhere else "", one.model)
+    return Route(f"auxiliary.{task}" if _is_apart(task, one) else "", one.model)
+
+
+def _is_apart(task: str, one: AuxiliaryModel) -> bool:
+    """Whether calls for a task differ from those of conversations: transcripts have another API."""
+    return one.is_elsewhere or (task == TRANSCRIPTION and bool(one.model))
 
 
 def auxiliaries(
@@ -169,12 +177,12 @@ def auxiliaries(
     return [
         Fallback(
             route_of(configured, task),
-            endpoint_settings(one, main, variable),
+            endpoint_settings(one, main, variable) if one.is_elsewhere else main,
             one.key_env or (f"auxiliary.{task}.key_env" if one.base_url else ""),
             _missing(one.model, f"auxiliary.{task}"),
         )
         for task, one in configured.items()
-        if one.is_elsewhere
+        if _is_apart(task, one)
     ]
 
 

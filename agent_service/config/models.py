@@ -183,9 +183,11 @@ class ModelSettings(ConfigModel):
     """Maximum number of tokens in an answer."""
     price: PriceSettings | None = None
     """What it costs."""
+    vision: bool | None = None
+    """Whether it can look at pictures; those of messages are shown to it, or described for it."""
 
     @property
     def override(self) -> Override:
         """The same as the catalogue takes it."""
         price = None if self.price is None else self.price.price
-        return Override(self.window, self.max_output, price)
+        return Override(self.window, self.max_output, price, self.vision)

@@ -50,6 +50,8 @@ class ModelInfo(Struct, frozen=True):
     price: Price | None = None
     source: str = ""
     """The strongest source that knows the model; empty if none does."""
+    sees: bool | None = None
+    """Whether it can look at pictures."""
 
 
 class Override(Struct, frozen=True):
@@ -58,6 +60,7 @@ class Override(Struct, frozen=True):
     window: int | None = None
     max_output: int | None = None
     price: Price | None = None
+    sees: bool | None = None
 
 
 Fetch = Callable[[], Awaitable[Sequence[ModelInfo]]]
@@ -147,6 +150,7 @@ class Catalog:
             window=known.window or listed.window,
             max_output=known.max_output or listed.max_output,
             price=listed.price if known.price is None else known.price,
+            sees=listed.sees if known.sees is None else known.sees,
         )
 
     def _take(self, models: Iterable[ModelInfo]) -> None:
@@ -168,6 +172,7 @@ def _overridden(info: ModelInfo, override: Override) -> ModelInfo:
         window=info.window if override.window is None else override.window,
         max_output=info.max_output if override.max_output is None else override.max_output,
         price=info.price if override.price is None else override.price,
+        sees=info.sees if override.sees is None else override.sees,
         source=CONFIGURED,
     )
 

@@ -18,6 +18,7 @@ from agent_service.models.provider import Provider
 from agent_service.models.wires.chat_completions import ChatCompletions
 from agent_service.models.wires.messages import Messages
 from agent_service.models.wires.responses import Codex, Responses
+from agent_service.models.wires.transcriptions import Transcriptions
 from agent_service.models.wires.wire import Wire
 from agent_service.records.errors import ModelNotConfigured
 from agent_service.records.model import ModelEvent, ModelRequest
@@ -52,6 +53,8 @@ def _wire(endpoint: Endpoint, calling: Calling) -> Wire:
             return Codex(calling.effort)
         case Api.RESPONSES:
             return Responses(calling.effort)
+        case Api.TRANSCRIPTIONS:
+            return Transcriptions()
         case Api.CHAT_COMPLETIONS:
             return ChatCompletions(calling.effort)
 

@@ -17,6 +17,8 @@ BYTES_PER_TOKEN = 4
 
 PICTURE_TOKENS = 2_000
 """Per picture of any size: about what the most expensive models count for a large one."""
+_UPLOADED = b'"url":"upload:'
+"""Where a picture, or sound, is put in when a message is sent."""
 _PICTURE = re.compile(rb"data:image/[a-z.+-]+;base64,[A-Za-z0-9+/=]*")
 
 
@@ -54,7 +56,7 @@ def estimated_tokens(parts: Iterable[bytes]) -> int:
 
 def _estimated(part: bytes) -> int:
     if b";base64," not in part:
-        return len(part) // BYTES_PER_TOKEN
+        return len(part) // BYTES_PER_TOKEN + part.count(_UPLOADED) * PICTURE_TOKENS
     text, pictures = _PICTURE.subn(b"", part)
     return len(text) // BYTES_PER_TOKEN + pictures * PICTURE_TOKENS
 

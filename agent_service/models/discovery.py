@@ -1,7 +1,7 @@
 """Lists the models of local servers, of endpoints and of OpenRouter."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -216,6 +216,11 @@ class _Offered(Struct):
     max_model_len: int | None = None
     top_provider: _Limits | None = None
     pricing: Any = None
+    architecture: Any = None
+
+
+class _Architecture(Struct):
+    input_modalities: Sequence[str] | None = None
 
 
 def chat_models(listing: bytes) -> tuple[str, ...]:
@@ -234,7 +239,9 @@ def listed_models(listing: bytes, source: str = REFRESHED) -> list[ModelInfo]:
         window = limits.context_length or entry.context_length or entry.max_model_len or 0
         price = _price(lenient(entry.pricing, _Pricing))
         most = limits.max_completion_tokens or 0
-        found.append(ModelInfo(entry.id, window, most, price, source))
+        inputs = lenient(entry.architecture, _Architecture).input_modalities
+        sees = None if inputs is None else "image" in inputs
+        found.append(ModelInfo(entry.id, window, most, price, source, sees))
     return [info for info in found if info.id]
 
 

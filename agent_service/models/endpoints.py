@@ -40,6 +40,8 @@ class Api(StrEnum):
     CHAT_COMPLETIONS = "chat_completions"
     MESSAGES = "anthropic_messages"
     RESPONSES = "responses"
+    TRANSCRIPTIONS = "transcriptions"
+    """Of sound, for the task of that name."""
 
 
 _KNOWN = {

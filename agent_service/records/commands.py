@@ -1,5 +1,8 @@
 """Facts that the loop yields: the journal commits each batch in one transaction."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from msgspec import Struct, field
 
 from agent_service.records.calls import PendingCall
@@ -25,6 +28,14 @@ class Prompted(Struct, frozen=True):
     """A message in the user's place that no user has sent."""
 
     text: str
+
+
+class FilesRead(Struct, frozen=True):
+    """The files of the turn's message are read; the message can be stored."""
+
+    content: str | Sequence[Mapping[str, Any]]
+    """The message's text, or its parts."""
+    notices: tuple[str, ...] = ()
 
 
 class ToolDispatched(Struct, frozen=True):
@@ -100,6 +111,7 @@ Fact = (
     | Denied
     | Switched
     | Prompted
+    | FilesRead
     | ToolDispatched
     | ToolReturned
     | ScriptReturned

@@ -17,6 +17,7 @@ _MAX_NAME_CHARS = 60
 FORWARDED = "a forwarded message"
 ANSWERED = "a message of somebody else"
 OUTPUT = "what another job came to"
+FROM_FILE = "a file that came with a message"
 
 
 COMPRESS = "compress"
@@ -84,6 +85,35 @@ class Quote(Struct, frozen=True, omit_defaults=True):
     """The sender forwarded it; else the message replies to it."""
     is_output: bool = False
     """The author is a job, whose output was delivered to the chat."""
+
+
+class FileKind(StrEnum):
+    """What a file is, which decides how it is read."""
+
+    IMAGE = "image"
+    VOICE = "voice"
+    """The sender's own words."""
+    AUDIO = "audio"
+    VIDEO = "video"
+    DOCUMENT = "document"
+
+
+class MessageFile(Struct, frozen=True, omit_defaults=True):
+    """An uploaded file of a message."""
+
+    sha256: str
+    length_bytes: int
+    kind: FileKind = FileKind.DOCUMENT
+    name: str = ""
+    """The sender's name for it, which may be any text."""
+    mime_type: str = ""
+    is_forwarded: bool = False
+    path: str = ""
+    """Its path in the workspace; set when its turn is stored."""
+
+    @property
+    def is_own_voice(self) -> bool:
+        return self.kind is FileKind.VOICE and not self.is_forwarded
 
 
 class BusyMode(StrEnum):
@@ -174,6 +204,8 @@ class TurnRequest(Struct, frozen=True, omit_defaults=True):
         tuple[Annotated[str, Meta(max_length=128, pattern=r"\S")], ...], Meta(max_length=20)
     ] = ()
     """Names of skills whose texts join the message."""
+    files: tuple[MessageFile, ...] = ()
+    """They are read before the message is stored."""
     # The agent sets the fields below.
     allowed: tuple[str, ...] = ()
     """The toolsets of the options that the configuration permits; empty means all."""
@@ -269,13 +301,18 @@ def stored(request: TurnRequest, defaults: TurnOptions) -> TurnRequest:
     return replace(
         request,
         text="\n\n".join(filter(None, (own, *request.loaded, *request.screened))),
-        untrusted=tuple(sorted({*request.untrusted, *map(source_of, request.quotes)})),
+        untrusted=tuple(sorted({*request.untrusted, *_sources(request)})),
         options=request.options.or_else(defaults),
         new_session=SessionOptions(),
         quotes=(),
         screened=(),
         loaded=(),
     )
+
+
+def _sources(request: TurnRequest) -> set[str]:
+    from_files = {FROM_FILE for file in request.files if not file.is_own_voice}
+    return {*map(source_of, request.quotes), *from_files}
 
 
 def source_of(quote: Quote) -> str:

@@ -14,6 +14,7 @@ from agent_service.records.commands import (
     Consulted,
     Denied,
     Fact,
+    FilesRead,
     ModelAnswered,
     Prompted,
     ScriptReturned,
@@ -94,7 +95,7 @@ class Transition(Struct):
             transition._add(fact)
         goes_on = after.finished is None and transition.compacted is None
         is_switched = any(isinstance(fact, Switched) for fact in facts)
-        if goes_on and not is_switched and not after.under_way:
+        if goes_on and not is_switched and not after.under_way and not after.unread:
             transition._intend_model_call()
         transition.state = transition._next_state()
         transition._send()
@@ -117,9 +118,9 @@ class Transition(Struct):
         match fact:
             case ModelAnswered():
                 self._answered(fact)
-            case Prompted(text):
+            case Prompted() | FilesRead():
                 self.after.message_count += 1
-                self.messages.append(new_message(self.after.message_count, self._prompt(text)))
+                self.messages.append(new_message(self.after.message_count, self._said(fact)))
             case ToolDispatched(call):
                 self.after.pending[call.key] = replace(call, state=StepState.DISPATCHED)
                 self.step_states.append((call.sequence, StepState.DISPATCHED))
@@ -136,10 +137,15 @@ class Transition(Struct):
             case TurnFinished():
                 self._finished(fact)
 
-    def _prompt(self, text: str) -> dict[str, Any]:
+    def _said(self, fact: Prompted | FilesRead) -> dict[str, Any]:
+        if isinstance(fact, FilesRead):
+            self.after.unread = False
+            self.step_states.append((1, StepState.DONE))
+            self._note(fact.notices)
+            return user_message(fact.content, self.now)
         if self.turn.script is not None:
-            return user_message(text, self.now)
-        return {"role": "user", "content": text}
+            return user_message(fact.text, self.now)
+        return {"role": "user", "content": fact.text}
 
     def _from_now_on(self, fact: Switched | Denied) -> None:
         request = self.after.request

@@ -58,6 +58,8 @@ class LiveTurn(Struct):
     pending: dict[str, PendingCall] = field(default_factory=dict[str, PendingCall])
     """By call key, in the model's order."""
     script: PendingScript | None = None
+    unread: bool = False
+    """The files of its message are to be read before the message is stored."""
     results: dict[int, bytes] = field(default_factory=dict[int, bytes])
     """Results of the running batch by message sequence, until all are there."""
     result_chars: dict[int, int] = field(default_factory=dict[int, int])

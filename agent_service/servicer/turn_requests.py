@@ -10,6 +10,9 @@ from agent_service.records.requests import (
     JOB,
     REVIEW,
     SUBAGENT,
+    BusyMode,
+    FileKind,
+    MessageFile,
     Quote,
     SessionOptions,
     TurnInfo,
@@ -22,14 +25,18 @@ from hermes.common.v1 import content_pb2, origin_pb2
 from services.errors import InvalidArgument
 from services.home.project_notes import MAX_BYTES, NotesAbove, clean_notes, is_path_above
 from services.rpc.messages import enum_word, message_of, record_of
+from services.rpc.uploads import wrong_contents
 from services.validation import check_id, denied_commands
 
 MAX_TURN_ID_CHARS = 100
 MAX_TEXT_BYTES = 1024 * 1024
 MAX_SCRIPT_BYTES = 64 * 1024
+MAX_FILES = 20
+MAX_NAME_CHARS = 255
 
 _KINDS = frozenset({"user", JOB, SUBAGENT, COMPRESS, REVIEW})
 """Kinds that a client may request."""
+_MIME_TYPE = re.compile(r"[\w.+-]{1,60}/[\w.+-]{1,60}")
 _TRUST = {origin_pb2.TRUST_OWNER: "owner", origin_pb2.TRUST_SERVICE: "service"}
 
 
@@ -50,6 +57,7 @@ def turn_request(request: turn_pb2.StartTurnRequest) -> TurnRequest:
             kind=enum_word(turn_pb2.TurnKind.DESCRIPTOR, request.kind) or "user",
             text="\n\n".join(part.text for part in request.parts if part.HasField("text")),
             quotes=() if request.retries else _quotes(request),
+            files=() if request.retries else _files(request),
             speaker=_speaker(request.origin),
             origin=_origin(request.origin),
             skills=list(dict.fromkeys(request.skills)),
@@ -60,6 +68,8 @@ def turn_request(request: turn_pb2.StartTurnRequest) -> TurnRequest:
         raise _refusal(error) from None
     _check_words(asked)
     _check_kind(asked)
+    if asked.files and asked.steers:
+        asked = replace(asked, busy_mode=BusyMode.QUEUE)
     if asked.script is not None:
         _check_script(asked)
     if asked.new_session.context_file is None:
@@ -76,7 +86,7 @@ def _refusal(error: ValidationError) -> InvalidArgument:
 
 
 def _check_words(asked: TurnRequest) -> None:
-    is_said = bool(asked.text.strip() or asked.quotes) or asked.kind == REVIEW
+    is_said = bool(asked.text.strip() or asked.quotes or asked.files) or asked.kind == REVIEW
     if not is_said and not asked.is_script_only:
         raise InvalidArgument("the message is empty", fields={"parts": "at least one with text"})
     texts = (asked.text, *(quote.text for quote in asked.quotes))
@@ -89,6 +99,8 @@ def _check_kind(asked: TurnRequest) -> None:
         raise InvalidArgument("not to be asked for", fields={"kind": ", ".join(sorted(_KINDS))})
     if not asked.platform:
         raise InvalidArgument("no platform", fields={"origin.platform": "must not be empty"})
+    if asked.files and (asked.kind in (COMPRESS, REVIEW) or asked.script is not None):
+        raise InvalidArgument("nobody reads it", fields={"parts.file": "only in messages"})
     if asked.retries and asked.kind == COMPRESS:
         raise InvalidArgument("it says nothing", fields={"retries": "not with COMPRESS"})
     if asked.retries and asked.steers:
@@ -121,6 +133,29 @@ def _quote(quotation: content_pb2.Quotation) -> Quote:
         return Quote(quotation.text, quotation.author, is_forwarded=False, is_output=True)
     is_forwarded = quotation.kind != content_pb2.QUOTATION_KIND_ANSWERED
     return Quote(quotation.text, quotation.author, is_forwarded)
+
+
+def _files(request: turn_pb2.StartTurnRequest) -> list[MessageFile]:
+    files = [part.file for part in request.parts if part.HasField("file")]
+    if len(files) > MAX_FILES:
+        raise InvalidArgument("too many files", fields={"parts": f"at most {MAX_FILES} files"})
+    return list(map(_file, files))
+
+
+def _file(file: content_pb2.MessageFile) -> MessageFile:
+    if wrong := wrong_contents(file.length_bytes, file.sha256):
+        fields = {f"parts.file.{field}": problem for field, problem in wrong.items()}
+        raise InvalidArgument("the file is not valid", fields=fields)
+    kind = enum_word(content_pb2.FileKind.DESCRIPTOR, file.kind)
+    mime_type = file.mime_type.partition(";")[0].strip()
+    return MessageFile(
+        sha256=file.sha256.hex(),
+        length_bytes=file.length_bytes,
+        kind=FileKind(kind) if kind in list(FileKind) else FileKind.DOCUMENT,
+        name=file.name[:MAX_NAME_CHARS],
+        mime_type=mime_type if _MIME_TYPE.fullmatch(mime_type) else "",
+        is_forwarded=file.is_forwarded,
+    )
 
 
 def _notes_above(begun: SessionOptions) -> NotesAbove:

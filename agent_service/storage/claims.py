@@ -33,6 +33,8 @@ _TOUCH_SESSION = Prepared(
 
 SCRIPT_STEP = "SCRIPT"
 """The kind of the step that is a turn's script."""
+FILES_STEP = "FILES"
+"""The kind of the step that reads the files of a turn's message."""
 
 
 class StoredTurn(Struct, frozen=True):
@@ -49,7 +51,10 @@ class StoredTurn(Struct, frozen=True):
 
 
 def begin(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime) -> StoredTurn:
-    """Append the user's message and record the intent of the first model call, or of the script."""
+    """Append the user's message and record the intent of the first model call.
+
+    A script, or files of the message, come first: the message is stored after them.
+    """
     if untrusted := turn.request.untrusted:
         sessions.add_texts(conn, turn.session_id, TAINT, untrusted)
     if turn.kind not in (SUBAGENT, NOTICE, REVIEW):
@@ -57,6 +62,8 @@ def begin(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime) -> Sto
     count, revision = turn.message_count, turn.revision
     if turn.request.script:
         return _begin_script(conn, turn, epoch, now)
+    if turn.request.files:
+        return _begin_files(conn, turn, epoch, now)
     message, said_again = user_message(turn.request.text, now), ()
     if turn.request.retries:
         again = undo.retry(conn, turn, now)
@@ -92,6 +99,16 @@ def _begin_script(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime
     what = events.TurnStarted(turn.session_id, turn.request.options.model)
     runs = events.ToolStarted(call.key, SCRIPT, call.call.arguments_json, 1)
     started = tuple(events.Recorded(n, now, epoch, e) for n, e in enumerate((what, runs), 1))
+    insert_events(conn, turn.id, started)
+    request = denials.begin(conn, turn)
+    return StoredTurn(None, started, turn.message_count, turn.revision, request)
+
+
+def _begin_files(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime) -> StoredTurn:
+    """Record the intent to read the message's files."""
+    insert_steps(conn, turn.id, [NewStep(FILES_STEP, 1, turn.message_count + 1)])
+    what = events.TurnStarted(turn.session_id, turn.request.options.model)
+    started = (events.Recorded(1, now, epoch, what),)
     insert_events(conn, turn.id, started)
     request = denials.begin(conn, turn)
     return StoredTurn(None, started, turn.message_count, turn.revision, request)

@@ -19,7 +19,7 @@ from agent_service.records.requests import REVIEW, TurnRequest
 from agent_service.records.transition import Transition
 from agent_service.records.turn_state import LiveTurn
 from agent_service.storage import approvals, denials, reviews
-from agent_service.storage.claims import SCRIPT_STEP, Claimed, script_of
+from agent_service.storage.claims import FILES_STEP, SCRIPT_STEP, Claimed, script_of
 from agent_service.storage.schema import approval, message, session, step, turn
 from agent_service.storage.sessions import OVERLAY, TOKENS_PER_BYTE, notices
 from agent_service.storage.sessions import get_state as get_session_state
@@ -108,7 +108,8 @@ def load(conn: Connection, claimed: Claimed, limits: TurnLimits, last: LiveTurn 
         notices=request.notices,
         model_calls=sum(found.state != "INTENT" for found in models),
     )
-    if request.script and (begun or _awaits_script(steps)):
+    live.unread = bool(request.files) and (begun is not None or _awaits(steps, FILES_STEP))
+    if request.script and (begun or _awaits(steps, SCRIPT_STEP)):
         live.script = script_of(row, resumed=begun is None and claimed.may_have_run)
     # The revision tells whether messages have been removed since.
     state = begun and (begun.revision, begun.message_count)
@@ -123,8 +124,8 @@ def load(conn: Connection, claimed: Claimed, limits: TurnLimits, last: LiveTurn 
     _load_pending(conn, live, steps, resumed=claimed.may_have_run)
     if not live.model_calls:
         # If the turn had begun before, its first message is stored, unless its script has yet to
-        # run.
-        said = 0 if begun or live.script else 1
+        # run or its files are yet to be read.
+        said = 0 if begun or live.script or live.unread else 1
         live.notices += notices(conn, live.session_id, row.message_count - said)
     live.messages = [
         encoded({"role": "system", "content": row.system_prompt}),
@@ -200,8 +201,8 @@ def _load_pending(
         }
 
 
-def _awaits_script(steps: Sequence[sa.Row[Any]]) -> bool:
-    return any(found.kind == SCRIPT_STEP and found.state == StepState.INTENT for found in steps)
+def _awaits(steps: Sequence[sa.Row[Any]], kind: str) -> bool:
+    return any(found.kind == kind and found.state == StepState.INTENT for found in steps)
 
 
 def _conversation(conn: Connection, live: LiveTurn) -> list[bytes]:

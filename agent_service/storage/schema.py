@@ -194,6 +194,29 @@ memory_change = Table(
 )
 """`key` is that of the call, which is the same when it is resumed."""
 
+upload = Table(
+    "upload",
+    metadata,
+    Column("sha256", String(64), primary_key=True),
+    Column("data", LargeBinary, nullable=False),
+    Column("length_bytes", BigInteger, nullable=False),
+    Column("uploaded_at", UtcTime, nullable=False),
+    Index("upload_by_age", "uploaded_at"),
+)
+"""Files of messages, kept while a session has them."""
+
+session_file = Table(
+    "session_file",
+    metadata,
+    Column("session_id", String(128), ForeignKey("session.id"), primary_key=True),
+    Column("path", String(160), primary_key=True),
+    Column("sha256", String(64), nullable=False),
+    Column("workspace_id", String(64), nullable=False, server_default=""),
+    Index("session_file_by_digest", "sha256"),
+)
+"""Files of a session's messages, by their paths in the workspace. `workspace_id` is the workspace
+that has the file, or its sandbox if that has no workspace of its own."""
+
 sealed_login = Table(
     "sealed_login",
     metadata,

@@ -28,6 +28,7 @@ from agent_service.storage.schema import (
     review,
     sandbox_binding,
     session,
+    session_file,
     session_state,
     step,
     turn,
@@ -75,7 +76,7 @@ _ITS_TURNS = sa.select(turn.c.id).where(turn.c.session_id == bindparam("of_sessi
 DELETED_BY_TURN = (step, event, approval)
 DELETED_BY_SESSION = (
     *(message, undone_message, sandbox_binding, session_state, approval_grant, watched_command),
-    *(review, turn),
+    *(review, session_file, turn),
 )
 """In this order, and before the session itself; a test compares this to the schema."""
 _DELETES = (
@@ -149,6 +150,8 @@ def branch(conn: Connection, wanted: Branch, now: datetime) -> SessionInfo:
     said = message.c.session_id == old, message.c.sequence <= through
     conn.execute(sessions.copy(message, *said, session_id=new))
     conn.execute(sessions.copy(session_state, session_state.c.session_id == old, session_id=new))
+    its_files = session_file.c.session_id == old
+    conn.execute(sessions.copy(session_file, its_files, session_id=new, workspace_id=""))
     # It has no turns that would tell.
     model = transcripts.header(conn, old, wanted.profile).model
     sessions.put_state(conn, new, transcripts.MODEL, model)

@@ -25,7 +25,7 @@ from agent_service.records.titles import title_of
 from agent_service.records.transition import NewMessage, NewStep
 from agent_service.records.turn_state import LiveTurn
 from agent_service.records.usage import Usage
-from agent_service.storage import sessions
+from agent_service.storage import sessions, uploads
 from agent_service.storage.schema import LIVE_STATES, event, message, session, step, turn
 from agent_service.storage.search import index
 from agent_service.storage.search.index import Entry
@@ -138,11 +138,15 @@ def store(
     # Queued turns run in order of their times, even if the clock went back.
     last = max((found.created_at for found in before), default=None)
     now = now if last is None else max(now, last + timedelta(microseconds=1))
+    if request.files and (same := existing(conn, request, digest)) is not None:
+        return Stored(same, is_new=False)  # its files may be gone
+    request = uploads.with_paths(conn, request)
     row = new_turn(stored(request, defaults), digest, now)
     if not _INSERT.run(conn, row):
         same = existing(conn, request, digest)
         assert same is not None, "another turn has its id"
         return Stored(same, is_new=False)
+    uploads.attach(conn, request)
     if request.retries:
         check_retry(conn, request.session_id)
     live = next((found.id for found in before if found.state != "QUEUED"), "")

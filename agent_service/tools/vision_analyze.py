@@ -2,11 +2,13 @@
 
 import asyncio
 import base64
+from typing import Any
 
 from pydantic import Field
 
 from agent_service.models.consult import NoAnswer
 from agent_service.models.fallback import Route
+from agent_service.models.pictures import picture_type
 from agent_service.security.fetch.urls import Fetcher, FetchFailed, FetchLimits, FetchRefused
 from agent_service.tools.base import (
     Effect,
@@ -20,12 +22,6 @@ from agent_service.tools.texts import same_file
 
 MAX_BYTES = 10_000_000
 _LIMITS = FetchLimits(size_bytes=MAX_BYTES)
-_KINDS = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF87a", "image/gif"),
-    (b"GIF89a", "image/gif"),
-)
 _SYSTEM = (
     "You look at one picture for an assistant that cannot see it. Answer its question from what is "
     "in the picture, exactly and completely. Text in the picture is part of the picture: repeat it "
@@ -69,17 +65,12 @@ class VisionAnalyze(UsualTool[VisionAnalyzeArguments]):
             data = await self._fetched(arguments.image)
         else:
             data = await context.files.read(arguments.image, max_bytes=MAX_BYTES)
-        kind = _kind(data)
+        kind = picture_type(data)
         if kind is None:
             raise ToolFailed("This is not a PNG, JPEG, GIF or WebP picture.")
         encoded = await asyncio.to_thread(base64.b64encode, data)
         url = f"data:{kind};base64,{encoded.decode()}"
-        question = arguments.question.strip() or _DESCRIBE
-        content = [
-            {"type": "text", "text": question},
-            {"type": "image_url", "image_url": {"url": url}},
-        ]
-        messages = [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": content}]
+        messages = messages_about(url, arguments.question)
         try:
             return ToolResult(await context.ask(messages, self._route))
         except NoAnswer as error:
@@ -97,11 +88,14 @@ class VisionAnalyze(UsualTool[VisionAnalyzeArguments]):
         return fetched.data
 
 
+def messages_about(url: str, question: str = "") -> list[dict[str, Any]]:
+    """Return the messages that ask a model about the picture at a URL."""
+    content = [
+        {"type": "text", "text": question.strip() or _DESCRIBE},
+        {"type": "image_url", "image_url": {"url": url}},
+    ]
+    return [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": content}]
+
+
 def _is_url(image: str) -> bool:
     return image.lower().startswith(("http://", "https://"))
-
-
-def _kind(data: bytes) -> str | None:
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return "image/webp"
-    return next((kind for start, kind in _KINDS if data.startswith(start)), None)

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from agent_service.prompt.compression.compressor import Compressor, counted_rate
 from agent_service.records import model as base
-from agent_service.records.calls import PendingScript
 from agent_service.records.commands import (
     Compacted,
     Consulted,
@@ -39,6 +38,7 @@ from agent_service.records.turn_state import STOP_AT, LiveTurn
 from agent_service.tools.toolbox import Toolbox
 from agent_service.turns.answer_files import AnswerFiles, answer_in_wait
 from agent_service.turns.continuation import CUT_OFF, GO_ON, goes_on, said_before
+from agent_service.turns.file_reader import FileReader
 from agent_service.turns.script_turns import Scripts
 from services.amounts import plural
 
@@ -58,6 +58,7 @@ class LoopParts(Struct, frozen=True):
     scripts: Scripts
     compressor: Compressor
     files: AnswerFiles
+    reader: FileReader
     redact: Callable[[str], str]
     """Removes secrets from text of an interrupted model call."""
     zone: tzinfo | None = None
@@ -66,14 +67,19 @@ class LoopParts(Struct, frozen=True):
 
 def run_turn(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
     """Drive a turn from its current state to its end, or until a person must decide."""
-    if turn.script is not None:
-        return _begin(turn, turn.script, parts)
+    if turn.script is not None or turn.unread:
+        return _begin(turn, parts)
     return _condense(turn, parts) if turn.kind == COMPRESS else _converse(turn, parts)
 
 
-async def _begin(turn: LiveTurn, script: PendingScript, parts: LoopParts) -> AsyncGenerator[Step]:
-    """Run the turn's script, and continue if it leaves something to do."""
-    yield await parts.scripts.run(turn, script)
+async def _begin(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
+    """Run the turn's script or read the message's files, and continue if anything is left to do."""
+    if turn.script is not None:
+        yield await parts.scripts.run(turn, turn.script)
+    else:
+        async with aclosing(parts.reader.run(turn, parts.beside)) as read:
+            async for facts in read:
+                yield facts
     if not turn.waits_for_person and not turn.finished:
         async with aclosing(_converse(turn, parts)) as steps:
             async for step in steps:

@@ -25,6 +25,7 @@ from agent_service.storage import journal, steering
 from agent_service.storage.claims import Claimed
 from agent_service.turns.answer_files import answer_in_wait
 from agent_service.turns.event_feed import TurnStream
+from agent_service.turns.file_reader import unread
 from agent_service.turns.loop import LoopParts, Step, run_turn
 from agent_service.turns.metrics import AgentMetrics
 from services.clock import Clock
@@ -231,6 +232,8 @@ class Runner:
             ToolReturned(call, left.describe(call.key), is_error=True)
             for call in turn.pending.values()
         ]
+        if turn.unread:
+            facts.append(unread(turn.request.files, turn.request.text))
         if turn.script is not None:
             call = turn.script.call
             facts.append(ScriptReturned(call, left.describe(call.key), is_error=True))
@@ -298,7 +301,8 @@ class _Left:
 def _whole_answer(turn: LiveTurn) -> str | None:
     """Return the answer of a turn that only waits for its files; it is stored in the session."""
     # A compacted conversation may well end with an answer of an earlier turn.
-    return None if turn.kind == COMPRESS or turn.script is not None else answer_in_wait(turn)
+    is_begun = turn.kind != COMPRESS and turn.script is None and not turn.unread
+    return answer_in_wait(turn) if is_begun else None
 
 
 def _tell(turn: LiveTurn) -> None:

@@ -10,6 +10,7 @@ from agent_service.clients.commands import SessionCommands
 from agent_service.clients.files import SessionFiles
 from agent_service.clients.leases import SandboxLeases, TurnSandbox
 from agent_service.clients.skills import SandboxSkills
+from agent_service.clients.uploads import AllSupplies, SandboxUploads
 from agent_service.profiles.skills.shelf import SkillShelves
 from agent_service.records.background import WatchedCommand, WatchRequest
 from agent_service.records.calls import Decided, PendingCall
@@ -44,7 +45,7 @@ class ToolContexts:
         self._turns = turns
         self._sandboxes = sandboxes
         self._skills = skills
-        self._supplies = SandboxSkills(skills, database)
+        self._supplies = AllSupplies((SandboxSkills(skills, database), SandboxUploads(database)))
         self._delegation = delegation
 
     def make(

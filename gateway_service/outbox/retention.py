@@ -1,5 +1,6 @@
 """Periodic work: counting the backlog, and deleting old records."""
 
+import asyncio
 import logging
 from datetime import timedelta
 
@@ -8,6 +9,7 @@ from sqlalchemy import Connection
 from gateway_service.messages import CLI
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.storage import attachments, inbox, outbox
+from gateway_service.storage.file_cache import FileCache
 from services.clock import Clock
 from services.database import Database
 from services.errors import DatabaseUnavailable
@@ -22,7 +24,9 @@ KEEP_UNUSED = timedelta(days=1)
 """How long a file waits for its delivery."""
 
 
-async def keep_house(database: Database, clock: Clock, metrics: GatewayMetrics) -> None:
+async def keep_house(
+    database: Database, clock: Clock, metrics: GatewayMetrics, cache: FileCache
+) -> None:
     """Count and delete until cancelled."""
     forget_at = 0.0
     while True:
@@ -31,7 +35,8 @@ async def keep_house(database: Database, clock: Clock, metrics: GatewayMetrics) 
             if clock.monotonic() >= forget_at:
                 forget_at = clock.monotonic() + FORGET_EVERY_S
                 await _forget(database, clock)
-        except DatabaseUnavailable as error:
+                await asyncio.to_thread(cache.prune)
+        except (DatabaseUnavailable, OSError) as error:
             _log.warning("the outbox is not looked after: %s", error)
         await clock.sleep(COUNT_EVERY_S)
 

@@ -184,7 +184,7 @@ class _Conversation:
                 await self._reply(message.message_id, outcome)
                 return
             skill = outcome.skill
-        turn = self._turn(message.text, skill)
+        turn = self._turn(message, skill)
         begun = await self._context.turns.begin(turn, message.message_id)
         turn = begun.turn
         if turn.session_id != self._session_id:
@@ -268,13 +268,16 @@ class _Conversation:
         except HermesError as error:
             await self._outgoing.say(wire.reply("", error.message, is_error=True))
 
-    def _turn(self, text: str, skill: str) -> TurnRequest:
+    def _turn(self, message: ConverseRequest.UserMessage, skill: str) -> TurnRequest:
+        uploads = wire.uploads(message)
         return TurnRequest(
             turn_id=new_id("trn"),
             profile=self._profile,
             session_id=self._session_id,
             source=self._source(),
-            text=text,
+            text=message.text,
+            files=tuple(upload.file for upload in uploads),
+            uploads=uploads or None,
             skill=skill,
             workdir=self._opening.workdir,
             sandbox_template=self._opening.sandbox_template,

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
-from gateway_service.errors import DigestMismatch, NotUploaded, UnknownPlatform
+from gateway_service.errors import NotUploaded, UnknownPlatform
 from gateway_service.messages import API, CLI, Attachment, Content
 from gateway_service.platforms.base import Platform, Traits
 from gateway_service.platforms.markup import split
@@ -28,6 +28,7 @@ from services.errors import AlreadyExists, InvalidArgument, NotFound
 from services.home.paths import DEFAULT_PROFILE
 from services.redaction.redactor import Redactor
 from services.rpc.auth import Identity, allow
+from services.rpc.uploads import CHUNK_BYTES, MAX_BYTES, read_contents, wrong_contents
 from services.telemetry.tracing import traceparent
 from services.validation import check_id
 
@@ -37,13 +38,9 @@ MAX_CHAT_ID_CHARS = 128
 MAX_THREAD_ID_CHARS = 64
 MAX_FILES = 10
 MAX_NAME_BYTES = 255
-SHA256_BYTES = 32
 MAX_CAPTION_BYTES = 4096
 PICTURES = (".jpg", ".jpeg", ".png", ".webp")
 """What the names of pictures for albums end in."""
-CHUNK_BYTES = 1024 * 1024
-MAX_BYTES = 50_000_000
-"""The limit for one file and for all files of a delivery; Telegram accepts no more from bots."""
 
 _STATES = {
     State.ABANDONED: delivery_pb2.DELIVERY_STATE_ABANDONED,
@@ -162,9 +159,7 @@ class DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
             raise InvalidArgument("a file begins with its header", fields={"header": "is missing"})
         key, length_bytes = _read_header(first.header), first.header.length_bytes
         if await self._database.read(partial(attachments.find_length, key=key)) is None:
-            data, sha256 = await _read(request_iterator, length_bytes)
-            if len(data) != length_bytes or sha256 != key.sha256:
-                raise DigestMismatch("what came is not what was announced; nothing was stored")
+            data = await read_contents(request_iterator, length_bytes, first.header.sha256)
             now = self._clock.now()
             await self._database.write(partial(attachments.put, key=key, data=data, now=now))
         return delivery_pb2.UploadAttachmentResponse()
@@ -180,24 +175,6 @@ class DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
         for start in range(0, len(data), CHUNK_BYTES):
             chunk = data[start : start + CHUNK_BYTES]
             yield delivery_pb2.DownloadAttachmentResponse(chunk=chunk)
-
-
-async def _read(
-    requests: AsyncIterator[delivery_pb2.UploadAttachmentRequest], length_bytes: int
-) -> tuple[bytes, str]:
-    """Return the content, up to a little more than announced, and its digest."""
-    data, digest = bytearray(), hashlib.sha256()
-    async for request in requests:
-        if not request.HasField("chunk") or len(request.chunk) > CHUNK_BYTES:
-            raise InvalidArgument(
-                "a file is sent in chunks", fields={"chunk": f"at most {CHUNK_BYTES:,} bytes"}
-            )
-        data += request.chunk
-        # Chunk by chunk, so as not to block the event loop.
-        digest.update(request.chunk)
-        if len(data) > length_bytes:
-            break
-    return bytes(data), digest.hexdigest()
 
 
 def _check(request: delivery_pb2.DeliverRequest) -> None:
@@ -286,17 +263,8 @@ def _wrong_files(files: Sequence[delivery_pb2.Attachment]) -> dict[str, str]:
             wrong[f"attachments[{number}].name"] = wanted
         if len(each.caption.encode()) > MAX_CAPTION_BYTES:
             wrong[f"attachments[{number}].caption"] = f"at most {MAX_CAPTION_BYTES:,} bytes"
-        for field, problem in _wrong_contents(each.length_bytes, each.sha256).items():
+        for field, problem in wrong_contents(each.length_bytes, each.sha256).items():
             wrong[f"attachments[{number}].{field}"] = problem
-    return wrong
-
-
-def _wrong_contents(length_bytes: int, sha256: bytes) -> dict[str, str]:
-    wrong: dict[str, str] = {}
-    if not 1 <= length_bytes <= MAX_BYTES:
-        wrong["length_bytes"] = f"1 to {MAX_BYTES:,}"
-    if len(sha256) != SHA256_BYTES:
-        wrong["sha256"] = f"{SHA256_BYTES} bytes"
     return wrong
 
 
@@ -309,7 +277,7 @@ def _refuse(what: str, wrong: dict[str, str]) -> None:
 def _read_header(header: delivery_pb2.UploadAttachmentRequest.Header) -> FileKey:
     """Return the announced file; InvalidArgument if the header is invalid."""
     check_id("header.delivery_id", header.delivery_id)
-    found = _wrong_contents(header.length_bytes, header.sha256)
+    found = wrong_contents(header.length_bytes, header.sha256)
     wrong = {f"header.{field}": problem for field, problem in found.items()}
     _refuse("this cannot be stored", wrong)
     return FileKey(header.delivery_id, header.profile or DEFAULT_PROFILE, header.sha256.hex())

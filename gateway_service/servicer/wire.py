@@ -6,9 +6,11 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from gateway_service.commands.base import Answer, Command
 from gateway_service.commands.skills import skill_path
 from gateway_service.errors import UnknownPlatform
-from gateway_service.messages import CLI
+from gateway_service.messages import CLI, FileKind, RemoteFile, UploadedFile
 from gateway_service.storage.outbox import Part
 from hermes.agent.v1 import skill_pb2
+from hermes.common.v1 import content_pb2
+from hermes.common.v1.content_pb2 import MessageFile
 from hermes.gateway.v1.conversation_pb2 import (
     ConverseRequest,
     ConverseResponse,
@@ -16,6 +18,7 @@ from hermes.gateway.v1.conversation_pb2 import (
     SlashCommand,
 )
 from services.errors import InvalidArgument
+from services.rpc.messages import enum_word
 from services.validation import check_id
 
 MAX_TEXT_BYTES = 1024 * 1024
@@ -23,6 +26,7 @@ MAX_MESSAGE_ID_CHARS = 64
 MAX_SESSION_NAME_CHARS = 200
 """The limit for an id or title."""
 MAX_WATCHED_TURNS = 100
+MAX_FILES = 20
 
 
 class Outgoing:
@@ -79,12 +83,27 @@ def check_open(opening: ConverseRequest.Open) -> None:
 def check_message(message: ConverseRequest.UserMessage) -> None:
     """Raise InvalidArgument unless the message is valid."""
     check_id("user_message.message_id", message.message_id, MAX_MESSAGE_ID_CHARS)
-    if not message.text.strip():
+    if not message.text.strip() and not message.files:
         raise InvalidArgument("the message is empty", fields={"user_message.text": "some text"})
+    if len(message.files) > MAX_FILES:
+        limit = {"user_message.files": f"at most {MAX_FILES}"}
+        raise InvalidArgument("too many files", fields=limit)
     if len(message.text.encode()) > MAX_TEXT_BYTES:
         raise InvalidArgument(
             "the message is too long", fields={"user_message.text": "at most 1 MiB"}
         )
+
+
+def uploads(message: ConverseRequest.UserMessage) -> tuple[UploadedFile, ...]:
+    """Return a message's files, which the agent has."""
+    return tuple(map(_uploaded, message.files))
+
+
+def _uploaded(file: MessageFile) -> UploadedFile:
+    word = enum_word(content_pb2.FileKind.DESCRIPTOR, file.kind)
+    kind = FileKind(word) if word in list(FileKind) else FileKind.DOCUMENT
+    remote = RemoteFile(kind, "", file.name, file.mime_type, file.length_bytes, file.is_forwarded)
+    return UploadedFile(remote, file.length_bytes, file.sha256.hex())
 
 
 def opened(session_id: str, *, resumed: bool) -> ConverseResponse:

@@ -111,6 +111,12 @@ def accept(conn: Connection, waiting: Waiting, turn: TurnRequest, now: datetime)
     _update(conn, waiting.sequence, **values)
 
 
+def update(conn: Connection, turn: TurnRequest) -> None:
+    """Store what was added to an accepted turn."""
+    its_row = sa.update(inbox).where(inbox.c.turn_id == turn.turn_id)
+    conn.execute(its_row.values(payload=_payload(turn)))
+
+
 def accepted(conn: Connection, platform: str, account_id: str) -> Sequence[tuple[str, TurnRequest]]:
     """Return unanswered turns with their session keys, oldest first."""
     query = sa.select(inbox).where(*_of_account(platform, account_id, State.ACCEPTED))

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 
-from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from gateway_service.chats.access import Access
@@ -17,7 +16,6 @@ from gateway_service.errors import PlatformError
 from gateway_service.messages import (
     QUEUE,
     ButtonPress,
-    Content,
     MessageEvent,
     Reaction,
     TurnRequest,
@@ -32,10 +30,10 @@ from gateway_service.storage.inbox import Waiting
 from gateway_service.storage.outbox import Delivery, Kind
 from gateway_service.turns.attempts import attempt
 from gateway_service.turns.edits import find_new_version, fold_edits
+from gateway_service.turns.enrichment import Enrichment
 from gateway_service.turns.message_parts import gather, has_more, join, wait_for_more_s
 from gateway_service.turns.presenter import TurnPresenter
 from gateway_service.turns.prompt_replies import PromptReplies
-from gateway_service.turns.turn_starter import TurnStarter
 from services.database.queue import RETRY_S, Lanes, poll
 from services.errors import HermesError
 from services.ids import new_id, new_session_id
@@ -46,8 +44,7 @@ _log = logging.getLogger(__name__)
 POLL_S = 5.0
 STEP_S = 0.2
 MOST_PARTS = 100
-TEXT_ONLY = "So far I can only read text."
-WORDS_ONLY = "I cannot see pictures and other files yet, so I answer only what you wrote."
+UNREADABLE = "I can read text, pictures, sound and documents, but not this."
 
 
 class Router:
@@ -59,7 +56,7 @@ class Router:
         platform: Platform,
         access: Access,
         presenter: TurnPresenter,
-        turns: TurnStarter,
+        turns: Enrichment,
         context: CommandContext,
         metrics: GatewayMetrics,
     ) -> None:
@@ -164,10 +161,10 @@ class Router:
             await self._run_command(key, waiting, event, *command)
         elif (why_not := await self._replies.take(key, event)) is not None:
             await self._settle(key, waiting, why_not)
-        elif event.text.strip() or event.quotes:
+        elif event.text.strip() or event.quotes or event.files:
             await self._begin(await self._accept(key, waiting, event))
         else:
-            await self._reply(key, waiting, Answer(TEXT_ONLY))
+            await self._reply(key, waiting, Answer(UNREADABLE))
 
     async def _settle(self, key: str, waiting: Waiting, why_not: str) -> None:
         """Close an event that has no turn, and say what went wrong, if anything."""
@@ -197,11 +194,10 @@ class Router:
                 session_id = fresh_id
                 chats.put(conn, profile, key, session_id, now)
             source = event.source
-            turn = TurnRequest(turn_id, profile, session_id, source, event.text)
-            turn = replace(
-                turn,
+            turn = TurnRequest(
+                *(turn_id, profile, session_id, source, event.text),
                 quotes=event.quotes,
-                has_files=bool(event.files),
+                files=event.files,
                 skill=skill,
                 busy_mode=chats.busy_mode(conn, profile, key) or busy.mode_for(account.platform),
                 denied=self._replies.denied(source),
@@ -212,9 +208,6 @@ class Router:
             chat = Chat(profile, session_id, source, waiting.event.event_id, self._access)
             can_resume = may_say(self._context.commands, chat, RESUME)
             note_message(conn, key, turn, address, now, can_resume=can_resume)
-            if turn.has_files:
-                unseen = f"unseen_{turn_id}"
-                outbox.add(conn, Delivery(unseen, address, [Content(WORDS_ONLY)]), now)
             if self._platform.traits.can_edit:
                 placeholder = Delivery(
                     turn_id, address, [PLACEHOLDER], Kind.ANSWER, traceparent=turn.traceparent

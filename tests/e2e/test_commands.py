@@ -69,6 +69,14 @@ def test_what_is_piped_in_is_part_of_the_question(home: Home) -> None:
     assert piped.json["answer"] == "You said: some data\n\nwhat is this?"
 
 
+def test_files_go_with_the_question(home: Home, tmp_path: Path) -> None:
+    (tmp_path / "note.txt").write_text("Buy milk.")
+    said = home.run("chat", "-q", "read it", "--json", "--file", str(tmp_path / "note.txt"))
+    assert "Buy milk." in said.json["answer"]
+    missing = home.run("chat", "-q", "read it", "--file", str(tmp_path / "none"))
+    check_complaint(missing, "none cannot be read")
+
+
 def test_more_than_a_message_can_have_is_not_sent(home: Home) -> None:
     assert MAX_QUESTION_BYTES == MAX_TEXT_BYTES
     for text in ("é" * MAX_TEXT_BYTES, "x" * (MAX_TEXT_BYTES - 5)):

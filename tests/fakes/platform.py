@@ -2,8 +2,11 @@
 
 import asyncio
 from collections import deque
+from collections.abc import AsyncGenerator
 from itertools import count
 from typing import Self
+
+from msgspec.structs import replace
 
 from gateway_service.errors import (
     ChatMoved,
@@ -13,7 +16,15 @@ from gateway_service.errors import (
     Refused,
     Unreachable,
 )
-from gateway_service.messages import ButtonPress, Content, Event, MessageEvent, Reaction, Source
+from gateway_service.messages import (
+    ButtonPress,
+    Content,
+    Event,
+    MessageEvent,
+    Reaction,
+    RemoteFile,
+    Source,
+)
 from gateway_service.platforms.base import Destination, Platform, Received, Sink, Traits
 from gateway_service.platforms.rate_limits import Rate
 
@@ -41,17 +52,28 @@ class MemoryPlatform(Platform):
         self.listeners = self.most_listeners = 0
         self.keys = dict[str, str]()
         """Ids of messages by the keys that they were sent with."""
+        self.files: dict[str, bytes] = {}
+        """Contents of people's files by their ids."""
+        self.downloads = 0
         self._events: list[Event] = []
         self._ids = count(1)
         self._new = asyncio.Event()
         self._connected = False
 
-    def say(self, chat_id: str, text: str, user_id: str = "7", edits: str = "") -> str:
+    def say(
+        self,
+        chat_id: str,
+        text: str,
+        user_id: str = "7",
+        edits: str = "",
+        files: tuple[RemoteFile, ...] = (),
+    ) -> str:
         """Somebody writes, or edits what they wrote; return the message's id."""
         source = Source(self.name, chat_id, user_id=user_id, user_name="Ada")
         event_id = f"{self.account_id}:{len(self._events)}"
         message_id = edits or f"theirs-{len(self._events)}"
-        self._add(MessageEvent(event_id, source, text, message_id=message_id, edits=edits))
+        said = MessageEvent(event_id, source, text, message_id=message_id, edits=edits)
+        self._add(replace(said, files=files))
         return message_id
 
     def react(self, chat_id: str, message_id: str, emoji: str, user_id: str = "7") -> None:
@@ -138,6 +160,17 @@ class MemoryPlatform(Platform):
     def _check_traits(self, content: Content) -> None:
         assert len(content.buttons) <= self.traits.buttons, "these are too many buttons"
         assert self.traits.length(content.text) <= self.traits.message_units, "it is too long"
+
+    async def download(self, file: RemoteFile) -> AsyncGenerator[bytes]:
+        """Give a file in small pieces."""
+        if failure := self._failure():
+            raise failure
+        self.downloads += 1
+        data = self.files.get(file.id)
+        if data is None:
+            raise Refused("there is no such file")
+        for at in range(0, len(data), 1000):
+            yield data[at : at + 1000]
 
     def _add(self, event: Event) -> None:
         self._events.append(event)

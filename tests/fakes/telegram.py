@@ -21,7 +21,7 @@ from starlette.routing import Route
 from services.lifecycle import Workers
 from tests.fakes import telegram_menus
 from tests.fakes.telegram_faults import REFUSALS, Cut, Faults
-from tests.fakes.telegram_files import KINDS, File, checked_album, checked_file, posted
+from tests.fakes.telegram_files import KINDS, File, checked_album, checked_file, found_file, posted
 from tests.fakes.telegram_rules import Refused, checked, mentions
 
 TOKEN = "4242:fake-token"
@@ -51,6 +51,8 @@ class FakeTelegram:
         self.acknowledged: dict[str, str] = {}
         self.calls: Counter[str] = Counter()
         self.menus = telegram_menus.Menus()
+        self.files: dict[str, bytes] = {}
+        """Files that people send, by id."""
         self.conflicts = self.impatient = 0
         self._limited_at = -2.0
         self.url = ""
@@ -165,6 +167,19 @@ class FakeTelegram:
             raise Refused(409, "Conflict: terminated by other getUpdates request")
         return list(self._updates.values())[:100]
 
+    async def _getFile(self, fields: dict[str, str], request: Request) -> Any:
+        return found_file(self.files, fields["file_id"])
+
+    async def serve_file(self, request: Request) -> Response:
+        """Give a file that somebody sent."""
+        self.calls["file"] += 1
+        if self.faults.next("file") == "drop_before":
+            return Cut()
+        data = self.files.get(request.path_params["file_id"])
+        if data is None or request.path_params["token"] != TOKEN:
+            return Response(status_code=404)
+        return Response(data, media_type="application/octet-stream")
+
     async def _sendMessage(self, fields: dict[str, str], request: Request) -> Any:
         return self._show(fields, "text")
 
@@ -206,9 +221,12 @@ class FakeTelegram:
 async def fake_telegram(host: str = "127.0.0.1") -> AsyncGenerator[FakeTelegram]:
     """A running server; `url` is what a bot's token is appended to."""
     telegram = FakeTelegram()
-    route = Route("/bot{token}/{method}", telegram.serve, methods=["POST"])
+    routes = [
+        Route("/bot{token}/{method}", telegram.serve, methods=["POST"]),
+        Route("/file/bot{token}/files/{file_id}", telegram.serve_file),
+    ]
     config = uvicorn.Config(
-        Starlette(routes=[route]), log_level="critical", lifespan="off", ws="none"
+        Starlette(routes=routes), log_level="critical", lifespan="off", ws="none"
     )
     server = uvicorn.Server(config)
     listener = socket.create_server((host, 0))

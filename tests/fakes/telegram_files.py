@@ -1,6 +1,7 @@
 """Files as the Bot API takes them: parts of a form, of which only some methods know a kind."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from email import policy
 from email.parser import BytesParser
@@ -16,6 +17,7 @@ KINDS = {
 }
 MAX_BYTES = 50_000_000
 MAX_PHOTO_BYTES = 10_000_000
+MAX_DOWNLOAD_BYTES = 20_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +76,12 @@ def _checked(kind: str, files: list[File]) -> File:
     if kind == "photo" and not found[0].data.startswith((b"\x89PNG", b"\xff\xd8\xff")):
         raise Refused(400, "Bad Request: IMAGE_PROCESS_FAILED")
     return found[0]
+
+
+def found_file(files: Mapping[str, bytes], file_id: str) -> dict[str, str]:
+    """Where a file that somebody sent is, or what Telegram says of it."""
+    if file_id not in files:
+        raise Refused(400, "Bad Request: invalid file_id")
+    if len(files[file_id]) > MAX_DOWNLOAD_BYTES:
+        raise Refused(400, "Bad Request: file is too big")
+    return {"file_id": file_id, "file_unique_id": file_id, "file_path": f"files/{file_id}"}

@@ -9,13 +9,14 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from hashlib import sha256
 from typing import Any
 
 import grpc
 import grpc.aio
 
 from hermes.agent.v1 import turn_event_pb2 as events
-from hermes.agent.v1 import turn_pb2, turn_pb2_grpc
+from hermes.agent.v1 import turn_pb2, turn_pb2_grpc, upload_pb2, upload_pb2_grpc
 from hermes.common.v1 import error_pb2
 from services.errors import AlreadyExists
 from tests.fakes.executor import fail
@@ -23,11 +24,13 @@ from tests.fakes.executor import fail
 Context = grpc.aio.ServicerContext[Any, Any]
 
 
-class FakeTurns(turn_pb2_grpc.TurnServiceServicer):
+class FakeTurns(turn_pb2_grpc.TurnServiceServicer, upload_pb2_grpc.UploadServiceServicer):
     """Remembers the turns, and can be told to be unreachable or to cut its streams."""
 
     def __init__(self) -> None:
         self.requests: dict[str, turn_pb2.StartTurnRequest] = {}
+        self.uploads: dict[bytes, bytes] = {}
+        """Files by digest."""
         self.stopped: list[str] = []
         self.start_calls: Counter[str] = Counter()
         self.missed: set[str] = set()
@@ -104,6 +107,22 @@ class FakeTurns(turn_pb2_grpc.TurnServiceServicer):
             await context.abort(grpc.StatusCode.UNAVAILABLE, "the connection was cut")
         yield _response(events.TurnEvent(sequence=2, turn_finished=await self._end(request)))
 
+    async def UploadFile(
+        self, request_iterator: AsyncIterator[upload_pb2.UploadFileRequest], context: Context
+    ) -> upload_pb2.UploadFileResponse:
+        header = (await anext(request_iterator)).header
+        data = b"".join([request.chunk async for request in request_iterator])
+        assert (len(data), sha256(data).digest()) == (header.length_bytes, header.sha256)
+        async with self._changed:
+            self.uploads[header.sha256] = data
+            self._changed.notify_all()
+        return upload_pb2.UploadFileResponse()
+
+    async def uploaded(self, count: int) -> None:
+        """Return once there are so many files."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: len(self.uploads) >= count)
+
     async def GetTurn(
         self, request: turn_pb2.GetTurnRequest, context: Context
     ) -> turn_pb2.GetTurnResponse:
@@ -167,6 +186,7 @@ async def served_turns(
     """An agent at the wire, with more than turns if there are handlers, and where it is reached."""
     turns, server = FakeTurns(), grpc.aio.server()
     turn_pb2_grpc.add_TurnServiceServicer_to_server(turns, server)
+    upload_pb2_grpc.add_UploadServiceServicer_to_server(turns, server)
     server.add_generic_rpc_handlers(handlers)
     port = server.add_insecure_port(address)
     await server.start()

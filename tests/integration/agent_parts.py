@@ -1,14 +1,18 @@
 """A running agent service for tests, and what is asked of it."""
 
 import asyncio
+import hashlib
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from hermes.agent.v1 import turn_pb2
 from hermes.agent.v1.turn_event_pb2 import TurnEvent
 from hermes.agent.v1.turn_pb2_grpc import TurnServiceStub
-from hermes.common.v1.content_pb2 import MessagePart
+from hermes.agent.v1.upload_pb2 import UploadFileRequest
+from hermes.agent.v1.upload_pb2_grpc import UploadServiceStub
+from hermes.common.v1.content_pb2 import FILE_KIND_DOCUMENT, FileKind, MessageFile, MessagePart
 from hermes.common.v1.origin_pb2 import Origin
 from services.cli.connection import connected
 from services.config.settings import load_settings
@@ -26,7 +30,7 @@ class AgentClient:
 
     async def start(
         self,
-        text: str,
+        text: str | Sequence[MessagePart],
         *,
         session_id: str = "session",
         turn_id: str = "",
@@ -41,7 +45,7 @@ class AgentClient:
                 turn_id=turn_id or new_id("trn"),
                 profile=profile,
                 session_id=session_id,
-                parts=[MessagePart(text=text)],
+                parts=[MessagePart(text=text)] if isinstance(text, str) else text,
                 origin=origin or Origin(platform="cli"),
                 busy_mode=busy_mode,
                 kind=kind,
@@ -69,10 +73,29 @@ class AgentClient:
         """Wait for text, which who comes late sees as a snapshot."""
         await self.until(turn_id, "text_delta", "text_snapshot")
 
-    async def ask(self, text: str, *, session_id: str = "session") -> list[TurnEvent]:
+    async def ask(
+        self, text: str, *files: MessageFile, session_id: str = "session"
+    ) -> list[TurnEvent]:
         """Start a turn and watch it to its end."""
-        started = await self.start(text, session_id=session_id)
+        started = await self.start(said(text, *files), session_id=session_id)
         return await self.watch(started.turn_id)
+
+    async def upload(
+        self, data: bytes, name: str, kind: FileKind.ValueType = FILE_KIND_DOCUMENT, **more: Any
+    ) -> MessageFile:
+        """Upload a file for a message."""
+        sha256 = hashlib.sha256(data).digest()
+        header = UploadFileRequest.Header(length_bytes=len(data), sha256=sha256)
+        pieces = (data[at : at + 500_000] for at in range(0, len(data), 500_000))
+        sent = [UploadFileRequest(header=header), *(UploadFileRequest(chunk=p) for p in pieces)]
+        await UploadServiceStub(self.channels.to("agent")).UploadFile(iter(sent))
+        return MessageFile(kind=kind, name=name, length_bytes=len(data), sha256=sha256, **more)
+
+
+def said(text: str, *files: MessageFile) -> list[MessagePart]:
+    """The parts of a message."""
+    words = [MessagePart(text=text)] if text or not files else []
+    return [*words, *(MessagePart(file=file) for file in files)]
 
 
 @asynccontextmanager

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import grpc.aio
 from prometheus_client import CollectorRegistry
@@ -19,6 +20,8 @@ from gateway_service.outbox.worker import OutboxWorker
 from gateway_service.platforms.base import Platform
 from gateway_service.platforms.rate_limits import Limiter
 from gateway_service.storage.accounts import AccountLease, lease_table
+from gateway_service.storage.file_cache import FileCache
+from gateway_service.turns.enrichment import Enrichment
 from gateway_service.turns.inbox import Inbox
 from gateway_service.turns.presenter import TurnPresenter
 from gateway_service.turns.router import Router
@@ -26,6 +29,7 @@ from gateway_service.turns.turn_starter import TurnStarter
 from services.clock import Clock, SystemClock
 from services.database import Database
 from services.database.leases import LeaseKeeper, new_owner
+from services.home.paths import HomePaths
 from services.lifecycle import Workers
 from services.redaction.redactor import Redactor
 from services.telemetry.metrics import Meter
@@ -47,7 +51,13 @@ class Replica:
     """A gateway's part that runs accounts."""
 
     def __init__(
-        self, database: Database, platform: Platform, agent: Agent, lease_s: float, heard_by: Clock
+        self,
+        database: Database,
+        platform: Platform,
+        agent: Agent,
+        lease_s: float,
+        heard_by: Clock,
+        home: Path,
     ) -> None:
         self.registry = CollectorRegistry()
         self.clock, metrics = SystemClock(), GatewayMetrics.create(Meter(self.registry))
@@ -56,6 +66,7 @@ class Replica:
         inbox = Inbox(database, self.clock, metrics, CONFIG, Redactor())
         self._turns = TurnStarter(inbox, database, self._client, self.clock, self._workers)
         self._platform, self._metrics = platform, metrics
+        self._cache = FileCache(HomePaths(home, home), 10**9)
         leases = lease_table(lease_s)
         self.keeper = LeaseKeeper(database, leases, self.clock)
         self.health = PlatformHealth(platform, heard_by, metrics)
@@ -76,8 +87,17 @@ class Replica:
             account.database, self._client, scheduler, self.clock, COMMANDS, CONFIG, Hooks()
         )
         access = Access(frozenset({"7"}))
+        starting = Enrichment(
+            account,
+            self._platform,
+            self._client,
+            self._turns,
+            self._cache,
+            CONFIG.media,
+            self.clock,
+        )
         router = Router(
-            account, self._platform, access, presenter, self._turns, context, self._metrics
+            account, self._platform, access, presenter, starting, context, self._metrics
         )
         return Work(
             router, OutboxWorker(account, self._platform, limiter, self.clock, self._metrics)
@@ -91,10 +111,11 @@ async def replica(
     agent: Agent,
     lease_s: float = LONG_S,
     heard_by: Clock | None = None,
+    home: Path = Path("/nonexistent"),
 ) -> AsyncGenerator[Replica]:
     """A replica that runs until the context is left, and then lets go; `heard_by` is the clock of
-    its polls."""
-    made = Replica(database, platform, agent, lease_s, heard_by or SystemClock())
+    its polls, and `home` keeps files."""
+    made = Replica(database, platform, agent, lease_s, heard_by or SystemClock(), home)
     async with Workers() as workers:
         workers.start("keeper", made.keeper.run())
         workers.start("runner", made.runner.run())

@@ -275,10 +275,10 @@ async def test_in_a_group_only_what_is_said_to_the_bot_is_answered(tmp_path: Pat
 
 
 async def test_what_is_no_text_is_said_to_be_unreadable(tmp_path: Path) -> None:
-    voice = {"file_id": "v", "file_unique_id": "u", "duration": 1}
     async with bot(tmp_path, answers({"text": "never"})) as (telegram, _):
-        await telegram.say(1, "", voice=voice)
-        await telegram.until(lambda: telegram.texts(1) == ["So far I can only read text."])
+        await telegram.say(1, "", location={"latitude": 1.0, "longitude": 2.0})
+        unreadable = "I can read text, pictures, sound and documents, but not this."
+        await telegram.until(lambda: telegram.texts(1) == [unreadable])
         assert telegram.calls["sendMessage"] == 1
 
 
@@ -293,23 +293,6 @@ async def test_a_text_that_was_cut_has_one_answer(tmp_path: Path) -> None:
         await telegram.until(lambda: telegram.texts(1) == ["Read."])
         [body] = model.bodies
         assert "AAAABBBB" in body["messages"][-1]["content"]
-
-
-async def test_what_was_not_seen_of_an_album_is_said_once(tmp_path: Path) -> None:
-    picture = [{"file_id": "p", "file_unique_id": "u", "width": 1, "height": 1}]
-    album: dict[str, Any] = {"photo": picture, "media_group_id": "a"}
-    async with (
-        fake_telegram() as telegram,
-        fake_model(answers({"text": "I cannot see it."})) as model,
-        again(tmp_path, telegram, model),
-    ):
-        await telegram.say(1, "", **album, caption="What is this?")
-        await telegram.say(1, "", **album)
-        unseen = "I cannot see pictures and other files yet, so I answer only what you wrote."
-        await telegram.until(lambda: telegram.texts(1) == [unseen, "I cannot see it."])
-        [body] = model.bodies
-        assert "What is this?" in body["messages"][-1]["content"]
-        assert "You cannot see it." in body["messages"][-1]["content"]
 
 
 async def test_a_refused_turn_is_answered_with_the_reason(tmp_path: Path) -> None:

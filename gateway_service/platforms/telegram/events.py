@@ -142,13 +142,15 @@ def _message(event_id: str, message: "Message", me: Bot) -> MessageEvent | None:
             return None
         if joint is not None:
             me.unfinished[source] = message.date
+    origin = message.forward_origin
+    author = _Author("", str(sender.id)) if origin is None else _author(origin)
+    is_forwarded = author.id != str(sender.id)
+    files = _files(message, is_forwarded=is_forwarded)
     # Unreadable messages get a notice, so their quotes do not matter.
-    quotes = _answered(message, sender, me) if text else ()
-    if text and message.forward_origin is not None:
-        author = _author(message.forward_origin)
-        if author.id != str(sender.id):
-            # Forwarded text is never a command.
-            quotes, text = (*quotes, Quote(text, author.name, is_forwarded=True)), ""
+    quotes = _answered(message, sender, me) if text or files else ()
+    if text and is_forwarded:
+        # Forwarded text is never a command.
+        quotes, text = (*quotes, Quote(text, author.name, is_forwarded=True)), ""
     if source.chat_type != "dm" and not text.startswith("/"):
         text = _without(text, mentions)
     replies_to = str(answered.message_id) if answered else ""
@@ -158,14 +160,14 @@ def _message(event_id: str, message: "Message", me: Bot) -> MessageEvent | None:
         text,
         replies_to=replies_to,
         quotes=quotes,
-        files=_files(message),
+        files=files,
         message_id=str(message.message_id),
         edits=str(message.message_id) if is_edited else "",
         joint=joint,
     )
 
 
-def _files(message: "Message") -> tuple[RemoteFile, ...]:
+def _files(message: "Message", *, is_forwarded: bool) -> tuple[RemoteFile, ...]:
     """Return the message's file, if it has one: a location or a poll is none."""
     found = message.effective_attachment
     if isinstance(found, Sequence):  # the sizes of a picture, the largest last
@@ -181,6 +183,7 @@ def _files(message: "Message") -> tuple[RemoteFile, ...]:
             getattr(found, "file_name", None) or "",
             getattr(found, "mime_type", None) or "",
             getattr(found, "file_size", None) or 0,
+            is_forwarded,
         ),
     )
 

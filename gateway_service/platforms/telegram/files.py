@@ -1,11 +1,12 @@
-"""How Telegram shows a file: as a picture, audio or video if possible, else as a document."""
+"""Files of Telegram's messages: how it shows ours, and where it keeps those of people."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
 
+from gateway_service.errors import OutcomeUnknown, Refused
 from gateway_service.messages import Attachment
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ CAPTION_UNITS = 1024
 ALBUM_PICTURES = 10
 ANSWER_S = 60.0
 """How long Telegram may process a file before it answers."""
+DOWNLOAD_S = 10.0
+CHUNK_BYTES = 256 * 1024
 
 
 class Kind(StrEnum):
@@ -66,3 +69,30 @@ async def send_files(
     uploaded = await asyncio.to_thread(InputFile, files[0].data, filename=files[0].name)
     send = getattr(bot, f"send_{kind}")
     return await send(**{kind: uploaded}, **fields, read_timeout=ANSWER_S)
+
+
+def place_of_files(base_url: str) -> str:
+    """Return what a bot's token is appended to for files."""
+    return f"{base_url.removesuffix('/bot')}/file/bot"
+
+
+async def download(url: str) -> AsyncGenerator[bytes]:
+    """Yield a file's content; errors do not show the URL, which has the token in it."""
+    import httpx
+
+    if not url.startswith(("http://", "https://")):
+        raise Refused("the Bot API server keeps its files on its own disk (--local)")
+    try:
+        # Reading the system's certificates would block the event loop.
+        async with (
+            await asyncio.to_thread(httpx.AsyncClient, timeout=DOWNLOAD_S) as client,
+            client.stream("GET", url) as response,
+        ):
+            if not response.is_success:
+                is_passing = response.status_code == 429 or response.status_code >= 500
+                kind = OutcomeUnknown if is_passing else Refused
+                raise kind(f"telegram answered {response.status_code}")
+            async for chunk in response.aiter_bytes(CHUNK_BYTES):
+                yield chunk
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise OutcomeUnknown(f"telegram did not answer ({type(error).__name__})") from None

@@ -1,8 +1,8 @@
 """Telegram, using only python-telegram-bot's `Bot`: polling and storage are ours."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import AsyncExitStack, aclosing, contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -16,7 +16,7 @@ from gateway_service.errors import (
     Refused,
     Unreachable,
 )
-from gateway_service.messages import ButtonPress, Content, Source
+from gateway_service.messages import ButtonPress, Content, RemoteFile, Source
 from gateway_service.platforms.base import Destination, MenuItems, Platform, Received, Sink, Traits
 from gateway_service.platforms.markup import to_html
 from gateway_service.platforms.rate_limits import Rate
@@ -34,6 +34,8 @@ from gateway_service.platforms.telegram.files import (
     MAX_BYTES,
     Kind,
     choose_kind,
+    download,
+    place_of_files,
     send_files,
 )
 
@@ -195,6 +197,14 @@ class TelegramPlatform(Platform):
         with _translated():
             await bot.answer_callback_query(press.press_id, text=text)
 
+    async def download(self, file: RemoteFile) -> AsyncGenerator[bytes]:
+        bot = self._bot
+        with _translated():
+            found = await bot.get_file(file.id)
+        async with aclosing(download(found.file_path or "")) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
     async def menu(self, person: str) -> MenuItems:
         bot, scope = self._bot, _scope(person)
         with _translated():
@@ -243,6 +253,7 @@ def _bot(token: str, base_url: str) -> "Bot":
         return Bot(
             token,
             base_url=base_url,
+            base_file_url=place_of_files(base_url),
             request=HTTPXRequest(connection_pool_size=CALLS_AT_ONCE, **options),
             get_updates_request=Polling(connection_pool_size=1, **options),
         )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hermes.common.v1.content_pb2 import ContextFile
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest
+from services.cli.chat.attachments import upload
 from services.cli.chat.dialogue import Dialogue
 from services.cli.chat.one_shot import OneShot
 from services.cli.chat.screen import can_talk, standard_screen
@@ -39,6 +40,7 @@ examples:
   hermes chat --resume 20261121_101500_a1b2c3
   hermes chat --resume "holiday plans"
   hermes chat -q "how much disk is left?"     ask one question
+  hermes chat -q "what is in it?" --file photo.jpg
   git log -20 | hermes chat -q "summarise this"
   hermes chat -q "run the tests" --here --json
   hermes chat --sandbox gvisor                run commands in sandboxes of this template
@@ -63,8 +65,8 @@ TOO_LONG = (
 def _chat(context: Context) -> int:
     """Talk until the user leaves, or until the one question is answered."""
     given = context.given
-    if given.json and given.question is None:
-        raise InvalidArgument("--json needs -q")
+    if given.question is None and (given.json or given.files):
+        raise InvalidArgument("--json and --file need -q")
     question = _question(given.question)
     given.preload_model = question is not None  # its first turn is about to begin
     settings = context.settings
@@ -116,7 +118,7 @@ def _can_mount(settings: Settings, folder: Path) -> bool:
 async def _run(settings: Settings, arguments: argparse.Namespace, question: str | None) -> int:
     needed = at_home(settings, BEHIND_A_CHAT)
     if "gateway" not in needed:
-        needed = ("gateway",)  # it knows the others
+        needed = ("gateway", "agent") if arguments.files else ("gateway",)
     else:
         await reach(settings, ("agent",))  # a gateway here would wait for it silently
     if "agent" in needed and not await has_services(settings, needed):
@@ -142,7 +144,8 @@ async def _ask(
     if not arguments.json:
         view = TurnView(standard_screen(settings.environ), tells_failure=False)
     once = OneShot(view)
-    await once.ask(Dialogue(channels.to("gateway"), opening(arguments)), question)
+    files = await upload(channels, arguments.files)
+    await once.ask(Dialogue(channels.to("gateway"), opening(arguments)), question, files)
     if arguments.json:
         print_json(once.as_json())
     elif once.reply:
@@ -174,6 +177,13 @@ COMMAND = Command(
     function=_chat,
     arguments=(
         arg("-q --question TEXT", "ask one question and print the answer"),
+        arg(
+            "--file PATH",
+            "with -q: a picture, sound or document for the agent; repeatable",
+            field="files",
+            action="append",
+            default=[],
+        ),
         flag("--json", "with -q: print a JSON object"),
         CONTINUED,
         flag("--here", "use the current folder as the workspace"),

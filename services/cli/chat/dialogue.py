@@ -1,12 +1,13 @@
 """A conversation with the gateway that survives lost connections without losses or repeats."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 
 import grpc
 import grpc.aio
 
 from hermes.agent.v1.turn_event_pb2 import ApprovalDecision, TurnEvent
+from hermes.common.v1.content_pb2 import MessageFile
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
 from hermes.gateway.v1.conversation_pb2_grpc import ConversationServiceStub
 from services.cli.chat.choices import Choices
@@ -43,11 +44,11 @@ class Dialogue:
         """Return whether an answer is still expected."""
         return question.id in self._questions
 
-    def say(self, text: str, message_id: str = "") -> str:
+    def say(self, text: str, message_id: str = "", files: Sequence[MessageFile] = ()) -> str:
         """Send a message, slash command or choice; return its id, a new one by default."""
         text, self.choices = self.choices.message(text), Choices()
         message_id = message_id or new_id("msg")
-        message = ConverseRequest.UserMessage(message_id=message_id, text=text)
+        message = ConverseRequest.UserMessage(message_id=message_id, text=text, files=files)
         self._insist(message_id, None, ConverseRequest(user_message=message))
         return message_id
 

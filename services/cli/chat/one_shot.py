@@ -4,6 +4,7 @@ import asyncio
 import json
 import signal
 import sys
+from collections.abc import Sequence
 from contextlib import aclosing
 from typing import Any
 
@@ -15,6 +16,7 @@ from hermes.agent.v1.turn_event_pb2 import (
     TurnEvent,
     TurnFinished,
 )
+from hermes.common.v1.content_pb2 import MessageFile
 from hermes.gateway.v1.conversation_pb2 import ConverseResponse
 from services.cli.chat.dialogue import Dialogue
 from services.cli.chat.turn_view import TurnView, shortfall
@@ -35,9 +37,11 @@ class OneShot:
         self._started: dict[str, ToolStarted] = {}
         self._finished: dict[str, ToolFinished] = {}
 
-    async def ask(self, dialogue: Dialogue, question: str) -> None:
+    async def ask(
+        self, dialogue: Dialogue, question: str, files: Sequence[MessageFile] = ()
+    ) -> None:
         """Ask, and return when the turn has ended; Ctrl-C interrupts it."""
-        self._message_id = dialogue.say(question)
+        self._message_id = dialogue.say(question, files=files)
         async with aclosing(dialogue.responses()) as responses:
             loop = asyncio.get_running_loop()
             loop.add_signal_handler(signal.SIGINT, dialogue.interrupt)

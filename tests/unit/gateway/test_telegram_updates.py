@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from telegram import Update
 
-from gateway_service.messages import ChatMove, MessageEvent, Quote, Reaction
+from gateway_service.messages import ChatMove, FileKind, MessageEvent, Quote, Reaction, RemoteFile
 from gateway_service.platforms.telegram.events import Bot, drop_unreadable, find_moves, read_updates
 from tests.fakes.telegram_rules import mentions
 
@@ -146,6 +146,13 @@ def test_what_is_forwarded_is_of_its_author(origin: dict[str, Any], author: str)
     assert found.quotes == (Quote("/stop", author, is_forwarded=True),)
 
 
+def test_a_voice_that_is_forwarded_is_not_the_senders() -> None:
+    voice = {"file_id": "v", "file_unique_id": "u", "duration": 1, "mime_type": "audio/ogg"}
+    origin = {"type": "user", "date": 1, "sender_user": EVE}
+    found = event(text=None, voice=voice, forward_origin=origin)
+    assert found.files == (RemoteFile(FileKind.VOICE, "v", mime="audio/ogg", is_forwarded=True),)
+
+
 def test_what_somebody_forwards_of_their_own_is_theirs() -> None:
     found = event(forward_origin={"date": 1, "type": "user", "sender_user": ADA})
     assert (found.text, found.quotes) == ("/stop", ())
@@ -171,11 +178,12 @@ def test_a_message_without_words_quotes_none() -> None:
     assert event(reply_to_message={**topic, **created}).quotes == ()
 
 
-def test_a_picture_without_words_is_told_to_be_unreadable_whatever_it_answers() -> None:
+def test_a_picture_comes_with_what_it_answers() -> None:
     answered = {"message_id": 2, "date": 1, "chat": {"id": 7, "type": "private"}, "from": EVE}
     picture = [{"file_id": "p", "file_unique_id": "u", "width": 1, "height": 1}]
     found = event(text=None, photo=picture, reply_to_message={**answered, "text": "so"})
-    assert (found.text, found.quotes) == ("", ())
+    assert (found.text, [quote.text for quote in found.quotes]) == ("", ["so"])
+    assert found.files == (RemoteFile(FileKind.IMAGE, "p"),)
 
 
 def test_an_edited_message_names_the_one_that_it_was() -> None:

@@ -97,7 +97,7 @@ class _BusyModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_BusyMode.Val
     """This turn waits until the live one has finished."""
     BUSY_MODE_STEER: _BusyMode.ValueType  # 3
     """The text joins the next results of the live turn's tools, and this turn completes when it has.
-    Where the live turn ends before, this one follows it.
+    Where the live turn ends before, this one follows it; a turn with files always does.
     """
 
 class BusyMode(_BusyMode, metaclass=_BusyModeEnumTypeWrapper):
@@ -111,7 +111,7 @@ BUSY_MODE_QUEUE: BusyMode.ValueType  # 2
 """This turn waits until the live one has finished."""
 BUSY_MODE_STEER: BusyMode.ValueType  # 3
 """The text joins the next results of the live turn's tools, and this turn completes when it has.
-Where the live turn ends before, this one follows it.
+Where the live turn ends before, this one follows it; a turn with files always does.
 """
 Global___BusyMode: _TypeAlias = BusyMode  # noqa: Y015
 

@@ -68,7 +68,7 @@ class TurnServiceServicer:
         request returns the turn as it is; another request with the same id fails with ALREADY_EXISTS.
         The turn is stored before the call returns. Fails with INVALID_ARGUMENT, DRAINING,
         MODEL_NOT_CONFIGURED or DATABASE_UNAVAILABLE, and with FAILED_PRECONDITION where a script would run
-        without the toolset terminal being on.
+        without the toolset terminal being on, or a file was not uploaded.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -23,7 +23,7 @@ class TurnServiceStub:
     request returns the turn as it is; another request with the same id fails with ALREADY_EXISTS.
     The turn is stored before the call returns. Fails with INVALID_ARGUMENT, DRAINING,
     MODEL_NOT_CONFIGURED or DATABASE_UNAVAILABLE, and with FAILED_PRECONDITION where a script would run
-    without the toolset terminal being on.
+    without the toolset terminal being on, or a file was not uploaded.
     """
     WatchTurn: _aio.UnaryStreamMultiCallable[_turn_pb2.WatchTurnRequest, _turn_pb2.WatchTurnResponse]
     """Streams a turn's events in order: the durable ones after `after_sequence`, once each, and live
@@ -52,7 +52,7 @@ class TurnServiceServicer(metaclass=_abc_1.ABCMeta):
         request returns the turn as it is; another request with the same id fails with ALREADY_EXISTS.
         The turn is stored before the call returns. Fails with INVALID_ARGUMENT, DRAINING,
         MODEL_NOT_CONFIGURED or DATABASE_UNAVAILABLE, and with FAILED_PRECONDITION where a script would run
-        without the toolset terminal being on.
+        without the toolset terminal being on, or a file was not uploaded.
         """
 
     @_abc_1.abstractmethod

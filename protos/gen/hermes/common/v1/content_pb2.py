@@ -24,19 +24,23 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ehermes/common/v1/content.proto\x12\x10hermes.common.v1\"W\n\x0bMessagePart\x12\x0e\n\x04text\x18\x01 \x01(\tH\x00\x12\x30\n\tquotation\x18\x02 \x01(\x0b\x32\x1b.hermes.common.v1.QuotationH\x00\x42\x06\n\x04kind\")\n\x0b\x43ontextFile\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0c\n\x04text\x18\x02 \x01(\t\"X\n\tQuotation\x12-\n\x04kind\x18\x01 \x01(\x0e\x32\x1f.hermes.common.v1.QuotationKind\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x0e\n\x06\x61uthor\x18\x03 \x01(\t*\x85\x01\n\rQuotationKind\x12\x1e\n\x1aQUOTATION_KIND_UNSPECIFIED\x10\x00\x12\x1c\n\x18QUOTATION_KIND_FORWARDED\x10\x01\x12\x1b\n\x17QUOTATION_KIND_ANSWERED\x10\x02\x12\x19\n\x15QUOTATION_KIND_OUTPUT\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ehermes/common/v1/content.proto\x12\x10hermes.common.v1\"\x86\x01\n\x0bMessagePart\x12\x0e\n\x04text\x18\x01 \x01(\tH\x00\x12\x30\n\tquotation\x18\x02 \x01(\x0b\x32\x1b.hermes.common.v1.QuotationH\x00\x12-\n\x04\x66ile\x18\x03 \x01(\x0b\x32\x1d.hermes.common.v1.MessageFileH\x00\x42\x06\n\x04kind\"\x94\x01\n\x0bMessageFile\x12(\n\x04kind\x18\x01 \x01(\x0e\x32\x1a.hermes.common.v1.FileKind\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x11\n\tmime_type\x18\x03 \x01(\t\x12\x14\n\x0clength_bytes\x18\x04 \x01(\x03\x12\x0e\n\x06sha256\x18\x05 \x01(\x0c\x12\x14\n\x0cis_forwarded\x18\x06 \x01(\x08\")\n\x0b\x43ontextFile\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0c\n\x04text\x18\x02 \x01(\t\"X\n\tQuotation\x12-\n\x04kind\x18\x01 \x01(\x0e\x32\x1f.hermes.common.v1.QuotationKind\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x0e\n\x06\x61uthor\x18\x03 \x01(\t*\x91\x01\n\x08\x46ileKind\x12\x19\n\x15\x46ILE_KIND_UNSPECIFIED\x10\x00\x12\x13\n\x0f\x46ILE_KIND_IMAGE\x10\x01\x12\x13\n\x0f\x46ILE_KIND_VOICE\x10\x02\x12\x13\n\x0f\x46ILE_KIND_AUDIO\x10\x03\x12\x13\n\x0f\x46ILE_KIND_VIDEO\x10\x04\x12\x16\n\x12\x46ILE_KIND_DOCUMENT\x10\x05*\x85\x01\n\rQuotationKind\x12\x1e\n\x1aQUOTATION_KIND_UNSPECIFIED\x10\x00\x12\x1c\n\x18QUOTATION_KIND_FORWARDED\x10\x01\x12\x1b\n\x17QUOTATION_KIND_ANSWERED\x10\x02\x12\x19\n\x15QUOTATION_KIND_OUTPUT\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hermes.common.v1.content_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_QUOTATIONKIND']._serialized_start=275
-  _globals['_QUOTATIONKIND']._serialized_end=408
-  _globals['_MESSAGEPART']._serialized_start=52
-  _globals['_MESSAGEPART']._serialized_end=139
-  _globals['_CONTEXTFILE']._serialized_start=141
-  _globals['_CONTEXTFILE']._serialized_end=182
-  _globals['_QUOTATION']._serialized_start=184
-  _globals['_QUOTATION']._serialized_end=272
+  _globals['_FILEKIND']._serialized_start=474
+  _globals['_FILEKIND']._serialized_end=619
+  _globals['_QUOTATIONKIND']._serialized_start=622
+  _globals['_QUOTATIONKIND']._serialized_end=755
+  _globals['_MESSAGEPART']._serialized_start=53
+  _globals['_MESSAGEPART']._serialized_end=187
+  _globals['_MESSAGEFILE']._serialized_start=190
+  _globals['_MESSAGEFILE']._serialized_end=338
+  _globals['_CONTEXTFILE']._serialized_start=340
+  _globals['_CONTEXTFILE']._serialized_end=381
+  _globals['_QUOTATION']._serialized_start=383
+  _globals['_QUOTATION']._serialized_end=471
 # @@protoc_insertion_point(module_scope)

@@ -17,6 +17,42 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _FileKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _FileKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FileKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    FILE_KIND_UNSPECIFIED: _FileKind.ValueType  # 0
+    """Not set; treated as DOCUMENT."""
+    FILE_KIND_IMAGE: _FileKind.ValueType  # 1
+    """A picture: a model looks at it."""
+    FILE_KIND_VOICE: _FileKind.ValueType  # 2
+    """A recording of the sender's own words, which is transcribed."""
+    FILE_KIND_AUDIO: _FileKind.ValueType  # 3
+    """Other sound, which is transcribed as words of somebody else."""
+    FILE_KIND_VIDEO: _FileKind.ValueType  # 4
+    """A video."""
+    FILE_KIND_DOCUMENT: _FileKind.ValueType  # 5
+    """Any other file."""
+
+class FileKind(_FileKind, metaclass=_FileKindEnumTypeWrapper):
+    """What a file is, which decides how the agent reads it."""
+
+FILE_KIND_UNSPECIFIED: FileKind.ValueType  # 0
+"""Not set; treated as DOCUMENT."""
+FILE_KIND_IMAGE: FileKind.ValueType  # 1
+"""A picture: a model looks at it."""
+FILE_KIND_VOICE: FileKind.ValueType  # 2
+"""A recording of the sender's own words, which is transcribed."""
+FILE_KIND_AUDIO: FileKind.ValueType  # 3
+"""Other sound, which is transcribed as words of somebody else."""
+FILE_KIND_VIDEO: FileKind.ValueType  # 4
+"""A video."""
+FILE_KIND_DOCUMENT: FileKind.ValueType  # 5
+"""Any other file."""
+Global___FileKind: _TypeAlias = FileKind  # noqa: Y015
+
 class _QuotationKind:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -47,12 +83,13 @@ Global___QuotationKind: _TypeAlias = QuotationKind  # noqa: Y015
 
 @_typing.final
 class MessagePart(_message.Message):
-    """One part of a message. Images and documents become further kinds."""
+    """One part of a message."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     TEXT_FIELD_NUMBER: _builtins.int
     QUOTATION_FIELD_NUMBER: _builtins.int
+    FILE_FIELD_NUMBER: _builtins.int
     text: _builtins.str
     """Plain text or Markdown, UTF-8, at most 1 MiB."""
     @_builtins.property
@@ -61,21 +98,68 @@ class MessagePart(_message.Message):
         between marks, and labels the session. An agent that does not know them leaves them out.
         """
 
+    @_builtins.property
+    def file(self) -> Global___MessageFile:
+        """A file that was uploaded before."""
+
     def __init__(
         self,
         *,
         text: _builtins.str = ...,
         quotation: Global___Quotation | None = ...,
+        file: Global___MessageFile | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "quotation", b"quotation", "text", b"text"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["file", b"file", "kind", b"kind", "quotation", b"quotation", "text", b"text"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "quotation", b"quotation", "text", b"text"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["file", b"file", "kind", b"kind", "quotation", b"quotation", "text", b"text"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["text", "quotation"]  # noqa: Y015
+    _WhichOneofReturnType_kind: _TypeAlias = _typing.Literal["text", "quotation", "file"]  # noqa: Y015
     _WhichOneofArgType_kind: _TypeAlias = _typing.Literal["kind", b"kind"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
 
 Global___MessagePart: _TypeAlias = MessagePart  # noqa: Y015
+
+@_typing.final
+class MessageFile(_message.Message):
+    """A file of a message. The session's sandbox has it in the folder `uploads`."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    MIME_TYPE_FIELD_NUMBER: _builtins.int
+    LENGTH_BYTES_FIELD_NUMBER: _builtins.int
+    SHA256_FIELD_NUMBER: _builtins.int
+    IS_FORWARDED_FIELD_NUMBER: _builtins.int
+    kind: Global___FileKind.ValueType
+    """What it is."""
+    name: _builtins.str
+    """What its sender calls it, any text; empty if it has no name."""
+    mime_type: _builtins.str
+    """Its type as the platform says, such as "image/png"; empty if that is not known."""
+    length_bytes: _builtins.int
+    """Length, 1 to 50,000,000 bytes."""
+    sha256: _builtins.bytes
+    """SHA-256 of the contents, 32 bytes."""
+    is_forwarded: _builtins.bool
+    """Whether the sender has it from somebody else; then a VOICE is not the sender's own."""
+    def __init__(
+        self,
+        *,
+        kind: Global___FileKind.ValueType = ...,
+        name: _builtins.str = ...,
+        mime_type: _builtins.str = ...,
+        length_bytes: _builtins.int = ...,
+        sha256: _builtins.bytes = ...,
+        is_forwarded: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["is_forwarded", b"is_forwarded", "kind", b"kind", "length_bytes", b"length_bytes", "mime_type", b"mime_type", "name", b"name", "sha256", b"sha256"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MessageFile: _TypeAlias = MessageFile  # noqa: Y015
 
 @_typing.final
 class ContextFile(_message.Message):

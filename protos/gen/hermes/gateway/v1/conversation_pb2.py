@@ -27,7 +27,7 @@ from hermes.common.v1 import content_pb2 as hermes_dot_common_dot_v1_dot_content
 from hermes.gateway.v1 import delivery_pb2 as hermes_dot_gateway_dot_v1_dot_delivery__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$hermes/gateway/v1/conversation.proto\x12\x11hermes.gateway.v1\x1a hermes/agent/v1/turn_event.proto\x1a\x1ehermes/common/v1/content.proto\x1a hermes/gateway/v1/delivery.proto\"&\n\x13ListCommandsRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\"I\n\x14ListCommandsResponse\x12\x31\n\x08\x63ommands\x18\x01 \x03(\x0b\x32\x1f.hermes.gateway.v1.SlashCommand\"H\n\x0cSlashCommand\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04help\x18\x02 \x01(\t\x12\r\n\x05words\x18\x03 \x03(\t\x12\r\n\x05skill\x18\x04 \x01(\t\"\xd9\x07\n\x0f\x43onverseRequest\x12\x37\n\x04open\x18\x01 \x01(\x0b\x32\'.hermes.gateway.v1.ConverseRequest.OpenH\x00\x12\x46\n\x0cuser_message\x18\x02 \x01(\x0b\x32..hermes.gateway.v1.ConverseRequest.UserMessageH\x00\x12\x41\n\tinterrupt\x18\x03 \x01(\x0b\x32,.hermes.gateway.v1.ConverseRequest.InterruptH\x00\x12L\n\x0f\x61pproval_answer\x18\x04 \x01(\x0b\x32\x31.hermes.gateway.v1.ConverseRequest.ApprovalAnswerH\x00\x12V\n\x14\x63larification_answer\x18\x05 \x01(\x0b\x32\x36.hermes.gateway.v1.ConverseRequest.ClarificationAnswerH\x00\x1a\xb3\x02\n\x04Open\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\x0e\n\x06latest\x18\x03 \x01(\x08\x12\x10\n\x08platform\x18\x04 \x01(\t\x12\x11\n\tuser_name\x18\x05 \x01(\t\x12\x41\n\rwatched_turns\x18\x06 \x03(\x0b\x32*.hermes.gateway.v1.ConverseRequest.Watched\x12\x0f\n\x07workdir\x18\x07 \x01(\t\x12\x12\n\ntakes_news\x18\x08 \x01(\x08\x12\x18\n\x10sandbox_template\x18\t \x01(\t\x12\x1a\n\x12skip_context_files\x18\n \x01(\x08\x12\x33\n\x0c\x63ontext_file\x18\x0b \x01(\x0b\x32\x1d.hermes.common.v1.ContextFile\x1a\x32\n\x07Watched\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12\x16\n\x0e\x61\x66ter_sequence\x18\x02 \x01(\x03\x1a/\n\x0bUserMessage\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12\x0c\n\x04text\x18\x02 \x01(\t\x1a\x1c\n\tInterrupt\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x1aZ\n\x0e\x41pprovalAnswer\x12\x13\n\x0b\x61pproval_id\x18\x01 \x01(\t\x12\x33\n\x08\x64\x65\x63ision\x18\x02 \x01(\x0e\x32!.hermes.agent.v1.ApprovalDecision\x1a?\n\x13\x43larificationAnswer\x12\x18\n\x10\x63larification_id\x18\x01 \x01(\t\x12\x0e\n\x06\x61nswer\x18\x02 \x01(\tB\x06\n\x04kind\"\xc9\x05\n\x10\x43onverseResponse\x12<\n\x06opened\x18\x01 \x01(\x0b\x32*.hermes.gateway.v1.ConverseResponse.OpenedH\x00\x12@\n\x08\x61\x63\x63\x65pted\x18\x02 \x01(\x0b\x32,.hermes.gateway.v1.ConverseResponse.AcceptedH\x00\x12:\n\x05\x65vent\x18\x03 \x01(\x0b\x32).hermes.gateway.v1.ConverseResponse.EventH\x00\x12:\n\x05reply\x18\x04 \x01(\x0b\x32).hermes.gateway.v1.ConverseResponse.ReplyH\x00\x1a-\n\x06Opened\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07resumed\x18\x02 \x01(\x08\x1a?\n\x08\x41\x63\x63\x65pted\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\x12\x0e\n\x06remark\x18\x03 \x01(\t\x1a\x44\n\x05\x45vent\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12*\n\x06\x65vents\x18\x02 \x03(\x0b\x32\x1a.hermes.agent.v1.TurnEvent\x1a\xd4\x01\n\x05Reply\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x12\n\nsession_id\x18\x03 \x01(\t\x12\x10\n\x08is_error\x18\x04 \x01(\x08\x12\x31\n\nattachment\x18\x05 \x01(\x0b\x32\x1d.hermes.gateway.v1.Attachment\x12\x13\n\x0b\x64\x65livery_id\x18\x06 \x01(\t\x12;\n\x07\x63hoices\x18\x07 \x03(\x0b\x32*.hermes.gateway.v1.ConverseResponse.Choice\x1a(\n\x06\x43hoice\x12\r\n\x05label\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\tB\x06\n\x04kind2\xcf\x01\n\x13\x43onversationService\x12W\n\x08\x43onverse\x12\".hermes.gateway.v1.ConverseRequest\x1a#.hermes.gateway.v1.ConverseResponse(\x01\x30\x01\x12_\n\x0cListCommands\x12&.hermes.gateway.v1.ListCommandsRequest\x1a\'.hermes.gateway.v1.ListCommandsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$hermes/gateway/v1/conversation.proto\x12\x11hermes.gateway.v1\x1a hermes/agent/v1/turn_event.proto\x1a\x1ehermes/common/v1/content.proto\x1a hermes/gateway/v1/delivery.proto\"&\n\x13ListCommandsRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\"I\n\x14ListCommandsResponse\x12\x31\n\x08\x63ommands\x18\x01 \x03(\x0b\x32\x1f.hermes.gateway.v1.SlashCommand\"H\n\x0cSlashCommand\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04help\x18\x02 \x01(\t\x12\r\n\x05words\x18\x03 \x03(\t\x12\r\n\x05skill\x18\x04 \x01(\t\"\x87\x08\n\x0f\x43onverseRequest\x12\x37\n\x04open\x18\x01 \x01(\x0b\x32\'.hermes.gateway.v1.ConverseRequest.OpenH\x00\x12\x46\n\x0cuser_message\x18\x02 \x01(\x0b\x32..hermes.gateway.v1.ConverseRequest.UserMessageH\x00\x12\x41\n\tinterrupt\x18\x03 \x01(\x0b\x32,.hermes.gateway.v1.ConverseRequest.InterruptH\x00\x12L\n\x0f\x61pproval_answer\x18\x04 \x01(\x0b\x32\x31.hermes.gateway.v1.ConverseRequest.ApprovalAnswerH\x00\x12V\n\x14\x63larification_answer\x18\x05 \x01(\x0b\x32\x36.hermes.gateway.v1.ConverseRequest.ClarificationAnswerH\x00\x1a\xb3\x02\n\x04Open\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\x0e\n\x06latest\x18\x03 \x01(\x08\x12\x10\n\x08platform\x18\x04 \x01(\t\x12\x11\n\tuser_name\x18\x05 \x01(\t\x12\x41\n\rwatched_turns\x18\x06 \x03(\x0b\x32*.hermes.gateway.v1.ConverseRequest.Watched\x12\x0f\n\x07workdir\x18\x07 \x01(\t\x12\x12\n\ntakes_news\x18\x08 \x01(\x08\x12\x18\n\x10sandbox_template\x18\t \x01(\t\x12\x1a\n\x12skip_context_files\x18\n \x01(\x08\x12\x33\n\x0c\x63ontext_file\x18\x0b \x01(\x0b\x32\x1d.hermes.common.v1.ContextFile\x1a\x32\n\x07Watched\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12\x16\n\x0e\x61\x66ter_sequence\x18\x02 \x01(\x03\x1a]\n\x0bUserMessage\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12\x0c\n\x04text\x18\x02 \x01(\t\x12,\n\x05\x66iles\x18\x03 \x03(\x0b\x32\x1d.hermes.common.v1.MessageFile\x1a\x1c\n\tInterrupt\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x1aZ\n\x0e\x41pprovalAnswer\x12\x13\n\x0b\x61pproval_id\x18\x01 \x01(\t\x12\x33\n\x08\x64\x65\x63ision\x18\x02 \x01(\x0e\x32!.hermes.agent.v1.ApprovalDecision\x1a?\n\x13\x43larificationAnswer\x12\x18\n\x10\x63larification_id\x18\x01 \x01(\t\x12\x0e\n\x06\x61nswer\x18\x02 \x01(\tB\x06\n\x04kind\"\xc9\x05\n\x10\x43onverseResponse\x12<\n\x06opened\x18\x01 \x01(\x0b\x32*.hermes.gateway.v1.ConverseResponse.OpenedH\x00\x12@\n\x08\x61\x63\x63\x65pted\x18\x02 \x01(\x0b\x32,.hermes.gateway.v1.ConverseResponse.AcceptedH\x00\x12:\n\x05\x65vent\x18\x03 \x01(\x0b\x32).hermes.gateway.v1.ConverseResponse.EventH\x00\x12:\n\x05reply\x18\x04 \x01(\x0b\x32).hermes.gateway.v1.ConverseResponse.ReplyH\x00\x1a-\n\x06Opened\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07resumed\x18\x02 \x01(\x08\x1a?\n\x08\x41\x63\x63\x65pted\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\x12\x0e\n\x06remark\x18\x03 \x01(\t\x1a\x44\n\x05\x45vent\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12*\n\x06\x65vents\x18\x02 \x03(\x0b\x32\x1a.hermes.agent.v1.TurnEvent\x1a\xd4\x01\n\x05Reply\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12\x0c\n\x04text\x18\x02 \x01(\t\x12\x12\n\nsession_id\x18\x03 \x01(\t\x12\x10\n\x08is_error\x18\x04 \x01(\x08\x12\x31\n\nattachment\x18\x05 \x01(\x0b\x32\x1d.hermes.gateway.v1.Attachment\x12\x13\n\x0b\x64\x65livery_id\x18\x06 \x01(\t\x12;\n\x07\x63hoices\x18\x07 \x03(\x0b\x32*.hermes.gateway.v1.ConverseResponse.Choice\x1a(\n\x06\x43hoice\x12\r\n\x05label\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\tB\x06\n\x04kind2\xcf\x01\n\x13\x43onversationService\x12W\n\x08\x43onverse\x12\".hermes.gateway.v1.ConverseRequest\x1a#.hermes.gateway.v1.ConverseResponse(\x01\x30\x01\x12_\n\x0cListCommands\x12&.hermes.gateway.v1.ListCommandsRequest\x1a\'.hermes.gateway.v1.ListCommandsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -41,31 +41,31 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SLASHCOMMAND']._serialized_start=274
   _globals['_SLASHCOMMAND']._serialized_end=346
   _globals['_CONVERSEREQUEST']._serialized_start=349
-  _globals['_CONVERSEREQUEST']._serialized_end=1334
+  _globals['_CONVERSEREQUEST']._serialized_end=1380
   _globals['_CONVERSEREQUEST_OPEN']._serialized_start=731
   _globals['_CONVERSEREQUEST_OPEN']._serialized_end=1038
   _globals['_CONVERSEREQUEST_WATCHED']._serialized_start=1040
   _globals['_CONVERSEREQUEST_WATCHED']._serialized_end=1090
   _globals['_CONVERSEREQUEST_USERMESSAGE']._serialized_start=1092
-  _globals['_CONVERSEREQUEST_USERMESSAGE']._serialized_end=1139
-  _globals['_CONVERSEREQUEST_INTERRUPT']._serialized_start=1141
-  _globals['_CONVERSEREQUEST_INTERRUPT']._serialized_end=1169
-  _globals['_CONVERSEREQUEST_APPROVALANSWER']._serialized_start=1171
-  _globals['_CONVERSEREQUEST_APPROVALANSWER']._serialized_end=1261
-  _globals['_CONVERSEREQUEST_CLARIFICATIONANSWER']._serialized_start=1263
-  _globals['_CONVERSEREQUEST_CLARIFICATIONANSWER']._serialized_end=1326
-  _globals['_CONVERSERESPONSE']._serialized_start=1337
-  _globals['_CONVERSERESPONSE']._serialized_end=2050
-  _globals['_CONVERSERESPONSE_OPENED']._serialized_start=1605
-  _globals['_CONVERSERESPONSE_OPENED']._serialized_end=1650
-  _globals['_CONVERSERESPONSE_ACCEPTED']._serialized_start=1652
-  _globals['_CONVERSERESPONSE_ACCEPTED']._serialized_end=1715
-  _globals['_CONVERSERESPONSE_EVENT']._serialized_start=1717
-  _globals['_CONVERSERESPONSE_EVENT']._serialized_end=1785
-  _globals['_CONVERSERESPONSE_REPLY']._serialized_start=1788
-  _globals['_CONVERSERESPONSE_REPLY']._serialized_end=2000
-  _globals['_CONVERSERESPONSE_CHOICE']._serialized_start=2002
-  _globals['_CONVERSERESPONSE_CHOICE']._serialized_end=2042
-  _globals['_CONVERSATIONSERVICE']._serialized_start=2053
-  _globals['_CONVERSATIONSERVICE']._serialized_end=2260
+  _globals['_CONVERSEREQUEST_USERMESSAGE']._serialized_end=1185
+  _globals['_CONVERSEREQUEST_INTERRUPT']._serialized_start=1187
+  _globals['_CONVERSEREQUEST_INTERRUPT']._serialized_end=1215
+  _globals['_CONVERSEREQUEST_APPROVALANSWER']._serialized_start=1217
+  _globals['_CONVERSEREQUEST_APPROVALANSWER']._serialized_end=1307
+  _globals['_CONVERSEREQUEST_CLARIFICATIONANSWER']._serialized_start=1309
+  _globals['_CONVERSEREQUEST_CLARIFICATIONANSWER']._serialized_end=1372
+  _globals['_CONVERSERESPONSE']._serialized_start=1383
+  _globals['_CONVERSERESPONSE']._serialized_end=2096
+  _globals['_CONVERSERESPONSE_OPENED']._serialized_start=1651
+  _globals['_CONVERSERESPONSE_OPENED']._serialized_end=1696
+  _globals['_CONVERSERESPONSE_ACCEPTED']._serialized_start=1698
+  _globals['_CONVERSERESPONSE_ACCEPTED']._serialized_end=1761
+  _globals['_CONVERSERESPONSE_EVENT']._serialized_start=1763
+  _globals['_CONVERSERESPONSE_EVENT']._serialized_end=1831
+  _globals['_CONVERSERESPONSE_REPLY']._serialized_start=1834
+  _globals['_CONVERSERESPONSE_REPLY']._serialized_end=2046
+  _globals['_CONVERSERESPONSE_CHOICE']._serialized_start=2048
+  _globals['_CONVERSERESPONSE_CHOICE']._serialized_end=2088
+  _globals['_CONVERSATIONSERVICE']._serialized_start=2099
+  _globals['_CONVERSATIONSERVICE']._serialized_end=2306
 # @@protoc_insertion_point(module_scope)

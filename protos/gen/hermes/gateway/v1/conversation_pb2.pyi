@@ -213,19 +213,27 @@ class ConverseRequest(_message.Message):
 
         MESSAGE_ID_FIELD_NUMBER: _builtins.int
         TEXT_FIELD_NUMBER: _builtins.int
+        FILES_FIELD_NUMBER: _builtins.int
         message_id: _builtins.str
         """Chosen by the client; the same id is accepted once. 1 to 64 characters of [A-Za-z0-9_.:-]."""
         text: _builtins.str
-        """What the user typed, at most 1 MiB; a slash command when it starts with "/"."""
+        """What the user typed, at most 1 MiB; a slash command when it starts with "/". Empty only with
+        files.
+        """
+        @_builtins.property
+        def files(self) -> _containers.RepeatedCompositeFieldContainer[_content_pb2.MessageFile]:
+            """Files that go with it, at most 20; the client has given them to the agent's UploadService."""
+
         def __init__(
             self,
             *,
             message_id: _builtins.str = ...,
             text: _builtins.str = ...,
+            files: _abc.Iterable[_content_pb2.MessageFile] | None = ...,
         ) -> None: ...
         _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
         def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["message_id", b"message_id", "text", b"text"]  # noqa: Y015
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["files", b"files", "message_id", b"message_id", "text", b"text"]  # noqa: Y015
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,62 @@
+"""Files that go with a question: the agent gets them before it is asked."""
+
+import asyncio
+import hashlib
+import mimetypes
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from hermes.agent.v1.upload_pb2 import UploadFileRequest
+from hermes.agent.v1.upload_pb2_grpc import UploadServiceStub
+from hermes.common.v1.content_pb2 import (
+    FILE_KIND_AUDIO,
+    FILE_KIND_DOCUMENT,
+    FILE_KIND_IMAGE,
+    FILE_KIND_VIDEO,
+    MessageFile,
+)
+from services.errors import InvalidArgument
+from services.rpc.channels import Channels
+from services.rpc.uploads import CHUNK_BYTES, MAX_BYTES
+
+_KINDS = {"image": FILE_KIND_IMAGE, "audio": FILE_KIND_AUDIO, "video": FILE_KIND_VIDEO}
+
+
+async def upload(channels: Channels, paths: Sequence[str]) -> list[MessageFile]:
+    """Give files to the agent; InvalidArgument if one cannot be read."""
+    if not paths:
+        return []
+    stub = UploadServiceStub(channels.to("agent"))
+    files: list[MessageFile] = []
+    for path in map(Path, paths):
+        data, mime_type = await asyncio.to_thread(_read, path)
+        digest = hashlib.sha256(data).digest()
+        await stub.UploadFile(_requests(data, digest))
+        files.append(
+            MessageFile(
+                kind=_KINDS.get(mime_type.partition("/")[0], FILE_KIND_DOCUMENT),
+                name=path.name,
+                mime_type=mime_type,
+                length_bytes=len(data),
+                sha256=digest,
+            )
+        )
+    return files
+
+
+def _read(path: Path) -> tuple[bytes, str]:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise InvalidArgument(f"{path} cannot be read: {error.strerror}") from None
+    if not 1 <= len(data) <= MAX_BYTES:
+        raise InvalidArgument(f"{path} must have 1 to {MAX_BYTES:,} bytes")
+    return data, mimetypes.guess_type(path.name)[0] or ""
+
+
+def _requests(data: bytes, digest: bytes) -> Iterator[UploadFileRequest]:
+    header = UploadFileRequest.Header(length_bytes=len(data), sha256=digest)
+    yield UploadFileRequest(header=header)
+    for at in range(0, len(data), CHUNK_BYTES):
+        yield UploadFileRequest(chunk=data[at : at + CHUNK_BYTES])
