@@ -142,6 +142,13 @@ class ChatMove(Struct, frozen=True):
     new_chat_id: str
 
 
+class DeliveryFailure(Struct, frozen=True):
+    """A platform accepted a message, and could not deliver it."""
+
+    message_id: str
+    reason: str
+
+
 class Button(Struct, frozen=True):
     """A button under a message."""
 

@@ -195,7 +195,7 @@ class AccountSink:
     async def store(self, received: Received = NOTHING) -> None:
         self._health.note_answer()
         cursor = received.cursor or self.cursor
-        if received.events or received.moves or cursor != self.cursor:
+        if not received.is_empty or cursor != self.cursor:
             await self._inbox.receive(self._account, received)
         self.cursor, self.has_stored = cursor, True
 

@@ -19,16 +19,16 @@ from gateway_service.errors import (
     Refused,
     Unreachable,
 )
-from gateway_service.messages import CLI, Attachment, ChatMove, Content
+from gateway_service.messages import Attachment, ChatMove, Content
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.platforms.base import Destination, Platform
 from gateway_service.platforms.rate_limits import Limiter
 from gateway_service.storage import attachments as files
-from gateway_service.storage import moves, outbox
+from gateway_service.storage import failures, moves, outbox
 from gateway_service.storage.accounts import OUTBOX, AccountLease
 from gateway_service.storage.attachments import FileKey
 from gateway_service.storage.inbox import Account
-from gateway_service.storage.outbox import Address, Delivery, Kind, Part, State
+from gateway_service.storage.outbox import Kind, Part, State
 from services.clock import Clock
 from services.database.queue import Lanes, poll
 from services.database.retries import until_answered
@@ -42,8 +42,6 @@ PLACEHOLDER = Content("…")
 UNSHOWN = Content("This message could not be shown here. The log of Hermes has the details.")
 ATTEMPTS = 3
 """Attempts to send what fails with an error that is not ours."""
-TERMINAL = "terminal"
-"""Instead of a session: the next terminal that is open."""
 SETTLED = (State.SENT, State.MARKED_DUPLICATE, State.ABANDONED)
 
 FIRST_WAIT_S = 1.0
@@ -64,15 +62,6 @@ class Outcome(Struct, frozen=True):
     wait_s: float = 0.0
     error: str = ""
     move: ChatMove | None = None
-
-
-def _to_terminal(part: Part, why: str) -> Delivery:
-    """Return what the owner's next terminal is told of a message that could not be sent."""
-    address, content = part.address, part.content
-    lost = content.text or ", ".join(each.name for each in content.attachments)
-    text = f"Not delivered to {address.platform}:{address.chat_id} ({why}):\n\n{lost}"
-    to = Address(address.profile, CLI, "", TERMINAL)
-    return Delivery(f"lost_{part.sequence}", to, [Content(text)], traceparent=part.traceparent)
 
 
 class OutboxWorker:
@@ -273,7 +262,7 @@ class OutboxWorker:
                 owner = Account(address.profile, address.platform, address.account_id)
                 moves.follow(conn, owner, outcome.move)
             if outcome.state is State.ABANDONED and not is_placeholder:
-                outbox.add(conn, _to_terminal(part, outcome.error), now)
+                outbox.add(conn, failures.notice(part, outcome.error), now)
             if part.content.attachment is not None and outcome.state is not State.PENDING:
                 files.drop_sent(conn, part.delivery_id)
 

@@ -7,7 +7,14 @@ from typing import Protocol, TypeAlias, runtime_checkable
 from msgspec import Struct, field
 
 from gateway_service.errors import Refused
-from gateway_service.messages import ButtonPress, ChatMove, Content, Event, RemoteFile
+from gateway_service.messages import (
+    ButtonPress,
+    ChatMove,
+    Content,
+    DeliveryFailure,
+    Event,
+    RemoteFile,
+)
 from gateway_service.platforms.markup import Length, units
 from gateway_service.platforms.rate_limits import Rate
 
@@ -27,6 +34,13 @@ class Received(Struct, frozen=True):
     """Where to continue after a restart; empty keeps the stored one."""
     moves: Sequence[ChatMove] = ()
     """Chats that have another id now."""
+    failures: Sequence[DeliveryFailure] = ()
+    """Messages of ours that did not arrive after all."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether there is nothing to store, except maybe a cursor."""
+        return not (self.events or self.moves or self.failures)
 
 
 NOTHING = Received()

@@ -13,7 +13,7 @@ from gateway_service.config import GatewayConfig
 from gateway_service.messages import Event, MessageEvent, TurnRequest
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.platforms.base import Received
-from gateway_service.storage import accounts, chats, inbox
+from gateway_service.storage import accounts, chats, failures, inbox
 from gateway_service.storage.accounts import INBOX, AccountLease
 from gateway_service.storage.moves import follow
 from services.clock import Clock
@@ -78,6 +78,8 @@ class Inbox(Struct, frozen=True):
             new = inbox.add(conn, owner, rows, now)
             for move in received.moves:
                 follow(conn, owner, move)
+            for failure in received.failures:
+                failures.note(conn, owner, failure, now)
             if received.cursor:
                 accounts.store_cursor(conn, owner.id, received.cursor)
             return new

@@ -77,7 +77,7 @@ async def whatsapp() -> AsyncGenerator[Place]:
         chats = [f"49151{number}" for number in range(CHATS)]
 
         def texts(chat: str) -> Sequence[str]:
-            return [shown.text for shown in server.chats[chat].values()]
+            return [shown.text.replace("_", "") for shown in server.chats[chat].values()]
 
         workers.start("calls", _call(server, f"http://127.0.0.1:{port}/webhooks/whatsapp"))
         yield Place(environ, chats, server.say, texts)
@@ -150,6 +150,7 @@ PLACES: Mapping[str, Callable[[], AbstractAsyncContextManager[Place]]] = {
     "discord": discord,
     "mattermost": mattermost,
     "slack": slack,
+    "whatsapp": whatsapp,
 }
 
 

@@ -319,10 +319,12 @@ async def test_buttons_are_pressed_in_their_thread(slack: FakeSlack, app: SlackP
 async def test_files_are_sent_and_received(slack: FakeSlack, app: SlackPlatform) -> None:
     file = Attachment("a.bin", 3, "0" * 64, b"abc")
     place = Destination("C1", "1700000000.000001")
-    file_id = await app.send(place, Content("**here**", attachment=file), "key")
+    other = Attachment("b.bin", 3, "0" * 64, b"def")
+    file_id = await app.send(place, Content("**here**", attachment=file, album=(other,)), "key")
     [sent] = slack.uploaded
     assert (sent["channel_id"], sent["thread_ts"]) == ("C1", place.thread_id)
     assert (sent["initial_comment"], sent["files"][0]["title"]) == ("*here*", "a.bin")
+    assert [slack.files[each["id"]] for each in sent["files"]] == [b"abc", b"def"]
     remote = RemoteFile(FileKind.DOCUMENT, file_id)
     assert b"".join([chunk async for chunk in app.download(remote)]) == b"abc"
     with pytest.raises(Refused):

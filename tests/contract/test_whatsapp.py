@@ -127,15 +127,16 @@ async def test_reactions_other_numbers_and_odd_messages_are_passed_over(
     assert await heard(whatsapp, number) == []
 
 
-async def test_what_whatsapp_could_not_deliver_is_logged(
-    whatsapp: FakeWhatsApp, number: WhatsAppPlatform, caplog: pytest.LogCaptureFixture
+async def test_what_whatsapp_could_not_deliver_is_a_failure(
+    whatsapp: FakeWhatsApp, number: WhatsAppPlatform
 ) -> None:
     errors = [{"code": 131047, "title": "Re-engagement message"}]
     failed = {"id": "wamid.1", "status": "failed", "recipient_id": "491511", "errors": errors}
-    whatsapp.call({"statuses": [{"id": "wamid.1", "status": "read"}, failed]})
-    assert await heard(whatsapp, number) == []
-    assert "whatsapp:491511" in caplog.text
-    assert "24 hours" in caplog.text
+    whatsapp.call({"statuses": [{"id": "wamid.2", "status": "read"}, failed]})
+    result = await number.webhook(await whatsapp.next_call())
+    [failure] = result.received.failures
+    assert failure.message_id == "wamid.1"
+    assert "24 hours" in failure.reason
 
 
 async def test_markdown_becomes_whatsapps_own(

@@ -52,8 +52,21 @@ async def test_whatsapp_calls_and_is_answered(tmp_path: Path) -> None:
         await whatsapp.say("491511", "hello")
         call = await whatsapp.next_call()
         assert await _post(running, "whatsapp", call.body, dict(call.headers)) == 200
+        whatsapp.confirm()
         chat = whatsapp.chats["491511"]
-        await until(lambda: "re: hello" in [shown.text for shown in chat.values()])
+        await until(lambda: [shown.text for shown in chat.values()] == ["re: hello"])
+        states = "SELECT state FROM outbox WHERE platform = 'whatsapp'"
+        await running.running.until_rows("gateway", states, [("SENT",)])
+        failed = {"id": next(iter(chat)), "status": "failed", "errors": [{"code": 131047}]}
+        whatsapp.call({"statuses": [failed]})
+        call = await whatsapp.next_call()
+        for _ in range(2):
+            assert await _post(running, "whatsapp", call.body, dict(call.headers)) == 200
+        await running.running.until_rows("gateway", states, [("ABANDONED",)])
+        told = "SELECT payload FROM outbox WHERE platform = 'cli'"
+        [[notice]] = await running.running.rows("gateway", told)
+        assert "Not delivered to whatsapp:491511 (WhatsApp delivers" in notice
+        assert "re: hello" in notice
 
 
 async def _post(running: Api, platform: str, body: bytes, headers: dict[str, str]) -> int:

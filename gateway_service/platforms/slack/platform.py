@@ -12,15 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 
 from gateway_service.errors import ChatMoved, OutcomeUnknown, Unreachable
-from gateway_service.messages import (
-    DONE,
-    Attachment,
-    ButtonPress,
-    Content,
-    Event,
-    MessageEvent,
-    RemoteFile,
-)
+from gateway_service.messages import DONE, ButtonPress, Content, Event, MessageEvent, RemoteFile
 from gateway_service.platforms.base import Destination, Platform, Received, Sink, Traits
 from gateway_service.platforms.markup import render
 from gateway_service.platforms.rate_limits import Rate
@@ -58,6 +50,7 @@ class SlackPlatform(Platform):
         edit_interval_s=1.5,  # a workspace allows about one edit a second
         caption_units=SECTION_UNITS,
         file_bytes=50_000_000,
+        album_pictures=10,
     )
 
     def __init__(self, config: SlackConfig, clock: Clock) -> None:
@@ -101,7 +94,7 @@ class SlackPlatform(Platform):
             raise ChatMoved(f"slack: {channel} is a person", opened["channel"]["id"])
         place = {"channel": channel, "thread_ts": thread or None}
         if content.attachment is not None:
-            return await self._upload(place, content.text, content.attachment)
+            return await self._upload(place, content)
         found = await self._api.call(
             "chat_postMessage", **place, **_body(content), unfurl_links=False, unfurl_media=False
         )
@@ -109,10 +102,15 @@ class SlackPlatform(Platform):
             self._events.join(channel, thread)
         return found["ts"]
 
-    async def _upload(self, place: Mapping[str, Any], text: str, file: Attachment) -> str:
-        comment = render(text, MRKDWN) or None
-        data = {"file": file.data, "filename": file.name, "title": file.name}
-        found = await self._api.call("files_upload_v2", **place, **data, initial_comment=comment)
+    async def _upload(self, place: Mapping[str, Any], content: Content) -> str:
+        comment = render(content.text, MRKDWN) or None
+        files = [
+            {"file": each.data, "filename": each.name, "title": each.name}
+            for each in content.attachments
+        ]
+        found = await self._api.call(
+            "files_upload_v2", **place, file_uploads=files, initial_comment=comment
+        )
         return found["files"][0]["id"]
 
     async def edit(self, destination: Destination, message_id: str, content: Content) -> None:

@@ -8,6 +8,7 @@ from msgspec import Struct, field
 
 from gateway_service.messages import (
     ButtonPress,
+    DeliveryFailure,
     Event,
     FileKind,
     MessageEvent,
@@ -15,6 +16,7 @@ from gateway_service.messages import (
     RemoteFile,
     Source,
 )
+from gateway_service.platforms.base import Received
 from gateway_service.platforms.whatsapp.api import error_of
 from services.validation import decode
 
@@ -96,8 +98,8 @@ class Failure(Struct, frozen=True):
 class Status(Struct, frozen=True):
     """What became of a message of ours."""
 
+    id: str
     status: str
-    recipient_id: str = ""
     errors: tuple[Failure, ...] = ()
 
 
@@ -157,23 +159,29 @@ _FILES: Mapping[str, FileKind] = {
 }
 
 
-def read_events(body: bytes, phone_number_id: str) -> list[Event]:
-    """Return what people wrote to a phone number, or raise msgspec.DecodeError."""
-    found: list[Event] = []
+def read_notification(body: bytes, phone_number_id: str) -> Received:
+    """Return what happened to a phone number, or raise msgspec.DecodeError."""
+    events: list[Event] = []
+    failures: list[DeliveryFailure] = []
     for entry in decode(body, Notification).entry:
         for change in entry.changes:
             if change.field == "messages":
                 value = decode(change.value, Value)
                 if value.metadata.phone_number_id == phone_number_id:
-                    found += _read_value(value)
-    return found
+                    events += _read_messages(value)
+                    failures += _read_failures(value)
+    return Received(events, failures=failures)
 
 
-def _read_value(value: Value) -> Iterator[Event]:
+def _read_failures(value: Value) -> Iterator[DeliveryFailure]:
     for status in value.statuses:
-        for failure in status.errors if status.status == "failed" else ():
-            why = error_of(failure.code, failure.title)
-            _log.error("a message to whatsapp:%s was not delivered: %s", status.recipient_id, why)
+        for failure in status.errors[:1] if status.status == "failed" else ():
+            why = error_of(failure.code, failure.title).message
+            _log.error("a message of whatsapp was not delivered: %s", why)
+            yield DeliveryFailure(status.id, why)
+
+
+def _read_messages(value: Value) -> Iterator[Event]:
     names = {each.wa_id: each.profile.name for each in value.contacts}
     for raw in value.messages:
         try:

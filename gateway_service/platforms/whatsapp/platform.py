@@ -14,7 +14,6 @@ from gateway_service.messages import DONE, Attachment, Button, ButtonPress, Cont
 from gateway_service.platforms.base import (
     Destination,
     Platform,
-    Received,
     Sink,
     Traits,
     WebhookRequest,
@@ -24,7 +23,7 @@ from gateway_service.platforms.markup import Style, render, units
 from gateway_service.platforms.rate_limits import Rate
 from gateway_service.platforms.whatsapp.api import GraphApi
 from gateway_service.platforms.whatsapp.config import WhatsAppConfig
-from gateway_service.platforms.whatsapp.events import NAME, read_events
+from gateway_service.platforms.whatsapp.events import NAME, read_notification
 from services.clock import Clock, SystemClock
 
 MESSAGE_UNITS = 4000
@@ -112,15 +111,15 @@ class WhatsAppPlatform(Platform):
         if not self._is_signed(request):
             return WebhookResult(401, b"the signature is wrong")
         try:
-            events = read_events(request.body, self.account_id)
+            received = read_notification(request.body, self.account_id)
         except msgspec.DecodeError:
             return WebhookResult(400, b"not a notification of WhatsApp")
-        for each in events:
+        for each in received.events:
             self._last.pop(each.source.chat_id, None)
             self._last[each.source.chat_id] = each.event_id
         while len(self._last) > MOST_KNOWN:
             del self._last[next(iter(self._last))]
-        return WebhookResult(received=Received(events))
+        return WebhookResult(received=received)
 
     def _verify(self, request: WebhookRequest) -> WebhookResult:
         """Answer Meta's question whether this is the right place."""

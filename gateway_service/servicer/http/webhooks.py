@@ -66,7 +66,7 @@ class Webhooks(Struct, frozen=True):
     async def _receive(self, webhook: Webhook, request: WebhookRequest) -> WebhookResult:
         result = await webhook.platform.webhook(request)
         received = result.received
-        if received.events or received.moves:
+        if not received.is_empty:
             await self._inbox.receive_webhook(webhook.account, received)
         return result
 
