@@ -114,7 +114,7 @@ def build(
     shelves, profiles = shelves_of(config, stores, clock, scanner), stores.documents
     memories = MemoryStore(profiles, database, _limits(config, model, catalog), clock, scanner)
     policy, context_files = _guarding(config, settings, redactor, scanner)
-    reach, past = tool_reach(config, channels, database, scanner), PastSessions(database)
+    reach, past = tool_reach(config, channels, scanner), PastSessions(database)
     listed = listed_tools(config, memories, past, reach, Hints(context_files), policy)
     tools, histories = offered(listed), Histories(database, settings.home, clock, redactor)
     toolsets, metrics = sorted({tool.toolset for tool in tools}), AgentMetrics.make(meter, tools)

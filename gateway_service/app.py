@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import grpc.aio
@@ -12,7 +13,10 @@ from msgspec import Struct
 from gateway_service.accounts.builtin import Configured, builtin_platforms
 from gateway_service.accounts.menus import MenuKeeper
 from gateway_service.accounts.runner import Ownership, PlatformHealth, Runner, Work
+from gateway_service.chats.directory import Directory
+from gateway_service.chats.home_import import import_home
 from gateway_service.chats.hooks.hooks import HookPolicy, Hooks
+from gateway_service.chats.pairing import Pairings
 from gateway_service.chats.sessions import Sessions
 from gateway_service.clients import AgentClient, SchedulerClient
 from gateway_service.commands.base import CommandContext
@@ -22,12 +26,14 @@ from gateway_service.metrics import GatewayMetrics
 from gateway_service.outbox.retention import keep_house
 from gateway_service.outbox.worker import OutboxWorker
 from gateway_service.platforms.rate_limits import Limiter
-from gateway_service.servicer import conversation, delivery
+from gateway_service.servicer import conversation, delivery, directory, pairing
 from gateway_service.servicer.conversation import ConversationContext, ConversationServicer
 from gateway_service.servicer.delivery import DeliveryServicer
+from gateway_service.servicer.directory import DirectoryServicer, PlatformServicer
 from gateway_service.servicer.http.routes import api_routes
 from gateway_service.servicer.http.turns import ApiTurns
 from gateway_service.servicer.http.webhooks import Webhook, Webhooks
+from gateway_service.servicer.pairing import PairingServicer
 from gateway_service.storage import migrations
 from gateway_service.storage.accounts import AccountLease, lease_table
 from gateway_service.storage.file_cache import FileCache
@@ -56,7 +62,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-POLICY: Policy = {**conversation.POLICY, **delivery.POLICY}
+POLICY: Policy = {**conversation.POLICY, **delivery.POLICY, **pairing.POLICY, **directory.POLICY}
 
 
 class Parts(Struct, frozen=True):
@@ -71,6 +77,8 @@ class Parts(Struct, frozen=True):
     runners: Sequence[Runner]
     listener: "HttpListener | None"
     cache: FileCache
+    old_home: tuple[Path, str]
+    """The folder and profile whose people and channels are imported once."""
 
 
 def build(settings: Settings, channels: Channels, meter: Meter) -> "GatewayService":
@@ -83,6 +91,10 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "GatewayServi
     agent = AgentClient(channels.to("agent"))
     configured = builtin_platforms(config)
     platforms = {each.platform.name: each.platform for each in configured}
+    directory = Directory(
+        {name: platform.account_id for name, platform in platforms.items()},
+        {each.name: each.home_channel for each in config.platforms},
+    )
     leases = lease_table(config.lease_s)
     cache = FileCache(settings.home, config.media.cache_mb * 1_000_000)
     inbox = Inbox(database, clock, metrics, config, redactor)
@@ -99,6 +111,7 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "GatewayServi
             COMMANDS,
             config,
             Hooks(HookPolicy(settings, config.hook_timeout_s)),
+            directory,
         ),
     )
     ownership = Ownership(new_owner(chassis.instance), leases, LeaseKeeper(database, leases, clock))
@@ -115,7 +128,7 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "GatewayServi
         )
         for each in configured
     ]
-    deliveries = DeliveryServicer(database, clock, platforms, redactor)
+    deliveries = DeliveryServicer(database, clock, platforms, directory, redactor)
     webhooks = {
         each.platform.name: Webhook(
             each.webhook, Account(settings.profile, each.platform.name, each.platform.account_id)
@@ -125,13 +138,8 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "GatewayServi
     }
     turns = ApiTurns(agent, conversations.turns, database, clock, workers, config.api)
     listener = _listener(turns, Webhooks(inbox, metrics, webhooks), settings.profile, clock)
-    return GatewayService(
-        Parts(
-            *(database, workers, metrics, conversations, deliveries, ownership, runners),
-            listener,
-            cache,
-        )
-    )
+    parts = (database, workers, metrics, conversations, deliveries, ownership, runners, listener)
+    return GatewayService(Parts(*parts, cache, (settings.home.root, settings.profile)))
 
 
 def _listener(
@@ -193,7 +201,7 @@ def _work(
         menu = MenuKeeper(
             configured.menu, configured.access, conversations.commands, account.profile
         )
-    return Work(router, OutboxWorker(account, platform, limiter, clock, metrics), menu)
+    return Work(router, OutboxWorker(account, platform, limiter, clock, metrics), limiter, menu)
 
 
 class GatewayService:
@@ -222,8 +230,16 @@ class GatewayService:
         await self._opened.aclose()
 
     def register(self, server: grpc.aio.Server) -> None:
-        conversations = ConversationServicer(self._parts.conversations)
-        add_servicers(server, conversations, self._parts.deliveries)
+        parts = self._parts
+        commands, database = parts.conversations.commands, parts.database
+        add_servicers(
+            server,
+            ConversationServicer(parts.conversations),
+            parts.deliveries,
+            PairingServicer(Pairings(database, commands.clock)),
+            DirectoryServicer(database, commands.directory),
+            PlatformServicer(database, commands.directory),
+        )
 
     async def run(self) -> None:
         """Run the accounts, send notifications, and complete open turns."""
@@ -232,6 +248,7 @@ class GatewayService:
             conversations.turns.resume(),
             conversations.notifications.run(),
             parts.ownership.keeper.run(),
+            import_home(parts.database, parts.conversations.commands.clock, *parts.old_home),
             keep_house(parts.database, conversations.commands.clock, parts.metrics, parts.cache),
             *(runner.run() for runner in parts.runners),
         ]

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from gateway_service.messages import API, BusyMode, FileKind
 from gateway_service.platforms.api_config import ApiConfig
-from gateway_service.platforms.config import PlatformConfig
+from gateway_service.platforms.config import PlatformConfig, StrangerMode
 from gateway_service.platforms.discord.config import DiscordConfig
 from gateway_service.platforms.email.config import EmailConfig
 from gateway_service.platforms.homeassistant.config import HomeAssistantConfig
@@ -198,6 +198,11 @@ class GatewayConfig(ConfigModel):
     """IANA time zone in which chats begin a new day; empty means the machine's."""
     allow_all_users: Annotated[bool, Env("GATEWAY_ALLOW_ALL_USERS")] = False
     """Let everybody on every platform talk to Hermes and run its commands."""
+    unauthorized_dm_behavior: Annotated[
+        StrangerMode, Yaml("unauthorized_dm_behavior"), Env("GATEWAY_UNAUTHORIZED_DM_BEHAVIOR")
+    ] = "ignore"
+    """What a person who may not talk to Hermes gets in a direct chat: no answer (`ignore`), or a
+    code with which you can let them in (`pair`)."""
     group_sessions_per_user: Annotated[bool, Yaml("group_sessions_per_user")] = True
     """Whether each person in a group has a session of their own."""
     thread_sessions_per_user: Annotated[bool, Yaml("thread_sessions_per_user")] = False

@@ -4,7 +4,9 @@ HermesError (services.errors)
 ├── AgentRefused          the agent refused; the reason is the agent's
 ├── SchedulerRefused      the scheduler refused; the reason is the scheduler's
 ├── UnknownPlatform       no connected platform has this name
+├── UnknownTarget         a target means no chat, or several
 ├── NotUploaded           a file that a delivery names was not uploaded
+├── PairingLocked         too many wrong pairing codes were tried
 └── PlatformError         a platform call failed
     ├── Unreachable       it could not be reached; nothing was done
     ├── OutcomeUnknown    it did not answer; the call may have succeeded
@@ -30,8 +32,16 @@ class UnknownPlatform(InvalidArgument):
     """No connected platform has this name."""
 
 
+class UnknownTarget(InvalidArgument):
+    """A target means no chat, or several."""
+
+
 class NotUploaded(FailedPrecondition):
     """A file that a delivery names was not uploaded for it."""
+
+
+class PairingLocked(FailedPrecondition):
+    """Too many wrong pairing codes were tried; none is accepted for a while."""
 
 
 class PlatformError(HermesError):

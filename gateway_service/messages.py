@@ -41,6 +41,8 @@ class Source(Struct, frozen=True, omit_defaults=True):
     """Whether several people share one session here."""
     answers_to: AnswerPlace | None = None
     """The chat that gets the answers; None for this one."""
+    chat_name: str = ""
+    """The name of a chat of several people; empty if unknown."""
 
     @property
     def user(self) -> str:

@@ -11,7 +11,7 @@ from scheduler_service.clients import AgentClient, CurationClient, GatewayClient
 from scheduler_service.config import CuratorConfig, SchedulerConfig
 from scheduler_service.home.importer import HomeImporter, JobKeeper
 from scheduler_service.home.mover import JobMover
-from scheduler_service.home.profiles import homes_of
+from scheduler_service.home.profiles import zones_of
 from scheduler_service.runs.curator import CuratorRuns, CuratorTimer
 from scheduler_service.runs.delivery import OutputFolders
 from scheduler_service.runs.metrics import CuratorMetrics, SchedulerMetrics
@@ -74,13 +74,13 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
         timing=Timing(timedelta(seconds=config.misfire_grace_s)),
         metrics=metrics,
     )
-    home_of = homes_of(settings)
-    catalog = JobCatalog(database, clock, home_of, agent, redactor)
+    zone_of_profile = zones_of(settings)
+    catalog = JobCatalog(database, clock, zone_of_profile, agent, redactor)
     timer = CuratorTimer(database, libraries, clock=clock, config=curator, metrics=curated)
     mover = JobMover(
         database,
         clock,
-        home_of=home_of,
+        zone_of_profile=zone_of_profile,
         grace=timedelta(seconds=config.misfire_grace_s),
         check=check_job,
         redactor=redactor,

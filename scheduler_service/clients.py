@@ -27,7 +27,7 @@ from scheduler_service.config import CuratorConfig
 from scheduler_service.curation import Curation, Report
 from scheduler_service.errors import CallRefused
 from scheduler_service.jobs import Claim, Job, Origin
-from scheduler_service.options import LOCAL, ORIGIN, Target
+from scheduler_service.options import LOCAL, ORIGIN
 from services.errors import (
     FailedPrecondition,
     HermesError,
@@ -213,30 +213,25 @@ class GatewayClient:
     def _deliveries(self) -> delivery_pb2_grpc.DeliveryServiceStub:
         return delivery_pb2_grpc.DeliveryServiceStub(self._channels.to("gateway"))
 
-    async def deliver(self, profile: str, delivery_id: str, to: Origin, text: str) -> None:
-        """Deliver a text to a chat; idempotent."""
-        request = delivery_pb2.DeliverRequest(
-            delivery_id=delivery_id,
-            profile=profile,
-            destination=message_of(to, origin_pb2.Origin, trust=origin_pb2.TRUST_SERVICE),
-            text=text,
-        )
+    async def deliver(
+        self, profile: str, delivery_id: str, target: str, origin: Origin | None, text: str
+    ) -> None:
+        """Deliver a text to the chats of a target; idempotent."""
+        request = _delivery(profile, delivery_id, target, origin, text)
         # The id is ours alone, so a conflict means that we delivered before the job was changed.
         delivering = self._deliveries.Deliver(request, timeout=_CALL_S)
         await _answer_unless(grpc.StatusCode.ALREADY_EXISTS, delivering)
 
-    async def find_unconnected(self, targets: Iterable[Target]) -> Sequence[str]:
+    async def find_unreachable(
+        self, profile: str, targets: Iterable[str], origin: Origin | None
+    ) -> Sequence[str]:
         """Return why nothing can be delivered to some targets; none while the gateway is away."""
         problems: list[str] = []
         for target in targets:
-            if target.platform in (ORIGIN, LOCAL):
+            if target in (ORIGIN, LOCAL):
                 continue
-            request = delivery_pb2.DeliverRequest(
-                delivery_id="check",
-                destination=origin_pb2.Origin(platform=target.platform, chat_id=target.chat_id),
-                text="check",
-                validate_only=True,
-            )
+            request = _delivery(profile, "check", target, origin, "check")
+            request.validate_only = True
             try:
                 await _answer(self._deliveries.Deliver(request, timeout=_CHECK_S))
             except CallRefused as error:
@@ -244,6 +239,17 @@ class GatewayClient:
             except HermesError:
                 break
         return problems
+
+
+def _delivery(
+    profile: str, delivery_id: str, target: str, origin: Origin | None, text: str
+) -> delivery_pb2.DeliverRequest:
+    trust, asked = origin_pb2.TRUST_SERVICE, None
+    if origin is not None:
+        asked = message_of(origin, origin_pb2.Origin, trust=trust)
+    return delivery_pb2.DeliverRequest(
+        delivery_id=delivery_id, profile=profile, target=target, origin=asked, text=text
+    )
 
 
 class CurationClient:

@@ -18,8 +18,6 @@ class SchedulerConfig(ConfigModel):
         Env("HERMES_TIMEZONE"),
     ] = None
     """IANA time zone of schedules that name none; unset means this machine's."""
-    telegram_home_channel: Annotated[str, Env("TELEGRAM_HOME_CHANNEL")] = ""
-    """Chat, or CHAT:THREAD, that a job's output goes to which is for telegram without a chat."""
     max_parallel_runs: Annotated[
         int, Field(ge=1, le=10_000), Yaml("cron.max_parallel_jobs"), Env("HERMES_CRON_MAX_PARALLEL")
     ] = 32

@@ -116,8 +116,7 @@ class Job(Struct, frozen=True):
     @property
     def pause_reason(self) -> str:
         """Return why it is paused if nobody asked for that; else empty."""
-        why = (self.spec.pause_reason, self.spec.options.unplaced)
-        return "; ".join(filter(None, why)) if self.state is JobState.PAUSED else ""
+        return self.spec.pause_reason if self.state is JobState.PAUSED else ""
 
     @property
     def may_overlap(self) -> bool:

@@ -1,12 +1,10 @@
 """How a job's runs are made: everything about a job that has a default."""
 
 import hashlib
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Literal
 
-import msgspec
 from msgspec import Meta, Struct
 
 
@@ -33,42 +31,7 @@ class Overlap(StrEnum):
 
 
 ORIGIN, LOCAL = "origin", "local"
-"""Targets that are no platform's."""
-HOME_VARIABLES: Mapping[str, str] = {"telegram": "TELEGRAM_HOME_CHANNEL"}
-"""What says which chat of a platform is meant where none is named."""
-_WHOLE_CHATS = ("!", "@", "#")
-
-
-class Target(Struct, frozen=True):
-    """A place that output goes to."""
-
-    platform: str
-    chat_id: str = ""
-    thread_id: str = ""
-
-    @classmethod
-    def parse(cls, text: str) -> "Target":
-        """A target as people write it, such as `telegram:12345:17`."""
-        platform, _, chat = text.partition(":")
-        if chat.startswith(_WHOLE_CHATS):
-            return cls(platform, chat)
-        chat, _, thread = chat.partition(":")
-        return cls(platform, chat, thread)
-
-    def __str__(self) -> str:
-        """As people write it."""
-        return ":".join(filter(None, (self.platform, self.chat_id, self.thread_id)))
-
-    @property
-    def is_bare(self) -> bool:
-        """Whether it is a platform, and no chat of it."""
-        return not self.chat_id and self.platform not in (ORIGIN, LOCAL)
-
-    def at_home(self, channels: Mapping[str, str]) -> "Target":
-        """The home channel of its platform, where it names no chat and there is one."""
-        channel = channels.get(self.platform, "")
-        return Target.parse(f"{self.platform}:{channel}") if channel and self.is_bare else self
-
+"""Targets: the chat that a job was asked for in, and nowhere. The gateway knows all others."""
 
 _Name = Annotated[str, Meta(max_length=128, pattern=r"\A[^\0]*[^\0\s][^\0]*\Z")]
 _Limit = Annotated[int, Meta(ge=0, le=10**15)]
@@ -84,7 +47,7 @@ class JobOptions(Struct, frozen=True, omit_defaults=True):
     context_job_ids: Annotated[tuple[_Name, ...], Meta(max_length=10)] = ()
     toolsets: Annotated[tuple[_Name, ...], Meta(max_length=50)] = ()
     workdir: Annotated[str, Meta(max_length=4096)] = ""
-    deliver_to: Annotated[tuple[Target, ...], Meta(max_length=10)] = ()
+    deliver_to: Annotated[tuple[str, ...], Meta(max_length=10)] = ()
     max_runs: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
     missed_run_policy: Missed = Missed.ONCE
     max_missed_runs: Annotated[int, Meta(ge=0, le=100)] = 10
@@ -102,20 +65,6 @@ class JobOptions(Struct, frozen=True, omit_defaults=True):
     def script_only(self) -> bool:
         """Whether the script is the whole run, and not what decides whether the agent is asked."""
         return bool(self.script.strip()) and self.script_mode == "only"
-
-    @property
-    def unplaced(self) -> str:
-        """What to do about a platform that no chat is known of; empty where there is none."""
-        bare = next((target.platform for target in self.deliver_to if target.is_bare), "")
-        variable = HOME_VARIABLES.get(bare)
-        home = f"set {variable} in .env and start Hermes again, or " if variable else ""
-        said = f"no chat of {bare} is named, and it has no home channel: {home}say {bare}:CHAT"
-        return said if bare else ""
-
-    def at_home(self, channels: Mapping[str, str]) -> "JobOptions":
-        """The same with home channels for the platforms that no chat is named of."""
-        places = tuple(target.at_home(channels) for target in self.deliver_to)
-        return msgspec.structs.replace(self, deliver_to=places)
 
     @property
     def budget(self) -> tuple[int, int]:

@@ -11,12 +11,10 @@ from agent_service.config.tools import TerminalConfig
 from agent_service.models.parts import ModelParts
 from agent_service.profiles.memory.store import MemoryStore
 from agent_service.prompt.compression.compressor import Compressor
-from agent_service.records.messages import Target as Chat
 from agent_service.security.commands.paths import own_places
 from agent_service.security.threats import ThreatScanner
 from agent_service.sessions.past_sessions import PastSessions
 from agent_service.storage import sessions, uploads
-from agent_service.storage.activity import recent_targets
 from agent_service.tools.builtin import Asking, Reach, builtin_tools
 from agent_service.tools.context_files import Hints
 from agent_service.tools.guards.commands import CommandPolicy, JudgeCommands
@@ -67,20 +65,14 @@ def listed_tools(
     )
 
 
-def tool_reach(
-    config: AgentConfig, channels: Channels, database: Database, scanner: ThreatScanner
-) -> Reach:
+def tool_reach(config: AgentConfig, channels: Channels, scanner: ThreatScanner) -> Reach:
     """What tools use besides the sandbox."""
-
-    async def chats(profile: str) -> Sequence[Chat]:
-        return await database.read(lambda conn: recent_targets(conn, profile))
-
     web = configured_web(config.fetch, config.search)
     vision = route_of(config.auxiliary, "vision")
     is_guarded = config.auxiliary.get("guard", AuxiliaryModel()).is_chosen
     guard = GuardModel(route_of(config.auxiliary, "guard")) if is_guarded else None
     sending, jobs = GatewayDeliveries(channels), SchedulerJobs(channels)
-    return Reach(web, vision, config.mixture, sending, chats, jobs, Screen(scanner, guard))
+    return Reach(web, vision, config.mixture, sending, jobs, Screen(scanner, guard))
 
 
 def job_scripts(

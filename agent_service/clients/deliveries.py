@@ -7,13 +7,13 @@ import grpc
 import grpc.aio
 
 from agent_service.clients.patience import patiently
-from agent_service.records.messages import MediaFile, Message, NotSent, SendingUnknown
+from agent_service.records.messages import KnownChat, MediaFile, Message, NotSent, SendingUnknown
 from hermes.common.v1 import origin_pb2
-from hermes.gateway.v1 import delivery_pb2, delivery_pb2_grpc
+from hermes.gateway.v1 import delivery_pb2, delivery_pb2_grpc, directory_pb2, directory_pb2_grpc
 from services import errors
 from services.errors import FailedPrecondition, is_passing
 from services.rpc.channels import Channels
-from services.rpc.messages import message_of
+from services.rpc.messages import message_of, record_of
 
 CALL_S = 10.0
 UPLOAD_S = 120.0
@@ -45,22 +45,22 @@ class GatewayDeliveries:
 
         return await self._ask(look)
 
+    async def chats(self, profile: str) -> Sequence[KnownChat]:
+        request = directory_pb2.ListChannelsRequest(profile=profile)
+
+        async def look(_: _Stub) -> directory_pb2.ListChannelsResponse:
+            stub = directory_pb2_grpc.DirectoryServiceStub(self._channels.to("gateway"))
+            return await stub.ListChannels(request, timeout=CALL_S)
+
+        return [record_of(each, KnownChat) for each in (await self._ask(look)).channels]
+
+    async def resolve(self, message: Message) -> Sequence[str]:
+        request = _request(message)
+        request.validate_only = True
+        return (await self._ask(lambda stub: stub.Deliver(request, timeout=CALL_S))).targets
+
     async def send(self, message: Message) -> Sequence[str]:
-        request = delivery_pb2.DeliverRequest(
-            delivery_id=message.key,
-            profile=message.profile,
-            destination=message_of(message.target, origin_pb2.Origin),
-            text=message.text,
-            attachments=[
-                delivery_pb2.Attachment(
-                    name=file.name,
-                    length_bytes=len(file.data),
-                    sha256=file.sha256,
-                    caption=file.caption,
-                )
-                for file in message.files
-            ],
-        )
+        request = _request(message)
         for file in message.files:
             await self._ask(
                 lambda stub, file=file: stub.UploadAttachment(
@@ -80,6 +80,25 @@ class GatewayDeliveries:
             if is_passing(error):
                 raise SendingUnknown from error
             raise NotSent(errors.message_of(error)) from error
+
+
+def _request(message: Message) -> delivery_pb2.DeliverRequest:
+    return delivery_pb2.DeliverRequest(
+        delivery_id=message.key,
+        profile=message.profile,
+        target=message.target,
+        origin=message.origin and message_of(message.origin, origin_pb2.Origin),
+        text=message.text,
+        attachments=[
+            delivery_pb2.Attachment(
+                name=file.name,
+                length_bytes=len(file.data),
+                sha256=file.sha256,
+                caption=file.caption,
+            )
+            for file in message.files
+        ],
+    )
 
 
 async def _upload(

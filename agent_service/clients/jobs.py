@@ -103,7 +103,7 @@ class SchedulerJobs:
 
 def _view(job: job_pb2.Job, notes: Iterable[str] = ()) -> JobView:
     options = job.options
-    told = [str(_chat(each)) for each in options.deliver_to] or [ORIGIN]
+    told = options.deliver_to or [ORIGIN]
     home = _chat(job.origin) if job.origin.platform and job.origin.chat_id else None
     return record_of(
         job,
@@ -123,10 +123,6 @@ def _fields(wish: JobChange) -> dict[str, Any]:
     named = {name: getattr(wish, name) for name in JobChange.__struct_fields__}
     if wish.script == "":
         named["script_mode"] = None
-    if wish.deliver_to is not None:
-        named["deliver_to"] = [
-            {"platform": each} if isinstance(each, str) else each for each in wish.deliver_to
-        ]
     return {
         name if name in _OF_JOB else f"options.{name}": value
         for name, value in named.items()
@@ -141,7 +137,7 @@ def _wish(options: job_options_pb2.JobOptions) -> JobChange:
     return record_of(wished, JobChange)
 
 
-def _chat(place: job_options_pb2.DeliveryTarget | origin_pb2.Origin) -> Target:
+def _chat(place: origin_pb2.Origin) -> Target:
     return Target(place.platform, place.chat_id, place.thread_id)
 
 

@@ -19,8 +19,8 @@ class JobChange(Struct, frozen=True):
     schedule: str | None = None
     name: str | None = None
     max_runs: int | None = None
-    deliver_to: tuple[Target | str, ...] | None = None
-    """Chats, platforms (meaning their home channels), or the words `origin` and `local`."""
+    deliver_to: tuple[str, ...] | None = None
+    """Targets, or `local` for nowhere."""
     skills: tuple[str, ...] | None = None
     model: str | None = None
     script: str | None = None

@@ -18,7 +18,6 @@ NO_CHATS = (TERMINAL, "scheduler", REVIEW)
 _MEDIA = re.compile(r"\s*MEDIA:\s*(\S(?:.*\S)?)\s*")
 _PICTURE = re.compile(r"`[^`\n]+`|!\[([^\]\n]*)\]\((?:sandbox:|file://)?([^()\s]+)\)")
 _FENCES = ("```", "~~~")
-_TARGET = re.compile(r"([a-z][a-z0-9_]{0,31}):([^\s:]{1,128})(?::([^\s:]{1,128}))?")
 
 
 class Target(Struct, frozen=True):
@@ -30,12 +29,6 @@ class Target(Struct, frozen=True):
 
     def __str__(self) -> str:
         return ":".join(filter(None, (self.platform, self.chat_id, self.thread_id)))
-
-    @classmethod
-    def parse(cls, text: str) -> "Target | None":
-        """Parse `platform:chat[:thread]`; None for any other text."""
-        found = _TARGET.fullmatch(text.strip())
-        return None if found is None else cls(found[1], found[2], found[3] or "")
 
     @classmethod
     def of_origin(cls, origin: Mapping[str, str]) -> "Target | None":
@@ -66,15 +59,38 @@ class MediaFile(RedactedRepr, frozen=True):
 
 
 class Message(Struct, frozen=True):
-    """A message to a chat."""
+    """A message to the chats of a target."""
 
     key: str
     """Identifies the message in retries."""
     profile: str
-    target: Target
+    origin: Target | None
+    """The chat that the request came from."""
     text: str
     """Markdown; may be empty only with files."""
     files: Sequence[MediaFile] = ()
+    target: str = ORIGIN
+    """The chats, as the gateway resolves them, such as `origin`, `telegram` or `telegram:#family`.
+    """
+
+    @property
+    def where(self) -> str:
+        """Return where it goes, as people are told."""
+        return f"{self.origin}" if self.target == ORIGIN else self.target
+
+
+class KnownChat(Struct, frozen=True):
+    """A chat that a message can be sent to."""
+
+    target: str
+    name: str = ""
+    chat_type: str = ""
+    is_home: bool = False
+
+    def __str__(self) -> str:
+        about = (self.name, self.chat_type, "home channel" if self.is_home else "")
+        told = ", ".join(filter(None, about))
+        return f"{self.target} ({told})" if told else self.target
 
 
 class Media(Struct, frozen=True):
@@ -139,7 +155,15 @@ class SendingUnknown(Exception):
 
 
 class Messenger(Protocol):
-    """Sends each message once; both methods may raise NotSent or SendingUnknown."""
+    """Sends each message once; all methods may raise NotSent or SendingUnknown."""
+
+    async def chats(self, profile: str) -> Sequence[KnownChat]:
+        """Return the chats that are known, the last used first."""
+        ...
+
+    async def resolve(self, message: Message) -> Sequence[str]:
+        """Return the chats that a message would go to; NotSent says why there are none."""
+        ...
 
     async def has(self, key: str, profile: str) -> bool: ...
 

@@ -1,6 +1,5 @@
 """A profile's current activity and chats, and what waits in all profiles."""
 
-from collections.abc import Sequence
 from datetime import datetime
 
 import sqlalchemy as sa
@@ -8,7 +7,6 @@ from msgspec import Struct
 from sqlalchemy import Connection
 
 from agent_service.records.events import CLARIFY
-from agent_service.records.messages import NO_CHATS, Target
 from agent_service.records.requests import JOBS, REVIEW, SUBAGENT
 from agent_service.storage.schema import CLAIMABLE_STATES, approval, session, turn, watched_command
 
@@ -64,27 +62,3 @@ def waiting(conn: Connection) -> Waiting:
     """Return what waits now."""
     count, asked_at = conn.execute(_ASKED).one()
     return Waiting(conn.scalar(_QUEUED), count, asked_at)
-
-
-MAX_SESSIONS = 200
-
-
-def recent_targets(conn: Connection, profile: str) -> Sequence[Target]:
-    """Return the chats of a profile's latest messages, latest first."""
-    sessions = (
-        sa.select(session.c.id)
-        .where(session.c.profile == profile, session.c.platform.not_in(NO_CHATS))
-        .order_by(session.c.updated_at.desc())
-        .limit(MAX_SESSIONS)
-    )
-    latest = (
-        sa.select(turn.c.session_id, sa.func.max(turn.c.created_at).label("at"))
-        .where(turn.c.session_id.in_(sessions))
-        .group_by(turn.c.session_id)
-        .subquery()
-    )
-    is_latest = turn.c.session_id == latest.c.session_id, turn.c.created_at == latest.c.at
-    requests = sa.select(turn.c.request).join(latest, sa.and_(*is_latest))
-    rows = conn.scalars(requests.order_by(turn.c.created_at.desc()))
-    found = (Target.of_origin(request.origin) for request in rows)
-    return list(dict.fromkeys(target for target in found if target is not None))

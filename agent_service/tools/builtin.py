@@ -39,7 +39,7 @@ from agent_service.tools.mixture_of_agents import MixtureOfAgents
 from agent_service.tools.patching.forms import Malformed
 from agent_service.tools.patching.patch import Patch, PatchArguments, paths_of
 from agent_service.tools.schema import Listed
-from agent_service.tools.send_message import KnownChats, SendMessage
+from agent_service.tools.send_message import SendMessage
 from agent_service.tools.session_search import SessionSearch
 from agent_service.tools.shell.execute_code import ExecuteCode, ExecuteCodeArguments
 from agent_service.tools.shell.process import Process, ProcessArguments
@@ -68,7 +68,6 @@ class Reach(Struct, frozen=True):
     vision: Route
     mixture: MixtureConfig
     messenger: Messenger
-    chats: KnownChats
     jobs: Jobs
     screen: Screen
     """Checks untrusted text."""
@@ -117,7 +116,7 @@ def builtin_tools(
 
 def _reaching(reach: Reach, asking: Asking) -> Sequence[Listed]:
     web, mixed = reach.web, reach.mixture
-    send = SendMessage(reach.messenger, reach.chats, asking.commands, asks=asking.tainted)
+    send = SendMessage(reach.messenger, asking.commands, asks=asking.tainted)
     extract: Tool[Any] = WebExtract(web.fetcher)
     looking: Tool[Any] = VisionAnalyze(web.fetcher, reach.vision)
     if asking.tainted:

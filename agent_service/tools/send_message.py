@@ -1,7 +1,7 @@
 """The `send_message` tool."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from msgspec.structs import replace
@@ -44,8 +44,7 @@ MAX_FILE_BYTES = 50_000_000
 FILES_AT_ONCE = 2
 """How many messages with files may be in memory at a time."""
 
-KnownChats = Callable[[str], Awaitable[Sequence[Target]]]
-"""The chats that a profile got messages from, the latest first."""
+NO_CHATS_KNOWN = "No chats are known yet. You can reach any chat as platform:chat[:thread]."
 
 _UNKNOWN = (
     "The gateway did not answer, so it is unknown whether the message was sent. Do not send it "
@@ -65,7 +64,8 @@ class SendMessageArguments(ToolArguments):
     target: str = Field(
         default=ORIGIN,
         description=(
-            "origin, the chat that the user's message came from, or platform:chat[:thread]."
+            "origin, the chat that the user's message came from; platform:chat[:thread]; "
+            "platform:#name; a platform alone, its home channel; home; or all, every home channel."
         ),
     )
     message: str = Field(
@@ -86,12 +86,9 @@ class SendMessage(UsualTool[SendMessageArguments]):
     toolset = "messaging"
     arguments = SendMessageArguments
 
-    def __init__(
-        self, messenger: Messenger, chats: KnownChats, policy: CommandPolicy, *, asks: bool = True
-    ) -> None:
+    def __init__(self, messenger: Messenger, policy: CommandPolicy, *, asks: bool = True) -> None:
         """`asks` requires approval in tainted sessions; `policy` judges files of a machine."""
         self._messenger = messenger
-        self._chats = chats
         self._policy = policy
         self._asks = asks
         self._room = asyncio.Semaphore(FILES_AT_ONCE)
@@ -110,19 +107,20 @@ class SendMessage(UsualTool[SendMessageArguments]):
     async def run(self, arguments: SendMessageArguments, context: ToolContext) -> ToolResult:
         origin = Target.of_origin(context.caller.origin)
         if arguments.action == "list":
-            return ToolResult(_listed(origin, await self._chats(context.caller.profile)))
+            return ToolResult(await self._list(origin, context.caller.profile))
         text, media = split_media(arguments.message)
-        target = _target(arguments, context, has_files=bool(media))
+        _check(arguments, origin, has_files=bool(media))
         if not text.strip() and not media:
             raise RetryWithHint("There is no message to send.")
-        message = Message(context.key, context.caller.profile, target, text)
+        target, profile = arguments.target.strip() or ORIGIN, context.caller.profile
+        message = Message(context.key, profile, origin, text, target=target)
         try:
             if not media:
                 return await self._send(message, arguments, context, {})
             async with self._room:
                 # On a repeated call the files may have changed or the sandbox may be lost.
                 if await self._messenger.has(message.key, message.profile):
-                    return ToolResult(f"The message to {target} is on its way.")
+                    return ToolResult(f"The message to {message.where} is on its way.")
                 place = await context.sandbox()
                 paths = [each.path for each in media]
                 found = await guarded(paths, context.files, place, self._policy)
@@ -134,6 +132,15 @@ class SendMessage(UsualTool[SendMessageArguments]):
         except SendingUnknown as error:
             raise ToolFailed(_UNKNOWN) from error
 
+    async def _list(self, origin: Target | None, profile: str) -> str:
+        try:
+            chats = await self._messenger.chats(profile)
+        except (NotSent, SendingUnknown) as error:
+            raise ToolFailed("The chats are not known, as the gateway does not answer.") from error
+        here = f"{origin}"
+        lines = [f"{chat}{', origin' if chat.target == here else ''}" for chat in chats]
+        return "\n".join(lines) or NO_CHATS_KNOWN
+
     async def _send(
         self,
         message: Message,
@@ -141,13 +148,15 @@ class SendMessage(UsualTool[SendMessageArguments]):
         context: ToolContext,
         found: Mapping[str, str],
     ) -> ToolResult:
-        goes_elsewhere = message.target != Target.of_origin(context.caller.origin)
+        goes_elsewhere = message.target not in (ORIGIN, f"{message.origin}")
         if found or (self._asks and goes_elsewhere and await must_ask(context)):
+            # Whoever decides sees the chats, and a target that means none is not asked about.
+            places = await self._messenger.resolve(message) if goes_elsewhere else ()
             digests = [file.sha256.hex() for file in message.files]
             binding = binding_of(arguments, *digests)
-            await check_allowed(self.name, _question(message, arguments, found), binding, context)
+            await check_allowed(self.name, _question(message, places, found), binding, context)
         left_out = await self._messenger.send(message)
-        lines = [f"The message to {message.target} is on its way{_with(message.files)}."]
+        lines = [f"The message to {message.where} is on its way{_with(message.files)}."]
         if left_out:
             named = ", ".join(left_out)
             lines.append(
@@ -190,35 +199,22 @@ def _with(files: Sequence[MediaFile]) -> str:
     return f", with {', '.join(map(str, files))}" if files else ""
 
 
-def _question(message: Message, arguments: SendMessageArguments, found: Mapping[str, str]) -> str:
+def _question(message: Message, places: Sequence[str], found: Mapping[str, str]) -> str:
     """The question to a person, with the files first since long text may be cut."""
-    shown = [f"to {arguments.target}"]
+    means = f" ({', '.join(places)})" if [*places] not in ([], [message.target]) else ""
+    shown = [f"to {message.where}{means}"]
     shown += [f"with the file {file}, SHA-256 {file.sha256.hex()[:16]}" for file in message.files]
     shown += [f"{path}: {FAMILIES[family].about}" for path, family in found.items()]
     where = "\n".join(shown)
     return f"{where}: {message.text}" if message.text else where
 
 
-def _target(arguments: SendMessageArguments, context: ToolContext, *, has_files: bool) -> Target:
-    if arguments.target == ORIGIN:
-        origin = Target.of_origin(context.caller.origin)
-        takes_files = origin is not None and has_files and origin.platform == TERMINAL
-        if origin is None or (origin.platform in NO_CHATS and not takes_files):
-            raise RetryWithHint(
-                "This conversation has no chat to send to. Put the text into your answer."
-            )
-        return origin
-    target = Target.parse(arguments.target)
-    if target is None:
+def _check(arguments: SendMessageArguments, origin: Target | None, *, has_files: bool) -> None:
+    """Raise RetryWithHint if the message cannot be sent to the origin."""
+    if arguments.target.strip() not in ("", ORIGIN):
+        return
+    takes_files = origin is not None and has_files and origin.platform == TERMINAL
+    if origin is None or (origin.platform in NO_CHATS and not takes_files):
         raise RetryWithHint(
-            f"{arguments.target!r} is not a target. Use origin or platform:chat[:thread], such as "
-            "telegram:123456. `list` shows the known chats."
+            "This conversation has no chat to send to. Put the text into your answer."
         )
-    return target
-
-
-def _listed(origin: Target | None, chats: Sequence[Target]) -> str:
-    lines = [f"{chat}{' (origin)' if chat == origin else ''}" for chat in chats]
-    return "\n".join(lines) or (
-        "No chats are known yet. You can reach any chat as platform:chat[:thread]."
-    )

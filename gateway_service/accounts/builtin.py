@@ -53,7 +53,7 @@ class Configured(Struct, frozen=True):
 def builtin_platforms(config: GatewayConfig) -> Sequence[Configured]:
     """Return the configured accounts."""
     found = [
-        Configured(PLATFORMS[each.name](each), _access(each, anybody=config.allow_all_users))
+        Configured(PLATFORMS[each.name](each), _access(each, config))
         for each in config.platforms
         if each.is_on
     ]
@@ -64,11 +64,13 @@ def builtin_platforms(config: GatewayConfig) -> Sequence[Configured]:
     return found
 
 
-def _access(config: PlatformConfig, *, anybody: bool) -> Access:
+def _access(given: PlatformConfig, config: GatewayConfig) -> Access:
+    behavior = given.unauthorized_dm_behavior or config.unauthorized_dm_behavior
     return Access(
-        frozenset(config.allowed_users),
-        config.allow_all_users or anybody,
-        frozenset(config.admins),
-        config.allow_commands,
-        config.deny_commands,
+        frozenset(given.allowed_users),
+        given.allow_all_users or config.allow_all_users,
+        frozenset(given.admins),
+        given.allow_commands,
+        given.deny_commands,
+        behavior == "pair",
     )

@@ -4,18 +4,22 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import datetime
 from functools import partial
 from typing import cast
 
 from msgspec import Struct
 
 from gateway_service.accounts.menus import MenuKeeper
+from gateway_service.accounts.status_reporter import StatusReporter
 from gateway_service.errors import OutcomeUnknown, RateLimited, Unreachable
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.outbox.worker import OutboxWorker
 from gateway_service.platforms.base import NOTHING, Platform, Received
-from gateway_service.storage import accounts
+from gateway_service.platforms.rate_limits import Limiter
+from gateway_service.storage import accounts, statuses
 from gateway_service.storage.accounts import AccountLease
+from gateway_service.storage.statuses import ConnectionStatus
 from gateway_service.turns.inbox import Inbox
 from gateway_service.turns.router import Router
 from services.clock import Clock
@@ -37,6 +41,7 @@ class Work(Struct, frozen=True):
 
     router: Router
     outbox: OutboxWorker
+    limiter: Limiter
     menu: MenuKeeper | None = None
 
 
@@ -96,10 +101,20 @@ class Runner:
                 why = expected or repr(first_failure(error))
                 _log.error("%s does not run: %s", name, why, exc_info=not expected)
                 self.health.note_loss()
+                await self._report_failure(why)
             if self._clock.monotonic() - begun_at > LONGEST_WAIT_S:
                 wait_s = FIRST_WAIT_S
             await self._pause(wait_s)
             wait_s = min(LONGEST_WAIT_S, wait_s * 2)
+
+    async def _report_failure(self, why: str) -> None:
+        failed = partial(
+            statuses.report_failure,
+            account_id=f"{self._platform.name}:{self._platform.account_id}",
+            problem=why,
+        )
+        with suppress(DatabaseUnavailable):
+            await self._database.write(failed)
 
     async def _hold(self) -> None:
         lease, since = await self._claim()
@@ -151,14 +166,17 @@ class Runner:
             listening = group.create_task(self._listen(account))
             routing = group.create_task(work.router.run())
             sending = group.create_task(work.outbox.run())
-            offering = group.create_task(work.menu.run()) if work.menu is not None else None
+            reporter = StatusReporter(account, self.health.status, work.limiter, self._clock)
+            beside = [group.create_task(reporter.run())]
+            if work.menu is not None:
+                beside.append(group.create_task(work.menu.run()))
             await self._ending.wait()
             if not self._draining.is_set():
                 raise Fenced(f"the lease of {account.platform} was lost")
             listening.cancel()
             routing.cancel()
-            if offering is not None:
-                offering.cancel()
+            for each in beside:
+                each.cancel()
             await work.outbox.finish()
             sending.cancel()
 
@@ -213,6 +231,8 @@ class PlatformHealth:
         self._metrics = metrics
         self._silent_since: float | None = None
         self._is_answering = False
+        self._connected_at: datetime | None = None
+        self._problem = ""
         self._was_lost_while_answering = False
 
     def start_listening(self) -> None:
@@ -226,13 +246,24 @@ class PlatformHealth:
 
     def stand_by(self) -> None:
         self._silent_since, self._is_answering = None, False
+        self._connected_at, self._problem = None, ""
+
+    def status(self) -> ConnectionStatus:
+        """Return how the account is connected."""
+        if problem := self.unready() or self._problem:
+            return ConnectionStatus(problem=problem)
+        return ConnectionStatus(self._connected_at)
 
     def note_answer(self) -> None:
+        now = self.clock.now()
+        if self._connected_at is None or self.unready():
+            self._connected_at = now
         self._silent_since, self._is_answering = self.clock.monotonic(), True
-        now = self.clock.now().timestamp()
-        self._metrics.last_receive.labels(self.platform.name).set(now)
+        self._problem = ""
+        self._metrics.last_receive.labels(self.platform.name).set(now.timestamp())
 
     def note_failure(self, error: HermesError) -> None:
+        self._connected_at, self._problem = None, error.message
         _log.warning("%s cannot be heard: %s", self.platform.name, error)
         if complaint := self.unready():
             _log.error(complaint)
@@ -240,6 +271,7 @@ class PlatformHealth:
     def note_loss(self) -> None:
         self._was_lost_while_answering |= self._is_answering and not self.unready()
         self._is_answering = False
+        self._connected_at = None
 
     def unready(self) -> str:
         """Return for how long the platform has not answered; empty if all is well."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gateway_service.messages import Source
 
@@ -30,18 +31,33 @@ class Access(Struct, frozen=True):
     """Named admins; the only user of an account need not be named."""
     allow: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
     deny: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    pairs: bool = False
+    """Whether unknown people get a pairing code in a direct chat; else they get no answer."""
+    paired: frozenset[str] = frozenset()
+    """People who were let in by pairing."""
 
     @property
     def is_closed(self) -> bool:
-        return not self.allow_all and not self.allowed_users
+        return not (self.allow_all or self.allowed_users or self.paired or self.pairs)
 
     @property
     def lacks_admin(self) -> bool:
         """Return whether nobody can change the deployment from a chat."""
-        return not self.is_closed and not self._admins
+        has_others = self.allow_all or bool(self.allowed_users)
+        return has_others and not self._admins
 
     def allows(self, source: Source) -> bool:
-        return self.allow_all or (bool(source.user_id) and source.user_id in self.allowed_users)
+        return self.allow_all or self.knows(source.user_id)
+
+    def knows(self, user_id: str) -> bool:
+        """Return whether a person may talk, even if not everybody may."""
+        return bool(user_id) and (user_id in self.allowed_users or user_id in self.paired)
+
+    def admit(self, user_id: str, *, is_admin: bool) -> "Access":
+        """Return the rules with a person who was let in by pairing."""
+        # Named, because the only person on the allow list stays the admin of these rules.
+        admins = self._admins | {user_id} if is_admin else self._admins
+        return replace(self, paired=self.paired | {user_id}, admins=admins)
 
     def may(self, source: Source, names: Sequence[str], who: Who) -> bool:
         """Return whether the sender may use a command, given its names; unknown people may use

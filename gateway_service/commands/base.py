@@ -11,6 +11,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from msgspec import Struct
 
 from gateway_service.chats.access import Access, Who
+from gateway_service.chats.directory import Directory
 from gateway_service.chats.hooks.hooks import Hooks
 from gateway_service.clients import AgentClient, SchedulerClient
 from gateway_service.config import GatewayConfig
@@ -102,6 +103,7 @@ class CommandContext(Struct, frozen=True):
     commands: "Sequence[Command]"
     config: GatewayConfig
     hooks: Hooks
+    directory: Directory
 
 
 Run = Callable[[CommandContext, Chat, str], Awaitable[Answer]]

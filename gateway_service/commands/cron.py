@@ -222,12 +222,8 @@ async def _next(job: Job) -> str:
 
 
 def _destination(job: Job) -> str:
-    targets = [
-        ":".join(filter(None, (each.platform, each.chat_id, each.thread_id)))
-        for each in job.options.deliver_to
-    ]
     origin = ":".join(filter(None, (job.origin.platform, job.origin.chat_id)))
-    return ", ".join(targets) or origin or "nowhere; its output is kept"
+    return ", ".join(job.options.deliver_to) or origin or "nowhere; its output is kept"
 
 
 def _no_job(named: str) -> str:

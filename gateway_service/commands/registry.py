@@ -15,6 +15,8 @@ from gateway_service.commands import (
     decisions,
     hermes,
     memory,
+    pairing,
+    platforms,
     session,
     skills,
 )
@@ -60,6 +62,8 @@ COMMANDS: tuple[Command, ...] = (
     *catalogs.COMMANDS,
     *curator.COMMANDS,
     *cron.COMMANDS,
+    *platforms.COMMANDS,
+    *pairing.COMMANDS,
     *hermes.COMMANDS,
 )
 """All commands in help order; a skill with one of these names gets another command name."""

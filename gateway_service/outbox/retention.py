@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from sqlalchemy import Connection
 
+from gateway_service.chats import pairing
 from gateway_service.messages import CLI
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.storage import attachments, inbox, outbox
@@ -57,5 +58,6 @@ async def _forget(database: Database, clock: Clock) -> None:
         inbox.forget(conn, before)
         outbox.forget(conn, before)
         attachments.forget(conn, unused_before)
+        pairing.forget(conn, now)
 
     await database.write(write)

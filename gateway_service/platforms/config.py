@@ -1,10 +1,12 @@
 """Settings that all platforms have."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from services.config.settings import ConfigModel, Yaml
+
+StrangerMode = Literal["ignore", "pair"]
 
 
 class PlatformConfig(ConfigModel):
@@ -21,12 +23,17 @@ class PlatformConfig(ConfigModel):
     enabled: Annotated[bool | None, Yaml("..enabled")] = None
     """Whether to use the platform; if unset, it is used if it has a token."""
     allowed_users: tuple[str, ...] = ()
-    """The platform's user ids of the people who may talk to Hermes; others get no answer."""
+    """The platform's user ids of the people who may talk to Hermes."""
+    unauthorized_dm_behavior: StrangerMode | None = None
+    """Overrides `unauthorized_dm_behavior` of all platforms if set."""
     allow_all_users: Annotated[bool, Yaml()] = False
     """Let everybody on the platform talk to Hermes and run its commands."""
     admins: tuple[str, ...] = ()
     """User ids of those who may use commands that change the deployment or cost money. If empty,
     the only person who may talk to Hermes is admin; if there are several, nobody is."""
+    home_channel: str = ""
+    """The chat (CHAT, CHAT:THREAD or #NAME) that gets messages to the platform that name no chat;
+    /sethome overrides it."""
     allow_commands: Annotated[dict[str, tuple[str, ...]], Yaml(".commands.allow")] = Field(
         default_factory=dict[str, tuple[str, ...]]
     )

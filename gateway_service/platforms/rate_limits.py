@@ -33,8 +33,12 @@ class Limiter:
 
     def wait_s(self, chat_id: str) -> float:
         short_of = 1 - self._bucket(chat_id).tokens
-        penalty_s = self._penalty_ends_at - self._monotonic()
-        return max(0.0, short_of / self._rate.per_second, penalty_s)
+        return max(short_of / self._rate.per_second, self.penalty_s)
+
+    @property
+    def penalty_s(self) -> float:
+        """Return for how long the platform wants to get nothing."""
+        return max(0.0, self._penalty_ends_at - self._monotonic())
 
     def take(self, chat_id: str) -> None:
         self._bucket(chat_id).tokens -= 1

@@ -11,14 +11,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
-from gateway_service.errors import NotUploaded, UnknownPlatform
-from gateway_service.messages import API, CLI, Attachment, Content
+from gateway_service.chats.directory import Directory
+from gateway_service.errors import NotUploaded
+from gateway_service.messages import CLI, Attachment, Content
 from gateway_service.platforms.base import Platform, Traits
 from gateway_service.platforms.markup import split
 from gateway_service.servicer.wire import MAX_TEXT_BYTES
 from gateway_service.storage import attachments, inbox, outbox
 from gateway_service.storage.accounts import OUTBOX
 from gateway_service.storage.attachments import FileKey
+from gateway_service.storage.channels import Place
 from gateway_service.storage.outbox import REPEAT_UNITS, Address, Delivery, State, Stored
 from gateway_service.turns.notifications import CHANNEL
 from hermes.gateway.v1 import delivery_pb2, delivery_pb2_grpc
@@ -34,8 +36,8 @@ from services.validation import check_id
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
-MAX_CHAT_ID_CHARS = 128
-MAX_THREAD_ID_CHARS = 64
+MAX_ID_CHARS = 255
+MAX_TARGET_CHARS = 255
 MAX_FILES = 10
 MAX_NAME_BYTES = 255
 MAX_CAPTION_BYTES = 4096
@@ -80,71 +82,85 @@ class DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
         database: Database,
         clock: Clock,
         platforms: Mapping[str, Platform],
+        directory: Directory,
         redactor: Redactor,
     ) -> None:
         self._database = database
         self._clock = clock
         self._platforms = platforms
+        self._directory = directory
         self._redactor = redactor
 
     async def Deliver(
         self, request: delivery_pb2.DeliverRequest, context: Context
     ) -> delivery_pb2.DeliverResponse:
         _check(request)
-        delivery_id, to = request.delivery_id, request.destination
-        # Clients of the HTTP API cannot be sent anything; their owner's terminal can.
-        name = CLI if to.platform == API else to.platform
-        platform = self._platforms.get(name)
-        if platform is None and name != CLI:
-            names = ", ".join(sorted((*self._platforms, CLI)))
-            raise UnknownPlatform(
-                f"{to.platform} is not connected here; there is {names}",
-                fields={"destination.platform": f"one of {names}"},
-            )
+        delivery_id, profile = request.delivery_id, request.profile or DEFAULT_PROFILE
+        places = await self._database.read(partial(self._places, request=request))
         if request.validate_only:
-            return delivery_pb2.DeliverResponse()
-        profile = request.profile or DEFAULT_PROFILE
-        account_id = "" if platform is None else platform.account_id
-        address = Address(profile, name, account_id, to.chat_id, to.thread_id)
-        text = self._redactor.redact(request.text)
-        files = [
-            _File(
-                Attachment(each.name, each.length_bytes, each.sha256.hex()),
-                self._redactor.redact(each.caption),
-            )
-            for each in request.attachments
-        ]
-        contents, left_out = _split_for_terminal(text, files), list[str]()
-        if platform is not None:
-            contents, left_out = _split_for_chat(text, files, platform.traits)
-        digest = hashlib.sha256(request.SerializeToString(deterministic=True)).hexdigest()
-        delivery = Delivery(
-            delivery_id, address, contents, digest=digest, traceparent=traceparent()
-        )
-        now = self._clock.now()
+            return delivery_pb2.DeliverResponse(targets=map(str, places))
+        deliveries, left_out = self._split(request, places)
+        digest, now = deliveries[0].digest, self._clock.now()
+        files = _files(request, self._redactor)
 
         def write(conn: Connection) -> Sequence[Stored]:
             stored = outbox.find(conn, delivery_id)
             if not stored:
                 _check_uploaded(conn, delivery_id, profile, files)
                 is_early = inbox.is_open(conn, outbox.answer_of(delivery_id))
-                outbox.add(conn, delivery, now, State.HELD if is_early else State.PENDING)
+                for each in deliveries:
+                    outbox.add(conn, each, now, State.HELD if is_early else State.PENDING)
                 stored = outbox.find(conn, delivery_id)
             if stored[0].digest != digest:
                 raise AlreadyExists(f"delivery {delivery_id} was made with another message")
             return stored
 
-        parts = await self._database.write(write, notify=OUTBOX if platform else CHANNEL)
+        notified = CHANNEL if places[0].platform == CLI else OUTBOX
+        parts = await self._database.write(write, notify=notified)
         return delivery_pb2.DeliverResponse(
-            delivery=_delivery(delivery_id, parts), left_out_names=left_out
+            delivery=_delivery(delivery_id, parts),
+            left_out_names=left_out,
+            targets=map(str, places),
         )
+
+    def _places(self, conn: Connection, request: delivery_pb2.DeliverRequest) -> Sequence[Place]:
+        """Return the chats that a delivery goes to; the same once it is stored."""
+        stored = outbox.find(conn, request.delivery_id)
+        if stored and not request.validate_only:
+            addresses = (each.address for each in stored)
+            return [*dict.fromkeys(Place(a.platform, a.chat_id, a.thread_id) for a in addresses)]
+        profile, said = request.profile or DEFAULT_PROFILE, request.origin
+        origin = None
+        if said.platform and said.chat_id:
+            origin = Place(said.platform, said.chat_id, said.thread_id)
+        return self._directory.resolve(conn, profile, request.target, origin)
+
+    def _split(
+        self, request: delivery_pb2.DeliverRequest, places: Sequence[Place]
+    ) -> tuple[Sequence[Delivery], Sequence[str]]:
+        """Return the parts for each chat, and the names of files that one cannot take."""
+        text, files = self._redactor.redact(request.text), _files(request, self._redactor)
+        digest = hashlib.sha256(request.SerializeToString(deterministic=True)).hexdigest()
+        deliveries, left_out, first_part = list[Delivery](), dict[str, None](), 1
+        for place in places:
+            platform = self._platforms.get(place.platform)
+            contents, account_id = _split_for_terminal(text, files), ""
+            if platform is not None:
+                contents, names = _split_for_chat(text, files, platform.traits)
+                account_id, left_out = platform.account_id, left_out | dict.fromkeys(names)
+            profile = request.profile or DEFAULT_PROFILE
+            address = Address(profile, place.platform, account_id, place.chat_id, place.thread_id)
+            delivery = Delivery(request.delivery_id, address, contents, digest=digest)
+            deliveries.append(replace(delivery, first_part=first_part, traceparent=traceparent()))
+            first_part += len(contents)
+        return deliveries, [*left_out]
 
     async def GetDelivery(
         self, request: delivery_pb2.GetDeliveryRequest, context: Context
     ) -> delivery_pb2.GetDeliveryResponse:
         delivery_id = request.delivery_id
         parts = await self._database.read(lambda conn: outbox.find(conn, delivery_id))
-        if not parts or parts[0].profile != (request.profile or DEFAULT_PROFILE):
+        if not parts or parts[0].address.profile != (request.profile or DEFAULT_PROFILE):
             raise NotFound(f"there is no delivery {delivery_id}")
         return delivery_pb2.GetDeliveryResponse(delivery=_delivery(delivery_id, parts))
 
@@ -179,19 +195,27 @@ class DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
 
 def _check(request: delivery_pb2.DeliverRequest) -> None:
     check_id("delivery_id", request.delivery_id)
-    chat = request.destination
     wrong: dict[str, str] = {}
-    if not chat.platform:
-        wrong["destination.platform"] = "must not be empty"
-    if not chat.chat_id or len(chat.chat_id) > MAX_CHAT_ID_CHARS:
-        wrong["destination.chat_id"] = f"1 to {MAX_CHAT_ID_CHARS} characters"
-    if len(chat.thread_id) > MAX_THREAD_ID_CHARS:
-        wrong["destination.thread_id"] = f"at most {MAX_THREAD_ID_CHARS} characters"
+    origin = request.origin
+    if max(len(origin.chat_id), len(origin.thread_id)) > MAX_ID_CHARS:
+        wrong["origin"] = f"ids of at most {MAX_ID_CHARS} characters"
+    if len(request.target) > MAX_TARGET_CHARS or "\0" in f"{request.target}{origin.chat_id}":
+        wrong["target"] = f"at most {MAX_TARGET_CHARS} characters"
     has_some = request.text.strip() or request.attachments
     if not has_some or len(request.text.encode()) > MAX_TEXT_BYTES:
         wrong["text"] = "some text, at most 1 MiB"
     wrong |= _wrong_files(request.attachments)
     _refuse("this cannot be delivered", wrong)
+
+
+def _files(request: delivery_pb2.DeliverRequest, redactor: Redactor) -> Sequence[_File]:
+    return [
+        _File(
+            Attachment(each.name, each.length_bytes, each.sha256.hex()),
+            redactor.redact(each.caption),
+        )
+        for each in request.attachments
+    ]
 
 
 def _split_for_terminal(text: str, files: Sequence[_File]) -> list[Content]:

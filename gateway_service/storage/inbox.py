@@ -27,6 +27,10 @@ class State(StrEnum):
     """The sender may not talk to Hermes."""
 
 
+OPEN = (State.RECEIVED, State.ACCEPTED)
+"""States of events that were not answered yet."""
+
+
 class Account(Struct, frozen=True):
     """The account of an inbox."""
 

@@ -3,6 +3,7 @@
 from sqlalchemy import Connection, case, null, select, update
 
 from gateway_service.messages import ChatMove
+from gateway_service.storage import channels
 from gateway_service.storage.inbox import Account
 from gateway_service.storage.outbox import Kind, State
 from gateway_service.storage.schema import chat_session, inbox, outbox
@@ -12,7 +13,8 @@ _CHAT = 4
 
 
 def follow(conn: Connection, account: Account, move: ChatMove) -> None:
-    """Move a chat's sessions and messages to its new id; repeating it changes nothing."""
+    """Move a chat's sessions, messages and rank as home channel to its new id; repeating it
+    changes nothing."""
     for key in _keys(conn, account, move.old_chat_id):
         parts = key.split(":")
         parts[_CHAT] = move.new_chat_id
@@ -22,6 +24,7 @@ def follow(conn: Connection, account: Account, move: ChatMove) -> None:
             if table is inbox or conn.execute(is_taken).first() is None:
                 of_chat = update(table).filter_by(profile=account.profile, session_key=key)
                 conn.execute(of_chat.values(session_key=new_key))
+    channels.move(conn, account.profile, account.platform, move)
     is_created = outbox.c.platform_message_id.is_not(None)
     conn.execute(
         update(outbox)

@@ -47,6 +47,10 @@ class State(StrEnum):
     ABANDONED = "ABANDONED"
 
 
+OPEN = (State.HELD, State.PENDING, State.SENDING)
+"""States of messages that were not sent yet."""
+
+
 class Address(Struct, frozen=True):
     """An account and a chat."""
 
@@ -112,7 +116,7 @@ class Delivery(Struct, frozen=True):
 class Stored(Struct, frozen=True):
     """A stored part of a delivery."""
 
-    profile: str
+    address: Address
     digest: str
     state: State
     last_error: str
@@ -233,7 +237,7 @@ def find(conn: Connection, delivery_id: str) -> Sequence[Stored]:
     """Return a delivery's parts, in any chat; none if it does not exist."""
     query = sa.select(outbox).where(outbox.c.delivery_id == delivery_id).order_by(outbox.c.part)
     return [
-        Stored(row.profile, row.digest, State(row.state), row.last_error, row.created_at)
+        Stored(_address(row), row.digest, State(row.state), row.last_error, row.created_at)
         for row in conn.execute(query)
     ]
 
@@ -332,8 +336,17 @@ def backlog(conn: Connection, but_platform: str) -> tuple[int, datetime | None]:
 
 def forget(conn: Connection, before: datetime) -> int:
     """Delete what was sent or given up before a time; return how many."""
-    is_done = outbox.c.state.in_((State.SENT, State.MARKED_DUPLICATE, State.ABANDONED))
-    return conn.execute(sa.delete(outbox).where(is_done, outbox.c.sent_at < before)).rowcount
+    return conn.execute(sa.delete(outbox).where(_is_done(), outbox.c.sent_at < before)).rowcount
+
+
+def forget_sent(conn: Connection, prefix: str) -> None:
+    """Delete what was sent or given up of the deliveries whose ids begin so."""
+    begins_so = outbox.c.delivery_id.startswith(prefix, autoescape=True)
+    conn.execute(sa.delete(outbox).where(_is_done(), begins_so))
+
+
+def _is_done() -> sa.ColumnElement[bool]:
+    return outbox.c.state.in_((State.SENT, State.MARKED_DUPLICATE, State.ABANDONED))
 
 
 def _of_account(platform: str, account_id: str) -> tuple[sa.ColumnElement[bool], ...]:
@@ -350,7 +363,7 @@ def part_of(row: sa.Row[Any]) -> Part:
     return Part(
         sequence=row.sequence,
         delivery_id=row.delivery_id,
-        address=Address(row.profile, row.platform, row.account_id, row.chat_id, row.thread_id),
+        address=_address(row),
         kind=Kind(row.kind),
         content=convert(row.payload, Content),
         version=row.version,
@@ -360,6 +373,10 @@ def part_of(row: sa.Row[Any]) -> Part:
         due_since=row.due_since,
         traceparent=row.traceparent or "",
     )
+
+
+def _address(row: sa.Row[Any]) -> Address:
+    return Address(row.profile, row.platform, row.account_id, row.chat_id, row.thread_id)
 
 
 def _payload(content: Content) -> dict[str, Any]:

@@ -101,8 +101,12 @@ account = Table(
     Column("id", String(320), primary_key=True),
     *lease_columns(),
     Column("cursor", Text, nullable=False, server_default=""),
+    Column("connected_at", UtcTime),
+    Column("rate_limited_until", UtcTime),
+    Column("problem", Text),
 )
-"""Who serves an account of a platform, and where the platform continues to send events."""
+"""Who serves an account of a platform, where the platform continues to send events, and how it is
+connected."""
 
 chat_session = Table(
     "chat_session",
@@ -123,3 +127,59 @@ chat_session = Table(
 is unset if there is nothing that could end. `busy_mode` is unset for the configured mode. After a
 reset, the row holds the ended session and the reason until the person is told, and whether the
 agent was asked for a review."""
+
+pairing = Table(
+    "pairing",
+    metadata,
+    Column("profile", String(64), primary_key=True),
+    Column("platform", String(32), primary_key=True),
+    Column("user_id", String(255), primary_key=True),
+    *required(String(255), "user_name", "account_id", "chat_id", "approved_by"),
+    *required(LargeBinary, "salt", "code_digest"),
+    Column("requested_at", UtcTime),
+    Column("expires_at", UtcTime),
+    Column("approved_at", UtcTime),
+    Column("is_admin", Boolean, nullable=False),
+)
+"""People who are not on a platform's allow list. With `approved_at` they may talk to Hermes; the
+others have a code, of which the salted digest is stored."""
+
+pairing_lock = Table(
+    "pairing_lock",
+    metadata,
+    Column("profile", String(64), primary_key=True),
+    Column("wrong_count", Integer, nullable=False),
+    Column("tried_at", UtcTime),
+)
+"""How many wrong codes were tried in a row, and when last."""
+
+channel = Table(
+    "channel",
+    metadata,
+    Column("profile", String(64), primary_key=True),
+    Column("platform", String(32), primary_key=True),
+    Column("chat_id", String(255), primary_key=True),
+    Column("thread_id", String(255), primary_key=True),
+    Column("name", String(100), nullable=False),
+    Column("chat_type", String(16), nullable=False),
+    Column("seen_at", UtcTime, nullable=False),
+)
+"""Chats in which people who may talk to Hermes wrote to it, or that came with an older home."""
+
+home_channel = Table(
+    "home_channel",
+    metadata,
+    Column("profile", String(64), primary_key=True),
+    Column("platform", String(32), primary_key=True),
+    *required(String(255), "chat_id", "thread_id"),
+    Column("chosen_at", UtcTime, nullable=False),
+)
+"""The home channel of a platform, chosen with /sethome; it overrides the settings."""
+
+home_import = Table(
+    "home_import",
+    metadata,
+    Column("profile", String(64), primary_key=True),
+    Column("imported_at", UtcTime, nullable=False),
+)
+"""Profiles whose pairings and channels were imported from an older home."""

@@ -44,10 +44,10 @@ _WORDS = {word: decision for word, decision, _ in BUTTONS}
 
 
 class PromptReplies(Struct, frozen=True):
-    """Passes answers from an account's chats to the agent, if the person may give them."""
+    """Passes a person's answers from an account's chats to the agent, if they may give them."""
 
     _account: AccountLease
-    _access: Access
+    access: Access
     _context: CommandContext
     _buttons: int
     """How many buttons a message of the platform may have."""
@@ -102,7 +102,7 @@ class PromptReplies(Struct, frozen=True):
             answer=event.text,
             answered_by=event.source.user,
             answer_id=f"{account.platform}:{event.event_id}",
-            denied_commands=self.denied(event.source),
+            denied_commands=self._denied(event.source),
         )
         return await self._submit(given)
 
@@ -120,7 +120,7 @@ class PromptReplies(Struct, frozen=True):
                 clarification_id=question_id,
                 answer=word,
                 answered_by=press.source.user,
-                denied_commands=self.denied(press.source),
+                denied_commands=self._denied(press.source),
             )
             return DONE if await self._submit(given) else "The question is over."
         return await self._decide(press.source, question_id, _WORDS[word]) or DONE
@@ -133,7 +133,7 @@ class PromptReplies(Struct, frozen=True):
         asked = await self._find_delivery(reaction.source, reaction.message_id)
         if not asked.startswith(APPROVAL_ID):
             return ""
-        if not may_decide(self._access, reaction.source, decision):
+        if not may_decide(self.access, reaction.source, decision):
             return NOT_YOURS
         with suppress(AgentRefused):  # it is not open any more
             await self._context.agent.decide(
@@ -141,9 +141,8 @@ class PromptReplies(Struct, frozen=True):
             )
         return ""
 
-    def denied(self, source: Source) -> tuple[str, ...]:
-        """Return the commands that a person may not use, directly or in other words."""
-        return denied(self._context.commands, self._access, source)
+    def _denied(self, source: Source) -> tuple[str, ...]:
+        return denied(self._context.commands, self.access, source)
 
     async def _replied_to(self, event: MessageEvent) -> str:
         """Return the id of the delivery that a message replies to; else an empty id."""
@@ -171,7 +170,7 @@ class PromptReplies(Struct, frozen=True):
         return await self._account.database.read(find)
 
     async def _decide(self, source: Source, approval_id: str, decision: Decision) -> str:
-        if not may_decide(self._access, source, decision):
+        if not may_decide(self.access, source, decision):
             return NOT_YOURS
         try:
             await self._context.agent.decide(

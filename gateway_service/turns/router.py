@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from gateway_service.chats.access import Access
 from gateway_service.chats.resets import RESUME, Resets, note_message
-from gateway_service.commands.base import Answer, Chat, CommandContext, may_say
+from gateway_service.commands.base import Answer, Chat, CommandContext, denied, may_say
 from gateway_service.commands.registry import AsTurn, dispatch, parse
 from gateway_service.errors import PlatformError
 from gateway_service.messages import (
@@ -24,14 +24,14 @@ from gateway_service.messages import (
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.outbox.worker import PLACEHOLDER
 from gateway_service.platforms.base import Platform
-from gateway_service.storage import chats, inbox, outbox
+from gateway_service.storage import channels, chats, inbox, outbox
 from gateway_service.storage.accounts import INBOX, OUTBOX, AccountLease
 from gateway_service.storage.inbox import Waiting
 from gateway_service.storage.outbox import Delivery, Kind
+from gateway_service.turns.admission import Admission
 from gateway_service.turns.attempts import attempt
-from gateway_service.turns.edits import find_new_version, fold_edits
+from gateway_service.turns.edits import find_new_version
 from gateway_service.turns.enrichment import Enrichment
-from gateway_service.turns.message_parts import gather, has_more, join, wait_for_more_s
 from gateway_service.turns.presenter import TurnPresenter
 from gateway_service.turns.prompt_replies import PromptReplies
 from services.database.queue import RETRY_S, Lanes, poll
@@ -42,8 +42,6 @@ from services.lifecycle import Workers
 _log = logging.getLogger(__name__)
 
 POLL_S = 5.0
-STEP_S = 0.2
-MOST_PARTS = 100
 UNREADABLE = "I can read text, pictures, sound and documents, but not this."
 
 
@@ -60,10 +58,10 @@ class Router:
         context: CommandContext,
         metrics: GatewayMetrics,
     ) -> None:
-        self._account, self._platform, self._access = account, platform, access
+        self._account, self._platform = account, platform
+        self._admission = Admission(account, access, context.clock)
         self._presenter = presenter
         self._turns, self._context, self._metrics = turns, context, metrics
-        self._replies = PromptReplies(account, access, context, platform.traits.buttons)
         policy = context.config.session_reset.policy_for(account.platform, context.config.zone)
         self._resets = Resets(account, context.agent, policy, context.clock, context.hooks)
         self._workers = Workers()
@@ -106,8 +104,9 @@ class Router:
         try:
             for turn in turns:
                 await self._begin(turn)
-            while (waiting := await self._next(key)) is not None:
-                handle = partial(self._handle, key, waiting)
+            while (found := await self._admission.next(key)) is not None:
+                waiting, access = found
+                handle = partial(self._handle, key, waiting, access)
                 if why := await attempt(self._context.clock, f"an event of {key}", handle):
                     await self._settle(key, waiting, why)
         except HermesError as error:
@@ -118,51 +117,37 @@ class Router:
             await self._context.clock.sleep(RETRY_S)
             raise
 
-    async def _next(self, key: str) -> Waiting | None:
-        """Return the next event of a chat, once all parts of its message are there."""
-        while True:
-            waiting = fold_edits(await self._read(key, MOST_PARTS))
-            if not waiting or not self._access.allows(waiting[0].event.source):
-                return waiting[0] if waiting else None
-            parts = gather(waiting) if has_more(waiting[0]) else waiting[:1]
-            wait_s = wait_for_more_s(parts[-1], self._context.clock.now())
-            if wait_s <= 0:
-                return join(parts)
-            await self._context.clock.sleep(min(wait_s, STEP_S))
-
-    async def _read(self, key: str, limit: int) -> Sequence[Waiting]:
-        ids = (self._account.platform, self._account.account_id)
-        return await self._account.database.read(
-            lambda conn: inbox.waiting_of_lane(conn, *ids, key, limit)
-        )
-
-    async def _handle(self, key: str, waiting: Waiting) -> None:
+    async def _handle(self, key: str, waiting: Waiting, access: Access) -> None:
         event = waiting.event
-        if not self._access.allows(event.source):
-            now = self._context.clock.now()
-            await self._account.write(lambda conn: inbox.ignore(conn, waiting.sequence, now))
+        if not access.allows(event.source):
+            await self._admission.turn_away(waiting)
             return
+        most = self._platform.traits.buttons
+        replies = PromptReplies(self._account, access, self._context, most)
         match event:
             case ButtonPress():
-                await self._press(waiting, event)
+                await self._press(waiting, event, replies)
             case Reaction():
-                await self._settle(key, waiting, await self._replies.react(event))
+                await self._settle(key, waiting, await replies.react(event))
             case MessageEvent(edits=""):
-                await self._handle_message(key, waiting, event)
+                await self._handle_message(key, waiting, event, replies)
             case MessageEvent():
                 version = await find_new_version(self._account, key, waiting.sequence, event)
                 if version is None:
                     await self._close(waiting)
                 else:
-                    await self._handle_message(key, waiting, version)
+                    await self._handle_message(key, waiting, version, replies)
 
-    async def _handle_message(self, key: str, waiting: Waiting, event: MessageEvent) -> None:
+    async def _handle_message(
+        self, key: str, waiting: Waiting, event: MessageEvent, replies: PromptReplies
+    ) -> None:
+        access = replies.access
         if (command := parse(event.text)) is not None:
-            await self._run_command(key, waiting, event, *command)
-        elif (why_not := await self._replies.take(key, event)) is not None:
+            await self._run_command(key, waiting, event, access, *command)
+        elif (why_not := await replies.take(key, event)) is not None:
             await self._settle(key, waiting, why_not)
         elif event.text.strip() or event.quotes or event.files:
-            await self._begin(await self._accept(key, waiting, event))
+            await self._begin(await self._accept(key, waiting, event, access))
         else:
             await self._reply(key, waiting, Answer(UNREADABLE))
 
@@ -178,7 +163,7 @@ class Router:
         await self._account.write(lambda conn: inbox.close_event(conn, waiting, now))
 
     async def _accept(
-        self, key: str, waiting: Waiting, event: MessageEvent, skill: str = ""
+        self, key: str, waiting: Waiting, event: MessageEvent, access: Access, skill: str = ""
     ) -> TurnRequest:
         """Store a message's turn, and a placeholder in the chat for the answer."""
         command, _ = turn_command(event.text) or (QUEUE, "")
@@ -200,12 +185,13 @@ class Router:
                 files=event.files,
                 skill=skill,
                 busy_mode=chats.busy_mode(conn, profile, key) or busy.mode_for(account.platform),
-                denied=self._replies.denied(source),
+                denied=denied(self._context.commands, access, source),
                 traceparent=event.traceparent,
             )
             inbox.accept(conn, waiting, turn, now)
+            channels.see(conn, profile, source, now)
             address = account.address(source)
-            chat = Chat(profile, session_id, source, waiting.event.event_id, self._access)
+            chat = Chat(profile, session_id, source, waiting.event.event_id, access)
             can_resume = may_say(self._context.commands, chat, RESUME)
             note_message(conn, key, turn, address, now, can_resume=can_resume)
             if self._platform.traits.can_edit:
@@ -240,7 +226,13 @@ class Router:
             await self._presenter.answer(turn, why)
 
     async def _run_command(
-        self, key: str, waiting: Waiting, event: MessageEvent, name: str, arguments: str
+        self,
+        key: str,
+        waiting: Waiting,
+        event: MessageEvent,
+        access: Access,
+        name: str,
+        arguments: str,
     ) -> None:
         profile = self._account.profile
         session_id = await self._account.database.read(
@@ -249,10 +241,10 @@ class Router:
         # A chat without a session has no busy session: any new id serves.
         session_id = session_id or new_session_id(self._context.clock.now().astimezone())
         event_id = f"{event.source.platform}:{event.event_id}"
-        chat = Chat(profile, session_id, event.source, event_id, self._access, key)
+        chat = Chat(profile, session_id, event.source, event_id, access, key)
         outcome = await dispatch(self._context, chat, name, arguments)
         if isinstance(outcome, AsTurn):
-            await self._begin(await self._accept(key, waiting, event, outcome.skill))
+            await self._begin(await self._accept(key, waiting, event, access, outcome.skill))
         else:
             await self._reply(key, waiting, outcome)
 
@@ -271,13 +263,14 @@ class Router:
             if answer.session_id:
                 chats.put(conn, account.profile, key, answer.session_id, now)
             outbox.add(conn, reply, now)
+            channels.see(conn, account.profile, event.source, now)
             inbox.close_event(conn, waiting, now)
 
         await account.write(write, notify=OUTBOX)
 
-    async def _press(self, waiting: Waiting, press: ButtonPress) -> None:
+    async def _press(self, waiting: Waiting, press: ButtonPress, replies: PromptReplies) -> None:
         """Pass on the press of a button; the question changes once the turn has the answer."""
-        outcome = await self._replies.press(press)
+        outcome = await replies.press(press)
         await self._close(waiting)
         with suppress(PlatformError):
             await self._platform.acknowledge(press, outcome)

@@ -86,4 +86,4 @@ def _own(job: Job) -> dict[str, Any]:
 def _deliver(spec: JobSpec) -> str:
     if not spec.options.deliver_to:
         return "origin" if spec.origin else "local"
-    return ",".join(map(str, spec.options.deliver_to))
+    return ",".join(spec.options.deliver_to)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from scheduler_service.errors import ScheduleError
 from scheduler_service.jobs import Job, JobSpec, JobState, LastRun, Origin, RunState
-from scheduler_service.options import LOCAL, ORIGIN, JobOptions, Target
+from scheduler_service.options import LOCAL, ORIGIN, JobOptions
 from scheduler_service.schedule.schedule import (
     Cron,
     Interval,
@@ -64,8 +64,6 @@ class ImportContext(Struct, frozen=True):
     """The files in the home's `scripts` folder, by relative path."""
     is_paused: bool = False
     """Import all jobs as paused."""
-    channels: Mapping[str, str] = {}
-    """The home channels of platforms."""
 
 
 class ReadJob(Struct, frozen=True):
@@ -171,8 +169,6 @@ def _set_state(given: Mapping[str, Any], job: Job, reading: ImportContext, notes
         why.append(told)
     if why:
         job = replace(job, spec=replace(job.spec, pause_reason="; ".join(why)))
-    if unplaced := job.spec.options.unplaced:
-        why.append(unplaced)
     if why:
         notes.append(f"it is paused: {'; '.join(why)}")
     if why or reading.is_paused or state == "paused" or given.get("enabled") is False:
@@ -280,7 +276,7 @@ def _options(
         workdir=_text_of(given, "workdir"),
         max_runs=times if counts else options.max_runs,
         deliver_to=options.deliver_to or _targets(given),
-    ).at_home(reading.channels)
+    )
 
 
 def _script(given: Mapping[str, Any], own: Mapping[str, Any], reading: ImportContext) -> str:
@@ -298,18 +294,18 @@ def _script(given: Mapping[str, Any], own: Mapping[str, Any], reading: ImportCon
     raise _Problem(f"its script {named} is not in the folder scripts of the home")
 
 
-def _targets(given: Mapping[str, Any]) -> tuple[Target, ...]:
+def _targets(given: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the delivery targets, if there are others than the origin."""
-    places: list[Target] = []
+    places: list[str] = []
     origin, named = _origin(given), _places(given)
-    if named == ["local"] and origin is not None:
-        return (Target(LOCAL),)
-    for target in map(Target.parse, named):
-        if target.is_bare and origin is not None and origin.platform == target.platform:
-            places.append(Target(ORIGIN))
-        elif target.platform != LOCAL:
+    if named == [LOCAL] and origin is not None:
+        return (LOCAL,)
+    for target in named:
+        if origin is not None and origin.platform == target:
+            places.append(ORIGIN)
+        elif target != LOCAL:
             places.append(target)
-    return () if places == [Target(ORIGIN)] else tuple(dict.fromkeys(places))
+    return () if places == [ORIGIN] else tuple(dict.fromkeys(places))
 
 
 def _places(given: Mapping[str, Any]) -> list[str]:

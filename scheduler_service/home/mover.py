@@ -14,7 +14,7 @@ from scheduler_service.clients import AgentClient
 from scheduler_service.errors import attack
 from scheduler_service.home.document import document_of
 from scheduler_service.home.jobs import ImportContext, ReadJob, read_document, stable_id
-from scheduler_service.home.profiles import HomeOf
+from scheduler_service.home.profiles import ZoneOf
 from scheduler_service.jobs import Job, notes_on, without_secrets
 from scheduler_service.runs.prompts import own_words
 from scheduler_service.schedule.schedule import check_zone
@@ -64,7 +64,7 @@ class JobMover(Struct, frozen=True):
 
     database: Database
     clock: Clock
-    home_of: HomeOf
+    zone_of_profile: ZoneOf
     grace: timedelta
     check: Callable[[Job], None]
     """Raises InvalidArgument for a job that must not exist."""
@@ -95,8 +95,7 @@ class JobMover(Struct, frozen=True):
         return await asyncio.to_thread(document_of, found, self.clock.now()), len(found)
 
     def _read(self, file: JobFile) -> list[ReadJob]:
-        home = self.home_of(file.profile)
-        zone = file.time_zone or home.time_zone
+        zone = file.time_zone or self.zone_of_profile(file.profile)
         try:
             check_zone(zone)
         except ValueError as error:
@@ -108,7 +107,6 @@ class JobMover(Struct, frozen=True):
             grace=self.grace,
             scripts=file.scripts,
             is_paused=file.is_paused,
-            channels=home.channels,
         )
         read, seen = list[ReadJob](), set[str]()
         for each in read_document(file.document, reading):

@@ -1,42 +1,28 @@
-"""Job defaults from a profile's home: the time zone and home channels."""
+"""The time zone of a profile's jobs, from its home."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from typing import TypeAlias
 
 import tzlocal
-from msgspec import Struct
 
 from scheduler_service.config import SchedulerConfig
 from services.config.settings import Settings, load_settings
 from services.home.paths import DEFAULT_PROFILE, is_profile_name
 
-
-class ProfileHome(Struct, frozen=True):
-    """Defaults for the jobs of a profile."""
-
-    time_zone: str
-    """The time zone of schedules that name none."""
-    channels: Mapping[str, str] = {}
-    """The home channel of each platform."""
+ZoneOf: TypeAlias = Callable[[str], str]
+"""Returns the time zone of a profile's schedules that name none; reads from the disk."""
 
 
-HomeOf = Callable[[str], ProfileHome]
-"""Returns the home of a profile by name; reads from the disk."""
-
-
-def homes_of(settings: Settings) -> HomeOf:
-    """Return a reader of profile homes; the zone defaults to the scheduler's, then this
+def zones_of(settings: Settings) -> ZoneOf:
+    """Return a reader of profiles' time zones; the default is the scheduler's, then this
     machine's."""
     own = settings.load(SchedulerConfig).time_zone
 
-    def home_of(profile: str) -> ProfileHome:
+    def zone_of_profile(profile: str) -> str:
         found = _settings_of(settings, profile).load(SchedulerConfig)
-        channel = found.telegram_home_channel.strip()
-        return ProfileHome(
-            found.time_zone or own or tzlocal.get_localzone_name(),
-            {"telegram": channel} if channel else {},
-        )
+        return found.time_zone or own or tzlocal.get_localzone_name()
 
-    return home_of
+    return zone_of_profile
 
 
 def _settings_of(settings: Settings, profile: str) -> Settings:

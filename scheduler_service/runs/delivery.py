@@ -3,13 +3,14 @@
 import hashlib
 import logging
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
 from scheduler_service.jobs import Claim, Origin
-from scheduler_service.options import LOCAL, ORIGIN, Target
+from scheduler_service.options import LOCAL, ORIGIN
 from scheduler_service.runs.prompts import is_silent
 from scheduler_service.schedule.schedule import Once
 from scheduler_service.storage.runs import KEPT_RUNS_PER_JOB, Ending
@@ -19,24 +20,28 @@ _FILE = re.compile(r"\d{4}-\d{2}-\d{2}_\d{2}-\d{2}-\d{2}(?:_2)?(?:_[0-9a-f]{8})?
 _FOLDER = re.compile(r"[A-Za-z0-9_:-][A-Za-z0-9_.:-]*")
 TERMINAL = "cli"
 """The platform name of terminals."""
-_AT_ORIGIN = (Target(ORIGIN),)
 _ONCE = "You will not hear of further failures until it works again."
 
 _log = logging.getLogger(__name__)
 
 
 class Notification(Struct, frozen=True):
-    """A text and the chats that receive it."""
+    """A text and the targets that receive it."""
 
     text: str
     """Empty if there is nothing to deliver."""
-    to: tuple[Origin, ...]
+    targets: tuple[str, ...]
+    origin: Origin | None
+    """The chat that the job was asked for in."""
     job_name: str = ""
     """Empty if the text itself names the job."""
 
-    def text_for(self, to: Origin) -> str:
-        """Return the text for one chat; on terminals, which all jobs share, with the job's name."""
-        if to.platform != TERMINAL or not self.job_name:
+    def text_for(self, target: str) -> str:
+        """Return the text for a target; on terminals, which all jobs share, with the job's name."""
+        platform = target.partition(":")[0]
+        if target == ORIGIN and self.origin is not None:
+            platform = self.origin.platform
+        if platform != TERMINAL or not self.job_name:
             return self.text
         return f'The job "{self.job_name}" has come to:\n\n{self.text}'
 
@@ -47,21 +52,23 @@ def build_notification(claim: Claim, *, failed_before: bool) -> Notification:
     Of several failures in a row only the first is reported, and then the recovery.
     """
     job = claim.job
-    places = [
-        _place(target, job.spec.origin) for target in job.spec.options.deliver_to or _AT_ORIGIN
-    ]
-    to = tuple(dict.fromkeys(place for place in places if place is not None))
+    origin, asked = job.spec.origin, job.spec.options.deliver_to or (ORIGIN,)
+    is_reached = (_is_reached(target, asked, origin) for target in asked)
+    reached = [target for target, is_one in zip(asked, is_reached, strict=True) if is_one]
     is_named = bool(claim.error) or failed_before
     text = _text(claim, failed_before=failed_before)
-    return Notification(text, to, "" if is_named else job.spec.name)
+    name = "" if is_named else job.spec.name
+    return Notification(text, tuple(dict.fromkeys(reached)), origin, name)
 
 
-def _place(target: Target, origin: Origin | None) -> Origin | None:
-    if target.platform == ORIGIN:
-        return origin
-    if target.platform == LOCAL:
-        return None
-    return Origin(target.platform, target.chat_id, target.thread_id)
+def _is_reached(target: str, others: Sequence[str], origin: Origin | None) -> bool:
+    """Return whether a target names a chat that no other one does."""
+    if target == ORIGIN:
+        return origin is not None
+    if origin is None or ORIGIN not in others:
+        return target != LOCAL
+    chat = (origin.platform, origin.chat_id, origin.thread_id)
+    return target not in (LOCAL, ":".join(filter(None, chat)))
 
 
 def _text(claim: Claim, *, failed_before: bool) -> str:

@@ -234,15 +234,15 @@ class Runner:
         failed_before = await self._retry(claim, read)
         notification = build_notification(claim, failed_before=failed_before)
         refusals: list[str] = []
-        for number, to in enumerate(notification.to if notification.text else ()):
+        targets, origin = notification.targets, notification.origin
+        for number, target in enumerate(targets if notification.text else ()):
             delivery_id = f"{claim.run_id}.to{number}" if number else claim.run_id
-            order = (claim.job.profile, delivery_id, to, notification.text_for(to))
+            text = notification.text_for(target)
+            order = (claim.job.profile, delivery_id, target, origin, text)
             try:
                 await self._retry(claim, partial(self._gateway.deliver, *order))
             except CallRefused as refusal:
-                refusals.append(
-                    f"{to.platform}: {refusal}" if len(notification.to) > 1 else f"{refusal}"
-                )
+                refusals.append(f"{target}: {refusal}" if len(targets) > 1 else f"{refusal}")
         is_silent = not claim.error and prompts.is_silent(claim.output)
         return Ending(claim.error, "; ".join(refusals), is_silent)
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from hermes.scheduler.v1 import schedule_pb2
 from scheduler_service.clients import AgentClient
 from scheduler_service.errors import attack
-from scheduler_service.home.profiles import HomeOf, ProfileHome
+from scheduler_service.home.profiles import ZoneOf
 from scheduler_service.jobs import (
     Job,
     JobKind,
@@ -52,7 +52,7 @@ class JobCatalog(Struct, frozen=True):
 
     database: Database
     clock: Clock
-    home_of: HomeOf
+    zone_of_profile: ZoneOf
     """Gives the default time zone of a profile's schedules."""
     agent: AgentClient
     redactor: Redactor
@@ -67,10 +67,9 @@ class JobCatalog(Struct, frozen=True):
         # Before parsing: on a retry, "2026-03-01T09:00" may be in the past.
         stored = await self.database.read(partial(jobs.find_job, job_id=job_id))
         if stored is None:
-            home = await self._home(profile)
-            clean = _resolve_targets(without_secrets(spec, self.redactor), home)
+            clean = without_secrets(spec, self.redactor)
             await self._check(profile, job_id, clean)
-            zone = clean.time_zone or home.time_zone
+            zone = clean.time_zone or await self._zone(profile)
             now = self.clock.now()
             job = await asyncio.to_thread(planned, job_id, profile, clean, zone, now)
             if is_paused:
@@ -116,11 +115,8 @@ class JobCatalog(Struct, frozen=True):
             if update_id and stored.update_id == update_id:
                 return before
             spec = without_secrets(change(before), self.redactor)
-            # Targets that an import left open may stay open during other changes.
-            if spec.options.deliver_to != before.spec.options.deliver_to:
-                spec = _resolve_targets(spec, await self._home(profile))
             await self._check(profile, job_id, spec)
-            zone = spec.time_zone or (await self._home(profile)).time_zone
+            zone = spec.time_zone or await self._zone(profile)
             now = self.clock.now()
             changed = await asyncio.to_thread(replanned, before, spec, zone, now, anew=anew)
             asked, old = changed.spec.options, before.spec.options
@@ -162,15 +158,10 @@ class JobCatalog(Struct, frozen=True):
                 f"job {job_id} has no due time any more; give it another schedule, or run it now"
             )
 
-        channels = (await self._home(profile)).channels
-
         def write(connection: sa.Connection) -> Job:
             jobs.lock_jobs(connection, [job_id])
             spec = _get(connection, profile, job_id).spec
-            options = spec.options.at_home(channels)
-            if options.unplaced:
-                raise FailedPrecondition(f"job {job_id} stays paused: {options.unplaced}")
-            spec = replace(spec, options=options, pause_reason="")
+            spec = replace(spec, pause_reason="")
             jobs.resume_job(connection, job_id, spec, next_run_at, now)
             return _get(connection, profile, job_id)
 
@@ -220,7 +211,7 @@ class JobCatalog(Struct, frozen=True):
         now = self.clock.now()
 
         def plan() -> schedule_pb2.PreviewScheduleResponse:
-            zone = zone_of(text, time_zone or self.home_of(profile).time_zone)
+            zone = zone_of(text, time_zone or self.zone_of_profile(profile))
             schedule = parse(text, zone, now)
             times: list[datetime] = []
             at = next_after(schedule, now)
@@ -264,15 +255,8 @@ class JobCatalog(Struct, frozen=True):
             problem = f"there is no job {', '.join(unknown)}"
             raise InvalidArgument(problem, fields={"options.context_job_ids": problem})
 
-    async def _home(self, profile: str) -> ProfileHome:
-        return await asyncio.to_thread(self.home_of, profile)
-
-
-def _resolve_targets(spec: JobSpec, home: ProfileHome) -> JobSpec:
-    options = spec.options.at_home(home.channels)
-    if problem := options.unplaced:
-        raise InvalidArgument(problem, fields={"options.deliver_to": problem})
-    return replace(spec, options=options)
+    async def _zone(self, profile: str) -> str:
+        return await asyncio.to_thread(self.zone_of_profile, profile)
 
 
 async def _check_words(agent: AgentClient, spec: JobSpec) -> None:

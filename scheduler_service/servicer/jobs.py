@@ -8,7 +8,7 @@ from hermes.scheduler.v1 import job_file_pb2, job_pb2, job_pb2_grpc, run_pb2, sc
 from scheduler_service.clients import AgentClient, GatewayClient
 from scheduler_service.home.importer import JobKeeper
 from scheduler_service.home.mover import JobMover
-from scheduler_service.jobs import JobSpec, notes_on
+from scheduler_service.jobs import Job, notes_on
 from scheduler_service.servicer.catalog import JobCatalog
 from scheduler_service.servicer.messages import (
     MAX_RUN_ID_CHARS,
@@ -90,7 +90,7 @@ class JobServicer(job_pb2_grpc.JobServiceServicer):
         is_paused = request.job.state == job_pb2.JOB_STATE_PAUSED
         await self._keeper.check(profile)
         job = await self._catalog.create(profile, request.job.job_id, spec, is_paused=is_paused)
-        return job_pb2.CreateJobResponse(job=job_to_wire(job), notes=await self._notes(job.spec))
+        return job_pb2.CreateJobResponse(job=job_to_wire(job), notes=await self._notes(job))
 
     async def GetJob(
         self, request: job_pb2.GetJobRequest, context: "Context"
@@ -121,11 +121,12 @@ class JobServicer(job_pb2_grpc.JobServiceServicer):
         job = await self._catalog.update(
             profile, job_id, change, anew=anew, update_id=request.request_id
         )
-        return job_pb2.UpdateJobResponse(job=job_to_wire(job), notes=await self._notes(job.spec))
+        return job_pb2.UpdateJobResponse(job=job_to_wire(job), notes=await self._notes(job))
 
-    async def _notes(self, spec: JobSpec) -> "Sequence[str]":
-        unconnected = await self._gateway.find_unconnected(spec.options.deliver_to)
-        return [*notes_on(spec), *unconnected]
+    async def _notes(self, job: Job) -> "Sequence[str]":
+        targets, origin = job.spec.options.deliver_to, job.spec.origin
+        unreachable = await self._gateway.find_unreachable(job.profile, targets, origin)
+        return [*notes_on(job.spec), *unreachable]
 
     async def PauseJob(
         self, request: job_pb2.PauseJobRequest, context: "Context"

@@ -10,7 +10,7 @@ from hermes.scheduler.v1 import job_file_pb2, job_options_pb2, job_pb2, run_pb2
 from hermes.scheduler.v1.job_options_pb2 import SCRIPT_MODE_ONLY
 from scheduler_service.home.mover import JobFile
 from scheduler_service.jobs import Job, JobSpec, Run, session_id_of, turn_id_of
-from scheduler_service.options import LOCAL, ORIGIN
+from scheduler_service.options import LOCAL
 from scheduler_service.storage.jobs import Position
 from services.errors import InvalidArgument
 from services.home.paths import DEFAULT_PROFILE
@@ -52,6 +52,7 @@ def run_to_wire(run: Run) -> run_pb2.Run:
     return message_of(values, run_pb2.Run)
 
 
+_MAX_TARGET_CHARS = 255
 _MAX_PROMPT_BYTES = 64 * 1024
 _NAME_CHARS = 60
 _MAX_NAME_CHARS = 200
@@ -156,14 +157,9 @@ def _wrong_options(options: job_options_pb2.JobOptions) -> dict[str, str]:
     if options.workdir[:1] not in ("", "/"):
         wrong["options.workdir"] = "must be an absolute path"
     for target in options.deliver_to:
-        is_word = target.platform in (ORIGIN, LOCAL)
-        is_lost = target.thread_id and not target.chat_id
-        has_nul = "\0" in f"{target.platform}{target.chat_id}{target.thread_id}"
-        if not target.platform or (is_word and target.chat_id) or is_lost or has_nul:
-            wrong["options.deliver_to"] = (
-                'must each be "origin", "local", or a platform with a chat, or with a home channel'
-            )
-        elif target.platform == LOCAL and len(options.deliver_to) > 1:
+        if not target.strip() or len(target) > _MAX_TARGET_CHARS or "\0" in target:
+            wrong["options.deliver_to"] = 'must each be a target such as "telegram" or "origin"'
+        elif target == LOCAL and len(options.deliver_to) > 1:
             wrong["options.deliver_to"] = 'must have nothing else beside "local"'
     return wrong
 

@@ -49,6 +49,9 @@ COMMANDS = {
     "pools": "show and resize pools, drain executors, end lost sandboxes",
     "hooks": "list and test your own programs for events in chats",
     "approvals": "list, approve and deny approvals",
+    "pairing": "let people on platforms in, and shut them out",
+    "send": "send a message or a file to a chat",
+    "gateway": "show how platforms are connected, and the chats that are known",
     "security": "test how Hermes classifies commands and texts",
     "serve": "run one service",
     "health": "check that a service on this machine is ready",
@@ -75,6 +78,7 @@ _FOLDERS = {
         "service",
         "setup",
     ),
+    "platforms": ("gateway", "pairing", "send"),
     "sandboxes": ("pools", "workspaces"),
 }
 _PACKAGES = ("chat", "home", "jobs", "sandboxes", "sessions", "skills")

@@ -9,12 +9,14 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from hermes.gateway.v1 import delivery_pb2, delivery_pb2_grpc
+from hermes.gateway.v1 import delivery_pb2, delivery_pb2_grpc, directory_pb2, directory_pb2_grpc
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
 
-class FakeDeliveries(delivery_pb2_grpc.DeliveryServiceServicer):
+class FakeDeliveries(
+    delivery_pb2_grpc.DeliveryServiceServicer, directory_pb2_grpc.DirectoryServiceServicer
+):
     """Stores each delivery once; the same id with another text is a conflict."""
 
     def __init__(self) -> None:
@@ -30,6 +32,9 @@ class FakeDeliveries(delivery_pb2_grpc.DeliveryServiceServicer):
         self.cannot_take: frozenset[str] = frozenset()
         """Names of files."""
         self.refusal: grpc.StatusCode | None = None
+        self.means = dict[str, list[str]]()
+        """The chats that targets mean."""
+        self.channels: list[directory_pb2.Channel] = []
         self._changed = asyncio.Condition()
 
     @property
@@ -49,7 +54,7 @@ class FakeDeliveries(delivery_pb2_grpc.DeliveryServiceServicer):
         if request.validate_only:
             if self.refusal is not None:
                 await context.abort(self.refusal, "there is no such platform")
-            return delivery_pb2.DeliverResponse()
+            return delivery_pb2.DeliverResponse(targets=self.means.get(request.target, ()))
         self.calls[request.delivery_id] += 1
         if self.unreachable:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "the gateway is away")
@@ -70,6 +75,11 @@ class FakeDeliveries(delivery_pb2_grpc.DeliveryServiceServicer):
         delivery = delivery_pb2.Delivery(delivery_id=request.delivery_id)
         left_out = [file.name for file in request.attachments if file.name in self.cannot_take]
         return delivery_pb2.DeliverResponse(delivery=delivery, left_out_names=left_out)
+
+    async def ListChannels(
+        self, request: directory_pb2.ListChannelsRequest, context: Context
+    ) -> directory_pb2.ListChannelsResponse:
+        return directory_pb2.ListChannelsResponse(channels=self.channels)
 
     async def GetDelivery(
         self, request: delivery_pb2.GetDeliveryRequest, context: Context

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from gateway_service.accounts.runner import Ownership, PlatformHealth, Runner, Work
 from gateway_service.chats.access import Access
+from gateway_service.chats.directory import Directory
 from gateway_service.chats.hooks.hooks import Hooks
 from gateway_service.clients import AgentClient, SchedulerClient
 from gateway_service.commands.base import CommandContext
@@ -36,6 +37,7 @@ from services.telemetry.metrics import Meter
 from tests.fakes.turns import FakeTurns, served_turns
 
 LONG_S, SHORT_S = 30.0, 3.0
+ONLY_ADA = Access(frozenset({"7"}))
 CONFIG = GatewayConfig(session_reset=SessionResetConfig(), busy=BusyConfig())
 
 
@@ -59,6 +61,7 @@ class Replica:
         heard_by: Clock,
         home: Path,
     ) -> None:
+        self.access = ONLY_ADA
         self.registry = CollectorRegistry()
         self.clock, metrics = SystemClock(), GatewayMetrics.create(Meter(self.registry))
         self._channel, self._client = agent.channel, AgentClient(agent.channel)
@@ -83,10 +86,17 @@ class Replica:
             account, self._platform, limiter, self._client, self.clock, Redactor(), Hooks()
         )
         scheduler = SchedulerClient(lambda _: self._channel)
+        directory = Directory({self._platform.name: self._platform.account_id}, {})
         context = CommandContext(
-            account.database, self._client, scheduler, self.clock, COMMANDS, CONFIG, Hooks()
+            account.database,
+            self._client,
+            scheduler,
+            self.clock,
+            COMMANDS,
+            CONFIG,
+            Hooks(),
+            directory,
         )
-        access = Access(frozenset({"7"}))
         starting = Enrichment(
             account,
             self._platform,
@@ -97,11 +107,10 @@ class Replica:
             self.clock,
         )
         router = Router(
-            account, self._platform, access, presenter, starting, context, self._metrics
+            account, self._platform, self.access, presenter, starting, context, self._metrics
         )
-        return Work(
-            router, OutboxWorker(account, self._platform, limiter, self.clock, self._metrics)
-        )
+        outbox = OutboxWorker(account, self._platform, limiter, self.clock, self._metrics)
+        return Work(router, outbox, limiter)
 
 
 @asynccontextmanager
@@ -112,10 +121,12 @@ async def replica(
     lease_s: float = LONG_S,
     heard_by: Clock | None = None,
     home: Path = Path("/nonexistent"),
+    access: Access = ONLY_ADA,
 ) -> AsyncGenerator[Replica]:
     """A replica that runs until the context is left, and then lets go; `heard_by` is the clock of
     its polls, and `home` keeps files."""
     made = Replica(database, platform, agent, lease_s, heard_by or SystemClock(), home)
+    made.access = access
     async with Workers() as workers:
         workers.start("keeper", made.keeper.run())
         workers.start("runner", made.runner.run())

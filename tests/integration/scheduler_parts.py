@@ -11,9 +11,8 @@ import grpc.aio
 from prometheus_client import CollectorRegistry
 
 from hermes.agent.v1 import catalog_pb2_grpc, turn_pb2_grpc, usage_pb2_grpc
-from hermes.gateway.v1 import delivery_pb2_grpc
+from hermes.gateway.v1 import delivery_pb2_grpc, directory_pb2_grpc
 from scheduler_service.clients import AgentClient, GatewayClient
-from scheduler_service.home.profiles import ProfileHome
 from scheduler_service.jobs import Job, JobSpec, Origin, Run, RunState
 from scheduler_service.options import JobOptions
 from scheduler_service.runs.metrics import SchedulerMetrics
@@ -79,6 +78,7 @@ async def fake_services(tls: TlsFiles | None = None) -> AsyncGenerator[Wire]:
     usage_pb2_grpc.add_UsageServiceServicer_to_server(budgets, server)
     turn_pb2_grpc.add_TurnServiceServicer_to_server(turns, server)
     delivery_pb2_grpc.add_DeliveryServiceServicer_to_server(deliveries, server)
+    directory_pb2_grpc.add_DirectoryServiceServicer_to_server(deliveries, server)
     if tls is None:
         port = server.add_insecure_port("127.0.0.1:0")
     else:
@@ -119,7 +119,7 @@ class SchedulerUnderTest:
             timing=TIMING,
             metrics=metrics,
         )
-        home = ProfileHome("Europe/Berlin")
+        home = "Europe/Berlin"
         self.catalog = JobCatalog(database, clock, lambda _: home, agent, Redactor())
         self._planning = asyncio.create_task(self.planner.run())
         self._stopping = asyncio.create_task(Stopper(database, agent).run())

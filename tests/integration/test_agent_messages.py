@@ -11,6 +11,7 @@ from hermes.agent.v1 import approval_pb2
 from hermes.agent.v1.approval_pb2_grpc import ApprovalServiceStub
 from hermes.agent.v1.turn_event_pb2 import APPROVAL_DECISION_ONCE
 from hermes.common.v1.origin_pb2 import Origin
+from hermes.gateway.v1.directory_pb2 import Channel
 from services.rpc.addresses import UnixAddress
 from services.rpc.auth import Identity
 from tests.fakes.model import fake_model
@@ -36,18 +37,20 @@ async def test_a_message_goes_where_it_came_from_or_where_it_is_told(tmp_path: P
         {"action": "list"},
     )
     async with fake_services() as wire, fake_model(script) as model:
+        wire.deliveries.channels = [
+            Channel(target="telegram:42:7", name="Family", chat_type="group", is_home=True),
+            Channel(target="discord:77", platform="discord"),
+        ]
         gateway = {"HERMES_GATEWAY_ADDRESS": wire.address}
         async with agent(tmp_path, model.url, **gateway) as client:
             turn = await client.start("send", turn_id="trn_one", origin=CHAT)
             assert answer(await client.watch(turn.turn_id)) == "done"
         sent = list(wire.deliveries.requests.values())
-    places = [
-        (s.destination.platform, s.destination.chat_id, s.destination.thread_id) for s in sent
-    ]
-    assert places == [("telegram", "42", "7"), ("discord", "77", "8")]
+    assert [s.target for s in sent] == ["origin", "discord:77:8"]
+    assert {(s.origin.chat_id, s.origin.thread_id) for s in sent} == {("42", "7")}
     assert [s.text for s in sent] == ["first", "**second**"]
     assert all(s.delivery_id.startswith("trn_one:") and s.profile == "default" for s in sent)
-    assert told(model) == "telegram:42:7 (origin)"
+    assert told(model) == "telegram:42:7 (Family, group, home channel), origin\ndiscord:77"
 
 
 @pytest.mark.parametrize(
@@ -55,7 +58,6 @@ async def test_a_message_goes_where_it_came_from_or_where_it_is_told(tmp_path: P
     [
         ({"message": "hi"}, "no chat to send to"),
         ({"message": " ", "target": "telegram:1"}, "no message to send"),
-        ({"message": "hi", "target": "the kitchen"}, "is not a target"),
         ({"message": "hi", "target": "telegram:1"}, "there is no such platform"),
     ],
 )
@@ -113,7 +115,7 @@ async def test_what_was_read_from_the_web_is_not_sent_elsewhere_unasked(tmp_path
         script = answers(
             call("web_extract", urls=[pages.url("127.0.0.1")]),
             call("send_message", message="to you"),
-            call("send_message", message="to others", target="telegram:66"),
+            call("send_message", message="to others", target="telegram:#work"),
             DONE,
         )
         async with (
@@ -122,6 +124,7 @@ async def test_what_was_read_from_the_web_is_not_sent_elsewhere_unasked(tmp_path
                 await home(tmp_path, pages), model.url, HERMES_GATEWAY_ADDRESS=wire.address
             ) as client,
         ):
+            wire.deliveries.means = {"telegram:#work": ["telegram:66"]}
             turn = await client.start("read", origin=CHAT)
             await client.until(turn.turn_id, "approval_requested")
             assert wire.deliveries.texts == ["to you"]
@@ -129,7 +132,7 @@ async def test_what_was_read_from_the_web_is_not_sent_elsewhere_unasked(tmp_path
             (asked,) = (
                 await approvals.ListApprovals(approval_pb2.ListApprovalsRequest())
             ).approvals
-            assert asked.subject == "to telegram:66: to others"
+            assert asked.subject == "to telegram:#work (telegram:66): to others"
             await approvals.ResolveApproval(
                 approval_pb2.ResolveApprovalRequest(
                     approval_id=asked.approval_id,

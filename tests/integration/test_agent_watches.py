@@ -83,8 +83,8 @@ async def test_the_end_of_a_command_is_a_turn_of_its_own_whose_answer_is_sent(
         await _forgotten(stage)
         notice = turn_id_of(f"{turn.turn_id}:2", 1)
         [sent] = deliveries.requests.values()
-        assert (sent.delivery_id, sent.destination.chat_id) == (notice, "42")
-        assert sent.destination.thread_id == "7"
+        assert (sent.delivery_id, sent.origin.chat_id) == (notice, "42")
+        assert sent.origin.thread_id == "7"
         found = await client.turns.GetTurn(turn_pb2.GetTurnRequest(turn_id=notice))
         assert found.turn.kind == turn_pb2.TURN_KIND_NOTICE
     [told] = _told(stage)
@@ -221,8 +221,8 @@ async def test_a_command_that_is_gone_with_its_sandbox_is_told(
         async with stage.executor, stage.agent("only"):
             assert await deliveries.delivered(1) == ["heard"]
             [sent] = deliveries.requests.values()
-            assert sent.destination.platform == "cli"
-            assert sent.destination.chat_id == "session"
+            assert sent.origin.platform == "cli"
+            assert sent.origin.chat_id == "session"
     [told] = _told(stage)
     assert "gone with its sandbox" in told
 

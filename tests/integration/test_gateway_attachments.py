@@ -69,11 +69,9 @@ class Files:
             Attachment(name=name, length_bytes=len(data), sha256=digest_of(data), caption=caption)
             for (name, data), caption in zip(files, captions, strict=False)
         ]
-        destination = Origin(platform=place[0], chat_id=place[1])
+        origin = Origin(platform=place[0], chat_id=place[1])
         return await self.stub.Deliver(
-            DeliverRequest(
-                delivery_id=delivery_id, destination=destination, text=text, attachments=named
-            )
+            DeliverRequest(delivery_id=delivery_id, origin=origin, text=text, attachments=named)
         )
 
     async def download(self, delivery_id: str, data: bytes, profile: str = "") -> bytes:

@@ -42,8 +42,8 @@ class Sender:
         platform: str = "telegram",
         thread_id: str = "",
     ) -> Delivery:
-        destination = Origin(platform=platform, chat_id=chat_id, thread_id=thread_id)
-        request = DeliverRequest(delivery_id=delivery_id, destination=destination, text=text)
+        origin = Origin(platform=platform, chat_id=chat_id, thread_id=thread_id)
+        request = DeliverRequest(delivery_id=delivery_id, origin=origin, text=text)
         return (await self._stub.Deliver(request)).delivery
 
     async def get(self, delivery_id: str, profile: str = "") -> Delivery:
@@ -79,7 +79,7 @@ async def test_what_is_only_checked_is_not_sent(tmp_path: Path) -> None:
 
         def check(platform: str) -> DeliverRequest:
             to = Origin(platform=platform, chat_id="1")
-            return DeliverRequest(delivery_id="d", destination=to, text="?", validate_only=True)
+            return DeliverRequest(delivery_id="d", origin=to, text="?", validate_only=True)
 
         assert not (await stub.Deliver(check("telegram"))).HasField("delivery")
         with pytest.raises(grpc.aio.AioRpcError, match="matrix is not connected here"):
@@ -146,8 +146,11 @@ async def test_only_connected_platforms_are_delivered_to(tmp_path: Path) -> None
         assert details.reason is Reason.INVALID_ARGUMENT
         assert "cli, telegram" in details.message
         with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await sends.deliver("dlv_1", "  ", chat_id="")
-        assert set(details_of(caught.value).fields) == {"destination.chat_id", "text"}
+            await sends.deliver("dlv_1", "  ", chat_id="5" * 300)
+        assert set(details_of(caught.value).fields) == {"origin", "text"}
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await sends.deliver("dlv_1", "hello", chat_id="")
+        assert set(details_of(caught.value).fields) == {"target"}
 
 
 async def test_news_wait_for_a_reader(tmp_path: Path) -> None:

@@ -119,7 +119,8 @@ async def test_the_menu_is_set_once_for_each_kind_of_person(tmp_path: Path) -> N
         async with bot(tmp_path, telegram):
             await telegram.until(lambda: telegram.calls["setMyCommands"] == 2)
             everybody, admins = telegram.menus.names(), telegram.menus.names(str(ADMIN))
-            assert set(admins) - set(everybody) == {"cron", "curator", "sessions", "resume"}
+            only = "cron curator sessions resume pairing platforms sethome"
+            assert set(admins) - set(everybody) == set(only.split())
             assert {"new", "help", "memory"} < set(everybody)
             assert everybody[-3:] == [
                 "a_very_long_name_that_no_menu_ha",

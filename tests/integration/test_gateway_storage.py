@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 from sqlalchemy import Connection
 
+from gateway_service.chats.directory import Directory
 from gateway_service.messages import (
     CLI,
     BusyMode,
@@ -239,7 +240,8 @@ async def test_a_file_is_there_until_its_delivery_is_done(database: Database) ->
 async def test_a_chat_that_cannot_be_shown_a_file_is_told_what_it_lacks(database: Database) -> None:
     traits = Traits(message_units=1000, rate=Rate(1.0, 1), caption_units=100, file_bytes=3)
     platforms, clock = {"memory": MemoryPlatform(traits=traits)}, SystemClock()
-    servicer = DeliveryServicer(database, clock, platforms, Redactor())
+    directory = Directory({"memory": "1"}, {})
+    servicer = DeliveryServicer(database, clock, platforms, directory, Redactor())
     sha256 = hashlib.sha256(b"plan").digest()
     file = delivery_pb2.Attachment(name="the `plan`.pdf", length_bytes=4, sha256=sha256)
     lacks = "(A file belongs here that this chat cannot take: `the 'plan'.pdf`, 4 bytes.)"
@@ -248,7 +250,7 @@ async def test_a_chat_that_cannot_be_shown_a_file_is_told_what_it_lacks(database
         await database.write(lambda conn, key=key: attachments.put(conn, key, b"plan", NOW))
         request = delivery_pb2.DeliverRequest(
             delivery_id=delivery_id,
-            destination=Origin(platform="memory", chat_id="5"),
+            origin=Origin(platform="memory", chat_id="5"),
             text=text,
             attachments=[file],
         )

@@ -11,10 +11,8 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import grpc.aio
 import pytest
 from google.protobuf.duration_pb2 import Duration
-from google.protobuf.field_mask_pb2 import FieldMask
 
 from hermes.common.v1 import approval_pb2
 from hermes.scheduler.v1 import job_file_pb2, job_pb2
@@ -140,7 +138,7 @@ async def test_what_cannot_be_a_job_is_named_and_the_rest_is_taken(
         "job f": (left, 'the hour "25" is outside 0-23'),
         "job g": (left, "it has no prompt"),
         "job h": (taken, "it is paused: it asks for provider elsewhere"),
-        "job i": (taken, "it is paused: no chat of slack is named"),
+        "job i": (taken, ""),
         "job j": (taken, ""),
         "job k": (taken, ""),
         "job l": (left, "looks like an attack"),
@@ -161,66 +159,35 @@ async def test_what_cannot_be_a_job_is_named_and_the_rest_is_taken(
     assert list(found["a"].options.context_job_ids) == ["b"]
     assert found["b"].options.script == "tar c /srv\n"
     assert found["k"].state == job_pb2.JOB_STATE_COMPLETED
-    assert [place.chat_id for place in found["j"].options.deliver_to] == ["42"]
+    assert [*found["j"].options.deliver_to] == ["telegram:42:7"]
 
 
-async def test_a_platform_alone_is_its_home_channel(tmp_path: Path, wire: Wire) -> None:
-    at_home = await asyncio.to_thread(settings_of, tmp_path, TELEGRAM_HOME_CHANNEL="4242:17")
+async def test_a_platform_alone_stays_a_target(berlin: Settings, wire: Wire) -> None:
     given = [
         job("a", deliver="telegram"),
         job("b", deliver="telegram", origin={"platform": "telegram", "chat_id": 7}),
         job("c", deliver="telegram,slack:C1"),
     ]
-    await asyncio.to_thread(lay_out, at_home, given)
-    asked = request(job_id="d", options=options(deliver_to=[{"platform": "telegram"}]))
-    async with serving(at_home, wire) as served:
-        found = await listed(served)
-        created = (await served.jobs().CreateJob(asked)).job
-        again = (await served.jobs().CreateJob(asked)).job
-    home = ("telegram", "4242", "17")
-    assert {name: places(each) for name, each in found.items()} == {
-        "a": [home],
-        "b": [],
-        "c": [home, ("slack", "C1", "")],
-    }
-    assert {each.state for each in found.values()} == {job_pb2.JOB_STATE_SCHEDULED}
-    assert places(created) == places(again) == [home]
-
-
-async def test_a_job_without_a_chat_says_so_and_keeps_its_place_until_there_is_one(
-    berlin: Settings, wire: Wire, tmp_path: Path
-) -> None:
-    given = [job("a", deliver="telegram"), job("h", provider="elsewhere")]
     await asyncio.to_thread(lay_out, berlin, given)
-    asked = request(options=options(deliver_to=[{"platform": "telegram"}]))
-    resuming = job_pb2.ResumeJobRequest(job_id="a")
     async with serving(berlin, wire) as served:
         found = await listed(served)
-        assert "TELEGRAM_HOME_CHANNEL" in found["a"].pause_reason
+    assert {name: [*each.options.deliver_to] for name, each in found.items()} == {
+        "a": ["telegram"],
+        "b": [],
+        "c": ["telegram", "slack:C1"],
+    }
+    assert {each.state for each in found.values()} == {job_pb2.JOB_STATE_SCHEDULED}
+
+
+async def test_a_job_that_is_paused_for_its_provider_can_be_resumed(
+    berlin: Settings, wire: Wire
+) -> None:
+    await asyncio.to_thread(lay_out, berlin, [job("h", provider="elsewhere")])
+    async with serving(berlin, wire) as served:
+        found = await listed(served)
         assert "it asks for provider elsewhere" in found["h"].pause_reason
-        for refused in (
-            lambda: served.jobs().ResumeJob(resuming),
-            lambda: served.jobs().CreateJob(asked),
-        ):
-            with pytest.raises(grpc.aio.AioRpcError, match="TELEGRAM_HOME_CHANNEL"):
-                await refused()
-        renamed = job_pb2.UpdateJobRequest(
-            job=job_pb2.Job(job_id="a", name="new"), update_mask=FieldMask(paths=["name"])
-        )
-        changed = (await served.jobs().UpdateJob(renamed)).job
-        assert (changed.state, places(changed)) == (PAUSED, [("telegram", "", "")])
-        other = (await served.jobs().ResumeJob(job_pb2.ResumeJobRequest(job_id="h"))).job
-        assert (other.state, other.pause_reason) == (job_pb2.JOB_STATE_SCHEDULED, "")
-    at_home = await asyncio.to_thread(settings_of, tmp_path, TELEGRAM_HOME_CHANNEL="4242")
-    async with serving(at_home, wire) as served:
-        resumed = (await served.jobs().ResumeJob(resuming)).job
+        resumed = (await served.jobs().ResumeJob(job_pb2.ResumeJobRequest(job_id="h"))).job
         assert (resumed.state, resumed.pause_reason) == (job_pb2.JOB_STATE_SCHEDULED, "")
-        assert places(resumed) == [("telegram", "4242", "")]
-
-
-def places(job: job_pb2.Job) -> list[tuple[str, str, str]]:
-    """Where a job's output goes, as it is stored."""
-    return [(each.platform, each.chat_id, each.thread_id) for each in job.options.deliver_to]
 
 
 async def test_what_is_given_is_taken_again_as_it_was(
@@ -239,7 +206,7 @@ async def test_what_is_given_is_taken_again_as_it_was(
             options=options(
                 skills=["news"], model="small", script="date", script_mode=2,
                 context_job_ids=["plain"], toolsets=["web"], workdir="/srv", max_runs=3,
-                deliver_to=[{"platform": "matrix", "chat_id": "!a:b,c", "thread_id": "2"}],
+                deliver_to=["matrix:!a:b,c", "home"],
                 missed_run_policy=3, max_missed_runs=4, missed_run_grace=Duration(),
                 overlap_policy=3, jitter=Duration(seconds=5), timeout=Duration(seconds=6),
                 max_retries=7, retry_backoff=Duration(seconds=8), budget_micro_usd=9,

@@ -20,7 +20,7 @@ OPTIONS = options(
     context_job_ids=["x"],
     toolsets=["web"],
     workdir="/srv/news",
-    deliver_to=[{"platform": "origin"}, {"platform": "slack", "chat_id": "1", "thread_id": "2"}],
+    deliver_to=["origin", "slack:1:2"],
     max_runs=3,
     missed_run_policy=job_options_pb2.MISSED_RUN_POLICY_ALL,
     max_missed_runs=4,
@@ -57,7 +57,7 @@ async def test_who_puts_secrets_into_a_job_is_told_what_became_of_them(served: S
 
 
 async def test_who_sends_a_job_where_nothing_is_connected_is_told(served: Serving) -> None:
-    jobs, place = served.jobs(), job_options_pb2.DeliveryTarget(platform="telegram", chat_id="42")
+    jobs, place = served.jobs(), "telegram:42"
     served.wire.deliveries.refusal = grpc.StatusCode.INVALID_ARGUMENT
     wanted = request(job_id="x", options=options(deliver_to=[place]))
     told = "cannot deliver to telegram:42: there is no such platform"

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from hermes.agent.v1 import turn_pb2
 from hermes.common.v1 import content_pb2
 from scheduler_service.jobs import RunState
-from scheduler_service.options import LOCAL, ORIGIN, JobOptions, Overlap, Target
+from scheduler_service.options import LOCAL, ORIGIN, JobOptions, Overlap
 from scheduler_service.runs.prompts import instructions
 from scheduler_service.storage import runs
 from scheduler_service.storage.jobs import to_text
@@ -99,32 +99,26 @@ async def test_a_run_with_nothing_to_say_says_nothing(
 
 
 async def test_output_goes_to_every_target_once(running: SchedulerUnderTest, wire: Wire) -> None:
-    targets = (Target(ORIGIN), Target("slack", "C1", "7"), Target("telegram", "9"), Target(ORIGIN))
+    targets = (ORIGIN, "slack:C1:7", "telegram", ORIGIN, "telegram:42:7")
     await running.create("x", "1m", deliver_to=targets)
-    await running.create("kept", "1m", deliver_to=(Target(LOCAL),))
+    await running.create("kept", "1m", deliver_to=(LOCAL,))
     await running.passes()
     (run,) = await running.finished("x")
     (kept,) = await running.finished("kept")
-    places = {
-        each.delivery_id: (
-            each.destination.platform,
-            each.destination.chat_id,
-            each.destination.thread_id,
-        )
-        for each in wire.deliveries.requests.values()
+    sent = wire.deliveries.requests.values()
+    assert {each.delivery_id: each.target for each in sent} == {
+        run.id: ORIGIN,
+        f"{run.id}.to1": "slack:C1:7",
+        f"{run.id}.to2": "telegram",
     }
-    assert places == {
-        run.id: ("telegram", "42", "7"),
-        f"{run.id}.to1": ("slack", "C1", "7"),
-        f"{run.id}.to2": ("telegram", "9", ""),
-    }
+    assert {(each.origin.chat_id, each.origin.thread_id) for each in sent} == {("42", "7")}
     assert (kept.state, kept.output, kept.is_silent) == (RunState.SUCCEEDED, "hello", False)
     wire.deliveries.refusal = grpc.StatusCode.INVALID_ARGUMENT
     await running.create("refused", "1m", deliver_to=targets[:2])
     await running.passes()
     (run,) = await running.finished("refused")
     assert run.delivery_error == (
-        "telegram: there is no such platform; slack: there is no such platform"
+        "origin: there is no such platform; slack:C1:7: there is no such platform"
     )
 
 

@@ -15,7 +15,6 @@ import pytest
 import sqlalchemy as sa
 
 from scheduler_service.clients import AgentClient
-from scheduler_service.home.profiles import ProfileHome
 from scheduler_service.jobs import Job, JobSpec, JobState, Origin, RunState
 from scheduler_service.schedule.schedule import Once
 from scheduler_service.servicer.catalog import JobCatalog
@@ -210,7 +209,7 @@ async def deleted(database: Database, wire: Wire, job_id: str) -> None:
     """Delete a job as a scheduler does that dies once that is stored."""
     async with Channels(Identity.SCHEDULER, {"agent": wire.address}, token="a token") as channels:
         catalog = JobCatalog(
-            database, SystemClock(), lambda _: ProfileHome("UTC"), AgentClient(channels), Redactor()
+            database, SystemClock(), lambda _: "UTC", AgentClient(channels), Redactor()
         )
         await catalog.delete("default", job_id)
 

@@ -28,7 +28,7 @@ async def test_a_run_is_a_turn_whose_answer_goes_to_the_jobs_chat(
     assert turn.session_id == "cron_news_20260105_122000"
     assert [part.text for part in turn.parts] == ["answer **hello**"]
     delivery = wire.deliveries.requests[run.id]
-    for origin in (turn.origin, delivery.destination):
+    for origin in (turn.origin, delivery.origin):
         assert (origin.platform, origin.chat_id, origin.thread_id) == ("telegram", "42", "7")
         assert origin.trust == origin_pb2.TRUST_SERVICE
 

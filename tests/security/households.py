@@ -372,7 +372,7 @@ class _Ann:
         await self._ask(
             "gateway.DeliveryService/Deliver",
             delivery_id=delivery_id,
-            destination={"platform": "cli", "chat_id": _OF_ANN["session_id"]},
+            origin={"platform": "cli", "chat_id": _OF_ANN["session_id"]},
             text=CANARY,
             attachments=[{"name": CANARY, **file}],
         )

@@ -30,6 +30,7 @@ _PLAIN: Mapping[Kind, Mapping[str, str]] = {
     Kind.WHOLE: {
         "agent.HomeService": "ExportHome ImportHome",
         "executor.PoolService": "GetPoolStats ResizePool Drain Undrain ListOrphans Reap",
+        "gateway.PlatformService": "ListPlatforms",
     },
     Kind.COMMON: {
         "agent.CatalogService": "ClassifyCommands ScanTexts",
@@ -57,6 +58,8 @@ _PLAIN: Mapping[Kind, Mapping[str, str]] = {
         "executor.SandboxService": "ListSandboxes",
         "executor.WorkspaceService": "ListWorkspaces",
         "gateway.ConversationService": "ListCommands",
+        "gateway.DirectoryService": "ListChannels",
+        "gateway.PairingService": "ListPairings",
         "scheduler.CuratorService": "GetCurator PauseCurator ResumeCurator ListReports",
         "scheduler.JobService": "ListJobs ExportJobs",
     },
@@ -152,6 +155,8 @@ _ALIKE: Sequence[tuple[str, *tuple[dict[str, Any], ...]]] = (
         {"open": {"session_id": None, "watched_turns": [{"turn_id": "$turn_id"}]}},
     ),
     ("gateway.DeliveryService/DownloadAttachment", {"sha256": _bytes(CANARY_DIGEST)}),
+    ("gateway.PairingService/ApprovePairing", {"code": "ABCD2345"}),
+    ("gateway.PairingService/RevokePairing", {"platform": "telegram", "user_id": "7"}),
     ("scheduler.CuratorService/RollBack", _ROLL_BACK),
     ("scheduler.JobService/UpdateJob", {"job": {"prompt": "hi"}, "update_mask": "prompt"}),
     ("scheduler.JobService/RunJob", _RUN),
@@ -198,7 +203,7 @@ _APART: Sequence[tuple[str, *tuple[dict[str, Any], ...]]] = (
         "gateway.DeliveryService/Deliver",
         {
             "delivery_id": "bob-$delivery_id",
-            "destination": {"platform": "cli", "chat_id": "$session_id"},
+            "origin": {"platform": "cli", "chat_id": "$session_id"},
             "text": "hi",
         },
     ),

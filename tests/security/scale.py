@@ -34,6 +34,8 @@ class Scale:
     """The same, on the backends that are slower."""
     memory_operations: int
     """Changes that each of sixteen writers makes of one memory."""
+    guesses: int
+    """Pairing codes that a thousand strangers try."""
     rounds: int
     """Times that a neighbour is measured with the attack and without, in turn."""
 
@@ -53,6 +55,7 @@ _SCALES = {
         output_mib=256,
         output_elsewhere_mib=200,
         memory_operations=25,
+        guesses=2_000,
         rounds=4,
     ),
     "full": Scale(
@@ -69,6 +72,7 @@ _SCALES = {
         output_mib=1024,
         output_elsewhere_mib=1024,
         memory_operations=1000,
+        guesses=100_000,
         rounds=25,
     ),
 }

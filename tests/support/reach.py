@@ -1,11 +1,9 @@
 """What tools reach besides the sandbox, where nothing of it is called."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from agent_service.config.tools import FetchConfig, MixtureConfig, SearchConfig
 from agent_service.models.fallback import Route
-from agent_service.records.messages import Target
 from agent_service.security.threats import ThreatScanner
 from agent_service.tools.builtin import Reach
 from agent_service.tools.guards.taint import Screen
@@ -15,9 +13,5 @@ from agent_service.tools.web.engines import configured_web
 def out_of_reach() -> Reach:
     """A reach of which only the web is there."""
     nobody: Any = None
-
-    async def chats(profile: str) -> Sequence[Target]:
-        return []
-
     web = configured_web(FetchConfig(), SearchConfig())
-    return Reach(web, Route(), MixtureConfig(), nobody, chats, nobody, Screen(ThreatScanner()))
+    return Reach(web, Route(), MixtureConfig(), nobody, nobody, Screen(ThreatScanner()))

@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import re
 from typing import Annotated, Literal
 
 from msgspec.structs import replace
@@ -41,7 +40,6 @@ _ELSEWHERE = (
     "ask for the others in a private chat with you."
 )
 
-_WORD = re.compile(r"[a-z][a-z_]*")
 """`origin`, `local`, or a platform, meaning its home channel."""
 
 _MODES = {None: None, True: "only", False: "gate"}
@@ -80,8 +78,8 @@ class CronjobArguments(ToolArguments):
     deliver: str | None = Field(
         default=None,
         description=(
-            "Where the output goes: origin, this chat (default); local, nowhere; a platform, its "
-            "home channel; or platform:chat[:thread]. Separate several with commas."
+            "Where the output goes: origin, this chat (default); local, nowhere; or targets of "
+            "send_message, separated by commas."
         ),
     )
     skills: list[Name] | None = Field(
@@ -243,17 +241,8 @@ class Cronjob(UsualTool[CronjobArguments]):
         )
 
 
-def _targets(deliver: str) -> tuple[Target | str, ...]:
-    places: list[Target | str] = []
-    for word in filter(None, map(str.strip, deliver.split(","))):
-        target = word if _WORD.fullmatch(word) else Target.parse(word)
-        if target is None:
-            raise RetryWithHint(
-                f"{word!r} is not a target. Use origin, local, platform:chat[:thread], such as "
-                "telegram:123456, or a platform alone for its home channel."
-            )
-        places.append(target)
-    return tuple(places)
+def _targets(deliver: str) -> tuple[str, ...]:
+    return tuple(filter(None, map(str.strip, deliver.split(","))))
 
 
 def _all(names: list[str] | None) -> tuple[str, ...] | None:

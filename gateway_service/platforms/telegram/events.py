@@ -269,6 +269,7 @@ def _source(message: "Message", sender: "User") -> Source:
         thread_id=str(message.message_thread_id) if is_topic else "",
         user_id=str(sender.id),
         user_name=sender.full_name,
+        chat_name=message.chat.title or "",
         chat_type=_TYPES.get(message.chat.type, "group"),
     )
 

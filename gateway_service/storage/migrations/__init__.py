@@ -4,7 +4,7 @@ from gateway_service.storage.schema import metadata
 
 __all__ = ["HEAD", "OLDEST_RELEASE", "metadata"]
 
-HEAD = "0001"
+HEAD = "0002"
 """The revision that the MetaData describes."""
 
 OLDEST_RELEASE = "0.1.0"

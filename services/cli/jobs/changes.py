@@ -17,7 +17,7 @@ from services.cli.command import Context
 from services.cli.connection import at_home, has_services, start_command
 from services.cli.console import complain, print_json, printable, say
 from services.cli.failures import EXPECTED, explain
-from services.cli.jobs.options import CLEARED, given_fields, option_of, read_script, target_text
+from services.cli.jobs.options import CLEARED, given_fields, option_of, read_script
 from services.cli.jobs.runs import all_jobs, find_job
 from services.cli.jobs.view import JOB, due_times, local
 from services.cli.output import describe, field_value
@@ -34,7 +34,7 @@ ANY_CHAT = "terminal"
 """Stands for the next terminal that talks, instead of a session's id."""
 
 _SHOWN_TIMES = 3
-_WITHOUT_PLATFORM = ("origin", "local", "cli")
+_WITHOUT_PLATFORM = ("origin", "local", "cli", "home", "all")
 """Targets without a platform."""
 
 
@@ -218,8 +218,8 @@ async def _add_missing(context: Context, notes: list[str]) -> list[str]:
     fields = given_fields(context.given)
     skills, toolsets = fields.get("options.skills"), fields.get("options.toolsets")
     for place in fields.get("options.deliver_to", ()):
-        beginning = f"cannot deliver to {target_text(place)}"
-        why = _why_unconnected(context.settings, place.platform)
+        beginning = f"cannot deliver to {place}"
+        why = _why_unconnected(context.settings, place.partition(":")[0])
         if why and not any(note.startswith(beginning) for note in notes):
             notes.append(f"{beginning}: {why}")
     try:

@@ -8,7 +8,6 @@ from typing import Any
 
 from google.protobuf.duration_pb2 import Duration
 
-from hermes.scheduler.v1 import job_options_pb2 as pb
 from services.cli.arguments import MOST, UNITS_S, length, micro_usd, up_to
 from services.cli.command import Argument, arg, choice
 from services.cli.standard_input import read_limited
@@ -17,29 +16,16 @@ from services.home.texts import decode_text
 
 MAX_SCRIPT_BYTES = 64 * 1024
 
-_WHOLE_CHATS = ("!", "@", "#")
-"""Prefixes of chat ids that contain a colon."""
+_TARGET = re.compile(r"[a-z][a-z_]*(?::\S.*)?")
 
 
-def target(text: str) -> pb.DeliveryTarget:
-    """Parse a delivery target."""
-    platform, _, chat = text.partition(":")
-    if re.fullmatch(r"[a-z][a-z_]*", text):
-        # Means the home channel of the platform.
-        return pb.DeliveryTarget(platform=text)
-    if not platform or not chat:
+def target(text: str) -> str:
+    """Check a delivery target."""
+    if not _TARGET.fullmatch(text):
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not a place such as telegram:12345, origin or local"
+            f"{text!r} is not a place such as telegram, telegram:12345, telegram:#NAME or local"
         )
-    thread = ""
-    if not chat.startswith(_WHOLE_CHATS):
-        chat, _, thread = chat.partition(":")
-    return pb.DeliveryTarget(platform=platform, chat_id=chat, thread_id=thread)
-
-
-def target_text(place: pb.DeliveryTarget) -> str:
-    """Return a target as users write it."""
-    return ":".join(filter(None, (place.platform, place.chat_id, place.thread_id)))
+    return text
 
 
 async def read_script(path: str) -> str:
@@ -61,10 +47,10 @@ async def read_script(path: str) -> str:
 _LATE = "with --missed once: maximum delay of a run"
 _MAX_MISSED = "with --missed all: run at most N missed times (10)"
 _COST = "maximum cost of all its runs"
-_PLACE = "--to --deliver PLATFORM:CHAT[:THREAD]"
+_PLACE = "--to --deliver TARGET"
 _TO = """\
-where to deliver the output: a chat, a platform for its home channel, 'origin', or 'local' for \
-nowhere; repeatable (this terminal)"""
+where to deliver the output: a target as in hermes send, such as telegram or telegram:12345, or \
+'local' for nowhere; repeatable (this terminal)"""
 _MISSED = "after downtime: run once, skip the missed times, or run all of them (once)"
 _OVERLAP = "if the last run is still in progress: wait, run in parallel, or replace it (forbid)"
 _SCRIPT = """\

@@ -10,7 +10,7 @@ from hermes.scheduler.v1 import job_options_pb2 as options_pb
 from hermes.scheduler.v1 import job_pb2, run_pb2
 from services.amounts import dollars
 from services.cli.console import printable, say
-from services.cli.jobs.options import duration_text, target_text
+from services.cli.jobs.options import duration_text
 from services.cli.output import NOTHING, Column, duration, field_value, print_details
 
 _DAY_IS_CLEAR = timedelta(hours=12)
@@ -49,8 +49,8 @@ def _next_run(job: job_pb2.Job) -> str:
 
 def _places(job: job_pb2.Job) -> list[str]:
     origin = ":".join(filter(None, (job.origin.platform, job.origin.chat_id, job.origin.thread_id)))
-    named = [target_text(place) for place in job.options.deliver_to]
-    places = [origin or "local" if place == "origin" else place for place in named or ["origin"]]
+    named = job.options.deliver_to or ["origin"]
+    places = [origin or "local" if place == "origin" else place for place in named]
     return list(dict.fromkeys(places))
 
 

@@ -95,14 +95,16 @@ def test_each_command_is_whole() -> None:
 def test_what_commands_there_are() -> None:
     spec = (
         "new reset retry undo stop model personality compress usage status title resume sessions "
-        "steer approve deny skills memory tools cron curator whoami help start quit queue busy"
+        "steer approve deny skills memory tools cron curator whoami help start quit queue busy "
+        "pairing platforms sethome"
     )
     assert {command.name for command in COMMANDS} == set(spec.split())
 
 
 def test_what_a_group_would_read_along_is_not_said_there() -> None:
     private = {each.name for each in COMMANDS if not each.places & Places.GROUP}
-    assert private == {"resume", "sessions", "memory", "curator", "cron", "quit"}
+    spec = "resume sessions memory curator cron quit pairing platforms"
+    assert private == set(spec.split())
 
 
 def test_what_changes_the_deployment_or_costs_is_for_admins() -> None:
@@ -115,7 +117,8 @@ def test_what_changes_the_deployment_or_costs_is_for_admins() -> None:
     cron = {f"cron {verb.name}" for verb in named("cron").verbs}
     curator = {f"curator {verb.name}" for verb in named("curator").verbs}
     others = {"memory history", "memory undo", "model set", "approve always"}
-    assert admins == cron | curator | others | {"sessions", "resume"}
+    people = {"pairing list", "pairing approve", "pairing revoke", "sethome", "sethome clear"}
+    assert admins == cron | curator | others | people | {"sessions", "resume", "platforms"}
 
 
 def skill(name: str, category: str = "") -> Skill:

@@ -26,37 +26,37 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from hermes.common.v1 import origin_pb2 as hermes_dot_common_dot_v1_dot_origin__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n hermes/gateway/v1/delivery.proto\x12\x11hermes.gateway.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dhermes/common/v1/origin.proto\"\xbe\x01\n\x0e\x44\x65liverRequest\x12\x13\n\x0b\x64\x65livery_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12-\n\x0b\x64\x65stination\x18\x03 \x01(\x0b\x32\x18.hermes.common.v1.Origin\x12\x0c\n\x04text\x18\x04 \x01(\t\x12\x32\n\x0b\x61ttachments\x18\x05 \x03(\x0b\x32\x1d.hermes.gateway.v1.Attachment\x12\x15\n\rvalidate_only\x18\x06 \x01(\x08\"X\n\x0f\x44\x65liverResponse\x12-\n\x08\x64\x65livery\x18\x01 \x01(\x0b\x32\x1b.hermes.gateway.v1.Delivery\x12\x16\n\x0eleft_out_names\x18\x02 \x03(\t\":\n\x12GetDeliveryRequest\x12\x13\n\x0b\x64\x65livery_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\"D\n\x13GetDeliveryResponse\x12-\n\x08\x64\x65livery\x18\x01 \x01(\x0b\x32\x1b.hermes.gateway.v1.Delivery\"Q\n\nAttachment\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x14\n\x0clength_bytes\x18\x02 \x01(\x03\x12\x0e\n\x06sha256\x18\x03 \x01(\x0c\x12\x0f\n\x07\x63\x61ption\x18\x04 \x01(\t\"\xcd\x01\n\x17UploadAttachmentRequest\x12\x43\n\x06header\x18\x01 \x01(\x0b\x32\x31.hermes.gateway.v1.UploadAttachmentRequest.HeaderH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x1aT\n\x06Header\x12\x13\n\x0b\x64\x65livery_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x14\n\x0clength_bytes\x18\x03 \x01(\x03\x12\x0e\n\x06sha256\x18\x04 \x01(\x0c\x42\x06\n\x04kind\"\x1a\n\x18UploadAttachmentResponse\"Q\n\x19\x44ownloadAttachmentRequest\x12\x13\n\x0b\x64\x65livery_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x0e\n\x06sha256\x18\x03 \x01(\x0c\"+\n\x1a\x44ownloadAttachmentResponse\x12\r\n\x05\x63hunk\x18\x01 \x01(\x0c\"\xc2\x01\n\x08\x44\x65livery\x12\x13\n\x0b\x64\x65livery_id\x18\x01 \x01(\t\x12/\n\x05state\x18\x02 \x01(\x0e\x32 .hermes.gateway.v1.DeliveryState\x12\x12\n\npart_count\x18\x03 \x01(\x05\x12\x17\n\x0fsent_part_count\x18\x04 \x01(\x05\x12\x12\n\nlast_error\x18\x05 \x01(\t\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp*\xa7\x01\n\rDeliveryState\x12\x1e\n\x1a\x44\x45LIVERY_STATE_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x44\x45LIVERY_STATE_PENDING\x10\x01\x12\x17\n\x13\x44\x45LIVERY_STATE_SENT\x10\x02\x12#\n\x1f\x44\x45LIVERY_STATE_MARKED_DUPLICATE\x10\x03\x12\x1c\n\x18\x44\x45LIVERY_STATE_ABANDONED\x10\x04\x32\xa5\x03\n\x0f\x44\x65liveryService\x12P\n\x07\x44\x65liver\x12!.hermes.gateway.v1.DeliverRequest\x1a\".hermes.gateway.v1.DeliverResponse\x12\\\n\x0bGetDelivery\x12%.hermes.gateway.v1.GetDeliveryRequest\x1a&.hermes.gateway.v1.GetDeliveryResponse\x12m\n\x10UploadAttachment\x12*.hermes.gateway.v1.UploadAttachmentRequest\x1a+.hermes.gateway.v1.UploadAttachmentResponse(\x01\x12s\n\x12\x44ownloadAttachment\x12,.hermes.gateway.v1.DownloadAttachmentRequest\x1a-.hermes.gateway.v1.DownloadAttachmentResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n hermes/gateway/v1/delivery.proto\x12\x11hermes.gateway.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dhermes/common/v1/origin.proto\"\xc9\x01\n\x0e\x44\x65liverRequest\x12\x13\n\x0b\x64\x65livery_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12(\n\x06origin\x18\x03 \x01(\x0b\x32\x18.hermes.common.v1.Origin\x12\x0c\n\x04text\x18\x04 \x01(\t\x12\x32\n\x0b\x61ttachments\x18\x05 \x03(\x0b\x32\x1d.hermes.gateway.v1.Attachment\x12\x15\n\rvalidate_only\x18\x06 \x01(\x08\x12\x0e\n\x06target\x18\x07 \x01(\t\"i\n\x0f\x44\x65liverResponse\x12-\n\x08\x64\x65livery\x18\x01 \x01(\x0b\x32\x1b.hermes.gateway.v1.Delivery\x12\x16\n\x0eleft_out_names\x18\x02 \x03(\t\x12\x0f\n\x07targets\x18\x03 \x03(\t\":\n\x12GetDeliveryRequest\x12\x13\n\x0b\x64\x65livery_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\"D\n\x13GetDeliveryResponse\x12-\n\x08\x64\x65livery\x18\x01 \x01(\x0b\x32\x1b.hermes.gateway.v1.Delivery\"Q\n\nAttachment\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x14\n\x0clength_bytes\x18\x02 \x01(\x03\x12\x0e\n\x06sha256\x18\x03 \x01(\x0c\x12\x0f\n\x07\x63\x61ption\x18\x04 \x01(\t\"\xcd\x01\n\x17UploadAttachmentRequest\x12\x43\n\x06header\x18\x01 \x01(\x0b\x32\x31.hermes.gateway.v1.UploadAttachmentRequest.HeaderH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x1aT\n\x06Header\x12\x13\n\x0b\x64\x65livery_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x14\n\x0clength_bytes\x18\x03 \x01(\x03\x12\x0e\n\x06sha256\x18\x04 \x01(\x0c\x42\x06\n\x04kind\"\x1a\n\x18UploadAttachmentResponse\"Q\n\x19\x44ownloadAttachmentRequest\x12\x13\n\x0b\x64\x65livery_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x0e\n\x06sha256\x18\x03 \x01(\x0c\"+\n\x1a\x44ownloadAttachmentResponse\x12\r\n\x05\x63hunk\x18\x01 \x01(\x0c\"\xc2\x01\n\x08\x44\x65livery\x12\x13\n\x0b\x64\x65livery_id\x18\x01 \x01(\t\x12/\n\x05state\x18\x02 \x01(\x0e\x32 .hermes.gateway.v1.DeliveryState\x12\x12\n\npart_count\x18\x03 \x01(\x05\x12\x17\n\x0fsent_part_count\x18\x04 \x01(\x05\x12\x12\n\nlast_error\x18\x05 \x01(\t\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp*\xa7\x01\n\rDeliveryState\x12\x1e\n\x1a\x44\x45LIVERY_STATE_UNSPECIFIED\x10\x00\x12\x1a\n\x16\x44\x45LIVERY_STATE_PENDING\x10\x01\x12\x17\n\x13\x44\x45LIVERY_STATE_SENT\x10\x02\x12#\n\x1f\x44\x45LIVERY_STATE_MARKED_DUPLICATE\x10\x03\x12\x1c\n\x18\x44\x45LIVERY_STATE_ABANDONED\x10\x04\x32\xa5\x03\n\x0f\x44\x65liveryService\x12P\n\x07\x44\x65liver\x12!.hermes.gateway.v1.DeliverRequest\x1a\".hermes.gateway.v1.DeliverResponse\x12\\\n\x0bGetDelivery\x12%.hermes.gateway.v1.GetDeliveryRequest\x1a&.hermes.gateway.v1.GetDeliveryResponse\x12m\n\x10UploadAttachment\x12*.hermes.gateway.v1.UploadAttachmentRequest\x1a+.hermes.gateway.v1.UploadAttachmentResponse(\x01\x12s\n\x12\x44ownloadAttachment\x12,.hermes.gateway.v1.DownloadAttachmentRequest\x1a-.hermes.gateway.v1.DownloadAttachmentResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hermes.gateway.v1.delivery_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_DELIVERYSTATE']._serialized_start=1177
-  _globals['_DELIVERYSTATE']._serialized_end=1344
+  _globals['_DELIVERYSTATE']._serialized_start=1205
+  _globals['_DELIVERYSTATE']._serialized_end=1372
   _globals['_DELIVERREQUEST']._serialized_start=120
-  _globals['_DELIVERREQUEST']._serialized_end=310
-  _globals['_DELIVERRESPONSE']._serialized_start=312
-  _globals['_DELIVERRESPONSE']._serialized_end=400
-  _globals['_GETDELIVERYREQUEST']._serialized_start=402
-  _globals['_GETDELIVERYREQUEST']._serialized_end=460
-  _globals['_GETDELIVERYRESPONSE']._serialized_start=462
-  _globals['_GETDELIVERYRESPONSE']._serialized_end=530
-  _globals['_ATTACHMENT']._serialized_start=532
-  _globals['_ATTACHMENT']._serialized_end=613
-  _globals['_UPLOADATTACHMENTREQUEST']._serialized_start=616
-  _globals['_UPLOADATTACHMENTREQUEST']._serialized_end=821
-  _globals['_UPLOADATTACHMENTREQUEST_HEADER']._serialized_start=729
-  _globals['_UPLOADATTACHMENTREQUEST_HEADER']._serialized_end=813
-  _globals['_UPLOADATTACHMENTRESPONSE']._serialized_start=823
-  _globals['_UPLOADATTACHMENTRESPONSE']._serialized_end=849
-  _globals['_DOWNLOADATTACHMENTREQUEST']._serialized_start=851
-  _globals['_DOWNLOADATTACHMENTREQUEST']._serialized_end=932
-  _globals['_DOWNLOADATTACHMENTRESPONSE']._serialized_start=934
-  _globals['_DOWNLOADATTACHMENTRESPONSE']._serialized_end=977
-  _globals['_DELIVERY']._serialized_start=980
-  _globals['_DELIVERY']._serialized_end=1174
-  _globals['_DELIVERYSERVICE']._serialized_start=1347
-  _globals['_DELIVERYSERVICE']._serialized_end=1768
+  _globals['_DELIVERREQUEST']._serialized_end=321
+  _globals['_DELIVERRESPONSE']._serialized_start=323
+  _globals['_DELIVERRESPONSE']._serialized_end=428
+  _globals['_GETDELIVERYREQUEST']._serialized_start=430
+  _globals['_GETDELIVERYREQUEST']._serialized_end=488
+  _globals['_GETDELIVERYRESPONSE']._serialized_start=490
+  _globals['_GETDELIVERYRESPONSE']._serialized_end=558
+  _globals['_ATTACHMENT']._serialized_start=560
+  _globals['_ATTACHMENT']._serialized_end=641
+  _globals['_UPLOADATTACHMENTREQUEST']._serialized_start=644
+  _globals['_UPLOADATTACHMENTREQUEST']._serialized_end=849
+  _globals['_UPLOADATTACHMENTREQUEST_HEADER']._serialized_start=757
+  _globals['_UPLOADATTACHMENTREQUEST_HEADER']._serialized_end=841
+  _globals['_UPLOADATTACHMENTRESPONSE']._serialized_start=851
+  _globals['_UPLOADATTACHMENTRESPONSE']._serialized_end=877
+  _globals['_DOWNLOADATTACHMENTREQUEST']._serialized_start=879
+  _globals['_DOWNLOADATTACHMENTREQUEST']._serialized_end=960
+  _globals['_DOWNLOADATTACHMENTRESPONSE']._serialized_start=962
+  _globals['_DOWNLOADATTACHMENTRESPONSE']._serialized_end=1005
+  _globals['_DELIVERY']._serialized_start=1008
+  _globals['_DELIVERY']._serialized_end=1202
+  _globals['_DELIVERYSERVICE']._serialized_start=1375
+  _globals['_DELIVERYSERVICE']._serialized_end=1796
 # @@protoc_insertion_point(module_scope)

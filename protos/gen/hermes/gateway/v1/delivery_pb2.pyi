@@ -61,10 +61,11 @@ class DeliverRequest(_message.Message):
 
     DELIVERY_ID_FIELD_NUMBER: _builtins.int
     PROFILE_FIELD_NUMBER: _builtins.int
-    DESTINATION_FIELD_NUMBER: _builtins.int
+    ORIGIN_FIELD_NUMBER: _builtins.int
     TEXT_FIELD_NUMBER: _builtins.int
     ATTACHMENTS_FIELD_NUMBER: _builtins.int
     VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    TARGET_FIELD_NUMBER: _builtins.int
     delivery_id: _builtins.str
     """Chosen by the caller, 1 to 128 characters of [A-Za-z0-9_.:-]. `<turn id>:files` names the files
     of a turn's answer: while the turn goes on they wait for it, to be sent after its text.
@@ -79,9 +80,17 @@ class DeliverRequest(_message.Message):
     """Whether to check only if this could be delivered, such as whether the platform is connected:
     nothing is stored or sent, and the response has no delivery. The default is to deliver.
     """
+    target: _builtins.str
+    """The chats that it goes to: "origin"; "telegram:12345", or "telegram:12345:17" with a thread;
+    "telegram:#NAME" for the name in the directory; "telegram" for the platform's home channel; "home"
+    for that of the origin's platform, else the only one; "all" for all home channels; "cli" for the
+    next terminal. At most 255 characters; empty means "origin".
+    """
     @_builtins.property
-    def destination(self) -> _origin_pb2.Origin:
-        """The chat: platform, chat and thread are read."""
+    def origin(self) -> _origin_pb2.Origin:
+        """The chat that the request came from: platform, chat and thread are read; unset where there is
+        none.
+        """
 
     @_builtins.property
     def attachments(self) -> _containers.RepeatedCompositeFieldContainer[Global___Attachment]:
@@ -94,14 +103,15 @@ class DeliverRequest(_message.Message):
         *,
         delivery_id: _builtins.str = ...,
         profile: _builtins.str = ...,
-        destination: _origin_pb2.Origin | None = ...,
+        origin: _origin_pb2.Origin | None = ...,
         text: _builtins.str = ...,
         attachments: _abc.Iterable[Global___Attachment] | None = ...,
         validate_only: _builtins.bool = ...,
+        target: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["destination", b"destination"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["origin", b"origin"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attachments", b"attachments", "delivery_id", b"delivery_id", "destination", b"destination", "profile", b"profile", "text", b"text", "validate_only", b"validate_only"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attachments", b"attachments", "delivery_id", b"delivery_id", "origin", b"origin", "profile", b"profile", "target", b"target", "text", b"text", "validate_only", b"validate_only"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -115,23 +125,29 @@ class DeliverResponse(_message.Message):
 
     DELIVERY_FIELD_NUMBER: _builtins.int
     LEFT_OUT_NAMES_FIELD_NUMBER: _builtins.int
+    TARGETS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def delivery(self) -> Global___Delivery:
         """The delivery, stored; unset with `validate_only`."""
 
     @_builtins.property
     def left_out_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of the attachments that the platform cannot take; the same each time."""
+        """Names of the attachments that one of the platforms cannot take; the same each time."""
+
+    @_builtins.property
+    def targets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The chats that it goes to, as targets such as "telegram:12345"."""
 
     def __init__(
         self,
         *,
         delivery: Global___Delivery | None = ...,
         left_out_names: _abc.Iterable[_builtins.str] | None = ...,
+        targets: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["delivery", b"delivery"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["delivery", b"delivery", "left_out_names", b"left_out_names"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delivery", b"delivery", "left_out_names", b"left_out_names", "targets", b"targets"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -62,9 +62,9 @@ class DeliveryServiceServicer:
     """
 
     def Deliver(self, request, context):
-        """Stores a message for a chat and sends it. Idempotent by `delivery_id`: the same id is sent once.
-        Returns when it is stored. Fails with INVALID_ARGUMENT (unknown platform), ALREADY_EXISTS,
-        FAILED_PRECONDITION (an attachment was not uploaded) or DATABASE_UNAVAILABLE.
+        """Stores a message for one or more chats and sends it. Idempotent by `delivery_id`: the same id is
+        sent once. Returns when it is stored. Fails with INVALID_ARGUMENT (the target means no chat),
+        ALREADY_EXISTS, FAILED_PRECONDITION (an attachment was not uploaded) or DATABASE_UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -17,9 +17,9 @@ class DeliveryServiceStub:
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Deliver: _aio.UnaryUnaryMultiCallable[_delivery_pb2.DeliverRequest, _delivery_pb2.DeliverResponse]
-    """Stores a message for a chat and sends it. Idempotent by `delivery_id`: the same id is sent once.
-    Returns when it is stored. Fails with INVALID_ARGUMENT (unknown platform), ALREADY_EXISTS,
-    FAILED_PRECONDITION (an attachment was not uploaded) or DATABASE_UNAVAILABLE.
+    """Stores a message for one or more chats and sends it. Idempotent by `delivery_id`: the same id is
+    sent once. Returns when it is stored. Fails with INVALID_ARGUMENT (the target means no chat),
+    ALREADY_EXISTS, FAILED_PRECONDITION (an attachment was not uploaded) or DATABASE_UNAVAILABLE.
     """
     GetDelivery: _aio.UnaryUnaryMultiCallable[_delivery_pb2.GetDeliveryRequest, _delivery_pb2.GetDeliveryResponse]
     """Returns a delivery as it is. Fails with NOT_FOUND."""
@@ -44,9 +44,9 @@ class DeliveryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _delivery_pb2.DeliverRequest,
         context: _aio.ServicerContext[_delivery_pb2.DeliverRequest, _abc.Awaitable[_delivery_pb2.DeliverResponse]],
     ) -> _abc.Awaitable[_delivery_pb2.DeliverResponse]:
-        """Stores a message for a chat and sends it. Idempotent by `delivery_id`: the same id is sent once.
-        Returns when it is stored. Fails with INVALID_ARGUMENT (unknown platform), ALREADY_EXISTS,
-        FAILED_PRECONDITION (an attachment was not uploaded) or DATABASE_UNAVAILABLE.
+        """Stores a message for one or more chats and sends it. Idempotent by `delivery_id`: the same id is
+        sent once. Returns when it is stored. Fails with INVALID_ARGUMENT (the target means no chat),
+        ALREADY_EXISTS, FAILED_PRECONDITION (an attachment was not uploaded) or DATABASE_UNAVAILABLE.
         """
 
     @_abc_1.abstractmethod

@@ -25,21 +25,19 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%hermes/scheduler/v1/job_options.proto\x12\x13hermes.scheduler.v1\x1a\x1egoogle/protobuf/duration.proto\"F\n\x0e\x44\x65liveryTarget\x12\x10\n\x08platform\x18\x01 \x01(\t\x12\x0f\n\x07\x63hat_id\x18\x02 \x01(\t\x12\x11\n\tthread_id\x18\x03 \x01(\t\"\x92\x05\n\nJobOptions\x12\x0e\n\x06skills\x18\x01 \x03(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x0e\n\x06script\x18\x03 \x01(\t\x12\x34\n\x0bscript_mode\x18\x04 \x01(\x0e\x32\x1f.hermes.scheduler.v1.ScriptMode\x12\x17\n\x0f\x63ontext_job_ids\x18\x05 \x03(\t\x12\x10\n\x08toolsets\x18\x06 \x03(\t\x12\x0f\n\x07workdir\x18\x07 \x01(\t\x12\x37\n\ndeliver_to\x18\x08 \x03(\x0b\x32#.hermes.scheduler.v1.DeliveryTarget\x12\x10\n\x08max_runs\x18\t \x01(\x05\x12?\n\x11missed_run_policy\x18\n \x01(\x0e\x32$.hermes.scheduler.v1.MissedRunPolicy\x12\x17\n\x0fmax_missed_runs\x18\x0b \x01(\x05\x12\x33\n\x10missed_run_grace\x18\x0c \x01(\x0b\x32\x19.google.protobuf.Duration\x12:\n\x0eoverlap_policy\x18\r \x01(\x0e\x32\".hermes.scheduler.v1.OverlapPolicy\x12)\n\x06jitter\x18\x0e \x01(\x0b\x32\x19.google.protobuf.Duration\x12*\n\x07timeout\x18\x0f \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x13\n\x0bmax_retries\x18\x10 \x01(\x05\x12\x30\n\rretry_backoff\x18\x11 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x18\n\x10\x62udget_micro_usd\x18\x12 \x01(\x03\x12\x15\n\rbudget_tokens\x18\x13 \x01(\x03*\x87\x01\n\x0fMissedRunPolicy\x12!\n\x1dMISSED_RUN_POLICY_UNSPECIFIED\x10\x00\x12\x1a\n\x16MISSED_RUN_POLICY_ONCE\x10\x01\x12\x1a\n\x16MISSED_RUN_POLICY_SKIP\x10\x02\x12\x19\n\x15MISSED_RUN_POLICY_ALL\x10\x03*\x80\x01\n\rOverlapPolicy\x12\x1e\n\x1aOVERLAP_POLICY_UNSPECIFIED\x10\x00\x12\x19\n\x15OVERLAP_POLICY_FORBID\x10\x01\x12\x18\n\x14OVERLAP_POLICY_ALLOW\x10\x02\x12\x1a\n\x16OVERLAP_POLICY_REPLACE\x10\x03*U\n\nScriptMode\x12\x1b\n\x17SCRIPT_MODE_UNSPECIFIED\x10\x00\x12\x14\n\x10SCRIPT_MODE_GATE\x10\x01\x12\x14\n\x10SCRIPT_MODE_ONLY\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n%hermes/scheduler/v1/job_options.proto\x12\x13hermes.scheduler.v1\x1a\x1egoogle/protobuf/duration.proto\"\xed\x04\n\nJobOptions\x12\x0e\n\x06skills\x18\x01 \x03(\t\x12\r\n\x05model\x18\x02 \x01(\t\x12\x0e\n\x06script\x18\x03 \x01(\t\x12\x34\n\x0bscript_mode\x18\x04 \x01(\x0e\x32\x1f.hermes.scheduler.v1.ScriptMode\x12\x17\n\x0f\x63ontext_job_ids\x18\x05 \x03(\t\x12\x10\n\x08toolsets\x18\x06 \x03(\t\x12\x0f\n\x07workdir\x18\x07 \x01(\t\x12\x12\n\ndeliver_to\x18\x08 \x03(\t\x12\x10\n\x08max_runs\x18\t \x01(\x05\x12?\n\x11missed_run_policy\x18\n \x01(\x0e\x32$.hermes.scheduler.v1.MissedRunPolicy\x12\x17\n\x0fmax_missed_runs\x18\x0b \x01(\x05\x12\x33\n\x10missed_run_grace\x18\x0c \x01(\x0b\x32\x19.google.protobuf.Duration\x12:\n\x0eoverlap_policy\x18\r \x01(\x0e\x32\".hermes.scheduler.v1.OverlapPolicy\x12)\n\x06jitter\x18\x0e \x01(\x0b\x32\x19.google.protobuf.Duration\x12*\n\x07timeout\x18\x0f \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x13\n\x0bmax_retries\x18\x10 \x01(\x05\x12\x30\n\rretry_backoff\x18\x11 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x18\n\x10\x62udget_micro_usd\x18\x12 \x01(\x03\x12\x15\n\rbudget_tokens\x18\x13 \x01(\x03*\x87\x01\n\x0fMissedRunPolicy\x12!\n\x1dMISSED_RUN_POLICY_UNSPECIFIED\x10\x00\x12\x1a\n\x16MISSED_RUN_POLICY_ONCE\x10\x01\x12\x1a\n\x16MISSED_RUN_POLICY_SKIP\x10\x02\x12\x19\n\x15MISSED_RUN_POLICY_ALL\x10\x03*\x80\x01\n\rOverlapPolicy\x12\x1e\n\x1aOVERLAP_POLICY_UNSPECIFIED\x10\x00\x12\x19\n\x15OVERLAP_POLICY_FORBID\x10\x01\x12\x18\n\x14OVERLAP_POLICY_ALLOW\x10\x02\x12\x1a\n\x16OVERLAP_POLICY_REPLACE\x10\x03*U\n\nScriptMode\x12\x1b\n\x17SCRIPT_MODE_UNSPECIFIED\x10\x00\x12\x14\n\x10SCRIPT_MODE_GATE\x10\x01\x12\x14\n\x10SCRIPT_MODE_ONLY\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hermes.scheduler.v1.job_options_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_MISSEDRUNPOLICY']._serialized_start=828
-  _globals['_MISSEDRUNPOLICY']._serialized_end=963
-  _globals['_OVERLAPPOLICY']._serialized_start=966
-  _globals['_OVERLAPPOLICY']._serialized_end=1094
-  _globals['_SCRIPTMODE']._serialized_start=1096
-  _globals['_SCRIPTMODE']._serialized_end=1181
-  _globals['_DELIVERYTARGET']._serialized_start=94
-  _globals['_DELIVERYTARGET']._serialized_end=164
-  _globals['_JOBOPTIONS']._serialized_start=167
-  _globals['_JOBOPTIONS']._serialized_end=825
+  _globals['_MISSEDRUNPOLICY']._serialized_start=719
+  _globals['_MISSEDRUNPOLICY']._serialized_end=854
+  _globals['_OVERLAPPOLICY']._serialized_start=857
+  _globals['_OVERLAPPOLICY']._serialized_end=985
+  _globals['_SCRIPTMODE']._serialized_start=987
+  _globals['_SCRIPTMODE']._serialized_end=1072
+  _globals['_JOBOPTIONS']._serialized_start=95
+  _globals['_JOBOPTIONS']._serialized_end=716
 # @@protoc_insertion_point(module_scope)

@@ -113,40 +113,6 @@ SCRIPT_MODE_ONLY: ScriptMode.ValueType  # 2
 Global___ScriptMode: _TypeAlias = ScriptMode  # noqa: Y015
 
 @_typing.final
-class DeliveryTarget(_message.Message):
-    """A place that output goes to."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    PLATFORM_FIELD_NUMBER: _builtins.int
-    CHAT_ID_FIELD_NUMBER: _builtins.int
-    THREAD_ID_FIELD_NUMBER: _builtins.int
-    platform: _builtins.str
-    """A platform's name in lower case, such as "telegram"; "origin" for where the job was asked for, if
-    that is known; "local" for nowhere, alone.
-    """
-    chat_id: _builtins.str
-    """The platform's id of the chat; empty with "origin" and "local", and where the platform's home
-    channel is meant, such as TELEGRAM_HOME_CHANNEL: INVALID_ARGUMENT where there is none.
-    """
-    thread_id: _builtins.str
-    """The thread or topic inside the chat; empty means none."""
-    def __init__(
-        self,
-        *,
-        platform: _builtins.str = ...,
-        chat_id: _builtins.str = ...,
-        thread_id: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chat_id", b"chat_id", "platform", b"platform", "thread_id", b"thread_id"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___DeliveryTarget: _TypeAlias = DeliveryTarget  # noqa: Y015
-
-@_typing.final
 class JobOptions(_message.Message):
     """How a job's runs are made. What is left out has its default."""
 
@@ -214,8 +180,11 @@ class JobOptions(_message.Message):
         """The toolsets of its runs; empty means all that are configured but cron, messaging and clarify."""
 
     @_builtins.property
-    def deliver_to(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeliveryTarget]:
-        """Where the output goes, at most 10; empty means to the job's origin. It is stored in any case."""
+    def deliver_to(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Where the output goes, at most 10 targets of Deliver, such as "telegram:12345" or "home", each at
+        most 255 characters, or "local" alone for nowhere; empty means to the job's origin. It is stored in
+        any case.
+        """
 
     @_builtins.property
     def missed_run_grace(self) -> _duration_pb2.Duration:
@@ -251,7 +220,7 @@ class JobOptions(_message.Message):
         context_job_ids: _abc.Iterable[_builtins.str] | None = ...,
         toolsets: _abc.Iterable[_builtins.str] | None = ...,
         workdir: _builtins.str = ...,
-        deliver_to: _abc.Iterable[Global___DeliveryTarget] | None = ...,
+        deliver_to: _abc.Iterable[_builtins.str] | None = ...,
         max_runs: _builtins.int = ...,
         missed_run_policy: Global___MissedRunPolicy.ValueType = ...,
         max_missed_runs: _builtins.int = ...,

@@ -1,0 +1,71 @@
+"""Show how platforms are connected, and which chats messages can be sent to."""
+
+from datetime import UTC, datetime
+
+from hermes.gateway.v1 import directory_pb2, platform_pb2
+from hermes.gateway.v1.directory_pb2_grpc import DirectoryServiceStub
+from hermes.gateway.v1.platform_pb2_grpc import PlatformServiceStub
+from services.cli.command import JSON_LIST, Command, Context, action, arg
+from services.cli.connection import running
+from services.cli.output import Column
+
+EXAMPLES = """\
+examples:
+  hermes gateway status
+  hermes gateway status --json
+  hermes gateway directory
+  hermes gateway directory telegram"""
+
+
+def _rate_limit_end(account: platform_pb2.PlatformAccount) -> object:
+    """Return until when nothing may be sent; None if that is over."""
+    end = account.rate_limit_end_time
+    is_over = not end.seconds or end.ToDatetime(UTC) <= datetime.now(UTC)
+    return None if is_over else end
+
+
+_ACCOUNT = (
+    Column("platform", "platform"),
+    Column("account_id", "account"),
+    Column("state", "state"),
+    Column("connected_at", "since", "connect_time"),
+    Column("last_event_at", "last event", "last_event_time"),
+    Column("waiting_inbox_count", "in work"),
+    Column("waiting_outbox_count", "to send"),
+    Column("rate_limited_until", "limited until", _rate_limit_end),
+    Column("holder", "held by"),
+    Column("problem", "problem"),
+)
+_CHANNEL = (
+    Column("target", "target"),
+    Column("platform"),
+    Column("name", "name"),
+    Column("chat_type", "type"),
+    Column("last_used_at", "last used", "last_use_time"),
+    Column("is_home", "home"),
+)
+
+
+async def _status(context: Context) -> None:
+    """Show how each account of a platform is connected, and what waits."""
+    request = platform_pb2.ListPlatformsRequest()
+    # A gateway that is started to be asked would only tell about itself.
+    async with running(context.settings, "gateway") as channels:
+        stub = PlatformServiceStub(channels.to("gateway"))
+        found = (await stub.ListPlatforms(request)).accounts
+    context.print_list(found, _ACCOUNT, "No platform is set up; hermes setup does that.")
+
+
+async def _directory(context: Context) -> None:
+    """List the chats that messages can be sent to, the last used first."""
+    request = context.request(directory_pb2.ListChannelsRequest)
+    found = (await context.stub(DirectoryServiceStub).ListChannels(request)).channels
+    empty = "No chat is known yet; one is once somebody who may talk to Hermes writes there."
+    context.print_list(found, _CHANNEL, empty)
+
+
+_ACTIONS = (
+    action(_status, JSON_LIST, services=()),
+    action(_directory, arg("PLATFORM?", "only chats of this platform"), JSON_LIST),
+)
+COMMAND = Command(EXAMPLES, _ACTIONS, services=("gateway",))

@@ -1,0 +1,78 @@
+"""Show who asks to talk to Hermes on a platform, let people in, and shut them out.
+
+With `unauthorized_dm_behavior: pair`, a person who is not on a platform's allow list gets a code in
+a direct chat. Whoever is approved with it may talk to Hermes at once.
+"""
+
+from hermes.gateway.v1 import pairing_pb2 as pb
+from hermes.gateway.v1.pairing_pb2_grpc import PairingServiceStub
+from services.cli.command import JSON_LIST, JSON_OBJECT, Command, Context, action, arg, flag
+from services.cli.console import say
+from services.cli.output import Column
+
+EXAMPLES = """\
+examples:
+  hermes pairing list
+  hermes pairing approve ABCD2345
+  hermes pairing approve ABCD2345 --admin
+  hermes pairing revoke telegram 12345678"""
+
+
+def _state(pairing: pb.Pairing) -> str:
+    if not pairing.HasField("approve_time"):
+        return "waiting"
+    return "admin" if pairing.is_admin else "approved"
+
+
+_PAIRING = (
+    Column("platform", "platform"),
+    Column("user_id", "user"),
+    Column("user_name", "name"),
+    Column("state", "state", _state),
+    Column("requested_at", "asked", "request_time"),
+    Column("expires_at", source="expire_time"),
+    Column("approved_at", "approved", "approve_time"),
+    Column("approved_by", "by"),
+    Column("is_admin"),
+)
+
+
+async def _list(context: Context) -> None:
+    """List who waits to be let in, and who was let in."""
+    request = context.request(pb.ListPairingsRequest)
+    found = (await context.stub(PairingServiceStub).ListPairings(request)).pairings
+    empty = "Nobody waits to be let in, and nobody was let in by a code."
+    context.print_list(found, _PAIRING, empty)
+
+
+async def _approve(context: Context) -> None:
+    """Let a person in."""
+    request = context.request(pb.ApprovePairingRequest)
+    found = (await context.stub(PairingServiceStub).ApprovePairing(request)).pairing
+    name = f"{found.user_name} ({found.user_id})" if found.user_name else found.user_id
+    rights = ", with the commands of admins" if found.is_admin else ""
+    context.print_one(found, _PAIRING, f"{name} may talk to Hermes on {found.platform}{rights}")
+
+
+async def _revoke(context: Context) -> None:
+    """Shut a person out, or drop their request."""
+    request = context.request(pb.RevokePairingRequest)
+    await context.stub(PairingServiceStub).RevokePairing(request)
+    say(f"{request.user_id} may not talk to Hermes on {request.platform} any more")
+
+
+_ACTIONS = (
+    action(_list, JSON_LIST),
+    action(
+        _approve,
+        arg("CODE", "the code that the person was given"),
+        flag("--admin", "let the person use the commands of admins", field="is_admin"),
+        JSON_OBJECT,
+    ),
+    action(
+        _revoke,
+        arg("PLATFORM", "the platform, such as telegram"),
+        arg("USER", "the platform's id of the person", field="user_id"),
+    ),
+)
+COMMAND = Command(EXAMPLES, _ACTIONS, services=("gateway",))
