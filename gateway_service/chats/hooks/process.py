@@ -66,6 +66,8 @@ class HookProcess:
 
     async def _ask(self, line: bytes) -> dict[str, object] | None:
         answer: dict[str, object] | None = None
+        if self._process is not None and self._process.returncode is not None:
+            await self.close()  # it died since the last event
         try:
             async with asyncio.timeout(self._timeout_s):
                 process = self._process or await self._start()
@@ -79,7 +81,8 @@ class HookProcess:
         except ValueError:
             raise HookFailed(f"its result is longer than {MAX_ANSWER_BYTES:,} bytes") from None
         except OSError as error:
-            raise HookFailed(f"its process cannot be used: {error.strerror}") from None
+            why = error.strerror or type(error).__name__
+            raise HookFailed(f"its process cannot be used: {why}") from None
         finally:
             if answer is None:
                 await unbroken(self.close())
