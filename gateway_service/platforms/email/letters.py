@@ -2,14 +2,17 @@
 
 import re
 from collections.abc import Iterator
+from email import message_from_bytes
 from email.message import EmailMessage, Message
+from email.policy import EmailPolicy
 from email.utils import formatdate
 from html.parser import HTMLParser
 from mimetypes import guess_type
 from typing import cast
 
+from msgspec import Struct
+
 from gateway_service.messages import Content, FileKind, MessageEvent, Quote, RemoteFile, Source
-from gateway_service.platforms.email.senders import sender_of
 from gateway_service.platforms.markup import to_html
 
 NAME = "email"
@@ -31,9 +34,36 @@ _BLOCKS = ("p", "div", "br", "li", "tr", "h1", "h2", "h3", "h4", "table", "ul", 
 _UNSEEN = ("script", "style", "head", "title", "blockquote")
 
 
-def message_of(mail: EmailMessage, place: str, *, is_confirmed: bool) -> MessageEvent:
+BROKEN = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What Python's parser raises for mails that no standard allows."""
+HEADER_CHARS, PARTS = 1_000, 100
+
+
+class Sender(Struct, frozen=True):
+    """Who wrote a mail."""
+
+    name: str
+    address: str
+    user_id: str
+
+
+class _Bounded(EmailPolicy):
+    """Cuts headers: the parser takes minutes for some that have thousands of characters."""
+
+    def header_fetch_parse(self, name: str, value: str) -> str:
+        limit = 10 * HEADER_CHARS if name.lower() == "references" else HEADER_CHARS
+        return super().header_fetch_parse(name, value[:limit])
+
+
+def parsed(data: bytes) -> EmailMessage | None:
+    """Return a mail, or its headers; None if it is empty or has too many parts."""
+    if not data or data.lower().count(b"\ncontent-type:") > PARTS:
+        return None
+    return message_from_bytes(data, policy=_Bounded())
+
+
+def message_of(mail: EmailMessage, place: str, sender: Sender) -> MessageEvent:
     """Return a mail as a message; `place` names the mail in its mailbox."""
-    name, address = sender_of(mail)
     ours = [each for each in references(mail) if each.startswith(_OURS)]
     own, quotes = _split(_text(mail), is_answer=bool(ours))
     subject = " ".join(str(mail.get("Subject", "")).split())
@@ -42,10 +72,10 @@ def message_of(mail: EmailMessage, place: str, *, is_confirmed: bool) -> Message
         own = f"{subject}\n\n{own}".strip()
     source = Source(
         NAME,
-        address,
+        sender.address,
         thread_id=thread_of(mail),
-        user_id=address if is_confirmed else f"{STRANGER}{address}",
-        user_name=name or address,
+        user_id=sender.user_id,
+        user_name=sender.name or sender.address,
     )
     replied = _ID.findall(str(mail.get("In-Reply-To", "")))
     return MessageEvent(

@@ -7,7 +7,6 @@ import ssl
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
-from email import message_from_bytes, policy
 from email.message import EmailMessage
 from typing import Self
 
@@ -15,7 +14,17 @@ from gateway_service.errors import AccountRefused, OutcomeUnknown, RateLimited, 
 from gateway_service.messages import Content, MessageEvent, RemoteFile
 from gateway_service.platforms.base import Destination, Platform, Received, Sink, Traits
 from gateway_service.platforms.email.config import EmailConfig
-from gateway_service.platforms.email.letters import NAME, answer, message_of, part_of, thread_of
+from gateway_service.platforms.email.letters import (
+    BROKEN,
+    NAME,
+    STRANGER,
+    Sender,
+    answer,
+    message_of,
+    parsed,
+    part_of,
+    thread_of,
+)
 from gateway_service.platforms.email.mailbox import Mailbox, open_mailbox
 from gateway_service.platforms.email.senders import is_automatic, is_confirmed, sender_of
 from gateway_service.platforms.rate_limits import Rate
@@ -28,10 +37,8 @@ UNREAD_FOR = timedelta(days=1)
 DEFAULT_WAIT_S = 60.0
 CHUNK_BYTES = 256 * 1024
 MOST_THREADS = 500
-HEADERS = "BODY.PEEK[HEADER]"
+HEADERS = "BODY.PEEK[HEADER]<0.200000>"
 _LATER = re.compile(r"in (\d{1,5}) ?s", re.IGNORECASE)
-BROKEN = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What Python's parser raises for mails that no standard allows."""
 
 _log = logging.getLogger(__name__)
 
@@ -87,23 +94,32 @@ class EmailPlatform(Platform):
 
     async def _read(self, mailbox: Mailbox, uid: int) -> Sequence[MessageEvent]:
         """Return a mail as a message; nothing if no person wrote it, or it cannot be read."""
-        mail = await asyncio.to_thread(_parsed, await mailbox.fetch(uid))
-        place, config = f"{mailbox.validity}:{uid}", self._config
+        place = f"{mailbox.validity}:{uid}"
         try:
-            if mail is None or is_automatic(mail, config.address):
-                return ()
-            _, address = sender_of(mail)
-            confirmed = is_confirmed(mail, address, config.auth_server)
-            if not (confirmed or config.allow_all_users):
+            head = await asyncio.to_thread(parsed, await mailbox.fetch(uid, HEADERS))
+            if head is None or not (sender := await asyncio.to_thread(self._sender, head)):
                 # No answer, not even a refusal, may go to an address that was forged.
-                _log.info("the mail %s is from nobody that the server confirms", place)
+                _log.info("the mail %s is from no person that the server confirms", place)
                 return ()
-            event = await asyncio.to_thread(message_of, mail, place, is_confirmed=confirmed)
-            self._remember(mail)
+            mail = await asyncio.to_thread(parsed, await mailbox.fetch(uid))
+            if mail is None:
+                return ()
+            event = await asyncio.to_thread(message_of, mail, place, sender)
+            self._remember(head)
         except BROKEN as error:
             _log.warning("the mail %s cannot be read: %r", place, error)
             return ()
-        return (event,) if address else ()
+        return (event,)
+
+    def _sender(self, head: EmailMessage) -> Sender | None:
+        """Return who wrote a mail; None if no person did, or nobody confirms it."""
+        config = self._config
+        name, address = sender_of(head)
+        if not address or is_automatic(head, config.address):
+            return None
+        if is_confirmed(head, address, config.auth_server):
+            return Sender(name, address, address)
+        return Sender(name, address, f"{STRANGER}{address}") if config.allow_all_users else None
 
     def _remember(self, mail: EmailMessage) -> None:
         thread_id = thread_of(mail)
@@ -133,7 +149,7 @@ class EmailPlatform(Platform):
         named = thread_id.replace("\\", "").replace('"', "")
         criteria = f'OR HEADER Message-ID "{named}" HEADER References "{named}"'
         for uid in reversed(await self._mailbox.find(criteria)):
-            mail = _parsed(await self._mailbox.fetch(uid, HEADERS))
+            mail = parsed(await self._mailbox.fetch(uid, HEADERS))
             if mail is not None and thread_of(mail) == thread_id:
                 self._remember(mail)
                 return mail
@@ -179,20 +195,13 @@ class EmailPlatform(Platform):
         validity, uid, number = file.id.split(":")
         async with open_mailbox(self._config) as mailbox:
             is_there = validity == str(mailbox.validity)
-            mail = _parsed(await mailbox.fetch(int(uid))) if is_there else None
+            data = await mailbox.fetch(int(uid)) if is_there else b""
+        mail = await asyncio.to_thread(parsed, data)
         if mail is None:
             raise Refused("email: the mail is gone")
         data = await asyncio.to_thread(part_of, mail, int(number))
         for at in range(0, len(data), CHUNK_BYTES):
             yield data[at : at + CHUNK_BYTES]
-
-
-def _parsed(data: bytes) -> EmailMessage | None:
-    try:
-        found = message_from_bytes(data, policy=policy.default) if data else None
-    except BROKEN:
-        return None
-    return found
 
 
 async def _first(mailbox: Mailbox) -> int:

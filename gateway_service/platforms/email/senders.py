@@ -4,6 +4,8 @@ import re
 from email.message import EmailMessage
 from email.utils import getaddresses
 
+MAX_CHARS = 4_000
+"""Of a header that is looked at."""
 _RESULT = re.compile(r"(dkim|spf|dmarc)\s*=\s*(\w+)(.*)", re.IGNORECASE | re.DOTALL)
 _PROPERTY = re.compile(r"([\w.-]+)\s*=\s*([^\s;]+)")
 _AUTOMATIC = ("bulk", "list", "junk", "auto_reply")
@@ -11,7 +13,8 @@ _AUTOMATIC = ("bulk", "list", "junk", "auto_reply")
 
 def sender_of(mail: EmailMessage) -> tuple[str, str]:
     """Return the author's name and address; the address is empty unless there is exactly one."""
-    found = getaddresses([str(each) for each in mail.get_all("From", [])])
+    is_one = len(_raw(mail, "from")) == 1
+    found = getaddresses([str(mail["From"])]) if is_one else []
     name, address = found[0] if len(found) == 1 else ("", "")
     return name, address.lower() if address.count("@") == 1 else ""
 
@@ -25,7 +28,7 @@ def is_confirmed(mail: EmailMessage, address: str, server: str) -> bool:
     domain = address.rpartition("@")[2]
     return bool(domain and server) and any(
         each.partition(";")[0].split()[:1] == [server] and _passes(each, domain)
-        for each in map(_bare, map(str, mail.get_all("Authentication-Results", [])))
+        for each in map(_bare, _raw(mail, "authentication-results"))
     )
 
 
@@ -42,6 +45,11 @@ def is_automatic(mail: EmailMessage, own: str) -> bool:
         or address == own.lower()
         or local in ("mailer-daemon", "postmaster", "no-reply", "noreply")
     )
+
+
+def _raw(mail: EmailMessage, name: str) -> list[str]:
+    """Return headers as they are, for which nothing is parsed."""
+    return [str(value)[:MAX_CHARS] for key, value in mail.raw_items() if key.lower() == name]
 
 
 def _bare(header: str) -> str:

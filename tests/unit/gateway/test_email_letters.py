@@ -1,6 +1,8 @@
 """Mails as messages: the author's own words, quotes, files and threads."""
 
 import random
+import time
+from contextlib import suppress
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 
@@ -8,9 +10,17 @@ import pytest
 from msgspec.structs import replace
 
 from gateway_service.messages import Attachment, Content, FileKind
-from gateway_service.platforms.email.letters import answer, message_of, part_of
-from gateway_service.platforms.email.platform import BROKEN
+from gateway_service.platforms.email.letters import (
+    BROKEN,
+    Sender,
+    answer,
+    message_of,
+    parsed,
+    part_of,
+)
 
+ADA = Sender("Ada", "ada@example.net", "ada@example.net")
+NOBODY = Sender("", "ada@example.net", "unconfirmed:ada@example.net")
 OURS = "In-Reply-To: <hermes.key@example.com>"
 
 
@@ -22,7 +32,7 @@ def mail(body: str, *headers: str, html: bool = False) -> EmailMessage:
 
 
 def words(body: str, *headers: str, html: bool = False) -> tuple[str, list[str]]:
-    read = message_of(mail(body, *headers, html=html), "1:2", is_confirmed=True)
+    read = message_of(mail(body, *headers, html=html), "1:2", ADA)
     return read.text, [quote.text for quote in read.quotes]
 
 
@@ -75,9 +85,9 @@ def test_a_subject_belongs_to_the_first_mail_of_a_thread_but_not_to_commands() -
 
 
 def test_a_thread_is_known_by_its_first_mail() -> None:
-    first = message_of(mail("a", "Message-ID: <1@a>"), "1:1", is_confirmed=True)
+    first = message_of(mail("a", "Message-ID: <1@a>"), "1:1", ADA)
     headers = ("Message-ID: <3@a>", "References: <1@a> <2@b>", "In-Reply-To: <2@b>")
-    third = message_of(mail("b", *headers), "1:3", is_confirmed=False)
+    third = message_of(mail("b", *headers), "1:3", NOBODY)
     assert first.source.thread_id == third.source.thread_id == "1@a"
     assert (third.event_id, third.message_id, third.replies_to) == ("1:3", "3@a", "2@b")
     assert (first.source.user_id, first.source.user_name) == ("ada@example.net", "Ada")
@@ -88,7 +98,7 @@ def test_files_are_named_with_their_kinds() -> None:
     sent = mail("See.")
     sent.add_attachment(b"%PDF", maintype="application", subtype="pdf", filename="a b.pdf")
     sent.add_attachment(b"\x89PNG", maintype="image", subtype="png", filename="ü.png")
-    read = message_of(sent, "1:2", is_confirmed=True)
+    read = message_of(sent, "1:2", ADA)
     assert read.text == "See."
     document, picture = read.files
     assert (document.name, document.mime, document.length_bytes) == (
@@ -138,10 +148,28 @@ def test_odd_mails_are_read_or_refused_as_broken() -> None:
         for _ in range(dice.randrange(1, 30)):
             at = dice.randrange(len(data))
             data[at : at + dice.randrange(3)] = dice.randbytes(dice.randrange(4))
-        read = message_from_bytes(bytes(data), policy=policy.default)
         try:
-            message_of(read, "1:2", is_confirmed=True)
+            read = parsed(bytes(data))
+            assert read is not None
+            message_of(read, "1:2", ADA)
         except BROKEN:
             continue
         readable += 1
     assert readable > 1_000
+
+
+@pytest.mark.parametrize("header", ["From", "Content-Type", "Subject", "References"])
+@pytest.mark.parametrize("piece", ['"', "a,", "a@b, ", "=?utf-8?q?a?= ", ";", "(", "<"])
+def test_a_hostile_header_takes_no_time(header: str, piece: str) -> None:
+    data = f"{header}: {piece * (30_000 // len(piece))}\n\nhi".encode()
+    begun = time.thread_time()
+    with suppress(BROKEN):
+        read = parsed(data)
+        assert read is not None
+        message_of(read, "1:2", ADA)
+    assert time.thread_time() - begun < 2
+
+
+def test_a_mail_of_very_many_parts_is_not_read() -> None:
+    head = b"Content-Type: multipart/mixed; boundary=a\n\n"
+    assert parsed(head + b"--a\nContent-Type: text/plain\n\nx\n" * 1_000) is None
