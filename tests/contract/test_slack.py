@@ -22,6 +22,7 @@ from gateway_service.messages import (
     FileKind,
     MessageEvent,
     Quote,
+    Reaction,
     RemoteFile,
     Source,
 )
@@ -314,6 +315,20 @@ async def test_buttons_are_pressed_in_their_thread(slack: FakeSlack, app: SlackP
     await app.acknowledge(press, "You may not.")
     [told] = slack.ephemeral
     assert (told["user"], told["text"]) == ("U9", "You may not.")
+
+
+async def test_thumbs_are_reactions(slack: FakeSlack, app: SlackPlatform) -> None:
+    item = {"type": "message", "channel": "D1", "ts": "1.1"}
+    added = {"type": "reaction_added", "user": "U7", "item": item, "event_ts": "2.2"}
+    for name in ("eyes", "+1::skin-tone-2", "thumbsdown"):
+        await slack.event({**added, "reaction": name})
+    await slack.event({**added, "reaction": "+1", "item": {"type": "file", "file": "F1"}})
+    await slack.say("D1", "hello")
+    up, down, _ = await Collected().take(app, 3)
+    assert isinstance(up, Reaction)
+    assert isinstance(down, Reaction)
+    assert (up.emoji, down.emoji, up.message_id) == ("👍", "👎", "1.1")
+    assert up.source == Source("slack", "D1", "", "U7")
 
 
 async def test_files_are_sent_and_received(slack: FakeSlack, app: SlackPlatform) -> None:

@@ -16,6 +16,7 @@ from gateway_service.messages import (
     FileKind,
     MessageEvent,
     Quote,
+    Reaction,
     RemoteFile,
     Source,
 )
@@ -113,10 +114,14 @@ async def test_forwarded_words_are_no_command(
     assert (event.text, event.quotes) == ("", (Quote("/stop", "", is_forwarded=True),))
 
 
-async def test_reactions_other_numbers_and_odd_messages_are_passed_over(
+async def test_reactions_are_read_and_other_numbers_and_odd_messages_are_passed_over(
     whatsapp: FakeWhatsApp, number: WhatsAppPlatform, caplog: pytest.LogCaptureFixture
 ) -> None:
     whatsapp.notify("491511", {"type": "reaction", "reaction": {"message_id": "x", "emoji": "👍"}})
+    [thumb] = await heard(whatsapp, number)
+    assert isinstance(thumb, Reaction)
+    assert (thumb.message_id, thumb.emoji, thumb.source.chat_id) == ("x", "👍", "491511")
+    whatsapp.notify("491511", {"type": "reaction", "reaction": {"message_id": "x"}})
     assert await heard(whatsapp, number) == []
     odd = {"from": 5, "id": {"odd": 1}, "type": "text"}
     fine = {"from": "5", "id": "wamid.1", "type": "text", "text": {"body": "fine"}}

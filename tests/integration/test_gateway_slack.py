@@ -5,6 +5,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.fakes.model import answers, fake_model
 from tests.fakes.slack import APP_TOKEN, TOKEN, FakeSlack, fake_slack
 from tests.integration.gateway_parts import Hermes, hermes
@@ -40,13 +42,19 @@ async def test_a_mention_is_answered_in_its_thread(tmp_path: Path) -> None:
         assert sessions == 1
 
 
-async def test_a_button_in_a_thread_decides(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["button", "thumb"])
+async def test_a_button_or_a_thumb_in_a_thread_decides(tmp_path: Path, how: str) -> None:
     script = {"rules": [{"steps": [RUN, {"text": "It was not allowed."}]}]}
     async with workspace(tmp_path, script, "approvals: {mode: manual}") as (slack, _):
         ts = await slack.say("C1", "<@UBOT> clean up")
         await slack.until(lambda: any("rm -r src" in text for text in slack.texts("C1")))
         question_id, question = list(slack.chats["C1"].items())[1]
-        await slack.press("C1", question_id, question.buttons[-1], "U9", ts)
+        if how == "button":
+            await slack.press("C1", question_id, question.buttons[-1], "U9", ts)
+        else:
+            item = {"type": "message", "channel": "C1", "ts": question_id}
+            added = {"type": "reaction_added", "reaction": "-1", "user": "U9", "item": item}
+            await slack.event({**added, "event_ts": slack.time()})
         await slack.until(lambda: slack.texts("C1")[0] == "It was not allowed.")
         await slack.until(lambda: slack.texts("C1")[1].startswith("Denied by slack:U9"))
         assert question.buttons == []

@@ -13,6 +13,7 @@ from gateway_service.messages import (
     FileKind,
     MessageEvent,
     Quote,
+    Reaction,
     RemoteFile,
     Source,
 )
@@ -24,9 +25,11 @@ from gateway_service.platforms.slack.payloads import (
     File,
     Interaction,
     Message,
+    ReactionAdded,
     read,
 )
 from services.clock import Clock
+from services.validation import object_of
 
 NAME = "slack"
 COMMAND = "/hermes"
@@ -40,6 +43,7 @@ QUOTE_CHARS = 2000
 
 _T = TypeVar("_T")
 
+_THUMBS = {"+1": "👍", "thumbsup": "👍", "-1": "👎", "thumbsdown": "👎"}
 _SPOKEN = ("", "file_share", "me_message", "thread_broadcast")
 """Subtypes of what people write."""
 
@@ -58,11 +62,14 @@ class EventReader:
 
     async def read(self, kind: str, payload: Mapping[str, Any]) -> Event | None:
         """Read a payload of Socket Mode's kinds, or raise msgspec.ValidationError."""
+        event_type = object_of(payload.get("event")).get("type")
         match kind, payload.get("type"):
             case "slash_commands", _:
                 return _read_command(read(payload, Command))
             case "interactive", "block_actions":
                 return _read_press(read(payload, Interaction))
+            case "events_api", "event_callback" if event_type == "reaction_added":
+                return _read_reaction(read(payload["event"], ReactionAdded))
             case "events_api", "event_callback":
                 callback = read(payload, Callback)
                 bots = (each.user_id for each in callback.authorizations if each.is_bot)
@@ -203,6 +210,14 @@ def _read_press(found: Interaction) -> ButtonPress:
     source = _source(place.channel_id, user.id, user.name or user.username, place.thread_ts)
     event_id = f"{place.channel_id}:{place.message_ts}:{action.action_ts}:{user.id}"
     return ButtonPress(event_id, source, found.trigger_id, action.value)
+
+
+def _read_reaction(found: ReactionAdded) -> Reaction | None:
+    emoji, item = _THUMBS.get(found.reaction.partition("::")[0]), found.item
+    if emoji is None or not item.ts:
+        return None
+    event_id = f"{item.channel}:{item.ts}:{found.event_ts}:{found.user}"
+    return Reaction(event_id, _source(item.channel, found.user, ""), item.ts, emoji)
 
 
 def _remote_file(file: File) -> RemoteFile:

@@ -66,6 +66,23 @@ class Message(Struct, frozen=True):
         return self.thread_ts if self.thread_ts != self.ts else ""
 
 
+class Item(Struct, frozen=True):
+    """What somebody reacted to."""
+
+    channel: str = ""
+    ts: str = ""
+
+
+class ReactionAdded(Struct, frozen=True):
+    """Somebody put an emoji on a message."""
+
+    user: str
+    reaction: str
+    """The emoji's name, maybe with a skin tone."""
+    item: Item
+    event_ts: str
+
+
 class Edited(Struct, frozen=True):
     """When a person changed a message."""
 

@@ -6,7 +6,7 @@ slack-sdk's own client acknowledges from tasks of its own, which keep no order.
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
@@ -131,8 +131,9 @@ class SlackPlatform(Platform):
 
     async def download(self, file: RemoteFile) -> AsyncGenerator[bytes]:
         found = (await self._api.call("files_info", file=file.id))["file"]
-        async for chunk in self._api.download(found["url_private"]):
-            yield chunk
+        async with aclosing(self._api.download(found["url_private"])) as chunks:
+            async for chunk in chunks:
+                yield chunk
 
     async def _hear(self, socket: "aiohttp.ClientWebSocketResponse", sink: Sink) -> None:
         """Store what comes until Slack wants another connection."""

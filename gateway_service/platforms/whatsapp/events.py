@@ -13,6 +13,7 @@ from gateway_service.messages import (
     FileKind,
     MessageEvent,
     Quote,
+    Reaction,
     RemoteFile,
     Source,
 )
@@ -62,6 +63,13 @@ class Interactive(Struct, frozen=True):
     list_reply: Reply | None = None
 
 
+class Emoji(Struct, frozen=True):
+    """A reaction; without an emoji it was taken back."""
+
+    message_id: str
+    emoji: str = ""
+
+
 class Location(Struct, frozen=True):
     """A place."""
 
@@ -81,6 +89,7 @@ class Message(Struct, frozen=True):
     context: Context = Context()
     interactive: Interactive = Interactive()
     location: Location | None = None
+    reaction: Emoji | None = None
     image: Media | None = None
     audio: Media | None = None
     video: Media | None = None
@@ -198,19 +207,25 @@ def _read_message(message: Message, source: Source) -> Event | None:
     chosen = message.interactive.button_reply or message.interactive.list_reply
     if chosen is not None:
         return ButtonPress(message.id, source, message.id, chosen.id)
+    if (reaction := message.reaction) is not None and reaction.emoji:
+        return Reaction(message.id, source, reaction.message_id, reaction.emoji)
     if message.type in ("reaction", "system"):
         return None
     kind = _FILES.get(message.type)
     media: Media | None = getattr(message, message.type) if kind is not None else None
     text, files, context = message.text.body, (), message.context
+    is_forwarded = context.forwarded or context.frequently_forwarded
     if kind is not None and media is not None:
         kind = FileKind.VOICE if media.voice else kind
         text = media.caption
-        files = (RemoteFile(kind, media.id, media.filename, media.mime_type),)
+        files = (
+            RemoteFile(
+                *(kind, media.id, media.filename, media.mime_type), is_forwarded=is_forwarded
+            ),
+        )
     elif (place := message.location) is not None:
         about = ", ".join(filter(None, (place.name, place.address)))
         text = f"Location: {place.latitude}, {place.longitude} {about}".rstrip()
-    is_forwarded = context.forwarded or context.frequently_forwarded
     quotes = (Quote(text, "", is_forwarded=True),) if is_forwarded and text else ()
     return MessageEvent(
         message.id,

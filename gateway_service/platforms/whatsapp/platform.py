@@ -4,6 +4,7 @@ import hashlib
 import hmac
 import mimetypes
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from pathlib import PurePosixPath
 from typing import Any, Self
 
@@ -190,8 +191,9 @@ class WhatsAppPlatform(Platform):
             await self._send(press.source.chat_id, "text", {"body": text})
 
     async def download(self, file: RemoteFile) -> AsyncGenerator[bytes]:
-        async for chunk in self._api.download(file.id):
-            yield chunk
+        async with aclosing(self._api.download(file.id)) as chunks:
+            async for chunk in chunks:
+                yield chunk
 
 
 def _choice(text: str, buttons: tuple[Button, ...]) -> dict[str, Any]:
