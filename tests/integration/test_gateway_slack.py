@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.model import answers, fake_model
+from tests.fakes.model import FakeModel, answers, fake_model
 from tests.fakes.slack import APP_TOKEN, TOKEN, FakeSlack, fake_slack
 from tests.integration.gateway_parts import Hermes, hermes
+from tests.integration.test_agent_files import PNG, SEES, URL
 
 RUN = {"tool_calls": [{"name": "terminal", "arguments": {"command": "rm -r src"}}]}
 
@@ -17,7 +18,7 @@ RUN = {"tool_calls": [{"name": "terminal", "arguments": {"command": "rm -r src"}
 @asynccontextmanager
 async def workspace(
     folder: Path, script: Mapping[str, Any], yaml: str = ""
-) -> AsyncGenerator[tuple[FakeSlack, Hermes]]:
+) -> AsyncGenerator[tuple[FakeSlack, Hermes, FakeModel]]:
     """A workspace in which Ada and Eve may talk to the app, whose model is scripted."""
     async with fake_slack() as slack, fake_model(script) as model:
         environ = {
@@ -27,11 +28,11 @@ async def workspace(
             "SLACK_ALLOWED_USERS": "U7, U9",
         }
         async with hermes(folder, model.url, yaml, environ) as running:
-            yield slack, running
+            yield slack, running, model
 
 
 async def test_a_mention_is_answered_in_its_thread(tmp_path: Path) -> None:
-    async with workspace(tmp_path, answers({"text": "re: {user}"})) as (slack, running):
+    async with workspace(tmp_path, answers({"text": "re: {user}"})) as (slack, running, _):
         ts = await slack.say("C1", "<@UBOT> hello")
         await slack.until(lambda: "hello" in "".join(slack.texts("C1")))
         await slack.say("C1", "who are you?", thread_ts=ts, parent_user_id="U7")
@@ -45,7 +46,7 @@ async def test_a_mention_is_answered_in_its_thread(tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", ["button", "thumb"])
 async def test_a_button_or_a_thumb_in_a_thread_decides(tmp_path: Path, how: str) -> None:
     script = {"rules": [{"steps": [RUN, {"text": "It was not allowed."}]}]}
-    async with workspace(tmp_path, script, "approvals: {mode: manual}") as (slack, _):
+    async with workspace(tmp_path, script, "approvals: {mode: manual}") as (slack, *_):
         ts = await slack.say("C1", "<@UBOT> clean up")
         await slack.until(lambda: any("rm -r src" in text for text in slack.texts("C1")))
         question_id, question = list(slack.chats["C1"].items())[1]
@@ -62,7 +63,22 @@ async def test_a_button_or_a_thumb_in_a_thread_decides(tmp_path: Path, how: str)
 
 
 async def test_slash_commands_are_answered(tmp_path: Path) -> None:
-    async with workspace(tmp_path, answers({"text": "Hello!"})) as (slack, _):
+    async with workspace(tmp_path, answers({"text": "Hello!"})) as (slack, *_):
         await slack.command("D1", "whoami")
         await slack.until(lambda: slack.texts("D1"))
         assert "U7" in slack.texts("D1")[0]
+
+
+async def test_a_picture_is_seen(tmp_path: Path) -> None:
+    async with workspace(tmp_path, answers({"text": "A dot."}), SEES.replace("scripted", "m")) as (
+        slack,
+        _,
+        model,
+    ):
+        slack.files["F1"] = PNG
+        file = {"id": "F1", "name": "a.png", "mimetype": "image/png", "size": len(PNG)}
+        await slack.say("D1", "what is it?", subtype="file_share", files=[file])
+        await slack.until(lambda: slack.texts("D1") == ["A dot."])
+        [body] = model.bodies
+        parts = body["messages"][-1]["content"]
+        assert [part["image_url"]["url"] for part in parts if part["type"] == "image_url"] == [URL]
