@@ -32,6 +32,7 @@ from gateway_service.servicer.delivery import DeliveryServicer
 from gateway_service.servicer.directory import DirectoryServicer, PlatformServicer
 from gateway_service.servicer.http.routes import api_routes
 from gateway_service.servicer.http.turns import ApiTurns
+from gateway_service.servicer.http.uploads import Uploads
 from gateway_service.servicer.http.webhooks import Webhook, Webhooks
 from gateway_service.servicer.pairing import PairingServicer
 from gateway_service.storage import migrations
@@ -136,7 +137,8 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "GatewayServi
         for each in configured
         if each.webhook is not None
     }
-    turns = ApiTurns(agent, conversations.turns, database, clock, workers, config.api)
+    uploads = Uploads(agent, cache, config.media)
+    turns = ApiTurns(agent, conversations.turns, database, clock, workers, uploads, config.api)
     listener = _listener(turns, Webhooks(inbox, metrics, webhooks), settings.profile, clock)
     parts = (database, workers, metrics, conversations, deliveries, ownership, runners, listener)
     return GatewayService(Parts(*parts, cache, (settings.home.root, settings.profile)))

@@ -1,6 +1,8 @@
 """The gateway's HTTP port with the real agent behind it."""
 
 import asyncio
+import io
+import json
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -31,7 +33,9 @@ class Api:
     async def post(self, path: str, body: object, **headers: str) -> tuple[int, Any]:
         """The status and the document that a request is answered with."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        async with self.http.post(path, json=body, headers=named) as response:
+        named["Content-Type"] = "application/json"
+        data = io.BytesIO(json.dumps(body).encode())
+        async with self.http.post(path, data=data, headers=named) as response:
             return response.status, await response.json()
 
     async def get(self, path: str) -> tuple[int, Any]:

@@ -184,7 +184,7 @@ BAD: list[tuple[Any, str]] = [
     ({"messages": said("Hi"), "n": 2}, "n"),
     (
         {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]},
-        "messages[0].content[0].type",
+        "messages[0].content[0]",
     ),
 ]
 

@@ -301,7 +301,7 @@ async def test_webhooks(tmp_path: Path) -> None:
         assert await send(b"down", sign(b"down")) == 503
         assert await send(b"broken", sign(b"broken")) == 500
         assert await send(b"one", sign(b"one"), "/webhooks/other") == 404
-        assert await send(b"x" * (listener.MAX_BODY_BYTES + 1), "") == 413
+        assert await send(b"x" * (listener.MAX_WEBHOOK_BYTES + 1), "") == 413
         assert await signed.rows() == ["one"]
         assert signed.parsed == 2
         async with http.post(CHAT, json=QUESTION) as response:

@@ -1,13 +1,18 @@
 """/v1/responses, used by OpenAI's own SDK, with the real agent behind it."""
 
+import base64
 from pathlib import Path
+from typing import Any
 
 import openai
 import pytest
 
 from tests.fakes.model import answers
-from tests.integration.http_parts import api
+from tests.integration.http_parts import Api, api
+from tests.integration.test_agent_files import URL
 from tests.integration.test_gateway_http import ECHO, steps
+
+SEES = "models: {m: {vision: true}}"
 
 
 async def test_a_response_and_the_next(tmp_path: Path) -> None:
@@ -64,3 +69,46 @@ async def test_a_model_that_fails(tmp_path: Path) -> None:
         events = [event async for event in stream]
         assert events[-1].type == "response.failed"
         assert events[-1].response.status == "failed"
+
+
+def shown(running: Api) -> list[Any]:
+    """The pictures in the last question to the model."""
+    contents: list[Any] = [message["content"] for message in running.sent()]
+    parts: list[Any] = [
+        part for content in contents if isinstance(content, list) for part in content
+    ]
+    return [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
+
+
+async def test_pictures_reach_the_model(tmp_path: Path) -> None:
+    async with api(tmp_path, answers({"text": "Nice."}), SEES) as running:
+        picture = {"type": "image_url", "image_url": {"url": URL}}
+        first = {"role": "user", "content": [{"type": "text", "text": "Look"}, picture]}
+        status, answer = await running.post("/v1/chat/completions", {"messages": [first]})
+        assert (status, shown(running)) == (200, [URL])
+        messages = [first, answer["choices"][0]["message"], {"role": "user", "content": "And?"}]
+        await running.post("/v1/chat/completions", {"messages": messages})
+        # The session goes on, in which the picture is, and which is not given it again.
+        assert shown(running) == [URL]
+        await running.running.until_rows("agent", "SELECT count(*) FROM session", [(1,)])
+        content: Any = [{"type": "input_image", "image_url": URL, "detail": "auto"}]
+        await running.client.responses.create(
+            model="hermes", input=[{"role": "user", "content": content}]
+        )
+        assert shown(running) == [URL]
+
+
+async def test_files_that_cannot_be_taken(tmp_path: Path) -> None:
+    async with api(tmp_path, answers({"text": "Nice."}), "media: {max_image_mb: 1}") as running:
+        large = base64.b64encode(bytes(1_000_001)).decode()
+        for data, why in ((large, "larger than 1 MB"), ("A", "not valid base64"), ("", "empty")):
+            url = {"url": f"data:image/png;base64,{data}"}
+            content = [{"type": "image_url", "image_url": url}]
+            body = {"messages": [{"role": "user", "content": content}]}
+            status, refused = await running.post("/v1/chat/completions", body)
+            assert status == 400
+            assert why in refused["error"]["message"]
+        many = [{"type": "image_url", "image_url": {"url": URL}}] * 21
+        body = {"messages": [{"role": "user", "content": many}]}
+        assert (await running.post("/v1/chat/completions", body))[0] == 400
+        assert running.model.requests == []

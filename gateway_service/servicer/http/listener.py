@@ -34,7 +34,9 @@ from services.lifecycle import Workers, result_or_error
 
 _log = logging.getLogger(__name__)
 
-MAX_BODY_BYTES = 4 * 1024 * 1024
+MAX_BODY_BYTES = 32 * 1024 * 1024
+"""The limit for requests with a key, in which a file of 20 MB has room."""
+MAX_WEBHOOK_BYTES = 4 * 1024 * 1024
 KEEP_ALIVE_S = 75.0
 LINGER_S = 2.0
 """How long a refused body is still read, so that the client sees the refusal."""
@@ -154,7 +156,7 @@ class HttpListener:
         connection.force_close()
 
     def _application(self) -> web.Application:
-        app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[self._finish])
+        app = web.Application(middlewares=[self._finish])
         app.router.add_get("/health", self._health)
         app.router.add_route("*", WEBHOOKS, self._webhook)
         if self._config.is_on:
@@ -186,7 +188,7 @@ class HttpListener:
 
     async def _webhook(self, request: web.Request) -> web.StreamResponse:
         platform = request.match_info["platform"]
-        body = await self._body(request)
+        body = await self._body(request, MAX_WEBHOOK_BYTES)
         base = self._config.public_url.rstrip("/") or _base_url(request)
         asked = WebhookRequest(
             method=request.method,
@@ -219,20 +221,25 @@ class HttpListener:
             raise Draining("the gateway is shutting down")
         headers = _headers(request)
         self._guard.check(headers)
-        body = await self._body(request)
+        body = await self._body(request, MAX_BODY_BYTES)
         if body and request.content_type != JSON:
             raise web.HTTPUnsupportedMediaType(reason=f"send {JSON}")
         named = request.match_info.get("id", "")
         return await handler(Call(self._profile, headers, body, named))
 
-    async def _body(self, request: web.Request) -> bytes:
-        if (request.content_length or 0) > MAX_BODY_BYTES:
-            raise web.HTTPRequestEntityTooLarge(MAX_BODY_BYTES, request.content_length or 0)
+    async def _body(self, request: web.Request, max_bytes: int) -> bytes:
+        if (request.content_length or 0) > max_bytes:
+            raise web.HTTPRequestEntityTooLarge(max_bytes, request.content_length or 0)
+        body = bytearray()
         try:
             async with asyncio.timeout(self._waits.read_s):
-                return await request.read()
+                async for chunk in request.content.iter_any():
+                    body += chunk
+                    if len(body) > max_bytes:
+                        raise web.HTTPRequestEntityTooLarge(max_bytes, len(body))
         except TimeoutError:
             raise web.HTTPRequestTimeout(reason="the body did not arrive in time") from None
+        return bytes(body)
 
     async def _stream(self, request: web.Request, answer: EventStream) -> web.StreamResponse:
         response = web.StreamResponse(headers={**_STREAM, **answer.headers, **self._cors(request)})

@@ -1,14 +1,14 @@
 """What clients of the HTTP API send."""
 
 import hashlib
+import re
 from collections.abc import Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
 
-from gateway_service.messages import EarlierMessage
+from gateway_service.messages import EarlierMessage, FileKind, RemoteFile
 from services.errors import InvalidArgument
-from services.validation import check_id
 
 MAX_TEXT_BYTES = 1024 * 1024
 MAX_EARLIER = 50
@@ -16,17 +16,55 @@ MAX_EARLIER = 50
 MAX_SYSTEM_CHARS = 100_000
 
 _TEXTS = ("text", "input_text", "output_text")
+_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)(?:;[\w.+-]+=[^;,]*)*;base64,", re.ASCII)
 _INSTRUCTING = ("system", "developer")
 
 
+class ImageUrl(Struct, frozen=True):
+    """Where a picture is; only data URLs are read."""
+
+    url: str = ""
+
+
+class InputAudio(Struct, frozen=True):
+    """A recording in base64."""
+
+    data: str = ""
+    format: str = "wav"
+
+
+class FileData(Struct, frozen=True):
+    """A file as a data URL."""
+
+    file_data: str = ""
+    filename: str = ""
+
+
 class ContentPart(Struct, frozen=True):
-    """A part of a message."""
+    """A part of a message, in the shape of chat completions or of responses."""
 
     type: str = ""
     text: str = ""
+    image_url: str | ImageUrl | None = None
+    input_audio: InputAudio | None = None
+    file: FileData | None = None
+    file_data: str = ""
+    filename: str = ""
 
 
 Content: TypeAlias = str | list[ContentPart] | None
+
+
+class GivenFile(Struct, frozen=True):
+    """A file of a message."""
+
+    file: RemoteFile
+    base64: str
+
+    @property
+    def note(self) -> str:
+        """Return what stands for it in the text of an earlier message."""
+        return f"[{self.file.kind}]"
 
 
 class InputMessage(Struct, frozen=True):
@@ -73,11 +111,12 @@ class Conversation(Struct, frozen=True):
     text: str
     earlier: tuple[EarlierMessage, ...] = ()
     system_message: str = ""
+    files: tuple[GivenFile, ...] = ()
 
     def after(self, answer: str) -> "Conversation":
         """Return the conversation as the client will know it once it has this answer."""
-        said = EarlierMessage("user", self.text), EarlierMessage("assistant", answer)
-        return Conversation("", (*self.earlier, *said))
+        said = EarlierMessage("user", _noted(self.text, self.files))
+        return Conversation("", (*self.earlier, said, EarlierMessage("assistant", answer)))
 
     def fingerprint(self, user: str) -> str:
         """Return a digest of what was said before, which a user's next request has again.
@@ -94,28 +133,29 @@ class Conversation(Struct, frozen=True):
 def read_messages(messages: Sequence[InputMessage], instructions: str = "") -> Conversation:
     """Read a conversation, whose last message is what the client says now."""
     told = [instructions] if instructions else []
-    said: list[EarlierMessage] = []
+    said: list[tuple[str, str, tuple[GivenFile, ...]]] = []
     for number, message in enumerate(messages):
         if message.type != "message":
             continue
-        text = _text(message.content, f"messages[{number}].content")
+        text, files = _read(message.content, f"messages[{number}].content")
         if message.role in _INSTRUCTING:
             told.append(text)
-        elif message.role in ("user", "assistant") and text.strip():
-            said.append(EarlierMessage(message.role, text))
-    if not said or said[-1].role != "user":
+        elif message.role in ("user", "assistant") and (text.strip() or files):
+            said.append((message.role, text, files))
+    if not said or said[-1][0] != "user":
         raise InvalidArgument(
-            "the last message must be the user's and have text", fields={"messages": "no question"}
+            "the last message must be the user's and not empty", fields={"messages": "the user's"}
         )
-    *earlier, question = said
-    if len(question.text.encode()) > MAX_TEXT_BYTES:
+    *before, (_, question, files) = said
+    if len(question.encode()) > MAX_TEXT_BYTES:
         raise InvalidArgument("the message is too long", fields={"messages": "at most 1 MiB"})
     system = "\n\n".join(filter(str.strip, told))
     if len(system) > MAX_SYSTEM_CHARS:
         raise InvalidArgument(
             "the system message is too long", fields={"messages": f"at most {MAX_SYSTEM_CHARS}"}
         )
-    return Conversation(question.text, tuple(earlier), system)
+    earlier = tuple(EarlierMessage(role, _noted(text, sent)) for role, text, sent in before)
+    return Conversation(question, earlier, system, files)
 
 
 def read_input(request: ResponseRequest) -> Conversation:
@@ -137,21 +177,48 @@ def shorten(earlier: Sequence[EarlierMessage]) -> tuple[EarlierMessage, ...]:
     return tuple(reversed(kept))
 
 
-def check_session(name: str, session_id: str) -> str:
-    """Return a client's session id, or InvalidArgument if it is not valid."""
-    if session_id:
-        check_id(name, session_id)
-    return session_id
+def _noted(text: str, files: Sequence[GivenFile]) -> str:
+    return "\n".join(filter(None, (text, *(each.note for each in files))))
 
 
-def _text(content: Content, field: str) -> str:
+def _read(content: Content, field: str) -> tuple[str, tuple[GivenFile, ...]]:
+    """Return a message's text and files."""
     if content is None or isinstance(content, str):
-        return content or ""
-    for number, part in enumerate(content):
-        if part.type not in _TEXTS:
-            raise InvalidArgument(
-                f"content of type {part.type!r} is not supported; send text",
-                fields={f"{field}[{number}].type": "text"},
-                metadata={"code": "unsupported_content"},
-            )
-    return "\n".join(part.text for part in content)
+        return content or "", ()
+    texts = [part.text for part in content if part.type in _TEXTS]
+    files = [
+        _file(part, f"{field}[{number}]")
+        for number, part in enumerate(content)
+        if part.type not in _TEXTS
+    ]
+    return "\n".join(texts), tuple(files)
+
+
+def _file(part: ContentPart, field: str) -> GivenFile:
+    match part.type:
+        case "image_url" | "input_image":
+            url = part.image_url.url if isinstance(part.image_url, ImageUrl) else part.image_url
+            return _decoded(url or "", "", field)
+        case "input_audio" if part.input_audio is not None:
+            mime, data = f"audio/{part.input_audio.format}", part.input_audio.data
+            return GivenFile(RemoteFile(FileKind.VOICE, "", "", mime), data)
+        case "file" | "input_file":
+            sent = part.file or FileData(part.file_data, part.filename)
+            return _decoded(sent.file_data, sent.filename, field)
+        case _:
+            raise _unsupported(f"content of type {part.type!r} is not supported", f"{field}.type")
+
+
+def _decoded(url: str, name: str, field: str) -> GivenFile:
+    found = _DATA_URL.match(url)
+    if found is None:
+        raise _unsupported("files are sent as data URLs (data:image/png;base64,…)", field)
+    mime = found[1].lower()
+    kinds = {"image": FileKind.IMAGE, "audio": FileKind.AUDIO, "video": FileKind.VIDEO}
+    kind = kinds.get(mime.partition("/")[0], FileKind.DOCUMENT)
+    return GivenFile(RemoteFile(kind, "", name, mime), url[found.end() :])
+
+
+def _unsupported(message: str, field: str) -> InvalidArgument:
+    code = {"code": "unsupported_content"}
+    return InvalidArgument(message, fields={field: message}, metadata=code)

@@ -18,6 +18,7 @@ from gateway_service.servicer.http.answer_text import AnswerText
 from gateway_service.servicer.http.exchange import SESSION_HEADER, Call
 from gateway_service.servicer.http.outcomes import failure_of
 from gateway_service.servicer.http.requests import Conversation, shorten
+from gateway_service.servicer.http.uploads import Uploads
 from gateway_service.storage import chats
 from gateway_service.turns.turn_starter import TurnStarter
 from hermes.agent.v1.approval_pb2 import AnswerClarificationRequest
@@ -97,6 +98,7 @@ class ApiTurns(Struct, frozen=True):
     _database: Database
     _clock: Clock
     _workers: Workers
+    _uploads: Uploads
     config: ApiConfig
 
     async def begin(self, call: Call, wish: Wish) -> Begun:
@@ -110,12 +112,15 @@ class ApiTurns(Struct, frozen=True):
             check_id(SESSION_HEADER, named)
         said = wish.conversation
         session_id, known_as, exists = await self._session(call.profile, wish, named)
+        uploads = await self._uploads.pass_on(said.files)
         turn = TurnRequest(
             turn_id=new_id("trn"),
             profile=call.profile,
             session_id=session_id,
             source=Source(platform=API, chat_id=session_id, user_name=wish.user or USER),
             text=said.text,
+            files=tuple(each.file for each in uploads),
+            uploads=uploads or None,
             model=model,
             system_message=said.system_message,
             earlier=() if exists else shorten(said.earlier),

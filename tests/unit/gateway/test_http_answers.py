@@ -3,10 +3,11 @@
 import json
 from contextlib import suppress
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway_service.messages import EarlierMessage
+from gateway_service.messages import EarlierMessage, FileKind, RemoteFile
 from gateway_service.servicer.http.answer_text import AnswerText
 from gateway_service.servicer.http.exchange import read
 from gateway_service.servicer.http.requests import (
@@ -163,3 +164,45 @@ def test_any_document_is_read_or_refused(document: object) -> None:
 def test_any_bytes_are_read_or_refused(body: bytes) -> None:
     with suppress(InvalidArgument):
         assert isinstance(read(body, ChatRequest), ChatRequest)
+
+
+PNG = "data:image/png;base64,iVBORw0KGgo="
+
+
+def test_files_come_with_the_last_message_and_are_noted_in_others() -> None:
+    picture = {"type": "image_url", "image_url": {"url": PNG}}
+    sound = {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "mp3"}}
+    notes = {
+        "type": "file",
+        "file": {"file_data": "data:text/plain;charset=utf-8;base64,YQ==", "filename": "a.txt"},
+    }
+    first = {"role": "user", "content": [{"type": "text", "text": "Look"}, picture]}
+    last = {"role": "user", "content": [sound, notes]}
+    answer = {"role": "assistant", "content": "Nice."}
+    asked = read(json.dumps({"messages": [first]}).encode(), ChatRequest)
+    again = read(json.dumps({"messages": [first, answer, last]}).encode(), ChatRequest)
+    one, two = read_messages(asked.messages), read_messages(again.messages)
+    assert [each.file for each in one.files] == [RemoteFile(FileKind.IMAGE, "", "", "image/png")]
+    assert [(each.file.kind, each.file.name, each.base64) for each in two.files] == [
+        ("voice", "", "AAAA"),
+        ("document", "a.txt", "YQ=="),
+    ]
+    assert two.earlier[0].text == "Look\n[image]"
+    assert one.after("Nice.").fingerprint("") == two.fingerprint("")
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}},
+        {"type": "image_url", "image_url": "data:image/png,raw"},
+        {"type": "input_file", "file_id": "file-1"},
+        {"type": "input_audio"},
+        {"type": "video"},
+    ],
+)
+def test_files_elsewhere_are_refused(part: object) -> None:
+    body = json.dumps({"messages": [{"role": "user", "content": [part]}]}).encode()
+    with pytest.raises(InvalidArgument) as caught:
+        read_messages(read(body, ChatRequest).messages)
+    assert caught.value.metadata["code"] == "unsupported_content"
