@@ -184,7 +184,8 @@ def _work(
     limiter = Limiter(platform.traits.rate, clock.monotonic)
     hooks = conversations.commands.hooks
     presenter = TurnPresenter(
-        account, platform, limiter, conversations.agent, clock, redactor, hooks
+        *(account, platform, limiter, conversations.agent, clock, redactor, hooks),
+        conversations.commands.config.pacing.range_s,
     )
     enrichment = Enrichment(
         account,

@@ -171,6 +171,30 @@ class MediaConfig(ConfigModel):
         return (limits | sound).get(kind, self.max_document_mb) * 1_000_000
 
 
+def _mode(given: object) -> object:
+    return "off" if given is False else given  # YAML's
+
+
+@section("human_delay", variables="HERMES_HUMAN_DELAY_")
+class PacingConfig(ConfigModel):
+    """Pauses between the messages of a long answer, as if a person wrote them."""
+
+    mode: Annotated[Literal["off", "natural", "custom"], BeforeValidator(_mode)] = "off"
+    """`off`, `natural` for 0.8 to 2.5 seconds, or `custom` for the times below."""
+    min_ms: Annotated[int, Field(ge=0, le=60_000)] = 800
+    """The shortest pause with `custom`, in milliseconds."""
+    max_ms: Annotated[int, Field(ge=0, le=60_000)] = 2500
+    """The longest pause with `custom`, in milliseconds."""
+
+    @property
+    def range_s(self) -> tuple[float, float]:
+        """Return the shortest and the longest pause."""
+        low, high = {"off": (0, 0), "natural": (800, 2500)}.get(
+            self.mode, (self.min_ms, max(self.min_ms, self.max_ms))
+        )
+        return low / 1000, high / 1000
+
+
 def _zone(name: str) -> str:
     try:
         return name and ZoneInfo(name).key
@@ -194,6 +218,8 @@ class GatewayConfig(ConfigModel):
     session_reset: SessionResetConfig
     busy: BusyConfig
     media: MediaConfig = MediaConfig()
+
+    pacing: PacingConfig = PacingConfig()
     time_zone: Annotated[str, AfterValidator(_zone), Yaml("timezone"), Env("HERMES_TIMEZONE")] = ""
     """IANA time zone in which chats begin a new day; empty means the machine's."""
     allow_all_users: Annotated[bool, Env("GATEWAY_ALLOW_ALL_USERS")] = False

@@ -67,11 +67,11 @@ def add(
     """Store events by id, with their session keys; return how many are new."""
     new = 0
     for event_id, (session_key, event) in events.items():
-        is_new = isinstance(event, MessageEvent) and not event.edits
+        message_id = event.message_id if isinstance(event, MessageEvent) and not event.edits else ""
         row = {
             **asdict(account),
             "event_id": event_id,
-            "message_id": (event.message_id or None) if is_new else None,
+            "message_id": message_id or None,
             "session_key": session_key,
             "payload": _without(to_builtins(event), "event_id"),
             "state": State.RECEIVED,

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
+from itertools import accumulate
 from typing import Any
 
 import sqlalchemy as sa
@@ -111,6 +112,8 @@ class Delivery(Struct, frozen=True):
     """Distinguishes a repeat from another request with the same id."""
     traceparent: str = ""
     """The trace span that it belongs to; empty without tracing."""
+    pauses_s: Sequence[float] = ()
+    """How long to wait before each of the messages; empty means not at all."""
 
 
 class Stored(Struct, frozen=True):
@@ -138,6 +141,7 @@ def answer_of(delivery_id: str) -> str:
 
 def add(conn: Connection, delivery: Delivery, now: datetime, state: State = State.PENDING) -> None:
     """Store messages to send; existing ones stay as they are."""
+    waits_s = accumulate(delivery.pauses_s or (0.0,) * len(delivery.contents))
     rows: list[dict[str, Any]] = [
         {
             **asdict(delivery.address),
@@ -151,12 +155,14 @@ def add(conn: Connection, delivery: Delivery, now: datetime, state: State = Stat
             "uncertain": False,
             "attempts": 0,
             "due_since": now,
-            "next_attempt_at": now,
+            "next_attempt_at": now + timedelta(seconds=wait_s),
             "last_error": "",
             "created_at": now,
             "traceparent": delivery.traceparent or None,
         }
-        for part, content in enumerate(delivery.contents, delivery.first_part)
+        for part, (content, wait_s) in enumerate(
+            zip(delivery.contents, waits_s, strict=True), delivery.first_part
+        )
     ]
     if rows:
         conn.execute(_INSERT, rows)

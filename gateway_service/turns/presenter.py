@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
+from random import uniform
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -97,6 +98,8 @@ class TurnPresenter(Struct, frozen=True):
     clock: Clock
     redactor: Redactor
     hooks: Hooks
+    pauses_s: tuple[float, float] = (0.0, 0.0)
+    """The shortest and the longest pause between the messages of an answer."""
 
     def content(self, text: str) -> Content:
         return Content(self.redactor.redact(text))
@@ -117,13 +120,14 @@ class TurnPresenter(Struct, frozen=True):
         limit = traits.message_units - REPEAT_UNITS
         said = self.redactor.redact(answer)
         first, *more = (Content(text) for text in split(said, limit, traits.length))
+        pauses_s = [uniform(*self.pauses_s) for _ in more]  # noqa: S311 - nobody guesses them
         now = self.clock.now()
 
         def write(conn: Connection) -> None:
             if not traits.can_edit or not outbox.show(conn, turn.turn_id, first, now):
                 outbox.add(conn, self._delivery(turn, turn.turn_id, first), now)
             rest = self._delivery(turn, turn.turn_id, *more)
-            outbox.add(conn, replace(rest, first_part=2), now)
+            outbox.add(conn, replace(rest, first_part=2, pauses_s=pauses_s), now)
             outbox.release(conn, outbox.files_of(turn.turn_id), now)
             inbox.close(conn, turn.turn_id, now)
             chats.touch_session(conn, turn.profile, turn.session_id, now)

@@ -25,7 +25,7 @@ SILENT_PATHS = frozenset({("_config_version",), ("memory", "provider")})
 OWN_MEMORY = ("builtin", "none")
 """Values of `memory.provider` that mean the home's own files only."""
 
-ACCEPTED_VARIABLES = frozenset({"HERMES_HOME", "HERMES_PROFILE", "HERMES_HUMAN_DELAY_MODE"})
+ACCEPTED_VARIABLES = frozenset({"HERMES_HOME", "HERMES_PROFILE"})
 TEST_VARIABLES = frozenset(
     f"HERMES_{name}" for name in ("REQUIRE", "SCALE", "CORPORA", "FUZZ_INPUTS", "FUZZ_SEED")
 )

@@ -63,6 +63,7 @@ class Replica:
     ) -> None:
         self.access = ONLY_ADA
         self.registry = CollectorRegistry()
+        self.pauses_s = (0.0, 0.0)
         self.clock, metrics = SystemClock(), GatewayMetrics.create(Meter(self.registry))
         self._channel, self._client = agent.channel, AgentClient(agent.channel)
         self._workers = Workers()
@@ -83,7 +84,8 @@ class Replica:
     def _work(self, account: AccountLease) -> Work:
         limiter = Limiter(self._platform.traits.rate, self.clock.monotonic)
         presenter = TurnPresenter(
-            account, self._platform, limiter, self._client, self.clock, Redactor(), Hooks()
+            *(account, self._platform, limiter, self._client, self.clock, Redactor(), Hooks()),
+            self.pauses_s,
         )
         scheduler = SchedulerClient(lambda _: self._channel)
         directory = Directory({self._platform.name: self._platform.account_id}, {})

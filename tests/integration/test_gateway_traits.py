@@ -75,6 +75,21 @@ async def test_without_edits_an_answer_is_one_message(database: Database, agent:
         assert len(platform.texts("5")) == 3
 
 
+async def test_the_parts_of_an_answer_come_with_pauses(database: Database, agent: Agent) -> None:
+    platform = MemoryPlatform(traits=PLAIN)
+    async with replica(database, platform, agent) as running:
+        running.pauses_s = (3600.0, 3600.0)
+        platform.say("5", f"answer {'word ' * 100}end")
+        await until(lambda: platform.texts("5"))
+        await asyncio.sleep(0.2)
+        assert len(platform.texts("5")) == 1
+    async with replica(database, platform, agent) as running:
+        running.pauses_s = (0.05, 0.05)
+        platform.say("6", f"answer {'word ' * 100}end")
+        await until(lambda: len(platform.texts("6")) == 2)
+        assert platform.texts("6")[1].endswith("end")
+
+
 async def test_without_edits_it_is_said_that_a_message_waits(
     database: Database, agent: Agent
 ) -> None:

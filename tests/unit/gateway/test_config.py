@@ -81,3 +81,19 @@ def test_what_messages_do_to_the_work_in_progress(
     assert (modes.mode_for("telegram"), modes.mode_for("cli")) == expected
     with pytest.raises(ConfigError, match="busy_mode"):
         settings(tmp_path, yaml="gateway: {busy_mode: wait}").load(GatewayConfig)
+
+
+@pytest.mark.parametrize(
+    ("yaml", "environ", "expected"),
+    [
+        ("human_delay: {mode: off}", {}, (0.0, 0.0)),
+        ("", {"HERMES_HUMAN_DELAY_MODE": "natural"}, (0.8, 2.5)),
+        ("human_delay: {mode: custom, min_ms: 100, max_ms: 200}", {}, (0.1, 0.2)),
+        ("human_delay: {mode: custom, min_ms: 4000}", {}, (4.0, 4.0)),
+    ],
+)
+def test_the_pauses_of_an_answer(
+    tmp_path: Path, yaml: str, environ: dict[str, str], expected: tuple[float, float]
+) -> None:
+    config = settings(tmp_path, yaml, environ=environ).load(GatewayConfig)
+    assert config.pacing.range_s == expected

@@ -154,7 +154,6 @@ def test_an_unknown_variable_of_ours_is_an_error(tmp_path: Path) -> None:
         "HERMES_CORPORA": "/c",
         "HERMES_FUZZ_INPUTS": "1",
         "HERMES_FUZZ_SEED": "2",
-        "HERMES_HUMAN_DELAY_MODE": "off",
         "HERMES_DATABASE_URL_FILE": "/dev/null",
         "HERMES_EMPTY": "",
         "OTHER_MODLE": "y",
