@@ -39,8 +39,10 @@ class Source(Struct, frozen=True, omit_defaults=True):
     """dm, group, channel or thread."""
     is_shared: bool = False
     """Whether several people share one session here."""
+    target: str = ""
+    """Where the answers to a program go, such as `telegram:12345` or `home`; empty for people."""
     answers_to: AnswerPlace | None = None
-    """The chat that gets the answers; None for this one."""
+    """The chat that the target means; None for this one."""
     chat_name: str = ""
     """The name of a chat of several people; empty if unknown."""
 

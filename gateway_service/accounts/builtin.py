@@ -52,16 +52,11 @@ class Configured(Struct, frozen=True):
 
 def builtin_platforms(config: GatewayConfig) -> Sequence[Configured]:
     """Return the configured accounts."""
-    found = [
+    return [
         Configured(PLATFORMS[each.name](each), _access(each, config))
         for each in config.platforms
         if each.is_on
     ]
-    accounts = {each.platform.name: each.platform.account_id for each in found}
-    for each in found:
-        if isinstance(each.platform, WebhookPlatform):
-            each.platform.accounts = accounts
-    return found
 
 
 def _access(given: PlatformConfig, config: GatewayConfig) -> Access:

@@ -3,18 +3,24 @@
 Targets of the agent's messages, of jobs and of `hermes send` are all resolved here.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from gateway_service.errors import UnknownPlatform, UnknownTarget
-from gateway_service.messages import API, CLI
+from gateway_service.messages import API, CLI, AnswerPlace, Source
 from gateway_service.storage import channels
 from gateway_service.storage.channels import Channel, Place
 from gateway_service.storage.statuses import AccountStatus, read_status
 
+_log = logging.getLogger(__name__)
+
 ORIGIN, HOME, EVERYWHERE = "origin", "home", "all"
+LOG = "log"
+"""The target of answers that are only kept in their sessions."""
 _TERMINAL = Place(CLI, "terminal")
 _WHOLE = ("!", "@")
 """Beginnings of chat ids that contain a colon."""
@@ -67,6 +73,19 @@ class Directory(Struct, frozen=True):
                 f"{platform.upper()}_HOME_CHANNEL, or name a chat: {platform}:CHAT"
             )
         return [home]
+
+    def direct(self, conn: Connection, profile: str, source: Source) -> Source:
+        """Return the source with the chat that gets the answers, if it is another one."""
+        if source.target in ("", LOG):
+            return source
+        try:
+            place, *_ = self.resolve(conn, profile, source.target, None)
+        except (UnknownPlatform, UnknownTarget) as error:
+            _log.error("the answer to %s is only kept: %s", source.user_name, error.message)
+            return source
+        account_id = self.platforms.get(place.platform, "")
+        to = AnswerPlace(place.platform, account_id, place.chat_id, place.thread_id)
+        return replace(source, answers_to=to)
 
     def home_channels(self, conn: Connection, profile: str) -> Mapping[str, Place]:
         """Return the home channels of the connected platforms; a chosen one overrides the

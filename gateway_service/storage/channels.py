@@ -47,7 +47,7 @@ _CHOOSE = upsert(home_channel, ("profile", "platform"), ("chat_id", "thread_id",
 
 def see(conn: Connection, profile: str, source: Source, now: datetime) -> None:
     """Note that somebody who may talk to Hermes used a chat."""
-    if source.answers_to is not None:
+    if source.target:
         return  # a program, which cannot be sent messages
     name = source.chat_name or (source.user_name if source.chat_type == "dm" else "")
     place = Place(source.platform, source.chat_id, source.thread_id)

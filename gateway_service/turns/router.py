@@ -178,7 +178,7 @@ class Router:
             if session_id is None:
                 session_id = fresh_id
                 chats.put(conn, profile, key, session_id, now)
-            source = event.source
+            source = self._context.directory.direct(conn, profile, event.source)
             turn = TurnRequest(
                 *(turn_id, profile, session_id, source, event.text),
                 quotes=event.quotes,

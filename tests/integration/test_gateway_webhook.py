@@ -27,6 +27,8 @@ platforms:
       routes:
         alerts: {prompt: "Explain the alert {title}.", deliver: "telegram:1"}
         kept: {}
+        lost: {deliver: "slack:C1"}
+        home: {deliver: home}
 """
 RUN = {"tool_calls": [{"name": "terminal", "arguments": {"command": "rm -r src"}}]}
 
@@ -62,6 +64,7 @@ async def _scene(folder: Path, *steps: dict[str, Any]) -> AsyncGenerator[Scene]:
             "TELEGRAM_BOT_TOKEN": TOKEN,
             "TELEGRAM_BASE_URL": telegram.url,
             "TELEGRAM_ALLOWED_USERS": "7",
+            "TELEGRAM_HOME_CHANNEL": "2",
             "API_SERVER_PORT": str(port),
         }
         async with hermes(folder, model.url, YAML, environ) as running:
@@ -103,6 +106,16 @@ async def test_an_answer_without_a_target_is_kept_in_its_session(tmp_path: Path)
     async with _scene(tmp_path, {"text": "Noted."}) as scene:
         assert await scene.post({"event": "ping"}, route="kept") == 200
         assert await scene.post({"event": "push"}, route="kept") == 202
-        sent = "SELECT platform, chat_id, state FROM outbox"
-        await scene.running.until_rows("gateway", sent, [("webhook", "kept", "SENT")])
+        assert await scene.post({"event": "push"}, route="lost") == 202
+        sent = "SELECT platform, chat_id, state FROM outbox ORDER BY chat_id"
+        kept = [("webhook", name, "SENT") for name in ("kept", "lost")]
+        await scene.running.until_rows("gateway", sent, kept)
+        assert scene.telegram.texts(1) == []
+        assert await scene.running.rows("gateway", "SELECT * FROM channel") == []
+
+
+async def test_an_answer_goes_to_the_home_channel(tmp_path: Path) -> None:
+    async with _scene(tmp_path, {"text": "Noted."}) as scene:
+        assert await scene.post({"event": "push"}, route="home") == 202
+        await scene.telegram.until(lambda: scene.telegram.texts(2) == ["Noted."])
         assert scene.telegram.texts(1) == []

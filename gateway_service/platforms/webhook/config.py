@@ -9,11 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 from gateway_service.platforms.config import PlatformConfig
 from services.config.settings import Yaml, section
 
-LOG = "log"
-"""The target of answers that are only kept in their sessions."""
 MIN_SECRET_CHARS = 16
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
-_TARGET = re.compile(rf"{LOG}|[a-z]+:[^:\s]+(?::[^:\s]+)?")
+_TARGET = re.compile(r"(?!origin$|all$)[a-z]+(?::\S.*)?")
 
 
 class Route(BaseModel):
@@ -25,21 +23,18 @@ class Route(BaseModel):
     events: tuple[str, ...] = ()
     prompt: str = ""
     skills: Annotated[tuple[str, ...], Field(max_length=1)] = ()
-    deliver: str = LOG
+    deliver: str = "log"
     deliver_extra: Mapping[str, str] = Field(default_factory=dict[str, str])
 
     @property
-    def target(self) -> tuple[str, ...]:
-        """Return platform, chat and perhaps thread of the answers; empty if they are only kept."""
-        if self.deliver == LOG:
-            return ()
+    def target(self) -> str:
         extra = (self.deliver_extra.get(name, "") for name in ("chat_id", "thread_id"))
-        return tuple(filter(None, (*self.deliver.split(":"), *extra)))
+        return ":".join(filter(None, (self.deliver, *extra)))
 
     @model_validator(mode="after")
     def _has_target(self) -> "Route":
-        if not _TARGET.fullmatch(":".join(self.target) or LOG):
-            raise ValueError(f"deliver must be PLATFORM:CHAT, such as telegram:12345, or {LOG}")
+        if not _TARGET.fullmatch(self.target):
+            raise ValueError("deliver must be a target such as telegram:12345, home or log")
         return self
 
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Self
 
-from gateway_service.messages import AnswerPlace, Content, MessageEvent, Quote, Source
+from gateway_service.messages import Content, MessageEvent, Quote, Source
 from gateway_service.platforms.base import (
     Destination,
     Platform,
@@ -51,8 +51,6 @@ class WebhookPlatform(Platform):
         self._config = config
         self._clock = clock
         self._limiter = Limiter(Rate(config.rate_limit / 60, config.rate_limit), clock.monotonic)
-        self.accounts: Mapping[str, str] = {}
-        """The ids of the accounts of other platforms."""
 
     @classmethod
     def configured(cls, config: WebhookConfig) -> "WebhookPlatform":
@@ -128,20 +126,10 @@ class WebhookPlatform(Platform):
             thread_id=event_id[:16],
             user_id=name,
             user_name=f"the webhook {name}",
-            answers_to=self._place(route),
+            target=route.target,
         )
         quote = Quote(values, f"the webhook {name}", is_forwarded=True)
         return MessageEvent(event_id, source, text, quotes=(quote,))
-
-    def _place(self, route: Route) -> AnswerPlace | None:
-        if not route.target:
-            return None
-        platform, chat_id, *thread = route.target
-        account_id = self.accounts.get(platform)
-        if account_id is None:
-            _log.error("the answer of a webhook is kept: %s is not connected", platform)
-            return None
-        return AnswerPlace(platform, account_id, chat_id, *thread)
 
 
 def _refuse(status: int, why: str) -> WebhookResult:

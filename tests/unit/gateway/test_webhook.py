@@ -11,7 +11,7 @@ import pytest
 
 from gateway_service.accounts.builtin import builtin_platforms
 from gateway_service.config import GatewayConfig
-from gateway_service.messages import AnswerPlace, MessageEvent
+from gateway_service.messages import MessageEvent
 from gateway_service.platforms.base import WebhookRequest, WebhookResult
 from gateway_service.platforms.webhook.config import WebhookConfig
 from gateway_service.platforms.webhook.platform import MAX_BYTES, WebhookPlatform
@@ -42,9 +42,7 @@ def clock() -> ManualClock:
 @pytest.fixture
 def platform(clock: ManualClock) -> WebhookPlatform:
     config = WebhookConfig.model_validate({"secret": SECRET, "routes": ROUTES})
-    made = WebhookPlatform(config, clock)
-    made.accounts = {"telegram": "42"}
-    return made
+    return WebhookPlatform(config, clock)
 
 
 def sign(content: bytes, secret: str = SECRET) -> str:
@@ -89,7 +87,7 @@ async def test_an_event_becomes_the_owners_message_with_the_payload_as_a_quotati
     assert quote.author == "the webhook reviews"
     source = event.source
     assert (source.platform, source.chat_id, source.user_id) == ("webhook", "reviews", "reviews")
-    assert source.answers_to == AnswerPlace("telegram", "42", "12345", "6")
+    assert source.target == "telegram:12345:6"
 
 
 Attack = Callable[[float], WebhookRequest]
@@ -234,13 +232,6 @@ def test_a_template_shows_names_and_its_values_come_apart() -> None:
     assert len(render("{x}", {"x": "y" * 100_000})[1]) < MAX_VALUE_CHARS + 100
 
 
-async def test_an_answer_without_a_target_is_kept(platform: WebhookPlatform) -> None:
-    given = request(route="alerts", x_signature=sign(BODY, "another-secret-0123"))
-    assert event_of(await platform.webhook(given)).source.answers_to is None
-    platform.accounts = {}
-    assert event_of(await platform.webhook(from_github())).source.answers_to is None
-
-
 def test_routes_are_programs_and_no_admins(tmp_path: Path) -> None:
     yaml = "platforms: {webhook: {extra: {secret: 0123456789abcdef0123, routes: {a: {}}}}}"
     [configured] = builtin_platforms(settings(tmp_path, yaml).load(GatewayConfig))
@@ -257,7 +248,11 @@ def test_routes_are_programs_and_no_admins(tmp_path: Path) -> None:
         ("{routes: {a: {}}}", "the route a needs a secret of at least 16 characters"),
         ("{routes: {a: {secret: short}}}", "the route a needs a secret"),
         ("{secret: 0123456789abcdef, routes: {A b: {}}}", "needs a name of a-z"),
-        ("{secret: 0123456789abcdef, routes: {a: {deliver: telegram}}}", "PLATFORM:CHAT"),
+        ("{secret: 0123456789abcdef, routes: {a: {deliver: all}}}", "telegram:12345, home or log"),
+        (
+            "{secret: 0123456789abcdef, routes: {a: {deliver: 'a b'}}}",
+            "telegram:12345, home or log",
+        ),
         ("{secret: 0123456789abcdef, routes: {a: {event: [push]}}}", "event"),
     ],
 )
@@ -272,4 +267,4 @@ def test_the_chat_can_stand_apart_as_in_older_homes(tmp_path: Path) -> None:
     extra = f"{{secret: 0123456789abcdef, routes: {{a: {target}}}}}"
     yaml = f"platforms: {{webhook: {{extra: {extra}}}}}"
     config = settings(tmp_path, yaml).load(GatewayConfig)
-    assert config.webhook.routes["a"].target == ("telegram", "-100", "5")
+    assert config.webhook.routes["a"].target == "telegram:-100:5"
