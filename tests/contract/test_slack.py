@@ -11,6 +11,7 @@ from gateway_service.errors import (
     ChatMoved,
     MessageGone,
     OutcomeUnknown,
+    RateLimited,
     Refused,
     Unreachable,
 )
@@ -257,6 +258,33 @@ async def test_what_slack_has_given_up_to_deliver_is_read_later(slack: FakeSlack
         await slack.say("D1", "six")
         ids = {each.event_id for each in (await sink.take(again, 7))[6:]}
     assert len(ids) == 1
+
+
+async def test_what_was_read_is_not_asked_for_again(slack: FakeSlack) -> None:
+    sink = Collected()
+    async with make_slack(config_of(slack)) as app:
+        for chat in ("D1", "D2"):
+            await slack.say(chat, "one")
+        await sink.take(app, 2)
+    for chat in ("D1", "D2"):
+        await slack.say(chat, "two", is_heard=False)
+    slack.faults.planned["conversations.history"] += ["", "limited"]
+    async with make_slack(config_of(slack)) as again:
+        with pytest.raises(RateLimited):
+            await again.listen(sink)
+        await slack.say("D1", "three")
+        await sink.take(again, 5)
+    assert slack.calls["conversations.history"] == 2
+
+
+async def test_people_whom_slack_does_not_name_are_asked_for_once(
+    slack: FakeSlack, app: SlackPlatform
+) -> None:
+    slack.faults.planned["users.info"] += ["missing_scope"] * 2
+    for _ in range(2):
+        await slack.say("D1", "hello")
+    assert (await message(app, 2)).source.user_name == ""
+    assert len(slack.faults.planned["users.info"]) == 1
 
 
 async def test_what_was_written_while_the_machine_slept_is_read_later(slack: FakeSlack) -> None:

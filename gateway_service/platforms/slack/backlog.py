@@ -37,7 +37,8 @@ class Backlog:
         except msgspec.DecodeError:
             self._last = {}
         if self._clock.monotonic() - self._heard_at > GAP_S:
-            self._unread = dict(self._last)
+            self._unread = {**self._last, **self._unread}
+            self.hear()  # what is read by then is not read again, should reading break off
 
     def hear(self) -> None:
         """Note that the connection is alive."""

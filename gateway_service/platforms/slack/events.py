@@ -173,8 +173,11 @@ class EventReader:
     async def _name(self, user: str) -> str:
         """Return a person's name; empty if Slack does not tell it."""
         if user and user not in self._names:
+            found: dict[str, Any] = {}
             try:
                 found = (await self._api.look_up("users_info", user=user))["user"]
+            except Refused:
+                pass  # as without its scope
             except PlatformError:
                 return ""
             name = found.get("profile", {}).get("display_name") or found.get("real_name")
