@@ -81,7 +81,8 @@ class Traffic:
         twice = {text for text, count in said.items() if count > 1}
         assert not twice, "no answer is there twice without a mark, and no mark twice"
         answers = {_answer(text) for text in self.asked if not text.startswith("two commands")}
-        assert {text.removeprefix(MARK) for text in said} == answers
+        answered = {text.removeprefix(MARK) for text in said}
+        assert answered == answers, f"{answered ^ answers} of {shown}"
         assert await self._turns() == Counter(self.asked), "each was one turn"
         for number, session_id in self._sessions.items():
             async with asked_of(self.operator, "show the log", session_id) as showing:

@@ -60,7 +60,9 @@ class Stack:
 
     def __init__(self, settings: Path, variables: dict[str, str]) -> None:
         self.project = f"hermes-test-{new_id('x')[-8:].lower()}"
-        self._environ = {**os.environ, **variables}
+        # Variables of the `make` that runs the tests are not for the one that they run.
+        inherited = {name: value for name, value in os.environ.items() if "MAKE" not in name}
+        self._environ = {**inherited, **variables}
         self._argv = ["docker", "compose", "--project-name", self.project]
         self._argv += ["--env-file", str(settings), "--file", f"{REPOSITORY}/docker/compose.yaml"]
         self._argv += ["--file", f"{HERE}/override.yaml"]

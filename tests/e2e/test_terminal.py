@@ -81,7 +81,7 @@ def test_a_file_that_was_not_fetched_is_when_the_chat_is_opened_again(up: Deploy
         assert chat.wait_end() == 0
     received.unlink()
     with terminal(up.client, "chat") as chat:
-        chat.wait_for(rf"^report\.txt \({len(NOTE)} bytes\) was saved as ")
+        chat.wait_for(rf"^report\.txt \({len(NOTE)} bytes\) was saved as\s")
         assert [each.read_text() for each in received.glob("*/report.txt")] == [NOTE]
         chat.press(CTRL_D)
         assert chat.wait_end() == 0
