@@ -90,7 +90,7 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "GatewayServi
     database = Database(chassis.database.url_of("gateway", settings.home), "gateway", clock)
     database.measure(meter)
     agent = AgentClient(channels.to("agent"))
-    configured = builtin_platforms(config)
+    configured = builtin_platforms(config, settings.home)
     platforms = {each.platform.name: each.platform for each in configured}
     directory = Directory(
         {name: platform.account_id for name, platform in platforms.items()},

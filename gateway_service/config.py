@@ -15,6 +15,7 @@ from gateway_service.platforms.config import PlatformConfig, StrangerMode
 from gateway_service.platforms.discord.config import DiscordConfig
 from gateway_service.platforms.email.config import EmailConfig
 from gateway_service.platforms.homeassistant.config import HomeAssistantConfig
+from gateway_service.platforms.matrix.config import MatrixConfig
 from gateway_service.platforms.mattermost.config import MattermostConfig
 from gateway_service.platforms.slack.config import SlackConfig
 from gateway_service.platforms.sms.config import SmsConfig
@@ -207,6 +208,7 @@ class GatewayConfig(ConfigModel):
 
     discord: DiscordConfig = DiscordConfig()
     api: ApiConfig = ApiConfig()
+    matrix: MatrixConfig = MatrixConfig()
     mattermost: MattermostConfig = MattermostConfig()
     slack: SlackConfig = SlackConfig()
     sms: SmsConfig = SmsConfig()
@@ -248,6 +250,7 @@ class GatewayConfig(ConfigModel):
             self.discord,
             self.email,
             self.homeassistant,
+            self.matrix,
             self.mattermost,
             self.slack,
             self.sms,

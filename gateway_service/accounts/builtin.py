@@ -1,7 +1,8 @@
 """The table of platforms: every configured account runs."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
@@ -12,14 +13,18 @@ from gateway_service.platforms.config import PlatformConfig
 from gateway_service.platforms.discord.platform import DiscordPlatform
 from gateway_service.platforms.email.platform import EmailPlatform
 from gateway_service.platforms.homeassistant.platform import HomeAssistantPlatform
+from gateway_service.platforms.matrix.platform import MatrixPlatform
 from gateway_service.platforms.mattermost.platform import MattermostPlatform
 from gateway_service.platforms.slack.webhook import make_slack
 from gateway_service.platforms.sms.platform import SmsPlatform
 from gateway_service.platforms.telegram.platform import TelegramPlatform
 from gateway_service.platforms.webhook.platform import WebhookPlatform
 from gateway_service.platforms.whatsapp.platform import WhatsAppPlatform
+from services.home.paths import HomePaths
 
-PLATFORMS: Mapping[str, Callable[[Any], Platform]] = {
+Factory: TypeAlias = Callable[[Any], Platform]
+
+PLATFORMS: Mapping[str, Factory] = {
     "discord": DiscordPlatform.configured,
     "mattermost": MattermostPlatform.configured,
     "slack": make_slack,
@@ -50,10 +55,12 @@ class Configured(Struct, frozen=True):
         return self.platform if isinstance(self.platform, HasWebhook) else None
 
 
-def builtin_platforms(config: GatewayConfig) -> Sequence[Configured]:
+def builtin_platforms(config: GatewayConfig, home: HomePaths) -> Sequence[Configured]:
     """Return the configured accounts."""
+    make_matrix = partial(MatrixPlatform, store=home.state / "matrix")
+    factories = dict[str, Factory](PLATFORMS, matrix=make_matrix)
     return [
-        Configured(PLATFORMS[each.name](each), _access(each, config))
+        Configured(factories[each.name](each), _access(each, config))
         for each in config.platforms
         if each.is_on
     ]

@@ -12,6 +12,7 @@ from gateway_service.platforms.config import PlatformConfig
 from gateway_service.platforms.discord.check import check_discord
 from gateway_service.platforms.email.check import check_email
 from gateway_service.platforms.homeassistant.check import check_homeassistant
+from gateway_service.platforms.matrix.check import check_matrix
 from gateway_service.platforms.mattermost.check import check_mattermost
 from gateway_service.platforms.slack.check import check_slack
 from gateway_service.platforms.sms.check import check_sms
@@ -23,6 +24,7 @@ from services.runtime.checks import Check, Verdict
 
 CHECKS: Mapping[str, Callable[[Any], Awaitable[Check]]] = {
     "discord": check_discord,
+    "matrix": check_matrix,
     "mattermost": check_mattermost,
     "slack": check_slack,
     "email": check_email,

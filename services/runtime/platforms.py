@@ -9,6 +9,7 @@ PLATFORMS = (
     "discord",
     "email",
     "homeassistant",
+    "matrix",
     "mattermost",
     "slack",
     "sms",

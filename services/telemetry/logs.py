@@ -34,7 +34,7 @@ _MAX_STACK_CHARS = 16_000
 # Libraries that are too verbose at "info".
 _TALKATIVE = (
     *("aioimaplib", "aiosmtplib", "apscheduler", "discord", "docker", "httpcore", "httpcore2"),
-    *("httpx", "httpx2", "openai", "paramiko", "telegram", "urllib3"),
+    *("httpx", "httpx2", "nio", "openai", "paramiko", "telegram", "urllib3"),
 )
 
 _STANDARD_ATTRIBUTES = frozenset(

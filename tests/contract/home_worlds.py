@@ -2,11 +2,12 @@
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Literal
 
 from pydantic import SecretStr
 
-from gateway_service.platforms.base import Platform
+from gateway_service.platforms.base import Destination, Platform
 from gateway_service.platforms.email.config import EmailConfig
 from gateway_service.platforms.email.platform import EmailPlatform
 from gateway_service.platforms.homeassistant.config import HomeAssistantConfig
@@ -20,7 +21,7 @@ Failure = Literal["limited", "refused", "lost answer"]
 class HomeAssistantWorld:
     """People with phones that a Home Assistant notifies."""
 
-    keeps_events = False
+    chat, cursor, keeps_events = Destination("5"), "", False
 
     def __init__(self, server: FakeHomeAssistant) -> None:
         self._server = server
@@ -40,7 +41,7 @@ class HomeAssistantWorld:
     def fail(self, how: Failure) -> None:
         self._server.planned.append(how)
 
-    def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
+    async def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
         return {
             tag: (it.message, [each.split("|")[2] for each in it.actions if each[-6:] != "|reply"])
             for tag, it in self._server.shown["5"].items()
@@ -53,7 +54,7 @@ CONFIRMED = "mx.example.com; dkim=pass header.d=example.org"
 class EmailWorld:
     """Somebody who writes to a mailbox."""
 
-    chat_id = "ada@example.org"
+    chat, cursor, keeps_events = Destination("ada@example.org"), "", True
 
     def __init__(self, server: MailServer) -> None:
         self._server = server
@@ -62,7 +63,7 @@ class EmailWorld:
         return EmailPlatform(email_config(self._server, "mx.example.com"))
 
     async def say(self, text: str) -> None:
-        head = f"From: Ada <{self.chat_id}>\nAuthentication-Results: {CONFIRMED}"
+        head = f"From: Ada <{self.chat.chat_id}>\nAuthentication-Results: {CONFIRMED}"
         await self._server.deliver(f"{head}\n\n{text}\n".encode())
 
     async def press(self, message_id: str, data: str) -> None:
@@ -72,7 +73,7 @@ class EmailWorld:
         answers = {"limited": "451 try again in 1 s", "refused": "550 no", "lost answer": "lost"}
         self._server.planned.append(answers[how])
 
-    def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
+    async def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
         sent = self._server.sent
         return {str(it["Message-ID"])[1:-1]: (plain_text(it), []) for it in sent}
 
@@ -92,12 +93,12 @@ def email_config(server: MailServer, auth_server: str = "") -> EmailConfig:
 
 
 @asynccontextmanager
-async def homeassistant_world() -> AsyncGenerator[HomeAssistantWorld]:
+async def homeassistant_world(_folder: Path) -> AsyncGenerator[HomeAssistantWorld]:
     async with fake_homeassistant() as server:
         yield HomeAssistantWorld(server)
 
 
 @asynccontextmanager
-async def email_world() -> AsyncGenerator[EmailWorld]:
+async def email_world(_folder: Path) -> AsyncGenerator[EmailWorld]:
     async with mail_server() as server:
         yield EmailWorld(server)

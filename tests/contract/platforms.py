@@ -1,12 +1,19 @@
 """Opening each implementation of the Platform seam in a world where people talk to it."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 from typing import Literal, Protocol
 
+import pytest
+from pydantic import SecretStr
+
 from gateway_service.errors import OutcomeUnknown, RateLimited, Refused
-from gateway_service.platforms.base import Platform, Sink, Traits
+from gateway_service.platforms.base import NOTHING, Destination, Platform, Received, Sink, Traits
 from gateway_service.platforms.discord.platform import DiscordPlatform
+from gateway_service.platforms.matrix.config import MatrixConfig
+from gateway_service.platforms.matrix.platform import MatrixPlatform
 from gateway_service.platforms.mattermost.platform import MattermostPlatform
 from gateway_service.platforms.slack.webhook import make_slack
 from gateway_service.platforms.sms.platform import SmsPlatform
@@ -25,12 +32,20 @@ from tests.fakes.whatsapp import CLOSED as WHATSAPP_CLOSED
 from tests.fakes.whatsapp import LIMITED as WHATSAPP_LIMITED
 from tests.fakes.whatsapp import FakeWhatsApp, fake_whatsapp
 from tests.fakes.whatsapp import config_of as whatsapp_config
+from tests.support.synapse import Person, make_account, person, synapse
 
 Failure = Literal["limited", "refused", "lost answer"]
 
 
 class World(Protocol):
-    """What people do and see, whatever the platform; the bot's chat has the id 5."""
+    """What people do and see, whatever the platform."""
+
+    chat: Destination = Destination("5")
+    """The chat of a person with the bot."""
+    cursor: str = ""
+    """From where an account listens that has not stored anything."""
+    keeps_events: bool = True
+    """Whether what was not stored comes again."""
 
     def connect(self) -> Platform:
         """A platform that is to be entered."""
@@ -48,12 +63,12 @@ class World(Protocol):
         """Let the next message that is sent fail."""
         ...
 
-    def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
+    async def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
         """The messages of the chat by id: what each says, and the data of its buttons."""
         ...
 
 
-class MemoryWorld:
+class MemoryWorld(World):
     """People beside a platform in memory."""
 
     def __init__(self, traits: Traits | None = None) -> None:
@@ -76,14 +91,14 @@ class MemoryWorld:
         }
         self._platform.failures.append(failures[how])
 
-    def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
+    async def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
         return {
             message_id: (content.text, [button.data for button in content.buttons])
             for message_id, content in self._platform.chats.get("5", {}).items()
         }
 
 
-class TelegramWorld:
+class TelegramWorld(World):
     """People on a Telegram server."""
 
     def __init__(self, server: FakeTelegram) -> None:
@@ -102,12 +117,12 @@ class TelegramWorld:
         faults = {"limited": "limited", "refused": "forbidden", "lost answer": "drop_after"}
         self._server.faults.planned["sendMessage"].append(faults[how])
 
-    def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
+    async def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
         messages = self._server.chats[5].values()
         return {str(shown.id): (shown.text, shown.buttons) for shown in messages}
 
 
-class SlackWorld:
+class SlackWorld(World):
     """People in a Slack workspace."""
 
     def __init__(self, server: FakeSlack) -> None:
@@ -126,7 +141,7 @@ class SlackWorld:
         faults = {"limited": "limited", "refused": "is_archived", "lost answer": "drop_after"}
         self._server.faults.planned["chat.postMessage"].append(faults[how])
 
-    def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
+    async def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
         messages = self._server.chats["5"]
         return {ts: (shown.text, shown.buttons) for ts, shown in messages.items()}
 
@@ -146,7 +161,7 @@ class Called(WhatsAppPlatform):
             self._server.confirm()
 
 
-class WhatsAppWorld:
+class WhatsAppWorld(World):
     """People with WhatsApp on their phones."""
 
     def __init__(self, server: FakeWhatsApp) -> None:
@@ -167,7 +182,7 @@ class WhatsAppWorld:
         else:
             self._server.errors.append(WHATSAPP_LIMITED if how == "limited" else WHATSAPP_CLOSED)
 
-    def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
+    async def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
         messages = self._server.chats["5"]
         return {message_id: (one.text, one.buttons) for message_id, one in messages.items()}
 
@@ -187,7 +202,7 @@ class CalledByTwilio(SmsPlatform):
             self._server.confirm()
 
 
-class SmsWorld:
+class SmsWorld(World):
     """People with a phone."""
 
     def __init__(self, server: FakeTwilio) -> None:
@@ -205,11 +220,11 @@ class SmsWorld:
     def fail(self, how: Failure) -> None:
         self._server.faults.append("drop_after" if how == "lost answer" else how)
 
-    def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
+    async def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
         return {sid: (text, []) for sid, (_, text) in self._server.sent.items()}
 
 
-class DiscordWorld:
+class DiscordWorld(World):
     """People on a Discord server."""
 
     def __init__(self, server: FakeDiscord) -> None:
@@ -228,12 +243,12 @@ class DiscordWorld:
         faults = {"limited": "limited", "refused": "forbidden", "lost answer": "drop_after"}
         self._server.faults.planned["create"].append(faults[how])
 
-    def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
+    async def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
         messages = self._server.chats["5"].values()
         return {shown.id: (shown.text, shown.buttons) for shown in messages}
 
 
-class MattermostWorld:
+class MattermostWorld(World):
     """People on a Mattermost server."""
 
     def __init__(self, server: FakeMattermost) -> None:
@@ -252,57 +267,124 @@ class MattermostWorld:
         faults = {"limited": "limited", "refused": "forbidden", "lost answer": "drop_after"}
         self._server.faults.planned["create"].append(faults[how])
 
-    def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
+    async def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
         return {post["id"]: (post["message"], []) for post in self._server.shown("5")}
 
 
+class MatrixWorld(World):
+    """Somebody on a real homeserver, who has invited Hermes to an encrypted room."""
+
+    def __init__(self, ada: Person, config: MatrixConfig, store: Path) -> None:
+        self._ada = ada
+        self._config = config
+        self._store = store
+        self.chat, self.cursor = Destination(""), ""
+
+    async def begin(self) -> None:
+        """Let Hermes accept the invitation."""
+        room_id = await self._ada.invite(self._config.user_id, encrypted=True)
+        self.chat = Destination(room_id)
+        sink = Joining()
+        async with self.connect() as platform:
+            await self._ada.sync()
+            listening = asyncio.create_task(platform.listen(sink))
+            await self._ada.until_joined(room_id, self._config.user_id)
+            await self._ada.say(room_id, "Welcome.")
+            await sink.came.wait()
+            listening.cancel()
+            await asyncio.wait([listening])
+        self.cursor = sink.cursor
+
+    def connect(self) -> Platform:
+        return MatrixPlatform(self._config, self._store)
+
+    async def say(self, text: str) -> None:
+        await self._ada.say(self.chat.chat_id, text)
+
+    async def press(self, message_id: str, data: str) -> None:
+        raise NotImplementedError
+
+    def fail(self, how: Failure) -> None:
+        pytest.skip(f"a real homeserver does not give a {how} on demand")
+
+    async def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
+        read = await self._ada.read(self.chat.chat_id)
+        return {message_id: (content["body"], []) for message_id, content in read.items()}
+
+
+class Joining:
+    """A sink that waits for the first event."""
+
+    def __init__(self) -> None:
+        self.cursor = ""
+        self.came = asyncio.Event()
+
+    async def store(self, received: Received = NOTHING) -> None:
+        self.cursor = received.cursor or self.cursor
+        if received.events:
+            self.came.set()
+
+
 @asynccontextmanager
-async def memory() -> AsyncGenerator[World]:
+async def matrix(folder: Path) -> AsyncGenerator[World]:
+    async with synapse(folder) as url, person(url, "ada", folder / "ada") as ada:
+        user_id, token = await make_account(url, "hermes")
+        config = MatrixConfig(
+            token=SecretStr(token), user_id=user_id, homeserver=url, allowed_users=(ada.id,)
+        )
+        world = MatrixWorld(ada, config, folder / "hermes")
+        await world.begin()
+        yield world
+
+
+@asynccontextmanager
+async def memory(_folder: Path) -> AsyncGenerator[World]:
     yield MemoryWorld()
 
 
 @asynccontextmanager
-async def memory_of_texts() -> AsyncGenerator[World]:
+async def memory_of_texts(_folder: Path) -> AsyncGenerator[World]:
     yield MemoryWorld(PLAIN)
 
 
 @asynccontextmanager
-async def telegram() -> AsyncGenerator[World]:
+async def telegram(_folder: Path) -> AsyncGenerator[World]:
     async with fake_telegram() as server:
         yield TelegramWorld(server)
 
 
 @asynccontextmanager
-async def slack() -> AsyncGenerator[World]:
+async def slack(_folder: Path) -> AsyncGenerator[World]:
     async with fake_slack() as server:
         yield SlackWorld(server)
 
 
 @asynccontextmanager
-async def whatsapp() -> AsyncGenerator[World]:
+async def whatsapp(_folder: Path) -> AsyncGenerator[World]:
     async with fake_whatsapp() as server:
         yield WhatsAppWorld(server)
 
 
 @asynccontextmanager
-async def sms() -> AsyncGenerator[World]:
+async def sms(_folder: Path) -> AsyncGenerator[World]:
     async with fake_twilio() as server:
         yield SmsWorld(server)
 
 
 @asynccontextmanager
-async def discord() -> AsyncGenerator[World]:
+async def discord(_folder: Path) -> AsyncGenerator[World]:
     async with fake_discord() as server:
         yield DiscordWorld(server)
 
 
 @asynccontextmanager
-async def mattermost() -> AsyncGenerator[World]:
+async def mattermost(_folder: Path) -> AsyncGenerator[World]:
     async with fake_mattermost() as server:
         yield MattermostWorld(server)
 
 
-IMPLEMENTATIONS: Mapping[str, Callable[[], AbstractAsyncContextManager[World]]] = {
+IMPLEMENTATIONS: Mapping[str, Callable[[Path], AbstractAsyncContextManager[World]]] = {
+    "matrix": matrix,
     "memory": memory,
     "memory of texts": memory_of_texts,
     "discord": discord,

@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from pathlib import Path
 
 import pytest
 
 from gateway_service.errors import MessageGone, OutcomeUnknown, RateLimited, Refused, Unreachable
 from gateway_service.messages import Button, ButtonPress, Content, MessageEvent
-from gateway_service.platforms.base import Destination
 from gateway_service.platforms.telegram.platform import TelegramPlatform
 from services.errors import DatabaseUnavailable
 from tests.contract.platforms import IMPLEMENTATIONS, World
@@ -15,14 +15,15 @@ from tests.fakes.sink import Collected, Full, listen
 from tests.fakes.telegram import TOKEN
 
 
-def chat(world: World) -> Destination:
-    """The chat in which everything happens."""
-    return Destination(getattr(world, "chat_id", "5"))
-
-
-@pytest.fixture(params=list(IMPLEMENTATIONS))
-async def world(request: pytest.FixtureRequest) -> AsyncGenerator[World]:
-    async with IMPLEMENTATIONS[request.param]() as made:
+@pytest.fixture(
+    params=[
+        # A real homeserver takes seconds to start.
+        pytest.param(name, marks=[pytest.mark.slow] if name == "matrix" else [])
+        for name in IMPLEMENTATIONS
+    ]
+)
+async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[World]:
+    async with IMPLEMENTATIONS[request.param](tmp_path) as made:
         yield made
 
 
@@ -31,22 +32,22 @@ async def test_the_account_is_known_before_it_is_connected(world: World) -> None
     assert platform.name == platform.name.lower() != ""
     assert platform.account_id
     with pytest.raises(Unreachable):
-        await platform.send(chat(world), Content("too early"), "key-1")
+        await platform.send(world.chat, Content("too early"), "key-1")
     async with platform:
-        assert await platform.send(chat(world), Content("in time"), "key-2")
+        assert await platform.send(world.chat, Content("in time"), "key-2")
 
 
 async def test_what_is_said_is_received_in_order(world: World) -> None:
     async with world.connect() as platform:
         for text in ("one", "two"):
             await world.say(text)
-        events = await listen(platform, 2)
+        events = await listen(world.cursor, platform, 2)
         texts = [event.text for event in events if isinstance(event, MessageEvent)]
         assert texts == ["one", "two"]
         source = events[0].source
         assert (source.platform, source.chat_id, source.chat_type) == (
             platform.name,
-            chat(world).chat_id,
+            world.chat.chat_id,
             "dm",
         )
         assert source.user_id
@@ -54,19 +55,19 @@ async def test_what_is_said_is_received_in_order(world: World) -> None:
 
 
 async def test_what_was_not_stored_comes_again_as_the_same(world: World) -> None:
-    if not getattr(world, "keeps_events", True):
+    if not world.keeps_events:
         return
-    full = Full()
+    full = Full(world.cursor)
     async with world.connect() as platform:
         await world.say("one")
         with pytest.raises(DatabaseUnavailable):
             await platform.listen(full)
     async with world.connect() as platform:
-        assert await listen(platform, 1) == full.events
+        assert await listen(world.cursor, platform, 1) == full.events
 
 
 async def test_what_was_said_meanwhile_is_received_later(world: World) -> None:
-    sink = Collected()
+    sink = Collected(world.cursor)
     async with world.connect() as platform:
         await world.say("one")
         await sink.take(platform, 1)
@@ -82,29 +83,29 @@ async def test_waiting_for_events_can_be_given_up(world: World) -> None:
     async with world.connect() as platform:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.1):
-                await platform.listen(Collected())
+                await platform.listen(Collected(world.cursor))
         await world.say("one")
-        assert len(await listen(platform, 1)) == 1
+        assert len(await listen(world.cursor, platform, 1)) == 1
 
 
 async def test_messages_are_created_and_changed(world: World) -> None:
     async with world.connect() as platform:
         buttons = (Button("Yes", "a:yes"), Button("No", "a:no"))[: platform.traits.buttons]
-        first = await platform.send(chat(world), Content("May I?", buttons), "key-3")
-        second = await platform.send(chat(world), Content("Hello."), "key-4")
-        assert world.shown() == {
+        first = await platform.send(world.chat, Content("May I?", buttons), "key-3")
+        second = await platform.send(world.chat, Content("Hello."), "key-4")
+        assert await world.shown() == {
             first: ("May I?", [each.data for each in buttons]),
             second: ("Hello.", []),
         }
         if not platform.traits.can_edit:
             with pytest.raises(Refused):
-                await platform.edit(chat(world), first, Content("I may."))
+                await platform.edit(world.chat, first, Content("I may."))
             return
         for _ in range(2):
-            await platform.edit(chat(world), first, Content("I may."))
-        assert world.shown()[first] == ("I may.", [])
+            await platform.edit(world.chat, first, Content("I may."))
+        assert (await world.shown())[first] == ("I may.", [])
         with pytest.raises(MessageGone):
-            await platform.edit(chat(world), "999", Content("lost"))
+            await platform.edit(world.chat, "999", Content("lost"))
 
 
 async def test_a_press_is_received_and_acknowledged(world: World) -> None:
@@ -112,37 +113,37 @@ async def test_a_press_is_received_and_acknowledged(world: World) -> None:
         if not platform.traits.buttons:
             return
         asked = Content("May I?", (Button("Yes", "a:yes"),))
-        message_id = await platform.send(chat(world), asked, "key-5")
+        message_id = await platform.send(world.chat, asked, "key-5")
         await world.press(message_id, "a:yes")
-        [press] = await listen(platform, 1)
+        [press] = await listen(world.cursor, platform, 1)
         assert isinstance(press, ButtonPress)
-        assert (press.data, press.source.chat_id) == ("a:yes", chat(world).chat_id)
+        assert (press.data, press.source.chat_id) == ("a:yes", world.chat.chat_id)
         await platform.acknowledge(press, "Done.")
-        await platform.typing(chat(world))
+        await platform.typing(world.chat)
 
 
 async def test_a_message_may_be_as_long_as_is_said(world: World) -> None:
     async with world.connect() as platform:
         text = "🦉" * (platform.traits.message_units // platform.traits.length("🦉"))
         assert platform.traits.length(text) == platform.traits.message_units
-        message_id = await platform.send(chat(world), Content(text), "key-6")
-        assert world.shown()[message_id] == (text, [])
+        message_id = await platform.send(world.chat, Content(text), "key-6")
+        assert (await world.shown())[message_id] == (text, [])
 
 
 async def test_failures_tell_whether_anything_was_done(world: World) -> None:
     async with world.connect() as platform:
         world.fail("limited")
         with pytest.raises(RateLimited) as limited:
-            await platform.send(chat(world), Content("one"), "key-7")
+            await platform.send(world.chat, Content("one"), "key-7")
         assert limited.value.wait_s >= 1
         world.fail("refused")
         with pytest.raises(Refused):
-            await platform.send(chat(world), Content("two"), "key-8")
-        assert world.shown() == {}
+            await platform.send(world.chat, Content("two"), "key-8")
+        assert await world.shown() == {}
         world.fail("lost answer")
         with pytest.raises(OutcomeUnknown):
-            await platform.send(chat(world), Content("three"), "key-9")
-        assert [text for text, _ in world.shown().values()] == ["three"]
+            await platform.send(world.chat, Content("three"), "key-9")
+        assert [text for text, _ in (await world.shown()).values()] == ["three"]
 
 
 async def test_a_server_that_is_not_there_is_unreachable() -> None:

@@ -43,6 +43,6 @@ class Full(Collected):
             raise DatabaseUnavailable("the disk is full")
 
 
-async def listen(platform: Platform, count: int) -> Sequence[Event]:
+async def listen(cursor: str, platform: Platform, count: int) -> Sequence[Event]:
     """Return the first events of an account, once there are so many."""
-    return await Collected().take(platform, count)
+    return await Collected(cursor).take(platform, count)

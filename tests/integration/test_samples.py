@@ -140,7 +140,7 @@ async def test_the_backend_gives_less_memory_than_is_asked_for(yard: Yard) -> No
 # ---- the platform
 
 
-class FolderWorld:
+class FolderWorld(World):
     """People who move files into a folder; buttons and failures it has none."""
 
     def __init__(self, root: Path) -> None:
@@ -160,7 +160,7 @@ class FolderWorld:
     def fail(self, how: Failure) -> None:
         raise NotImplementedError
 
-    def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
+    async def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
         return {path.name: (path.read_text(), []) for path in self._root.glob("out/5-*.md")}
 
 
