@@ -53,6 +53,7 @@ IMPORTED_WHEN_USED = (
     "grpclib",
     "kubernetes",
     "modal",
+    "nio",
     "openai",
     "paramiko",
     "psycopg",

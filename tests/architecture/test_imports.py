@@ -34,6 +34,8 @@ IMPORTED_LATE = (
     "kubernetes",
     "modal",
     "modal_proto",
+    "markdown_it",
+    "nio",
     "openai",
     "openpyxl",
     "opentelemetry",

@@ -1,7 +1,8 @@
 """Where platforms store what they receive in tests."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 
 from gateway_service.messages import Event
 from gateway_service.platforms.base import NOTHING, Platform, Received
@@ -25,12 +26,22 @@ class Collected:
 
     async def take(self, platform: Platform, count: int) -> Sequence[Event]:
         """Listen until so many events have come."""
-        async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(10), self.listening(platform):
+            return await self.until(count)
+
+    @asynccontextmanager
+    async def listening(self, platform: Platform) -> AsyncGenerator[None]:
+        """Listen until the context is left; what ends it ends the context."""
+        async with asyncio.TaskGroup() as group:
             listening = group.create_task(platform.listen(self))
-            while len(self.events) < count:
-                self._came.clear()
-                await self._came.wait()
+            yield
             listening.cancel()
+
+    async def until(self, count: int) -> Sequence[Event]:
+        """Wait until so many events have come."""
+        while len(self.events) < count:
+            self._came.clear()
+            await self._came.wait()
         return self.events
 
 

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Generator
 from contextlib import contextmanager
 from io import BytesIO
+from mimetypes import MimeTypes
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -41,6 +42,8 @@ MOST_KNOWN = 1000
 TYPING_MS = 8000
 OUTLINE_CHARS = 200
 CHUNK_BYTES = 1 << 18
+_MIMES = MimeTypes()
+_UNNAMED = "application/octet-stream"
 _FILTER = {"room": {"timeline": {"limit": EVENTS_PER_SYNC}}, "presence": {"types": list[str]()}}
 _ONLY_STATE = {"room": {"timeline": {"limit": 1}}, "presence": {"types": list[str]()}}
 
@@ -220,15 +223,15 @@ class MatrixPlatform(Platform):
         return sent.event_id
 
     async def _upload(self, room_id: str, caption: str, file: Attachment) -> dict[str, Any]:
-        import mimetypes
-
-        mime = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
+        mime = _MIMES.guess_type(file.name)[0] or _UNNAMED
         room = self._client.rooms.get(room_id)
         is_encrypted = room is not None and room.encrypted
+        data, keys = file.data, dict[str, Any]()
+        if is_encrypted:
+            data, keys = await asyncio.to_thread(_lock, data)
+        told = (_UNNAMED, None) if keys else (mime, file.name)
         with _translated():
-            answer, keys = await self._client.upload(
-                BytesIO(file.data), mime, file.name, encrypt=is_encrypted, filesize=len(file.data)
-            )
+            answer, _ = await self._client.upload(BytesIO(data), *told, filesize=len(data))
             uri = _checked(answer).content_uri
         where = {"file": {**keys, "url": uri}} if keys else {"url": uri}
         kind = mime.partition("/")[0]
@@ -319,6 +322,12 @@ def _decrypted(client: "AsyncClient", event: Any) -> dict[str, Any]:
     except EncryptionError as error:
         _log.warning("a message of %s cannot be decrypted: %s", event.sender, error)
         return event.source
+
+
+def _lock(data: bytes) -> tuple[bytes, dict[str, Any]]:
+    from nio.crypto.attachments import encrypt_attachment
+
+    return encrypt_attachment(data)
 
 
 def _unlock(data: bytes, locked: Keys) -> bytes:

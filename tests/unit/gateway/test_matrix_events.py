@@ -1,0 +1,138 @@
+"""Events of Matrix rooms: who is addressed, threads, replies, new versions and files."""
+
+from typing import Any
+
+import pytest
+from nio import MatrixRoom
+
+from gateway_service.messages import FileKind, MessageEvent, Quote
+from gateway_service.platforms.matrix.events import Account, parse, read_message, to_content
+
+ME = Account("@hermes:x.org", "Hermes")
+ADA, BOB = "@ada:x.org", "@bob:x.org"
+
+
+def room(*others: str) -> MatrixRoom:
+    found = MatrixRoom("!r:x.org", ME.user_id)
+    for user in (ME.user_id, *others):
+        found.add_member(user, user[1:4].title(), None)
+    return found
+
+
+def said(body: str, /, sender: str = ADA, **content: Any) -> dict[str, Any]:
+    return {
+        "type": "m.room.message",
+        "event_id": "$1",
+        "sender": sender,
+        "content": {"msgtype": "m.text", "body": body, **content},
+    }
+
+
+def mentions(*users: str) -> dict[str, Any]:
+    return {"m.mentions": {"user_ids": users}}
+
+
+def relates(**relation: Any) -> dict[str, Any]:
+    return {"m.relates_to": relation}
+
+
+def answers(event_id: str) -> dict[str, Any]:
+    return {"m.relates_to": {"m.in_reply_to": {"event_id": event_id}}}
+
+
+def read(
+    raw: dict[str, Any], *others: str, answered: dict[str, Any] | None = None
+) -> MessageEvent | None:
+    message = parse(raw)
+    assert message is not None
+    before = parse(answered) if answered else None
+    return read_message(message, before, room(*(others or (ADA,))), ME)
+
+
+def test_a_room_of_two_is_a_direct_chat() -> None:
+    event = read(said("Hello"))
+    assert event is not None
+    assert (event.text, event.source.chat_type, event.source.user_name) == ("Hello", "dm", "Ada")
+    assert (event.source.chat_id, event.source.user_id) == ("!r:x.org", ADA)
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (said("hello everybody"), None),
+        (said("Hermes: hello", **mentions(ME.user_id)), "hello"),
+        (said("Hermes: hello", **mentions()), None),
+        (said("hermes, hello"), "hello"),
+        (said("Hermeseta: hello"), None),
+        (said("hi", formatted_body=f'<a href="https://matrix.to/#/{ME.user_id}">H</a> hi'), "hi"),
+        (said("/status"), "/status"),
+    ],
+)
+def test_in_a_group_only_what_is_said_to_us_is_read(raw: dict[str, Any], text: str | None) -> None:
+    event = read(raw, ADA, BOB)
+    assert (event.text if event else None) == text
+
+
+def test_an_answer_to_us_is_for_us() -> None:
+    ours = said("Shall I?", ME.user_id)
+    event = read(
+        said("> <@hermes:x.org> Shall I?\n\nYes", **answers("$0")), ADA, BOB, answered=ours
+    )
+    assert event is not None
+    assert (event.text, event.replies_to, event.quotes) == ("Yes", "$0", ())
+
+
+def test_an_answer_to_somebody_quotes_them() -> None:
+    raw = said("Hermes: is that so?", **answers("$0"))
+    event = read(raw, ADA, BOB, answered=said("The sky is green.", BOB))
+    assert event is not None
+    assert event.quotes == (Quote("The sky is green.", "Bob", is_forwarded=False),)
+
+
+def test_a_thread_is_a_thread_and_no_answer() -> None:
+    last = {"m.in_reply_to": {"event_id": "$last"}}
+    relation = relates(rel_type="m.thread", event_id="$root", is_falling_back=True, **last)
+    event = read(said("more", **relation))
+    assert event is not None
+    assert (event.source.thread_id, event.replies_to) == ("$root", "")
+
+
+def test_a_new_version_names_the_old_one() -> None:
+    new: dict[str, Any] = {"m.new_content": {"msgtype": "m.text", "body": "better"}}
+    event = read(said("* better", **new, **relates(rel_type="m.replace", event_id="$0")))
+    assert event is not None
+    assert (event.text, event.edits) == ("better", "$0")
+
+
+def test_files_are_named_with_their_caption() -> None:
+    recorded: dict[str, Any] = {"org.matrix.msc3245.voice": {}}
+    voice = said(
+        "voice.ogg",
+        msgtype="m.audio",
+        url="mxc://x.org/a",
+        info={"mimetype": "audio/ogg", "size": 12},
+        **recorded,
+    )
+    event = read(voice)
+    assert event is not None
+    assert event.text == ""
+    [file] = event.files
+    assert (file.kind, file.id, file.mime) == (FileKind.VOICE, "mxc://x.org/a", "audio/ogg")
+    assert file.length_bytes == 12
+    picture = said("What is this?", msgtype="m.image", filename="owl.png", url="mxc://x.org/b")
+    event = read(picture)
+    assert event is not None
+    assert (event.text, event.files[0].name) == ("What is this?", "owl.png")
+
+
+def test_what_cannot_be_read_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+    assert parse({"type": "m.room.member", "event_id": "$1"}) is None
+    assert parse({**said("x"), "content": {"body": 7}}) is None
+    assert "passed over" in caplog.text
+    assert read(said("I am a bot", msgtype="m.notice")) is None
+
+
+def test_markdown_becomes_html_that_cannot_hold_tags() -> None:
+    content = to_content("**b** <script>\n\n| a | b |\n|---|---|\n| 1 | 2 |")
+    assert "<strong>b</strong> &lt;script&gt;" in content["formatted_body"]
+    assert "<td>1</td>" in content["formatted_body"]
