@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct, field
 
 from gateway_service.messages import FileKind, MessageEvent, Quote, RemoteFile, Source
+from services.validation import convert
 
 if TYPE_CHECKING:
     from nio import MatrixRoom
@@ -95,7 +96,7 @@ def parse(raw: dict[str, Any]) -> Message | None:
     if raw.get("type") != "m.room.message":
         return None
     try:
-        return msgspec.convert(raw, Message)
+        return convert(raw, Message)
     except msgspec.ValidationError as error:
         _log.error("event %s cannot be read and is passed over: %s", raw.get("event_id"), error)
         return None

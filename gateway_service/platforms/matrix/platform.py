@@ -8,11 +8,9 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Generator
 from contextlib import contextmanager
 from io import BytesIO
-from mimetypes import MimeTypes
+from mimetypes import types_map
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
-
-import msgspec
 
 from gateway_service.errors import (
     AccountRefused,
@@ -28,6 +26,7 @@ from gateway_service.platforms.base import Destination, Platform, Received, Sink
 from gateway_service.platforms.matrix.config import MatrixConfig
 from gateway_service.platforms.matrix.events import Account, Keys, parse, read_message, to_content
 from gateway_service.platforms.rate_limits import Rate
+from services.validation import convert
 
 if TYPE_CHECKING:
     from nio import AsyncClient, MatrixRoom, RoomInfo, SyncResponse
@@ -42,7 +41,6 @@ MOST_KNOWN = 1000
 TYPING_MS = 8000
 OUTLINE_CHARS = 200
 CHUNK_BYTES = 1 << 18
-_MIMES = MimeTypes()
 _UNNAMED = "application/octet-stream"
 _FILTER = {"room": {"timeline": {"limit": EVENTS_PER_SYNC}}, "presence": {"types": list[str]()}}
 _ONLY_STATE = {"room": {"timeline": {"limit": 1}}, "presence": {"types": list[str]()}}
@@ -134,7 +132,7 @@ class MatrixPlatform(Platform):
             _checked(await self._client.room_typing(destination.chat_id, timeout=TYPING_MS))
 
     async def download(self, file: RemoteFile) -> AsyncGenerator[bytes]:
-        locked = msgspec.json.decode(file.id, type=Keys) if file.id.startswith("{") else None
+        locked = convert(json.loads(file.id), Keys) if file.id.startswith("{") else None
         with _translated():
             found = _checked(await self._client.download(locked.url if locked else file.id))
             data = cast("bytes", found.body)
@@ -223,7 +221,7 @@ class MatrixPlatform(Platform):
         return sent.event_id
 
     async def _upload(self, room_id: str, caption: str, file: Attachment) -> dict[str, Any]:
-        mime = _MIMES.guess_type(file.name)[0] or _UNNAMED
+        mime = types_map.get(Path(file.name).suffix.lower(), _UNNAMED)
         room = self._client.rooms.get(room_id)
         is_encrypted = room is not None and room.encrypted
         data, keys = file.data, dict[str, Any]()

@@ -7,6 +7,7 @@ import pytest
 from gateway_service.accounts.builtin import builtin_platforms
 from gateway_service.config import GatewayConfig
 from services.config.settings import ConfigError
+from services.home.paths import HomePaths
 from tests.unit.services.settings import settings
 
 TOKEN = "123456:ABC-def_1"
@@ -15,13 +16,13 @@ TOKEN = "123456:ABC-def_1"
 def test_without_a_token_there_is_no_bot(tmp_path: Path) -> None:
     config = settings(tmp_path).load(GatewayConfig)
     assert not config.telegram.is_on
-    assert builtin_platforms(config) == []
+    assert builtin_platforms(config, HomePaths(tmp_path)) == []
 
 
 def test_a_token_is_enough_for_a_bot_that_nobody_may_talk_to(tmp_path: Path) -> None:
     environ = {"TELEGRAM_BOT_TOKEN": TOKEN}
     config = settings(tmp_path, environ=environ).load(GatewayConfig)
-    [configured] = builtin_platforms(config)
+    [configured] = builtin_platforms(config, HomePaths(tmp_path))
     assert configured.platform.account_id == "123456"
     assert configured.access.is_closed
     assert TOKEN not in repr(config)
@@ -37,7 +38,7 @@ def test_a_token_is_enough_for_a_bot_that_nobody_may_talk_to(tmp_path: Path) -> 
 )
 def test_who_may_talk_to_it(tmp_path: Path, environ: dict[str, str], is_open: bool) -> None:
     found = settings(tmp_path, environ={"TELEGRAM_BOT_TOKEN": TOKEN, **environ})
-    [configured] = builtin_platforms(found.load(GatewayConfig))
+    [configured] = builtin_platforms(found.load(GatewayConfig), found.home)
     assert configured.access.allow_all is is_open
     assert configured.access.allowed_users == (frozenset() if is_open else {"7", "8"})
 

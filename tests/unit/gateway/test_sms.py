@@ -142,7 +142,8 @@ def test_the_names_of_older_homes_are_read(tmp_path: Path) -> None:
         "TWILIO_PHONE_NUMBER": NUMBER,
         "SMS_ALLOWED_USERS": "+491511234567",
     }
-    [configured] = builtin_platforms(settings(tmp_path, environ=environ).load(GatewayConfig))
+    found = settings(tmp_path, environ=environ)
+    [configured] = builtin_platforms(found.load(GatewayConfig), found.home)
     assert (configured.platform.name, configured.platform.account_id) == ("sms", NUMBER)
     assert configured.access.allowed_users == {"+491511234567"}
     with pytest.raises(ConfigError, match="TWILIO_PHONE_NUMBER must look like"):

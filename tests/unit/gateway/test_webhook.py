@@ -234,7 +234,8 @@ def test_a_template_shows_names_and_its_values_come_apart() -> None:
 
 def test_routes_are_programs_and_no_admins(tmp_path: Path) -> None:
     yaml = "platforms: {webhook: {extra: {secret: 0123456789abcdef0123, routes: {a: {}}}}}"
-    [configured] = builtin_platforms(settings(tmp_path, yaml).load(GatewayConfig))
+    found = settings(tmp_path, yaml)
+    [configured] = builtin_platforms(found.load(GatewayConfig), found.home)
     assert configured.webhook is not None
     assert not configured.access.is_closed
     assert not configured.access.lacks_admin
