@@ -7,22 +7,23 @@ import pytest
 from gateway_service.accounts.builtin import builtin_platforms
 from gateway_service.config import GatewayConfig
 from services.config.settings import ConfigError
-from services.home.paths import HomePaths
 from tests.unit.services.settings import settings
 
 TOKEN = "123456:ABC-def_1"
 
 
 def test_without_a_token_there_is_no_bot(tmp_path: Path) -> None:
-    config = settings(tmp_path).load(GatewayConfig)
+    found = settings(tmp_path)
+    config = found.load(GatewayConfig)
     assert not config.telegram.is_on
-    assert builtin_platforms(config, HomePaths(tmp_path)) == []
+    assert builtin_platforms(config, found.home) == []
 
 
 def test_a_token_is_enough_for_a_bot_that_nobody_may_talk_to(tmp_path: Path) -> None:
     environ = {"TELEGRAM_BOT_TOKEN": TOKEN}
-    config = settings(tmp_path, environ=environ).load(GatewayConfig)
-    [configured] = builtin_platforms(config, HomePaths(tmp_path))
+    found = settings(tmp_path, environ=environ)
+    config = found.load(GatewayConfig)
+    [configured] = builtin_platforms(config, found.home)
     assert configured.platform.account_id == "123456"
     assert configured.access.is_closed
     assert TOKEN not in repr(config)
