@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import openai
 import pytest
 
@@ -332,3 +333,19 @@ async def test_what_was_begun_before_a_restart_is_closed(tmp_path: Path) -> None
         await running.running.until_rows("gateway", CLOSED, [("CLOSED",)])
         await running.running.until_rows("agent", "SELECT state FROM turn", [("COMPLETED",)])
         assert await sessions(running) == 1
+
+
+async def test_a_request_that_is_repeated_after_a_restart(tmp_path: Path) -> None:
+    body, headers = {"messages": said("Hi")}, {"Idempotency-Key": "k"}
+    async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {KEY}", **headers}) as http:
+        async with api(tmp_path, answers({"text": "Hello", "hang_after": 1})) as running:
+            url = f"http://127.0.0.1:{running.port}/v1/chat/completions"
+            asking = asyncio.create_task(http.post(url, json=body))
+            await running.model.until(lambda: running.model.requests != [])
+        with pytest.raises(aiohttp.ClientError):
+            await asking
+    async with api(tmp_path, HELLO) as running:
+        _, answer = await running.post("/v1/chat/completions", body, Idempotency_Key="k")
+        assert answer["choices"][0]["message"]["content"] == "Hello!"
+        assert await sessions(running) == 1
+        assert len(running.model.requests) == 1

@@ -73,10 +73,9 @@ async def test_a_model_that_fails(tmp_path: Path) -> None:
 
 def shown(running: Api) -> list[Any]:
     """The pictures in the last question to the model."""
-    contents: list[Any] = [message["content"] for message in running.sent()]
-    parts: list[Any] = [
-        part for content in contents if isinstance(content, list) for part in content
-    ]
+    parts: list[Any] = []
+    for message in running.sent():
+        parts += [] if isinstance(message["content"], str) else message["content"]
     return [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
 
 
