@@ -91,6 +91,10 @@ _PLATFORMS = {
         "You are talking in Matrix, in a room that may have several people. Markdown and code "
         "blocks are rendered."
     ),
+    "webhook": (
+        "Another program has sent an event, and nobody waits to answer questions. Do what the "
+        "message asks, and write an answer that stands by itself in a chat."
+    ),
 }
 
 

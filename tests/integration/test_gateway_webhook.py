@@ -81,6 +81,7 @@ async def test_an_event_is_answered_in_a_chat_once(tmp_path: Path) -> None:
         await scene.telegram.until(lambda: scene.telegram.texts(1) == ["The disk is full."])
         [body] = scene.model.bodies
         said = body["messages"][-1]["content"]
+        assert "Another program has sent an event" in body["messages"][0]["content"]
         assert said.startswith("Explain the alert [title].")
         assert "title: Disk at 98 %" in said
         assert '"the webhook alerts" wrote' in said

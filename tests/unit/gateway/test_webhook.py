@@ -94,6 +94,7 @@ Attack = Callable[[float], WebhookRequest]
 DEEP = b'{"a":' * 100_000
 ATTACKS: Mapping[str, tuple[int, Attack]] = {
     "no signature": (401, lambda now: request()),
+    "garbage without a signature": (401, lambda now: request(b"\xff{")),
     "an empty signature": (401, lambda now: request(x_hub_signature_256="")),
     "a signature of nothing": (401, lambda now: request(x_hub_signature_256="sha256=")),
     "a signature by another secret": (
