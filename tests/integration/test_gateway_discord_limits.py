@@ -5,9 +5,10 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from gateway_service.errors import HermesError, RateLimited
+from gateway_service.errors import HermesError, OutcomeUnknown, RateLimited
 from gateway_service.messages import Content
 from gateway_service.platforms.base import Destination
+from gateway_service.platforms.discord import listener
 from gateway_service.platforms.discord.platform import DiscordPlatform
 from tests.fakes.discord import FakeDiscord, fake_discord
 from tests.fakes.discord_rules import TOKEN
@@ -22,6 +23,25 @@ async def server() -> AsyncGenerator[FakeDiscord]:
 
 def connect(server: FakeDiscord) -> DiscordPlatform:
     return DiscordPlatform(TOKEN, server.url)
+
+
+async def test_the_history_is_read_on_when_a_limit_is_over(server: FakeDiscord) -> None:
+    await server.say("5", "one")
+    server.faults.planned["history"].append("limited")
+    async with DiscordPlatform(TOKEN, server.url, people=["7"]) as platform:
+        assert len(await Collected().take(platform, 1)) == 1
+    assert server.gateway.identified == 1
+
+
+async def test_a_history_that_cannot_be_had_holds_up_nothing(server: FakeDiscord) -> None:
+    server.faults.planned["history"] += ["broken"] * 100
+    sink = Collected()
+    async with DiscordPlatform(TOKEN, server.url, people=["7"]) as platform:
+        for _ in range(listener.MOST_ATTEMPTS - 1):
+            with pytest.raises(OutcomeUnknown):
+                await platform.listen(sink)
+        await server.say("5", "one")
+        assert len(await sink.take(platform, 1)) == 1
 
 
 async def test_the_last_sessions_of_a_day_are_not_used_up(server: FakeDiscord) -> None:

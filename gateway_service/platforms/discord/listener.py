@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from gateway_service.errors import PlatformError, RateLimited, Refused, Unreachable
+from gateway_service.errors import OutcomeUnknown, PlatformError, RateLimited, Refused, Unreachable
 from gateway_service.messages import Event, MessageEvent
 from gateway_service.platforms.base import Received, Sink
 from gateway_service.platforms.discord.client import EPHEMERAL, translated
@@ -44,6 +44,8 @@ LONGEST_GAP_S = 86_400.0
 MOST_MISSED = 2000
 """How many messages of a channel are read from the history."""
 RECENT_EDIT = timedelta(minutes=5)
+MOST_ATTEMPTS = 5
+"""Attempts to read a history that Discord fails to give; it must not hold up what is said now."""
 MOST_PEOPLE = 50
 MOST_RECENT = 500
 
@@ -83,7 +85,7 @@ class Listener:
         self._interactions = deque["tuple[Interaction, Event]"]()
         self._missed = deque["Guild | str"]()
         """Servers and people whose history is still to be read."""
-        self._is_settling, self._since = True, 0
+        self._is_settling, self._since, self._attempts = True, 0, 0
         self._recent = deque[str](maxlen=MOST_RECENT)
         """Events that were stored; what is live may also be in the history."""
         self._changed = asyncio.Event()
@@ -152,8 +154,18 @@ class Listener:
         while True:
             while self._missed and not self._is_settling:
                 place = self._missed[0]
-                async with translated(None):
-                    await self._catch_up(place, sink)
+                try:
+                    async with translated(None):
+                        await self._catch_up(place, sink)
+                except RateLimited as error:
+                    await asyncio.sleep(error.wait_s)
+                    continue
+                except OutcomeUnknown as error:
+                    self._attempts += 1
+                    if self._attempts < MOST_ATTEMPTS:
+                        raise
+                    _log.error("the history of %s is given up: %s", place, error)
+                self._attempts = 0
                 if self._missed and self._missed[0] is place:
                     self._missed.popleft()
             if self._messages and not self._is_settling:
