@@ -46,7 +46,7 @@ class FakeMattermost:
         self.posts: dict[str, dict[str, Any]] = {}
         self.versions: defaultdict[str, list[str]] = defaultdict(list)
         self.files: dict[str, tuple[str, bytes]] = {}
-        self.typed, self.calls = Counter[str](), Counter[str]()
+        self.typed, self.calls, self.closed = Counter[str](), Counter[str](), set[str]()
         self.sockets: dict[web.WebSocketResponse, int] = {}
         """The open streams, with how many events each was told."""
         self.lost = 0
@@ -89,7 +89,6 @@ class FakeMattermost:
                 await stream.send_json({"event": event, "data": data, "seq": told})
 
     def texts(self, channel_id: str) -> list[str]:
-        """What the bot's posts in a channel say now, oldest first."""
         return [post["message"] for post in self.shown(channel_id)]
 
     def shown(self, channel_id: str) -> list[dict[str, Any]]:
@@ -185,10 +184,12 @@ class FakeMattermost:
         return {"id": channel_id, "type": kind, "last_post_at": max(times, default=0)}
 
     async def _since(self, request: web.Request, channel_id: str) -> Any:
-        since = int(request.query["since"])
-        assert len(request.query) == 1, "since goes with no other parameter"
+        if channel_id in self.closed:
+            raise REFUSALS["forbidden"]
+        [(name, since)] = request.query.items()
+        assert name == "since"
         posts = [p for p in self.posts.values() if p["channel_id"] == channel_id]
-        found = {p["id"]: p for p in posts if max(p["create_at"], p["edit_at"]) > since}
+        found = {p["id"]: p for p in posts if max(p["create_at"], p["edit_at"]) > int(since)}
         return {"order": list(reversed(found)), "posts": found}
 
     async def _post(self, _: web.Request, post_id: str) -> Any:

@@ -147,6 +147,9 @@ async def test_posts_of_a_downtime_are_found_in_every_channel(server: FakeMatter
     await server.say(CHANNEL, "@hermes in the channel")
     edited = await server.say("5", "drectly")
     await server.rewrite(edited, "directly")
+    server.channels["hidden"] = "P"
+    await server.say("hidden", "@hermes behind a door")
+    server.closed.add("hidden")
     async with listening(connect(server), sink, server):
         await until(lambda: "directly" in texts(sink.events))
     found = {each.event_id: each for each in sink.events}
@@ -176,7 +179,13 @@ async def test_pings_show_that_the_account_is_alive(server: FakeMattermost) -> N
     sink, platform = Collected(), MattermostPlatform(server.url, TOKEN, ping_s=0.05)
     async with listening(platform, sink, server):
         await until(lambda: sink.stored > 3)
-    server.is_deaf, sink.stored = True, 0
+    sink, platform = Collected(), connect(server)
+    async with listening(platform, sink, server):
+        for number in range(5):
+            await server.tell("typing", {})
+            await until(lambda number=number: sink.stored > number)
+    sink, platform = Collected(), MattermostPlatform(server.url, TOKEN, ping_s=0.05)
+    server.is_deaf = True
     async with platform:
         with pytest.raises(HermesError, match="does not answer"):
             await platform.listen(sink)

@@ -5,7 +5,7 @@ import logging
 import re
 import time
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, aclosing
 from typing import TYPE_CHECKING, Any, Self
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 PING_S = 15.0
+CURSOR_S = 10.0
+"""How often the cursor is stored while nothing is for us."""
 OVERLAP_MS = 10_000
 """How much is read again, as posts appear a little later than their times say."""
 FIRST_MS = 60_000
@@ -58,7 +60,7 @@ class MattermostPlatform(Platform):
         self._me = Person("", "", is_bot=True)
         self._reader = PostReader(self._api, self._me)
         self._stack = AsyncExitStack()
-        self._after, self._stored = 0, 0
+        self._after, self._stored, self._note_at = 0, 0, 0.0
         self._recent = deque[str](maxlen=MOST_RECENT)
         """Events that were stored; what is live may also be among the posts that were missed."""
 
@@ -91,20 +93,27 @@ class MattermostPlatform(Platform):
         found: list[Post] = []
         for channel in await self._api.get("/users/me/channels"):
             if channel["last_post_at"] > since:
-                path = f"/channels/{channel['id']}/posts?since={since}"
-                posts = (await self._api.get(path))["posts"].values()
-                found += [each for each in posts if each["create_at"] > since]
+                posts = await self._posts(channel["id"], since)
+                found += [each for each in posts if each.get("create_at", 0) > since]
         for post in sorted(found, key=lambda each: each["create_at"]):
             await self._take(sink, post, is_new=True)
+
+    async def _posts(self, channel_id: str, since: int) -> Sequence[Post]:
+        try:
+            found = await self._api.get(f"/channels/{channel_id}/posts?since={since}")
+        except (MessageGone, Refused) as error:
+            _log.info("the posts of %s are not read: %s", channel_id, error)
+            return []
+        return list(found["posts"].values())
 
     async def _follow(self, sink: Sink, socket: "ClientWebSocketResponse") -> None:
         """Store what the server tells; after a gap or a silence begin anew."""
         expected = 0
         while True:
             frame = await _next_frame(socket, self._ping_s)
+            await self._note(sink)
             if (event := frame.get("event")) is None:
-                await self._put(sink)  # the answer to a ping
-                continue
+                continue  # the answer to a ping
             if frame.get("seq") != expected:
                 raise OutcomeUnknown("mattermost left out an event")
             expected += 1
@@ -126,6 +135,14 @@ class MattermostPlatform(Platform):
             if event is not None and event.event_id not in self._recent:
                 await self._put(sink, event)
                 self._recent.append(event.event_id)
+
+    async def _note(self, sink: Sink) -> None:
+        """Note that something came, and from time to time how far we are."""
+        if time.monotonic() < self._note_at:
+            await sink.store()
+            return
+        self._note_at = time.monotonic() + CURSOR_S
+        await self._put(sink)
 
     async def _put(self, sink: Sink, *events: Event) -> None:
         cursor = "" if self._after == self._stored else str(self._after)
