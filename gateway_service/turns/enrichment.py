@@ -22,6 +22,7 @@ from gateway_service.storage.outbox import Delivery
 from gateway_service.turns.turn_starter import TurnStarter
 from services.clock import Clock
 from services.database.retries import until_answered
+from services.home.paths import HomeError
 
 ATTEMPTS = 3
 RETRY_S = 1.0
@@ -68,7 +69,7 @@ class Enrichment(Struct, frozen=True):
                     raise Refused(f"a message has at most {MAX_FILES} files")
                 async with self.room:
                     uploads.append(await self._pass_on(file))
-            except (PlatformError, OSError) as error:
+            except (PlatformError, HomeError, OSError) as error:
                 _log.warning("a file of a message is not read: %s", error)
                 is_ours = isinstance(error, PlatformError)
                 why = error.message if is_ours else "it could not be stored"

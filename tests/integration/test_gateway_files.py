@@ -89,6 +89,16 @@ async def test_what_is_too_large_or_gone_is_said(tmp_path: Path) -> None:
         assert telegram.calls["file"] == 0
 
 
+async def test_a_home_without_a_place_for_files_costs_only_the_file(tmp_path: Path) -> None:
+    await asyncio.to_thread((tmp_path / "image_cache").touch)
+    async with bot(tmp_path, SEEN, seeing()) as (telegram, _):
+        telegram.files = {"one": PNG}
+        await telegram.say(1, "", caption="What is it?", **photo("one"))
+        lost = "I could not read the picture: it could not be stored."
+        await telegram.until(lambda: sorted(telegram.texts(1)) == ["A dot.", lost])
+        assert await asyncio.to_thread((tmp_path / "image_cache").is_file)
+
+
 async def test_a_voice_that_nobody_can_hear_says_what_to_set(tmp_path: Path) -> None:
     async with bot(tmp_path, answers({"text": "I cannot hear it."})) as (telegram, _):
         telegram.files = {"voice": b"OggS"}
