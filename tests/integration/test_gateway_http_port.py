@@ -4,8 +4,8 @@ import asyncio
 import hashlib
 import hmac
 import io
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +96,35 @@ async def test_slow_clients_are_closed(tmp_path: Path) -> None:
         assert answer.startswith(b"HTTP/1.1 408 ")
         assert await exchange(config.port, head) == b""
         assert await exchange(config.port, "") == b""
+
+
+async def test_webhooks_are_limited_to_what_can_be_held(tmp_path: Path) -> None:
+    config = ApiConfig(port=free_port())
+    head = b"POST /webhooks/x HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n"
+    async with served(tmp_path, config), AsyncExitStack() as stack:
+        await until_served(config.port)
+        waiting: list[asyncio.StreamWriter] = []
+        for _ in range(listener.MAX_WEBHOOKS):
+            _, writer = await asyncio.open_connection("127.0.0.1", config.port)
+            stack.callback(writer.close)
+            writer.write(head)
+            waiting.append(writer)
+        http = await stack.enter_async_context(aiohttp.ClientSession())
+        url = f"http://127.0.0.1:{config.port}/webhooks/x"
+        refused = await answered(http, url, 429)
+        assert refused["Retry-After"] == "1"
+        for writer in waiting:
+            writer.write(b"x")
+        await answered(http, url, 404)
+
+
+async def answered(http: aiohttp.ClientSession, url: str, status: int) -> Mapping[str, str]:
+    """The headers of the first answer with a status."""
+    async with asyncio.timeout(10):
+        while True:
+            async with http.post(url) as response:
+                if response.status == status:
+                    return dict(response.headers)
 
 
 async def exchange(port: int, sent: str) -> bytes:

@@ -37,6 +37,8 @@ _log = logging.getLogger(__name__)
 MAX_BODY_BYTES = 32 * 1024 * 1024
 """The limit for requests with a key, in which a file of 20 MB has room."""
 MAX_WEBHOOK_BYTES = 4 * 1024 * 1024
+MAX_WEBHOOKS = 64
+"""How many webhooks are read and stored at the same time."""
 KEEP_ALIVE_S = 75.0
 LINGER_S = 2.0
 """How long a refused body is still read, so that the client sees the refusal."""
@@ -92,7 +94,7 @@ class HttpListener:
         self._waits = waits
         self._silent: dict[web.RequestHandler, asyncio.TimerHandle] = {}
         """Connections that sent no request yet."""
-        self._active = 0
+        self._active = self._called = 0
         self._is_draining = False
         self._trouble = ""
         self.port = 0
@@ -187,6 +189,17 @@ class HttpListener:
         return self._response(request, json_reply({"status": "ok"}))
 
     async def _webhook(self, request: web.Request) -> web.StreamResponse:
+        # Anybody may call, so what is held at the same time is limited.
+        if self._called >= MAX_WEBHOOKS:
+            busy = ResourceExhausted("too many requests at the same time", retry_after_s=1)
+            return self._response(request, refuse(busy))
+        self._called += 1
+        try:
+            return self._response(request, await self._receive(request))
+        finally:
+            self._called -= 1
+
+    async def _receive(self, request: web.Request) -> Reply:
         platform = request.match_info["platform"]
         body = await self._body(request, MAX_WEBHOOK_BYTES)
         base = self._config.public_url.rstrip("/") or _base_url(request)
@@ -197,7 +210,7 @@ class HttpListener:
             headers=_headers(request),
             body=body,
         )
-        return self._response(request, await self._webhooks.receive(platform, asked))
+        return await self._webhooks.receive(platform, asked)
 
     async def _serve(self, handler: Handler, request: web.Request) -> web.StreamResponse:
         if self._active >= self._config.max_requests:
