@@ -50,8 +50,11 @@ def see(conn: Connection, profile: str, source: Source, now: datetime) -> None:
     if source.target:
         return  # a program, which cannot be sent messages
     name = source.chat_name or (source.user_name if source.chat_type == "dm" else "")
-    place = Place(source.platform, source.chat_id, source.thread_id)
-    row = _values(profile, Channel(place, clean_name(name), source.chat_type, now))
+    # Threads come and go; what people name is the channel.
+    is_thread = source.chat_type == "thread"
+    place = Place(source.platform, source.chat_id, "" if is_thread else source.thread_id)
+    chat_type = "channel" if is_thread else source.chat_type
+    row = _values(profile, Channel(place, clean_name(name), chat_type, now))
     (_SEE_NAMED if row["name"] else _SEE).run(conn, row)
 
 

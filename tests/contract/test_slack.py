@@ -60,9 +60,9 @@ async def message(app: SlackPlatform, count: int = 1) -> MessageEvent:
 
 async def test_a_direct_message_tells_who_wrote_what(slack: FakeSlack, app: SlackPlatform) -> None:
     ts = await slack.say(
-        "D1", "see <https://x.y/a?b&amp;c|the page> &lt;now&gt;, <@U9> in <#C2|ops>"
+        "D1", "see <https://x.y/a?b&amp;c|the page> &lt;now&gt;, <@U9> in <#C2|> or <#C3|x>"
     )
-    said = "see [the page](https://x.y/a?b&c) <now>, @Eve in #ops"
+    said = "see [the page](https://x.y/a?b&c) <now>, @Eve in #random or #x"
     assert await message(app) == MessageEvent(
         f"D1:{ts}", Source("slack", "D1", "", "U7", "Ada"), said, message_id=ts
     )
@@ -78,8 +78,8 @@ async def test_in_a_channel_those_who_mention_us_are_answered_in_a_thread(
     assert isinstance(first, MessageEvent)
     assert isinstance(second, MessageEvent)
     assert (first.text, second.text) == ("hello", "and then?")
-    assert first.source == Source("slack", "C1", ts, "U7", "Ada", "thread")
-    assert second.source == Source("slack", "C1", ts, "U9", "Eve", "thread")
+    assert first.source == Source("slack", "C1", ts, "U7", "Ada", "thread", chat_name="ops")
+    assert second.source == Source("slack", "C1", ts, "U9", "Eve", "thread", chat_name="ops")
     assert slack.calls["conversations.replies"] == 0
 
 
@@ -117,7 +117,8 @@ async def test_threads_are_known_after_a_restart(slack: FakeSlack, app: SlackPla
 async def test_answers_stay_in_the_channel_where_that_is_configured(slack: FakeSlack) -> None:
     async with make_slack(config_of(slack, reply_in_thread=False)) as app:
         await slack.say("C1", "<@UBOT> hello")
-        assert (await message(app)).source == Source("slack", "C1", "", "U7", "Ada", "channel")
+        place = Source("slack", "C1", "", "U7", "Ada", "channel", chat_name="ops")
+        assert (await message(app)).source == place
 
 
 async def test_machines_and_notices_are_not_heard(slack: FakeSlack, app: SlackPlatform) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from tests.fakes.slack_rules import TIME, Refused, checked, visible
 
 ME, TEAM = "UBOT", "T1"
+CHANNELS = {"C1": "ops", "C2": "random"}
 NAMES = {"U7": "Ada", "U9": "Eve", ME: "hermes"}
 
 
@@ -83,6 +84,11 @@ class WebApi:
             raise Refused("user_not_found")
         profile = {"display_name": NAMES[fields["user"]], "real_name": "Somebody"}
         return {"ok": True, "user": {"id": fields["user"], "name": "x", "profile": profile}}
+
+    def _conversations_info(self, fields: dict[str, Any]) -> Any:
+        if fields["channel"] not in CHANNELS:
+            raise Refused("channel_not_found")
+        return {"ok": True, "channel": {"name": CHANNELS[fields["channel"]]}}
 
     def _conversations_open(self, fields: dict[str, Any]) -> Any:
         return {"ok": True, "channel": {"id": f"D{fields['users']}"}}

@@ -41,6 +41,8 @@ async def test_a_mention_is_answered_in_its_thread(tmp_path: Path) -> None:
         assert slack.unacknowledged == 0
         [[sessions]] = await running.rows("gateway", "SELECT count(*) FROM chat_session")
         assert sessions == 1
+        seen = "SELECT chat_id, thread_id, name, chat_type FROM channel"
+        assert await running.rows("gateway", seen) == [("C1", "", "ops", "channel")]
 
 
 @pytest.mark.parametrize("how", ["button", "thumb"])

@@ -34,7 +34,7 @@ from services.validation import object_of
 NAME = "slack"
 COMMAND = "/hermes"
 MOST_KNOWN = 2000
-"""People and threads that are remembered."""
+"""People, channels and threads that are remembered."""
 FOREIGN_S = 60.0
 """How long a thread counts as one that we have no part in."""
 EARLIER = 20
@@ -162,27 +162,30 @@ class EventReader:
         thread = message.thread
         if not is_dm and not thread and self._reply_in_thread:
             thread = message.ts
-        return _source(
-            message.channel, message.user, await self._name(message.user), thread, is_dm=is_dm
-        )
+        name = await self._name(message.user)
+        source = _source(message.channel, message.user, name, thread, is_dm=is_dm)
+        return source if is_dm else replace(source, chat_name=await self._name(message.channel))
 
     async def _words(self, text: str) -> str:
         names = {each: await self._name(each) for each in mentioned(text)}
         return to_markdown(text, names).strip()
 
-    async def _name(self, user: str) -> str:
-        """Return a person's name; empty if Slack does not tell it."""
-        if user and user not in self._names:
+    async def _name(self, of: str) -> str:
+        """Return the name of a person or channel; empty if Slack does not tell it."""
+        if of and of not in self._names:
             found: dict[str, Any] = {}
             try:
-                found = (await self._api.look_up("users_info", user=user))["user"]
+                if of.startswith(("C", "G")):
+                    found = (await self._api.look_up("conversations_info", channel=of))["channel"]
+                else:
+                    found = (await self._api.look_up("users_info", user=of))["user"]
             except Refused:
                 pass  # as without its scope
             except PlatformError:
                 return ""
             name = found.get("profile", {}).get("display_name") or found.get("real_name")
-            _remember(self._names, user, name or found.get("name", ""))
-        return self._names.get(user, "")
+            _remember(self._names, of, name or found.get("name", ""))
+        return self._names.get(of, "")
 
 
 def _remember(known: "dict[Any, _T]", key: object, value: _T) -> None:

@@ -10,7 +10,7 @@ _REFERENCE = re.compile(r"<([^<>|\n]+)(?:\|([^<>\n]*))?>")
 _URL = re.compile(r"https?://[^\s<>|]*[\w/]")
 _UNFENCED = "`\u200b``"
 """Instead of what would end a code block, which cannot be escaped."""
-_MENTION = re.compile(r"<@(\w+)")
+_ID = re.compile(r"<[@#](\w+)")
 
 
 def escape(text: str) -> str:
@@ -51,12 +51,12 @@ def length(text: str) -> int:
 
 
 def mentioned(text: str) -> set[str]:
-    """Return the ids of the people whom a text mentions."""
-    return set(_MENTION.findall(text))
+    """Return the ids of the people and channels that a text mentions."""
+    return set(_ID.findall(text))
 
 
 def to_markdown(text: str, names: Mapping[str, str]) -> str:
-    """Return what a person wrote; `names` are those of the people whom it mentions."""
+    """Return what a person wrote; `names` are those of `mentioned`."""
 
     def shown(found: re.Match[str]) -> str:
         target, label = found[1], found[2] or ""
@@ -64,7 +64,7 @@ def to_markdown(text: str, names: Mapping[str, str]) -> str:
             case "@":
                 return f"@{label or names.get(target[1:]) or target[1:]}"
             case "#":
-                return f"#{label or target[1:]}"
+                return f"#{label or names.get(target[1:]) or target[1:]}"
             case "!":
                 return label or f"@{target[1:].partition('^')[0]}"
             case _:
