@@ -59,7 +59,7 @@ def parsed(data: bytes) -> EmailMessage | None:
     """Return a mail, or its headers; None if it is empty or has too many parts."""
     if not data or data.lower().count(b"\ncontent-type:") > PARTS:
         return None
-    return message_from_bytes(data, policy=_Bounded())
+    return cast("EmailMessage", message_from_bytes(data, policy=_Bounded()))
 
 
 def message_of(mail: EmailMessage, place: str, sender: Sender) -> MessageEvent:
