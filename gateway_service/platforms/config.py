@@ -17,6 +17,10 @@ class PlatformConfig(ConfigModel):
     package: ClassVar[str]
     """The package that the platform's extra, named as the platform, installs; empty if none."""
 
+    steps: ClassVar[str] = ""
+    """How a person gets the account, for `hermes setup`."""
+    users: ClassVar[str] = "user ids"
+    """What people are named by there."""
     needs: ClassVar[str]
     """The variables that it cannot be used without."""
 

@@ -33,7 +33,7 @@ def test_every_step_has_an_option(tmp_path: Path, url: str) -> None:
     home = Home.make(tmp_path, OPENROUTER_BASE_URL=url)
     made = home.run(
         *("setup", "--provider", "openrouter", "--key-file", "-", "--model-id", "beta"),
-        *("--sandbox", "bubblewrap", "--tools", "lean", "--no-telegram"),
+        *("--sandbox", "bubblewrap", "--tools", "lean", "--no-platforms"),
         text="sk-or-v1-secret\n",
     )
     assert made.status == 0, made.err
@@ -115,12 +115,40 @@ def test_a_refused_token_is_not_written(tmp_path: Path, url: str) -> None:
         Thread(target=server.serve_forever, daemon=True).start()
         bots = f"http://127.0.0.1:{server.server_port}/bot"
         home = Home.make(tmp_path, {"platforms": {"telegram": {"extra": {"base_url": bots}}}})
-        asked = ("setup", "--url", url, "--telegram-token-file", "-")
-        made = home.run(*asked, text="123456:wrong\n")
+        home = home.set(TELEGRAM_BOT_TOKEN="123456:wrong")
+        made = home.run("setup", "--url", url, "--platform", "telegram")
         server.shutdown()
     assert made.status == 1
     assert "the Bot API refuses the token" in made.err
     assert not (home.path / ".env").exists()
+
+
+def test_a_platform_is_checked_and_written(tmp_path: Path, url: str) -> None:
+    with HTTPServer(("127.0.0.1", 0), Bots) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        bots = f"http://127.0.0.1:{server.server_port}/bot"
+        home = Home.make(tmp_path, {"platforms": {"telegram": {"extra": {"base_url": bots}}}})
+        named = home.set(TELEGRAM_BOT_TOKEN="123456:right")
+        made = named.run("setup", "--url", url, "--platform", "telegram", "--users", "7")
+        unknown = named.run("setup", "--url", url, "--platform", "telegraph")
+        server.shutdown()
+    assert made.status == 0, made.err
+    assert "telegram: @hermes_bot" in made.out
+    assert "123456:right" not in made.out
+    written = (home.path / ".env").read_text()
+    assert "TELEGRAM_BOT_TOKEN=123456:right" in written
+    assert "TELEGRAM_ALLOWED_USERS=7" in written
+    assert "there is no platform telegraph; use" in unknown.err
+
+
+class Bots(BaseHTTPRequestHandler):
+    """A Bot API with one bot."""
+
+    def do_GET(self) -> None:
+        body = json.dumps({"ok": True, "result": {"id": 123456, "username": "hermes_bot"}})
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(body.encode())
 
 
 def test_it_asks_in_a_terminal_and_only_if_needed_where_that_is_said(
@@ -149,7 +177,7 @@ def _answer_all(home: Home, url: str) -> None:
         screen.press(ENTER)
         screen.wait_for("Which tools")
         screen.press(DOWN * 2 + ENTER)
-        screen.wait_for("Talk through Telegram")
+        screen.wait_for("Talk through a platform")
         screen.press(ENTER)
         screen.wait_for("Start Hermes with: hermes up")
         assert screen.wait_end() == 0

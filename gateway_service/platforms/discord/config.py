@@ -28,6 +28,11 @@ class DiscordConfig(PlatformConfig):
 
     name: ClassVar[str] = "discord"
     package: ClassVar[str] = "discord"
+    steps: ClassVar[str] = (
+        "At https://discord.com/developers/applications make an application. Under Bot, reset "
+        "the token and switch on the message content intent. Under Installation, invite the bot "
+        "with the scopes bot and applications.commands."
+    )
     needs: ClassVar[str] = "DISCORD_BOT_TOKEN"
 
     token: Annotated[SecretStr, Yaml("..token"), Env("DISCORD_BOT_TOKEN")] = SecretStr("")

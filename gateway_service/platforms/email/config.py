@@ -16,6 +16,10 @@ class EmailConfig(PlatformConfig):
 
     name: ClassVar[str] = "email"
     package: ClassVar[str] = "aioimaplib"
+    steps: ClassVar[str] = (
+        "Give Hermes a mailbox of its own, with a password for apps if the provider has such."
+    )
+    users: ClassVar[str] = "addresses"
     needs: ClassVar[str] = "EMAIL_ADDRESS and EMAIL_PASSWORD"
 
     address: Annotated[str, Env("EMAIL_ADDRESS")] = ""

@@ -22,6 +22,9 @@ class HomeAssistantConfig(PlatformConfig):
 
     name: ClassVar[str] = "homeassistant"
     package: ClassVar[str] = ""
+    steps: ClassVar[str] = (
+        "In your profile at Home Assistant, under Security, make a long-lived access token."
+    )
     needs: ClassVar[str] = "HASS_TOKEN"
 
     token: Annotated[SecretStr, Yaml("..token"), Env("HASS_TOKEN")] = SecretStr("")

@@ -14,6 +14,10 @@ class MatrixConfig(PlatformConfig):
 
     name: ClassVar[str] = "matrix"
     package: ClassVar[str] = "nio"
+    steps: ClassVar[str] = (
+        "Register an account for Hermes at your homeserver, and log in once for an access token."
+    )
+    users: ClassVar[str] = "ids such as @ann:example.org"
     needs: ClassVar[str] = "MATRIX_USER_ID and MATRIX_ACCESS_TOKEN"
 
     token: Annotated[SecretStr, Yaml("..token"), Env("MATRIX_ACCESS_TOKEN")] = SecretStr("")

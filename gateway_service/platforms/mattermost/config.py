@@ -14,6 +14,10 @@ class MattermostConfig(PlatformConfig):
 
     name: ClassVar[str] = "mattermost"
     package: ClassVar[str] = ""
+    steps: ClassVar[str] = (
+        "In the System Console switch on bot accounts, add one under Integrations, and copy its "
+        "token."
+    )
     needs: ClassVar[str] = "MATTERMOST_URL and MATTERMOST_TOKEN"
 
     url: str = ""

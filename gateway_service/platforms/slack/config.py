@@ -14,6 +14,12 @@ class SlackConfig(PlatformConfig):
 
     name: ClassVar[str] = "slack"
     package: ClassVar[str] = "slack_sdk"
+    steps: ClassVar[str] = (
+        "At https://api.slack.com/apps make an app from the manifest in "
+        "docs/platforms/slack.md. Install it for the bot token (xoxb-…), and make an app-level "
+        "token with connections:write (xapp-…)."
+    )
+    users: ClassVar[str] = "member ids"
     needs: ClassVar[str] = "SLACK_BOT_TOKEN and SLACK_APP_TOKEN"
 
     token: Annotated[SecretStr, Yaml("..token"), Env("SLACK_BOT_TOKEN")] = SecretStr("")

@@ -17,6 +17,11 @@ class SmsConfig(PlatformConfig):
 
     name: ClassVar[str] = "sms"
     package: ClassVar[str] = ""
+    steps: ClassVar[str] = (
+        "In the console of Twilio copy the account SID and the auth token, and buy a number for "
+        "messages."
+    )
+    users: ClassVar[str] = "numbers such as +15551234567"
     needs: ClassVar[str] = "TWILIO_ACCOUNT_SID, TWILIO_AUTH_TOKEN and TWILIO_PHONE_NUMBER"
 
     account_sid: Annotated[str, Yaml(".account_sid"), Env("TWILIO_ACCOUNT_SID")] = ""

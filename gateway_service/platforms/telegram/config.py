@@ -17,6 +17,11 @@ class TelegramConfig(PlatformConfig):
 
     name: ClassVar[str] = "telegram"
     package: ClassVar[str] = "telegram"
+    steps: ClassVar[str] = (
+        "Write /newbot to @BotFather in Telegram; it gives you the token. @userinfobot tells "
+        "you your number."
+    )
+    users: ClassVar[str] = "numbers"
     needs: ClassVar[str] = "TELEGRAM_BOT_TOKEN"
 
     token: Annotated[SecretStr, Yaml("..token"), Env("TELEGRAM_BOT_TOKEN")] = SecretStr("")

@@ -14,6 +14,12 @@ class WhatsAppConfig(PlatformConfig):
 
     name: ClassVar[str] = "whatsapp"
     package: ClassVar[str] = ""
+    steps: ClassVar[str] = (
+        "At https://developers.facebook.com make an app with WhatsApp. Copy the id of the phone "
+        "number, a permanent token of a system user and the app secret, and think of a verify "
+        "token."
+    )
+    users: ClassVar[str] = "numbers such as 15551234567"
     needs: ClassVar[str] = (
         "WHATSAPP_TOKEN, WHATSAPP_PHONE_NUMBER_ID, WHATSAPP_APP_SECRET and WHATSAPP_VERIFY_TOKEN"
     )

@@ -1,4 +1,4 @@
-"""Choose a model, a sandbox, tools and Telegram, step by step.
+"""Choose a model, a sandbox, tools and platforms, step by step.
 
 Every step has an option, so that it also runs without a terminal. The key of a model is checked
 before it is saved.
@@ -6,13 +6,14 @@ before it is saved.
 
 import argparse
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
 from services.amounts import dollars
 from services.cli.admin.login import log_in
 from services.cli.admin.setup_answers import Answers, Option, read_secret
+from services.cli.admin.setup_platforms import PlatformSetup
 from services.cli.command import Command, Context, arg, flag
 from services.cli.console import complain, printable, say
 from services.cli.first_run import MODEL_CHOICE
@@ -26,13 +27,13 @@ LOCAL_SERVERS = "agent_service.assembly.setup:local_servers"
 OFFERED_MODELS = "agent_service.assembly.setup:offered_models"
 WINDOW_OF = "agent_service.assembly.setup:window_of"
 SANDBOXES = "executor_service.servicer.checks:checks"
-PLATFORMS = "gateway_service.accounts.checks:checks"
 
 EXAMPLES = """\
 examples:
   hermes setup
   hermes setup --provider openrouter --key-file key.txt --model-id anthropic/claude-sonnet-4.5
-  hermes setup --provider local --tools lean --no-telegram
+  hermes setup --provider local --tools lean --no-platforms
+  TELEGRAM_BOT_TOKEN_FILE=token.txt hermes setup --platform telegram --users 12345
   hermes setup --provider custom --url https://llm.example.org/v1 --sandbox bubblewrap"""
 
 KEYS = {
@@ -227,51 +228,11 @@ class Setup:
         if chosen != before:
             self._keep("tools.preset", chosen)
 
-    def choose_telegram(self) -> None:
-        """Connect a bot, or leave that for later."""
-        token = read_secret(self._given.telegram_token_file)
-        if token:
-            if problem := self._check_telegram(token):
-                raise InvalidArgument(problem)
-        elif not self._given.no_telegram:
-            token = self._ask_telegram()
-        if not token:
-            return
-        question = "Your number in Telegram, as @userinfobot tells it:"
-        users = self._given.telegram_users or self._answers.ask(question)
-        self._keep("TELEGRAM_BOT_TOKEN", token, "(your token)")
-        if users:
-            self._keep("TELEGRAM_ALLOWED_USERS", users)
-        for one in self._platforms({}):
-            (say if one.verdict is Verdict.OK else complain)(one.message)
-
-    def _ask_telegram(self) -> str:
-        """Return a token that Telegram accepts; empty for later."""
-        options = [("later", "later"), ("now", "now, with a token from @BotFather")]
-        if self._answers.choose("Talk through Telegram?", options, "later") == "later":
-            return ""
-        for _ in range(TRIES):
-            token = self._answers.ask("Token of the bot (Enter for later):", secret=True)
-            problem = self._check_telegram(token) if token else ""
-            if not problem:
-                return token
-            complain(problem)
-        return ""
-
-    def _check_telegram(self, token: str) -> str:
-        """Return why a token cannot be used; empty if it can."""
-        try:
-            found = self._platforms({"TELEGRAM_BOT_TOKEN": token})
-        except HermesError as error:
-            return error.message
-        failed = (
-            one.message for one in found if one.name == "telegram" and one.verdict is Verdict.FAILED
-        )
-        return next(failed, "")
-
-    def _platforms(self, more: Mapping[str, str]) -> list[Check]:
-        environ = {**self._settings.environ, **more}
-        return asyncio.run(imported(PLATFORMS)(load_settings(vars(self._given), environ)))
+    def choose_platforms(self) -> None:
+        """Connect platforms, or leave that for later."""
+        if not self._given.no_platforms:
+            platforms = PlatformSetup(vars(self._given), self._settings, self._answers, self._keep)
+            platforms.run(self._given.chosen_platform, self._given.users)
 
 
 def _describe(model: OfferedModel) -> str:
@@ -295,7 +256,7 @@ def _setup(context: Context) -> int:
             steps.choose_model,
             steps.choose_sandbox,
             steps.choose_tools,
-            steps.choose_telegram,
+            steps.choose_platforms,
         ):
             step()
     finally:
@@ -319,9 +280,13 @@ COMMAND = Command(
         arg("--model-id ID", "model to use (the provider's default)", field="chosen_model"),
         arg("--sandbox", "where commands run", choices=(AUTO, *ISOLATION)),
         arg("--tools", "which tools models get", choices=tuple(name for name, _ in TOOLS)),
-        arg("--telegram-token-file FILE", "read the token of your bot from this file"),
-        arg("--telegram-users IDS", "comma-separated numbers of people who may use it"),
-        flag("--no-telegram", "do not ask about Telegram"),
+        arg(
+            "--platform NAME",
+            "platform to talk through; its variables are read from the environment or `.env`",
+            field="chosen_platform",
+        ),
+        arg("--users IDS", "comma-separated ids of the people who may talk to Hermes there"),
+        flag("--no-platforms", "do not ask about platforms"),
         flag("--if-needed", "do nothing if a model is configured, or without a terminal"),
     ),
 )

@@ -1,0 +1,102 @@
+"""The step of `hermes setup` that connects platforms to talk through."""
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from services.cli.admin.setup_answers import Answers, Option
+from services.cli.console import complain, printable, say
+from services.cli.startup import imported
+from services.config.settings import Settings, is_secret_name, load_settings
+from services.errors import HermesError, InvalidArgument
+from services.runtime.checks import Check, Verdict
+
+CONFIG = "gateway_service.config:GatewayConfig"
+CHECKS = "gateway_service.accounts.checks:checks"
+LATER = "later"
+TRIES = 3
+_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]{3,}\b")
+
+
+class PlatformSetup(Struct):
+    """Asks for the credentials of platforms, checks them there, and keeps them."""
+
+    given: Mapping[str, Any]
+    """The options of the command."""
+    settings: Settings
+    answers: Answers
+    keep: Callable[..., None]
+
+    def run(self, named: str | None, users: str | None) -> None:
+        """Connect the platform that was named, or those that a person chooses."""
+        offered = {each.name: each for each in self._configs() if _VARIABLE.search(each.needs)}
+        if named:
+            if named not in offered:
+                raise InvalidArgument(f"there is no platform {named}; use {', '.join(offered)}")
+            self._connect_given(offered[named], users)
+            return
+        options: list[Option] = [(LATER, LATER), *((name, name.title()) for name in offered)]
+        question = "Talk through a platform?"
+        while (name := self.answers.choose(question, options, LATER)) != LATER:
+            self._connect(offered[name])
+            question = "Another one?"
+
+    def _configs(self) -> list[Any]:
+        return list(self.settings.load(imported(CONFIG)).platforms)
+
+    def _connect_given(self, config: Any, users: str | None) -> None:
+        """Connect a platform whose variables are in the environment, in `.env` or in files."""
+        found = dict[str, str]()
+        for name in _VARIABLE.findall(config.needs):
+            value = self.settings.variable(name) or self.settings.secret_file(name)
+            if value is None:
+                raise InvalidArgument(f"{config.name} needs {config.needs}; set them, or use .env")
+            found[name] = str(value.value)
+        if problem := self._check(config, found):
+            raise InvalidArgument(problem)
+        self._keep(config, found, users or "")
+
+    def _connect(self, config: Any) -> None:
+        say(f"\n{config.steps}")
+        say(f"More: docs/platforms/{config.name}.md")
+        for _ in range(TRIES):
+            found = dict[str, str]()
+            for name in _VARIABLE.findall(config.needs):
+                found[name] = self.answers.ask(f"{name}:", secret=is_secret_name(name))
+                if not found[name]:
+                    return
+            problem = self._check(config, found)
+            if not problem:
+                question = f"Who may talk to Hermes there ({config.users}), separated by commas:"
+                self._keep(config, found, self.answers.ask(question))
+                return
+            complain(problem)
+
+    def _keep(self, config: Any, found: Mapping[str, str], users: str) -> None:
+        for name, value in found.items():
+            self.keep(name, value, "(yours)" if is_secret_name(name) else None)
+        if users:
+            self.keep(f"{config.variables}ALLOWED_USERS", users)
+        told = {**found, f"{config.variables}ALLOWED_USERS": users}
+        for one in self._checks(config, {name: value for name, value in told.items() if value}):
+            (say if one.verdict is Verdict.OK else complain)(f"{one.name}: {one.message}")
+
+    def _check(self, config: Any, found: Mapping[str, str]) -> str:
+        """Return why an account cannot be used; empty if it can."""
+        try:
+            checks = self._checks(config, found)
+        except HermesError as error:
+            return error.message
+        return next((one.message for one in checks if one.verdict is Verdict.FAILED), "")
+
+    def _checks(self, config: Any, found: Mapping[str, str]) -> list[Check]:
+        environ = {**self.settings.environ, **found}
+        checks: list[Check] = asyncio.run(imported(CHECKS)(load_settings(self.given, environ)))
+        return [
+            Check(one.name, one.verdict, printable(one.message))
+            for one in checks
+            if one.name == config.name
+        ]
