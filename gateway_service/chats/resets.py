@@ -6,6 +6,7 @@ After that the agent is asked to review the old session.
 """
 
 import logging
+from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 
@@ -146,18 +147,18 @@ def note_message(
     address: Address,
     now: datetime,
     *,
-    can_resume: bool,
+    can_resume: Callable[[], bool],
 ) -> None:
     """Note that a chat's message was accepted; tell the person, once, if a new session has begun.
 
-    With `can_resume` the notice names the command that returns to the last session.
+    If the person `can_resume`, the notice names the command that returns to the last session.
     """
     chats.touch(conn, turn.profile, session_key, now)
     reset = chats.find_unannounced(conn, turn.profile, session_key)
     if reset is None:
         return
     text = f"A new session has begun {_WHY[Mode(reset.why)]}"
-    if can_resume:
+    if can_resume():
         text += f"; /{RESUME} `{reset.old_session_id}` goes on with the last one"
     delivery_id, contents = f"rst_{reset.new_session_id}", [Content(f"{text}.")]
     notice = Delivery(delivery_id, address, contents, traceparent=turn.traceparent)

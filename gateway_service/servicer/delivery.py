@@ -17,7 +17,7 @@ from gateway_service.messages import CLI, Attachment, Content
 from gateway_service.platforms.base import Platform, Traits
 from gateway_service.platforms.markup import split
 from gateway_service.servicer.wire import MAX_TEXT_BYTES
-from gateway_service.storage import attachments, inbox, outbox
+from gateway_service.storage import attachments, inbox, outbox, unsent
 from gateway_service.storage.accounts import OUTBOX
 from gateway_service.storage.attachments import FileKey
 from gateway_service.storage.channels import Place
@@ -107,7 +107,7 @@ class DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
             stored = outbox.find(conn, delivery_id)
             if not stored:
                 _check_uploaded(conn, delivery_id, profile, files)
-                is_early = inbox.is_open(conn, outbox.answer_of(delivery_id))
+                is_early = inbox.is_open(conn, unsent.answer_of(delivery_id))
                 for each in deliveries:
                     outbox.add(conn, each, now, State.HELD if is_early else State.PENDING)
                 stored = outbox.find(conn, delivery_id)

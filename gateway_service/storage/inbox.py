@@ -54,6 +54,27 @@ class Waiting(Struct, frozen=True):
 
 
 _INSERT = Prepared(insert_ignore(inbox))
+_ACCEPT = Prepared(
+    sa.update(inbox)
+    .where(inbox.c.sequence == bindparam("of_sequence"))
+    .values(
+        state=State.ACCEPTED,
+        payload=bindparam("payload"),
+        session_id=bindparam("session_id"),
+        turn_id=bindparam("turn_id"),
+    )
+)
+_WAITING = Prepared(
+    sa.select(inbox)
+    .where(
+        inbox.c.platform == bindparam("of_platform"),
+        inbox.c.account_id == bindparam("of_account"),
+        inbox.c.state == State.RECEIVED,
+        inbox.c.session_key == bindparam("of_key"),
+    )
+    .order_by(inbox.c.sequence)
+    .limit(bindparam("most", type_=sa.Integer()))
+)
 _CLOSE = Prepared(
     sa.update(inbox)
     .where(inbox.c.turn_id == bindparam("of_turn"), inbox.c.state == State.ACCEPTED)
@@ -109,10 +130,17 @@ def accept_client(
 
 def accept(conn: Connection, waiting: Waiting, turn: TurnRequest, now: datetime) -> None:
     """Store an event's turn, with all that is needed to start it again."""
-    ids = {"session_id": turn.session_id, "turn_id": turn.turn_id}
-    close_event(conn, waiting, now)
-    values = {"state": State.ACCEPTED, "closed_at": None, "payload": _payload(turn), **ids}
-    _update(conn, waiting.sequence, **values)
+    _ACCEPT.run(
+        conn,
+        {
+            "of_sequence": waiting.sequence,
+            "payload": _payload(turn),
+            "session_id": turn.session_id,
+            "turn_id": turn.turn_id,
+        },
+    )
+    for sequence in waiting.others:
+        _update(conn, sequence, state=State.CLOSED, closed_at=now)
 
 
 def update(conn: Connection, turn: TurnRequest) -> None:
@@ -137,10 +165,9 @@ def waiting_of_lane(
     conn: Connection, platform: str, account_id: str, session_key: str, limit: int
 ) -> Sequence[Waiting]:
     """Return unprocessed events of a session key, oldest first."""
-    received = _of_account(platform, account_id, State.RECEIVED)
-    query = sa.select(inbox).where(*received, inbox.c.session_key == session_key)
+    lane = {"of_platform": platform, "of_account": account_id, "of_key": session_key}
     found: list[Waiting] = []
-    for row in conn.execute(query.order_by(inbox.c.sequence).limit(limit)):
+    for row in _WAITING.rows(conn, {**lane, "most": limit}):
         try:
             found.append(Waiting(row.sequence, _event(row), row.received_at))
         except ValidationError:  # perhaps a newer replica has stored it

@@ -10,11 +10,11 @@ from typing import Any
 import sqlalchemy as sa
 from msgspec import Struct, to_builtins
 from msgspec.structs import asdict, replace
-from sqlalchemy import Connection
+from sqlalchemy import Connection, bindparam
 
 from gateway_service.messages import Content
 from gateway_service.storage.schema import outbox
-from services.database import UtcTime, insert_ignore
+from services.database import Prepared, UtcTime, insert_ignore
 from services.validation import convert
 
 REPEAT = "_This may be a repeat:_\n"
@@ -24,7 +24,6 @@ REPEAT_UNITS = 32
 
 
 _LONG_S = 1e9
-_FILES = ":files"
 
 
 class Kind(StrEnum):
@@ -126,17 +125,55 @@ class Stored(Struct, frozen=True):
     created_at: datetime
 
 
-_INSERT = insert_ignore(outbox)
-
-
-def files_of(turn_id: str) -> str:
-    """Return the id of the delivery of an answer's files."""
-    return f"{turn_id}{_FILES}"
-
-
-def answer_of(delivery_id: str) -> str:
-    """Return the turn whose answer a delivery's files belong to; empty if there is none."""
-    return delivery_id.removesuffix(_FILES) if delivery_id.endswith(_FILES) else ""
+_INSERT = Prepared(insert_ignore(outbox))
+_NEXT = Prepared(
+    sa.select(outbox)
+    .where(
+        outbox.c.platform == bindparam("of_platform"),
+        outbox.c.account_id == bindparam("of_account"),
+        outbox.c.chat_id == bindparam("of_chat"),
+        outbox.c.state == State.PENDING,
+    )
+    .order_by(outbox.c.sequence)
+    .limit(1)
+)
+_BEGIN = Prepared(
+    sa.update(outbox)
+    .where(outbox.c.sequence == bindparam("of_sequence"))
+    .values(state=State.SENDING, attempts=bindparam("attempts"))
+)
+_SETTLE = Prepared(
+    sa.update(outbox)
+    .where(outbox.c.sequence == bindparam("of_sequence"), outbox.c.state == State.SENDING)
+    .values(
+        # A newer version must be sent as well.
+        state=sa.case(
+            (outbox.c.version == bindparam("of_version"), bindparam("outcome", type_=sa.String())),
+            else_=State.PENDING,
+        ),
+        kind=bindparam("kind"),
+        uncertain=bindparam("uncertain"),
+        platform_message_id=bindparam("platform_message_id"),
+        next_attempt_at=bindparam("next_attempt_at"),
+        last_error=bindparam("last_error"),
+        sent_at=bindparam("sent_at"),
+    )
+)
+_SHOW = Prepared(
+    sa.update(outbox)
+    .where(
+        outbox.c.delivery_id == bindparam("of_delivery"), outbox.c.part == 1, outbox.c.version == 0
+    )
+    .values(
+        payload=bindparam("payload"),
+        version=outbox.c.version + 1,
+        attempts=0,
+        due_since=bindparam("due_since"),
+        next_attempt_at=bindparam("next_attempt_at"),
+        # A message that is being sent continues; its sender sees the new version and edits it.
+        state=sa.case((outbox.c.state == State.SENDING, State.SENDING), else_=State.PENDING),
+    )
+)
 
 
 def add(conn: Connection, delivery: Delivery, now: datetime, state: State = State.PENDING) -> None:
@@ -148,7 +185,7 @@ def add(conn: Connection, delivery: Delivery, now: datetime, state: State = Stat
             "delivery_id": delivery.id,
             "part": part,
             "kind": delivery.kind,
-            "payload": _payload(content),
+            "payload": payload_of(content),
             "digest": delivery.digest,
             "version": 0,
             "state": state,
@@ -164,52 +201,14 @@ def add(conn: Connection, delivery: Delivery, now: datetime, state: State = Stat
             zip(delivery.contents, waits_s, strict=True), delivery.first_part
         )
     ]
-    if rows:
-        conn.execute(_INSERT, rows)
+    _INSERT.run_all(conn, rows)
 
 
 def show(conn: Connection, delivery_id: str, content: Content, now: datetime) -> bool:
     """Change the first part's content; return whether this is new."""
-    update = (
-        sa.update(outbox)
-        .where(outbox.c.delivery_id == delivery_id, outbox.c.part == 1, outbox.c.version == 0)
-        .values(
-            payload=_payload(content),
-            version=outbox.c.version + 1,
-            attempts=0,
-            due_since=now,
-            next_attempt_at=now,
-            # A message that is being sent continues; its sender sees the new version and edits it.
-            state=sa.case((outbox.c.state == State.SENDING, State.SENDING), else_=State.PENDING),
-        )
-    )
-    return conn.execute(update).rowcount > 0
-
-
-def release(conn: Connection, delivery_id: str, now: datetime) -> None:
-    """Queue what was held, after everything that is queued by now."""
-    is_held = (outbox.c.delivery_id == delivery_id, outbox.c.state == State.HELD)
-    rows = conn.execute(sa.select(outbox).where(*is_held).order_by(outbox.c.part)).mappings().all()
-    conn.execute(sa.delete(outbox).where(*is_held))
-    for row in rows:
-        due = {"state": State.PENDING, "due_since": now, "next_attempt_at": now}
-        again = {name: value for name, value in row.items() if name != "sequence"} | due
-        conn.execute(sa.insert(outbox).values(again))
-
-
-def withdraw(conn: Connection, delivery_id: str, content: Content) -> bool:
-    """Replace a message that was not sent yet; return False, once, if it was.
-
-    Either way it counts as changed.
-    """
-    is_first = (outbox.c.delivery_id == delivery_id, outbox.c.part == 1)
-    row = conn.execute(sa.select(outbox).where(*is_first)).one_or_none()
-    if row is None or row.version:
-        return True
-    is_unsent = row.state == State.PENDING and not row.attempts
-    new = {"payload": _payload(content)} if is_unsent else {}
-    conn.execute(sa.update(outbox).where(*is_first).values(version=row.version + 1, **new))
-    return is_unsent
+    due = {"due_since": now, "next_attempt_at": now}
+    values = {"of_delivery": delivery_id, "payload": payload_of(content), **due}
+    return _SHOW.run(conn, values) > 0
 
 
 def message_id(conn: Connection, delivery_id: str) -> str | None:
@@ -263,14 +262,11 @@ def begin(
     conn: Connection, platform: str, account_id: str, chat_id: str, now: datetime
 ) -> Part | None:
     """Mark the next message of a chat as being sent; None if none may be sent yet."""
-    chat = (*_of_account(platform, account_id), outbox.c.chat_id == chat_id)
-    query = sa.select(outbox).where(*chat, outbox.c.state == State.PENDING)
-    row = conn.execute(query.order_by(outbox.c.sequence).limit(1)).one_or_none()
+    chat = {"of_platform": platform, "of_account": account_id, "of_chat": chat_id}
+    row = _NEXT.rows(conn, chat).one_or_none()
     if row is None or row.next_attempt_at > now:
         return None
-    is_row = outbox.c.sequence == row.sequence
-    begun = sa.update(outbox).where(is_row).values(state=State.SENDING, attempts=row.attempts + 1)
-    conn.execute(begun)
+    _BEGIN.run(conn, {"of_sequence": row.sequence, "attempts": row.attempts + 1})
     return part_of(row)
 
 
@@ -284,22 +280,18 @@ def settle(
     error: str = "",
 ) -> None:
     """Store the outcome of sending a part, with its current id, kind and doubt."""
-    is_sent = (outbox.c.sequence == part.sequence, outbox.c.state == State.SENDING)
-    # A newer version must be sent as well.
-    is_newest = outbox.c.version == part.version
-    conn.execute(
-        sa.update(outbox)
-        .where(*is_sent)
-        .values(
-            state=sa.case((is_newest, state), else_=State.PENDING),
-            kind=part.kind,
-            uncertain=part.uncertain,
-            platform_message_id=part.message_id,
-            next_attempt_at=next_attempt_at or now,
-            last_error=error,
-            sent_at=now,
-        )
-    )
+    values = {
+        "of_sequence": part.sequence,
+        "of_version": part.version,
+        "outcome": state,
+        "kind": part.kind,
+        "uncertain": part.uncertain,
+        "platform_message_id": part.message_id,
+        "next_attempt_at": next_attempt_at or now,
+        "last_error": error,
+        "sent_at": now,
+    }
+    _SETTLE.run(conn, values)
 
 
 def take_over(
@@ -385,7 +377,8 @@ def _address(row: sa.Row[Any]) -> Address:
     return Address(row.profile, row.platform, row.account_id, row.chat_id, row.thread_id)
 
 
-def _payload(content: Content) -> dict[str, Any]:
+def payload_of(content: Content) -> dict[str, Any]:
+    """Return a content as it is stored: without the data of its files."""
     payload = to_builtins(content)
     for file in filter(None, (payload["attachment"], *payload["album"])):
         del file["data"]

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from gateway_service.messages import Button, Content, TurnRequest
 from gateway_service.platforms.base import Traits
 from gateway_service.platforms.markup import split, units
-from gateway_service.storage import outbox
+from gateway_service.storage import outbox, unsent
 from gateway_service.storage.accounts import OUTBOX, AccountLease
 from gateway_service.storage.outbox import Delivery
 from hermes.agent.v1 import turn_event_pb2
@@ -123,7 +123,7 @@ class TurnQuestions(Struct, frozen=True):
         def write(conn: Connection) -> None:
             if self.traits.can_edit:
                 outbox.show(conn, question_id, content, now)
-            elif not outbox.withdraw(conn, question_id, content) and not is_seen:
+            elif not unsent.withdraw(conn, question_id, content) and not is_seen:
                 outbox.add(conn, self._delivery(f"{question_id}:end", content), now)
 
         await self.account.write(write, notify=OUTBOX)

@@ -192,7 +192,7 @@ class Router:
             channels.see(conn, profile, source, now)
             address = account.address(source)
             chat = Chat(profile, session_id, source, waiting.event.event_id, access)
-            can_resume = may_say(self._context.commands, chat, RESUME)
+            can_resume = partial(may_say, self._context.commands, chat, RESUME)
             note_message(conn, key, turn, address, now, can_resume=can_resume)
             if self._platform.traits.can_edit:
                 placeholder = Delivery(
