@@ -125,7 +125,9 @@ async def test_a_thread_belongs_to_its_channel(server: FakeDiscord) -> None:
         to = Destination(source.chat_id, source.thread_id)
         await platform.send(to, Content("Here."), "key-1")
         server.deleted.add(THREAD)
-        await platform.send(to, Content("There."), "key-2")
+        message_id = await platform.send(to, Content("…"), "key-2")
+        await platform.edit(to, message_id, Content("There."))
+        await platform.typing(to)
     assert (server.texts(THREAD), server.texts(CHANNEL)) == (["Here."], ["There."])
 
 

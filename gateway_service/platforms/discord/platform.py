@@ -1,10 +1,10 @@
 """Discord, with discord.py's client: when to store, wait and repeat is ours to decide."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from gateway_service.errors import Refused, Unreachable
 from gateway_service.messages import Attachment, ButtonPress, Content, RemoteFile
@@ -27,6 +27,7 @@ BUTTONS_A_ROW = 5
 LABEL_CHARS = 80
 DESCRIPTION_CHARS = 100
 
+_T = TypeVar("_T")
 _THREAD_GONE = ("(10003)", "(50083)")
 _ARGUMENTS = {"type": 3, "name": "text", "description": "What follows the command"}
 
@@ -87,13 +88,7 @@ class DiscordPlatform(Platform):
         await self._listener.listen(sink)
 
     async def send(self, destination: Destination, content: Content, key: str) -> str:
-        try:
-            return await self._create(destination, content, key)
-        except Refused as error:
-            if not destination.thread_id or not error.message.endswith(_THREAD_GONE):
-                raise
-        # Without its thread the channel is still there.
-        return await self._create(Destination(destination.chat_id), content, key)
+        return await _in_place(destination, lambda place: self._create(place, content, key))
 
     async def _create(self, destination: Destination, content: Content, key: str) -> str:
         """Create a message, and further ones for the files that are too much for one."""
@@ -120,6 +115,9 @@ class DiscordPlatform(Platform):
         return str(message.id)
 
     async def edit(self, destination: Destination, message_id: str, content: Content) -> None:
+        await _in_place(destination, lambda place: self._rewrite(place, message_id, content))
+
+    async def _rewrite(self, destination: Destination, message_id: str, content: Content) -> None:
         from discord import AllowedMentions
 
         message = self._channel(destination).get_partial_message(_number(message_id))
@@ -130,6 +128,9 @@ class DiscordPlatform(Platform):
             )
 
     async def typing(self, destination: Destination) -> None:
+        await _in_place(destination, self._type)
+
+    async def _type(self, destination: Destination) -> None:
         channel = self._channel(destination)
         async with translated():
             await channel.typing()
@@ -190,6 +191,16 @@ class DiscordPlatform(Platform):
         if self._connected is None:
             raise Unreachable("discord is not connected")
         return self._connected
+
+
+async def _in_place(destination: Destination, call: Callable[[Destination], Awaitable[_T]]) -> _T:
+    """Make a call for a thread, or for its channel if the thread is gone."""
+    try:
+        return await call(destination)
+    except Refused as error:
+        if not destination.thread_id or not error.message.endswith(_THREAD_GONE):
+            raise
+    return await call(Destination(destination.chat_id))
 
 
 def _number(text: str) -> int:
