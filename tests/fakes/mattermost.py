@@ -180,8 +180,8 @@ class FakeMattermost:
 
     def _about(self, channel_id: str) -> dict[str, Any]:
         times = [p["create_at"] for p in self.posts.values() if p["channel_id"] == channel_id]
-        kind = self.channels[channel_id]
-        return {"id": channel_id, "type": kind, "last_post_at": max(times, default=0)}
+        about = {"type": self.channels[channel_id], "name": f"name-of-{channel_id}"}
+        return {"id": channel_id, **about, "last_post_at": max(times, default=0)}
 
     async def _since(self, request: web.Request, channel_id: str) -> Any:
         if channel_id in self.closed:

@@ -112,7 +112,8 @@ async def test_in_a_server_only_what_is_addressed_to_the_bot_counts(server: Fake
     assert (replied.replies_to, replied.quotes) == (mine, ())
     assert isinstance(quoting, MessageEvent)
     assert quoting.quotes == (Quote("nobody asked", "Bob", is_forwarded=False),)
-    assert (quoting.source.chat_id, quoting.source.chat_type) == (CHANNEL, "group")
+    place = quoting.source.chat_id, quoting.source.chat_type, quoting.source.chat_name
+    assert place == (CHANNEL, "group", f"channel-{CHANNEL}")
 
 
 async def test_a_thread_belongs_to_its_channel(server: FakeDiscord) -> None:
@@ -122,6 +123,7 @@ async def test_a_thread_belongs_to_its_channel(server: FakeDiscord) -> None:
         await until(lambda: sink.events)
         source = sink.events[0].source
         assert (source.chat_id, source.thread_id, source.chat_type) == (CHANNEL, THREAD, "thread")
+        assert source.chat_name == f"channel-{CHANNEL}"
         to = Destination(source.chat_id, source.thread_id)
         await platform.send(to, Content("Here."), "key-1")
         server.deleted.add(THREAD)

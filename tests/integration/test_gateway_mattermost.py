@@ -89,6 +89,7 @@ async def test_in_a_channel_only_what_is_addressed_to_the_bot_counts(
     assert texts(sink.events) == ["what is this, ?", "in your thread", "here too"]
     plain, threaded, _ = sink.events
     assert (plain.source.chat_type, plain.source.thread_id) == ("group", "")
+    assert plain.source.chat_name == f"name-of-{CHANNEL}"
     assert (threaded.source.chat_type, threaded.source.thread_id) == ("thread", mine)
     assert (threaded.source.user_id, threaded.source.user_name) == ("7", "ada")
 

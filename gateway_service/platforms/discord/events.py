@@ -85,19 +85,20 @@ def _source(channel: object, sender: "User | Member") -> Source:
     """Return where a message is from; a thread's chat is the channel that it belongs to."""
     from discord import DMChannel, PartialMessageable, Thread
 
-    place = (str(channel.parent_id), str(channel.id)) if isinstance(channel, Thread) else None
+    thread = channel if isinstance(channel, Thread) else None
+    chat = channel if thread is None else thread.parent
     if isinstance(channel, PartialMessageable):
         is_direct = channel.guild_id is None
     else:
         is_direct = isinstance(channel, DMChannel)
-    chat_id, thread_id = place or (str(getattr(channel, "id", "")), "")
     return Source(
         platform=NAME,
-        chat_id=chat_id,
-        thread_id=thread_id,
+        chat_id=str(getattr(channel, "id", "") if thread is None else thread.parent_id),
+        thread_id="" if thread is None else str(thread.id),
         user_id=str(sender.id),
         user_name=sender.display_name,
-        chat_type="thread" if place else "dm" if is_direct else "group",
+        chat_type="thread" if thread is not None else "dm" if is_direct else "group",
+        chat_name="" if is_direct else getattr(chat, "name", ""),
     )
 
 

@@ -60,6 +60,7 @@ class PostReader:
             user_id=post["user_id"],
             user_name=person["username"],
             chat_type="dm" if is_direct else "thread" if root_id else "group",
+            chat_name="" if is_direct else channel["name"],
         )
         return MessageEvent(
             event_id if is_new else f"{event_id}:{post['edit_at']}",
