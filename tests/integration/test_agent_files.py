@@ -21,6 +21,7 @@ from hermes.agent.v1.usage_pb2_grpc import UsageServiceStub
 from hermes.common.v1.content_pb2 import (
     FILE_KIND_AUDIO,
     FILE_KIND_IMAGE,
+    FILE_KIND_VIDEO,
     FILE_KIND_VOICE,
     MessageFile,
 )
@@ -99,6 +100,17 @@ async def test_a_model_that_sees_gets_pictures_the_same_ever_after(
     bodies = [request.body.replace(MARK, b"") for request in model.requests]
     for shorter, longer in pairwise(bodies):
         assert longer.startswith(shorter.partition(b'],"tools"')[0].removesuffix(b"]}"))
+
+
+async def test_what_is_too_large_to_be_shown_or_opened_is_named(tmp_path: Path) -> None:
+    await configure(tmp_path, SEES)
+    async with fake_model(answers(WELL)) as model, agent(tmp_path, model.url) as client:
+        large = await client.upload(PNG + bytes(4_000_000), "large.png", FILE_KIND_IMAGE)
+        video = await client.upload(b"clip", "clip.mp4", FILE_KIND_VIDEO)
+        await client.ask("", large, video)
+    told = model.bodies[0]["messages"][-1]["content"]
+    assert "uploads/large.png is too large to be shown" in told
+    assert told.endswith("[The file uploads/clip.mp4 (4 bytes).]")
 
 
 async def test_another_model_describes_pictures_for_one_that_may_be_blind(tmp_path: Path) -> None:
