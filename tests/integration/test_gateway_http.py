@@ -236,6 +236,26 @@ async def test_a_client_that_leaves_stops_the_turn(tmp_path: Path) -> None:
         assert await sessions(running) == 2
 
 
+async def test_a_conversation_goes_on_after_its_answer_was_stopped(tmp_path: Path) -> None:
+    slow = {"text": "Hello, you", "chunk_chars": 5, "chunk_delay_s": 0.05, "hang_after": 2}
+    script = {"rules": [{"user": "go on", "steps": [{"text": "On."}]}, *answers(slow)["rules"]]}
+    async with api(tmp_path, script) as running:
+        stream = await running.client.chat.completions.create(
+            model="hermes", messages=said("Hi"), stream=True
+        )
+        shown = ""
+        async for chunk in stream:
+            shown += chunk.choices[0].delta.content or ""
+            if len(shown) == 10:
+                break
+        await stream.close()
+        stopped = "SELECT DISTINCT state FROM turn"
+        await running.running.until_rows("agent", stopped, [("CANCELLED",)])
+        await running.running.until_rows("gateway", CLOSED, [("CLOSED",)])
+        assert await chat(running, "Hi", shown, "go on") == "On."
+        assert await sessions(running) == 1
+
+
 async def test_a_request_that_is_repeated_is_answered_once(tmp_path: Path) -> None:
     async with api(tmp_path, ECHO) as running:
         body = {"messages": said("one")}

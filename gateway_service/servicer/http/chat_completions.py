@@ -72,7 +72,7 @@ class ChatCompletions(Struct, frozen=True):
         head, text = self._document(begun, "chat.completion.chunk"), AnswerText()
         finished = TurnFinished()
         yield _chunk(head, {"role": "assistant", "content": ""})
-        async with aclosing(self._turns.follow(begun)) as events:
+        async with aclosing(self._turns.follow(begun, text)) as events:
             async for each in events:
                 if work := progress(each):
                     yield _chunk(head, {"reasoning_content": work})

@@ -71,7 +71,7 @@ class Responses(Struct, frozen=True):
         for each in _opening(document, item_id):
             yield numbers.event(each)
         finished = TurnFinished()
-        async with aclosing(self._turns.follow(begun)) as events:
+        async with aclosing(self._turns.follow(begun, text)) as events:
             async for each in events:
                 if work := progress(each):
                     yield numbers.event({"type": "hermes.progress", "delta": work})

@@ -5,6 +5,7 @@ import hashlib
 import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
+from functools import partial
 
 from msgspec import Struct
 from sqlalchemy import Connection
@@ -133,8 +134,13 @@ class ApiTurns(Struct, frozen=True):
         remembered = None if named else said
         return Begun(begun.turn, begun.is_open, name, wish.user, remembered, known_as)
 
-    async def follow(self, begun: Begun) -> AsyncGenerator[TurnEvent]:
-        """Yield a turn's events to the last one; a client that leaves before stops the turn."""
+    async def follow(
+        self, begun: Begun, shown: AnswerText | None = None
+    ) -> AsyncGenerator[TurnEvent]:
+        """Yield a turn's events to the last one; a client that leaves before stops the turn.
+
+        `shown` is what the client has of the answer.
+        """
         turn, has_ended = begun.turn, False
         try:
             async with aclosing(self._agent.watch(turn.turn_id, turn.profile)) as batches:
@@ -145,7 +151,7 @@ class ApiTurns(Struct, frozen=True):
                         yield event
         finally:
             if not has_ended:
-                self._stop(turn)
+                self._stop(begun, shown.text if shown else "")
 
     async def complete(self, begun: Begun) -> Ended:
         """Follow a turn to its end."""
@@ -164,15 +170,16 @@ class ApiTurns(Struct, frozen=True):
         if begun.conversation is None or not ended.answer or ended.failure:
             self._starter.close_later(turn.turn_id)
             return
-        new = _key(begun.conversation.after(ended.answer), begun.user)
-        now = self._clock.now()
-
-        def remember(conn: Connection) -> None:
-            chats.forget(conn, turn.profile, begun.known_as)
-            chats.put(conn, turn.profile, new, turn.session_id, now)
-
+        remember = partial(self._remember, begun=begun, answer=ended.answer)
         if (closing := self._starter.close_later(turn.turn_id, remember)) is not None:
             await asyncio.shield(closing)
+
+    def _remember(self, conn: Connection, begun: Begun, answer: str) -> None:
+        """Store in which session a conversation goes on once its client has this answer."""
+        assert begun.conversation is not None
+        turn, new = begun.turn, _key(begun.conversation.after(answer), begun.user)
+        chats.forget(conn, turn.profile, begun.known_as)
+        chats.put(conn, turn.profile, new, turn.session_id, self._clock.now())
 
     def leave(self, begun: Begun) -> None:
         """Let a turn go on without its client."""
@@ -246,15 +253,18 @@ class ApiTurns(Struct, frozen=True):
                 question = event.clarification_requested
                 await self.answer(question.clarification_id, profile, NOBODY)
 
-    def _stop(self, turn: TurnRequest) -> None:
-        """Stop a turn whose client has left, and follow it to its end."""
+    def _stop(self, begun: Begun, shown: str) -> None:
+        """Stop a turn whose client has left with a part of the answer, and follow it to its end."""
         with suppress(Draining):
-            self._workers.start(f"stop of {turn.turn_id}", self._interrupt(turn))
-            self._starter.settle(turn)
+            self._workers.start(f"stop of {begun.turn.turn_id}", self._interrupt(begun, shown))
+            self._starter.settle(begun.turn)
 
-    async def _interrupt(self, turn: TurnRequest) -> None:
+    async def _interrupt(self, begun: Begun, shown: str) -> None:
+        turn = begun.turn
         try:
             await self.interrupt(turn.turn_id, turn.profile)
+            if shown and begun.conversation is not None:
+                await self._database.write(partial(self._remember, begun=begun, answer=shown))
         except HermesError as error:
             _log.warning("turn %s goes on without its client: %s", turn.turn_id, error)
 
