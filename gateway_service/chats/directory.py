@@ -70,7 +70,7 @@ class Directory(Struct, frozen=True):
         if home is None:
             raise _unknown(
                 f"{platform} has no home channel; send /sethome in one of its chats, set "
-                f"{platform.upper()}_HOME_CHANNEL, or name a chat: {platform}:CHAT"
+                f"platforms.{platform}.extra.home_channel, or name a chat: {platform}:CHAT"
             )
         return [home]
 

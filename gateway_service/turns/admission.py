@@ -45,12 +45,14 @@ class Admission(Struct, frozen=True):
     async def turn_away(self, waiting: Waiting) -> None:
         """Delete what an unknown person said; in a direct chat they may get a pairing code."""
         account, event, now = self._account, waiting.event, self._clock.now()
-        is_direct = isinstance(event, MessageEvent) and event.source.chat_type == "dm"
+        source = event.source
+        is_direct = isinstance(event, MessageEvent) and source.chat_type == "dm"
+        is_person = bool(source.user_id) and not source.target
 
         def write(conn: Connection) -> None:
             inbox.ignore(conn, waiting.sequence, now)
-            if self._access.pairs and is_direct and event.source.user_id:
-                pairing.offer_code(conn, account, event.source, now)
+            if self._access.pairs and is_direct and is_person:
+                pairing.offer_code(conn, account, source, now)
 
         await account.write(write, notify=OUTBOX)
 

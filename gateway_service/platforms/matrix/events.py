@@ -156,6 +156,7 @@ def _source(sender: str, room: "MatrixRoom", thread_id: str) -> Source:
         user_id=sender,
         user_name=room.user_name(sender) or sender,
         chat_type="dm" if room.member_count <= 2 else "group",
+        chat_name="" if room.member_count <= 2 else room.display_name or "",
     )
 
 
