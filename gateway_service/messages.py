@@ -50,6 +50,11 @@ class Source(Struct, frozen=True, omit_defaults=True):
     def user(self) -> str:
         return f"{self.platform}:{self.user_id or self.user_name}"
 
+    @property
+    def has_nobody(self) -> bool:
+        """Return whether no person sees the answers."""
+        return bool(self.target) and self.answers_to is None
+
 
 class FileKind(StrEnum):
     """What a received file is."""

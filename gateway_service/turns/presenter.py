@@ -21,8 +21,9 @@ from gateway_service.platforms.rate_limits import Limiter
 from gateway_service.storage import chats, inbox, outbox, unsent
 from gateway_service.storage.accounts import OUTBOX, AccountLease
 from gateway_service.storage.outbox import REPEAT_UNITS, Delivery
-from gateway_service.turns.questions import TurnQuestions
-from hermes.agent.v1.turn_event_pb2 import TurnEvent, TurnFinished
+from gateway_service.turns.questions import NOBODY, TurnQuestions
+from hermes.agent.v1.approval_pb2 import AnswerClarificationRequest
+from hermes.agent.v1.turn_event_pb2 import APPROVAL_DECISION_NOBODY, TurnEvent, TurnFinished
 from services.clock import Clock
 from services.database.retries import until_answered
 from services.errors import DatabaseUnavailable
@@ -184,11 +185,30 @@ class TurnPresenter(Struct, frozen=True):
                         return render_answer(event.turn_finished, draft.notes)
                     if not draft.take_event(event):
                         await questions.take(event)
+                        await self._answer_for_nobody(turn, event)
                     if event.HasField("text_finished"):
                         step, tools = event.text_finished.step, draft.tools
                         self._notify("agent:step", turn, iteration=step, tool_names=tools)
                         draft.tools = []
         raise AssertionError("a turn that is followed ends")
+
+    async def _answer_for_nobody(self, turn: TurnRequest, event: TurnEvent) -> None:
+        """Answer a question at once if no person sees it."""
+        if not turn.source.has_nobody:
+            return
+        with suppress(AgentRefused):
+            if event.HasField("approval_requested"):
+                asked = event.approval_requested.approval_id
+                user = turn.source.user
+                await self.agent.decide(asked, turn.profile, APPROVAL_DECISION_NOBODY, user)
+            elif event.HasField("clarification_requested"):
+                given = AnswerClarificationRequest(
+                    profile=turn.profile,
+                    clarification_id=event.clarification_requested.clarification_id,
+                    answer=NOBODY,
+                    answered_by=turn.source.user,
+                )
+                await self.agent.answer(given)
 
     async def _type(self, turn: TurnRequest, draft: Draft, questions: TurnQuestions) -> None:
         """Show that Hermes is typing, unless it waits for an answer."""

@@ -24,6 +24,8 @@ from services.clock import Clock
 from services.redaction.redactor import Redactor
 
 BUTTON_CHARS = 40
+NOBODY = "(Nobody is there to answer. Decide yourself, and state your assumptions.)"
+"""The answer to a question that nobody sees."""
 ANSWER_HINT = "Your next message is the answer."
 NUMBER_HINT = "Answer with a number or a word of the list."
 SUBJECT_UNITS = 2000

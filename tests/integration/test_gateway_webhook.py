@@ -115,6 +115,16 @@ async def test_an_answer_without_a_target_is_kept_in_its_session(tmp_path: Path)
         assert await scene.running.rows("gateway", "SELECT * FROM channel") == []
 
 
+async def test_nobody_is_waited_for_if_an_answer_is_kept(tmp_path: Path) -> None:
+    ask = {"tool_calls": [{"name": "clarify", "arguments": {"question": "Which?"}}]}
+    async with _scene(tmp_path, RUN, ask, {"text": "Left alone."}) as scene:
+        assert await scene.post({"event": "push"}, route="kept") == 202
+        await scene.running.until_rows("gateway", "SELECT state FROM inbox", [("CLOSED",)])
+        refused, told = (body["messages"][-1]["content"] for body in scene.model.bodies[1:])
+        assert "nobody" in refused.lower()
+        assert "Nobody is there to answer" in told
+
+
 async def test_an_answer_goes_to_the_home_channel(tmp_path: Path) -> None:
     async with _scene(tmp_path, {"text": "Noted."}) as scene:
         assert await scene.post({"event": "push"}, route="home") == 202

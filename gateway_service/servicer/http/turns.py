@@ -21,6 +21,7 @@ from gateway_service.servicer.http.outcomes import failure_of
 from gateway_service.servicer.http.requests import Conversation, shorten
 from gateway_service.servicer.http.uploads import Uploads
 from gateway_service.storage import chats
+from gateway_service.turns.questions import NOBODY
 from gateway_service.turns.turn_starter import TurnStarter
 from hermes.agent.v1.approval_pb2 import AnswerClarificationRequest
 from hermes.agent.v1.turn_event_pb2 import (
@@ -40,7 +41,6 @@ from services.validation import check_id
 
 _log = logging.getLogger(__name__)
 
-NOBODY = "(Nobody is there to answer. Decide yourself, and state your assumptions.)"
 USER = "api"
 MAX_NAME_CHARS = 100
 _TURN = "trn_"
