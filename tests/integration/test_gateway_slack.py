@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from hermes.gateway.v1.delivery_pb2 import DELIVERY_STATE_SENT
 from tests.fakes.model import FakeModel, answers, fake_model
 from tests.fakes.slack import APP_TOKEN, TOKEN, FakeSlack, fake_slack
 from tests.integration.gateway_parts import Hermes, hermes
 from tests.integration.test_agent_files import PNG, SEES, URL
+from tests.integration.test_gateway_deliveries import Sender
 
 RUN = {"tool_calls": [{"name": "terminal", "arguments": {"command": "rm -r src"}}]}
 
@@ -84,3 +86,16 @@ async def test_a_picture_is_seen(tmp_path: Path) -> None:
         [body] = model.bodies
         parts = body["messages"][-1]["content"]
         assert [part["image_url"]["url"] for part in parts if part["type"] == "image_url"] == [URL]
+
+
+async def test_a_message_to_a_person_goes_to_their_direct_chat(tmp_path: Path) -> None:
+    async with workspace(tmp_path, answers({"text": "Hello!"})) as (slack, running, _):
+        deliveries = Sender(running)
+        await deliveries.deliver("one", "Good morning.", "U7", "slack")
+        await deliveries.deliver("two", "Good night.", "C1", "slack")
+        for delivery_id in ("one", "two"):
+            assert (await deliveries.ended(delivery_id)).state == DELIVERY_STATE_SENT
+        assert (slack.texts("DU7"), slack.texts("C1")) == (["Good morning."], ["Good night."])
+        [own] = slack.chats["C1"]
+        await slack.say("C1", "sleep well", thread_ts=own, parent_user_id="UBOT")
+        await slack.until(lambda: slack.texts("C1")[1:] == ["Hello!"])
