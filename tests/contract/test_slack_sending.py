@@ -65,6 +65,13 @@ async def test_markdown_is_shown_without_pinging_anybody(
     ]
 
 
+async def test_formatting_within_words_is_shown(slack: FakeSlack, app: SlackPlatform) -> None:
+    await app.send(CHANNEL, Content("**東京**は ***both***s *it*, un~~do~~ `x`y"), "key")
+    [shown] = slack.chats["C1"].values()
+    said = "*東京*|は *_both_*|s _it_, un|~do~ `x`|y"
+    assert shown.mrkdwn == said.replace("|", "\u200b")
+
+
 async def test_a_person_is_another_name_of_a_direct_chat(app: SlackPlatform) -> None:
     with pytest.raises(ChatMoved) as moved:
         await app.send(Destination("U7"), Content("hello"), "key")

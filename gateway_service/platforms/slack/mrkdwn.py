@@ -4,10 +4,14 @@ import html
 import re
 from collections.abc import Mapping
 
-from gateway_service.platforms.markup import Style, units
+from gateway_service.platforms.markup import Style, render, units
 
 _REFERENCE = re.compile(r"<([^<>|\n]+)(?:\|([^<>\n]*))?>")
 _URL = re.compile(r"https?://[^\s<>|]*[\w/]")
+_EDGE = "\x01"
+"""Stands before and after what is formatted."""
+_WITHIN = re.compile(rf"(?<=[^\W_]){_EDGE}+|{_EDGE}+(?=[^\W_])")
+"""Edges within words, where Slack formats nothing without a space."""
 _UNFENCED = "`\u200b``"
 """Instead of what would end a code block, which cannot be escaped."""
 _ID = re.compile(r"<[@#](\w+)")
@@ -32,17 +36,23 @@ def _link(label: str, url: str) -> str:
     return f"<{address}>" if label == escape(url) else f"<{address}|{label}>"
 
 
-MRKDWN = Style(
+_STYLE = Style(
     text=_text,
     escape=escape,
-    bold="*{}*",
-    italic="_{}_",
-    strike="~{}~",
-    code="`{}`",
+    bold=f"{_EDGE}*{{}}*{_EDGE}",
+    italic=f"{_EDGE}_{{}}_{_EDGE}",
+    strike=f"{_EDGE}~{{}}~{_EDGE}",
+    code=f"{_EDGE}`{{}}`{_EDGE}",
     block=_block,
     quote=lambda text: "> " + text.replace("\n", "\n> "),
     link=_link,
 )
+
+
+def to_mrkdwn(markdown: str) -> str:
+    """Convert Markdown."""
+    shown = render(markdown.replace(_EDGE, ""), _STYLE)
+    return _WITHIN.sub("\u200b", shown).replace(_EDGE, "")
 
 
 def length(text: str) -> int:

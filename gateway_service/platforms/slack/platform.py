@@ -14,13 +14,12 @@ import msgspec
 from gateway_service.errors import ChatMoved, OutcomeUnknown, Unreachable
 from gateway_service.messages import DONE, ButtonPress, Content, Event, MessageEvent, RemoteFile
 from gateway_service.platforms.base import Destination, Platform, Received, Sink, Traits
-from gateway_service.platforms.markup import render
 from gateway_service.platforms.rate_limits import Rate
 from gateway_service.platforms.slack.api import SlackApi
 from gateway_service.platforms.slack.backlog import Backlog
 from gateway_service.platforms.slack.config import SlackConfig
 from gateway_service.platforms.slack.events import NAME, EventReader
-from gateway_service.platforms.slack.mrkdwn import MRKDWN, length
+from gateway_service.platforms.slack.mrkdwn import length, to_mrkdwn
 from gateway_service.platforms.slack.payloads import Envelope
 from services.clock import Clock
 from services.validation import decode
@@ -103,7 +102,7 @@ class SlackPlatform(Platform):
         return found["ts"]
 
     async def _upload(self, place: Mapping[str, Any], content: Content) -> str:
-        comment = render(content.text, MRKDWN) or None
+        comment = to_mrkdwn(content.text) or None
         files = [
             {"file": each.data, "filename": each.name, "title": each.name}
             for each in content.attachments
@@ -191,7 +190,7 @@ async def _close(socket: "aiohttp.ClientWebSocketResponse") -> None:
 
 def _body(content: Content) -> dict[str, Any]:
     """Return a message's text, for notifications, and its blocks, which do not show edits."""
-    text = render(content.text, MRKDWN)
+    text = to_mrkdwn(content.text)
     sections = [text[at : at + SECTION_UNITS] for at in range(0, len(text), SECTION_UNITS)]
     blocks: list[dict[str, Any]] = [
         # Not verbatim, words such as @channel would be mentions.
