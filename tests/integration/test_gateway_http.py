@@ -118,6 +118,24 @@ async def test_a_conversation_whose_session_was_deleted(tmp_path: Path) -> None:
         assert heard == ["one", "re: one", "two"]
 
 
+async def test_secrets_are_not_shown(tmp_path: Path) -> None:
+    told = {"name": "memory", "arguments": {"action": "add", "target": "user", "content": KEY}}
+    whispered = {"text": f"It is {KEY}.", "reasoning": f"Not {KEY}", "chunk_chars": 7}
+    async with api(tmp_path, steps({"tool_calls": [told]}, whispered)) as running:
+        stream = await running.client.chat.completions.create(
+            model="hermes", messages=said("Which key?"), stream=True
+        )
+        chunks = [chunk.choices[0].delta async for chunk in stream]
+        shown = "".join(delta.content or "" for delta in chunks)
+        work = "".join(getattr(delta, "reasoning_content", "") for delta in chunks)
+        assert shown.startswith("It is ")
+        assert work.startswith("▸ memory")
+        assert KEY not in shown + work
+        assert KEY not in await chat(running, f"Is it {KEY}?")
+        payloads = await running.running.rows("gateway", "SELECT payload FROM inbox")
+        assert KEY not in str(payloads)
+
+
 async def test_people_do_not_share_a_conversation(tmp_path: Path) -> None:
     async with api(tmp_path, ECHO) as running:
         await chat(running, "one", user="ada")
