@@ -11,7 +11,7 @@ docs/developers/benchmarks.md.
 
 import sys
 
-from tests.bench import commands, compression, http_api, search, startup, throughput, turns
+from tests.bench import commands, compression, gateway, http_api, search, startup, throughput, turns
 from tests.bench.executor import commands as in_sandboxes
 from tests.bench.executor import pools
 from tests.bench.figures import FIGURES
@@ -26,6 +26,8 @@ _GROUPS = (
     Group(("turn_terminal_ms", "four_sleeps_s"), turns.with_commands),
     Group(("http_requests_per_s_64",), http_api.requests),
     Group(("http_first_token_added_ms",), http_api.first_token),
+    Group(("gateway_added_ms", "gateway_messages_per_s"), gateway.added),
+    Group(("gateway_first_text_ms",), gateway.first_text),
     Group(("compression_added_ms",), compression.compression),
     Group(("turns_per_s_64",), throughput.plain),
     Group(("command_turns_per_s_64",), throughput.with_commands),

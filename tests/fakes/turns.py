@@ -181,10 +181,12 @@ def _response(event: events.TurnEvent) -> turn_pb2.WatchTurnResponse:
 
 @asynccontextmanager
 async def served_turns(
-    *handlers: "grpc.GenericRpcHandler[Any, Any]", address: str = "127.0.0.1:0"
+    *handlers: "grpc.GenericRpcHandler[Any, Any]",
+    address: str = "127.0.0.1:0",
+    turns: FakeTurns | None = None,
 ) -> AsyncGenerator[tuple[FakeTurns, str]]:
     """An agent at the wire, with more than turns if there are handlers, and where it is reached."""
-    turns, server = FakeTurns(), grpc.aio.server()
+    turns, server = turns or FakeTurns(), grpc.aio.server()
     turn_pb2_grpc.add_TurnServiceServicer_to_server(turns, server)
     upload_pb2_grpc.add_UploadServiceServicer_to_server(turns, server)
     server.add_generic_rpc_handlers(handlers)
