@@ -131,6 +131,16 @@ async def test_another_model_describes_pictures_for_one_that_may_be_blind(tmp_pa
     assert usage.total.call_count == 2
 
 
+async def test_a_budget_also_stops_descriptions(tmp_path: Path) -> None:
+    await configure(tmp_path, "budget: {session: {tokens: 100}}\n")
+    async with fake_model(answers(WELL)) as model, agent(tmp_path, model.url) as client:
+        photo = await client.upload(PNG, "dot.png", FILE_KIND_IMAGE)
+        events = await client.ask("What is it?", photo)
+    assert events[-1].turn_finished.HasField("limit_reached")
+    assert "budget" in notices(events)[0]
+    assert model.requests == []
+
+
 async def test_nobody_looks_at_pictures_for_a_model_that_is_blind(tmp_path: Path) -> None:
     await configure(tmp_path, "models: {scripted: {vision: false}}\n")
     async with fake_model(answers(WELL)) as model, agent(tmp_path, model.url) as client:
