@@ -7,7 +7,7 @@ import hashlib
 import hmac
 import re
 import socket
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from itertools import count
 from urllib.parse import parse_qsl, urlencode
@@ -68,6 +68,11 @@ class FakeTwilio:
         async with self._changed:
             self._calls.append(self.event(URL, text, number))
             self._changed.notify_all()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Return once what was sent makes the condition true."""
+        async with asyncio.timeout(20), self._changed:
+            await self._changed.wait_for(condition)
 
     async def next_call(self) -> WebhookRequest:
         """The first call that was not confirmed."""
