@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
+from itertools import pairwise
 
 import pytest
 
@@ -130,6 +131,24 @@ async def test_changed_messages_name_what_they_change(slack: FakeSlack, app: Sla
     await slack.event({**shown, "message": changed, "previous_message": before, "ts": "1.2"})
     event = await message(app, 2)
     assert (event.text, event.edits, event.event_id) == ("hello", ts, f"D1:{ts}:9.9")
+
+
+async def test_a_mention_that_is_added_later_is_a_new_message(
+    slack: FakeSlack, app: SlackPlatform
+) -> None:
+    said = {"type": "message", "user": "U7", "ts": await slack.say("C1", "do it")}
+    texts = ("do it", "do it now", "<@UBOT> do it now", "<@UBOT> do it")
+    for number, (before, after) in enumerate(pairwise(texts)):
+        changed = {**said, "text": after, "edited": {"user": "U7", "ts": f"9.{number}"}}
+        shown = {"message": changed, "previous_message": {**said, "text": before}}
+        event = {"type": "message", "subtype": "message_changed", "channel": "C1", "ts": "8.8"}
+        await slack.event({**event, "channel_type": "channel", **shown})
+    first, second = await Collected().take(app, 2)
+    assert isinstance(first, MessageEvent)
+    assert isinstance(second, MessageEvent)
+    assert (first.text, first.event_id, first.edits) == ("do it now", f"C1:{said['ts']}", "")
+    assert (second.text, second.edits) == ("do it", said["ts"])
+    assert second.source == first.source
 
 
 async def test_files_and_forwards_come_with_the_message(

@@ -81,14 +81,20 @@ class EventReader:
 
     async def read_message(self, message: Message) -> MessageEvent | None:
         """Read a message; None unless a person means us."""
-        edited_at = ""
-        if message.subtype == "message_changed" and (changed := message.message) is not None:
-            before = message.previous_message
-            if changed.edited is None or (before is not None and before.text == changed.text):
-                return None  # a link was shown, or the thread grew
-            edited_at = changed.edited.ts
-            channel, channel_type = message.channel, message.channel_type
-            message = replace(changed, channel=channel, channel_type=channel_type)
+        changed, before = message.message, message.previous_message
+        if message.subtype != "message_changed" or changed is None:
+            return await self._read_version(message)
+        if changed.edited is None or (before is not None and before.text == changed.text):
+            return None  # a link was shown, or the thread grew
+        here = {"channel": message.channel, "channel_type": message.channel_type}
+        was_meant = before is None or await self._read_version(replace(before, **here)) is not None
+        event = await self._read_version(replace(changed, **here))
+        if event is None or not was_meant:
+            return event  # a mention that was added makes it a new message
+        event_id = f"{event.event_id}:{changed.edited.ts}"
+        return replace(event, event_id=event_id, edits=event.message_id)
+
+    async def _read_version(self, message: Message) -> MessageEvent | None:
         is_person = message.user not in ("", "USLACKBOT", self.me) and not message.bot_id
         if not is_person or message.subtype not in _SPOKEN:
             return None
@@ -97,9 +103,8 @@ class EventReader:
         if quotes is None:
             return None
         forwarded = [each for each in message.attachments if each.is_share and each.text]
-        event_id = f"{message.channel}:{message.ts}"
         return MessageEvent(
-            f"{event_id}:{edited_at}" if edited_at else event_id,
+            f"{message.channel}:{message.ts}",
             await self._source(message, is_dm=is_dm),
             await self._words(re.sub(rf"<@{self.me}(\|[^>]*)?>", "", message.text)),
             replies_to=message.thread,
@@ -109,7 +114,6 @@ class EventReader:
             ),
             files=tuple(_remote_file(each) for each in message.files),
             message_id=message.ts,
-            edits=message.ts if edited_at else "",
         )
 
     def join(self, channel: str, thread: str) -> None:
