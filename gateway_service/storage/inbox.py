@@ -54,6 +54,9 @@ class Waiting(Struct, frozen=True):
 
 
 _INSERT = Prepared(insert_ignore(inbox))
+MESSAGE_ID_CHARS = 255
+"""What is kept of a message's id; those of mails may be longer, but mails are not edited."""
+
 _ACCEPT = Prepared(
     sa.update(inbox)
     .where(inbox.c.sequence == bindparam("of_sequence"))
@@ -92,7 +95,7 @@ def add(
         row = {
             **asdict(account),
             "event_id": event_id,
-            "message_id": message_id or None,
+            "message_id": message_id[:MESSAGE_ID_CHARS] or None,
             "session_key": session_key,
             "payload": _without(to_builtins(event), "event_id"),
             "state": State.RECEIVED,

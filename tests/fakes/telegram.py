@@ -4,6 +4,7 @@ What people see is in `chats`; `say` and `press` are what people do.
 """
 
 import asyncio
+import json
 import socket
 from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator
@@ -74,7 +75,15 @@ class FakeTelegram:
             **message,
         }
         self.menus.chats.add(chat_id)
-        await self._update({"message": {k: v for k, v in content.items() if v is not None}})
+        kind = "edited_message" if "edit_date" in message else "message"
+        await self._update({kind: {k: v for k, v in content.items() if v is not None}})
+
+    async def react(self, chat_id: int, message_id: int, emoji: str, user_id: int = 7) -> None:
+        """Somebody puts an emoji on a message."""
+        user, chat = {"id": user_id, "is_bot": False, "first_name": "Ada"}, {"id": chat_id}
+        new = {"old_reaction": [], "new_reaction": [{"type": "emoji", "emoji": emoji}]}
+        where = {"chat": {**chat, "type": "private"}, "message_id": message_id, "date": 1}
+        await self._update({"message_reaction": {**where, **new, "user": user}})
 
     async def press(self, chat_id: int, message_id: int, data: str, user_id: int = 7) -> None:
         """Somebody presses a button."""
@@ -165,7 +174,8 @@ class FakeTelegram:
         if self._poll != mine and not await request.is_disconnected():
             self.conflicts += 1
             raise Refused(409, "Conflict: terminated by other getUpdates request")
-        return list(self._updates.values())[:100]
+        allowed = {"update_id", *json.loads(fields["allowed_updates"])}
+        return [each for each in self._updates.values() if each.keys() <= allowed][:100]
 
     async def _getFile(self, fields: dict[str, str], request: Request) -> Any:
         return found_file(self.files, fields["file_id"])
