@@ -80,6 +80,15 @@ class FakeDiscord:
         message = self.messages[chat_id][message_id]
         await self._interact(3, chat_id, user_id, {"data": about, "message": message})
 
+    async def react(self, chat_id: str, message_id: str, emoji: str, user_id: str = "7") -> None:
+        """Somebody puts an emoji on a message."""
+        about = {"channel_id": chat_id, "message_id": message_id, "user_id": user_id, "type": 0}
+        about["message_author_id"] = self.messages[chat_id][message_id]["author"]["id"]
+        place = self._place(chat_id)
+        member = {"member": self._member(user_id) | {"user": user(user_id)}} if place else {}
+        added = {**about, **place, **member, "emoji": {"id": None, "name": emoji}}
+        await self.gateway.tell("MESSAGE_REACTION_ADD", added)
+
     async def command(self, chat_id: str, name: str, text: str = "", user_id: str = "7") -> None:
         """Somebody uses a slash command that is registered."""
         [found] = [each for each in self.commands if each["name"] == name]

@@ -10,7 +10,7 @@ from aiohttp import WSMsgType, web
 
 DISPATCH, HEARTBEAT, IDENTIFY, RESUME, RECONNECT, INVALID, HELLO, ACK = 0, 1, 2, 6, 7, 9, 10, 11
 MESSAGE_CONTENT = 1 << 15
-KNOWN_INTENTS = 1 << 0 | 1 << 9 | 1 << 12 | MESSAGE_CONTENT
+KNOWN_INTENTS = 1 << 0 | 1 << 9 | 1 << 10 | 1 << 12 | 1 << 13 | MESSAGE_CONTENT
 
 
 class Socket:

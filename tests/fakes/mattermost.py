@@ -23,6 +23,7 @@ from tests.fakes.mattermost_rules import (
     MAX_CHARS,
     REFUSALS,
     TOKEN,
+    USERS,
     Refused,
 )
 from tests.fakes.telegram_faults import Faults
@@ -36,12 +37,7 @@ class FakeMattermost:
     def __init__(self, url: str) -> None:
         self.faults = Faults()
         self.url, self.token = url, TOKEN
-        self.users = {
-            BOT: {"id": BOT, "username": "hermes", "is_bot": True},
-            "7": {"id": "7", "username": "ada"},
-            "8": {"id": "8", "username": "bob"},
-            "9": {"id": "9", "username": "robot", "is_bot": True},
-        }
+        self.users = dict(USERS)
         self.channels = {"5": "D", CHANNEL: "O"}
         self.posts: dict[str, dict[str, Any]] = {}
         self.versions: defaultdict[str, list[str]] = defaultdict(list)
@@ -49,12 +45,10 @@ class FakeMattermost:
         self.typed, self.calls, self.closed = Counter[str](), Counter[str](), set[str]()
         self.sockets: dict[web.WebSocketResponse, int] = {}
         """The open streams, with how many events each was told."""
-        self.lost = 0
-        """How many of the next events are left out of the streams."""
-        self.is_deaf = False
+        self.lost, self.is_deaf = 0, False
+        """How many of the next events are left out of the streams; deaf leaves out all."""
         self._pending: dict[str, tuple[float, str]] = {}
-        self._numbers = count(1)
-        self._time = 0
+        self._numbers, self._time = count(1), 0
         self._routes: list[tuple[str, str, Answer]] = [
             ("GET", "/users/(me|[^/]+)", self._user),
             ("GET", "/users/me/channels", self._my_channels),
@@ -79,6 +73,12 @@ class FakeMattermost:
         post |= {"message": text, "edit_at": self._now()}
         await self.tell("post_edited", {"post": json.dumps(post)})
 
+    async def react(self, post_id: str, emoji_name: str, user_id: str = "7") -> None:
+        """Somebody puts an emoji on a post."""
+        reaction = {"post_id": post_id, "user_id": user_id, "emoji_name": emoji_name}
+        whole = json.dumps({**reaction, "create_at": self._now()})
+        await self.tell("reaction_added", {"reaction": whole})
+
     async def tell(self, event: str, data: Any) -> None:
         """Tell all streams an event."""
         for stream, told in list(self.sockets.items()):
@@ -92,8 +92,8 @@ class FakeMattermost:
         return [post["message"] for post in self.shown(channel_id)]
 
     def shown(self, channel_id: str) -> list[dict[str, Any]]:
-        posts = self.posts.values()
-        return [p for p in posts if p["channel_id"] == channel_id and p["user_id"] == BOT]
+        place = channel_id, BOT
+        return [p for p in self.posts.values() if (p["channel_id"], p["user_id"]) == place]
 
     def _write(self, channel_id: str, user_id: str, text: str, **more: Any) -> dict[str, Any]:
         age_s = more.pop("age_s", 0)

@@ -1,9 +1,18 @@
-"""How a Mattermost server refuses requests."""
+"""Whom a Mattermost server knows, and how it refuses requests."""
+
+from collections.abc import Mapping
+from typing import Any
 
 TOKEN = "bot-token"
 BOT, CHANNEL = "bot", "town"
 MAX_CHARS = 16_383
 DEDUPLICATION_S = 30.0
+USERS: Mapping[str, Mapping[str, Any]] = {
+    BOT: {"id": BOT, "username": "hermes", "is_bot": True},
+    "7": {"id": "7", "username": "ada"},
+    "8": {"id": "8", "username": "bob"},
+    "9": {"id": "9", "username": "robot", "is_bot": True},
+}
 
 
 class Refused(Exception):

@@ -18,6 +18,7 @@ from gateway_service.messages import (
     FileKind,
     MessageEvent,
     Quote,
+    Reaction,
 )
 from gateway_service.platforms.base import Destination
 from gateway_service.platforms.discord.check import check_discord
@@ -326,6 +327,25 @@ async def test_buttons_and_slash_commands_are_answered_once_stored(server: FakeD
     assert (pressed["answer"]["type"], pressed["told"]) == (6, ["Done."])
     assert asked["answer"] == {"type": 4, "data": {"content": "/status", "flags": 64}}
     assert len(server.chats[CHANNEL][message_id].labels[0]) == 80
+
+
+async def test_thumbs_on_our_messages_are_received(server: FakeDiscord) -> None:
+    sink, platform = Collected(), connect(server)
+    async with listening(platform, sink, server):
+        place = Destination(CHANNEL, THREAD)
+        mine = await platform.send(place, Content("May I?"), "key-1")
+        other = await server.say(THREAD, "not the bot's", "8")
+        for message_id, emoji in ((other, "👍"), (mine, "🎉"), (mine, "👎🏽")):
+            await server.react(THREAD, message_id, emoji)
+        direct = await platform.send(Destination("5"), Content("May I?"), "key-2")
+        await server.react("5", direct, "👍")
+        await until(lambda: len(sink.events) == 2)
+    first, second = sink.events
+    assert isinstance(first, Reaction)
+    assert (first.message_id, first.emoji, first.source.user_id) == (mine, "👎🏽", "7")
+    assert (first.source.chat_id, first.source.thread_id) == (CHANNEL, THREAD)
+    assert isinstance(second, Reaction)
+    assert (second.source.chat_id, second.source.chat_type) == ("5", "dm")
 
 
 async def test_the_same_key_makes_one_message(server: FakeDiscord) -> None:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from gateway_service.errors import AccountRefused, HermesError, MessageGone, Refused, Unreachable
-from gateway_service.messages import Attachment, Content, Event, FileKind, MessageEvent
+from gateway_service.messages import Attachment, Content, Event, FileKind, MessageEvent, Reaction
 from gateway_service.platforms.base import Destination
 from gateway_service.platforms.mattermost.check import check_mattermost
 from gateway_service.platforms.mattermost.config import MattermostConfig
@@ -190,6 +190,24 @@ async def test_pings_show_that_the_account_is_alive(server: FakeMattermost) -> N
     async with platform:
         with pytest.raises(HermesError, match="does not answer"):
             await platform.listen(sink)
+
+
+async def test_thumbs_on_our_posts_are_received(server: FakeMattermost) -> None:
+    sink, platform = Collected(), connect(server)
+    async with listening(platform, sink, server):
+        root = await server.say(CHANNEL, "not the bot's", "8")
+        mine = await platform.send(Destination(CHANNEL, root), Content("May I?"), "key-1")
+        for post_id, emoji in ((root, "+1"), (mine, "tada"), (mine, "-1_dark_skin_tone")):
+            await server.react(post_id, emoji)
+        await server.react(mine, "+1", BOT)
+        await server.tell("reaction_added", {})
+        await server.react(mine, "thumbsup")
+        await until(lambda: len(sink.events) == 2)
+    down, up = sink.events
+    assert isinstance(down, Reaction)
+    assert isinstance(up, Reaction)
+    assert (down.message_id, down.emoji, up.emoji) == (mine, "👎", "👍")
+    assert (up.source.chat_id, up.source.thread_id, up.source.user_id) == (CHANNEL, root, "7")
 
 
 async def test_the_same_key_makes_one_post(server: FakeMattermost) -> None:

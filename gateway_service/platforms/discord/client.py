@@ -54,7 +54,7 @@ def make_client(base_url: str, handlers: Mapping[str, Callable[..., None]]) -> "
 
     Route.BASE = base_url
     discord.VoiceClient.warn_nacl = discord.VoiceClient.warn_dave = False
-    intents = discord.Intents(guilds=True, messages=True, message_content=True)
+    intents = discord.Intents(guilds=True, messages=True, reactions=True, message_content=True)
     trace = TraceConfig()
     trace.on_request_start.append(Pace().keep)
     trace.on_request_end.append(_check)

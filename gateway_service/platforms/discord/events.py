@@ -9,12 +9,13 @@ from gateway_service.messages import (
     FileKind,
     MessageEvent,
     Quote,
+    Reaction,
     RemoteFile,
     Source,
 )
 
 if TYPE_CHECKING:
-    from discord import Attachment, Interaction, Member, Message, User
+    from discord import Attachment, Interaction, Message, RawReactionActionEvent
 
 NAME = "discord"
 MESSAGE_CHARS = 2000
@@ -24,6 +25,7 @@ _FENCE = re.compile(r" {0,3}(?:```|~~~)")
 _TABLE_RULE = re.compile(r"\s*\|?(?:\s*:?-+:?\s*\|)+(?:\s*:?-+:?\s*)?")
 _DEEP_HEADING = re.compile(r"^ {0,3}#{4,6}\s+(.+?)\s*#*$")
 _PICTURE = re.compile(r"!(?=\[[^\]\n]*\]\()")
+_THUMBS = ("👍", "👎")
 _KINDS = {"image": FileKind.IMAGE, "audio": FileKind.AUDIO, "video": FileKind.VIDEO}
 
 
@@ -34,7 +36,7 @@ def read_message(
     sender, is_reply = message.author, message.type.name == "reply"
     if sender.bot or message.webhook_id or not (is_reply or message.type.name == "default"):
         return None
-    source = _source(message.channel, sender)
+    source = _source(message.channel, str(sender.id), sender.display_name)
     mentioned = [each for each in message.mentions if str(each.id) == account_id]
     roles = [r for r in message.role_mentions if r.tags and str(r.tags.bot_id) == account_id]
     answered = _answered(message) if is_reply else None
@@ -64,13 +66,29 @@ def read_interaction(pressed: "Interaction", account_id: str) -> Event | None:
     data, kind = pressed.data or {}, pressed.type.name
     if pressed.channel is None:
         return None
-    event_id, source = f"{account_id}:{pressed.id}", _source(pressed.channel, pressed.user)
+    person = pressed.user
+    source = _source(pressed.channel, str(person.id), person.display_name)
+    event_id = f"{account_id}:{pressed.id}"
     if kind == "component":
         return ButtonPress(event_id, source, pressed.token, str(data.get("custom_id", "")))
     if kind != "application_command":
         return None
     words = [str(each.get("value", "")) for each in data.get("options", ())]
     return MessageEvent(event_id, source, " ".join([f"/{data.get('name', '')}", *words]))
+
+
+def read_reaction(
+    added: "RawReactionActionEvent", channel: object, account_id: str
+) -> Reaction | None:
+    """Return a thumb that a person put on a message of ours."""
+    emoji, person = added.emoji.name, str(added.user_id)
+    if str(added.message_author_id) != account_id or person == account_id:
+        return None
+    if not emoji.startswith(_THUMBS):
+        return None
+    source = _source(channel, person, added.member.display_name if added.member else "")
+    event_id = f"{account_id}:{added.message_id}:{person}:{emoji}"
+    return Reaction(event_id, source, str(added.message_id), emoji)
 
 
 def _answered(message: "Message") -> "Message | None":
@@ -81,7 +99,7 @@ def _answered(message: "Message") -> "Message | None":
     return answered if isinstance(answered, Message) else None
 
 
-def _source(channel: object, sender: "User | Member") -> Source:
+def _source(channel: object, user_id: str, user_name: str) -> Source:
     """Return where a message is from; a thread's chat is the channel that it belongs to."""
     from discord import DMChannel, PartialMessageable, Thread
 
@@ -95,8 +113,8 @@ def _source(channel: object, sender: "User | Member") -> Source:
         platform=NAME,
         chat_id=str(getattr(channel, "id", "") if thread is None else thread.parent_id),
         thread_id="" if thread is None else str(thread.id),
-        user_id=str(sender.id),
-        user_name=sender.display_name,
+        user_id=user_id,
+        user_name=user_name,
         chat_type="thread" if thread is not None else "dm" if is_direct else "group",
         chat_name="" if is_direct else getattr(chat, "name", ""),
     )

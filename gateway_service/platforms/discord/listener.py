@@ -12,15 +12,22 @@ import msgspec
 from msgspec import Struct
 
 from gateway_service.errors import OutcomeUnknown, PlatformError, RateLimited, Refused, Unreachable
-from gateway_service.messages import Event, MessageEvent
+from gateway_service.messages import Event, MessageEvent, Reaction
 from gateway_service.platforms.base import Received, Sink
 from gateway_service.platforms.discord.client import EPHEMERAL, translated
-from gateway_service.platforms.discord.events import read_interaction, read_message
+from gateway_service.platforms.discord.events import read_interaction, read_message, read_reaction
 from services.lifecycle import unbroken
 from services.validation import decode
 
 if TYPE_CHECKING:
-    from discord import Client, Guild, Interaction, Message, RawMessageUpdateEvent
+    from discord import (
+        Client,
+        Guild,
+        Interaction,
+        Message,
+        RawMessageUpdateEvent,
+        RawReactionActionEvent,
+    )
     from discord.abc import Messageable
     from discord.gateway import DiscordWebSocket
     from yarl import URL
@@ -81,7 +88,7 @@ class Listener:
         """`people` may have written directly before a cursor knows them."""
         self._client, self._account_id, self._people = client, account_id, people
         self._cursor, self._stored, self._note_at = Cursor(), "", 0.0
-        self._messages = deque[tuple[int, MessageEvent | None]]()
+        self._messages = deque[tuple[int, MessageEvent | Reaction | None]]()
         self._interactions = deque["tuple[Interaction, Event]"]()
         self._missed = deque["Guild | str"]()
         """Servers and people whose history is still to be read."""
@@ -97,6 +104,7 @@ class Listener:
             "guild_join": self._miss,
             "message": self._take_message,
             "raw_message_edit": self._take_edit,
+            "raw_reaction_add": self._take_reaction,
             "interaction": self._take_interaction,
         }
         """What the client is to call for its events."""
@@ -141,6 +149,15 @@ class Listener:
         edited_at = update.message.edited_at
         if edited_at is not None and edited_at > utcnow() - RECENT_EDIT:
             event = read_message(update.message, self._account_id, is_new=False)
+            self._messages.append((0, event))
+            self._changed.set()
+
+    def _take_reaction(self, added: "RawReactionActionEvent") -> None:
+        known = self._client.get_channel(added.channel_id)
+        channel = known or self._client.get_partial_messageable(
+            added.channel_id, guild_id=added.guild_id
+        )
+        if (event := read_reaction(added, channel, self._account_id)) is not None:
             self._messages.append((0, event))
             self._changed.set()
 

@@ -119,6 +119,8 @@ class MattermostPlatform(Platform):
             expected += 1
             if event in ("posted", "post_edited"):
                 await self._take(sink, frame, is_new=event == "posted")
+            elif event == "reaction_added":
+                await self._take_reaction(sink, frame)
 
     async def _take(self, sink: Sink, told: Any, *, is_new: bool) -> None:
         """Store a post, or the one that a frame tells of."""
@@ -135,6 +137,17 @@ class MattermostPlatform(Platform):
             if event is not None and event.event_id not in self._recent:
                 await self._put(sink, event)
                 self._recent.append(event.event_id)
+
+    async def _take_reaction(self, sink: Sink, frame: Any) -> None:
+        try:
+            event = await self._reader.read_reaction(json.loads(frame["data"]["reaction"]))
+        except (MessageGone, Refused) as error:
+            _log.info("a reaction is passed over: %s", error)
+        except _UNREADABLE as error:
+            _log.error("a reaction cannot be read and is passed over: %r", error)
+        else:
+            if event is not None:
+                await self._put(sink, event)
 
     async def _note(self, sink: Sink) -> None:
         """Note that something came, and from time to time how far we are."""

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from gateway_service.errors import MessageGone
-from gateway_service.messages import FileKind, MessageEvent, RemoteFile, Source
+from gateway_service.messages import FileKind, MessageEvent, Reaction, RemoteFile, Source
 from gateway_service.platforms.mattermost.api import MattermostApi
 
 NAME = "mattermost"
@@ -15,6 +15,7 @@ MOST_KNOWN = 5000
 """How many people, channels and threads are remembered before they are asked for anew."""
 
 _DIRECT = "D"
+_THUMBS = {"+1": "👍", "thumbsup": "👍", "-1": "👎", "thumbsdown": "👎"}
 _KINDS = {"image": FileKind.IMAGE, "audio": FileKind.AUDIO, "video": FileKind.VIDEO}
 
 Post = Mapping[str, Any]
@@ -46,30 +47,50 @@ class PostReader:
         if post["user_id"] == self._me.id:
             return None
         channel = await self._find(f"/channels/{post['channel_id']}")
-        is_direct = channel["type"] == _DIRECT
-        if not (is_direct or self._mention.search(post["message"]) or await self._is_ours(post)):
+        is_meant = channel["type"] == _DIRECT or self._mention.search(post["message"])
+        if not is_meant and not await self._is_ours(post):
             return None
-        person = await self._find(f"/users/{post['user_id']}")
-        if person.get("is_bot"):
+        source = await self._source(post, post["user_id"])
+        if source is None:
             return None
-        event_id, root_id = post["id"], post["root_id"]
-        source = Source(
-            platform=NAME,
-            chat_id=post["channel_id"],
-            thread_id=root_id,
-            user_id=post["user_id"],
-            user_name=person["username"],
-            chat_type="dm" if is_direct else "thread" if root_id else "group",
-            chat_name="" if is_direct else channel["name"],
-        )
+        event_id = post["id"]
         return MessageEvent(
             event_id if is_new else f"{event_id}:{post['edit_at']}",
             source,
             self._mention.sub("", post["message"]).strip(),
-            replies_to=root_id,
+            replies_to=post["root_id"],
             files=_files(post),
             edits="" if is_new else event_id,
             message_id=event_id,
+        )
+
+    async def read_reaction(self, added: Mapping[str, Any]) -> Reaction | None:
+        """Return a thumb that a person put on a post of ours."""
+        emoji, person_id = _THUMBS.get(added["emoji_name"].partition("_")[0]), added["user_id"]
+        if emoji is None or person_id == self._me.id:
+            return None
+        post = await self._find(f"/posts/{added['post_id']}")
+        if post["user_id"] != self._me.id:
+            return None
+        source = await self._source(post, person_id)
+        event_id = f"{post['id']}:{person_id}:{added['create_at']}"
+        return None if source is None else Reaction(event_id, source, post["id"], emoji)
+
+    async def _source(self, post: Post, person_id: str) -> Source | None:
+        """Return where a post is, and who does something there; None for bots."""
+        channel = await self._find(f"/channels/{post['channel_id']}")
+        person = await self._find(f"/users/{person_id}")
+        is_direct, root_id = channel["type"] == _DIRECT, post["root_id"]
+        if person.get("is_bot"):
+            return None
+        return Source(
+            platform=NAME,
+            chat_id=post["channel_id"],
+            thread_id=root_id,
+            user_id=person_id,
+            user_name=person["username"],
+            chat_type="dm" if is_direct else "thread" if root_id else "group",
+            chat_name="" if is_direct else channel["name"],
         )
 
     async def _is_ours(self, post: Post) -> bool:
