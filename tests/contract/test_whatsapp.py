@@ -125,7 +125,7 @@ async def test_reactions_are_read_and_other_numbers_and_odd_messages_are_passed_
     assert await heard(whatsapp, number) == []
     odd = {"from": 5, "id": {"odd": 1}, "type": "text"}
     fine = {"from": "5", "id": "wamid.1", "type": "text", "text": {"body": "fine"}}
-    whatsapp.call({"messages": [odd, fine]})
+    whatsapp.call({"messages": [odd, fine], "contacts": [{"user_id": "of no phone"}]})
     assert [event.event_id for event in await heard(whatsapp, number)] == ["wamid.1"]
     assert "passed over" in caplog.text
     whatsapp.call({"messages": [fine]}, number="another")
@@ -137,7 +137,8 @@ async def test_what_whatsapp_could_not_deliver_is_a_failure(
 ) -> None:
     errors = [{"code": 131047, "title": "Re-engagement message"}]
     failed = {"id": "wamid.1", "status": "failed", "recipient_id": "491511", "errors": errors}
-    whatsapp.call({"statuses": [{"id": "wamid.2", "status": "read"}, failed]})
+    read, odd = {"id": "wamid.2", "status": "read"}, {"status": "failed", "errors": [{}]}
+    whatsapp.call({"statuses": [odd, read, failed]})
     result = await number.webhook(await whatsapp.next_call())
     [failure] = result.received.failures
     assert failure.message_id == "wamid.1"

@@ -1,7 +1,8 @@
 """Converts WhatsApp's webhooks to events."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar
 
 import msgspec
 from msgspec import Struct, field
@@ -22,6 +23,8 @@ from gateway_service.platforms.whatsapp.api import error_of
 from services.validation import decode
 
 NAME = "whatsapp"
+
+_T = TypeVar("_T")
 
 _log = logging.getLogger(__name__)
 
@@ -121,7 +124,7 @@ class Profile(Struct, frozen=True):
 class Contact(Struct, frozen=True):
     """A person."""
 
-    wa_id: str
+    wa_id: str = ""
     profile: Profile = Profile()
 
 
@@ -137,7 +140,7 @@ class Value(Struct, frozen=True):
     metadata: Metadata
     contacts: tuple[Contact, ...] = ()
     messages: tuple[msgspec.Raw, ...] = ()
-    statuses: tuple[Status, ...] = ()
+    statuses: tuple[msgspec.Raw, ...] = ()
 
 
 class Change(Struct, frozen=True):
@@ -183,7 +186,7 @@ def read_notification(body: bytes, phone_number_id: str) -> Received:
 
 
 def _read_failures(value: Value) -> Iterator[DeliveryFailure]:
-    for status in value.statuses:
+    for status in _decode_each(value.statuses, Status):
         for failure in status.errors[:1] if status.status == "failed" else ():
             why = error_of(failure.code, failure.title).message
             _log.error("a message of whatsapp was not delivered: %s", why)
@@ -192,15 +195,19 @@ def _read_failures(value: Value) -> Iterator[DeliveryFailure]:
 
 def _read_messages(value: Value) -> Iterator[Event]:
     names = {each.wa_id: each.profile.name for each in value.contacts}
-    for raw in value.messages:
-        try:
-            message = decode(raw, Message)
-        except msgspec.DecodeError as error:
-            _log.error("a message of whatsapp cannot be read and is passed over: %s", error)
-            continue
+    for message in _decode_each(value.messages, Message):
         source = Source(NAME, message.sender, "", message.sender, names.get(message.sender, ""))
         if (event := _read_message(message, source)) is not None:
             yield event
+
+
+def _decode_each(raws: Iterable[msgspec.Raw], kind: type[_T]) -> Iterator[_T]:
+    """Yield what can be read; the rest of a notification is not lost with it."""
+    for raw in raws:
+        try:
+            yield decode(raw, kind)
+        except msgspec.DecodeError as error:
+            _log.error("something of whatsapp cannot be read and is passed over: %s", error)
 
 
 def _read_message(message: Message, source: Source) -> Event | None:
