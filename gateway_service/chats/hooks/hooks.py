@@ -6,7 +6,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -105,7 +105,12 @@ class HookPolicy(Struct, frozen=True):
     settings: Settings
     timeout_s: float
 
-    def environ(self, hook: Hook) -> dict[str, str]:
+    async def prepare(self, hook: Hook, on_output: Callable[[str], None]) -> HookProcess:
+        """Return a hook's process, which has not started yet."""
+        environ = await asyncio.to_thread(self._environ, hook)  # secrets may be in files
+        return HookProcess(hook.folder, environ, self.timeout_s, on_output)
+
+    def _environ(self, hook: Hook) -> dict[str, str]:
         """Return the gateway's environment without secrets but those that the hook asks for."""
         redactor, environ = self.settings.redactor(), self.settings.environ
         kept = {
@@ -130,11 +135,15 @@ class Hooks:
     async def __aenter__(self) -> Self:
         if self._policy is None:
             return self
-        hooks = await asyncio.to_thread(read_hooks, self._policy.settings.home.hooks)
+        policy = self._policy
+        hooks = await asyncio.to_thread(read_hooks, policy.settings.home.hooks)
         for hook in hooks:
             if hook.problem:
                 _log.warning("the hook %s is not used: %s", hook.name, hook.problem)
-        self._running = [_RunningHook(hook, self._policy) for hook in hooks if not hook.problem]
+        used = [hook for hook in hooks if not hook.problem]
+        self._running = [
+            _RunningHook(each, await policy.prepare(each, _log_of(each))) for each in used
+        ]
         for each in self._running:
             self._workers.start(f"hook {each.hook.name}", each.run())
         return self
@@ -183,15 +192,14 @@ class Hooks:
         return ""
 
 
+def _log_of(hook: Hook) -> Callable[[str], None]:
+    return partial(_log.info, "the hook %s: %s", hook.name)
+
+
 class _RunningHook:
-    def __init__(self, hook: Hook, policy: HookPolicy) -> None:
+    def __init__(self, hook: Hook, process: HookProcess) -> None:
         self.hook = hook
-        self.process = HookProcess(
-            hook.folder,
-            policy.environ(hook),
-            policy.timeout_s,
-            partial(_log.info, "the hook %s: %s", hook.name),
-        )
+        self.process = process
         self.waiting = asyncio.Queue[tuple[str, Mapping[str, object]]](MAX_WAITING)
 
     async def run(self) -> None:
@@ -259,7 +267,7 @@ async def _try(
     hook: Hook, policy: HookPolicy, event: str, context: Mapping[str, object]
 ) -> HookTrial:
     output = list[str]()
-    process = HookProcess(hook.folder, policy.environ(hook), policy.timeout_s, output.append)
+    process = await policy.prepare(hook, output.append)
     result, error = None, ""
     try:
         result = await process.call(event, context)

@@ -173,11 +173,14 @@ async def test_secrets_of_the_gateway_stay_out_of_the_environment(tmp_path: Path
         "HERMES_DATABASE_URL": "postgresql://u:a-long-password@db/x",
         "NTFY_TOKEN": "asked-for",
         "LANG": "C",
+        "ANOTHER_TOKEN_FILE": str(tmp_path / ".env"),
     }
     found: Mapping[str, str] = await result(tmp_path, "gateway:startup", **given)
     wanted = {"NTFY_TOKEN": "asked-for", "NOTED_KEY": "in-the-file", "LANG": "C"}
     assert wanted.items() <= found.items()
     assert found["HERMES_HOME"] == str(tmp_path)
+    async with Hooks(await policy(tmp_path, 10.0, **given)):
+        pass
     assert not {"OPENAI_API_KEY", "HERMES_DATABASE_URL", "TELEGRAM_BOT_TOKEN"} & found.keys()
 
 
