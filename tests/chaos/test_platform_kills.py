@@ -23,6 +23,7 @@ from tests.fakes.mattermost import fake_mattermost
 from tests.fakes.slack import fake_slack
 from tests.fakes.whatsapp import FakeWhatsApp, fake_whatsapp
 from tests.security.scale import scale_name
+from tests.support.dovecot import mail_server, plain_text
 from tests.support.executors import until
 from tests.support.ports import free_port
 
@@ -140,6 +141,21 @@ async def mattermost() -> AsyncGenerator[Place]:
         yield Place(environ, chats, server.say, server.texts)
 
 
+@asynccontextmanager
+async def email() -> AsyncGenerator[Place]:
+    async with mail_server() as server:
+        server.loss = 0.02
+        chats = [f"person{number}@example.org" for number in range(CHATS)]
+
+        def texts(chat: str) -> Sequence[str]:
+            # Servers of recipients drop a copy of a mail, by its id.
+            told = {(it["Message-ID"], plain_text(it)) for it in server.sent if it["To"] == chat}
+            return [text.replace("_", "") for _, text in told]
+
+        environ = {**server.environ, "EMAIL_ALLOWED_USERS": ",".join(chats)}
+        yield Place(environ, chats, server.write, texts)
+
+
 async def _again_and_again(work: Callable[[], Awaitable[None]]) -> None:
     while True:
         await asyncio.sleep(2)
@@ -148,6 +164,7 @@ async def _again_and_again(work: Callable[[], Awaitable[None]]) -> None:
 
 PLACES: Mapping[str, Callable[[], AbstractAsyncContextManager[Place]]] = {
     "discord": discord,
+    "email": email,
     "mattermost": mattermost,
     "slack": slack,
     "whatsapp": whatsapp,

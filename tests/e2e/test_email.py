@@ -9,32 +9,10 @@ import pytest
 from tests.e2e.backends import sandboxed
 from tests.e2e.deployment import one_process, running
 from tests.e2e.model import ModelProcess
-from tests.support.dovecot import PASSWORD, MailServer, mail_server, plain_text
+from tests.support.dovecot import MailServer, mail_server, plain_text
 
 ANSWER_S = 30.0
-
-
-def settings(server: MailServer) -> dict[str, str]:
-    return {
-        "EMAIL_ADDRESS": "hermes@example.com",
-        "EMAIL_PASSWORD": PASSWORD,
-        "EMAIL_IMAP_HOST": "127.0.0.1",
-        "EMAIL_IMAP_PORT": str(server.imap_port),
-        "EMAIL_SMTP_HOST": "127.0.0.1",
-        "EMAIL_SMTP_PORT": str(server.smtp_port),
-        "EMAIL_TLS": "off",
-        "EMAIL_AUTH_SERVER": "mx.example.com",
-        "EMAIL_ALLOWED_USERS": "ada@example.org",
-    }
-
-
-async def ask(server: MailServer, text: str, *headers: str, by: str = "ada") -> None:
-    head = (
-        "Authentication-Results: mx.example.com; dkim=pass header.d=example.org",
-        f"From: Ada <{by}@example.org>",
-        *headers,
-    )
-    await server.deliver("\n".join((*head, "", text)).encode())
+ADA = "ada@example.org"
 
 
 async def answer(server: MailServer, number: int) -> EmailMessage:
@@ -52,16 +30,18 @@ async def test_a_mail_is_answered_in_its_thread_and_strangers_are_not(
 ) -> None:
     async with mail_server() as server:
         options = (tmp_path, model.url, sandboxed("bubblewrap"))
-        made = await asyncio.to_thread(one_process, *options, **settings(server))
+        made = await asyncio.to_thread(
+            one_process, *options, EMAIL_ALLOWED_USERS=ADA, **server.environ
+        )
         deployment = running(made)
         await asyncio.to_thread(deployment.__enter__)
-        await ask(server, "hello", by="eve")
-        await ask(server, "hello", "Message-ID: <1@example.org>", "Subject: Greetings")
+        await server.write("eve@example.org", "hello")
+        await server.write(ADA, "hello", "Message-ID: <1@example.org>", "Subject: Greetings")
         first = await answer(server, 1)
         assert (first["To"], first["Subject"]) == ("ada@example.org", "Re: Greetings")
         assert "hello" in plain_text(first)
         reply = ("In-Reply-To: " + first["Message-ID"], "References: <1@example.org>")
-        await ask(server, "/status", *reply, "Message-ID: <2@example.org>")
+        await server.write(ADA, "/status", *reply, "Message-ID: <2@example.org>")
         second = await answer(server, 2)
         assert second["References"].split()[0] == "<1@example.org>"
         assert second["In-Reply-To"] == "<2@example.org>"

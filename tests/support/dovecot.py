@@ -3,6 +3,7 @@
 import asyncio
 import os
 import pwd
+import random
 import shutil
 import signal
 from collections.abc import AsyncGenerator
@@ -67,8 +68,31 @@ class MailServer:
         """Set when a mail was sent."""
         self.planned: list[str] = []
         """What the next mails are answered with, such as `550 no`; `lost` closes the connection."""
+        self.loss = 0.0
+        """How many connections are closed before, and as many after the mail is taken."""
+        self._dice = random.Random(1)
         self._maildir = maildir
         self._numbers = count(1)
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """The settings of who reads the mailbox."""
+        return {
+            "EMAIL_ADDRESS": "hermes@example.com",
+            "EMAIL_PASSWORD": PASSWORD,
+            "EMAIL_IMAP_HOST": "127.0.0.1",
+            "EMAIL_IMAP_PORT": str(self.imap_port),
+            "EMAIL_SMTP_HOST": "127.0.0.1",
+            "EMAIL_SMTP_PORT": str(self.smtp_port),
+            "EMAIL_TLS": "off",
+            "EMAIL_AUTH_SERVER": "mx.example.com",
+        }
+
+    async def write(self, sender: str, text: str, *headers: str) -> None:
+        """Somebody whom the receiving server confirms writes."""
+        confirmed = f"mx.example.com; dkim=pass header.d={sender.partition('@')[2]}"
+        head = (f"Authentication-Results: {confirmed}", f"From: {sender}", *headers)
+        await self.deliver("\n".join((*head, "", text, "")).encode())
 
     async def deliver(self, mail: bytes) -> None:
         """Put a mail into the mailbox, as the receiving server does."""
@@ -85,11 +109,13 @@ class MailServer:
     async def take(self, server: SMTP, _session: Any, envelope: Envelope) -> str:
         """Take a mail that was sent."""
         planned = self.planned.pop(0) if self.planned else "250 OK"
+        if (unlucky := self._dice.random()) < 2 * self.loss:
+            planned = "lost" if unlucky < self.loss else "cut"
         if planned in ("lost", "250 OK"):
             data = cast("bytes", envelope.content)
             self.sent.append(message_from_bytes(data, policy=policy.default))
             self.came.set()
-        if planned == "lost":
+        if planned in ("lost", "cut"):
             assert server.transport is not None
             cast("asyncio.Transport", server.transport).abort()
         return planned
