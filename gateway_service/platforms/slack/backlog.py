@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from gateway_service.errors import Refused
 from gateway_service.messages import MessageEvent
 from gateway_service.platforms.slack.api import SlackApi
-from gateway_service.platforms.slack.payloads import Message, read
+from gateway_service.platforms.slack.payloads import Message, read_message
 from services.clock import Clock
 from services.validation import decode
 
@@ -74,6 +74,6 @@ class Backlog:
                 found = await self._api.call("conversations_history", **about)
         except Refused:
             return []  # the app may not read it, or it is gone
-        messages = [replace(read(each, Message), channel=channel) for each in found["messages"]]
+        messages = [replace(read_message(each), channel=channel) for each in found["messages"]]
         later = [each for each in messages if each.ts > oldest]
         return sorted(later, key=lambda each: each.ts)

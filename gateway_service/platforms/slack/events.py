@@ -27,6 +27,7 @@ from gateway_service.platforms.slack.payloads import (
     Message,
     ReactionAdded,
     read,
+    read_message,
 )
 from services.clock import Clock
 from services.validation import object_of
@@ -74,8 +75,9 @@ class EventReader:
                 callback = read(payload, Callback)
                 bots = (each.user_id for each in callback.authorizations if each.is_bot)
                 self.me = next(bots, self.me)
-                is_message = callback.event.type in ("message", "app_mention")
-                return await self.read_message(callback.event) if is_message else None
+                is_message = event_type in ("message", "app_mention")
+                message = read_message(callback.event)
+                return await self.read_message(message) if is_message else None
             case _:
                 return None
 
@@ -96,7 +98,8 @@ class EventReader:
 
     async def _read_version(self, message: Message) -> MessageEvent | None:
         is_person = message.user not in ("", "USLACKBOT", self.me) and not message.bot_id
-        if not is_person or message.subtype not in _SPOKEN:
+        has_place = message.channel and message.ts
+        if not (is_person and has_place) or message.subtype not in _SPOKEN:
             return None
         is_dm = message.channel_type == "im" or message.channel.startswith("D")
         quotes = () if is_dm else await self._quote_thread(message)
@@ -155,7 +158,7 @@ class EventReader:
             )
         except Refused:
             return ()  # the app may not read the channel
-        replies = [read(each, Message) for each in found["messages"]]
+        replies = [read_message(each) for each in found["messages"]]
         return [each for each in replies if each.ts < message.ts]
 
     async def _quote(self, message: Message) -> Quote:

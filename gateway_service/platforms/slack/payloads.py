@@ -5,7 +5,7 @@ from typing import Any, TypeVar, cast
 
 from msgspec import Struct
 
-from services.validation import convert
+from services.validation import convert, lenient
 
 _T = TypeVar("_T")
 
@@ -41,7 +41,6 @@ class Share(Struct, frozen=True):
 class Message(Struct, frozen=True):
     """A message, or the event that tells of one."""
 
-    type: str = ""
     ts: str = ""
     """The message's id in its channel: the time of its creation."""
     channel: str = ""
@@ -99,7 +98,7 @@ class Authorization(Struct, frozen=True):
 class Callback(Struct, frozen=True):
     """What the Events API sends."""
 
-    event: Message
+    event: dict[str, Any]
     authorizations: tuple[Authorization, ...] = ()
 
 
@@ -149,6 +148,11 @@ class Interaction(Struct, frozen=True):
 def read(payload: Mapping[str, Any], shape: type[_T]) -> _T:
     """Read a payload, or raise msgspec.ValidationError."""
     return convert(_without_nulls(payload), shape)
+
+
+def read_message(record: object) -> Message:
+    """Read a message; parts that cannot be read count as missing."""
+    return lenient(_without_nulls(record), Message)
 
 
 def _without_nulls(value: Any) -> Any:
