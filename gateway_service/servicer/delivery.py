@@ -107,7 +107,7 @@ class DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
             stored = outbox.find(conn, delivery_id)
             if not stored:
                 _check_uploaded(conn, delivery_id, profile, files)
-                is_early = inbox.is_open(conn, unsent.answer_of(delivery_id))
+                is_early = inbox.find_open(conn, unsent.answer_of(delivery_id)) is not None
                 for each in deliveries:
                     outbox.add(conn, each, now, State.HELD if is_early else State.PENDING)
                 stored = outbox.find(conn, delivery_id)
@@ -129,6 +129,9 @@ class DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
         if stored and not request.validate_only:
             addresses = (each.address for each in stored)
             return [*dict.fromkeys(Place(a.platform, a.chat_id, a.thread_id) for a in addresses)]
+        turn = inbox.find_open(conn, unsent.answer_of(request.delivery_id))
+        if turn is not None and (to := turn.source.answers_to) is not None:
+            return [Place(to.platform, to.chat_id, to.thread_id)]
         profile, said = request.profile or DEFAULT_PROFILE, request.origin
         origin = None
         if said.platform and said.chat_id:

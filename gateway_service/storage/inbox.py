@@ -219,12 +219,11 @@ def live_turns(conn: Connection, profile: str, session_id: str) -> Sequence[str]
     return conn.execute(query).scalars().all()
 
 
-def is_open(conn: Connection, turn_id: str) -> bool:
-    """Return whether a turn's message is unanswered."""
-    query = sa.select(inbox.c.sequence).where(
-        inbox.c.turn_id == turn_id, inbox.c.state == State.ACCEPTED
-    )
-    return conn.execute(query).first() is not None
+def find_open(conn: Connection, turn_id: str) -> TurnRequest | None:
+    """Return a turn whose message is unanswered."""
+    query = sa.select(inbox).where(inbox.c.turn_id == turn_id, inbox.c.state == State.ACCEPTED)
+    row = conn.execute(query).one_or_none()
+    return None if row is None else _turn(row)
 
 
 def close(conn: Connection, turn_id: str, now: datetime) -> None:

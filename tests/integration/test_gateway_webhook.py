@@ -15,6 +15,7 @@ from tests.fakes.model import FakeModel, fake_model
 from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
 from tests.integration.gateway_parts import Hermes, hermes
 from tests.integration.http_parts import until_served
+from tests.integration.test_gateway_attachments import PNG, Files
 from tests.support.ports import free_port
 
 SECRET = "0123456789abcdef0123"
@@ -130,3 +131,19 @@ async def test_an_answer_goes_to_the_home_channel(tmp_path: Path) -> None:
         assert await scene.post({"event": "push"}, route="home") == 202
         await scene.telegram.until(lambda: scene.telegram.texts(2) == ["Noted."])
         assert scene.telegram.texts(1) == []
+
+
+async def test_the_files_of_an_answer_go_where_it_goes(tmp_path: Path) -> None:
+    async with _scene(tmp_path, {"text": "The plot.", "latency_s": 2}) as scene:
+        assert await scene.post({"title": "x"}) == 202
+        turns = "SELECT turn_id FROM inbox WHERE turn_id IS NOT NULL"
+        await scene.model.until(lambda: len(scene.model.requests) == 1)
+        [(turn,)] = await scene.running.rows("gateway", turns)
+        files, key = Files.of(scene.running), f"{turn}:files"
+        await files.upload(key, PNG)
+        await files.deliver(key, "", [("plot.png", PNG)], ("webhook", "alerts"))
+        await scene.telegram.until(lambda: len(scene.telegram.texts(1)) == 2)
+        text, picture = scene.telegram.chats[1].values()
+        assert text.text == "The plot."
+        assert picture.file is not None
+        assert picture.file.name == "plot.png"
