@@ -17,6 +17,7 @@ from gateway_service.platforms.email.config import EmailConfig
 from gateway_service.platforms.homeassistant.config import HomeAssistantConfig
 from gateway_service.platforms.matrix.config import MatrixConfig
 from gateway_service.platforms.mattermost.config import MattermostConfig
+from gateway_service.platforms.signal.config import SignalConfig
 from gateway_service.platforms.slack.config import SlackConfig
 from gateway_service.platforms.sms.config import SmsConfig
 from gateway_service.platforms.telegram.config import TelegramConfig
@@ -210,6 +211,7 @@ class GatewayConfig(ConfigModel):
     api: ApiConfig = ApiConfig()
     matrix: MatrixConfig = MatrixConfig()
     mattermost: MattermostConfig = MattermostConfig()
+    signal: SignalConfig = SignalConfig()
     slack: SlackConfig = SlackConfig()
     sms: SmsConfig = SmsConfig()
     telegram: TelegramConfig = TelegramConfig()
@@ -252,6 +254,7 @@ class GatewayConfig(ConfigModel):
             self.homeassistant,
             self.matrix,
             self.mattermost,
+            self.signal,
             self.slack,
             self.sms,
             self.telegram,

@@ -14,6 +14,7 @@ from gateway_service.platforms.email.check import check_email
 from gateway_service.platforms.homeassistant.check import check_homeassistant
 from gateway_service.platforms.matrix.check import check_matrix
 from gateway_service.platforms.mattermost.check import check_mattermost
+from gateway_service.platforms.signal.check import check_signal
 from gateway_service.platforms.slack.check import check_slack
 from gateway_service.platforms.sms.check import check_sms
 from gateway_service.platforms.telegram.check import check_telegram
@@ -26,6 +27,7 @@ CHECKS: Mapping[str, Callable[[Any], Awaitable[Check]]] = {
     "discord": check_discord,
     "matrix": check_matrix,
     "mattermost": check_mattermost,
+    "signal": check_signal,
     "slack": check_slack,
     "email": check_email,
     "homeassistant": check_homeassistant,

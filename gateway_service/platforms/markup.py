@@ -174,6 +174,24 @@ class Style(Struct, frozen=True):
                 return self.italic.format(text)
 
 
+def _same(text: str) -> str:
+    return text
+
+
+PLAIN = Style(
+    text=_same,
+    escape=_same,
+    bold="{}",
+    italic="{}",
+    strike="{}",
+    code="{}",
+    block=lambda _language, code: code,
+    quote=_same,
+    link=lambda label, url: url if label == url else f"{label} ({url})",
+)
+"""No formatting."""
+
+
 def render(markdown: str, style: Style) -> str:
     """Convert Markdown to a platform's formatting; other text is shown as it is."""
     shown: list[str] = []

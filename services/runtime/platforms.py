@@ -11,6 +11,7 @@ PLATFORMS = (
     "homeassistant",
     "matrix",
     "mattermost",
+    "signal",
     "slack",
     "sms",
     "telegram",

@@ -14,6 +14,7 @@ from gateway_service.platforms.discord.platform import DiscordPlatform
 from gateway_service.platforms.matrix.config import MatrixConfig
 from gateway_service.platforms.matrix.platform import MatrixPlatform
 from gateway_service.platforms.mattermost.platform import MattermostPlatform
+from gateway_service.platforms.signal.platform import SignalPlatform
 from gateway_service.platforms.slack.webhook import make_slack
 from gateway_service.platforms.sms.platform import SmsPlatform
 from gateway_service.platforms.telegram.platform import TelegramPlatform
@@ -23,6 +24,8 @@ from tests.contract.home_worlds import email_world, homeassistant_world
 from tests.fakes.discord import FakeDiscord, fake_discord
 from tests.fakes.mattermost import FakeMattermost, fake_mattermost
 from tests.fakes.platform import PLAIN, MemoryPlatform
+from tests.fakes.signal_cli import FakeSignalCli, fake_signal_cli
+from tests.fakes.signal_cli import config_of as signal_config
 from tests.fakes.slack import FakeSlack, config_of, fake_slack
 from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
 from tests.fakes.twilio import FakeTwilio, fake_twilio
@@ -202,6 +205,30 @@ class CalledByTwilio(SmsPlatform):
             self._server.confirm()
 
 
+class SignalWorld(World):
+    """People with Signal; what signal-cli has passed on does not come again."""
+
+    keeps_events = False
+
+    def __init__(self, server: FakeSignalCli) -> None:
+        self._server = server
+
+    def connect(self) -> Platform:
+        return SignalPlatform(signal_config(self._server))
+
+    async def say(self, text: str) -> None:
+        await self._server.say("5", text)
+
+    async def press(self, message_id: str, data: str) -> None:
+        raise AssertionError("there are no buttons")
+
+    def fail(self, how: Failure) -> None:
+        self._server.faults.append("drop_after" if how == "lost answer" else how)
+
+    async def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
+        return {sent: (text, []) for sent, text in self._server.sent.items()}
+
+
 class SmsWorld(World):
     """People with a phone."""
 
@@ -366,6 +393,12 @@ async def whatsapp(_folder: Path) -> AsyncGenerator[World]:
 
 
 @asynccontextmanager
+async def signal(_folder: Path) -> AsyncGenerator[World]:
+    async with fake_signal_cli() as server:
+        yield SignalWorld(server)
+
+
+@asynccontextmanager
 async def sms(_folder: Path) -> AsyncGenerator[World]:
     async with fake_twilio() as server:
         yield SmsWorld(server)
@@ -389,6 +422,7 @@ IMPLEMENTATIONS: Mapping[str, Callable[[Path], AbstractAsyncContextManager[World
     "memory of texts": memory_of_texts,
     "discord": discord,
     "mattermost": mattermost,
+    "signal": signal,
     "slack": slack,
     "sms": sms,
     "telegram": telegram,

@@ -15,7 +15,7 @@ from gateway_service.platforms.base import (
     WebhookRequest,
     WebhookResult,
 )
-from gateway_service.platforms.markup import Style, render
+from gateway_service.platforms.markup import PLAIN, render
 from gateway_service.platforms.rate_limits import Rate
 from gateway_service.platforms.sms.config import SmsConfig
 from gateway_service.platforms.sms.events import NAME, is_signed, read_event, read_fields
@@ -30,24 +30,6 @@ MAX_BYTES = 64 * 1024
 HEARTBEAT_S = 20.0
 DEFAULT_WAIT_S = 5.0
 EMPTY = b"<Response/>"
-
-
-def _same(text: str) -> str:
-    return text
-
-
-PLAIN = Style(
-    text=_same,
-    escape=_same,
-    bold="{}",
-    italic="{}",
-    strike="{}",
-    code="{}",
-    block=lambda _language, code: code,
-    quote=_same,
-    link=lambda label, url: url if label == url else f"{label} ({url})",
-)
-"""No formatting."""
 
 
 class SmsPlatform(Platform):

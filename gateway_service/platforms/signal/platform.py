@@ -1,0 +1,169 @@
+"""Signal, through the HTTP port of signal-cli's daemon."""
+
+import asyncio
+import base64
+import mimetypes
+from collections.abc import AsyncGenerator, Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Self
+
+from gateway_service.errors import MessageGone, OutcomeUnknown, RateLimited, Refused, Unreachable
+from gateway_service.messages import Attachment, Content, RemoteFile
+from gateway_service.platforms.base import Destination, Platform, Received, Sink, Traits
+from gateway_service.platforms.markup import PLAIN, render
+from gateway_service.platforms.rate_limits import Rate
+from gateway_service.platforms.signal.config import SignalConfig
+from gateway_service.platforms.signal.events import address, read_event
+
+if TYPE_CHECKING:
+    import httpx
+
+NAME = "signal"
+CALL_S = 30.0
+SILENT_S = 60.0
+"""signal-cli writes something every 15 seconds."""
+DEFAULT_WAIT_S = 60.0
+CHUNK_BYTES = 1 << 18
+_RATE_LIMITED = -5
+"""The error code of signal-cli when the server asks to wait."""
+
+
+class SignalPlatform(Platform):
+    """A phone number."""
+
+    name = NAME
+    traits = Traits(
+        message_units=2000,
+        rate=Rate(per_second=1.0, burst=5),
+        buttons=0,
+        # Each edit is a message to the server, which limits them.
+        edit_interval_s=3.0,
+        file_bytes=95 << 20,
+        caption_units=2000,
+        deaf_after_s=2 * SILENT_S,
+        markup="The platform shows plain text only.",
+    )
+
+    def __init__(self, config: SignalConfig) -> None:
+        self.account_id = config.account
+        self._url = config.http_url.rstrip("/")
+        self._client: httpx.AsyncClient | None = None
+        self._calls = 0
+
+    @classmethod
+    def configured(cls, config: SignalConfig) -> Self:
+        return cls(config)
+
+    async def __aenter__(self) -> Self:
+        import httpx
+
+        client = httpx.AsyncClient(timeout=CALL_S, trust_env=False)
+        try:
+            with _translated():
+                (await client.get(f"{self._url}/api/v1/check")).raise_for_status()
+        except BaseException:
+            await client.aclose()
+            raise
+        self._client = client
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+    async def listen(self, sink: Sink) -> None:
+        # signal-cli has confirmed a message to the server when it passes it on.
+        import httpx
+
+        params, timeout = {"account": self.account_id}, httpx.Timeout(CALL_S, read=SILENT_S)
+        with _translated():
+            async with self._connected.stream(
+                "GET", f"{self._url}/api/v1/events", params=params, timeout=timeout
+            ) as stream:
+                stream.raise_for_status()
+                await sink.store()
+                data = list[str]()
+                async for line in stream.aiter_lines():
+                    if line.startswith("data:"):
+                        data.append(line.removeprefix("data:").removeprefix(" "))
+                    elif not line and data:
+                        event = read_event("\n".join(data), self.account_id)
+                        data.clear()
+                        await sink.store(Received((event,) if event else ()))
+                    elif line.startswith(":"):  # it is alive
+                        await sink.store()
+        raise Unreachable("signal-cli has ended the stream of messages")
+
+    async def send(self, destination: Destination, content: Content, key: str) -> str:
+        more: dict[str, Any] = {}
+        if content.attachment is not None:
+            more = {"attachments": [_encode(content.attachment)]}
+        return await self._send(destination, content, **more)
+
+    async def edit(self, destination: Destination, message_id: str, content: Content) -> None:
+        try:
+            await self._send(destination, content, editTimestamp=int(message_id))
+        except Refused as error:
+            raise MessageGone(error.message) from error
+
+    async def typing(self, destination: Destination) -> None:
+        await self._call("sendTyping", **address(destination.chat_id))
+
+    async def download(self, file: RemoteFile) -> AsyncGenerator[bytes]:
+        chat_id, _, file_id = file.id.rpartition("/")
+        found = await self._call("getAttachment", id=file_id, **address(chat_id))
+        data = await asyncio.to_thread(base64.b64decode, found["data"])
+        for start in range(0, len(data), CHUNK_BYTES):
+            yield data[start : start + CHUNK_BYTES]
+
+    async def _send(self, destination: Destination, content: Content, **more: Any) -> str:
+        text = render(content.text, PLAIN)
+        result = await self._call("send", message=text, **address(destination.chat_id), **more)
+        failed = [each["type"] for each in result.get("results", ()) if each["type"] != "SUCCESS"]
+        if failed and len(failed) == len(result["results"]):
+            raise Refused(f"signal: {failed[0]}")
+        return str(result["timestamp"])
+
+    async def _call(self, method: str, **params: Any) -> Any:
+        self._calls += 1
+        call = {
+            "jsonrpc": "2.0",
+            "id": str(self._calls),
+            "method": method,
+            "params": {"account": self.account_id, **params},
+        }
+        with _translated():
+            answer = await self._connected.post(f"{self._url}/api/v1/rpc", json=call)
+            answer.raise_for_status()
+            said = answer.json()
+        if error := said.get("error"):
+            if error.get("code") == _RATE_LIMITED:
+                raise RateLimited(f"signal: {error['message']}", DEFAULT_WAIT_S)
+            raise Refused(f"signal: {error['message']}")
+        return said["result"]
+
+    @property
+    def _connected(self) -> "httpx.AsyncClient":
+        if self._client is None:
+            raise Unreachable("not connected")
+        return self._client
+
+
+def _encode(file: Attachment) -> str:
+    mime = mimetypes.types_map.get(f".{file.name.rpartition('.')[2].lower()}", "")
+    kind = mime or "application/octet-stream"
+    return f"data:{kind};filename={file.name};base64,{base64.b64encode(file.data).decode()}"
+
+
+@contextmanager
+def _translated() -> Generator[None]:
+    """Raise the client's errors as ours."""
+    import httpx
+
+    try:
+        yield
+    except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+        raise Unreachable(f"signal-cli cannot be reached ({type(error).__name__})") from None
+    except (httpx.HTTPError, ValueError) as error:
+        raise OutcomeUnknown(f"signal-cli did not answer ({type(error).__name__})") from None

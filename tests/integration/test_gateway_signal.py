@@ -1,0 +1,113 @@
+"""Signal through signal-cli's daemon: groups, mentions, quotes, new versions and files."""
+
+from typing import Any
+
+import pytest
+
+from gateway_service.errors import Refused, Unreachable
+from gateway_service.messages import Attachment, Content, FileKind, MessageEvent, Quote
+from gateway_service.platforms.base import Destination
+from gateway_service.platforms.signal.check import check_signal
+from gateway_service.platforms.signal.config import SignalConfig
+from gateway_service.platforms.signal.events import read_event
+from gateway_service.platforms.signal.platform import SignalPlatform
+from services.runtime.checks import Verdict
+from tests.fakes.signal_cli import ACCOUNT, FILE, config_of, fake_signal_cli
+from tests.fakes.sink import Collected
+
+ADA = "+491511234567"
+GROUP = {"groupInfo": {"groupId": "Zm9v/bar=", "type": "DELIVER"}}
+US = {"start": 0, "length": 1, "number": ACCOUNT}
+
+
+async def receive(text: str, **data: Any) -> list[MessageEvent]:
+    """What becomes of a message before the one that ends the test."""
+    async with fake_signal_cli() as server, SignalPlatform(config_of(server)) as platform:
+        sink = Collected()
+        await server.say(ADA, text, **data)
+        await server.say(ADA, "the end")
+        found = list[MessageEvent]()
+        async with sink.listening(platform):
+            while not found or found[-1].text != "the end":
+                await sink.until(len(sink.events) + 1)
+                found = [each for each in sink.events if isinstance(each, MessageEvent)]
+        return found[:-1]
+
+
+async def test_in_a_group_only_what_is_said_to_us_is_read() -> None:
+    assert await receive("hello everybody", **GROUP) == []
+    [event] = await receive("\ufffc what is new?", mentions=[US], **GROUP)
+    assert event.text == "what is new?"
+    assert (event.source.chat_id, event.source.chat_type) == ("group.Zm9v/bar=", "group")
+    assert (event.source.user_id, event.source.user_name) == (ADA, "Ada")
+    ours = {"quote": {"id": 7, "author": ACCOUNT, "text": "Shall I?"}}
+    [event] = await receive("yes", **GROUP, **ours)
+    assert (event.text, event.replies_to, event.quotes) == ("yes", "7", ())
+
+
+async def test_what_others_said_is_quoted() -> None:
+    quote = {"id": 7, "author": "+4930", "text": "The sky is green."}
+    [event] = await receive("is that so?", quote=quote)
+    assert event.quotes == (Quote("The sky is green.", "+4930", is_forwarded=False),)
+
+
+async def test_files_go_both_ways() -> None:
+    async with fake_signal_cli() as server, SignalPlatform(config_of(server)) as platform:
+        sink = Collected()
+        file = {"id": "owl.png", "contentType": "image/png", "filename": "owl.png", "size": 5}
+        await server.say(ADA, "", attachments=[file, {"id": "v", "contentType": "audio/aac"}])
+        [event] = await sink.take(platform, 1)
+        assert isinstance(event, MessageEvent)
+        picture, voice = event.files
+        assert (picture.kind, picture.name, voice.kind) == (
+            FileKind.IMAGE,
+            "owl.png",
+            FileKind.VOICE,
+        )
+        assert b"".join([chunk async for chunk in platform.download(picture)]) == FILE
+        sent = Attachment("a.txt", 2, "0" * 64, b"hi")
+        await platform.send(Destination("group.Zm9v"), Content("**note**", attachment=sent), "k")
+        params = server.calls[-1]["params"]
+        assert params["attachments"] == ["data:text/plain;filename=a.txt;base64,aGk="]
+        assert (params["groupId"], params["message"]) == ("Zm9v", "note")
+
+
+async def test_a_new_version_names_the_old_one() -> None:
+    async with fake_signal_cli() as server, SignalPlatform(config_of(server)) as platform:
+        sink = Collected()
+        data = {"timestamp": 9, "message": "better"}
+        await server.tell(ADA, editMessage={"targetSentTimestamp": 8, "dataMessage": data})
+        [event] = await sink.take(platform, 1)
+        assert isinstance(event, MessageEvent)
+        assert (event.text, event.edits) == ("better", "8")
+
+
+def test_what_cannot_be_read_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+    for text in ("{", "[]", '{"envelope": {"dataMessage": {"timestamp": "x"}}}'):
+        assert read_event(text, ACCOUNT) is None
+    assert caplog.text.count("passed over") == 3
+    assert read_event('{"envelope": {"sourceNumber": "+1", "typingMessage": {}}}', ACCOUNT) is None
+
+
+async def test_the_check_names_a_wrong_number() -> None:
+    async with fake_signal_cli() as server:
+        assert (await check_signal(config_of(server))).verdict is Verdict.OK
+        other = SignalConfig(account="+1", http_url=server.url)
+        found = await check_signal(other)
+        assert (found.verdict, ACCOUNT in found.message) == (Verdict.FAILED, True)
+    gone = await check_signal(SignalConfig(account="+1", http_url="http://127.0.0.1:9"))
+    assert "check SIGNAL_HTTP_URL" in gone.message
+
+
+async def test_a_daemon_that_is_away_is_unreachable() -> None:
+    config = SignalConfig(account=ACCOUNT, http_url="http://127.0.0.1:9")
+    with pytest.raises(Unreachable):
+        async with SignalPlatform(config):
+            pass
+
+
+async def test_a_person_without_signal_is_refused() -> None:
+    async with fake_signal_cli() as server, SignalPlatform(config_of(server)) as platform:
+        server.faults.append("refused")
+        with pytest.raises(Refused, match="Unregistered user"):
+            await platform.send(Destination("+1"), Content("hi"), "k")
