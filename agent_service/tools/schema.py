@@ -134,15 +134,17 @@ def explain(error: ValidationError) -> str:
 
 
 class _WithoutTitles(GenerateJsonSchema):
-    """Omits the titles that pydantic adds, which cost tokens."""
+    """Omits what pydantic adds, which costs tokens: titles, and all but the fields of items."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
     def generate(self, schema: Any, mode: JsonSchemaMode = "validation") -> dict[str, Any]:
         described = super().generate(schema, mode)
-        for part in (described, *described.get("$defs", {}).values()):
-            part.pop("title", None)
+        described.pop("title", None)
+        for part in described.get("$defs", {}).values():
+            for name in ("title", "description", "additionalProperties"):
+                part.pop(name, None)
         return described
 
 

@@ -72,9 +72,9 @@ class SendMessageArguments(ToolArguments):
         default="",
         max_length=MAX_CHARACTERS,
         description=(
-            "The message in Markdown; for send. A line MEDIA:<path> attaches a file of the "
-            "sandbox, such as MEDIA:/workspace/plot.png, and `![caption](plot.png)` a picture; at "
-            "most 10 files, 50 MB in total. In a chat, both work in your answer, too."
+            "The message in Markdown; for send. A line MEDIA:/workspace/data.csv attaches a file "
+            "of the sandbox, and `![caption](plot.png)` a picture; at most 10 files, 50 MB in "
+            "total. In a chat, both work in your answer, too."
         ),
     )
 

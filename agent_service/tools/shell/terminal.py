@@ -99,10 +99,7 @@ class TerminalArguments(ToolArguments):
     )
     notify_on_complete: bool = Field(
         default=False,
-        description=(
-            "In the background: you are notified when it ends, with your next results or in a new "
-            "message. Do not wait for it."
-        ),
+        description=("In the background: you are notified when it ends, so do not wait for it."),
     )
     watch_patterns: list[Annotated[str, Field(min_length=1, max_length=MAX_PATTERN_CHARS)]] = Field(
         default=[],

@@ -284,7 +284,7 @@ class Listener:
         if limit["remaining"] <= SPARE_SESSIONS:
             # Discord takes the token away from bots that begin too many.
             wait_s = limit["reset_after"] / 1000
-            raise RateLimited("discord lets this bot begin no more sessions for now", wait_s)
+            raise RateLimited("discord lets this bot begin no more sessions yet", wait_s)
         return URL(found["url"])
 
     async def _note(self, sink: Sink) -> None:
