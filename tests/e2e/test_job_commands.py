@@ -130,7 +130,7 @@ def test_what_is_meant_is_found_or_asked_for(client: Home) -> None:
 def test_a_job_for_a_platform_that_is_off_is_added_with_a_warning(alone: Home) -> None:
     added = alone.run("jobs", "add", "every 2h", "look", "--to", "telegram:42")
     assert added.status == 0
-    off = "cannot deliver to telegram:42: Telegram is off; set TELEGRAM_BOT_TOKEN to use it"
+    off = "cannot deliver to telegram:42: telegram is off; set TELEGRAM_BOT_TOKEN to use it"
     assert off in added.err
 
 

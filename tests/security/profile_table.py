@@ -35,6 +35,7 @@ _PLAIN: Mapping[Kind, Mapping[str, str]] = {
     Kind.COMMON: {
         "agent.CatalogService": "ClassifyCommands ScanTexts",
         "agent.ModelCatalogService": "ListModels RefreshModels",
+        "agent.UploadService": "UploadFile",
         "executor.SandboxService": "GetCapabilities",
     },
     Kind.ALIKE: {
