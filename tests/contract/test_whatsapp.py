@@ -128,6 +128,8 @@ async def test_reactions_are_read_and_other_numbers_and_odd_messages_are_passed_
     whatsapp.call({"messages": [odd, fine], "contacts": [{"user_id": "of no phone"}]})
     assert [event.event_id for event in await heard(whatsapp, number)] == ["wamid.1"]
     assert "passed over" in caplog.text
+    await whatsapp.say("5", "to all", group_id="G1")
+    assert await heard(whatsapp, number) == []
     whatsapp.call({"messages": [fine]}, number="another")
     assert await heard(whatsapp, number) == []
 
@@ -137,7 +139,10 @@ async def test_what_whatsapp_could_not_deliver_is_a_failure(
 ) -> None:
     errors = [{"code": 131047, "title": "Re-engagement message"}]
     failed = {"id": "wamid.1", "status": "failed", "recipient_id": "491511", "errors": errors}
-    read, odd = {"id": "wamid.2", "status": "read"}, {"status": "failed", "errors": [{}]}
+    read, odd = (
+        {"id": "wamid.2", "status": "read"},
+        {"status": "failed", "errors": [{"code": "odd"}]},
+    )
     whatsapp.call({"statuses": [odd, read, failed]})
     result = await number.webhook(await whatsapp.next_call())
     [failure] = result.received.failures

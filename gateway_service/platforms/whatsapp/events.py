@@ -88,6 +88,8 @@ class Message(Struct, frozen=True):
     id: str
     sender: str = field(name="from")
     type: str
+    group_id: str = ""
+    """Empty in chats of two."""
     text: Text = Text()
     context: Context = Context()
     interactive: Interactive = Interactive()
@@ -211,6 +213,8 @@ def _decode_each(raws: Iterable[msgspec.Raw], kind: type[_T]) -> Iterator[_T]:
 
 
 def _read_message(message: Message, source: Source) -> Event | None:
+    if message.group_id:
+        return None
     chosen = message.interactive.button_reply or message.interactive.list_reply
     if chosen is not None:
         return ButtonPress(message.id, source, message.id, chosen.id)
