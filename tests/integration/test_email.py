@@ -130,6 +130,8 @@ async def test_what_does_not_work_is_told(server: MailServer) -> None:
     with pytest.raises(Unreachable):
         async with EmailPlatform(nobody):
             pass
-    async with EmailPlatform(config.model_copy(update={"smtp_port": 9})) as platform:
+    mute = config.model_copy(update={"smtp_port": 9})
+    assert "the SMTP server cannot be reached" in (await check_email(mute)).message
+    async with EmailPlatform(mute) as platform:
         with pytest.raises(Unreachable):
             await platform.send(ADA, Content("lost"), "key-3")

@@ -17,10 +17,14 @@ class EmailConfig(PlatformConfig):
     name: ClassVar[str] = "email"
     package: ClassVar[str] = "aioimaplib"
     steps: ClassVar[str] = (
-        "Give Hermes a mailbox of its own, with a password for apps if the provider has such."
+        "Make a mailbox that nobody else reads, with an app password if the provider has them. "
+        "EMAIL_AUTH_SERVER is the name with which the Authentication-Results header of a mail "
+        "begins that the mailbox got."
     )
     users: ClassVar[str] = "addresses"
-    needs: ClassVar[str] = "EMAIL_ADDRESS and EMAIL_PASSWORD"
+    needs: ClassVar[str] = (
+        "EMAIL_ADDRESS, EMAIL_PASSWORD, EMAIL_IMAP_HOST, EMAIL_SMTP_HOST and EMAIL_AUTH_SERVER"
+    )
 
     address: Annotated[str, Env("EMAIL_ADDRESS")] = ""
     """The address that people write to. Use a mailbox that nobody else reads."""

@@ -5,10 +5,10 @@ import logging
 import re
 import ssl
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from gateway_service.errors import AccountRefused, OutcomeUnknown, RateLimited, Refused, Unreachable
 from gateway_service.messages import Content, MessageEvent, RemoteFile
@@ -28,6 +28,9 @@ from gateway_service.platforms.email.letters import (
 from gateway_service.platforms.email.mailbox import Mailbox, open_mailbox
 from gateway_service.platforms.email.senders import is_automatic, is_confirmed, sender_of
 from gateway_service.platforms.rate_limits import Rate
+
+if TYPE_CHECKING:
+    from aiosmtplib import SMTP
 
 CALL_S = 30.0
 WAIT_S = 30.0
@@ -159,37 +162,15 @@ class EmailPlatform(Platform):
         raise Refused("email: mails cannot be changed")
 
     async def _submit(self, mail: EmailMessage) -> None:
-        from aiosmtplib import SMTP, SMTPAuthenticationError, SMTPException
+        from aiosmtplib import SMTPException
 
         if self._mailbox is None:
             raise Unreachable("email is not connected")
-        config, has_tls = self._config, self._config.tls == "on"
-        client = SMTP(
-            hostname=config.smtp_host,
-            port=config.smtp_port,
-            timeout=CALL_S,
-            use_tls=has_tls and config.smtp_port == 465,
-            start_tls=has_tls and config.smtp_port != 465,
-            tls_context=ssl.create_default_context() if has_tls else None,
-        )
-        try:
-            await client.connect()
-            if client.supports_extension("auth"):
-                await client.login(*config.login)
-        except SMTPAuthenticationError:
-            client.close()
-            raise AccountRefused(
-                "the SMTP server refuses the login; check EMAIL_ADDRESS and EMAIL_PASSWORD"
-            ) from None
-        except (SMTPException, OSError) as error:
-            client.close()
-            raise Unreachable(f"email: the SMTP server cannot be reached ({error})") from None
-        try:
-            await client.send_message(mail)
-        except (SMTPException, OSError) as error:
-            raise _failed(error) from None
-        finally:
-            client.close()
+        async with open_smtp(self._config) as client:
+            try:
+                await client.send_message(mail)
+            except (SMTPException, OSError) as error:
+                raise _failed(error) from None
 
     async def download(self, file: RemoteFile) -> AsyncGenerator[bytes]:
         validity, uid, number = file.id.split(":")
@@ -202,6 +183,36 @@ class EmailPlatform(Platform):
         data = await asyncio.to_thread(part_of, mail, int(number))
         for at in range(0, len(data), CHUNK_BYTES):
             yield data[at : at + CHUNK_BYTES]
+
+
+@asynccontextmanager
+async def open_smtp(config: EmailConfig) -> AsyncGenerator["SMTP"]:
+    """Connect and log in; raises AccountRefused or Unreachable."""
+    from aiosmtplib import SMTP, SMTPAuthenticationError, SMTPException
+
+    has_tls = config.tls == "on"
+    client = SMTP(
+        hostname=config.smtp_host,
+        port=config.smtp_port,
+        timeout=CALL_S,
+        use_tls=has_tls and config.smtp_port == 465,
+        start_tls=has_tls and config.smtp_port != 465,
+        tls_context=ssl.create_default_context() if has_tls else None,
+    )
+    try:
+        try:
+            await client.connect()
+            if client.supports_extension("auth"):
+                await client.login(*config.login)
+        except SMTPAuthenticationError:
+            raise AccountRefused(
+                "the SMTP server refuses the login; check EMAIL_ADDRESS and EMAIL_PASSWORD"
+            ) from None
+        except (SMTPException, OSError) as error:
+            raise Unreachable(f"email: the SMTP server cannot be reached ({error})") from None
+        yield client
+    finally:
+        client.close()
 
 
 async def _first(mailbox: Mailbox) -> int:

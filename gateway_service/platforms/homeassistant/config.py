@@ -23,9 +23,11 @@ class HomeAssistantConfig(PlatformConfig):
     name: ClassVar[str] = "homeassistant"
     package: ClassVar[str] = ""
     steps: ClassVar[str] = (
-        "In your profile at Home Assistant, under Security, make a long-lived access token."
+        "In Home Assistant, open your profile as an administrator, and make a long-lived access "
+        "token on the page Security."
     )
-    needs: ClassVar[str] = "HASS_TOKEN"
+    users: ClassVar[str] = "ids of users; homeassistant stands for automations and changes"
+    needs: ClassVar[str] = "HASS_URL and HASS_TOKEN"
 
     token: Annotated[SecretStr, Yaml("..token"), Env("HASS_TOKEN")] = SecretStr("")
     """A long-lived access token of an administrator, from the security page of your profile."""
