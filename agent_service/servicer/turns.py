@@ -12,7 +12,6 @@ from agent_service.config.tools import ToolsConfig
 from agent_service.config.toolsets import FOR_JOBS
 from agent_service.profiles.skills.shelf import SkillShelves
 from agent_service.profiles.skills.views import loaded, used
-from agent_service.records.events import Recorded, TextDelta
 from agent_service.records.requests import JOB, REVIEW
 from agent_service.servicer.events import in_messages, turn_event
 from agent_service.servicer.fields import Context, profile_of
@@ -122,7 +121,7 @@ class Watcher:
 
     async def _here(self) -> AsyncGenerator[turn_pb2.WatchTurnResponse]:
         profile = profile_of(self._request.profile)
-        source = self._watching.watch(self._request.turn_id, profile, self._last)
+        source = self._watching.watch(self._request.turn_id, profile, self._last, self._pause_s)
         async with aclosing(source) as batches:
             async for batch in batches:
                 if isinstance(batch, OwnedElsewhere):
@@ -130,7 +129,6 @@ class Watcher:
                     return
                 for events in in_messages(map(turn_event, batch)):
                     yield turn_pb2.WatchTurnResponse(events=events)
-                await self._pause_after(batch)
 
     async def _at_owner(self) -> AsyncGenerator[turn_pb2.WatchTurnResponse]:
         endpoint, self._owner = self._owner, ""
@@ -157,8 +155,3 @@ class Watcher:
                 if self._replicas.owner_of(turn) != endpoint:
                     return False
         return True
-
-    async def _pause_after(self, batch: list[Recorded]) -> None:
-        if self._pause_s and any(isinstance(item.event, TextDelta) for item in batch):
-            # Meanwhile the subscription merges new text into one delta.
-            await asyncio.sleep(self._pause_s)

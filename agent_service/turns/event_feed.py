@@ -42,6 +42,8 @@ class Subscription:
     def __init__(self, backlog: list[Recorded]) -> None:
         self._queue = deque(backlog)
         self._ready = asyncio.Event()
+        self._urgent = asyncio.Event()
+        """There is more than live text, or the end."""
         self._closed = False
         self._error: HermesError | None = None
         if backlog:
@@ -59,21 +61,30 @@ class Subscription:
                     break
         self._queue.append(item)
         self._ready.set()
+        if item.sequence:
+            self._urgent.set()
 
     def close(self, error: HermesError | None = None) -> None:
         """End the stream; `error` is raised for the watcher."""
         self._closed, self._error = True, error
         self._ready.set()
+        self._urgent.set()
 
-    async def events(self) -> AsyncGenerator[list[Recorded]]:
-        """Yield batches of events until the stream is closed; raises the error of `close`."""
+    async def events(self, pause_s: float = 0.0) -> AsyncGenerator[list[Recorded]]:
+        """Yield batches of events until the stream is closed; raises the error of `close`.
+
+        `pause_s` is how long new text is merged; other events do not wait.
+        """
         while True:
             await self._ready.wait()
             self._ready.clear()
             while self._queue:
                 waiting = list(self._queue)
                 self._queue.clear()
+                self._urgent.clear()
                 yield waiting
+                if pause_s and any(isinstance(each.event, TextDelta) for each in waiting):
+                    await _wait(self._urgent, pause_s)
             if self._error is not None:
                 raise self._error
             if self._closed:
@@ -153,6 +164,13 @@ class TurnStream:
                 pass
 
 
+async def _wait(event: asyncio.Event, seconds: float) -> None:
+    """Wait for an event, at most so long."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+
+
 def _merge(waiting: Recorded, item: Recorded) -> Recorded | None:
     if waiting.sequence or waiting.attempt != item.attempt:
         return None
@@ -222,11 +240,11 @@ class EventFeed:
             await asyncio.sleep(LOOK_S)
 
     async def watch(
-        self, turn_id: str, profile: str, after: int
+        self, turn_id: str, profile: str, after: int, pause_s: float = 0.0
     ) -> AsyncGenerator[list[Recorded] | OwnedElsewhere]:
         """Yield batches of events after a sequence, each durable event once.
 
-        The last event is TurnFinished or OwnedElsewhere.
+        The last event is TurnFinished or OwnedElsewhere. `pause_s` is how long new text is merged.
         """
         last = after
         while True:
@@ -241,7 +259,7 @@ class EventFeed:
                     yield found
                     last = found[-1].sequence
             else:
-                async with aclosing(self._live(stream, last)) as batches:
+                async with aclosing(self._live(stream, last, pause_s)) as batches:
                     async for batch in batches:
                         yield batch
                         last = max(last, *(item.sequence for item in batch))
@@ -262,14 +280,14 @@ class EventFeed:
         if self._stream_of(turn_id) is not None:
             return  # this process has got it since the journal was read
         awaited = self._awaited.setdefault(turn_id, asyncio.Event())
-        with suppress(TimeoutError):
-            async with asyncio.timeout(POLL_S):
-                await awaited.wait()
+        await _wait(awaited, POLL_S)
 
-    async def _live(self, stream: TurnStream, after: int) -> AsyncGenerator[list[Recorded]]:
+    async def _live(
+        self, stream: TurnStream, after: int, pause_s: float
+    ) -> AsyncGenerator[list[Recorded]]:
         subscription = stream.subscribe(after, self._clock.now())
         try:
-            async for batch in subscription.events():
+            async for batch in subscription.events(pause_s):
                 yield batch
         finally:
             stream.unsubscribe(subscription)

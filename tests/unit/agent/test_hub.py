@@ -1,5 +1,7 @@
 """What watchers of a live turn get, early or late, fast or slow."""
 
+import asyncio
+from contextlib import aclosing
 from datetime import UTC, datetime
 
 from agent_service.records.events import (
@@ -113,3 +115,20 @@ async def test_a_retried_call_starts_its_text_anew() -> None:
     stream.void_partial(1)
     stream.publish(live(TextDelta("right", 1, 0)))
     assert stream.partial_text == "right"
+
+
+async def test_who_takes_text_at_a_pace_does_not_wait_for_anything_else() -> None:
+    stream = TurnStream([], 1, "default")
+    subscription = stream.subscribe(0, NOW)
+    stream.publish(live(TextDelta("Hello ", 1, 0)))
+    async with aclosing(subscription.events(pause_s=3600)) as batches, asyncio.timeout(5):
+        [first] = await anext(batches)
+        assert first.event == TextDelta("Hello ", 1, 0)
+        coming = asyncio.ensure_future(anext(batches))
+        for index, text in enumerate(("the", "re")):
+            stream.publish(live(TextDelta(text, 1, 6 + 3 * index)))
+            await asyncio.sleep(0.01)
+        assert not coming.done(), "text is merged meanwhile"
+        finished = Recorded(1, NOW, 1, TextFinished(1, "Hello there", 0))
+        stream.publish(finished)
+        assert [item.event for item in await coming] == [TextDelta("there", 1, 6), finished.event]
