@@ -189,6 +189,8 @@ async def planted(
     if on_server:
         values["database"] = canary("database")
     values["TELEGRAM_BOT_TOKEN"] = f"424242:{secrets.token_hex(18)}"
+    values["DISCORD_BOT_TOKEN"] = f"NDI0MjQy.a1.{secrets.token_hex(18)}"
+    values["SLACK_BOT_TOKEN"] = f"xoxb-{secrets.token_hex(18)}"
     assert len(values) >= AT_LEAST
     search = SearchApis(status=401, body=f"no such key: {repeated(values['BRAVE_API_KEY'])}")
     async with (
@@ -203,6 +205,7 @@ async def planted(
             settings = {
                 **({"HERMES_DATABASE_URL": url} if on_server else {}),
                 "TELEGRAM_BASE_URL": telegram.url,
+                **{f"{name}_ENABLED": "false" for name in ("DISCORD", "HASS", "SLACK")},
                 "BRAVE_BASE_URL": searched.url("127.0.0.1"),
                 "HERMES_TRACING_ENDPOINT": receiver.url,
                 "HERMES_TRACING_TEXT": "true",
