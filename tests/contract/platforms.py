@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Literal, Protocol
 
 from pydantic import SecretStr
 
@@ -21,6 +20,7 @@ from gateway_service.platforms.telegram.platform import TelegramPlatform
 from gateway_service.platforms.whatsapp.platform import WhatsAppPlatform
 from services.clock import SystemClock
 from tests.contract.home_worlds import email_world, homeassistant_world
+from tests.contract.platform_world import Failure, World
 from tests.fakes.discord import FakeDiscord, fake_discord
 from tests.fakes.mattermost import FakeMattermost, fake_mattermost
 from tests.fakes.platform import PLAIN, MemoryPlatform
@@ -36,39 +36,6 @@ from tests.fakes.whatsapp import FakeWhatsApp, fake_whatsapp
 from tests.fakes.whatsapp import config_of as whatsapp_config
 from tests.support.requirements import require
 from tests.support.synapse import Person, make_account, person, synapse
-
-Failure = Literal["limited", "refused", "lost answer"]
-
-
-class World(Protocol):
-    """What people do and see, whatever the platform."""
-
-    chat: Destination = Destination("5")
-    """The chat of a person with the bot."""
-    cursor: str = ""
-    """From where an account listens that has not stored anything."""
-    keeps_events: bool = True
-    """Whether what was not stored comes again."""
-
-    def connect(self) -> Platform:
-        """A platform that is to be entered."""
-        ...
-
-    async def say(self, text: str) -> None:
-        """Somebody writes."""
-        ...
-
-    async def press(self, message_id: str, data: str) -> None:
-        """Somebody presses a button of a message."""
-        ...
-
-    def fail(self, how: Failure) -> None:
-        """Let the next message that is sent fail."""
-        ...
-
-    async def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
-        """The messages of the chat by id: what each says, and the data of its buttons."""
-        ...
 
 
 class MemoryWorld(World):

@@ -10,7 +10,8 @@ from gateway_service.errors import MessageGone, OutcomeUnknown, RateLimited, Ref
 from gateway_service.messages import Button, ButtonPress, Content, MessageEvent
 from gateway_service.platforms.telegram.platform import TelegramPlatform
 from services.errors import DatabaseUnavailable
-from tests.contract.platforms import IMPLEMENTATIONS, World
+from tests.contract.platform_world import World
+from tests.contract.platforms import IMPLEMENTATIONS
 from tests.fakes.sink import Collected, Full, listen
 from tests.fakes.telegram import TOKEN
 

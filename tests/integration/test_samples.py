@@ -21,7 +21,7 @@ from tests.contract.backend_suite_boxes import BoxSuite
 from tests.contract.backend_suite_commands import CommandSuite
 from tests.contract.backend_suite_endings import EndingSuite
 from tests.contract.backend_suite_files import FileSuite
-from tests.contract.platforms import Failure, World
+from tests.contract.platform_world import Failure, World
 from tests.samples.backend import FrugalBackend
 from tests.samples.platform import FolderPlatform
 from tests.samples.tool import CountWords
