@@ -55,7 +55,7 @@ _SCALES = {
         output_mib=256,
         output_elsewhere_mib=200,
         memory_operations=25,
-        guesses=2_000,
+        guesses=1_000,
         rounds=4,
     ),
     "full": Scale(
