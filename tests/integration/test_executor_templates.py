@@ -150,8 +150,12 @@ async def test_a_pool_is_resized_by_an_operator_only(plain: Settings) -> None:
             return (await stats(operator))["default"].ready_count == 2
 
         await until(are_ready)
-        for sizes in ({"max_size": 0}, {"max_size": 1}, {"warm_size": before.max_size + 1}):
-            wrong = pool_pb2.ResizePoolRequest(**sizes)
+        too_many = before.max_size + 1
+        for wrong in (
+            pool_pb2.ResizePoolRequest(max_size=0),
+            pool_pb2.ResizePoolRequest(max_size=1),
+            pool_pb2.ResizePoolRequest(warm_size=too_many),
+        ):
             assert await refused(operator.pools.ResizePool(wrong)) is Reason.INVALID_ARGUMENT
 
 

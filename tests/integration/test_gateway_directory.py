@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import grpc.aio
 import pytest
@@ -27,7 +28,7 @@ from tests.integration.test_gateway_conversation import ECHO
 from tests.integration.test_gateway_rights import asked
 
 ADA, EVE = 7, 9
-FAMILY = {"chat": {"id": -5, "type": "group", "title": "Family\n & friends"}}
+FAMILY: dict[str, Any] = {"chat": {"id": -5, "type": "group", "title": "Family\n & friends"}}
 
 
 class Caller:

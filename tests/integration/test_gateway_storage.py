@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -37,6 +38,7 @@ from gateway_service.storage import (
     outbox,
 )
 from gateway_service.storage.attachments import FileKey
+from gateway_service.storage.file_cache import FileCache
 from gateway_service.storage.inbox import Account
 from gateway_service.storage.outbox import Address, Delivery, Kind, State
 from hermes.common.v1.origin_pb2 import Origin
@@ -45,6 +47,7 @@ from services.clock import SystemClock
 from services.database import Database
 from services.database.migrations import prepare
 from services.errors import AlreadyExists
+from services.home.paths import HomePaths
 from services.lifecycle import Workers
 from services.redaction.redactor import Redactor
 from services.telemetry.metrics import Meter
@@ -264,7 +267,9 @@ async def test_a_chat_that_cannot_be_shown_a_file_is_told_what_it_lacks(database
         assert part.content == Content("\n\n".join(filter(None, (text, lacks))))
 
 
-async def test_house_keeping_drops_files_that_nobody_delivers(database: Database) -> None:
+async def test_house_keeping_drops_files_that_nobody_delivers(
+    database: Database, tmp_path: Path
+) -> None:
     clock = SystemClock()
     ages = {"old": KEEP_UNUSED + timedelta(minutes=1), "new": timedelta(0)}
     keys = {name: FileKey(name, "default", "00") for name in ages}
@@ -279,7 +284,8 @@ async def test_house_keeping_drops_files_that_nobody_delivers(database: Database
     await database.write(store)
     metrics = GatewayMetrics.create(Meter(CollectorRegistry()))
     async with asyncio.timeout(20), Workers() as workers:
-        workers.start("house keeping", keep_house(database, clock, metrics))
+        cache = FileCache(HomePaths(tmp_path, tmp_path), 10**9)
+        workers.start("house keeping", keep_house(database, clock, metrics, cache))
         while len(await database.read(kept)) > 1:  # noqa: ASYNC110 - rows change without an event
             await asyncio.sleep(0.02)
     assert await database.read(kept) == ["new"]

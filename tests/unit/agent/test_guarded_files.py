@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from agent_service.records.events import Decision
-from agent_service.records.messages import Message, Target
+from agent_service.records.messages import KnownChat, Message, Target
 from agent_service.records.requests import TurnRequest
 from agent_service.records.sandbox import (
     Command,
@@ -100,6 +100,12 @@ class Chats:
     async def has(self, key: str, profile: str) -> bool:
         """Nothing was sent before."""
         return False
+
+    async def chats(self, profile: str) -> Sequence[KnownChat]:
+        raise AssertionError("nobody asks for chats")
+
+    async def resolve(self, message: Message) -> Sequence[str]:
+        raise AssertionError("a file of an answer has a chat")
 
     async def send(self, message: Message) -> Sequence[str]:
         """Keep it."""

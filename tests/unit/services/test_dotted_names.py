@@ -6,14 +6,14 @@ import pytest
 
 from services.cli import config as config_command
 from services.cli import first_run, process, startup
-from services.cli.admin import doctor, setup
+from services.cli.admin import doctor, setup, setup_platforms
 
 NAMES = (
     *process.BUILDERS.values(),
     *doctor.CHECKS.values(),
     *(first_run.MODEL_CHOICE, config_command.ENDPOINT_PROBLEMS),
     *(setup.LOCAL_SERVERS, setup.OFFERED_MODELS, setup.WINDOW_OF, setup.SANDBOXES),
-    setup.PLATFORMS,
+    setup_platforms.CHECKS,
 )
 
 
