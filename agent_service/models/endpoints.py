@@ -147,7 +147,8 @@ def _custom(settings: EndpointSettings) -> Endpoint:
         key_name = f"{provider.upper()}_API_KEY"
         keys = _own_keys(settings, provider)
     named = settings.places.get(settings.provider)
-    if not keys and provider == "custom" and named is not None and settings.provider not in _KNOWN:
+    is_named = settings.provider not in (*_KNOWN, "custom")
+    if not keys and provider == "custom" and named is not None and is_named:
         key_name = named.key_name
         keys = _keys([named.api_key], key_name)
     api, model = _api(settings.api, base_url, provider), settings.model.strip() or default_model

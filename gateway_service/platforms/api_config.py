@@ -78,6 +78,8 @@ class ApiConfig(ConfigModel):
             raise ValueError("platforms.api_server is enabled; set API_SERVER_KEY for it")
         if self.is_on and not key and not self.is_local:
             raise ValueError("without API_SERVER_KEY, the host must be a loopback address")
+        if self.is_on and not key and self.public_url:
+            raise ValueError("without API_SERVER_KEY, API_SERVER_PUBLIC_URL must be empty")
         if key and len(key) < MIN_KEY_CHARS and not self.is_local:
             raise ValueError(f"API_SERVER_KEY must have at least {MIN_KEY_CHARS} characters")
         return self

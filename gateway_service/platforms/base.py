@@ -1,5 +1,7 @@
 """The seam between the gateway and a messaging platform."""
 
+import asyncio
+import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol, TypeAlias, runtime_checkable
@@ -17,6 +19,11 @@ from gateway_service.messages import (
 )
 from gateway_service.platforms.markup import Length, units
 from gateway_service.platforms.rate_limits import Rate
+from services.errors import DatabaseUnavailable
+
+_log = logging.getLogger(__name__)
+
+UNSTORED_WAIT_S = 1.0
 
 
 class Destination(Struct, frozen=True):
@@ -61,6 +68,18 @@ class Sink(Protocol):
         Raises DatabaseUnavailable, which ends `listen` until it is called again.
         """
         ...
+
+
+async def store_at_once(sink: Sink, received: Received) -> None:
+    """Store what the platform does not send again, however long that takes."""
+    while True:
+        try:
+            await sink.store(received)
+        except DatabaseUnavailable as error:
+            _log.error("events cannot be stored yet: %s", error)
+            await asyncio.sleep(UNSTORED_WAIT_S)
+        else:
+            return
 
 
 class Traits(Struct, frozen=True):

@@ -17,6 +17,8 @@ class PlatformConfig(ConfigModel):
     package: ClassVar[str]
     """The package that the platform's extra, named as the platform, installs; empty if none."""
 
+    title: ClassVar[str] = ""
+    """Its name for people, if that is not `name` with a capital."""
     steps: ClassVar[str] = ""
     """How a person gets the account, for `hermes setup`."""
     users: ClassVar[str] = "user ids"
@@ -48,6 +50,11 @@ class PlatformConfig(ConfigModel):
     )
     """Refused commands in the same form; commands refused to everybody (`*`) stay allowed to
     admins."""
+
+    @property
+    def page(self) -> str:
+        """Return the page about the platform."""
+        return f"docs/platforms/{self.name}.md"
 
     @property
     def has_credentials(self) -> bool:

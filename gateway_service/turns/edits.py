@@ -6,7 +6,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from gateway_service.commands.registry import parse
-from gateway_service.messages import MessageEvent
+from gateway_service.messages import Event, MessageEvent
 from gateway_service.storage import inbox
 from gateway_service.storage.accounts import AccountLease
 from gateway_service.storage.inbox import Waiting
@@ -20,8 +20,7 @@ def fold_edits(waiting: Sequence[Waiting]) -> list[Waiting]:
     folded: list[Waiting] = []
     for each in waiting:
         event = each.event
-        edits = event.edits if isinstance(event, MessageEvent) else ""
-        index = next((index for index, it in enumerate(folded) if _is_edited(it, edits)), None)
+        index = next((index for index, it in enumerate(folded) if _is_edited(it, event)), None)
         if index is None or not isinstance(event, MessageEvent):
             folded.append(each)
         else:
@@ -29,9 +28,18 @@ def fold_edits(waiting: Sequence[Waiting]) -> list[Waiting]:
     return folded
 
 
-def _is_edited(waiting: Waiting, edits: str) -> bool:
+def _is_edited(waiting: Waiting, edit: Event) -> bool:
+    """Return whether an event is a new version of a waiting one, by the same person.
+
+    On some platforms anybody can name any message as the one that an edit is of.
+    """
     event = waiting.event
-    return isinstance(event, MessageEvent) and bool(edits) and event.message_id == edits
+    return (
+        isinstance(event, MessageEvent)
+        and isinstance(edit, MessageEvent)
+        and event.message_id == edit.edits != ""
+        and event.source.user_id == edit.source.user_id
+    )
 
 
 def _edit(original: Waiting, edit: Waiting, text: str) -> Waiting:

@@ -130,9 +130,11 @@ def test_a_platform_is_checked_and_written(tmp_path: Path, url: str) -> None:
         home = Home.make(tmp_path, {"platforms": {"telegram": {"extra": {"base_url": bots}}}})
         named = home.set(TELEGRAM_BOT_TOKEN="123456:right")
         made = named.run("setup", "--url", url, "--platform", "telegram", "--users", "7")
-        unknown = named.run("setup", "--url", url, "--platform", "telegraph")
+        unknown = named.run("setup", "--platform", "telegraph")
+        again = named.run("setup", "--platform", "telegram")
         server.shutdown()
     assert made.status == 0, made.err
+    assert (again.status, "model.default" in again.out) == (0, False), again.err
     assert "telegram: @hermes_bot" in made.out
     assert "123456:right" not in made.out
     written = (home.path / ".env").read_text()

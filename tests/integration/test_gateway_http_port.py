@@ -89,7 +89,7 @@ async def test_bodies_that_are_refused(tmp_path: Path) -> None:
 
 async def test_slow_clients_are_closed(tmp_path: Path) -> None:
     config = ApiConfig(port=free_port())
-    async with served(tmp_path, config, waits=Waits(read_s=0.3)):
+    async with served(tmp_path, config, {"x": Signed}, waits=Waits(read_s=0.3)):
         await until_served(config.port)
         head = "POST /webhooks/x HTTP/1.1\r\nHost: x\r\n"
         answer = await exchange(config.port, f"{head}Content-Length: 100\r\n\r\n{{")
@@ -101,7 +101,7 @@ async def test_slow_clients_are_closed(tmp_path: Path) -> None:
 async def test_webhooks_are_limited_to_what_can_be_held(tmp_path: Path) -> None:
     config = ApiConfig(port=free_port())
     head = b"POST /webhooks/x HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n"
-    async with served(tmp_path, config), AsyncExitStack() as stack:
+    async with served(tmp_path, config, {"x": Signed}), AsyncExitStack() as stack:
         await until_served(config.port)
         waiting: list[asyncio.StreamWriter] = []
         for _ in range(listener.MAX_WEBHOOKS):
@@ -115,7 +115,9 @@ async def test_webhooks_are_limited_to_what_can_be_held(tmp_path: Path) -> None:
         assert refused["Retry-After"] == "1"
         for writer in waiting:
             writer.write(b"x")
-        await answered(http, url, 404)
+        await answered(http, url, 401)
+        unknown = f"http://127.0.0.1:{config.port}/webhooks/nobody"
+        await answered(http, unknown, 404)
 
 
 async def answered(http: aiohttp.ClientSession, url: str, status: int) -> Mapping[str, str]:

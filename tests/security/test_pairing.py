@@ -44,9 +44,9 @@ async def test_no_guess_of_strangers_lets_them_in(database: Database) -> None:
         platform.say("5", "answer done")
         await until(lambda: platform.texts("5") == ["done"], 3000)
         assert len(agent.turns.requests) == 1
+        await until(lambda: len([chat for chat in platform.chats if chat != "5"]) == 3)
     clock = HastyClock()
     assert all(each.approved_at is None for each in await Pairings(database, clock).list("default"))
-    assert len([chat for chat in platform.chats if chat != "5"]) == 3
 
 
 @pytest.mark.timeout(3600)

@@ -16,6 +16,7 @@ class EmailConfig(PlatformConfig):
 
     name: ClassVar[str] = "email"
     package: ClassVar[str] = "aioimaplib"
+    title: ClassVar[str] = "E-mail"
     steps: ClassVar[str] = (
         "Make a mailbox that nobody else reads, with an app password if the provider has them. "
         "EMAIL_AUTH_SERVER is the name with which the Authentication-Results header of a mail "

@@ -19,11 +19,14 @@ NAME = "email"
 SUBJECT_CHARS = 70
 MAX_CHARS = 100_000
 """Of a mail's text."""
+MAX_PAGE_CHARS = 1_000_000
+"""Of a mail's HTML."""
+_NO_TAG = re.compile(r"<(?![A-Za-z/][^<>]*>)")
 STRANGER = "unconfirmed:"
 """What the user id of somebody begins with for whom no server vouches; nobody can allow it."""
 _OURS = "hermes."
 _MAX_ID = 200
-_ID = re.compile(r"<([^<>\s]+)>")
+_ID = re.compile(r"<([^<>\s\0]+)>")
 _FORWARDED = re.compile(
     r"^[- ]*(?:(?:Begin )?forwarded message|Weitergeleitete Nachricht|Message transféré)\b.*$",
     re.IGNORECASE | re.MULTILINE,
@@ -34,7 +37,15 @@ _BLOCKS = ("p", "div", "br", "li", "tr", "h1", "h2", "h3", "h4", "table", "ul", 
 _UNSEEN = ("script", "style", "head", "title", "blockquote")
 
 
-BROKEN = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
+BROKEN = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 """What Python's parser raises for mails that no standard allows."""
 HEADER_CHARS, PARTS = 1_000, 100
 
@@ -188,6 +199,13 @@ def _split(text: str, *, is_answer: bool) -> tuple[str, tuple[Quote, ...]]:
     return "\n".join(own).strip(), quotes
 
 
+def _tame(page: str) -> str:
+    """Drop comments and unclosed tags, for which the parser takes quadratic time, or fails."""
+    first, *others = page[:MAX_PAGE_CHARS].split("<!--")
+    seen = first + "".join(each.partition("-->")[2] for each in others)
+    return _NO_TAG.sub("&lt;", seen)
+
+
 class _Text(HTMLParser):
     """The text of a page, without quotes."""
 
@@ -199,7 +217,7 @@ class _Text(HTMLParser):
     @classmethod
     def read(cls, page: str) -> str:
         parser = cls()
-        parser.feed(page)
+        parser.feed(_tame(page))
         parser.close()
         lines = (" ".join(line.split()) for line in "".join(parser._pieces).split("\n"))
         return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()

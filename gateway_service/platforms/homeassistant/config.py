@@ -22,6 +22,7 @@ class HomeAssistantConfig(PlatformConfig):
 
     name: ClassVar[str] = "homeassistant"
     package: ClassVar[str] = ""
+    title: ClassVar[str] = "Home Assistant"
     steps: ClassVar[str] = (
         "In Home Assistant, open your profile as an administrator, and make a long-lived access "
         "token on the page Security."

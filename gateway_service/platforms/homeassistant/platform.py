@@ -11,7 +11,14 @@ from urllib.parse import urlsplit
 
 from gateway_service.errors import AccountRefused, OutcomeUnknown, RateLimited, Refused, Unreachable
 from gateway_service.messages import Content
-from gateway_service.platforms.base import Destination, Platform, Received, Sink, Traits
+from gateway_service.platforms.base import (
+    Destination,
+    Platform,
+    Received,
+    Sink,
+    Traits,
+    store_at_once,
+)
 from gateway_service.platforms.homeassistant.config import HomeAssistantConfig
 from gateway_service.platforms.homeassistant.events import (
     CHANGED,
@@ -95,7 +102,7 @@ class HomeAssistantPlatform(Platform):
                     await socket.ask("subscribe_events", event_type=kind)
                 states = await socket.ask("get_states") if self._config.watches else 0
                 async for message in socket.messages():
-                    await sink.store(self._received(message, states, sink.cursor))
+                    await store_at_once(sink, self._received(message, states, sink.cursor))
 
     @asynccontextmanager
     async def _socket(self) -> AsyncGenerator["_Socket"]:

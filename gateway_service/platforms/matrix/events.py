@@ -117,9 +117,9 @@ def read_message(
         return None
     if message.replies_to:
         text = _FALLBACK.sub("", text)
-    source = _source(
-        message.sender, room, relation.event_id if relation.rel_type == "m.thread" else ""
-    )
+    # Nobody but the sender checks what an encrypted message names as its thread.
+    is_thread = relation.rel_type == "m.thread" and relation.event_id.startswith("$")
+    source = _source(message.sender, room, relation.event_id if is_thread else "")
     if source.chat_type != "dm":
         is_reply = answered is not None and answered.sender == me.user_id
         is_named, text = _address(content, text, me)
@@ -145,7 +145,12 @@ def _files(content: _Content) -> tuple[RemoteFile, ...]:
         kind = FileKind.VOICE
     file_id = msgspec.json.encode(content.file).decode() if content.file else content.url
     name = content.filename or content.body
-    return (RemoteFile(kind, file_id, name, content.info.mimetype, content.info.size),)
+    # Nothing says whether it was forwarded.
+    return (
+        RemoteFile(
+            kind, file_id, name, content.info.mimetype, content.info.size, is_forwarded=True
+        ),
+    )
 
 
 def _source(sender: str, room: "MatrixRoom", thread_id: str) -> Source:

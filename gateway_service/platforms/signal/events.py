@@ -128,7 +128,9 @@ def _file(file: _File, chat_id: str) -> RemoteFile:
         found = FileKind.VOICE
     else:
         found = FileKind(kind) if kind in ("image", "audio", "video") else FileKind.DOCUMENT
-    return RemoteFile(found, f"{chat_id}/{file.id}", file.filename or "", mime, file.size or 0)
+    # Nothing says whether it was forwarded.
+    name, size = file.filename or "", file.size or 0
+    return RemoteFile(found, f"{chat_id}/{file.id}", name, mime, size, is_forwarded=True)
 
 
 def address(chat_id: str) -> dict[str, Any]:

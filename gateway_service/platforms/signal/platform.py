@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 from gateway_service.errors import MessageGone, OutcomeUnknown, RateLimited, Refused, Unreachable
 from gateway_service.messages import Attachment, Content, RemoteFile
-from gateway_service.platforms.base import Destination, Platform, Received, Sink, Traits
+from gateway_service.platforms.base import (
+    Destination,
+    Platform,
+    Received,
+    Sink,
+    Traits,
+    store_at_once,
+)
 from gateway_service.platforms.markup import PLAIN, render
 from gateway_service.platforms.rate_limits import Rate
 from gateway_service.platforms.signal.config import SignalConfig
@@ -90,7 +97,7 @@ class SignalPlatform(Platform):
                     elif not line and data:
                         event = read_event("\n".join(data), self.account_id)
                         data.clear()
-                        await sink.store(Received((event,) if event else ()))
+                        await store_at_once(sink, Received((event,) if event else ()))
                     elif line.startswith(":"):  # it is alive
                         await sink.store()
         raise Unreachable("signal-cli has ended the stream of messages")

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -17,7 +18,8 @@ GAP_S = 60.0
 """How long nothing may be heard before Slack is asked what was written meanwhile."""
 OLDEST = timedelta(days=1)
 MOST_PLACES = 50
-MOST_MESSAGES = 100
+PAGE = 100
+MOST_MESSAGES = 2000
 
 
 class Backlog:
@@ -66,14 +68,20 @@ class Backlog:
     async def _after(self, place: str, last: str) -> list[Message]:
         channel, _, thread = place.partition(":")
         oldest = max(last, f"{(self._clock.now() - OLDEST).timestamp():.6f}")
-        about = {"channel": channel, "oldest": oldest, "limit": MOST_MESSAGES}
+        about: dict[str, Any] = {"channel": channel, "oldest": oldest, "limit": PAGE}
+        if thread:
+            about["ts"] = thread
+        method = "conversations_replies" if thread else "conversations_history"
+        raw = list[Any]()
         try:
-            if thread:
-                found = await self._api.call("conversations_replies", ts=thread, **about)
-            else:
-                found = await self._api.call("conversations_history", **about)
+            while len(raw) < MOST_MESSAGES:
+                found = await self._api.call(method, **about)
+                raw += found["messages"]
+                about["cursor"] = (found.get("response_metadata") or {}).get("next_cursor")
+                if not about["cursor"]:
+                    break
         except Refused:
             return []  # the app may not read it, or it is gone
-        messages = [replace(read_message(each), channel=channel) for each in found["messages"]]
+        messages = [replace(read_message(each), channel=channel) for each in raw]
         later = [each for each in messages if each.ts > oldest]
         return sorted(later, key=lambda each: each.ts)

@@ -30,6 +30,10 @@ class TelegramConfig(PlatformConfig):
     """The URL that the token is appended to; change it to use a Bot API server of your own."""
 
     @property
+    def page(self) -> str:
+        return "docs/platforms.md"
+
+    @property
     def has_credentials(self) -> bool:
         return bool(self.token.get_secret_value())
 

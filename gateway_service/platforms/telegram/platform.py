@@ -107,6 +107,7 @@ class TelegramPlatform(Platform):
         me = Me(self.account_id, bot.username, self._unfinished)
         # Telegram keeps the position itself: asking for the next update confirms those before it.
         position = 0
+        await sink.store()  # it has just answered, and a poll takes a while
         while True:
             with _translated():
                 updates = await bot.get_updates(

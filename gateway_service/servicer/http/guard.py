@@ -37,9 +37,15 @@ class Guard(Struct, frozen=True):
         origin = headers.get("origin", "")
         if origin and not self.allows_origin(origin):
             raise PermissionDenied(f"pages of {origin} may not use this API")
+        if any(name in headers for name in FORWARDED):
+            raise PermissionDenied("without a key, the API is not served through a proxy")
         name = re.sub(r":\d*$", "", headers.get("host", "")).strip("[]")
         if name not in LOOPBACK:
             raise PermissionDenied("without a key, the API is only served to this machine")
+
+
+FORWARDED = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+"""What proxies add; without a key, only this machine itself may use the API."""
 
 
 def _key(headers: Mapping[str, str]) -> str:

@@ -29,7 +29,7 @@ from gateway_service.servicer.http.exchange import (
 )
 from gateway_service.servicer.http.guard import Guard
 from gateway_service.servicer.http.webhooks import Webhooks
-from services.errors import Draining, HermesError, Internal, ResourceExhausted
+from services.errors import Draining, HermesError, Internal, NotFound, ResourceExhausted
 from services.lifecycle import Workers, result_or_error
 
 _log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 MAX_BODY_BYTES = 32 * 1024 * 1024
 """The limit for requests with a key, in which a file of 20 MB has room."""
 MAX_WEBHOOK_BYTES = 4 * 1024 * 1024
-MAX_WEBHOOKS = 64
+MAX_WEBHOOKS = 256
 """How many webhooks are read and stored at the same time."""
 KEEP_ALIVE_S = 75.0
 LINGER_S = 2.0
@@ -190,6 +190,8 @@ class HttpListener:
 
     async def _webhook(self, request: web.Request) -> web.StreamResponse:
         # Anybody may call, so what is held at the same time is limited.
+        if not self._webhooks.knows(request.match_info["platform"]):
+            return self._response(request, refuse(NotFound("no platform is called here")))
         if self._called >= MAX_WEBHOOKS:
             busy = ResourceExhausted("too many requests at the same time", retry_after_s=1)
             return self._response(request, refuse(busy))

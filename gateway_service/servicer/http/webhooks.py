@@ -11,7 +11,7 @@ from gateway_service.platforms.base import HasWebhook, WebhookRequest, WebhookRe
 from gateway_service.servicer.http.exchange import Reply, refuse
 from gateway_service.storage.inbox import Account
 from gateway_service.turns.inbox import Inbox
-from services.errors import HermesError, Internal, NotFound
+from services.errors import HermesError, Internal
 from services.lifecycle import result_or_error
 
 _log = logging.getLogger(__name__)
@@ -41,11 +41,14 @@ class Webhooks(Struct, frozen=True):
             for outcome in OUTCOMES:
                 self.metrics.webhooks.labels(name, outcome)
 
-    async def receive(self, name: str, request: WebhookRequest) -> Reply:
-        webhook = self._by_name.get(name)
-        if webhook is None:
+    def knows(self, name: str) -> bool:
+        """Return whether a platform is called so, and count if not."""
+        if name not in self._by_name:
             self._count("other", "unknown")
-            return refuse(NotFound("no platform is called here"))
+        return name in self._by_name
+
+    async def receive(self, name: str, request: WebhookRequest) -> Reply:
+        webhook = self._by_name[name]
         try:
             # A platform that hangs up does not cancel what is being stored.
             result = await asyncio.shield(result_or_error(self._receive(webhook, request)))

@@ -126,14 +126,15 @@ class Setup:
             run_in_home(context.settings, lambda: log_in(context))
             self._settings = load_settings(vars(self._given))
             return self._checked(Endpoint(chosen))
-        url = self._given.url or (
-            self._answers.ask("Base URL, such as https://llm.example.org/v1:")
-            if chosen == CUSTOM
-            else ""
-        )
+        url = self._given.url or (self._ask_url() if chosen == CUSTOM else "")
         if chosen == CUSTOM and not url:
             raise InvalidArgument("name the endpoint with --url")
         return self._with_key(Endpoint(chosen, url))
+
+    def _ask_url(self) -> str:
+        before = self._before("model.base_url") or ""
+        hint = f"Enter for {before}" if before else "such as https://llm.example.org/v1"
+        return self._answers.ask(f"Base URL ({hint}):") or before
 
     def _provider(self, servers: Sequence[ModelOffer]) -> str:
         if self._given.url:
@@ -148,7 +149,9 @@ class Setup:
             *((name, f"{title}, with your subscription") for name, title in LOGINS.items()),
             (CUSTOM, "another endpoint that speaks like OpenAI's or Anthropic's"),
         ]
-        default = [*with_key, *(url for url, _ in found), "openrouter"][0]
+        before = self._before("model.provider")
+        used = [before] if before in dict(options) else []
+        default = [*used, *with_key, *(url for url, _ in found), "openrouter"][0]
         return self._answers.choose("Where do your models run?", options, default)
 
     def _with_key(self, endpoint: Endpoint) -> Endpoint:
@@ -245,19 +248,17 @@ def _describe(model: OfferedModel) -> str:
 def _setup(context: Context) -> int:
     given, settings = context.given, load_settings(vars(context.given))
     answers = Answers.find(settings)
-    if given.if_needed:
-        choice = asyncio.run(imported(MODEL_CHOICE)(settings))
-        if choice.configured or not answers.asks:
-            return 0
+    has_model = asyncio.run(imported(MODEL_CHOICE)(settings)).configured
+    if given.if_needed and (has_model or not answers.asks):
+        return 0
     settings.home.create()
     steps = Setup(given, settings, answers)
+    # A platform is added to what is there, unless the model is to change as well.
+    named = (given.provider, given.url, given.chosen_model)
+    only_platform = given.chosen_platform and has_model and not any(named)
+    chosen = () if only_platform else (steps.choose_model, steps.choose_sandbox, steps.choose_tools)
     try:
-        for step in (
-            steps.choose_model,
-            steps.choose_sandbox,
-            steps.choose_tools,
-            steps.choose_platforms,
-        ):
+        for step in (*chosen, steps.choose_platforms):
             step()
     finally:
         if steps.written:

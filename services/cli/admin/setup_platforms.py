@@ -38,7 +38,10 @@ class PlatformSetup(Struct):
                 raise InvalidArgument(f"there is no platform {named}; use {', '.join(offered)}")
             self._connect_given(offered[named], users)
             return
-        options: list[Option] = [(LATER, LATER), *((name, name.title()) for name in offered)]
+        options: list[Option] = [
+            (LATER, LATER),
+            *((name, each.title or name.title()) for name, each in offered.items()),
+        ]
         question = "Talk through a platform?"
         while (name := self.answers.choose(question, options, LATER)) != LATER:
             self._connect(offered[name])
@@ -61,7 +64,7 @@ class PlatformSetup(Struct):
 
     def _connect(self, config: Any) -> None:
         say(f"\n{config.steps}")
-        say(f"More: docs/platforms/{config.name}.md")
+        say(f"More: {config.page}")
         for _ in range(TRIES):
             found = dict[str, str]()
             for name in _VARIABLE.findall(config.needs):

@@ -173,3 +173,12 @@ def test_a_hostile_header_takes_no_time(header: str, piece: str) -> None:
 def test_a_mail_of_very_many_parts_is_not_read() -> None:
     head = b"Content-Type: multipart/mixed; boundary=a\n\n"
     assert parsed(head + b"--a\nContent-Type: text/plain\n\nx\n" * 1_000) is None
+
+
+@pytest.mark.parametrize("page", ["<![<![", "<a " * 20_000, "<!--" * 20_000, "</" * 20_000])
+def test_a_hostile_page_takes_no_time(page: str) -> None:
+    read = parsed(f"From: a@b.c\nContent-Type: text/html\n\n<p>hi</p>{page}".encode())
+    assert read is not None
+    begun = time.thread_time()
+    assert message_of(read, "1:2", ADA).text.startswith("hi")
+    assert time.thread_time() - begun < 2
