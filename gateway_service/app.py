@@ -167,9 +167,9 @@ def _work(
     platform, clock = configured.platform, conversations.commands.clock
     if configured.access.is_closed:
         _log.warning(
-            "nobody may talk to Hermes on %s; set %s_ALLOWED_USERS",
+            "nobody may talk to Hermes on %s; set %sALLOWED_USERS",
             platform.name,
-            platform.name.upper(),
+            configured.variables,
         )
     for name in find_unknown(configured.access):
         setting = f"platforms.{platform.name}.extra.commands"
@@ -177,9 +177,9 @@ def _work(
     if configured.access.lacks_admin:
         _log.warning(
             "several people may talk to Hermes on %s and none is an admin: commands such as /cron "
-            "and /model are refused there; set %s_ADMINS",
+            "and /model are refused there; set %sADMINS",
             platform.name,
-            platform.name.upper(),
+            configured.variables,
         )
     limiter = Limiter(platform.traits.rate, clock.monotonic)
     hooks = conversations.commands.hooks

@@ -45,6 +45,8 @@ class Configured(Struct, frozen=True):
 
     platform: Platform
     access: Access
+    variables: str
+    """What the names of its variables begin with."""
 
     @property
     def menu(self) -> HasMenu | None:
@@ -62,7 +64,7 @@ def builtin_platforms(config: GatewayConfig, home: HomePaths) -> Sequence[Config
     make_matrix = partial(MatrixPlatform, store=home.state / "matrix")
     factories = dict[str, Factory](PLATFORMS, matrix=make_matrix)
     return [
-        Configured(factories[each.name](each), _access(each, config))
+        Configured(factories[each.name](each), _access(each, config), each.variables)
         for each in config.platforms
         if each.is_on
     ]

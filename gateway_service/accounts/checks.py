@@ -1,6 +1,7 @@
 """The gateway's checks for `hermes doctor`."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from importlib.util import find_spec
 from typing import Any
@@ -44,12 +45,22 @@ async def checks(settings: Settings) -> list[Check]:
     config = settings.load(GatewayConfig)
     used = [each for each in config.platforms if each.is_on]
     http = [await check_api(config.api)] if config.api.is_on else []
-    if not used and not http:
-        text = "all off; to talk through Telegram set TELEGRAM_BOT_TOKEN and TELEGRAM_ALLOWED_USERS"
+    begun = [each for each in config.platforms if each not in used and _lacks_some(each, settings)]
+    incomplete = [Check(each.name, Verdict.NOTE, f"off; it needs {each.needs}") for each in begun]
+    if not used and not http and not incomplete:
+        text = "all off; `hermes setup` connects one, such as Telegram"
         return [Check("platforms", Verdict.NOTE, text)]
     platforms = [await _check(each, anybody=config.allow_all_users) for each in used]
     hooks = await asyncio.to_thread(read_hooks, settings.home.hooks)
-    return [*http, *platforms, *(_check_hook(hook) for hook in hooks if hook.problem)]
+    return [*http, *platforms, *incomplete, *(_check_hook(hook) for hook in hooks if hook.problem)]
+
+
+def _lacks_some(config: PlatformConfig, settings: Settings) -> bool:
+    """Return whether somebody has begun to configure a platform."""
+    if config.enabled is not None:
+        return False
+    names = re.findall(r"\b[A-Z][A-Z0-9_]{3,}\b", config.needs)
+    return any(settings.variable(name) or settings.secret_file(name) for name in names)
 
 
 def _check_hook(hook: Hook) -> Check:
@@ -68,6 +79,6 @@ async def _check(config: PlatformConfig, *, anybody: bool) -> Check:
         text = f"{found.message}; everybody may talk to it and run its commands"
         return Check(name, Verdict.NOTE, text)
     if not config.allowed_users:
-        text = f"{found.message}, but nobody may talk to it; set {name.upper()}_ALLOWED_USERS"
+        text = f"{found.message}, but nobody may talk to it; set {config.variables}ALLOWED_USERS"
         return Check(name, Verdict.NOTE, text)
     return found
