@@ -3,8 +3,7 @@
 import asyncio
 import base64
 import mimetypes
-from collections.abc import AsyncGenerator, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any, Self
 
 from gateway_service.errors import MessageGone, OutcomeUnknown, RateLimited, Refused, Unreachable
@@ -17,10 +16,12 @@ from gateway_service.platforms.base import (
     Traits,
     store_at_once,
 )
+from gateway_service.platforms.http_errors import translated
 from gateway_service.platforms.markup import PLAIN, render
 from gateway_service.platforms.rate_limits import Rate
 from gateway_service.platforms.signal.config import SignalConfig
 from gateway_service.platforms.signal.events import address, read_event
+from services.validation import json_object
 
 if TYPE_CHECKING:
     import httpx
@@ -66,7 +67,7 @@ class SignalPlatform(Platform):
 
         client = httpx.AsyncClient(timeout=CALL_S, trust_env=False)
         try:
-            with _translated():
+            with translated("signal-cli"):
                 (await client.get(f"{self._url}/api/v1/check")).raise_for_status()
         except BaseException:
             await client.aclose()
@@ -84,7 +85,7 @@ class SignalPlatform(Platform):
         import httpx
 
         params, timeout = {"account": self.account_id}, httpx.Timeout(CALL_S, read=SILENT_S)
-        with _translated():
+        with translated("signal-cli"):
             async with self._connected.stream(
                 "GET", f"{self._url}/api/v1/events", params=params, timeout=timeout
             ) as stream:
@@ -140,10 +141,12 @@ class SignalPlatform(Platform):
             "method": method,
             "params": {"account": self.account_id, **params},
         }
-        with _translated():
+        with translated("signal-cli"):
             answer = await self._connected.post(f"{self._url}/api/v1/rpc", json=call)
             answer.raise_for_status()
-            said = answer.json()
+        said = json_object(answer.content)
+        if said is None:
+            raise OutcomeUnknown("signal-cli answered no JSON")
         if error := said.get("error"):
             if error.get("code") == _RATE_LIMITED:
                 raise RateLimited(f"signal: {error['message']}", DEFAULT_WAIT_S)
@@ -161,16 +164,3 @@ def _encode(file: Attachment) -> str:
     mime = mimetypes.types_map.get(f".{file.name.rpartition('.')[2].lower()}", "")
     kind = mime or "application/octet-stream"
     return f"data:{kind};filename={file.name};base64,{base64.b64encode(file.data).decode()}"
-
-
-@contextmanager
-def _translated() -> Generator[None]:
-    """Raise the client's errors as ours."""
-    import httpx
-
-    try:
-        yield
-    except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-        raise Unreachable(f"signal-cli cannot be reached ({type(error).__name__})") from None
-    except (httpx.HTTPError, ValueError) as error:
-        raise OutcomeUnknown(f"signal-cli did not answer ({type(error).__name__})") from None

@@ -1,7 +1,6 @@
 """SMS by Twilio: text messages come by webhook and are sent by its REST API."""
 
-from collections.abc import AsyncGenerator, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Self
 
 from gateway_service.errors import AccountRefused, OutcomeUnknown, RateLimited, Refused, Unreachable
@@ -15,6 +14,7 @@ from gateway_service.platforms.base import (
     WebhookRequest,
     WebhookResult,
 )
+from gateway_service.platforms.http_errors import translated
 from gateway_service.platforms.markup import PLAIN, render
 from gateway_service.platforms.rate_limits import Rate
 from gateway_service.platforms.sms.config import SmsConfig
@@ -84,7 +84,7 @@ class SmsPlatform(Platform):
         sender = "MessagingServiceSid" if number.startswith("MG") else "From"
         path = f"/2010-04-01/Accounts/{self._config.account_sid}/Messages.json"
         form = {"To": destination.chat_id, sender: number, "Body": render(content.text, PLAIN)}
-        with _translated():
+        with translated("Twilio"):
             answer = await self._connected.post(path, data=form)
         said = json_object(answer.content) or {}
         _check(answer, str(said.get("message", "")))
@@ -96,7 +96,7 @@ class SmsPlatform(Platform):
     async def download(self, file: RemoteFile) -> AsyncGenerator[bytes]:
         if not file.id.startswith(f"{self._config.base_url}/"):
             raise Refused("the file is not at Twilio")
-        with _translated():
+        with translated("Twilio"):
             # The file itself is elsewhere, where the password is not sent.
             async with self._connected.stream("GET", file.id, follow_redirects=True) as answer:
                 _check(answer)
@@ -120,19 +120,6 @@ class SmsPlatform(Platform):
         if self._client is None:
             raise Unreachable("not connected")
         return self._client
-
-
-@contextmanager
-def _translated() -> Generator[None]:
-    """Raise the client's errors as ours."""
-    import httpx
-
-    try:
-        yield
-    except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-        raise Unreachable(f"Twilio cannot be reached ({type(error).__name__})") from None
-    except httpx.HTTPError as error:
-        raise OutcomeUnknown(f"Twilio did not answer ({type(error).__name__})") from None
 
 
 def _check(answer: "httpx.Response", why: str = "") -> None:

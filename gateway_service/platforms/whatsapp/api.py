@@ -1,7 +1,6 @@
 """The Graph API of WhatsApp's Cloud API, with errors of ours."""
 
-from collections.abc import AsyncGenerator, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any, cast
 
 from gateway_service.errors import (
@@ -12,6 +11,7 @@ from gateway_service.errors import (
     Refused,
     Unreachable,
 )
+from gateway_service.platforms.http_errors import translated
 from gateway_service.platforms.whatsapp.config import WhatsAppConfig
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class GraphApi:
     async def call(self, method: str, path: str, **options: Any) -> dict[str, Any]:
         """Make a call; `options` are those of httpx."""
         client = self._opened
-        with _translated():
+        with translated("whatsapp"):
             response = await client.request(method, path, **options)
         if not response.is_success:
             raise _error(response)
@@ -82,7 +82,7 @@ class GraphApi:
         is_meta = url.scheme == "https" and f".{url.host}".endswith(_HOSTS)
         if not is_meta and url.netloc != client.base_url.netloc:
             raise Refused(f"whatsapp: a file is at {url.host}, which is not Meta's")
-        with _translated():
+        with translated("whatsapp"):
             async with client.stream("GET", url) as response:
                 if response.status_code != 200:
                     raise Refused(f"whatsapp does not give the file ({response.status_code})")
@@ -94,18 +94,6 @@ class GraphApi:
         if self._client is None:
             raise Unreachable("whatsapp is not connected")
         return self._client
-
-
-@contextmanager
-def _translated() -> Generator[None]:
-    import httpx
-
-    try:
-        yield
-    except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-        raise Unreachable(f"whatsapp cannot be reached ({type(error).__name__})") from error
-    except httpx.HTTPError as error:
-        raise OutcomeUnknown(f"whatsapp did not answer ({type(error).__name__})") from error
 
 
 def _error(response: "httpx.Response") -> PlatformError:
