@@ -1,7 +1,6 @@
 """The gateway's checks for `hermes doctor`."""
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from importlib.util import find_spec
 from typing import Any
@@ -59,8 +58,9 @@ def _lacks_some(config: PlatformConfig, settings: Settings) -> bool:
     """Return whether somebody has begun to configure a platform."""
     if config.enabled is not None:
         return False
-    names = re.findall(r"\b[A-Z][A-Z0-9_]{3,}\b", config.needs)
-    return any(settings.variable(name) or settings.secret_file(name) for name in names)
+    return any(
+        settings.variable(name) or settings.secret_file(name) for name in config.variables_needed
+    )
 
 
 def _check_hook(hook: Hook) -> Check:

@@ -1,8 +1,10 @@
 """Settings that all platforms have."""
 
-from typing import Annotated, ClassVar, Literal
+import re
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from services.config.settings import ConfigModel, Yaml
 
@@ -52,6 +54,11 @@ class PlatformConfig(ConfigModel):
     admins."""
 
     @property
+    def variables_needed(self) -> Sequence[str]:
+        """Return the names of the variables among what it needs."""
+        return re.findall(r"\b[A-Z][A-Z0-9_]{3,}\b", self.needs)
+
+    @property
     def page(self) -> str:
         """Return the page about the platform."""
         return f"docs/platforms/{self.name}.md"
@@ -64,3 +71,11 @@ class PlatformConfig(ConfigModel):
     @property
     def is_on(self) -> bool:
         return self.has_credentials if self.enabled is None else self.enabled
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> Self:
+        """Refuse to use an account that is not configured; a platform with another rule overrides
+        this."""
+        if self.enabled and not self.has_credentials:
+            raise ValueError(f"platforms.{self.name} is enabled; set {self.needs} for it")
+        return self

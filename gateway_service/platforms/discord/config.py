@@ -45,10 +45,8 @@ class DiscordConfig(PlatformConfig):
         return bool(self.token.get_secret_value())
 
     @model_validator(mode="after")
-    def _has_token(self) -> "DiscordConfig":
+    def _is_well_formed(self) -> "DiscordConfig":
         token = self.token.get_secret_value()
-        if self.enabled and not token:
-            raise ValueError("platforms.discord is enabled; set DISCORD_BOT_TOKEN for it")
         if token and not find_account(token):
             raise ValueError(
                 "DISCORD_BOT_TOKEN is no bot token, which has three parts with dots between them"

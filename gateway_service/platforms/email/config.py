@@ -60,7 +60,7 @@ class EmailConfig(PlatformConfig):
         return self.user or self.address, self.password.get_secret_value()
 
     @model_validator(mode="after")
-    def _is_whole(self) -> "EmailConfig":
+    def _is_complete(self) -> "EmailConfig":
         if self.is_on and not (self.has_credentials and self.imap_host and self.smtp_host):
             raise ValueError(
                 "platforms.email is on; set EMAIL_ADDRESS, EMAIL_PASSWORD, EMAIL_IMAP_HOST and "

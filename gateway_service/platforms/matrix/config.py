@@ -39,9 +39,7 @@ class MatrixConfig(PlatformConfig):
         return self.homeserver.rstrip("/") or f"https://{self.user_id.partition(':')[2]}"
 
     @model_validator(mode="after")
-    def _is_complete(self) -> "MatrixConfig":
-        if self.enabled and not self.has_credentials:
-            raise ValueError(f"platforms.matrix is enabled; set {self.needs} for it")
+    def _is_well_formed(self) -> "MatrixConfig":
         if self.user_id and not (self.user_id.startswith("@") and ":" in self.user_id):
             raise ValueError("MATRIX_USER_ID must look like @hermes:example.org")
         return self

@@ -32,9 +32,7 @@ class MattermostConfig(PlatformConfig):
         return bool(self.url and self.token.get_secret_value())
 
     @model_validator(mode="after")
-    def _is_complete(self) -> "MattermostConfig":
-        if self.enabled and not self.has_credentials:
-            raise ValueError(f"platforms.mattermost is enabled; set {self.needs} for it")
+    def _is_well_formed(self) -> "MattermostConfig":
         if self.url and not self.url.startswith(("http://", "https://")):
             raise ValueError("MATTERMOST_URL must begin with https:// or http://")
         return self

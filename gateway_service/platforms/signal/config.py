@@ -2,8 +2,6 @@
 
 from typing import ClassVar
 
-from pydantic import model_validator
-
 from gateway_service.platforms.config import PlatformConfig
 from services.config.settings import section
 
@@ -30,9 +28,3 @@ class SignalConfig(PlatformConfig):
     @property
     def has_credentials(self) -> bool:
         return bool(self.account and self.http_url)
-
-    @model_validator(mode="after")
-    def _is_complete(self) -> "SignalConfig":
-        if self.enabled and not self.has_credentials:
-            raise ValueError(f"platforms.signal is enabled; set {self.needs} for it")
-        return self

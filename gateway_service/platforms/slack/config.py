@@ -40,7 +40,7 @@ class SlackConfig(PlatformConfig):
         return bool(self.token.get_secret_value())
 
     @model_validator(mode="after")
-    def _has_tokens(self) -> "SlackConfig":
+    def _is_complete(self) -> "SlackConfig":
         token, app_token = self.token.get_secret_value(), self.app_token.get_secret_value()
         if self.enabled and not token:
             raise ValueError("platforms.slack is enabled; set SLACK_BOT_TOKEN for it")

@@ -40,9 +40,7 @@ class SmsConfig(PlatformConfig):
         return bool(self.account_sid and self.token.get_secret_value() and self.phone_number)
 
     @model_validator(mode="after")
-    def _is_complete(self) -> "SmsConfig":
-        if self.enabled and not self.has_credentials:
-            raise ValueError(f"platforms.sms is enabled; set {self.needs} for it")
+    def _is_well_formed(self) -> "SmsConfig":
         if self.phone_number and not _NUMBER.fullmatch(self.phone_number):
             raise ValueError("TWILIO_PHONE_NUMBER must look like +15551234567")
         return self

@@ -38,10 +38,8 @@ class TelegramConfig(PlatformConfig):
         return bool(self.token.get_secret_value())
 
     @model_validator(mode="after")
-    def _has_token(self) -> "TelegramConfig":
+    def _is_well_formed(self) -> "TelegramConfig":
         token = self.token.get_secret_value()
-        if self.enabled and not token:
-            raise ValueError("platforms.telegram is enabled; set TELEGRAM_BOT_TOKEN for it")
         if token and not _TOKEN.fullmatch(token):
             raise ValueError("TELEGRAM_BOT_TOKEN must look like 123456:ABC-def")
         return self

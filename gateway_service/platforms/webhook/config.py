@@ -67,7 +67,7 @@ class WebhookConfig(PlatformConfig):
         return {**values, "allowed_users": [*values.get("routes", ())], "admins": ["-"]}
 
     @model_validator(mode="after")
-    def _has_secrets(self) -> "WebhookConfig":
+    def _is_complete(self) -> "WebhookConfig":
         for name, route in self.routes.items():
             if not _NAME.fullmatch(name):
                 raise ValueError(f"the route {name!r} needs a name of a-z, 0-9, - and _")

@@ -1,7 +1,6 @@
 """The step of `hermes setup` that connects platforms to talk through."""
 
 import asyncio
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,7 +17,6 @@ CONFIG = "gateway_service.config:GatewayConfig"
 CHECKS = "gateway_service.accounts.checks:checks"
 LATER = "later"
 TRIES = 3
-_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]{3,}\b")
 
 
 class PlatformSetup(Struct):
@@ -32,7 +30,7 @@ class PlatformSetup(Struct):
 
     def run(self, named: str | None, users: str | None) -> None:
         """Connect the platform that was named, or those that a person chooses."""
-        offered = {each.name: each for each in self._configs() if _VARIABLE.search(each.needs)}
+        offered = {each.name: each for each in self._configs() if each.variables_needed}
         if named:
             if named not in offered:
                 raise InvalidArgument(f"there is no platform {named}; use {', '.join(offered)}")
@@ -53,7 +51,7 @@ class PlatformSetup(Struct):
     def _connect_given(self, config: Any, users: str | None) -> None:
         """Connect a platform whose variables are in the environment, in `.env` or in files."""
         found = dict[str, str]()
-        for name in _VARIABLE.findall(config.needs):
+        for name in config.variables_needed:
             value = self.settings.variable(name) or self.settings.secret_file(name)
             if value is None:
                 raise InvalidArgument(f"{config.name} needs {config.needs}; set them, or use .env")
@@ -67,7 +65,7 @@ class PlatformSetup(Struct):
         say(f"More: {config.page}")
         for _ in range(TRIES):
             found = dict[str, str]()
-            for name in _VARIABLE.findall(config.needs):
+            for name in config.variables_needed:
                 found[name] = self.answers.ask(f"{name}:", secret=is_secret_name(name))
                 if not found[name]:
                     return
