@@ -19,6 +19,7 @@ from gateway_service.messages import (
 )
 from gateway_service.platforms.markup import Length, units
 from gateway_service.platforms.rate_limits import Rate
+from services.clock import Clock
 from services.errors import DatabaseUnavailable
 
 _log = logging.getLogger(__name__)
@@ -80,6 +81,16 @@ async def store_at_once(sink: Sink, received: Received) -> None:
             await asyncio.sleep(UNSTORED_WAIT_S)
         else:
             return
+
+
+HEARTBEAT_S = 20.0
+
+
+async def stay_alive(sink: Sink, clock: Clock) -> None:
+    """Listen to a platform that calls `webhook` instead: show that it is alive."""
+    while True:
+        await sink.store()
+        await clock.sleep(HEARTBEAT_S)
 
 
 class Traits(Struct, frozen=True):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Self
 from gateway_service.errors import AccountRefused, OutcomeUnknown, RateLimited, Refused, Unreachable
 from gateway_service.messages import Content, RemoteFile
 from gateway_service.platforms.base import (
+    HEARTBEAT_S,
     Destination,
     Platform,
     Received,
@@ -13,6 +14,7 @@ from gateway_service.platforms.base import (
     Traits,
     WebhookRequest,
     WebhookResult,
+    stay_alive,
 )
 from gateway_service.platforms.http_errors import translated
 from gateway_service.platforms.markup import PLAIN, render
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
 
 CALL_S = 15.0
 MAX_BYTES = 64 * 1024
-HEARTBEAT_S = 20.0
 DEFAULT_WAIT_S = 5.0
 EMPTY = b"<Response/>"
 
@@ -75,9 +76,7 @@ class SmsPlatform(Platform):
 
     async def listen(self, sink: Sink) -> None:
         """Show that the platform is alive; messages come by `webhook`."""
-        while True:
-            await sink.store()
-            await self._clock.sleep(HEARTBEAT_S)
+        await stay_alive(sink, self._clock)
 
     async def send(self, destination: Destination, content: Content, key: str) -> str:
         number = self._config.phone_number

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from gateway_service.messages import Content, MessageEvent, Quote, Source
 from gateway_service.platforms.base import (
+    HEARTBEAT_S,
     Destination,
     Platform,
     Received,
@@ -15,6 +16,7 @@ from gateway_service.platforms.base import (
     Traits,
     WebhookRequest,
     WebhookResult,
+    stay_alive,
 )
 from gateway_service.platforms.rate_limits import Limiter, Rate
 from gateway_service.platforms.webhook.config import Route, WebhookConfig
@@ -26,7 +28,6 @@ from services.validation import json_object
 _log = logging.getLogger(__name__)
 
 MAX_BYTES = 1024 * 1024
-HEARTBEAT_S = 20.0
 _EVENT_HEADERS = ("x-github-event", "x-gitlab-event", "x-event-type")
 _EVENT_FIELDS = ("event_type", "event", "type")
 _PING = "ping"
@@ -64,9 +65,7 @@ class WebhookPlatform(Platform):
 
     async def listen(self, sink: Sink) -> None:
         """Show that the platform is alive; events come by `webhook`."""
-        while True:
-            await sink.store()
-            await self._clock.sleep(HEARTBEAT_S)
+        await stay_alive(sink, self._clock)
 
     async def send(self, destination: Destination, content: Content, key: str) -> str:
         """Keep an answer without a target, which is in the log and in its session."""

@@ -19,6 +19,7 @@ from gateway_service.platforms.base import (
     Traits,
     WebhookRequest,
     WebhookResult,
+    stay_alive,
 )
 from gateway_service.platforms.markup import Style, render, units
 from gateway_service.platforms.rate_limits import Rate
@@ -33,7 +34,6 @@ BODY_UNITS = 1024
 """How long the text above buttons may be."""
 REPLY_BUTTONS, REPLY_CHARS = 3, 20
 ROWS, ROW_CHARS, DETAIL_CHARS = 10, 24, 72
-BEAT_S = 20.0
 MOST_KNOWN = 2000
 CHOOSE = "Choose:"
 
@@ -102,9 +102,7 @@ class WhatsAppPlatform(Platform):
 
     async def listen(self, sink: Sink) -> None:
         """Nothing comes here: Meta calls `webhook`."""
-        while True:
-            await sink.store()
-            await self._clock.sleep(BEAT_S)
+        await stay_alive(sink, self._clock)
 
     async def webhook(self, request: WebhookRequest) -> WebhookResult:
         if request.method == "GET":
