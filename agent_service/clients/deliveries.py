@@ -1,6 +1,6 @@
 """Sends messages to chats through the gateway."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 import grpc
@@ -14,14 +14,16 @@ from services import errors
 from services.errors import FailedPrecondition, is_passing
 from services.rpc.channels import Channels
 from services.rpc.messages import message_of, record_of
+from services.rpc.uploads import upload_messages
 
 CALL_S = 10.0
 UPLOAD_S = 120.0
-PATIENCE_S = 20.0
 CHUNK_BYTES = 256 * 1024
+PATIENCE_S = 20.0
 
 _T = TypeVar("_T")
 _Stub = delivery_pb2_grpc.DeliveryServiceStub
+_UPLOAD = delivery_pb2.UploadAttachmentRequest
 
 
 class GatewayDeliveries:
@@ -64,7 +66,8 @@ class GatewayDeliveries:
         for file in message.files:
             await self._ask(
                 lambda stub, file=file: stub.UploadAttachment(
-                    _upload(message, file), timeout=UPLOAD_S
+                    upload_messages(_UPLOAD, _header(message, file), file.data, CHUNK_BYTES),
+                    timeout=UPLOAD_S,
                 )
             )
         answer = await self._ask(lambda stub: stub.Deliver(request, timeout=CALL_S))
@@ -101,17 +104,10 @@ def _request(message: Message) -> delivery_pb2.DeliverRequest:
     )
 
 
-async def _upload(
-    message: Message, file: MediaFile
-) -> AsyncGenerator[delivery_pb2.UploadAttachmentRequest]:
-    yield delivery_pb2.UploadAttachmentRequest(
-        header=delivery_pb2.UploadAttachmentRequest.Header(
-            delivery_id=message.key,
-            profile=message.profile,
-            length_bytes=len(file.data),
-            sha256=file.sha256,
-        )
+def _header(message: Message, file: MediaFile) -> delivery_pb2.UploadAttachmentRequest.Header:
+    return _UPLOAD.Header(
+        delivery_id=message.key,
+        profile=message.profile,
+        length_bytes=len(file.data),
+        sha256=file.sha256,
     )
-    for start in range(0, len(file.data), CHUNK_BYTES):
-        chunk = file.data[start : start + CHUNK_BYTES]
-        yield delivery_pb2.UploadAttachmentRequest(chunk=chunk)

@@ -13,6 +13,7 @@ from hermes.executor.v1.file_pb2_grpc import FileServiceStub
 from services.errors import Reason, details_of, message_of, reason_of
 from services.rpc.messages import record_of
 from services.rpc.streams import open_stream
+from services.rpc.uploads import upload_messages
 
 CHUNK_BYTES = 32 * 1024
 
@@ -115,11 +116,9 @@ class SessionFiles:
                 is_second = True
 
 
-async def uploaded(kind: Callable[..., _T], header: Leased, data: bytes) -> AsyncGenerator[_T]:
-    """Yield the messages of an upload: its header, then the data in chunks."""
-    yield kind(header=header)
-    for start in range(0, len(data), CHUNK_BYTES):
-        yield kind(chunk=data[start : start + CHUNK_BYTES])
+def uploaded(kind: Callable[..., _T], header: Leased, data: bytes) -> AsyncGenerator[_T]:
+    """Yield the messages that upload data to a sandbox."""
+    return upload_messages(kind, header, data, CHUNK_BYTES)
 
 
 def _failure(path: str, error: grpc.aio.AioRpcError) -> Exception:

@@ -30,7 +30,7 @@ from services.errors import AlreadyExists, InvalidArgument, NotFound
 from services.home.paths import DEFAULT_PROFILE
 from services.redaction.redactor import Redactor
 from services.rpc.auth import Identity, allow
-from services.rpc.uploads import CHUNK_BYTES, MAX_BYTES, read_contents, wrong_contents
+from services.rpc.uploads import MAX_BYTES, chunks, read_contents, wrong_contents
 from services.telemetry.tracing import traceparent
 from services.validation import check_id
 
@@ -191,8 +191,7 @@ class DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
         data = await self._database.read(partial(attachments.read_data, key=key))
         if data is None:
             raise NotFound("there is no such file")
-        for start in range(0, len(data), CHUNK_BYTES):
-            chunk = data[start : start + CHUNK_BYTES]
+        for chunk in chunks(data):
             yield delivery_pb2.DownloadAttachmentResponse(chunk=chunk)
 
 

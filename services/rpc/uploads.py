@@ -1,8 +1,8 @@
 """Files that are uploaded in chunks after a header with their length and digest."""
 
 import hashlib
-from collections.abc import AsyncIterator
-from typing import Protocol, cast
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from typing import Protocol, TypeVar, cast
 
 from google.protobuf.message import Message
 
@@ -12,6 +12,9 @@ MAX_BYTES = 50_000_000
 """The limit for one file; Telegram accepts no more from bots."""
 CHUNK_BYTES = 1024 * 1024
 SHA256_BYTES = 32
+
+
+_T = TypeVar("_T")
 
 
 class _Chunk(Protocol):
@@ -26,6 +29,21 @@ def wrong_contents(length_bytes: int, sha256: bytes) -> dict[str, str]:
     if len(sha256) != SHA256_BYTES:
         wrong["sha256"] = f"{SHA256_BYTES} bytes"
     return wrong
+
+
+def chunks(data: bytes, size_bytes: int = CHUNK_BYTES) -> Iterator[bytes]:
+    """Yield the pieces of a file."""
+    for start in range(0, len(data), size_bytes):
+        yield data[start : start + size_bytes]
+
+
+async def upload_messages(
+    kind: Callable[..., _T], header: object, data: bytes, size_bytes: int = CHUNK_BYTES
+) -> AsyncGenerator[_T]:
+    """Yield the messages of an upload: its header, then the data in chunks."""
+    yield kind(header=header)
+    for chunk in chunks(data, size_bytes):
+        yield kind(chunk=chunk)
 
 
 async def read_contents(

@@ -26,6 +26,7 @@ from gateway_service.platforms.base import Destination, Platform, Received, Sink
 from gateway_service.platforms.matrix.config import MatrixConfig
 from gateway_service.platforms.matrix.events import Account, Keys, parse, read_message, to_content
 from gateway_service.platforms.rate_limits import Rate
+from services.rpc.uploads import chunks
 from services.validation import convert
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ EVENTS_PER_SYNC = 100
 MOST_KNOWN = 1000
 TYPING_MS = 8000
 OUTLINE_CHARS = 200
-CHUNK_BYTES = 1 << 18
 _UNNAMED = "application/octet-stream"
 _FILTER = {"room": {"timeline": {"limit": EVENTS_PER_SYNC}}, "presence": {"types": list[str]()}}
 _ONLY_STATE = {"room": {"timeline": {"limit": 1}}, "presence": {"types": list[str]()}}
@@ -138,8 +138,8 @@ class MatrixPlatform(Platform):
             data = cast("bytes", found.body)
             if locked:
                 data = await asyncio.to_thread(_unlock, data, locked)
-        for start in range(0, len(data), CHUNK_BYTES):
-            yield data[start : start + CHUNK_BYTES]
+        for chunk in chunks(data):
+            yield chunk
 
     @property
     def _client(self) -> "AsyncClient":

@@ -21,6 +21,7 @@ from gateway_service.platforms.markup import PLAIN, render
 from gateway_service.platforms.rate_limits import Rate
 from gateway_service.platforms.signal.config import SignalConfig
 from gateway_service.platforms.signal.events import address, read_event
+from services.rpc.uploads import chunks
 from services.validation import json_object
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ CALL_S = 30.0
 SILENT_S = 60.0
 """signal-cli writes something every 15 seconds."""
 DEFAULT_WAIT_S = 60.0
-CHUNK_BYTES = 1 << 18
 _RATE_LIMITED = -5
 """The error code of signal-cli when the server asks to wait."""
 
@@ -122,8 +122,8 @@ class SignalPlatform(Platform):
         chat_id, _, file_id = file.id.rpartition("/")
         found = await self._call("getAttachment", id=file_id, **address(chat_id))
         data = await asyncio.to_thread(base64.b64decode, found["data"])
-        for start in range(0, len(data), CHUNK_BYTES):
-            yield data[start : start + CHUNK_BYTES]
+        for chunk in chunks(data):
+            yield chunk
 
     async def _send(self, destination: Destination, content: Content, **more: Any) -> str:
         text = render(content.text, PLAIN)

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import mimetypes
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from hermes.agent.v1.upload_pb2 import UploadFileRequest
@@ -17,7 +17,7 @@ from hermes.common.v1.content_pb2 import (
 )
 from services.errors import InvalidArgument
 from services.rpc.channels import Channels
-from services.rpc.uploads import CHUNK_BYTES, MAX_BYTES
+from services.rpc.uploads import MAX_BYTES, upload_messages
 
 _KINDS = {"image": FILE_KIND_IMAGE, "audio": FILE_KIND_AUDIO, "video": FILE_KIND_VIDEO}
 
@@ -31,7 +31,8 @@ async def upload(channels: Channels, paths: Sequence[str]) -> list[MessageFile]:
     for path in map(Path, paths):
         data, mime_type = await asyncio.to_thread(_read, path)
         digest = hashlib.sha256(data).digest()
-        await stub.UploadFile(_requests(data, digest))
+        header = UploadFileRequest.Header(length_bytes=len(data), sha256=digest)
+        await stub.UploadFile(upload_messages(UploadFileRequest, header, data))
         files.append(
             MessageFile(
                 kind=_KINDS.get(mime_type.partition("/")[0], FILE_KIND_DOCUMENT),
@@ -53,10 +54,3 @@ def _read(path: Path) -> tuple[bytes, str]:
     if not 1 <= len(data) <= MAX_BYTES:
         raise InvalidArgument(f"{path} must have 1 to {MAX_BYTES:,} bytes")
     return data, mimetypes.guess_type(path.name)[0] or ""
-
-
-def _requests(data: bytes, digest: bytes) -> Iterator[UploadFileRequest]:
-    header = UploadFileRequest.Header(length_bytes=len(data), sha256=digest)
-    yield UploadFileRequest(header=header)
-    for at in range(0, len(data), CHUNK_BYTES):
-        yield UploadFileRequest(chunk=data[at : at + CHUNK_BYTES])

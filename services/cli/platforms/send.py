@@ -6,7 +6,7 @@ next terminal.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 from time import monotonic
@@ -22,6 +22,7 @@ from services.cli.standard_input import STANDARD, read_up_to
 from services.errors import FailedPrecondition, InvalidArgument
 from services.home.texts import decode_text
 from services.ids import new_id
+from services.rpc.uploads import upload_messages
 
 EXAMPLES = """\
 examples:
@@ -32,9 +33,10 @@ examples:
 
 MAX_TEXT_BYTES = 1024 * 1024
 MAX_FILES_BYTES = 50_000_000
-CHUNK_BYTES = 256 * 1024
 PATIENCE_S = 30.0
 LOOK_S = 0.1
+CHUNK_BYTES = 256 * 1024
+_UPLOAD = pb.UploadAttachmentRequest
 
 _DELIVERY = (
     Column("delivery_id"),
@@ -72,7 +74,13 @@ async def _send(context: Context) -> None:
     check.validate_only = True
     await stub.Deliver(check)
     for file in files:
-        await stub.UploadAttachment(_upload(request, file))
+        header = _UPLOAD.Header(
+            delivery_id=request.delivery_id,
+            profile=request.profile,
+            length_bytes=len(file.data),
+            sha256=file.digest,
+        )
+        await stub.UploadAttachment(upload_messages(_UPLOAD, header, file.data, CHUNK_BYTES))
     answer = await stub.Deliver(request)
     if answer.left_out_names:
         complain(f"not sent, as the chat cannot take it: {', '.join(answer.left_out_names)}")
@@ -122,21 +130,6 @@ def _content(text: str | None, paths: Sequence[Path]) -> tuple[str, Sequence[_Fi
             "there is nothing to send: give a text, - for standard input, or --file"
         )
     return text or "", files
-
-
-async def _upload(
-    request: pb.DeliverRequest, file: _File
-) -> AsyncGenerator[pb.UploadAttachmentRequest]:
-    yield pb.UploadAttachmentRequest(
-        header=pb.UploadAttachmentRequest.Header(
-            delivery_id=request.delivery_id,
-            profile=request.profile,
-            length_bytes=len(file.data),
-            sha256=file.digest,
-        )
-    )
-    for start in range(0, len(file.data), CHUNK_BYTES):
-        yield pb.UploadAttachmentRequest(chunk=file.data[start : start + CHUNK_BYTES])
 
 
 COMMAND = Command(
