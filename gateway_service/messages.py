@@ -2,6 +2,8 @@
 
 import re
 from enum import StrEnum
+from mimetypes import types_map
+from pathlib import PurePath
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -176,6 +178,12 @@ class Attachment(RedactedRepr, frozen=True):
     sha256: str
     data: bytes = b""
     """The content, loaded only for sending; empty elsewhere."""
+
+    @property
+    def mime(self) -> str:
+        """Return the media type by the name's suffix."""
+        suffix = PurePath(self.name).suffix.lower()
+        return types_map.get(suffix, "application/octet-stream")
 
 
 class Content(Struct, frozen=True):

@@ -8,7 +8,6 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Generator
 from contextlib import contextmanager
 from io import BytesIO
-from mimetypes import types_map
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -221,7 +220,7 @@ class MatrixPlatform(Platform):
         return sent.event_id
 
     async def _upload(self, room_id: str, caption: str, file: Attachment) -> dict[str, Any]:
-        mime = types_map.get(Path(file.name).suffix.lower(), _UNNAMED)
+        mime = file.mime
         room = self._client.rooms.get(room_id)
         is_encrypted = room is not None and room.encrypted
         data, keys = file.data, dict[str, Any]()

@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import mimetypes
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any, Self
 
@@ -161,6 +160,5 @@ class SignalPlatform(Platform):
 
 
 def _encode(file: Attachment) -> str:
-    mime = mimetypes.types_map.get(f".{file.name.rpartition('.')[2].lower()}", "")
-    kind = mime or "application/octet-stream"
-    return f"data:{kind};filename={file.name};base64,{base64.b64encode(file.data).decode()}"
+    data = base64.b64encode(file.data).decode()
+    return f"data:{file.mime};filename={file.name};base64,{data}"

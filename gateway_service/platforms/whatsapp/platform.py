@@ -21,7 +21,7 @@ from gateway_service.platforms.base import (
     WebhookResult,
     stay_alive,
 )
-from gateway_service.platforms.markup import Style, render, units
+from gateway_service.platforms.markup import PLAIN, Style, render, units
 from gateway_service.platforms.rate_limits import Rate
 from gateway_service.platforms.whatsapp.api import GraphApi
 from gateway_service.platforms.whatsapp.config import WhatsAppConfig
@@ -46,20 +46,16 @@ _KINDS: dict[str, tuple[str, int]] = {
 _TYPES = {".opus": "audio/ogg", ".ogg": "audio/ogg", ".m4a": "audio/mp4", ".aac": "audio/aac"}
 
 
-def _same(text: str) -> str:
-    return text
-
-
 STYLE = Style(
-    text=_same,
-    escape=_same,
+    text=PLAIN.text,
+    escape=PLAIN.escape,
     bold="*{}*",
     italic="_{}_",
     strike="~{}~",
     code="`{}`",
     block=lambda _language, code: f"```{code}```",
     quote=lambda text: "> " + text.replace("\n", "\n> "),
-    link=lambda label, url: url if label == url else f"{label} ({url})",
+    link=PLAIN.link,
 )
 
 
