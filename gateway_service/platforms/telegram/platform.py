@@ -106,13 +106,13 @@ class TelegramPlatform(Platform):
         bot = self._bot
         me = Me(self.account_id, bot.username, self._unfinished)
         # Telegram keeps the position itself: asking for the next update confirms those before it.
-        position = 0
-        await sink.store()  # it has just answered, and a poll takes a while
+        position = poll_s = 0  # the first poll returns at once, which shows that Telegram answers
         while True:
             with _translated():
                 updates = await bot.get_updates(
-                    offset=position or None, timeout=POLL_S, allowed_updates=_UPDATES
+                    offset=position or None, timeout=poll_s, allowed_updates=_UPDATES
                 )
+            poll_s = POLL_S
             await sink.store(Received(read_updates(updates, me), moves=find_moves(updates)))
             position = max(position, *(each.update_id + 1 for each in updates), 0)
 
