@@ -28,7 +28,7 @@ from executor_service.workspaces.workspace import (
     WorkspaceState,
 )
 from services.clock import Clock
-from services.errors import AlreadyExists, FailedPrecondition, HermesError, NotFound, Unavailable
+from services.errors import AlreadyExists, FailedPrecondition, HermesError, Unavailable
 from services.ids import new_id
 from services.lifecycle import Workers, unbroken
 
@@ -232,37 +232,6 @@ class WorkspaceManager:
         self._metrics.workspaces_removed.labels(workspace.reason).inc()
         _log.info("workspace %s is removed: %s", ident, workspace.reason)
         return None
-
-    async def orphans(self) -> list[tuple[WorkspaceStore, Path]]:
-        """Returns folders and volumes without a record, each with its store."""
-        if self.stores.workspaces.is_shared:
-            why = (
-                "workspaces are shared (executor.workspaces.shared): another executor may use them"
-            )
-            raise FailedPrecondition(why)
-        unclaimed, found = self.stores.workspaces.unclaimed, list[tuple[WorkspaceStore, Path]]()
-        for store in self.stores.by_place().values():
-            try:
-                present = await store.present(self._catalog.folder)
-            except BackendError as error:
-                raise Unavailable(
-                    f"workspaces at {store.place} cannot be listed: {error}"
-                ) from error
-            for path in sorted(present):
-                if not (self._catalog.get(path.name) or path in unclaimed):
-                    found.append((store, path))
-        return found
-
-    async def remove_orphan(self, workspace_id: str) -> None:
-        """Removes an orphaned workspace; fails with NotFound."""
-        found = [one for one in await self.orphans() if one[1].name == workspace_id]
-        if not found:
-            raise NotFound(f"there is no orphaned workspace {workspace_id}")
-        for store, path in found:
-            try:
-                await store.remove(path)
-            except BackendError as error:
-                raise Unavailable(f"{workspace_id} cannot be removed now: {error}") from error
 
     def _now(self) -> float:
         return self._clock.now().timestamp()

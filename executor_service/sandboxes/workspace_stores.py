@@ -138,7 +138,6 @@ class WorkspaceAllocator:
             await self._catalog.assign(
                 replace(allocation.kept, workspace_id=folder.name), session_id
             )
-        self._workspaces.unclaimed.discard(folder)
 
     async def record_end(self, workspace_id: str, moment: float) -> None:
         """Records when a sandbox over a workspace ended."""

@@ -4,7 +4,6 @@ from typing import Any
 
 import grpc.aio
 
-from executor_service.backends.base import Box
 from executor_service.sandboxes.inventory import PoolStats
 from executor_service.sandboxes.leases import Leases
 from executor_service.sandboxes.templates import Template, Templates
@@ -53,21 +52,6 @@ class PoolServicer(pool_pb2_grpc.PoolServiceServicer):
         await self._templates.undrain()
         return pool_pb2.UndrainResponse()
 
-    async def ListOrphans(
-        self, request: pool_pb2.ListOrphansRequest, context: Context
-    ) -> pool_pb2.ListOrphansResponse:
-        found = [box for template in self._templates for box in await template.reaper.find()]
-        return pool_pb2.ListOrphansResponse(boxes=map(_orphan, found))
-
-    async def Reap(self, request: pool_pb2.ReapRequest, context: Context) -> pool_pb2.ReapResponse:
-        ended: list[str] = []
-        for template in self._templates:
-            for box in await template.reaper.find():
-                if not request.box_keys or box.key in request.box_keys:
-                    await template.reaper.end(box)
-                    ended.append(box.key)
-        return pool_pb2.ReapResponse(box_keys=ended)
-
 
 def _pool(template: Template) -> pool_pb2.PoolStats:
     return message_of(template.pool.stats, pool_pb2.PoolStats)
@@ -84,7 +68,3 @@ def _sizes(request: pool_pb2.ResizePoolRequest, now: PoolStats) -> tuple[int, in
             fields={"warm_size": f"at most {most}, the limit"},
         )
     return in_range("warm_size", warm, 0, _MOST_WARM), most
-
-
-def _orphan(box: Box) -> pool_pb2.OrphanBox:
-    return message_of(box, pool_pb2.OrphanBox, box_key=box.key, template=box.pool)

@@ -1,6 +1,5 @@
 """WorkspaceService."""
 
-from pathlib import Path
 from typing import Any
 
 import grpc.aio
@@ -11,8 +10,7 @@ from executor_service.servicer.fields import profile_of, text, timestamp
 from executor_service.workspaces.catalog import Catalog
 from executor_service.workspaces.workspace import RemovalReason, Workspace, WorkspaceKind
 from hermes.executor.v1 import workspace_pb2, workspace_pb2_grpc
-from services.errors import InvalidArgument, PermissionDenied
-from services.rpc.auth import Identity, caller
+from services.errors import InvalidArgument
 from services.rpc.messages import message_of
 from services.validation import check_id, page_size
 
@@ -45,10 +43,6 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
     async def ListWorkspaces(
         self, request: workspace_pb2.ListWorkspacesRequest, context: Context
     ) -> workspace_pb2.ListWorkspacesResponse:
-        if request.orphans:
-            _check_operator()
-            orphans = [_orphan(path) for _, path in await self._manager.orphans()]
-            return workspace_pb2.ListWorkspacesResponse(workspaces=orphans)
         found, token = self._page(request, WorkspaceKind.WORKSPACE, "")
         return workspace_pb2.ListWorkspacesResponse(
             workspaces=map(self._one, found), next_page_token=token
@@ -57,10 +51,6 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
     async def DeleteWorkspace(
         self, request: workspace_pb2.DeleteWorkspaceRequest, context: Context
     ) -> workspace_pb2.DeleteWorkspaceResponse:
-        if request.orphan:
-            _check_operator()
-            await self._manager.remove_orphan(request.workspace_id)
-            return workspace_pb2.DeleteWorkspaceResponse()
         await self._remove(request.profile, request.workspace_id, WorkspaceKind.WORKSPACE)
         return workspace_pb2.DeleteWorkspaceResponse()
 
@@ -131,11 +121,6 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
         )
 
 
-def _check_operator() -> None:
-    if caller() is not Identity.OPERATOR:
-        raise PermissionDenied("only an operator may list or delete orphaned workspaces")
-
-
 def _order(
     request: workspace_pb2.CreateWorkspaceRequest
     | workspace_pb2.ForkWorkspaceRequest
@@ -150,13 +135,6 @@ def _order(
         wanted = f"at most {_MAX_NAME_CHARS} characters"
         raise InvalidArgument(f"name: {wanted}", fields={"name": wanted})
     return Order(profile, request.request_id, text("name", request.name), kind)
-
-
-def _orphan(path: Path) -> workspace_pb2.Workspace:
-    """A workspace without a record."""
-    return workspace_pb2.Workspace(
-        workspace_id=path.name, state=workspace_pb2.WORKSPACE_STATE_ORPHAN
-    )
 
 
 def _snapshot(found: Workspace) -> workspace_pb2.Snapshot:

@@ -36,8 +36,6 @@ class Workspaces:
         self._policy = policy
         self.is_shared = shared
         """Whether other executors use the same workspaces."""
-        self.unclaimed: set[Path] = set()
-        """Workspaces of boxes that no session has claimed yet."""
         self._stale: defaultdict[str, set[Path]] = defaultdict(set)
 
     def is_ours(self, path: Path) -> bool:
@@ -47,7 +45,6 @@ class Workspaces:
     async def fresh(self) -> Path:
         """Makes an empty folder."""
         path = self.folder / new_id(_PREFIX)
-        self.unclaimed.add(path)
         await asyncio.to_thread(_make, path)
         return path
 
@@ -64,7 +61,6 @@ class Workspaces:
         store = store_elsewhere(backend)
         if store is not None:
             self._stale[store.place].add(path)
-        self.unclaimed.discard(path)
 
     def take_stale(self) -> Mapping[str, set[Path]]:
         """Returns the noted workspaces of remote stores, by place, and forgets them."""

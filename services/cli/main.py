@@ -46,7 +46,7 @@ COMMANDS = {
     "budget": "show and set budgets for model calls",
     "sandboxes": "list, open and end sandboxes, and show the output of commands",
     "workspaces": "list, fork, snapshot and delete workspaces",
-    "pools": "show and resize pools, drain executors, end lost sandboxes",
+    "pools": "show and resize pools, and drain executors",
     "hooks": "list and test your own programs for events in chats",
     "approvals": "list, approve and deny approvals",
     "pairing": "let people on platforms in, and shut them out",

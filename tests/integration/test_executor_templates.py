@@ -7,15 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from executor_service.config import ExecutorConfig
-from executor_service.journal import Journal
 from hermes.executor.v1 import exec_pb2, pool_pb2, sandbox_pb2
 from services.config.settings import ConfigError, Settings
 from services.errors import Reason
 from services.rpc.auth import Identity
-from tests.support.boxes import new_spec
 from tests.support.executor_client import Client
 from tests.support.executors import Process, executor_settings, refused, serving, until
 
@@ -157,30 +154,6 @@ async def test_a_pool_is_resized_by_an_operator_only(plain: Settings) -> None:
             pool_pb2.ResizePoolRequest(warm_size=too_many),
         ):
             assert await refused(operator.pools.ResizePool(wrong)) is Reason.INVALID_ARGUMENT
-
-
-async def test_boxes_that_nobody_knows_are_listed_and_ended(
-    plain: Settings, tmp_path: Path
-) -> None:
-    async with Journal(plain.home.state / "executor" / "journal.db") as journal:
-        owner = journal.owner
-    async with (
-        serving(plain) as executor,
-        executor.client() as client,
-        executor.client(Identity.OPERATOR) as operator,
-    ):
-        mine = await client.acquire()
-        spec = await asyncio.to_thread(new_spec, owner, tmp_path)
-        spec = replace(spec, pool="default")
-        stray = (await executor.service.templates.default.choice.backend.create(spec)).key
-        listed = await operator.pools.ListOrphans(pool_pb2.ListOrphansRequest())
-        assert [box.box_key for box in listed.boxes] == [stray]
-        known = pool_pb2.ReapRequest(box_keys=[mine.sandbox.sandbox_id])
-        assert (await operator.pools.Reap(known)).box_keys == []
-        assert (await operator.pools.Reap(pool_pb2.ReapRequest())).box_keys == [stray]
-        listed = await operator.pools.ListOrphans(pool_pb2.ListOrphansRequest())
-        assert list(listed.boxes) == []
-        assert (await client.run_at_once(mine.lease, "true")).code == 0
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from executor_service.workspaces.workspace import WorkspaceState
 from hermes.executor.v1 import sandbox_pb2, workspace_pb2
 from services.config.settings import Settings
 from services.errors import Reason, details_of, message_of
-from services.rpc.auth import Identity
 from tests.support.executor_client import Client
 from tests.support.executors import (
     Executor,
@@ -293,33 +292,6 @@ async def test_a_profile_has_only_so_much(tmp_path: Path) -> None:
             await other.release((await other.acquire()).lease)
         await workspaces.delete(fork.workspace_id)
         await client.release((await client.acquire()).lease)
-
-
-async def test_what_nobody_has_is_an_operator_s(tmp_path: Path) -> None:
-    async with started(tmp_path, HERMES_WARM_POOL_SIZE="1") as (executor, client):
-        kept = await filled(client, "s")
-        orphan = tmp_path / "workspaces" / "wsp_orphan"
-        await asyncio.to_thread(orphan.mkdir)
-        await asyncio.to_thread((orphan / "file").touch)
-
-        async def is_ready() -> bool:
-            labels = {"backend": "bubblewrap", "template": "default", "state": "ready"}
-            return executor.metric("hermes_sandbox_pool", **labels) == 1
-
-        # The workspace of a box that is ready for whoever comes is nobody's either, and no orphan.
-        await until(is_ready)
-        agents = Workspaces(client)
-        assert await refused(agents.all(orphans=True)) is Reason.PERMISSION_DENIED
-        assert await refused(agents.delete("wsp_orphan", orphan=True)) is Reason.PERMISSION_DENIED
-        async with executor.client(Identity.OPERATOR) as operator:
-            workspaces = Workspaces(operator)
-            (found,) = await workspaces.all(orphans=True)
-            assert found.workspace_id == "wsp_orphan"
-            assert found.state == workspace_pb2.WORKSPACE_STATE_ORPHAN
-            assert await refused(workspaces.delete(kept, orphan=True)) is Reason.NOT_FOUND
-            await workspaces.delete("wsp_orphan", orphan=True)
-            assert await workspaces.all(orphans=True) == []
-        assert not await asyncio.to_thread(orphan.exists)
 
 
 @pytest.fixture

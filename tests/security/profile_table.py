@@ -29,7 +29,7 @@ Case = tuple[Kind, str, Sequence[Fields]]
 _PLAIN: Mapping[Kind, Mapping[str, str]] = {
     Kind.WHOLE: {
         "agent.HomeService": "ExportHome ImportHome",
-        "executor.PoolService": "GetPoolStats ResizePool Drain Undrain ListOrphans Reap",
+        "executor.PoolService": "GetPoolStats ResizePool Drain Undrain",
         "gateway.PlatformService": "ListPlatforms",
     },
     Kind.COMMON: {

@@ -33,16 +33,14 @@ class Workspaces:
         request = pb.GetWorkspaceRequest(workspace_id=workspace_id, profile=self.profile)
         return (await self.stub.GetWorkspace(request)).workspace
 
-    async def all(self, *, orphans: bool = False) -> list[pb.Workspace]:
-        """All of the profile, or those of nobody."""
-        request = pb.ListWorkspacesRequest(profile=self.profile, orphans=orphans)
+    async def all(self) -> list[pb.Workspace]:
+        """All of the profile."""
+        request = pb.ListWorkspacesRequest(profile=self.profile)
         return list((await self.stub.ListWorkspaces(request)).workspaces)
 
-    async def delete(self, workspace_id: str, *, orphan: bool = False) -> None:
+    async def delete(self, workspace_id: str) -> None:
         """Removes one."""
-        request = pb.DeleteWorkspaceRequest(
-            workspace_id=workspace_id, profile=self.profile, orphan=orphan
-        )
+        request = pb.DeleteWorkspaceRequest(workspace_id=workspace_id, profile=self.profile)
         await self.stub.DeleteWorkspace(request, timeout=DEADLINE_S)
 
     async def fork(self, source_id: str, request_id: str = "") -> pb.Workspace:

@@ -11,10 +11,8 @@ from services.cli.command import (
     YES,
     Command,
     Context,
-    OneOf,
     action,
     arg,
-    choice,
     flag,
     pages,
 )
@@ -39,11 +37,9 @@ WORK_S = 3600.0
 """The timeout of a copy or removal."""
 
 _SNAPSHOT = "snp_"
-_ORPHAN = workspace_pb2.WORKSPACE_STATE_ORPHAN
 _NONE = {
     "workspaces": "There are no workspaces. A session gets one with its first command.",
     "snapshots": "There are no snapshots. Take one with: hermes workspaces snapshot WORKSPACE",
-    "orphans": "There are no orphaned workspaces.",
 }
 
 Kept = workspace_pb2.Workspace | workspace_pb2.Snapshot
@@ -58,9 +54,8 @@ def _sessions(one: Kept) -> Sequence[str]:
 
 
 def _with_state(one: Kept) -> str:
-    usual = (workspace_pb2.WORKSPACE_STATE_READY, _ORPHAN)
     word = enum_word(workspace_pb2.WorkspaceState, one.state)
-    return _ident(one) if one.state in usual else f"{_ident(one)} ({word})"
+    return _ident(one) if word == "ready" else f"{_ident(one)} ({word})"
 
 
 _COMMON = (
@@ -95,7 +90,7 @@ SNAPSHOT = (
 @at_executors
 async def _list(context: Context, deployment: Executors) -> None:
     """List the workspaces of a profile, the oldest first."""
-    kind: str = context.given.kind or "workspaces"
+    kind = "snapshots" if context.given.snapshots else "workspaces"
     told = await deployment.ask(partial(_all, context, kind))
     told.sort(key=lambda pair: pair[1].create_time.ToNanoseconds())
     columns = SNAPSHOT if kind == "snapshots" else WORKSPACE
@@ -136,8 +131,7 @@ async def _delete(context: Context, deployment: Executors) -> None:
             request = context.request(workspace_pb2.DeleteSnapshotRequest, snapshot_id=ident)
             await _stub(at).DeleteSnapshot(request, timeout=WORK_S)
         else:
-            kind, is_orphan = workspace_pb2.DeleteWorkspaceRequest, one.state == _ORPHAN
-            deletion = context.request(kind, workspace_id=ident, orphan=is_orphan)
+            deletion = context.request(workspace_pb2.DeleteWorkspaceRequest, workspace_id=ident)
             await _stub(at).DeleteWorkspace(deletion, timeout=WORK_S)
     say(f"deleted {ident}")
 
@@ -149,7 +143,6 @@ async def _find(context: Context, deployment: Executors) -> Sequence[tuple[Execu
     """
     named: str = context.given.source
     kind = "snapshots" if named.startswith(_SNAPSHOT) else "workspaces"
-    kind = "orphans" if vars(context.given).get("orphan") else kind
     told = await deployment.ask(partial(_all, context, kind))
     what, see = "workspace or snapshot", "hermes workspaces list"
     found = deployment.pick(named, told, _ident, _sessions, what=what, see=see)
@@ -167,8 +160,6 @@ async def _all(context: Context, kind: str, at: Executor) -> Sequence[Kept]:
         found = pages(_stub(at).ListSnapshots, wanted, TELL_S)
         return [one async for page in found for one in page.snapshots]
     request = context.request(workspace_pb2.ListWorkspacesRequest, page_size=PAGE)
-    if kind == "orphans":
-        request = workspace_pb2.ListWorkspacesRequest(orphans=True)
     found = pages(_stub(at).ListWorkspaces, request, TELL_S)
     return [one async for page in found for one in page.workspaces]
 
@@ -181,23 +172,9 @@ _NAME = arg("--name", "name of the snapshot", default="")
 COMMAND = Command(
     EXAMPLES,
     actions=(
-        action(
-            _list,
-            OneOf(
-                (
-                    choice("--snapshots", "list snapshots instead", "kind", "snapshots"),
-                    choice("--orphans", "list orphaned workspaces instead", "kind", "orphans"),
-                )
-            ),
-            JSON_LIST,
-        ),
+        action(_list, flag("--snapshots", "list snapshots instead"), JSON_LIST),
         action(_fork, arg("SOURCE", "workspace or snapshot to copy"), _NAME, JSON_OBJECT),
-        action(
-            _delete,
-            arg("WORKSPACE", "workspace or snapshot to delete", field="source"),
-            flag("--orphan", "the workspace is orphaned"),
-            YES,
-        ),
+        action(_delete, arg("WORKSPACE", "workspace or snapshot to delete", field="source"), YES),
         action(
             _snapshot,
             arg("WORKSPACE", "id or session of the workspace", field="source"),

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dhermes/executor/v1/pool.proto\x12\x12hermes.executor.v1\"\x15\n\x13GetPoolStatsRequest\"D\n\x14GetPoolStatsResponse\x12,\n\x05pools\x18\x01 \x03(\x0b\x32\x1d.hermes.executor.v1.PoolStats\"\xe5\x01\n\tPoolStats\x12\x10\n\x08template\x18\x01 \x01(\t\x12\x0f\n\x07\x62\x61\x63kend\x18\x02 \x01(\t\x12\x13\n\x0bready_count\x18\x03 \x01(\x05\x12\x15\n\rclaimed_count\x18\x04 \x01(\x05\x12\x14\n\x0cmaking_count\x18\x05 \x01(\x05\x12\x15\n\rwaiting_count\x18\x06 \x01(\x05\x12\x11\n\twarm_size\x18\x07 \x01(\x05\x12\x10\n\x08max_size\x18\x08 \x01(\x05\x12\x11\n\thit_count\x18\t \x01(\x03\x12\x12\n\nmiss_count\x18\n \x01(\x03\x12\x10\n\x08\x64raining\x18\x0b \x01(\x08\"o\n\x11ResizePoolRequest\x12\x10\n\x08template\x18\x01 \x01(\t\x12\x16\n\twarm_size\x18\x02 \x01(\x05H\x00\x88\x01\x01\x12\x15\n\x08max_size\x18\x03 \x01(\x05H\x01\x88\x01\x01\x42\x0c\n\n_warm_sizeB\x0b\n\t_max_size\"A\n\x12ResizePoolResponse\x12+\n\x04pool\x18\x01 \x01(\x0b\x32\x1d.hermes.executor.v1.PoolStats\"\x0e\n\x0c\x44rainRequest\"E\n\rDrainResponse\x12\x15\n\rclaimed_count\x18\x01 \x01(\x05\x12\x1d\n\x15running_command_count\x18\x02 \x01(\x05\"\x10\n\x0eUndrainRequest\"\x11\n\x0fUndrainResponse\"\x14\n\x12ListOrphansRequest\"C\n\x13ListOrphansResponse\x12,\n\x05\x62oxes\x18\x01 \x03(\x0b\x32\x1d.hermes.executor.v1.OrphanBox\"R\n\tOrphanBox\x12\x0f\n\x07\x62ox_key\x18\x01 \x01(\t\x12\x0f\n\x07\x62\x61\x63kend\x18\x02 \x01(\t\x12\x11\n\tnative_id\x18\x03 \x01(\t\x12\x10\n\x08template\x18\x04 \x01(\t\"\x1f\n\x0bReapRequest\x12\x10\n\x08\x62ox_keys\x18\x01 \x03(\t\" \n\x0cReapResponse\x12\x10\n\x08\x62ox_keys\x18\x01 \x03(\t2\x9a\x04\n\x0bPoolService\x12\x61\n\x0cGetPoolStats\x12\'.hermes.executor.v1.GetPoolStatsRequest\x1a(.hermes.executor.v1.GetPoolStatsResponse\x12[\n\nResizePool\x12%.hermes.executor.v1.ResizePoolRequest\x1a&.hermes.executor.v1.ResizePoolResponse\x12L\n\x05\x44rain\x12 .hermes.executor.v1.DrainRequest\x1a!.hermes.executor.v1.DrainResponse\x12R\n\x07Undrain\x12\".hermes.executor.v1.UndrainRequest\x1a#.hermes.executor.v1.UndrainResponse\x12^\n\x0bListOrphans\x12&.hermes.executor.v1.ListOrphansRequest\x1a\'.hermes.executor.v1.ListOrphansResponse\x12I\n\x04Reap\x12\x1f.hermes.executor.v1.ReapRequest\x1a .hermes.executor.v1.ReapResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dhermes/executor/v1/pool.proto\x12\x12hermes.executor.v1\"\x15\n\x13GetPoolStatsRequest\"D\n\x14GetPoolStatsResponse\x12,\n\x05pools\x18\x01 \x03(\x0b\x32\x1d.hermes.executor.v1.PoolStats\"\xe5\x01\n\tPoolStats\x12\x10\n\x08template\x18\x01 \x01(\t\x12\x0f\n\x07\x62\x61\x63kend\x18\x02 \x01(\t\x12\x13\n\x0bready_count\x18\x03 \x01(\x05\x12\x15\n\rclaimed_count\x18\x04 \x01(\x05\x12\x14\n\x0cmaking_count\x18\x05 \x01(\x05\x12\x15\n\rwaiting_count\x18\x06 \x01(\x05\x12\x11\n\twarm_size\x18\x07 \x01(\x05\x12\x10\n\x08max_size\x18\x08 \x01(\x05\x12\x11\n\thit_count\x18\t \x01(\x03\x12\x12\n\nmiss_count\x18\n \x01(\x03\x12\x10\n\x08\x64raining\x18\x0b \x01(\x08\"o\n\x11ResizePoolRequest\x12\x10\n\x08template\x18\x01 \x01(\t\x12\x16\n\twarm_size\x18\x02 \x01(\x05H\x00\x88\x01\x01\x12\x15\n\x08max_size\x18\x03 \x01(\x05H\x01\x88\x01\x01\x42\x0c\n\n_warm_sizeB\x0b\n\t_max_size\"A\n\x12ResizePoolResponse\x12+\n\x04pool\x18\x01 \x01(\x0b\x32\x1d.hermes.executor.v1.PoolStats\"\x0e\n\x0c\x44rainRequest\"E\n\rDrainResponse\x12\x15\n\rclaimed_count\x18\x01 \x01(\x05\x12\x1d\n\x15running_command_count\x18\x02 \x01(\x05\"\x10\n\x0eUndrainRequest\"\x11\n\x0fUndrainResponse2\xef\x02\n\x0bPoolService\x12\x61\n\x0cGetPoolStats\x12\'.hermes.executor.v1.GetPoolStatsRequest\x1a(.hermes.executor.v1.GetPoolStatsResponse\x12[\n\nResizePool\x12%.hermes.executor.v1.ResizePoolRequest\x1a&.hermes.executor.v1.ResizePoolResponse\x12L\n\x05\x44rain\x12 .hermes.executor.v1.DrainRequest\x1a!.hermes.executor.v1.DrainResponse\x12R\n\x07Undrain\x12\".hermes.executor.v1.UndrainRequest\x1a#.hermes.executor.v1.UndrainResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -49,16 +49,6 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_UNDRAINREQUEST']._serialized_end=661
   _globals['_UNDRAINRESPONSE']._serialized_start=663
   _globals['_UNDRAINRESPONSE']._serialized_end=680
-  _globals['_LISTORPHANSREQUEST']._serialized_start=682
-  _globals['_LISTORPHANSREQUEST']._serialized_end=702
-  _globals['_LISTORPHANSRESPONSE']._serialized_start=704
-  _globals['_LISTORPHANSRESPONSE']._serialized_end=771
-  _globals['_ORPHANBOX']._serialized_start=773
-  _globals['_ORPHANBOX']._serialized_end=855
-  _globals['_REAPREQUEST']._serialized_start=857
-  _globals['_REAPREQUEST']._serialized_end=888
-  _globals['_REAPRESPONSE']._serialized_start=890
-  _globals['_REAPRESPONSE']._serialized_end=922
-  _globals['_POOLSERVICE']._serialized_start=925
-  _globals['_POOLSERVICE']._serialized_end=1463
+  _globals['_POOLSERVICE']._serialized_start=683
+  _globals['_POOLSERVICE']._serialized_end=1050
 # @@protoc_insertion_point(module_scope)

@@ -55,16 +55,6 @@ class PoolServiceStub:
                 request_serializer=hermes_dot_executor_dot_v1_dot_pool__pb2.UndrainRequest.SerializeToString,
                 response_deserializer=hermes_dot_executor_dot_v1_dot_pool__pb2.UndrainResponse.FromString,
                 _registered_method=True)
-        self.ListOrphans = channel.unary_unary(
-                '/hermes.executor.v1.PoolService/ListOrphans',
-                request_serializer=hermes_dot_executor_dot_v1_dot_pool__pb2.ListOrphansRequest.SerializeToString,
-                response_deserializer=hermes_dot_executor_dot_v1_dot_pool__pb2.ListOrphansResponse.FromString,
-                _registered_method=True)
-        self.Reap = channel.unary_unary(
-                '/hermes.executor.v1.PoolService/Reap',
-                request_serializer=hermes_dot_executor_dot_v1_dot_pool__pb2.ReapRequest.SerializeToString,
-                response_deserializer=hermes_dot_executor_dot_v1_dot_pool__pb2.ReapResponse.FromString,
-                _registered_method=True)
 
 
 class PoolServiceServicer:
@@ -103,22 +93,6 @@ class PoolServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def ListOrphans(self, request, context):
-        """Lists the boxes of this installation that nobody has claimed and no pool holds. Fails with
-        BACKEND_UNAVAILABLE.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def Reap(self, request, context):
-        """Ends boxes that nobody has claimed, which happens by itself within about a minute; boxes that
-        are known, and such as do not exist, are left alone. Idempotent. Fails with BACKEND_UNAVAILABLE.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
 
 def add_PoolServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -141,16 +115,6 @@ def add_PoolServiceServicer_to_server(servicer, server):
                     servicer.Undrain,
                     request_deserializer=hermes_dot_executor_dot_v1_dot_pool__pb2.UndrainRequest.FromString,
                     response_serializer=hermes_dot_executor_dot_v1_dot_pool__pb2.UndrainResponse.SerializeToString,
-            ),
-            'ListOrphans': grpc.unary_unary_rpc_method_handler(
-                    servicer.ListOrphans,
-                    request_deserializer=hermes_dot_executor_dot_v1_dot_pool__pb2.ListOrphansRequest.FromString,
-                    response_serializer=hermes_dot_executor_dot_v1_dot_pool__pb2.ListOrphansResponse.SerializeToString,
-            ),
-            'Reap': grpc.unary_unary_rpc_method_handler(
-                    servicer.Reap,
-                    request_deserializer=hermes_dot_executor_dot_v1_dot_pool__pb2.ReapRequest.FromString,
-                    response_serializer=hermes_dot_executor_dot_v1_dot_pool__pb2.ReapResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -262,60 +226,6 @@ class PoolService:
             '/hermes.executor.v1.PoolService/Undrain',
             hermes_dot_executor_dot_v1_dot_pool__pb2.UndrainRequest.SerializeToString,
             hermes_dot_executor_dot_v1_dot_pool__pb2.UndrainResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def ListOrphans(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/hermes.executor.v1.PoolService/ListOrphans',
-            hermes_dot_executor_dot_v1_dot_pool__pb2.ListOrphansRequest.SerializeToString,
-            hermes_dot_executor_dot_v1_dot_pool__pb2.ListOrphansResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def Reap(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/hermes.executor.v1.PoolService/Reap',
-            hermes_dot_executor_dot_v1_dot_pool__pb2.ReapRequest.SerializeToString,
-            hermes_dot_executor_dot_v1_dot_pool__pb2.ReapResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -31,14 +31,6 @@ class PoolServiceStub:
     """Makes boxes and gives them out again, after Drain. Idempotent. Fails with DRAINING when the
     executor is about to end.
     """
-    ListOrphans: _aio.UnaryUnaryMultiCallable[_pool_pb2.ListOrphansRequest, _pool_pb2.ListOrphansResponse]
-    """Lists the boxes of this installation that nobody has claimed and no pool holds. Fails with
-    BACKEND_UNAVAILABLE.
-    """
-    Reap: _aio.UnaryUnaryMultiCallable[_pool_pb2.ReapRequest, _pool_pb2.ReapResponse]
-    """Ends boxes that nobody has claimed, which happens by itself within about a minute; boxes that
-    are known, and such as do not exist, are left alone. Idempotent. Fails with BACKEND_UNAVAILABLE.
-    """
 
 class PoolServiceServicer(metaclass=_abc_1.ABCMeta):
     """Pools: the boxes of each template, those that are ready and those in use. For operators."""
@@ -80,26 +72,6 @@ class PoolServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_pool_pb2.UndrainResponse]:
         """Makes boxes and gives them out again, after Drain. Idempotent. Fails with DRAINING when the
         executor is about to end.
-        """
-
-    @_abc_1.abstractmethod
-    def ListOrphans(
-        self,
-        request: _pool_pb2.ListOrphansRequest,
-        context: _aio.ServicerContext[_pool_pb2.ListOrphansRequest, _abc.Awaitable[_pool_pb2.ListOrphansResponse]],
-    ) -> _abc.Awaitable[_pool_pb2.ListOrphansResponse]:
-        """Lists the boxes of this installation that nobody has claimed and no pool holds. Fails with
-        BACKEND_UNAVAILABLE.
-        """
-
-    @_abc_1.abstractmethod
-    def Reap(
-        self,
-        request: _pool_pb2.ReapRequest,
-        context: _aio.ServicerContext[_pool_pb2.ReapRequest, _abc.Awaitable[_pool_pb2.ReapResponse]],
-    ) -> _abc.Awaitable[_pool_pb2.ReapResponse]:
-        """Ends boxes that nobody has claimed, which happens by itself within about a minute; boxes that
-        are known, and such as do not exist, are left alone. Idempotent. Fails with BACKEND_UNAVAILABLE.
         """
 
 def add_PoolServiceServicer_to_server(servicer: PoolServiceServicer, server: _aio.Server) -> None: ...

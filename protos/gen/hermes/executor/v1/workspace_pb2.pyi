@@ -34,8 +34,6 @@ class _WorkspaceStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Worksp
     """Usable."""
     WORKSPACE_STATE_REMOVING: _WorkspaceState.ValueType  # 3
     """It is being removed."""
-    WORKSPACE_STATE_ORPHAN: _WorkspaceState.ValueType  # 4
-    """It is a folder or volume of this installation that nothing is known about."""
 
 class WorkspaceState(_WorkspaceState, metaclass=_WorkspaceStateEnumTypeWrapper):
     """Where a workspace or a snapshot is in its life."""
@@ -48,8 +46,6 @@ WORKSPACE_STATE_READY: WorkspaceState.ValueType  # 2
 """Usable."""
 WORKSPACE_STATE_REMOVING: WorkspaceState.ValueType  # 3
 """It is being removed."""
-WORKSPACE_STATE_ORPHAN: WorkspaceState.ValueType  # 4
-"""It is a folder or volume of this installation that nothing is known about."""
 Global___WorkspaceState: _TypeAlias = WorkspaceState  # noqa: Y015
 
 @_typing.final
@@ -100,11 +96,11 @@ class Workspace(_message.Message):
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was made; unset for an orphan."""
+        """When it was made."""
 
     @_builtins.property
     def use_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was last used: a sandbox over it began or ended, or it was copied. Unset for an orphan."""
+        """When it was last used: a sandbox over it began or ended, or it was copied."""
 
     def __init__(
         self,
@@ -310,28 +306,22 @@ class ListWorkspacesRequest(_message.Message):
     PROFILE_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
-    ORPHANS_FIELD_NUMBER: _builtins.int
     profile: _builtins.str
     """Whose workspaces; empty means "default"."""
     page_size: _builtins.int
     """How many at most, up to 1000; 0 means 100."""
     page_token: _builtins.str
     """Where to go on: `next_page_token` of the page before; empty is the beginning."""
-    orphans: _builtins.bool
-    """Lists, instead, all folders and volumes of this installation that nothing is known about, in one
-    page; the profile does not matter.
-    """
     def __init__(
         self,
         *,
         profile: _builtins.str = ...,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
-        orphans: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["orphans", b"orphans", "page_size", b"page_size", "page_token", b"page_token", "profile", b"profile"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token", "profile", b"profile"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -373,23 +363,19 @@ class DeleteWorkspaceRequest(_message.Message):
 
     WORKSPACE_ID_FIELD_NUMBER: _builtins.int
     PROFILE_FIELD_NUMBER: _builtins.int
-    ORPHAN_FIELD_NUMBER: _builtins.int
     workspace_id: _builtins.str
     """The workspace to remove."""
     profile: _builtins.str
     """Whose workspace it is; empty means "default"."""
-    orphan: _builtins.bool
-    """Whether it is an orphan, as ListWorkspaces lists them; only an operator may remove one."""
     def __init__(
         self,
         *,
         workspace_id: _builtins.str = ...,
         profile: _builtins.str = ...,
-        orphan: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["orphan", b"orphan", "profile", b"profile", "workspace_id", b"workspace_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["profile", b"profile", "workspace_id", b"workspace_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

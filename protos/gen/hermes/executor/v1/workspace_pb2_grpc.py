@@ -106,8 +106,7 @@ class WorkspaceServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListWorkspaces(self, request, context):
-        """Lists a profile's workspaces, the oldest first. Fails with PERMISSION_DENIED for orphans, which
-        only an operator may see.
+        """Lists a profile's workspaces, the oldest first.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

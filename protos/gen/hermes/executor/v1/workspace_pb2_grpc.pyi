@@ -29,9 +29,7 @@ class WorkspaceServiceStub:
     GetWorkspace: _aio.UnaryUnaryMultiCallable[_workspace_pb2.GetWorkspaceRequest, _workspace_pb2.GetWorkspaceResponse]
     """Returns a workspace. Fails with NOT_FOUND."""
     ListWorkspaces: _aio.UnaryUnaryMultiCallable[_workspace_pb2.ListWorkspacesRequest, _workspace_pb2.ListWorkspacesResponse]
-    """Lists a profile's workspaces, the oldest first. Fails with PERMISSION_DENIED for orphans, which
-    only an operator may see.
-    """
+    """Lists a profile's workspaces, the oldest first."""
     DeleteWorkspace: _aio.UnaryUnaryMultiCallable[_workspace_pb2.DeleteWorkspaceRequest, _workspace_pb2.DeleteWorkspaceResponse]
     """Removes a workspace with all that is in it; its snapshots stay. One that is still being made is
     given up. What was begun is finished by the executor, whoever leaves. Fails with NOT_FOUND,
@@ -88,9 +86,7 @@ class WorkspaceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _workspace_pb2.ListWorkspacesRequest,
         context: _aio.ServicerContext[_workspace_pb2.ListWorkspacesRequest, _abc.Awaitable[_workspace_pb2.ListWorkspacesResponse]],
     ) -> _abc.Awaitable[_workspace_pb2.ListWorkspacesResponse]:
-        """Lists a profile's workspaces, the oldest first. Fails with PERMISSION_DENIED for orphans, which
-        only an operator may see.
-        """
+        """Lists a profile's workspaces, the oldest first."""
 
     @_abc_1.abstractmethod
     def DeleteWorkspace(
