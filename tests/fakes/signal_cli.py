@@ -105,7 +105,10 @@ class FakeSignalCli:
 
     def _getAttachment(self, params: dict[str, Any]) -> dict[str, Any]:
         assert "recipient" in params or "groupId" in params
-        return {"result": {"data": base64.b64encode(FILE).decode()}}
+        if params["id"] == "gone":
+            return {"error": {"code": -1, "message": "Could not find attachment"}}
+        data = FILE * 100_000 if params["id"] == "large" else FILE
+        return {"result": {"data": base64.b64encode(data).decode()}}
 
 
 def config_of(server: FakeSignalCli) -> SignalConfig:

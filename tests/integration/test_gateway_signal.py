@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from gateway_service.errors import Refused, Unreachable
-from gateway_service.messages import Attachment, Content, FileKind, MessageEvent, Quote
+from gateway_service.messages import Attachment, Content, FileKind, MessageEvent, Quote, RemoteFile
 from gateway_service.platforms.base import Destination
 from gateway_service.platforms.signal.check import check_signal
 from gateway_service.platforms.signal.config import SignalConfig
@@ -70,6 +70,16 @@ async def test_files_go_both_ways() -> None:
         params = server.calls[-1]["params"]
         assert params["attachments"] == ["data:text/plain;filename=a.txt;base64,aGk="]
         assert (params["groupId"], params["message"]) == ("Zm9v", "note")
+
+
+async def test_a_file_is_read_as_it_arrives() -> None:
+    async with fake_signal_cli() as server, SignalPlatform(config_of(server)) as platform:
+        large = RemoteFile(FileKind.DOCUMENT, f"{ADA}/large")
+        read = [chunk async for chunk in platform.download(large)]
+        assert b"".join(read) == FILE * 100_000
+        assert len(read) > 1
+        with pytest.raises(Refused, match="Could not find"):
+            await anext(platform.download(RemoteFile(FileKind.DOCUMENT, f"{ADA}/gone")))
 
 
 async def test_a_new_version_names_the_old_one() -> None:

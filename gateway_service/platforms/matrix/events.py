@@ -186,14 +186,19 @@ def _quotes(
     return (Quote(_FALLBACK.sub("", answered.content.body), author, is_forwarded=False),)
 
 
-def to_content(markdown: str) -> dict[str, Any]:
-    """Return the content of a text message."""
-    from markdown_it import MarkdownIt
+class ContentWriter:
+    """Writes the content of text messages."""
 
-    rendered = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
-    return {
-        "msgtype": "m.text",
-        "body": markdown,
-        "format": "org.matrix.custom.html",
-        "formatted_body": rendered.render(markdown).strip(),
-    }
+    def __init__(self) -> None:
+        from markdown_it import MarkdownIt
+
+        parser = MarkdownIt("commonmark", {"html": False})
+        self._parser = parser.enable(["table", "strikethrough"])
+
+    def write(self, markdown: str) -> dict[str, Any]:
+        return {
+            "msgtype": "m.text",
+            "body": markdown,
+            "format": "org.matrix.custom.html",
+            "formatted_body": self._parser.render(markdown).strip(),
+        }

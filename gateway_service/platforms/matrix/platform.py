@@ -6,7 +6,7 @@ import logging
 import math
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Generator
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -23,9 +23,15 @@ from gateway_service.errors import (
 from gateway_service.messages import Attachment, Content, Event, RemoteFile
 from gateway_service.platforms.base import Destination, Platform, Received, Sink, Traits
 from gateway_service.platforms.matrix.config import MatrixConfig
-from gateway_service.platforms.matrix.events import Account, Keys, parse, read_message, to_content
+from gateway_service.platforms.matrix.events import (
+    Account,
+    ContentWriter,
+    Keys,
+    parse,
+    read_message,
+)
+from gateway_service.platforms.matrix.files import Decryption, read_file
 from gateway_service.platforms.rate_limits import Rate
-from services.rpc.uploads import chunks
 from services.validation import convert
 
 if TYPE_CHECKING:
@@ -73,6 +79,7 @@ class MatrixPlatform(Platform):
         self._store = store
         self._connected: AsyncClient | None = None
         self._begun_at = ""
+        self._writer = ContentWriter()
         self._sent = OrderedDict[str, None]()
         """Messages of ours that are known to exist."""
 
@@ -108,14 +115,14 @@ class MatrixPlatform(Platform):
 
     async def send(self, destination: Destination, content: Content, key: str) -> str:
         if content.attachment is None:
-            body = to_content(content.text)
+            body = self._writer.write(content.text)
         else:
             body = await self._upload(destination.chat_id, content.text, content.attachment)
         return await self._put(destination, body, key)
 
     async def edit(self, destination: Destination, message_id: str, content: Content) -> None:
         await self._check_sent(destination, message_id)
-        new = to_content(content.text)
+        new = self._writer.write(content.text)
         relation = {"rel_type": "m.replace", "event_id": message_id}
         # What clients show that know no edits is cut, as an event has little room.
         body = {
@@ -132,13 +139,14 @@ class MatrixPlatform(Platform):
 
     async def download(self, file: RemoteFile) -> AsyncGenerator[bytes]:
         locked = convert(json.loads(file.id), Keys) if file.id.startswith("{") else None
+        lock = Decryption(locked) if locked else None
         with _translated():
-            found = _checked(await self._client.download(locked.url if locked else file.id))
-            data = cast("bytes", found.body)
-            if locked:
-                data = await asyncio.to_thread(_unlock, data, locked)
-        for chunk in chunks(data):
-            yield chunk
+            chunks = read_file(self._client, locked.url if locked else file.id, _checked)
+            async with aclosing(chunks):
+                async for chunk in chunks:
+                    yield lock.read(chunk) if lock else chunk
+        if lock:
+            lock.finish()
 
     @property
     def _client(self) -> "AsyncClient":
@@ -325,12 +333,6 @@ def _lock(data: bytes) -> tuple[bytes, dict[str, Any]]:
     from nio.crypto.attachments import encrypt_attachment
 
     return encrypt_attachment(data)
-
-
-def _unlock(data: bytes, locked: Keys) -> bytes:
-    from nio.crypto.attachments import decrypt_attachment
-
-    return decrypt_attachment(data, locked.key["k"], locked.hashes["sha256"], locked.iv)
 
 
 def _checked(answer: Any) -> Any:

@@ -1,8 +1,9 @@
 """Signal, through the HTTP port of signal-cli's daemon."""
 
-import asyncio
 import base64
-from collections.abc import AsyncGenerator
+import re
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Self
 
 from gateway_service.errors import MessageGone, OutcomeUnknown, RateLimited, Refused, Unreachable
@@ -20,7 +21,7 @@ from gateway_service.platforms.markup import PLAIN, render
 from gateway_service.platforms.rate_limits import Rate
 from gateway_service.platforms.signal.config import SignalConfig
 from gateway_service.platforms.signal.events import address, read_event
-from services.rpc.uploads import chunks
+from services.rpc.uploads import CHUNK_BYTES
 from services.validation import json_object
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ CALL_S = 30.0
 SILENT_S = 60.0
 """signal-cli writes something every 15 seconds."""
 DEFAULT_WAIT_S = 60.0
+_FILE = re.compile(rb'"data"\s*:\s*"')
 _RATE_LIMITED = -5
 """The error code of signal-cli when the server asks to wait."""
 
@@ -54,6 +56,7 @@ class SignalPlatform(Platform):
     def __init__(self, config: SignalConfig) -> None:
         self.account_id = config.account
         self._url = config.http_url.rstrip("/")
+        self._rpc_url = f"{self._url}/api/v1/rpc"
         self._client: httpx.AsyncClient | None = None
         self._calls = 0
 
@@ -119,10 +122,13 @@ class SignalPlatform(Platform):
 
     async def download(self, file: RemoteFile) -> AsyncGenerator[bytes]:
         chat_id, _, file_id = file.id.rpartition("/")
-        found = await self._call("getAttachment", id=file_id, **address(chat_id))
-        data = await asyncio.to_thread(base64.b64decode, found["data"])
-        for chunk in chunks(data):
-            yield chunk
+        call = self._request("getAttachment", id=file_id, **address(chat_id))
+        with translated("signal-cli"):
+            async with self._connected.stream("POST", self._rpc_url, json=call) as answer:
+                answer.raise_for_status()
+                async with aclosing(_decoded(answer.aiter_bytes(CHUNK_BYTES))) as chunks:
+                    async for chunk in chunks:
+                        yield chunk
 
     async def _send(self, destination: Destination, content: Content, **more: Any) -> str:
         text = render(content.text, PLAIN)
@@ -133,30 +139,56 @@ class SignalPlatform(Platform):
         return str(result["timestamp"])
 
     async def _call(self, method: str, **params: Any) -> Any:
-        self._calls += 1
-        call = {
-            "jsonrpc": "2.0",
-            "id": str(self._calls),
-            "method": method,
-            "params": {"account": self.account_id, **params},
-        }
         with translated("signal-cli"):
-            answer = await self._connected.post(f"{self._url}/api/v1/rpc", json=call)
+            call = self._request(method, **params)
+            answer = await self._connected.post(self._rpc_url, json=call)
             answer.raise_for_status()
-        said = json_object(answer.content)
-        if said is None:
-            raise OutcomeUnknown("signal-cli answered no JSON")
-        if error := said.get("error"):
-            if error.get("code") == _RATE_LIMITED:
-                raise RateLimited(f"signal: {error['message']}", DEFAULT_WAIT_S)
-            raise Refused(f"signal: {error['message']}")
-        return said["result"]
+        return _result(answer.content)
+
+    def _request(self, method: str, **params: Any) -> dict[str, Any]:
+        self._calls += 1
+        params = {"account": self.account_id, **params}
+        return {"jsonrpc": "2.0", "id": str(self._calls), "method": method, "params": params}
 
     @property
     def _connected(self) -> "httpx.AsyncClient":
         if self._client is None:
             raise Unreachable("not connected")
         return self._client
+
+
+def _result(answer: bytes) -> Any:
+    said = json_object(answer)
+    if said is None:
+        raise OutcomeUnknown("signal-cli answered no JSON")
+    if error := said.get("error"):
+        if error.get("code") == _RATE_LIMITED:
+            raise RateLimited(f"signal: {error['message']}", DEFAULT_WAIT_S)
+        raise Refused(f"signal: {error['message']}")
+    return said["result"]
+
+
+async def _decoded(answer: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
+    """Yield a file as its answer arrives: only the sender says how large it is."""
+    unread, is_file = b"", False
+    async for chunk in answer:
+        unread += chunk
+        if not is_file:
+            head = _FILE.search(unread)
+            if head is None and len(unread) > CHUNK_BYTES:
+                break
+            if head is None:
+                continue
+            unread, is_file = unread[head.end() :], True
+        encoded, is_end, _ = unread.partition(b'"')
+        whole = len(encoded) - len(encoded) % 4
+        yield base64.b64decode(encoded[:whole])
+        if is_end:
+            return
+        unread = encoded[whole:]
+    if not is_file:
+        _result(unread)
+    raise OutcomeUnknown("signal-cli did not send the whole file")
 
 
 def _encode(file: Attachment) -> str:

@@ -4,9 +4,18 @@ from typing import Any
 
 import pytest
 from nio import MatrixRoom
+from nio.crypto.attachments import encrypt_attachment
 
+from gateway_service.errors import Refused
 from gateway_service.messages import FileKind, MessageEvent, Quote
-from gateway_service.platforms.matrix.events import Account, parse, read_message, to_content
+from gateway_service.platforms.matrix.events import (
+    Account,
+    ContentWriter,
+    Keys,
+    parse,
+    read_message,
+)
+from gateway_service.platforms.matrix.files import Decryption
 
 ME = Account("@hermes:x.org", "Hermes")
 ADA, BOB = "@ada:x.org", "@bob:x.org"
@@ -133,6 +142,19 @@ def test_what_cannot_be_read_is_passed_over(caplog: pytest.LogCaptureFixture) ->
 
 
 def test_markdown_becomes_html_that_cannot_hold_tags() -> None:
-    content = to_content("**b** <script>\n\n| a | b |\n|---|---|\n| 1 | 2 |")
+    content = ContentWriter().write("**b** <script>\n\n| a | b |\n|---|---|\n| 1 | 2 |")
     assert "<strong>b</strong> &lt;script&gt;" in content["formatted_body"]
     assert "<td>1</td>" in content["formatted_body"]
+
+
+def test_a_file_is_decrypted_in_parts_and_a_changed_one_is_refused() -> None:
+    locked, keys = encrypt_attachment(b"an owl " * 1000)
+    found = Keys("mxc://x.org/1", keys["key"], keys["hashes"], keys["iv"])
+    decryption = Decryption(found)
+    parts = [decryption.read(locked[start : start + 999]) for start in range(0, 7000, 999)]
+    decryption.finish()
+    assert b"".join(parts) == b"an owl " * 1000
+    with pytest.raises(Refused, match="not what its sender"):
+        Decryption(found).finish()
+    with pytest.raises(Refused, match="keys"):
+        Decryption(Keys("mxc://x.org/1", {"k": "AAA"}, keys["hashes"], keys["iv"]))
