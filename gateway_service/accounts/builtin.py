@@ -79,4 +79,5 @@ def _access(given: PlatformConfig, config: GatewayConfig) -> Access:
         given.allow_commands,
         given.deny_commands,
         behavior == "pair",
+        programs=given.programs,
     )

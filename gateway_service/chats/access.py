@@ -35,6 +35,8 @@ class Access(Struct, frozen=True):
     """Whether unknown people get a pairing code in a direct chat; else they get no answer."""
     paired: frozenset[str] = frozenset()
     """People who were let in by pairing."""
+    programs: frozenset[str] = frozenset()
+    """Ids that stand for no person; they are admins only if they are named as such."""
 
     @property
     def is_closed(self) -> bool:
@@ -43,7 +45,7 @@ class Access(Struct, frozen=True):
     @property
     def lacks_admin(self) -> bool:
         """Return whether nobody can change the deployment from a chat."""
-        has_others = self.allow_all or bool(self.allowed_users)
+        has_others = self.allow_all or bool(self.allowed_users - self.programs)
         return has_others and not self._admins
 
     def allows(self, source: Source) -> bool:
@@ -92,9 +94,10 @@ class Access(Struct, frozen=True):
     @property
     def _admins(self) -> frozenset[str]:
         # The only user is an admin without being named as such.
-        if self.admins or self.allow_all or len(self.allowed_users) != 1:
+        people = self.allowed_users - self.programs
+        if self.admins or self.allow_all or len(people) != 1:
             return self.admins
-        return self.allowed_users
+        return people
 
 
 def _names(listed: Sequence[str], names: Sequence[str]) -> bool:

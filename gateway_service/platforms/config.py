@@ -25,6 +25,8 @@ class PlatformConfig(ConfigModel):
     """How a person gets the account, for `hermes setup`."""
     users: ClassVar[str] = "user ids"
     """What people are named by there."""
+    programs: ClassVar[frozenset[str]] = frozenset()
+    """User ids that stand for no person."""
     needs: ClassVar[str]
     """The variables that it cannot be used without."""
 

@@ -1,7 +1,6 @@
 """Home Assistant's check for `hermes doctor`."""
 
-from gateway_service.platforms.homeassistant.config import HomeAssistantConfig
-from gateway_service.platforms.homeassistant.events import AUTOMATION
+from gateway_service.platforms.homeassistant.config import AUTOMATION, HomeAssistantConfig
 from gateway_service.platforms.homeassistant.platform import HomeAssistantPlatform
 from services.errors import HermesError
 from services.runtime.checks import Check, Verdict

@@ -8,6 +8,9 @@ from pydantic import AfterValidator, Field, SecretStr, model_validator
 from gateway_service.platforms.config import PlatformConfig
 from services.config.settings import Env, Yaml, section
 
+AUTOMATION = "homeassistant"
+"""The user id of what no person did."""
+
 
 def _url(text: str) -> str:
     url = text.strip().rstrip("/")
@@ -27,6 +30,7 @@ class HomeAssistantConfig(PlatformConfig):
         "In Home Assistant, open your profile as an administrator, and make a long-lived access "
         "token on the page Security."
     )
+    programs: ClassVar[frozenset[str]] = frozenset({AUTOMATION})
     users: ClassVar[str] = "ids of users; homeassistant stands for automations and changes"
     needs: ClassVar[str] = "HASS_URL and HASS_TOKEN"
 

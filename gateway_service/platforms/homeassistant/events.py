@@ -4,14 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gateway_service.messages import ButtonPress, Event, MessageEvent, Quote, Source
-from gateway_service.platforms.homeassistant.config import HomeAssistantConfig
+from gateway_service.platforms.homeassistant.config import AUTOMATION, HomeAssistantConfig
 from services.validation import object_of
 
 NAME = "homeassistant"
 CHANGED, PRESSED, SAID = "state_changed", "mobile_app_notification_action", "hermes_message"
 """Types of events; automations, dashboards and voice assistants fire `hermes_message`."""
-AUTOMATION = "homeassistant"
-"""The user id of what no person did."""
 REPLY = "reply"
 """The data of the button that asks for words."""
 MAX_CHANGES = 50

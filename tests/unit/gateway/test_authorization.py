@@ -36,6 +36,9 @@ def may(given: Access, user: str, command: str, who: Who = Who.ADMINS) -> bool:
         (access(), Who.EVERYBODY, {ADMIN, OTHER}),
         # Who is named may still have to be one who may talk.
         (access("8", "7"), Who.ADMINS, set[str]()),
+        # An automation is no person.
+        (Access(frozenset({OTHER}), programs=frozenset({OTHER})), Who.ADMINS, set[str]()),
+        (Access(frozenset({ADMIN, OTHER}), programs=frozenset({OTHER})), Who.ADMINS, {ADMIN}),
         (access("", ""), Who.ADMINS, set[str]()),
         (access("", "7"), Who.ADMINS, {ADMIN}),
         (access("", ""), Who.EVERYBODY, {ADMIN, OTHER, STRANGER}),

@@ -6,6 +6,7 @@ import pytest
 
 from gateway_service.accounts.builtin import builtin_platforms
 from gateway_service.config import GatewayConfig
+from gateway_service.messages import Source
 from services.config.settings import ConfigError
 from tests.unit.services.settings import settings
 
@@ -27,6 +28,25 @@ def test_a_token_is_enough_for_a_bot_that_nobody_may_talk_to(tmp_path: Path) -> 
     assert configured.platform.account_id == "123456"
     assert configured.access.is_closed
     assert TOKEN not in repr(config)
+
+
+def test_automations_of_home_assistant_are_no_admins(tmp_path: Path) -> None:
+    environ = {"HASS_TOKEN": "t" * 40, "HASS_ALLOWED_USERS": "homeassistant"}
+    found = settings(tmp_path, environ=environ)
+    [configured] = builtin_platforms(found.load(GatewayConfig), found.home)
+    assert not configured.access.is_admin(Source("homeassistant", "x", user_id="homeassistant"))
+
+
+def test_each_problem_is_told_by_itself_and_short_secrets_leave_it_readable(tmp_path: Path) -> None:
+    environ = {"API_SERVER_KEY": "must", "API_SERVER_HOST": "0.0.0.0"}
+    yaml = "platforms: {telegram: {enabled: true}}"
+    with pytest.raises(ConfigError) as caught:
+        settings(tmp_path, yaml, environ=environ).load(GatewayConfig)
+    found = [problem.message for problem in caught.value.problems]
+    assert found == [
+        "API_SERVER_KEY must have at least 16 characters",
+        "platforms.telegram is enabled; set TELEGRAM_BOT_TOKEN for it",
+    ]
 
 
 @pytest.mark.parametrize(
