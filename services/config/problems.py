@@ -13,22 +13,28 @@ from services.config.sources import RawValue, YamlFile
 Origins = dict[tuple[str, ...], tuple[Declared, RawValue | None]]
 """The declaration and raw value of each field."""
 
+CONFIGURATION = "configuration"
+"""The key of problems of several settings together."""
 _SHOWN_CHARS = 60
+_WORD_CHARS = 8
+"""A secret shorter than this may be a part of ordinary words."""
 _FIXED_MESSAGES = {"extra_forbidden": "is not a known key", "missing": "is required"}
 
 
 def explain(error: ValidationError, origins: Origins, yaml: YamlFile) -> list[Problem]:
     """Return one problem for each wrong setting: its place, its value and what it must be."""
-    messages: dict[tuple[str, str], list[str]] = {}
+    messages: dict[tuple[str, str, str], list[str]] = {}
     for detail in error.errors(include_url=False):
-        subject, message = _explain(detail, origins, yaml)
-        texts = messages.setdefault(subject, [])
-        if message not in texts:  # the alternatives of a union
+        (key, where), message = _explain(detail, origins, yaml)
+        # Messages about one value are the alternatives of a union; others stand for themselves.
+        subject = message if key == CONFIGURATION else ""
+        texts = messages.setdefault((key, where, subject), [])
+        if message not in texts:
             texts.append(message)
     secrets = [str(f.value) for d, f in origins.values() if f and d.secret]
     return [
         Problem(key, where, _without(secrets, " or ".join(texts)))
-        for (key, where), texts in messages.items()
+        for (key, where, _), texts in messages.items()
     ]
 
 
@@ -38,7 +44,7 @@ def _explain(detail: ErrorDetails, origins: Origins, yaml: YamlFile) -> tuple[tu
     prefixes = (cast("tuple[str, ...]", loc[:end]) for end in range(len(loc), 0, -1))
     location = next((prefix for prefix in prefixes if prefix in origins), None)
     if location is None:
-        return ("configuration", ""), message
+        return (CONFIGURATION, ""), message
     declared, found = origins[location]
     if found is None:
         return (declared.key, ""), f"{message}; set {_ways_to_set(declared)}"
@@ -93,5 +99,6 @@ def _shorten(value: object) -> str:
 
 def _without(secrets: Sequence[str], text: str) -> str:
     for secret in secrets:
-        text = text.replace(secret, "…")
+        is_long = len(secret) >= _WORD_CHARS
+        text = text.replace(secret, "…") if is_long else text.replace(repr(secret), "'…'")
     return text
