@@ -77,8 +77,6 @@ class Journal:
         await self.write(lambda db: db.execute(query, row), synced=True)
 
     async def claims(self) -> list[Claim]:
-        """All claims, oldest first."""
-
         def read(db: sqlite3.Connection) -> list[Claim]:
             rows = db.execute("SELECT record FROM claim")
             return [decode(record, Claim) for (record,) in rows]

@@ -66,7 +66,6 @@ class Workers:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the running workers."""
         return tuple(sorted(task.get_name() for task in self._tasks))
 
     def start(
@@ -162,7 +161,6 @@ class Shutdown:
             self._requested.set()
 
     async def wait(self) -> str:
-        """Wait for a stop request; return the reason."""
         await self._requested.wait()
         return self._reason
 

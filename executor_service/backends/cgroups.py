@@ -25,8 +25,6 @@ _ONLY_WITH_SWAP_ACCOUNTING = ("memory.memsw.limit_in_bytes", "memory.swap.max")
 
 
 class _Tree(Struct, frozen=True):
-    """A mounted hierarchy in which groups can be made."""
-
     parent: Path
     controllers: frozenset[str]
     version: int
@@ -84,7 +82,6 @@ class Cgroups:
         ]
 
     def sweep(self) -> None:
-        """Remove old groups without processes."""
         long_ago = time.time() - _FORGOTTEN_AFTER_S
         for tree in self._trees:
             for group in tree.parent.glob(f"{_PREFIX}*"):

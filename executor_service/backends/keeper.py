@@ -57,7 +57,6 @@ class KeptBoxes:
         return self._box(answer["box"])
 
     async def destroy(self, box: Box) -> None:
-        """End every process of a box; BackendError if one stays."""
         answer = await self._ask({"do": "end", "key": box.key, "owner": self._owner})
         if "error" in answer:
             raise BackendError(str(answer["error"]))

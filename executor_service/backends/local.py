@@ -100,7 +100,6 @@ class LocalBackend:
         return await asyncio.to_thread(self._run_keeper, request)
 
     def _run_keeper(self, request: bytes) -> bytes:
-        """Run the program that keeps the boxes. Blocks."""
         user = _name_of(self._user)
         try:
             program = self._install()

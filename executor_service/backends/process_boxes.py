@@ -130,7 +130,6 @@ class ReadySocket:
 
     @property
     def fd(self) -> int:
-        """The supervisor's end."""
         return self._theirs.fileno()
 
     def wait(self, timeout_s: float) -> int:
@@ -147,7 +146,6 @@ class ReadySocket:
         return pid
 
     def remembered(self) -> None:
-        """Tell the supervisor that its box is recorded."""
         self._ours.send(REMEMBERED)
 
 

@@ -105,7 +105,6 @@ class Records:
                 self.forget(key)
 
     def keys(self) -> set[str]:
-        """The keys of all boxes that have a folder."""
         try:
             return {folder.name for folder in self._folder.iterdir()}
         except FileNotFoundError:
@@ -135,7 +134,6 @@ class Records:
         return ""
 
     def listener(self, key: str) -> AbstractContextManager[socket.socket]:
-        """A new listening socket in the box's folder, for the time of the block."""
         return listener_at(self._folder / key / _SOCKET)
 
     def connect(self, key: str) -> socket.socket:

@@ -132,7 +132,6 @@ class Command:
 
     @contextmanager
     def watch(self) -> Generator[asyncio.Event]:
-        """Yields an event that is set at every change."""
         changed = asyncio.Event()
         self._watchers.add(changed)
         try:
@@ -174,7 +173,6 @@ class Command:
         self._events.on_ended(self)
 
     def give_up(self, reason: EndReason, now: float) -> None:
-        """Ends it because its box is gone."""
         duration_ms = max(0, round((now - self.record.started_at) * 1000))
         exit_ = Exit(reason, self.spool.ends, 0, duration_ms, truncated=self.spool.truncated)
         self.end(now, exit_)
@@ -192,7 +190,6 @@ class Command:
             self._remote.cancel(self._cancelled_for)
 
     def signal(self, number: int) -> None:
-        """Signals the first process's group; fails with Unavailable without a link."""
         if self.record.exit is not None:
             return
         if self._remote is None:

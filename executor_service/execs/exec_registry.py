@@ -115,7 +115,6 @@ class ExecRegistry:
         return found
 
     def list(self) -> list[CommandRecord]:
-        """All commands, oldest first."""
         begun = {exec_id: command.record for exec_id, command in self._commands.items()}
         known = {**self.ended_records, **begun}
         return sorted(known.values(), key=lambda record: record.started_at)

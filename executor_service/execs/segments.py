@@ -85,7 +85,6 @@ class Layout:
         return next((found for found in self._streams[stream] if found.end > offset), None)
 
     def surplus(self) -> list[Segment]:
-        """Drops the oldest of the later segments while there are too many."""
         dropped: list[Segment] = []
         while sum(map(len, self._streams.values())) > self._limits.segments:
             if (segment := self.shrink()) is None:

@@ -270,12 +270,10 @@ class Spool:
         self._wake.set()
 
     def drop(self, size: int, paths: list[Path]) -> None:
-        """Removes files of so many bytes, after the jobs queued before."""
         self.account(-size)
         self._thread.submit(remove, paths)
 
     async def do(self, job: Callable[[], _T]) -> _T:
-        """Runs a job in the thread."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, job)
 
     def _folder_of(self, sandbox_id: str, exec_id: str) -> Path:

@@ -95,7 +95,6 @@ class ExecHandle:
         self._outgoing.send_json(frames.RESIZE, self.ident, message)
 
     def signal(self, number: int) -> None:
-        """Send a signal to the first process's group."""
         self._outgoing.send_json(frames.SIGNAL, self.ident, {"signal": number})
 
     def cancel(self, reason: EndReason = EndReason.CANCELLED, grace_s: float | None = None) -> None:

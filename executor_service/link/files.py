@@ -29,8 +29,6 @@ class _Operation(Protocol):
 
 
 class _Answer(Generic[T]):
-    """The one answer of an operation."""
-
     def __init__(self, kind: type[T]) -> None:
         self._kind = kind
         self.result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -150,7 +148,6 @@ class RemoteFiles:
         return await self._ask(message, DirectoryPage)
 
     async def move(self, source: str, target: str, overwrite: bool = False) -> None:
-        """Rename within one file system."""
         message = {"op": "move", "source": source, "target": target, "overwrite": overwrite}
         await self._ask(message, _Nothing)
 

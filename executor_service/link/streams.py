@@ -63,7 +63,6 @@ class BoxStream:
                 await self._move()
 
     def end(self) -> None:
-        """Send no more."""
         if not self._we_ended:
             self._we_ended = True
             self._send(frames.STREAM_END)
@@ -79,7 +78,6 @@ class BoxStream:
         self.reset()
 
     def reset(self) -> None:
-        """End it at once."""
         self._buffer.clear()
         self._finish()
 

@@ -52,13 +52,11 @@ class Upstream:
         await self._writer.drain()
 
     def end(self) -> None:
-        """Send no more."""
         if self._writer.can_write_eof():
             with contextlib.suppress(OSError):
                 self._writer.write_eof()
 
     def close(self) -> None:
-        """End it at once."""
         self._writer.transport.abort()
 
 

@@ -120,7 +120,6 @@ class Inventory:
         return key
 
     def mark_claimed(self, connection: SandboxConnection) -> None:
-        """Marks a box, and its workspace, as a session's."""
         held = self._held[connection.box.key]
         held.fresh_workspace, held.claimed = None, True
 

@@ -69,7 +69,6 @@ class OrphanReaper:
             await self._quiet.wait()
 
     async def find(self) -> list[Box]:
-        """Returns the orphans; fails with BackendError."""
         # Known boxes first, because a box may end during the listing.
         known = self._known()
         boxes = await self.boxes()

@@ -113,7 +113,6 @@ class Pool:
         return await self.boxes.make(key, workspace)
 
     def mark_claimed(self, connection: SandboxConnection) -> None:
-        """Marks a box, and its workspace, as a session's."""
         self.boxes.mark_claimed(connection)
         self._count()
 
@@ -127,7 +126,6 @@ class Pool:
             self._changed.notify_all()
 
     async def run(self) -> None:
-        """Keeps boxes ready, until cancelled."""
         retry_s = _FIRST_RETRY_S
         while True:
             async with self._changed:
@@ -154,7 +152,6 @@ class Pool:
         await self._notify()
 
     async def close(self) -> None:
-        """Makes and hands out no more boxes."""
         self._draining = True
         await self._notify()
 
@@ -164,7 +161,6 @@ class Pool:
         await self._notify()
 
     async def drain(self) -> None:
-        """Closes the pool and ends its ready boxes."""
         await self.close()
         async with self._changed:
             await self._changed.wait_for(lambda: not self._refilling)
@@ -217,7 +213,6 @@ class Pool:
         return key
 
     async def _pop_ready(self) -> SandboxConnection | None:
-        """Returns a ready box that answers."""
         while self._ready:
             connection = self._ready.pop(0)
             try:

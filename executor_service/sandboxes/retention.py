@@ -85,7 +85,6 @@ class Retention:
             await asyncio.sleep(_RETRY_S)
 
     def _finished(self) -> list[tuple[ExecRegistry, CommandRecord]]:
-        """The commands that have ended, oldest first."""
         registries = [sandbox.registry for sandbox in self._leases]
         found = [
             (registry, record)

@@ -61,7 +61,6 @@ class Sandbox:
         return max(0.0, min(idle_s, total_s))
 
     def use(self) -> None:
-        """Restarts its idle time."""
         self._used_at_s = self._clock.monotonic()
 
     def await_box(self, most_s: float) -> None:
@@ -85,7 +84,6 @@ class Sandbox:
 
     @property
     def is_settled(self) -> bool:
-        """Whether its backend answers."""
         is_unreachable = self.connection is not None and self.connection.is_unreachable
         return not (self.is_awaited or is_unreachable)
 

@@ -92,7 +92,6 @@ class Template(Struct, frozen=True):
         return self.choice.capabilities
 
     async def run(self) -> None:
-        """Keeps boxes ready and ends orphans, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.pool.run())
             group.create_task(self.reaper.run())
@@ -142,7 +141,6 @@ class Templates:
         await all_of(self._try(name, _FIRST_TRY_S) for name in self._others)
 
     async def close(self) -> None:
-        """Closes the backends; the boxes live on."""
         for template in self:
             await template.choice.backend.close()
 

@@ -156,7 +156,6 @@ class WorkspaceManager:
         return whole
 
     def _known(self, order: Order, source_id: str) -> Workspace | None:
-        """The workspace that this request has already made."""
         asked = (order.profile, order.request_id)
         known = next((one for one in self._catalog if (one.profile, one.request_id) == asked), None)
         if known is None:
@@ -237,7 +236,6 @@ class WorkspaceManager:
         return self._clock.now().timestamp()
 
     def list_users(self, workspace_id: str) -> list[str]:
-        """The sessions whose sandboxes use a workspace now."""
         path = self._catalog.path(workspace_id)
         return sorted(
             sandbox.claim.session_id

@@ -109,7 +109,6 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
 
 
 def _acquire_request(request: sandbox_pb2.AcquireSandboxRequest) -> AcquireRequest:
-    """Convert a request for a sandbox; fails with InvalidArgument."""
     profile = profile_of(request.profile)
     for field, value in (
         ("request_id", request.request_id),
@@ -197,12 +196,10 @@ def _capabilities(found: Capabilities, **more: str | None) -> sandbox_pb2.Backen
 
 
 def _refused(template: str, why: str) -> sandbox_pb2.BackendCapabilities:
-    """A template whose backend cannot be used now."""
     return sandbox_pb2.BackendCapabilities(available=False, detail=why, template=template)
 
 
 def _policy(wire: network_pb2.NetworkPolicy) -> NetworkPolicy:
-    """Convert a policy; fails with InvalidArgument."""
     mode = enum_word(network_pb2.NetworkMode.DESCRIPTOR, wire.mode)
     try:
         return NetworkPolicy(NetworkMode(mode), tuple(map(_rule, wire.rules)))

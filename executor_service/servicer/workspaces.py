@@ -127,7 +127,6 @@ def _order(
     | workspace_pb2.CreateSnapshotRequest,
     kind: WorkspaceKind = WorkspaceKind.WORKSPACE,
 ) -> Order:
-    """Convert a request for a workspace; fails with InvalidArgument."""
     profile = profile_of(request.profile)
     check_id("request_id", request.request_id)
     check_id("profile", profile)

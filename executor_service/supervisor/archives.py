@@ -160,7 +160,6 @@ class _Unpacking:
             yield
 
     def _open_folder(self, parts: list[str]) -> int:
-        """Open a folder; missing folders are made."""
         fd = os.dup(self._root)
         for part in parts:
             with closing(fd):

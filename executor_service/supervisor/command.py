@@ -105,7 +105,6 @@ class Command:
         self._after("heartbeat", self.request.heartbeat_s, self._heartbeat)
 
     def abandon(self) -> None:
-        """Release everything, because the start failed."""
         self._context.forest.remove_tree(self._tree)
 
     def process_count(self) -> int:
@@ -124,7 +123,6 @@ class Command:
             self._after("kill", grace_s, self._kill)
 
     def signal(self, number: int) -> None:
-        """Send a signal to the first process's group."""
         self._tree.signal_group(number)
 
     def resize(self, size: WindowSize) -> None:

@@ -68,7 +68,6 @@ class Connection:
             self._loop.watch(self._sock.fileno(), READABLE | WRITABLE, self._ready)
 
     def close(self) -> None:
-        """Close the connection and drop the queue."""
         if self.closed:
             return
         self.closed = True
@@ -114,7 +113,6 @@ class Connection:
         self.on_drained()
 
     def _forget(self, count: int) -> None:
-        """Remove sent bytes from the queue."""
         self._queued_bytes -= count
         while self._queue and count >= len(self._queue[0]):
             count -= len(self._queue.popleft())

@@ -199,7 +199,6 @@ def members_of(box: str, supervisor: Process | None) -> list[Process]:
 
 
 def _family(roots: set[int], table: dict[int, Process]) -> list[Process]:
-    """Return the roots and all their descendants that still live."""
     family = with_descendants([table[pid] for pid in roots if pid in table], children_of(table))
     return [process for process in family if process.state not in "ZX"]
 

@@ -45,7 +45,6 @@ def _believe(certificate: str, env: dict[str, str]) -> dict[str, str]:
 
 
 def _usual(env: dict[str, str]) -> bytes:
-    """Return the certificates that the image trusts."""
     for path in (env.get("SSL_CERT_FILE", ""), *_USUAL_FILES):
         with suppress(OSError), open(path, "rb") as file:
             return file.read().rstrip(b"\n") + b"\n"
@@ -100,7 +99,6 @@ class _Stream:
             self._write()
 
     def break_off(self) -> None:
-        """Drop pending bytes and close the connection."""
         self._pending.clear()
         if self._sock is not None:
             self._proxy.loop.unwatch(self._fd)
@@ -198,7 +196,6 @@ class Proxy:
             stream.watch()
 
     def send(self, kind: int, ident: int, *parts: Buffer) -> None:
-        """Send a frame of a stream if there is an executor."""
         if self._context.connection is not None:
             self._context.connection.send(frames.header(kind, ident, *parts), *parts)
 

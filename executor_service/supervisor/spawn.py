@@ -52,7 +52,6 @@ class Spawner:
             self._own_oom_score = os.pread(self._oom_score, 16, 0).strip()
 
     def spawn(self, request: StartRequest, marker: str) -> Child:
-        """Start the first process of a command; fails with OSError or ValueError."""
         type_ = {} if request.terminal is None else {"TERM": _TERMINAL_TYPE}
         env = {**type_, **self.base_env, **self.extra_env, **request.env, MARKER_VARIABLE: marker}
         cwd = self._paths.open_directory(request.cwd)

@@ -191,11 +191,9 @@ class Outputs:
         return all(stream.all_sent for stream in self._streams)
 
     def ends(self) -> list[int]:
-        """Return the number of bytes read from descriptors 1 and 2."""
         return self._each(lambda stream: stream.end)
 
     def acked(self) -> list[int]:
-        """Return the number of bytes acknowledged of descriptors 1 and 2."""
         return self._each(lambda stream: stream.acked)
 
     def ack(self, number: int, offset: int) -> None:

@@ -143,7 +143,6 @@ class Upload:
             raise
 
     def close(self) -> None:
-        """Close everything; uncommitted data is dropped."""
         if self._fd >= 0:
             with suppress(FileNotFoundError):
                 os.unlink(self._part, dir_fd=self._folder)
@@ -187,7 +186,6 @@ class Transfers:
         }
 
     def _request(self, ident: int, payload: memoryview) -> None:
-        """Begin an operation, or commit an upload."""
         message = frames.read_json(payload)
         operation = str(message.get("op"))
         with self._answering(ident):

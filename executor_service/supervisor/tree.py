@@ -121,7 +121,6 @@ class Tree:
         return usage_of(self.members())
 
     def signal_group(self, number: int) -> None:
-        """Signal the first process's group."""
         if self.leader_lives:
             with suppress(OSError):
                 os.killpg(self.leader, number)

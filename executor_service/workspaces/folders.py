@@ -39,11 +39,9 @@ class Workspaces:
         self._stale: defaultdict[str, set[Path]] = defaultdict(set)
 
     def is_ours(self, path: Path) -> bool:
-        """Whether a folder is a workspace, not a bound folder of the host."""
         return path.parent == self.folder
 
     async def fresh(self) -> Path:
-        """Makes an empty folder."""
         path = self.folder / new_id(_PREFIX)
         await asyncio.to_thread(_make, path)
         return path

@@ -121,7 +121,6 @@ class Context:
 
     @property
     def channels(self) -> Channels:
-        """Channels to the command's services."""
         if self._channels is None:
             raise RuntimeError("the command names no services")
         return self._channels
@@ -261,7 +260,6 @@ class Command(Struct, frozen=True):
         _add(parser, action.arguments)
 
     def run(self, given: argparse.Namespace) -> int:
-        """Run the command; return the exit status."""
         chosen = vars(given).get("action")
         action = next((one for one in self.actions if one.name == chosen), None)
         function = self.function if action is None else action.function
@@ -278,8 +276,6 @@ class Command(Struct, frozen=True):
 
 
 class _Parser(argparse.ArgumentParser):
-    """Reports errors in one line."""
-
     def error(self, message: str) -> NoReturn:
         complain(f"{message}; see {self.prog} --help")
         raise SystemExit(EXIT_USAGE)

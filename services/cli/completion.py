@@ -31,7 +31,6 @@ def _print(context: Context) -> None:
 
 
 def _all_commands() -> argparse.ArgumentParser:
-    """Return one parser with all commands, as shells see `hermes`."""
     parser = argparse.ArgumentParser(prog="hermes")
     parser.add_argument("-V", "--version", action="store_true", help="show the version")
     commands = parser.add_subparsers(metavar="COMMAND")

@@ -63,7 +63,6 @@ def _agrees(question: str) -> bool:
 
 
 def _chosen(settings: Settings, offer: ModelOffer) -> Settings:
-    """Save the choice in the home."""
     settings.home.create()
     keep(settings, "HERMES_BASE_URL", offer.base_url)
     path = keep(settings, "HERMES_MODEL", offer.model)

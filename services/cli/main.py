@@ -171,7 +171,6 @@ def _without_command(arguments: list[str]) -> int:
 
 
 def _guarded(run: Callable[[argparse.Namespace], int], arguments: argparse.Namespace) -> int:
-    """Run a command; expected errors become one line without a traceback."""
     failures = importlib.import_module("services.cli.failures")
     try:
         return run(arguments)

@@ -43,7 +43,6 @@ class Column(Struct, frozen=True):
     """Whether an empty value is null in JSON; times and fields with presence always are."""
 
     def value(self, row: Any) -> Any:
-        """Return the value of a row; None if missing."""
         if callable(self.source):
             return self.source(row)
         return field_value(row, self.source or self.key)

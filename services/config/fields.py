@@ -147,7 +147,6 @@ class Declared(Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """The name under which it is documented."""
         if self.yaml:
             return self.yaml[0]
         if self.env:
@@ -156,12 +155,10 @@ class Declared(Struct, frozen=True):
 
     @property
     def option(self) -> str:
-        """The command line option, or empty."""
         return self.flag.option if self.flag else ""
 
     @property
     def annotation(self) -> Any:
-        """The declared type without `None`."""
         return without_none(self.info.annotation)
 
     @property

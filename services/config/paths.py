@@ -55,7 +55,6 @@ class SettingPlace(Struct):
                 yield (*above, name), place
 
     def paths(self, above: YamlPath = ()) -> Iterator[YamlPath]:
-        """Yield all paths inside that have fixed names."""
         for name, place in self.inside.items():
             if name != _ANY_NAME:
                 yield (*above, name)

@@ -148,7 +148,6 @@ class Settings(RedactedRepr, frozen=True):
         return RawValue(pointer.key, str(pointer.value), text) if text else None
 
     def secret_values(self) -> Iterator[str]:
-        """Yield values whose names mark them as secret."""
         for name, value in (*self.env_file.texts.items(), *self.environ.items()):
             plain_name = name.removesuffix(FILE_SUFFIX)
             if not is_secret_name(plain_name):

@@ -84,7 +84,6 @@ class Lane:
         threading.Thread(target=self._main, name=name, daemon=True).start()
 
     async def stop(self) -> None:
-        """End the thread once all jobs queued before are done."""
         self._jobs.put(None)
         await self._stopped
 

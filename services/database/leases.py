@@ -208,7 +208,6 @@ class LeaseKeeper:
         self._held[lease.id] = _Held(lease, on_lost, since)
 
     def drop(self, lease: Lease) -> None:
-        """Stop renewing the lease."""
         held = self._held.get(lease.id)
         if held is not None and held.lease.epoch == lease.epoch:
             del self._held[lease.id]

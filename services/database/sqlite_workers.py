@@ -78,7 +78,6 @@ class Worker:
         return self._connected
 
     def open(self) -> sqlite3.Connection:
-        """Open the file as this worker needs it."""
         raw = sqlite3.connect(
             f"{self._path.absolute().as_uri()}?mode={self.mode}",
             timeout=self._busy_timeout_s,

@@ -66,7 +66,6 @@ class RedactedStream:
         return said
 
     def finish(self) -> str:
-        """Return the held text at the end."""
         said, _ = self._clean(len(self._text)) if self._shown < len(self._text) else ("", 0)
         self._text, self._shown, self._may_grow, self._looked_at = "", 0, False, 0
         return said

@@ -16,7 +16,6 @@ class UnixAddress(Struct, frozen=True):
 
     @property
     def target(self) -> str:
-        """The address for gRPC."""
         return f"unix:{self.path}"
 
     @property
@@ -43,7 +42,6 @@ class TcpAddress(Struct, frozen=True):
 
     @property
     def is_local(self) -> bool:
-        """Whether connections stay on this machine."""
         if self.host == "localhost":
             return True
         try:

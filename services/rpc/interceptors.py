@@ -74,7 +74,6 @@ class CallPipeline(grpc.aio.ServerInterceptor):  # pyright: ignore[reportMissing
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Handler:
-        """Return the wrapped handler of the method."""
         method = handler_call_details.method
         wrapped = self._handlers.get(method)
         if wrapped is None:

@@ -113,8 +113,6 @@ def is_issued_by(certificate: "x509.Certificate", issuer: "x509.Certificate") ->
 
 
 class _Changes:
-    """Notices that files were replaced or rewritten."""
-
     def __init__(self, files: TlsFiles) -> None:
         self._files = files
         self._seen = self._stamp()

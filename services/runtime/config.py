@@ -87,7 +87,6 @@ class AddressesConfig(ConfigModel):
     """The scheduler service; unset means the socket in the home."""
 
     def find(self, service: str, home: HomePaths) -> Address:
-        """Return where a service is found."""
         configured: Address | None = getattr(self, service)
         return configured or UnixAddress(home.socket)
 
@@ -102,7 +101,6 @@ class DatabaseConfig(ConfigModel):
     file in the home."""
 
     def url_of(self, service: str, home: HomePaths) -> str:
-        """The SQLAlchemy URL of the database that `service` owns."""
         if self.url is None:
             return f"sqlite:///{home.database(service)}"
         return self.url.get_secret_value().replace("{service}", service)

@@ -77,7 +77,6 @@ class Server:
 
     @property
     def addresses(self) -> tuple[Address, ...]:
-        """The server's addresses with the actual ports."""
         return self._addresses
 
     async def __aenter__(self) -> Self:

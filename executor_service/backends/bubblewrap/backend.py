@@ -79,8 +79,6 @@ class Parts(Struct, frozen=True):
 
 
 def _arguments(order: Order, parts: Parts, stage: list[Staged]) -> Iterator[Argument]:
-    """bubblewrap's arguments except its filter."""
-
     def staged(path: Path) -> Argument:
         stage.append(path)
         return (len(stage) - 1, "")

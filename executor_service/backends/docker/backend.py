@@ -210,7 +210,6 @@ class DockerBackend:
         return True
 
     async def _lost(self, box: Box, why: EngineRefused) -> BoxLost:
-        """The error for a box that cannot be reached."""
         if self._hardening.is_gvisor and await self._engine.call(
             lambda sdk: ran_out_of_memory(sdk, box.native_id)
         ):

@@ -59,7 +59,6 @@ class EngineAddress(Struct, frozen=True):
 
     @property
     def uses_tls(self) -> bool:
-        """Whether the connection is encrypted and the engine's certificate checked."""
         return self.url.startswith("tcp://") and bool(self.ca_file or self.cert_file)
 
     def ssl_context(self) -> ssl.SSLContext | None:
@@ -99,7 +98,6 @@ class Connection(Struct, frozen=True):
 
     @classmethod
     async def open(cls, address: EngineAddress, context: ssl.SSLContext | None) -> Self:
-        """Connect; fails with OSError."""
         url = urlsplit(address.url)
         if url.scheme == "unix":
             return cls(*await asyncio.open_unix_connection(url.path))
@@ -278,7 +276,6 @@ class Engine:
         return ExecStream(connection)
 
     async def _reachable(self) -> EngineAddress:
-        """Where to connect to: the address, or the near end of the tunnel to it."""
         if self._tunnel is None:
             return self.address
         return EngineAddress(f"unix://{await self._tunnel.open()}")

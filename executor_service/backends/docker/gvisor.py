@@ -55,7 +55,6 @@ class BridgeStream:
         await self._stream.write(data)
 
     async def close(self) -> None:
-        """End the bridge, and stop asking the engine."""
         async with self._workers:
             await self._stream.close()
 

@@ -37,7 +37,6 @@ class BoxUser(Struct, frozen=True):
 
     @property
     def named(self) -> str:
-        """The form that engines take."""
         return f"{self.inside}:{self.inside if self.group is None else self.group}"
 
     def for_folder(self, workspace: Path, *, is_bound: bool) -> "BoxUser":

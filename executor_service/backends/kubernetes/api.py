@@ -49,7 +49,6 @@ class _Server(Struct, frozen=True):
     http: "AsyncClient"
 
     async def headers(self) -> dict[str, str]:
-        """The authorization headers; a token may have to be fetched again."""
         settings = await asyncio.to_thread(cast("Any", self.configuration).auth_settings)
         token = settings.get("BearerToken")
         return {"Authorization": token["value"]} if token else {}

@@ -85,7 +85,6 @@ class KubernetesBackend:
             raise _create_failed(error) from error
 
     async def _until_ready(self, box: Box) -> None:
-        """Wait until the pod runs and its supervisor can be reached."""
         try:
             await self._watch.until_running(pod_name(box.key), self._options)
             self._first_streams[box.key] = await self.connect(box)
@@ -95,7 +94,6 @@ class KubernetesBackend:
             raise BoxCreateFailed(f"the supervisor does not answer: {error}") from error
 
     async def _find(self, box: Box) -> Json | None:
-        """The pod with the box's name, if it is this owner's."""
         pod = await self._pods.find(pod_name(box.key))
         return pod if pod is not None and is_box_of(pod, self._owner) else None
 
@@ -155,7 +153,6 @@ class KubernetesBackend:
 
     @property
     def workspace_store(self) -> FolderStore | None:
-        """The folders of workspaces in the claim."""
         return self._store if self._options.workspace_claim else None
 
     async def close(self) -> None:
@@ -166,7 +163,6 @@ class KubernetesBackend:
 
 
 def _lost(pod: Json) -> type[BoxLost]:
-    """The error for a pod that has ended."""
     if is_out_of_memory(pod):
         return BoxOutOfMemory
     return BoxOutOfSpace if is_over_its_size(pod) else BoxLost

@@ -99,7 +99,6 @@ def _how_it_ended(pod: Json) -> str:
 
 
 def _line(said: Json) -> str:
-    """Return a reason and its message in one line."""
     parts = (str(said.get(name) or "") for name in ("reason", "message"))
     exit_code = f"exit code {said['exitCode']}" if "exitCode" in said else ""
     return " ".join(": ".join(filter(None, (*parts, exit_code))).split())

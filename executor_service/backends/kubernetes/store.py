@@ -109,7 +109,6 @@ def _pod(pod: Json, wanted: dict[str, Any]) -> Json:
 async def _running(
     pods: Pods, watch: PodWatch, wanted: Json, options: KubernetesConfig
 ) -> AsyncGenerator[str]:
-    """Run a pod for the time of the block; yields its name."""
     name = wanted["metadata"]["name"]
     try:
         await pods.create(wanted)

@@ -96,7 +96,6 @@ class ExecStream:
         await self._socket.close()
 
     def cut(self) -> None:
-        """Break the stream; its reader sees the end."""
         self._socket.transport.abort()
 
 

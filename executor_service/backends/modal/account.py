@@ -139,7 +139,6 @@ class ModalAccount:
         return install_supervisor(self._supervisor, self._folder, PLACE)
 
     async def sandboxes(self, tags: dict[str, str]) -> list["modal.Sandbox"]:
-        """Return all living sandboxes of the app with these tags."""
         opened = await self.open()
         from modal import Sandbox
 

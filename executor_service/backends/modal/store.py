@@ -116,7 +116,6 @@ class VolumeStore:
                 raise BackendUnavailable(f"Modal does not show a volume: {error}") from error
 
     async def volume(self, workspace: Path, *, make: bool) -> "modal.Volume":
-        """Return a workspace's volume."""
         opened = await self._account.open()
         from modal import Volume
 

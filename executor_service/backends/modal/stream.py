@@ -174,7 +174,6 @@ class ModalStream:
         self._cut()
 
     def _cut(self) -> None:
-        """End reading at once and drop unread output."""
         self._over = True
         if not self._gone.done():
             self._gone.set_result(None)

@@ -113,7 +113,6 @@ def look_at(parts: Parts) -> ProbeResult:
 
 
 def _run(argv: list[str], deadline_s: float) -> str:
-    """Return the output of a program that must succeed."""
     name = Path(argv[0]).name
     try:
         done = subprocess.run(

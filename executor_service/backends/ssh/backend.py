@@ -88,7 +88,6 @@ class SshBackend:
         return self._store
 
     async def _work_on_folders(self, wanted: dict[str, Any]) -> bytes:
-        """Run the program that manages workspaces."""
         place = await self._installed()
         request = json.dumps({**wanted, "root": f"{place.folder}/{WORKSPACES}"})
         program = shlex.join([place.supervisor, "--folders", request])
@@ -99,7 +98,6 @@ class SshBackend:
         return answer.stdout
 
     async def _keep(self, request: bytes) -> bytes:
-        """Run the program that manages boxes."""
         place = await self._installed()
         keeper = shlex.join([place.supervisor, "--keep", place.folder])
         answer = await self._machine.run(f"{_PYTHON} {keeper}", request)
@@ -175,7 +173,6 @@ class _Place(Struct, frozen=True):
 
 
 def _complaint(options: SshConfig, answer: Answer) -> str:
-    """Say why one of our programs did not run there."""
     if answer.status == _COMMAND_NOT_FOUND:
         return f"{options.name} has no python3: install Python 3.8 or newer there"
     said = answer.stderr.decode(errors="replace").strip()[-_MAX_SHOWN_CHARACTERS:]

@@ -149,7 +149,6 @@ def _join(channel: "Channel", far: socket.socket) -> None:
 
 
 def _read_all(receive: Callable[[int], bytes], channel: "Channel", give_up_at: float) -> bytes:
-    """Read until the stream ends."""
     found = bytearray()
     while len(found) <= _MAX_ANSWER_BYTES:
         channel.settimeout(max(0.01, give_up_at - time.monotonic()))
@@ -244,8 +243,6 @@ class _Unknown:
 
 
 class _Fingerprint(_Unknown):
-    """Trusts one key."""
-
     def missing_host_key(self, _client: "SSHClient", _hostname: str, key: "PKey") -> None:
         if _fingerprint(key) != self._options.fingerprint.rstrip("="):
             raise BackendUnavailable(

@@ -60,7 +60,6 @@ class Secrets:
         return self._call("GET", f"{self._path}/{name}")
 
     def put(self, name: str, there: Mapping[str, Any] | None, files: TlsFiles) -> None:
-        """Create a Secret with these files, or replace the version that was read."""
         paths = {"ca.crt": files.ca, "tls.crt": files.certificate, "tls.key": files.key}
         wanted = {
             "apiVersion": "v1",

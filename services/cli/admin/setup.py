@@ -178,7 +178,6 @@ class Setup:
         raise AssertionError("the last try returns or raises")
 
     def _checked(self, endpoint: Endpoint, key: str = "") -> Endpoint:
-        """Return the endpoint with its models; raises if the key is refused."""
         asked = imported(OFFERED_MODELS)(
             self._settings, endpoint.provider, endpoint.base_url, endpoint.key or key
         )
@@ -197,12 +196,10 @@ class Setup:
         return self._answers.choose("Which model?", options, default)
 
     def _before(self, *keys: str) -> str | None:
-        """Return what config.yaml says now."""
         found = next(filter(None, map(self._settings.yaml.find, keys)), None)
         return None if found is None else str(found.value)
 
     def choose_sandbox(self) -> None:
-        """Choose where commands run, among what works on this machine."""
         chosen = self._given.sandbox
         before = self._before("executor.backend", "terminal.backend") or AUTO
         if chosen is None:
@@ -224,7 +221,6 @@ class Setup:
             self._keep("terminal.backend", "" if chosen == AUTO else chosen)
 
     def choose_tools(self) -> None:
-        """Choose between all tools and few."""
         before = self._before("tools.preset", "tools")
         before = before if before in dict(TOOLS) else AUTO
         chosen = self._given.tools or self._answers.choose("Which tools?", TOOLS, before)
@@ -232,7 +228,6 @@ class Setup:
             self._keep("tools.preset", chosen)
 
     def choose_platforms(self) -> None:
-        """Connect platforms, or leave that for later."""
         if not self._given.no_platforms:
             platforms = PlatformSetup(vars(self._given), self._settings, self._answers, self._keep)
             platforms.run(self._given.chosen_platform, self._given.users)

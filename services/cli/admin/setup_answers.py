@@ -30,7 +30,6 @@ class Answers(Struct):
         return cls(sys.stdin.isatty() and sys.stdout.isatty() and not is_dumb)
 
     def choose(self, question: str, options: Sequence[Option], default: str) -> str:
-        """Return the chosen value."""
         if not self.asks:
             return default
         if len(options) > SHOWN_AT_ONCE:

@@ -29,7 +29,6 @@ class PlatformSetup(Struct):
     keep: Callable[..., None]
 
     def run(self, named: str | None, users: str | None) -> None:
-        """Connect the platform that was named, or those that a person chooses."""
         offered = {each.name: each for each in self._configs() if each.variables_needed}
         if named:
             if named not in offered:

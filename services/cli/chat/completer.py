@@ -41,19 +41,16 @@ class CommandCompleter(Completer):
         self.know(answer.commands)
 
     def know(self, commands: Sequence[SlashCommand]) -> None:
-        """Set the commands."""
         names = {command.name for command in commands}
         self._known = (*commands, *(each for each in LOCAL if each.name not in names))
 
     def expand(self, line: str) -> str:
-        """Replace an alias by its command."""
         first, space, rest = line.partition(" ")
         known = next((each for each in self._known if f"/{each.name}" == first.lower()), None)
         name = ALIASES.get(known.name) if known is not None and known in LOCAL else None
         return f"/{name}{space}{rest}" if name else line
 
     def is_command(self, line: str) -> bool:
-        """Return whether a line is one of the commands."""
         first = line.lstrip().partition(" ")[0].lower()
         return first.startswith("/") and any(first[1:] == each.name for each in self._known)
 

@@ -37,11 +37,9 @@ class Dialogue:
 
     @property
     def question(self) -> Question | None:
-        """The question to answer, or None."""
         return next(iter(self._questions.values()), None)
 
     def waits_for(self, question: Question) -> bool:
-        """Return whether an answer is still expected."""
         return question.id in self._questions
 
     def say(self, text: str, message_id: str = "", files: Sequence[MessageFile] = ()) -> str:
@@ -78,7 +76,6 @@ class Dialogue:
             self._requests.end()
 
     def _opened(self) -> ConverseRequest.Open:
-        """Return the request to open the conversation, or to continue it."""
         opening = ConverseRequest.Open()
         opening.CopyFrom(self._opening)
         for turn_id, after_sequence in self._turns.items():
@@ -112,7 +109,6 @@ class Dialogue:
         return self._stub.Converse(self._requests)
 
     def _follow(self, response: ConverseResponse) -> None:
-        """Record the position for the next reconnect."""
         opening = self._opening
         match response.WhichOneof("kind"):
             case "opened":

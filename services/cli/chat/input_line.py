@@ -135,16 +135,13 @@ class InputLine:
         get_app().exit()
 
     def draw(self) -> None:
-        """Redraw the label."""
         self._session.app.invalidate()
 
     def echo(self, label: str, line: str) -> None:
-        """Show an entered line as it stood there."""
         indented = printable(line).replace("\n", "\n" + " " * get_cwidth(label))
         self.write(f"{label}{indented}\n")
 
     def write(self, text: str) -> None:
-        """Show whole lines above the input."""
         if self._kept is not None:
             self._kept.append(text)
             return
@@ -237,7 +234,6 @@ class InputLine:
 
 
 def _indented(width: int, _number: int, wrap_count: int) -> str:
-    """Return the prefix of further and wrapped input lines."""
     return "" if wrap_count else " " * width
 
 

@@ -51,7 +51,6 @@ class OneShot:
                     return
 
     def add(self, event: TurnEvent) -> None:
-        """Record and show an event."""
         match event.WhichOneof("kind"):
             case "tool_started":
                 self._started[event.tool_started.call_id] = event.tool_started
@@ -79,7 +78,6 @@ class OneShot:
 
     @property
     def reply(self) -> str:
-        """The reply of a slash command."""
         return "" if self._reply is None or self._reply.is_error else self._reply.text
 
     def as_json(self) -> dict[str, Any]:

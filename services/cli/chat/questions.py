@@ -40,7 +40,6 @@ class Question(Struct, frozen=True):
 
     @property
     def lines(self) -> list[tuple[str, str]]:
-        """The question in lines with styles."""
         if isinstance(self.asked, pb.ApprovalRequested):
             return [(f"{self.asked.tool} wants to run:", "yellow"), (self.asked.subject, "bold")]
         choices = (f"  {number}. {choice}" for number, choice in enumerate(self.asked.choices, 1))
@@ -48,13 +47,11 @@ class Question(Struct, frozen=True):
 
     @property
     def hint(self) -> str:
-        """The possible answers."""
         always = ", always" if self._can_be_always else ""
         return f"Type yes, session{always} or no. Ctrl-C stops the work."
 
     @property
     def label(self) -> str:
-        """The label before the answer."""
         if not self.is_approval:
             return "answer > "
         always = "[a]lways, " if self._can_be_always else ""

@@ -24,7 +24,6 @@ class Status:
         self._busy_since = self._answer_since = 0.0
 
     def render(self, *, is_busy: bool) -> str:
-        """Return the line."""
         window = f" of {_thousands(self._window)}" if self._window else ""
         parts = (
             self._activity(is_busy=is_busy),
@@ -36,7 +35,6 @@ class Status:
         return " · ".join(filter(None, parts))
 
     def begin_session(self, session: Session) -> None:
-        """Begin with what is known of a session."""
         self._model = session.model or self._model
         self._cost_micro_usd = session.usage.cost_micro_usd
         self._used = 0

@@ -60,7 +60,6 @@ async def watch_home(home: Path, show: Callable[[str, str], None], every_s: floa
 
 
 def _screen_above(line: InputLine, environ: Mapping[str, str]) -> Screen:
-    """Return the screen of what stands above the input."""
     styles = styles_of(sys.stdout, environ)
     return Screen(
         line.write,
@@ -156,7 +155,6 @@ class Talk:
         return False
 
     def stopped(self) -> bool:
-        """Stop what runs; return whether there was anything."""
         if self._is_busy:
             self._dialogue.interrupt()
         elif self._line.is_empty:
@@ -169,7 +167,6 @@ class Talk:
             self._answers = self._dialogue.question
 
     def unfold(self) -> None:
-        """Show the output that was folded last."""
         for text, style in self._folded:
             self._screen.aside(text, style, wraps=False)
         self._folded = ()

@@ -59,7 +59,6 @@ class Source(Struct, frozen=True):
         return cls(root, own, files, left_out)
 
     def has(self, path: str) -> bool:
-        """Return whether any profile has such a file."""
         return any(file.path == path for file in self.files)
 
     def memory_providers(self) -> Sequence[str]:

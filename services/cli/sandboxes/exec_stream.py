@@ -65,7 +65,6 @@ class ExecStream:
         self._send(stdin_eof=exec_pb2.AttachExecRequest.StdinEof())
 
     def resize(self, size: exec_pb2.TerminalSize) -> None:
-        """Set the terminal's size."""
         self._size = size
         self._send(resize=size)
 

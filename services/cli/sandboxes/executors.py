@@ -108,7 +108,6 @@ class Executors(Struct):
         return [(at, one) for at, one in told if ident(one) == ident(found)]
 
     def complain(self) -> None:
-        """Warn about executors whose part is missing."""
         for endpoint, instead in self.silent.items():
             complain(f"the executor at {endpoint} {instead}; its entries are missing")
 

@@ -135,7 +135,6 @@ class Shell(Struct):
         stream.end_input()
 
     def _passed(self, keys: bytes) -> bytes:
-        """Return the keys to send to the program."""
         passed, twice, _ = (self._held + keys).partition(DETACH_KEY * 2)
         self._detached = bool(twice)
         self._held = DETACH_KEY if not twice and passed.endswith(DETACH_KEY) else b""
