@@ -18,6 +18,7 @@ from agent_service.assembly.tools import (
     job_scripts,
     listed_tools,
     loop_parts,
+    sight_of,
     told_timeout_s,
     tool_reach,
 )
@@ -122,7 +123,8 @@ def build(
     delegation = Delegation(lambda: turns, toolsets, config.delegation.max_concurrent, database)
     sandboxes, left = SandboxLeases(executors, database), LeftSandboxes(executors, database)
     projects, hubs = Projects(executors, context_files), hubs_of(stores, config, clock)
-    contexts, workers = ToolContexts(database, leases, sandboxes, shelves, delegation), Workers()
+    sight, workers = sight_of(config, models, screening), Workers()
+    contexts = ToolContexts(database, leases, sandboxes, shelves, delegation, sight)
     files = AnswerFiles(reach.messenger, contexts.workplace, policy, reach.web.fetcher)
     told, scripts = _directions(config, models), job_scripts(config, contexts.make, policy, scanner)
     spending = Spending(models, database, leases, config.budget.policy, clock, config.zone)
@@ -147,9 +149,7 @@ def build(
         ApprovalServicer(database, turns, redactor.redact),
         ModelCatalogServicer(catalog, model),
         MemoryServicer(memories, database, clock),
-        SkillServicer(shelves),
-        SkillHubServicer(hubs, shelves),
-        CurationServicer(plans),
+        *(SkillServicer(shelves), SkillHubServicer(hubs, shelves), CurationServicer(plans)),
         ToolCatalogServicer(listed, config.tools),
         CatalogServicer(personas, database),
         *(UsageServicer(database, spending), UploadServicer(database, clock)),

@@ -25,6 +25,7 @@ from agent_service.tools.guards.taint import Screen
 from agent_service.tools.schema import Listed
 from agent_service.tools.shell.script import ScriptArguments, ScriptTool
 from agent_service.tools.shell.terminal import FOREGROUND_LIMIT_S, FOREGROUND_S
+from agent_service.tools.sight import Sight
 from agent_service.tools.todo import STATE as PLAN
 from agent_service.tools.todo import shown_plan
 from agent_service.tools.toolbox import ContextFactory, Toolbox
@@ -84,6 +85,12 @@ def job_scripts(
     return Scripts(judged, context, policy.redactor, scanner)
 
 
+def sight_of(config: AgentConfig, models: ModelParts, screening: Screening) -> Sight:
+    """Shows pictures to models that see, and has others described."""
+    vision = route_of(config.auxiliary, "vision")
+    return Sight(lambda model: models.catalog.find(model).sees, vision, screening.screen_file)
+
+
 def loop_parts(
     config: AgentConfig,
     models: ModelParts,
@@ -105,11 +112,9 @@ def loop_parts(
 
     reader = FileReader(
         load,
-        lambda model: models.catalog.find(model).sees,
+        sight_of(config, models, screening),
         models.consult,
-        route_of(config.auxiliary, "vision"),
         route_of(config.auxiliary, TRANSCRIPTION),
-        screening,
     )
     compressor = Compressor(
         models.catalog.window_of, plan_of, config.compression, models.notes, SystemClock()

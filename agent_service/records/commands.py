@@ -59,6 +59,8 @@ class _Returned(Struct, frozen=True):
 class ToolReturned(_Returned, frozen=True):
     """A tool call has its result; the next model call may use it once this is committed."""
 
+    parts: Sequence[Mapping[str, Any]] = ()
+    """More parts of the message, such as pictures."""
     failures_in_row: int = 0
     """The number of successive messages in which the call failed like this; 0 if it did not fail.
     """

@@ -37,7 +37,7 @@ from agent_service.records.events import (
     preview,
 )
 from agent_service.records.model import assistant_message, encoded
-from agent_service.records.search_query import searchable, terms
+from agent_service.records.search_query import searchable, terms, text_of
 from agent_service.records.sent_history import user_message
 from agent_service.records.turn_state import LiveTurn
 from agent_service.records.usage import Usage
@@ -193,10 +193,12 @@ class Transition(Struct):
         call = fact.call
         del self.after.pending[call.key]
         self.after.failures_in_row = max(self.after.failures_in_row, fact.failures_in_row)
-        result = {"role": "tool", "tool_call_id": call.call.id, "content": fact.text}
+        text = [{"type": "text", "text": fact.text}]
+        content = [*text, *fact.parts] if fact.parts else fact.text
+        result = {"role": "tool", "tool_call_id": call.call.id, "content": content}
         new = new_message(call.message_sequence, result)
         self.after.results[call.message_sequence] = new.content
-        self.after.result_chars[call.message_sequence] = len(fact.text)
+        self.after.result_chars[call.message_sequence] = len(text_of(content))
         self.messages.append(new)
 
     def _needed(self, fact: ApprovalNeeded) -> None:

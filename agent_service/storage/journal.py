@@ -16,6 +16,7 @@ from agent_service.records.events import Decision
 from agent_service.records.model import encoded
 from agent_service.records.overlays import Overlay
 from agent_service.records.requests import REVIEW, TurnRequest
+from agent_service.records.search_query import text_of
 from agent_service.records.transition import Transition
 from agent_service.records.turn_state import LiveTurn
 from agent_service.storage import approvals, denials, reviews
@@ -219,7 +220,7 @@ def _conversation(conn: Connection, live: LiveTurn) -> list[bytes]:
         rows += [(row.sequence, row.content.encode()) for row in conn.execute(_EARLIER, earlier)]
     for row in conn.execute(_MESSAGES, asked):
         if row.role == "tool" and row.turn_id == live.id:
-            live.result_chars[row.sequence] = len(json.loads(row.content)["content"])
+            live.result_chars[row.sequence] = len(text_of(json.loads(row.content)["content"]))
         if first_pending and row.role == "tool" and row.sequence > first_pending:
             live.results[row.sequence] = row.content.encode()
         else:

@@ -56,6 +56,13 @@ def put(conn: Connection, sha256: str, data: bytes, now: datetime) -> None:
     conn.execute(insert_ignore(upload).values(row))
 
 
+def keep(conn: Connection, data: bytes, file: PlacedFile, session_id: str, now: datetime) -> None:
+    """Store a file of a session, whose path names its contents."""
+    put(conn, file.sha256, data, now)
+    row = {"session_id": session_id, "path": file.path, "sha256": file.sha256}
+    conn.execute(insert_ignore(session_file).values(row))
+
+
 def read(conn: Connection, sha256: str) -> bytes | None:
     """Return a file's contents, or None."""
     query = sa.select(upload.c.data).where(upload.c.sha256 == sha256)

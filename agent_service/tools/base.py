@@ -6,7 +6,7 @@ validation, and a `run`. Output of commands and files is a result, never an exce
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import Struct, field
 from pydantic import BaseModel, ConfigDict
@@ -46,6 +46,23 @@ class ToolArguments(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
 
 
+class Picture(Struct, frozen=True):
+    """A picture of a result: PNG, JPEG, GIF or WebP."""
+
+    data: bytes
+    name: str = "picture"
+    """The name of its file in the workspace, without the suffix."""
+
+
+class ShownPictures(Struct, frozen=True):
+    """What a message has of pictures."""
+
+    text: str = ""
+    """Descriptions, if the model gets no picture."""
+    parts: Sequence[Mapping[str, Any]] = ()
+    notices: tuple[str, ...] = ()
+
+
 class ToolResult(Struct, frozen=True):
     """The result of a call, as the model sees it."""
 
@@ -55,6 +72,8 @@ class ToolResult(Struct, frozen=True):
     beside: str = ""
     """More text for the model, shown even if the result itself is too long."""
     notices: tuple[str, ...] = ()
+    pictures: tuple[Picture, ...] = ()
+    """Shown to a model that sees and described to another; a program's own calls show none."""
 
 
 class SessionState(Notes, Protocol):
@@ -102,6 +121,10 @@ async def _nobody(*_asked: object, **_options: object) -> str:
     raise NoAnswer("no model is available")
 
 
+async def _unshown(_pictures: Sequence[Picture], _ask: Ask) -> ShownPictures:
+    return ShownPictures("[Pictures cannot be shown here.]")
+
+
 class ToolContext(Struct, frozen=True):
     """What a tool may use while it runs one call."""
 
@@ -131,6 +154,8 @@ class ToolContext(Struct, frozen=True):
     subagents: Subagents | None = None
     ask: Ask = _nobody
     """Asks a model outside the conversation."""
+    show: Callable[[Sequence[Picture], Ask], Awaitable[ShownPictures]] = _unshown
+    """Puts pictures into the workspace and shows them to the model."""
     inner: "InnerCalls | None" = None
     """Makes tool calls on behalf of this call."""
     conversation: Sequence[bytes] = ()

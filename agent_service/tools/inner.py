@@ -66,7 +66,8 @@ class JournaledCalls:
             # The call has not started: it runs for the first time after the decision.
             await self._state.put(place, {})
             raise
-        result = replace(result, text=ends(result.text, MAX_RESULT_CHARS, 0), beside="")
+        text = ends(result.text, MAX_RESULT_CHARS, 0)
+        result = replace(result, text=text, beside="", pictures=())
         await self._state.put(place, {"key": key, "result": to_builtins(result)})
         return result
 

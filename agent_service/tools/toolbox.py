@@ -31,6 +31,7 @@ from agent_service.tools import advice
 from agent_service.tools.base import (
     Effect,
     RetryWithHint,
+    ShownPictures,
     Tool,
     ToolArguments,
     ToolContext,
@@ -239,6 +240,7 @@ class _Batch:
         started = time.monotonic()
         try:
             result = await attempt(tool, arguments, context)
+            seen = await _shown(result, context)
         except DecisionRequired as required:
             subject = self._redactor.redact(required.subject)
             if context.unattended is Unattended.HALT:
@@ -261,9 +263,11 @@ class _Batch:
         files = context.files if can_read else None
         text = await self._room.fitted(result.text, call.key, files, result.beside)
         news = f"[{found}]" if (found := context.news()) else ""
-        text = self._redactor.redact("\n".join(filter(None, (news, text))))
+        text = self._redactor.redact("\n".join(filter(None, (news, text, seen.text))))
+        result = replace(result, text=text, notices=(*result.notices, *seen.notices))
         # Release waiting calls only after the result is stored.
-        await self._commit(_returned(call, replace(result, text=text), place, duration_ms))
+        returned = _returned(call, result, place, duration_ms)
+        await self._commit(replace(returned, parts=seen.parts))
 
     def _context_of(self, call: PendingCall, progress: Callable[[str], None]) -> ToolContext:
         context = self._context(self._turn, call, progress)
@@ -297,6 +301,10 @@ class _Batch:
 
     async def _commit(self, fact: Fact) -> None:
         await self._put((fact,)).wait()
+
+
+async def _shown(result: ToolResult, context: ToolContext) -> ShownPictures:
+    return await context.show(result.pictures, context.ask) if result.pictures else ShownPictures()
 
 
 async def attempt(tool: Tool[Any], arguments: ToolArguments, context: ToolContext) -> ToolResult:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from agent_service.records.requests import (
     ANSWERED,
     FORWARDED,
+    FROM_FILE,
     OUTPUT,
     Quote,
     RequestOverlays,
@@ -54,6 +55,12 @@ class Screening(Struct, frozen=True):
             screened=tuple(text for text, _ in shown),
             notices=tuple(chain.from_iterable(notices for _, notices in shown)),
         )
+
+    async def screen_file(self, text: str) -> tuple[str, tuple[str, ...]]:
+        """Return a file's words as the model sees them, and notices for the person."""
+        text = await asyncio.to_thread(self.redactor.redact, text)
+        clean, threats = await asyncio.to_thread(self.scanner.clean, text, Source.QUOTE)
+        return screened(clean, threats, FROM_FILE)
 
 
 def without_secrets(request: TurnRequest, redactor: Redactor) -> TurnRequest:

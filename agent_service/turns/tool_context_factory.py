@@ -17,13 +17,17 @@ from agent_service.records.calls import Decided, PendingCall
 from agent_service.records.sandbox import SandboxInfo
 from agent_service.records.turn_state import LiveTurn
 from agent_service.security import url_provenance
-from agent_service.storage import approvals, background, sessions
+from agent_service.storage import approvals, background, sessions, uploads
+from agent_service.storage.uploads import PlacedFile
 from agent_service.tools.base import Caller, ToolContext, ToolFailed
 from agent_service.tools.guards.shell_input import KEPT
 from agent_service.tools.shell.terminal import FOREGROUND_S
+from agent_service.tools.sight import Sight
 from agent_service.turns.answer_files import Workplace
 from agent_service.turns.background_notifier import notice_of
 from agent_service.turns.delegation import CallSubagents, Delegation, Endings
+from agent_service.turns.result_pictures import ResultPictures
+from services.clock import SystemClock
 from services.database import Database
 from services.database.leases import LeaseTable
 
@@ -40,6 +44,7 @@ class ToolContexts:
         sandboxes: SandboxLeases,
         skills: SkillShelves,
         delegation: Delegation,
+        sight: Sight,
     ) -> None:
         self._database = database
         self._turns = turns
@@ -47,17 +52,20 @@ class ToolContexts:
         self._skills = skills
         self._supplies = AllSupplies((SandboxSkills(skills, database), SandboxUploads(database)))
         self._delegation = delegation
+        self._sight = sight
 
     def make(
         self, turn: LiveTurn, call: PendingCall, progress: Callable[[str], None]
     ) -> ToolContext:
         sandbox = TurnSandbox(self._sandboxes, turn, resumed=call.resumed, supplies=self._supplies)
         rows = _SessionRows(self._database, self._turns, turn, sandbox)
+        files = SessionFiles(sandbox)
+        pictures = ResultPictures(self._sight, turn.model, files, rows.keep_file)
         decided = turn.decided.get(call.key, Decided())
         return ToolContext(
             key=call.key,
             commands=SessionCommands(sandbox),
-            files=SessionFiles(sandbox),
+            files=files,
             state=rows,
             decision=decided.decision,
             progress=progress,
@@ -65,6 +73,7 @@ class ToolContexts:
             answer=decided.answer,
             place=lambda: sandbox.place,
             news=lambda: sandbox.news,
+            show=pictures.show,
             records=rows,
             unattended=turn.unattended,
             sandbox=lambda: _sandbox_info(sandbox),
@@ -167,6 +176,11 @@ class _SessionRows:
 
         known = await self._database.read(read)
         return [url for url in urls if url_provenance.key_of(url) not in known]
+
+    async def keep_file(self, path: str, sha256: str, data: bytes) -> None:
+        """Keep a file that messages refer to with the session."""
+        file, its = PlacedFile(path, sha256), (self._turn.session_id, SystemClock().now())
+        await self._write(lambda conn: uploads.keep(conn, data, file, *its))
 
     async def watch(self, key: str, command: str, wanted: WatchRequest) -> None:
         """Watch a started command, under the turn's fence."""

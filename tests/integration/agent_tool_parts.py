@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 
 from agent_service.clients.executors import Executors, LeftSandboxes
 from agent_service.clients.leases import SandboxLeases
+from agent_service.models.fallback import USUAL
 from agent_service.profiles.skills.files import HomeSkillFiles
 from agent_service.profiles.skills.shelf import SkillShelves
 from agent_service.records.calls import PendingCall
@@ -28,13 +29,16 @@ from agent_service.storage.turns import SessionDraft
 from agent_service.tools.base import Tool
 from agent_service.tools.builtin import builtin_tools
 from agent_service.tools.schema import offered
+from agent_service.tools.sight import Sight
 from agent_service.tools.toolbox import Toolbox
 from agent_service.turns.delegation import Delegation
+from agent_service.turns.message_assembly import Screening
 from agent_service.turns.tool_context_factory import ToolContexts
 from services.clock import SystemClock
 from services.database import Database
 from services.database.leases import new_owner
 from services.ids import new_id
+from services.redaction.redactor import Redactor
 from services.rpc.addresses import Address
 from services.rpc.auth import Identity, Tokens
 from services.rpc.channels import Channels
@@ -149,7 +153,9 @@ async def open_tools(
         shelves = SkillShelves(lambda _profile: HomeSkillFiles(library), clock, ThreatScanner())
         delegation = Delegation(_none, (), 3, database)
         sandboxes = SandboxLeases(executors, database)
-        contexts = ToolContexts(database, leases, sandboxes, shelves, delegation)
+        screening = Screening(ThreatScanner(), Redactor())
+        sight = Sight(lambda _model: True, USUAL, screening.screen_file)
+        contexts = ToolContexts(database, leases, sandboxes, shelves, delegation, sight)
         toolbox = Toolbox([*offered(builtin_tools(out_of_reach())), *more], contexts.make)
         yield Tools(toolbox, turn, LeftSandboxes(executors, database), database, library)
 

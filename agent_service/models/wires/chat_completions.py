@@ -152,6 +152,11 @@ def _join(texts: Iterable[str]) -> str:
     return "\n\n".join(dict.fromkeys(text for text in texts if text))
 
 
+_RESULT = b'{"role":"tool"'
+_MAX_HEAD_BYTES = 1000
+_PICTURES_FOLLOW = encoded({"role": "assistant", "content": "[Pictures of these results follow.]"})
+"""Strict endpoints take no user's message after results."""
+
 _UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}}
 """What Gemini accepts in place of its signature."""
 
@@ -200,14 +205,42 @@ class ChatCompletions:
         return Assembly()
 
     def _messages(self, request: ModelRequest, dialect: Dialect) -> Sequence[bytes]:
+        messages = _with_pictures(request.messages)
         if dialect.bare_answers and dialect.unsigned_calls:
-            return request.messages
-        return [_filled(message, dialect) for message in request.messages]
+            return messages
+        return [_filled(message, dialect) for message in messages]
 
     def _extras(self, dialect: Dialect) -> bytes:
         if not self._effort or not dialect.effort:
             return b""
         return b',"reasoning_effort":"%b"' % self._effort.encode()
+
+
+def _with_pictures(messages: Sequence[bytes]) -> Sequence[bytes]:
+    """Move pictures of tool results, which this API takes only from users, behind the results."""
+    if not any(_has_parts(message) for message in messages):
+        return messages
+    sent: list[bytes] = []
+    moved: list[Json] = []
+    for message in messages:
+        if moved and not message.startswith(_RESULT):
+            sent += [_PICTURES_FOLLOW, encoded({"role": "user", "content": moved})]
+            moved = []
+        if not _has_parts(message):
+            sent.append(message)
+            continue
+        result: dict[str, Any] = json.loads(message)
+        first, *others = result["content"]
+        is_text = all(part.get("type") == "text" for part in others)
+        told = "\n\n".join(part["text"] for part in (first, *(others if is_text else ())))
+        moved += () if is_text else others
+        sent.append(encoded({**result, "content": told}))
+    return [*sent, _PICTURES_FOLLOW, encoded({"role": "user", "content": moved})] if moved else sent
+
+
+def _has_parts(message: bytes) -> bool:
+    # The id of the call is all that stands between.
+    return message.startswith(_RESULT) and b',"content":[{' in message[:_MAX_HEAD_BYTES]
 
 
 def _filled(message: bytes, dialect: Dialect) -> bytes:
