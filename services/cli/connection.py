@@ -21,7 +21,6 @@ from services.cli.console import EXIT_INTERRUPTED, complain
 from services.cli.failures import in_short, remedy
 from services.config.settings import Settings
 from services.errors import Draining, FailedPrecondition, ServiceUnavailable
-from services.home.file_lock import FileLock
 from services.home.paths import DEFAULT_PROFILE, HomePaths
 from services.lifecycle import Shutdown, Workers, all_of
 from services.rpc.addresses import Address, UnixAddress
@@ -32,8 +31,8 @@ from services.runtime.config import ServiceConfig
 
 HEALTH_S = 3.0
 """The timeout of a health check."""
-STUCK_S = 5.0
-"""How long a process that starts or stops services may do nothing before a command gives up."""
+STUCK_S = 15.0
+"""How long another process may take to start or stop services before a command gives up."""
 PATIENCE_S = 10.0
 """How long a command waits for remote services."""
 TELL_AFTER_S = 3.0
@@ -150,41 +149,27 @@ async def silence(channel: grpc.aio.Channel, service: str = "") -> str:
     return "" if answer.status == HealthCheckResponse.SERVING else _NOT_SERVING
 
 
-class _OtherProcess:
-    """Tells a process that starts or stops slowly from one that is stuck."""
-
-    def __init__(self, lock: FileLock) -> None:
-        self._lock = lock
-        self._activity, self._at = "", monotonic()
-
-    def is_at_work(self) -> bool:
-        """Return whether another process holds the lock, and has done something lately."""
-        before, self._activity = self._activity, self._lock.activity()
-        if self._activity != before:
-            self._at = monotonic()
-        return bool(self._activity) and monotonic() - self._at < STUCK_S
-
-
 async def _join(
     settings: Settings, services: Sequence[str], clients: int, stack: AsyncExitStack
 ) -> Channels:
     """Yield channels to the services on the home's socket, started here if nobody runs them."""
     addresses: dict[str, Address] = dict.fromkeys(services, UnixAddress(settings.home.socket))
-    others = _OtherProcess(lock_of(UnixAddress(settings.home.socket)))
+    lock = lock_of(UnixAddress(settings.home.socket))
     started, told = monotonic(), False
     while True:
         if not await is_running(settings):
-            try:
-                # A command that was faster is given its time.
-                if not await asyncio.to_thread(others.is_at_work):
+            # A command that was faster is given its time.
+            has_waited = monotonic() - started >= STUCK_S
+            if has_waited or not await asyncio.to_thread(lock.is_held):
+                try:
                     channels = await stack.enter_async_context(_embedded(settings, services))
                     # Once no other command uses the services, and none can begin to.
                     stack.push_async_callback(_outlast_others, clients)
+                except ListenFailed:
+                    if has_waited:
+                        raise
+                else:
                     return channels
-            except ListenFailed:
-                is_at_work = await asyncio.to_thread(others.is_at_work)
-                if not is_at_work and monotonic() - started >= STUCK_S:
-                    raise
         elif not await unanswered(settings, addresses):
             return await stack.enter_async_context(await _client(settings, addresses))
         elif not told:

@@ -40,30 +40,19 @@ class FileLock:
         os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
         self._file = file
 
-    def activity(self) -> str:
-        """Return the process that holds the lock and its CPU time so far; empty if none does.
-
-        Only Linux tells.
-        """
-        with suppress(OSError):
-            inode = f":{self._path.stat().st_ino}"
-            for line in Path("/proc/locks").read_text("ascii").splitlines():
-                _, kind, _, mode, process, file, *_ = line.split()
-                if (kind, mode) == ("FLOCK", "WRITE") and file.endswith(inode):
-                    return f"{process} {_cpu_time(process)}"
-        return ""
+    def is_held(self) -> bool:
+        """Return whether a process holds the lock, this one included."""
+        with suppress(FileNotFoundError), self._path.open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
 
     def release(self) -> None:
         if self._file is not None:
             os.close(self._file)
             self._file = None
-
-
-def _cpu_time(process: str) -> str:
-    with suppress(OSError):
-        fields = Path(f"/proc/{process}/stat").read_text("ascii", "replace").rpartition(")")[2]
-        return " ".join(fields.split()[11:13])  # in user and system mode
-    return ""
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from services.cli.connection import STUCK_S, connected, is_running
+from services.cli.connection import connected, is_running
 from services.cli.process import ALL
 from services.config.settings import Settings, load_settings
 from services.rpc.listeners import ListenFailed
@@ -90,22 +90,19 @@ HOLDER = """
 import sys, time
 from pathlib import Path
 from services.home.file_lock import FileLock
-FileLock(Path(sys.argv[1])).acquire()
+lock = FileLock(Path(sys.argv[1]))
+lock.acquire()
 print("held", flush=True)
-ends = time.monotonic() + float(sys.argv[2])
-while time.monotonic() < ends:
-    time.sleep(0.001)
-    sum(range(20_000))
-time.sleep(float(sys.argv[3]))
+time.sleep(float(sys.argv[2]))
 """
 
 
 @asynccontextmanager
-async def held(settings: Settings, busy_s: float, idle_s: float) -> AsyncGenerator[int]:
+async def held(settings: Settings, seconds: float) -> AsyncGenerator[int]:
     """Another process has the home's socket, without serving; its id."""
     lock = f"{settings.home.socket}.lock"
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", HOLDER, lock, str(busy_s), str(idle_s)), stdout=PIPE
+        *(sys.executable, "-c", HOLDER, lock, str(seconds)), stdout=PIPE
     )
     assert process.stdout is not None
     await process.stdout.readline()
@@ -119,13 +116,13 @@ async def held(settings: Settings, busy_s: float, idle_s: float) -> AsyncGenerat
 
 async def test_a_command_waits_for_another_that_starts_slowly(tmp_path: Path) -> None:
     settings = await settings_of(tmp_path)
-    async with held(settings, STUCK_S + 1.5, 0), connected(settings, ("scheduler",)):
+    async with held(settings, 1.5), connected(settings, ("scheduler",)):
         assert await is_running(settings)
 
 
 async def test_a_command_gives_up_on_another_that_does_nothing(tmp_path: Path) -> None:
     settings = await settings_of(tmp_path)
-    async with held(settings, 0, 60) as holder:
+    async with held(settings, 60) as holder:
         with pytest.raises(ListenFailed, match=f"in use by process {holder}"):
             async with connected(settings, ("scheduler",)):
                 pass
