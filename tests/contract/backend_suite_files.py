@@ -74,6 +74,13 @@ class FileSuite:
         await put(console, "b/link", b"new")
         assert await console.output("cat a/real; readlink b/link") == "new../a/real"
 
+    async def test_an_upload_over_a_hard_link_changes_only_its_own_name(
+        self, console: Console
+    ) -> None:
+        await console.output("echo kept > first; ln first second")
+        await put(console, "second", b"new")
+        assert await console.output("cat first second") == "kept\nnew"
+
     async def test_what_can_be_looked_at(self, console: Console) -> None:
         await console.output("mkdir -p look; echo 12345 > look/file; ln -sf file look/link")
         files = console.link.files

@@ -20,8 +20,6 @@ class Scale:
     """Sandboxes of which each looks for what the ones before have left."""
     cycles: int
     """Times that a sandbox is acquired, used and released."""
-    swaps: int
-    """Reads through a link that is swapped all the time."""
     files: int
     """Empty files that somebody tries to make."""
     every_nth: int
@@ -48,7 +46,6 @@ _SCALES = {
         kills_elsewhere=5,
         claims=10,
         cycles=120,
-        swaps=300,
         files=80_000,
         every_nth=4,
         fuzzed=20,
@@ -65,7 +62,6 @@ _SCALES = {
         kills_elsewhere=50,
         claims=200,
         cycles=10_000,
-        swaps=10_000,
         files=1_000_000,
         every_nth=1,
         fuzzed=1_000,
