@@ -1,9 +1,7 @@
 """Who has which sandbox and for how long, with real boxes of bubblewrap."""
 
 import asyncio
-import json
 import os
-import signal
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,7 +10,7 @@ from typing import Any
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
-from hermes.executor.v1 import exec_pb2, sandbox_pb2
+from hermes.executor.v1 import sandbox_pb2
 from services.errors import Reason
 from services.rpc.auth import Identity
 from tests.support.executor_client import Client
@@ -133,34 +131,6 @@ async def test_an_operator_who_waits_prolongs_nothing(tmp_path: Path) -> None:
         await until(has_ended, timeout_s=10)
 
 
-async def test_a_lost_box_is_told_and_replaced(tmp_path: Path) -> None:
-    async with started(tmp_path) as (_, client):
-        answer = await client.acquire("s")
-        await client.output(answer.lease, "echo kept > file")
-        following = asyncio.ensure_future(
-            client.run(answer.lease, script="echo begun; echo told >&2; sleep 60", exec_id="x")
-        )
-
-        async def has_begun() -> bool:
-            known = [one.exec_id for one in await client.list(answer.lease)]
-            return "x" in known and bool((await client.read(answer.lease, "x", 0, 9)).data)
-
-        await until(has_begun)
-        await kill_boxes(tmp_path)
-        seen = await following
-        assert seen.exit is not None
-        assert seen.exit.reason == exec_pb2.EXIT_REASON_SANDBOX_LOST
-        assert not seen.exit.HasField("code")
-        assert (seen.stdout, seen.stderr) == (b"begun\n", b"told\n")
-        assert await state(client, answer) == sandbox_pb2.SANDBOX_STATE_LOST
-        assert await refused(client.start(answer.lease, "true")) is Reason.SANDBOX_LOST
-        assert (await client.read(answer.lease, "x", 0, 9)).data == b"begun\n"
-        later = await client.acquire("s")
-        assert later.sandbox.sandbox_id != answer.sandbox.sandbox_id
-        assert await client.output(later.lease, "cat file") == "kept"
-        assert await refused(client.get(later.lease, "x")) is Reason.NOT_FOUND
-
-
 async def test_only_harmless_folders_are_bound(tmp_path: Path) -> None:
     around = tmp_path / "user"
     home = around / ".hermes"
@@ -272,16 +242,3 @@ async def state(
 ) -> "sandbox_pb2.SandboxState.ValueType":
     request = sandbox_pb2.GetSandboxRequest(sandbox_id=answer.sandbox.sandbox_id)
     return (await client.sandboxes.GetSandbox(request)).sandbox.state
-
-
-async def kill_boxes(home: Path) -> None:
-    """Kills the first process of every box, as the machine might."""
-
-    def kill() -> None:
-        folder = home / "state" / "executor" / "bubblewrap" / "boxes"
-        records = [json.loads(path.read_text()) for path in folder.glob("*/box.json")]
-        assert records
-        for record in records:
-            os.kill(record["first"]["pid"], signal.SIGKILL)
-
-    await asyncio.to_thread(kill)

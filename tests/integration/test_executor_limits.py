@@ -9,7 +9,6 @@ import grpc.aio
 import pytest
 from msgspec.structs import replace
 
-from executor_service.supervisor.trees import measure
 from hermes.executor.v1 import exec_pb2, file_pb2, sandbox_pb2
 from services.config.settings import Settings
 from services.errors import Reason, message_of, reason_of
@@ -95,36 +94,3 @@ async def test_a_folder_of_the_host_has_no_limit(small: Settings, tmp_path: Path
         lease = (await client.acquire(workdir=str(folder))).lease
         seen = await client.run(lease, script="sleep 4; ls")
         assert (seen.code, seen.stdout) == (0, b"large\n")
-
-
-def test_what_is_looked_at_is_measured(tmp_path: Path) -> None:
-    folder = tmp_path / "workspace"
-    (folder / "a" / "b").mkdir(parents=True)
-    (folder / "a" / "b" / "file").write_bytes(bytes(100_000))
-    (tmp_path / "outside").write_bytes(bytes(10 * MIB))
-    (folder / "link").symlink_to(tmp_path)
-    (folder / "a" / "loop").symlink_to("..")
-    assert is_larger(folder, 100_000)
-    assert not is_larger(folder, 200_000)
-    assert not is_larger(tmp_path / "missing", 0)
-    with (folder / "sparse").open("wb") as file:
-        file.truncate(100 * MIB)
-    assert not is_larger(folder, 200_000)
-    for number in range(1000):
-        (folder / str(number)).touch()
-    assert is_larger(folder, 300_000)
-
-
-def test_what_is_too_deep_to_look_at_counts_as_too_much(tmp_path: Path) -> None:
-    deep = tmp_path
-    for _ in range(190):
-        deep /= "d"
-    deep.mkdir(parents=True)
-    assert not is_larger(tmp_path, MIB)
-    deep = deep.joinpath(*["d"] * 30)
-    deep.mkdir(parents=True)
-    assert is_larger(tmp_path, MIB)
-
-
-def is_larger(folder: Path, most_bytes: int) -> bool:
-    return not measure(folder, most_bytes)[1]

@@ -177,6 +177,10 @@ def test_what_is_measured_says_whether_that_is_all(root: Path) -> None:
         (root / name).mkdir()
     make_deep(root / "wsp_deep", 210)
     (root / "wsp_some" / "file").write_bytes(bytes(100_000))
+    (root / "wsp_some" / "out").symlink_to(root / "wsp_a")
+    (root / "wsp_some" / "loop").symlink_to(".")
+    with (root / "wsp_some" / "sparse").open("wb") as file:
+        file.truncate(100 * MIB)
     most_bytes = {"wsp_a": 20_000, "wsp_deep": ANY, "wsp_some": 200_000, "wsp_missing": 0}
     sizes = handle({"do": "measure", "root": str(root), "most_bytes": most_bytes})["sizes"]
     # Nobody looks further once it is too much.

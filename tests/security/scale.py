@@ -16,8 +16,6 @@ class Scale:
     """How often an executor is killed, with twenty commands running."""
     kills_elsewhere: int
     """The same, on the backends that are slower to set up."""
-    claims: int
-    """Sandboxes of which each looks for what the ones before have left."""
     cycles: int
     """Times that a sandbox is acquired, used and released."""
     files: int
@@ -44,7 +42,6 @@ _SCALES = {
         slow_reader_s=5,
         kills=5,
         kills_elsewhere=5,
-        claims=10,
         cycles=120,
         files=80_000,
         every_nth=4,
@@ -60,7 +57,6 @@ _SCALES = {
         slow_reader_s=60,
         kills=50,
         kills_elsewhere=50,
-        claims=200,
         cycles=10_000,
         files=1_000_000,
         every_nth=1,

@@ -71,24 +71,6 @@ async def has_ended(client: Client, lease: sandbox_pb2.Lease, within_s: float) -
     return True
 
 
-async def test_a_clock_that_is_set_changes_no_lease(settings: Settings) -> None:
-    clock = WrongClock()
-    async with agent(settings, clock) as client:
-        lease = await acquire(client, "s", 60)
-        running = await client.start(lease, "sleep", "600")
-        for skew_s in SKEWS_S:
-            clock.skew_s = skew_s
-            idle = await acquire(client, f"idle{skew_s}", 1)
-            assert await has_ended(client, idle, 10)
-            assert await state(client, lease) == READY
-            renewal = sandbox_pb2.RenewLeaseRequest(lease=lease)
-            left = (await client.sandboxes.RenewLease(renewal)).expires_in.ToMilliseconds()
-            assert 50_000 < left <= 60_000
-            found = await client.get(lease, running.exec_id)
-            assert found.state == exec_pb2.EXEC_STATE_RUNNING
-        await client.release(lease)
-
-
 async def test_the_next_executor_s_clock_changes_no_lease(settings: Settings) -> None:
     async with agent(settings, WrongClock()) as client:
         lease = await acquire(client, "s", 60)

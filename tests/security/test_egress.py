@@ -183,14 +183,6 @@ async def test_a_tunnel_for_another_host_than_it_was_asked_for(
         assert world.passed("good.test", "in") == 0
 
 
-async def test_a_hello_in_pieces_is_read_as_one(yard: Yard, world: World) -> None:
-    hello = hello_for("evil.test")
-    pieces = [connect("good.test", world.https_port) + hello[:1], hello[1:7] + hello[7:]]
-    async with world.connected(yard, world.allow("good.test")) as (console, _):
-        (answer,) = await ask(console, pieces)
-        assert answer.endswith(b"\x70"), answer
-
-
 async def test_a_tunnel_that_is_no_tls(yard: Yard, world: World) -> None:
     """On ports that no rule names; these servers have others, so it is said that none is named."""
     asked = [connect("good.test", world.http_port), b"GET /own HTTP/1.1\r\nHost: evil.test\r\n\r\n"]
@@ -202,24 +194,6 @@ async def test_a_tunnel_that_is_no_tls(yard: Yard, world: World) -> None:
         (answer,) = await ask(console, asked)
         assert b"|HTTP/1.1 200" in answer, answer
         assert [seen.host for seen in world.seen] == ["evil.test"]
-
-
-async def test_a_request_that_names_two_hosts(yard: Yard, world: World) -> None:
-    plain = [get("good.test", world.http_port, named="evil.test")]
-    tunnel = [connect("good.test", world.https_port, named="evil.test")]
-    twice = [get("good.test", world.http_port, more="Host: evil.test\r\n")]
-    async with world.connected(yard, world.allow("good.test")) as (console, _):
-        answers = await ask(console, plain, tunnel, twice)
-        assert [answer[:12] for answer in answers] == [b"HTTP/1.1 403"] * 2 + [b"HTTP/1.1 400"]
-        assert not world.seen
-
-
-async def test_a_second_request_behind_the_first(yard: Yard, world: World) -> None:
-    first = get("good.test", world.http_port, more="Content-Length: 3\r\n") + b"one"
-    hidden = b"GET /hidden HTTP/1.1\r\nHost: evil.test\r\n\r\n"
-    async with world.connected(yard, world.allow("good.test")) as (console, _):
-        await ask(console, [first + hidden])
-        assert "/hidden" not in [seen.path for seen in world.seen]
 
 
 async def test_a_name_that_leads_elsewhere_the_next_time(yard: Yard, world: World) -> None:

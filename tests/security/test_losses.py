@@ -74,6 +74,8 @@ async def test_a_loss_is_told_and_nothing_runs_elsewhere(
         assert seen.exit is not None
         assert seen.exit.reason == exec_pb2.EXIT_REASON_SANDBOX_LOST
         assert not seen.exit.HasField("code")
+        assert seen.stdout == b"begun\n"
+        assert (await client.read(lease, "x", 0, 9)).data == b"begun\n"
         assert told_s < TOLD_WITHIN_S
         again = client.start(lease, "sh", "-c", LEAVE_CANARY, str(canary))
         assert await refused(again) is Reason.SANDBOX_LOST
