@@ -18,6 +18,8 @@ CLI = "cli"
 """The platform of clients that are connected to the gateway itself."""
 API = "api_server"
 """The platform of clients of the HTTP API, as homes name it."""
+WEBHOOK = "webhook"
+"""The platform of programs that send events."""
 
 
 class AnswerPlace(Struct, frozen=True):

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from gateway_service.errors import UnknownPlatform, UnknownTarget
-from gateway_service.messages import API, CLI, AnswerPlace, Source
+from gateway_service.messages import API, CLI, WEBHOOK, AnswerPlace, Source
 from gateway_service.storage import channels
 from gateway_service.storage.channels import Channel, Place
 from gateway_service.storage.statuses import AccountStatus, read_status
@@ -63,16 +63,22 @@ class Directory(Struct, frozen=True):
         platform, _, chat = word.partition(":")
         if platform == CLI:
             return [Place(CLI, chat) if chat else _TERMINAL]
-        self._check(platform)
+        return [self._chat(conn, profile, platform, chat)]
+
+    def _chat(self, conn: Connection, profile: str, platform: str, chat: str) -> Place:
+        """Return a chat of a platform; its home channel if none is named."""
+        self.check(platform)
+        if platform == WEBHOOK:
+            raise _unknown("webhooks bring events and take no messages; name a chat")
         if chat:
-            return [_find(conn, profile, platform, chat)]
+            return _find(conn, profile, platform, chat)
         home = self.home_channels(conn, profile).get(platform)
         if home is None:
             raise _unknown(
                 f"{platform} has no home channel; send /sethome in one of its chats, set "
                 f"platforms.{platform}.extra.home_channel, or name a chat: {platform}:CHAT"
             )
-        return [home]
+        return home
 
     def direct(self, conn: Connection, profile: str, source: Source) -> Source:
         """Return the source with the chat that gets the answers, if it is another one."""
@@ -115,10 +121,11 @@ class Directory(Struct, frozen=True):
             # Its clients cannot be sent anything; their owner's terminal can.
             return Place(CLI, place.chat_id)
         if place.platform != CLI:
-            self._check(place.platform)
+            self.check(place.platform)
         return place
 
-    def _check(self, platform: str) -> None:
+    def check(self, platform: str) -> None:
+        """Raise UnknownPlatform for a platform that is not connected."""
         if platform not in self.platforms:
             names = ", ".join(sorted((*self.platforms, CLI)))
             raise UnknownPlatform(

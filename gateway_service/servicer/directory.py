@@ -36,6 +36,8 @@ class DirectoryServicer(directory_pb2_grpc.DirectoryServiceServicer):
         self, request: directory_pb2.ListChannelsRequest, context: Context
     ) -> directory_pb2.ListChannelsResponse:
         profile = request.profile or DEFAULT_PROFILE
+        if request.platform:
+            self._directory.check(request.platform)
 
         def read(conn: Connection) -> tuple[Sequence[Channel], Sequence[Place]]:
             return self._directory.channels(conn, profile)

@@ -16,6 +16,7 @@ from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
 from tests.integration.gateway_parts import Hermes, hermes
 from tests.integration.http_parts import until_served
 from tests.integration.test_gateway_attachments import PNG, Files
+from tests.integration.test_gateway_directory import Caller
 from tests.support.ports import free_port
 
 SECRET = "0123456789abcdef0123"
@@ -114,6 +115,7 @@ async def test_an_answer_without_a_target_is_kept_in_its_session(tmp_path: Path)
         await scene.running.until_rows("gateway", sent, kept)
         assert scene.telegram.texts(1) == []
         assert await scene.running.rows("gateway", "SELECT * FROM channel") == []
+        assert "take no messages" in await Caller(scene.running).refusal("webhook:kept")
 
 
 async def test_nobody_is_waited_for_if_an_answer_is_kept(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Self
 
-from gateway_service.messages import Content, MessageEvent, Quote, Source
+from gateway_service.messages import WEBHOOK, Content, MessageEvent, Quote, Source
 from gateway_service.platforms.base import (
     HEARTBEAT_S,
     Destination,
@@ -36,8 +36,7 @@ _PING = "ping"
 class WebhookPlatform(Platform):
     """The routes of a home; its answers go to chats of other platforms."""
 
-    name = "webhook"
-    account_id = "webhook"
+    name = account_id = WEBHOOK
     # A part fits the smallest platform; several choices are text everywhere.
     traits = Traits(
         message_units=1500,
