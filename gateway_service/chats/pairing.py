@@ -12,14 +12,16 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
 
+from msgspec import Struct
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from gateway_service.chats.access import Access
 from gateway_service.errors import PairingLocked
 from gateway_service.messages import Content, Source
-from gateway_service.storage import outbox, pairings
+from gateway_service.storage import channels, outbox, pairings
 from gateway_service.storage.accounts import OUTBOX, AccountLease
+from gateway_service.storage.channels import Place
 from gateway_service.storage.outbox import Address, Delivery
 from gateway_service.storage.pairings import Pairing, Person
 from services.clock import Clock
@@ -98,6 +100,14 @@ def offer_code(conn: Connection, account: AccountLease, source: Source, now: dat
     outbox.add(conn, Delivery(new_id(CODE_DELIVERY), account.address(source), [Content(text)]), now)
 
 
+class Approval(Struct, frozen=True):
+    """What a code did."""
+
+    pairing: Pairing
+    is_new: bool
+    """Whether it let the person in now; else they had been let in with it before."""
+
+
 class Pairings:
     """Lets people in and out, on behalf of an owner or admin."""
 
@@ -111,14 +121,16 @@ class Pairings:
         found = await self._database.read(lambda conn: pairings.list_pairings(conn, profile))
         return [each for each in found if each.approved_at is not None or each.is_valid(now)]
 
-    async def approve(self, profile: str, code: str, by: str, *, is_admin: bool = False) -> Pairing:
+    async def approve(
+        self, profile: str, code: str, by: str, *, is_admin: bool = False
+    ) -> Approval:
         """Let in the person with a code; approving it again changes nothing.
 
         NotFound if nobody has the code, PairingLocked after too many wrong codes.
         """
         now = self._clock.now()
 
-        def approve(conn: Connection) -> Pairing | datetime | None:
+        def approve(conn: Connection) -> Approval | datetime | None:
             wrong_count, tried_at = pairings.lock_attempts(conn, profile)
             if tried_at is not None and now >= tried_at + LOCKED:
                 wrong_count = 0
@@ -130,15 +142,15 @@ class Pairings:
                 return None
             pairings.note_attempts(conn, profile, 0, None)
             if found.approved_at is not None:
-                return found
+                return Approval(found, is_new=False)
             approved = replace(found, approved_at=now, approved_by=by, is_admin=is_admin)
             pairings.put(conn, approved)
             _welcome(conn, approved, now)
-            return approved
+            return Approval(approved, is_new=True)
 
         outcome = await self._database.write(approve, notify=OUTBOX)
-        if isinstance(outcome, Pairing):
-            self._audit("pairing_approved", outcome.person, by)
+        if isinstance(outcome, Approval):
+            self._audit("pairing_approved", outcome.pairing.person, by)
             return outcome
         _log.warning("%s tried a wrong code", by, extra={"audit": "pairing_refused", "user": by})
         if outcome is None:
@@ -153,7 +165,17 @@ class Pairings:
 
     async def revoke(self, person: Person, by: str) -> None:
         """Shut a person out, or drop their request; NotFound if there is neither."""
-        if not await self._database.write(lambda conn: pairings.delete(conn, person)):
+
+        def revoke(conn: Connection) -> bool:
+            if (found := pairings.find(conn, person)) is None:
+                return False
+            # Their direct chat is no target any more; with platforms such as Telegram, its id is
+            # the person's.
+            for chat_id in {found.chat_id, person.user_id}:
+                channels.forget_direct(conn, person.profile, Place(person.platform, chat_id))
+            return pairings.delete(conn, person)
+
+        if not await self._database.write(revoke):
             raise NotFound(
                 f"{person.user_id} was not let in on {person.platform} by pairing; hermes pairing "
                 "list shows who was"

@@ -33,7 +33,10 @@ async def _list(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
 async def _approve(context: CommandContext, chat: Chat, arguments: str) -> Answer:
     if not arguments:
         return wrong(_HOW)
-    found = await _pairings(context).approve(chat.profile, arguments, chat.user)
+    approval = await _pairings(context).approve(chat.profile, arguments, chat.user)
+    found = approval.pairing
+    if not approval.is_new:
+        return Answer(f"This code was used before: {_named(found)} may talk to me already.")
     return Answer(
         f"{_named(found)} may talk to me now. /pairing revoke {found.person.platform} "
         f"{found.person.user_id} takes that back."

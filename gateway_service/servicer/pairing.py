@@ -37,7 +37,9 @@ class PairingServicer(pairing_pb2_grpc.PairingServiceServicer):
     ) -> pairing_pb2.ApprovePairingResponse:
         profile, is_admin = request.profile or DEFAULT_PROFILE, request.is_admin
         found = await self._pairings.approve(profile, request.code, _OPERATOR, is_admin=is_admin)
-        return pairing_pb2.ApprovePairingResponse(pairing=_message(found))
+        return pairing_pb2.ApprovePairingResponse(
+            pairing=_message(found.pairing), was_approved=not found.is_new
+        )
 
     async def RevokePairing(
         self, request: pairing_pb2.RevokePairingRequest, context: Context

@@ -74,6 +74,13 @@ def list_channels(conn: Connection, profile: str) -> Sequence[Channel]:
     ]
 
 
+def forget_direct(conn: Connection, profile: str, place: Place) -> None:
+    """Forget the direct chat of a person who was shut out."""
+    key = {"profile": profile, "platform": place.platform, "chat_id": place.chat_id}
+    if conn.execute(sa.delete(channel).filter_by(**key, chat_type="dm")).rowcount:
+        conn.execute(sa.delete(home_channel).filter_by(**key))
+
+
 def choose_home(conn: Connection, profile: str, place: Place, now: datetime) -> None:
     """Make a chat the home channel of its platform."""
     conn.execute(_CHOOSE, {"profile": profile, **asdict(place), "chosen_at": now})

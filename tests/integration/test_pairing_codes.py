@@ -67,7 +67,10 @@ async def test_a_code_is_given_every_ten_minutes_and_valid_for_an_hour(
     with pytest.raises(NotFound):
         await known.approve("default", second, "cli:me")
     third = await ask(account, EVE, clock)
-    approved = await known.approve("default", third, "cli:me", is_admin=True)
+    approval = await known.approve("default", third, "cli:me", is_admin=True)
+    assert approval.is_new
+    assert not (await known.approve("default", third, "cli:me")).is_new
+    approved = approval.pairing
     assert (approved.person.user_id, approved.approved_by) == ("9", "cli:me")
     person = pairing.person_of(account, EVE)
     access = await account.database.read(
@@ -99,7 +102,7 @@ async def test_wrong_codes_lock_for_an_hour(account: AccountLease) -> None:
             await replicas[0].approve("default", given, "cli:me")
     await clock.advance(timedelta(hours=1).total_seconds())
     code = await ask(account, EVE, clock)
-    assert (await replicas[1].approve("default", code, "cli:me")).approved_at == clock.now()
+    assert (await replicas[1].approve("default", code, "cli:me")).pairing.approved_at == clock.now()
 
 
 async def test_messages_with_codes_are_deleted_once_sent(account: AccountLease) -> None:

@@ -6,6 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import grpc.aio
 import pytest
 
 from services.cli.command import Command, Context
@@ -63,13 +64,19 @@ async def test_an_owner_lets_a_person_in_and_sees_their_chat(
         assert "Ada (8) may talk to Hermes on telegram, with the commands of admins" in (
             capsys.readouterr().out
         )
+        await run(running, "pairing", "approve", code)
+        assert "this code was used before; Ada (8) may talk" in capsys.readouterr().out
         await telegram.say(BOB, "hello", user_id=BOB)
         await telegram.until(lambda: "re: hello" in telegram.texts(BOB))
         await run(running, "gateway", "directory", "telegram", "--json")
         [chat] = json.loads(capsys.readouterr().out)
         assert (chat["target"], chat["name"], chat["is_home"]) == ("telegram:8", "Ada", False)
-        await run(running, "gateway", "directory", "slack")
-        assert "No chat is known yet" in capsys.readouterr().out
-        await run(running, "pairing", "revoke", "telegram", "8")
+        with pytest.raises(grpc.aio.AioRpcError, match="slack is not connected here; there is cli"):
+            await run(running, "gateway", "directory", "slack")
+        await run(running, "pairing", "revoke", "telegram", "8", "--json")
+        revoked = json.loads(capsys.readouterr().out)
+        assert revoked == {"platform": "telegram", "user_id": "8"}
         await run(running, "pairing", "list", "--json")
-        assert json.loads(capsys.readouterr().out.splitlines()[-1]) == []
+        assert json.loads(capsys.readouterr().out) == []
+        await run(running, "gateway", "directory")
+        assert "No chat is known yet" in capsys.readouterr().out

@@ -7,7 +7,6 @@ a direct chat. Whoever is approved with it may talk to Hermes at once.
 from hermes.gateway.v1 import pairing_pb2 as pb
 from hermes.gateway.v1.pairing_pb2_grpc import PairingServiceStub
 from services.cli.command import JSON_LIST, JSON_OBJECT, Command, Context, action, arg, flag
-from services.cli.console import say
 from services.cli.output import Column
 
 EXAMPLES = """\
@@ -36,6 +35,8 @@ _PAIRING = (
     Column("is_admin"),
 )
 
+_REVOKED = (Column("platform"), Column("user_id"))
+
 
 async def _list(context: Context) -> None:
     """List who waits to be let in, and who was let in."""
@@ -48,17 +49,22 @@ async def _list(context: Context) -> None:
 async def _approve(context: Context) -> None:
     """Let a person in."""
     request = context.request(pb.ApprovePairingRequest)
-    found = (await context.stub(PairingServiceStub).ApprovePairing(request)).pairing
+    answer = await context.stub(PairingServiceStub).ApprovePairing(request)
+    found = answer.pairing
     name = f"{found.user_name} ({found.user_id})" if found.user_name else found.user_id
     rights = ", with the commands of admins" if found.is_admin else ""
-    context.print_one(found, _PAIRING, f"{name} may talk to Hermes on {found.platform}{rights}")
+    told = f"{name} may talk to Hermes on {found.platform}{rights}"
+    if answer.was_approved:
+        told = f"this code was used before; {told}"
+    context.print_one(found, _PAIRING, told)
 
 
 async def _revoke(context: Context) -> None:
     """Shut a person out, or drop their request."""
     request = context.request(pb.RevokePairingRequest)
     await context.stub(PairingServiceStub).RevokePairing(request)
-    say(f"{request.user_id} may not talk to Hermes on {request.platform} any more")
+    told = f"{request.user_id} may not talk to Hermes on {request.platform} any more"
+    context.print_one(request, _REVOKED, told)
 
 
 _ACTIONS = (
@@ -73,6 +79,7 @@ _ACTIONS = (
         _revoke,
         arg("PLATFORM", "the platform, such as telegram"),
         arg("USER", "the platform's id of the person", field="user_id"),
+        JSON_OBJECT,
     ),
 )
 COMMAND = Command(EXAMPLES, _ACTIONS, services=("gateway",))

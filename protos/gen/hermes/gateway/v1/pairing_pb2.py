@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fhermes/gateway/v1/pairing.proto\x12\x11hermes.gateway.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"&\n\x13ListPairingsRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\"D\n\x14ListPairingsResponse\x12,\n\x08pairings\x18\x01 \x03(\x0b\x32\x1a.hermes.gateway.v1.Pairing\"H\n\x15\x41pprovePairingRequest\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x10\n\x08is_admin\x18\x03 \x01(\x08\"E\n\x16\x41pprovePairingResponse\x12+\n\x07pairing\x18\x01 \x01(\x0b\x32\x1a.hermes.gateway.v1.Pairing\"J\n\x14RevokePairingRequest\x12\x10\n\x08platform\x18\x01 \x01(\t\x12\x0f\n\x07user_id\x18\x02 \x01(\t\x12\x0f\n\x07profile\x18\x03 \x01(\t\"\x17\n\x15RevokePairingResponse\"\xfb\x01\n\x07Pairing\x12\x10\n\x08platform\x18\x01 \x01(\t\x12\x0f\n\x07user_id\x18\x02 \x01(\t\x12\x11\n\tuser_name\x18\x03 \x01(\t\x12\x30\n\x0crequest_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x65xpire_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x30\n\x0c\x61pprove_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0b\x61pproved_by\x18\x07 \x01(\t\x12\x10\n\x08is_admin\x18\x08 \x01(\x08\x32\xbc\x02\n\x0ePairingService\x12_\n\x0cListPairings\x12&.hermes.gateway.v1.ListPairingsRequest\x1a\'.hermes.gateway.v1.ListPairingsResponse\x12\x65\n\x0e\x41pprovePairing\x12(.hermes.gateway.v1.ApprovePairingRequest\x1a).hermes.gateway.v1.ApprovePairingResponse\x12\x62\n\rRevokePairing\x12\'.hermes.gateway.v1.RevokePairingRequest\x1a(.hermes.gateway.v1.RevokePairingResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fhermes/gateway/v1/pairing.proto\x12\x11hermes.gateway.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"&\n\x13ListPairingsRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\"D\n\x14ListPairingsResponse\x12,\n\x08pairings\x18\x01 \x03(\x0b\x32\x1a.hermes.gateway.v1.Pairing\"H\n\x15\x41pprovePairingRequest\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x10\n\x08is_admin\x18\x03 \x01(\x08\"[\n\x16\x41pprovePairingResponse\x12+\n\x07pairing\x18\x01 \x01(\x0b\x32\x1a.hermes.gateway.v1.Pairing\x12\x14\n\x0cwas_approved\x18\x02 \x01(\x08\"J\n\x14RevokePairingRequest\x12\x10\n\x08platform\x18\x01 \x01(\t\x12\x0f\n\x07user_id\x18\x02 \x01(\t\x12\x0f\n\x07profile\x18\x03 \x01(\t\"\x17\n\x15RevokePairingResponse\"\xfb\x01\n\x07Pairing\x12\x10\n\x08platform\x18\x01 \x01(\t\x12\x0f\n\x07user_id\x18\x02 \x01(\t\x12\x11\n\tuser_name\x18\x03 \x01(\t\x12\x30\n\x0crequest_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x65xpire_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x30\n\x0c\x61pprove_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0b\x61pproved_by\x18\x07 \x01(\t\x12\x10\n\x08is_admin\x18\x08 \x01(\x08\x32\xbc\x02\n\x0ePairingService\x12_\n\x0cListPairings\x12&.hermes.gateway.v1.ListPairingsRequest\x1a\'.hermes.gateway.v1.ListPairingsResponse\x12\x65\n\x0e\x41pprovePairing\x12(.hermes.gateway.v1.ApprovePairingRequest\x1a).hermes.gateway.v1.ApprovePairingResponse\x12\x62\n\rRevokePairing\x12\'.hermes.gateway.v1.RevokePairingRequest\x1a(.hermes.gateway.v1.RevokePairingResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -39,13 +39,13 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_APPROVEPAIRINGREQUEST']._serialized_start=197
   _globals['_APPROVEPAIRINGREQUEST']._serialized_end=269
   _globals['_APPROVEPAIRINGRESPONSE']._serialized_start=271
-  _globals['_APPROVEPAIRINGRESPONSE']._serialized_end=340
-  _globals['_REVOKEPAIRINGREQUEST']._serialized_start=342
-  _globals['_REVOKEPAIRINGREQUEST']._serialized_end=416
-  _globals['_REVOKEPAIRINGRESPONSE']._serialized_start=418
-  _globals['_REVOKEPAIRINGRESPONSE']._serialized_end=441
-  _globals['_PAIRING']._serialized_start=444
-  _globals['_PAIRING']._serialized_end=695
-  _globals['_PAIRINGSERVICE']._serialized_start=698
-  _globals['_PAIRINGSERVICE']._serialized_end=1014
+  _globals['_APPROVEPAIRINGRESPONSE']._serialized_end=362
+  _globals['_REVOKEPAIRINGREQUEST']._serialized_start=364
+  _globals['_REVOKEPAIRINGREQUEST']._serialized_end=438
+  _globals['_REVOKEPAIRINGRESPONSE']._serialized_start=440
+  _globals['_REVOKEPAIRINGRESPONSE']._serialized_end=463
+  _globals['_PAIRING']._serialized_start=466
+  _globals['_PAIRING']._serialized_end=717
+  _globals['_PAIRINGSERVICE']._serialized_start=720
+  _globals['_PAIRINGSERVICE']._serialized_end=1036
 # @@protoc_insertion_point(module_scope)

@@ -102,6 +102,9 @@ class ApprovePairingResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     PAIRING_FIELD_NUMBER: _builtins.int
+    WAS_APPROVED_FIELD_NUMBER: _builtins.int
+    was_approved: _builtins.bool
+    """Whether they had been let in with this code before; then nothing has changed."""
     @_builtins.property
     def pairing(self) -> Global___Pairing:
         """The person, let in."""
@@ -110,10 +113,11 @@ class ApprovePairingResponse(_message.Message):
         self,
         *,
         pairing: Global___Pairing | None = ...,
+        was_approved: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["pairing", b"pairing"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["pairing", b"pairing"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pairing", b"pairing", "was_approved", b"was_approved"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
