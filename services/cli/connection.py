@@ -157,19 +157,18 @@ async def _join(
     lock = lock_of(UnixAddress(settings.home.socket))
     started, told = monotonic(), False
     while True:
+        has_waited = monotonic() - started >= STUCK_S
         if not await is_running(settings):
-            # A command that was faster is given its time.
-            has_waited = monotonic() - started >= STUCK_S
-            if has_waited or not await asyncio.to_thread(lock.is_held):
-                try:
+            try:
+                # A command that was faster is given its time.
+                if has_waited or not await asyncio.to_thread(lock.is_held):
                     channels = await stack.enter_async_context(_embedded(settings, services))
                     # Once no other command uses the services, and none can begin to.
                     stack.push_async_callback(_outlast_others, clients)
-                except ListenFailed:
-                    if has_waited:
-                        raise
-                else:
                     return channels
+            except ListenFailed:
+                if has_waited:
+                    raise
         elif not await unanswered(settings, addresses):
             return await stack.enter_async_context(await _client(settings, addresses))
         elif not told:
