@@ -59,12 +59,16 @@ class Configured(Struct, frozen=True):
         return self.platform if isinstance(self.platform, HasWebhook) else None
 
 
+def make_platform(config: PlatformConfig, home: HomePaths) -> Platform:
+    """Return the account of the settings."""
+    make_matrix = partial(MatrixPlatform, store=home.state / "matrix")
+    return dict[str, Factory](PLATFORMS, matrix=make_matrix)[config.name](config)
+
+
 def builtin_platforms(config: GatewayConfig, home: HomePaths) -> Sequence[Configured]:
     """Return the configured accounts."""
-    make_matrix = partial(MatrixPlatform, store=home.state / "matrix")
-    factories = dict[str, Factory](PLATFORMS, matrix=make_matrix)
     return [
-        Configured(factories[each.name](each), _access(each, config), each.variables)
+        Configured(make_platform(each, home), _access(each, config), each.variables)
         for each in config.platforms
         if each.is_on
     ]

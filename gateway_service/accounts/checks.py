@@ -1,42 +1,20 @@
 """The gateway's checks for `hermes doctor`."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
 from importlib.util import find_spec
-from typing import Any
 
+from gateway_service.accounts.builtin import make_platform
 from gateway_service.chats.hooks.hooks import Hook, read_hooks
 from gateway_service.config import GatewayConfig
 from gateway_service.platforms.api_check import check_api
+from gateway_service.platforms.base import HasCheck, Platform
 from gateway_service.platforms.config import PlatformConfig
-from gateway_service.platforms.discord.check import check_discord
-from gateway_service.platforms.email.check import check_email
-from gateway_service.platforms.homeassistant.check import check_homeassistant
-from gateway_service.platforms.matrix.check import check_matrix
-from gateway_service.platforms.mattermost.check import check_mattermost
-from gateway_service.platforms.signal.check import check_signal
-from gateway_service.platforms.slack.check import check_slack
-from gateway_service.platforms.sms.check import check_sms
-from gateway_service.platforms.telegram.check import check_telegram
-from gateway_service.platforms.webhook.check import check_webhook
-from gateway_service.platforms.whatsapp.check import check_whatsapp
 from services.config.settings import Settings
+from services.errors import HermesError
+from services.home.paths import HomePaths
 from services.runtime.checks import Check, Verdict
 
-CHECKS: Mapping[str, Callable[[Any], Awaitable[Check]]] = {
-    "discord": check_discord,
-    "matrix": check_matrix,
-    "mattermost": check_mattermost,
-    "signal": check_signal,
-    "slack": check_slack,
-    "email": check_email,
-    "homeassistant": check_homeassistant,
-    "sms": check_sms,
-    "telegram": check_telegram,
-    "webhook": check_webhook,
-    "whatsapp": check_whatsapp,
-}
-"""By platform: asks it whether it knows the account."""
+CHECK_S = 10.0
 
 
 async def checks(settings: Settings) -> list[Check]:
@@ -49,7 +27,9 @@ async def checks(settings: Settings) -> list[Check]:
     if not used and not http and not incomplete:
         text = "all off; `hermes setup` connects one, such as Telegram"
         return [Check("platforms", Verdict.NOTE, text)]
-    platforms = [await _check(each, anybody=config.allow_all_users) for each in used]
+    platforms = [
+        await check_platform(each, settings.home, anybody=config.allow_all_users) for each in used
+    ]
     hooks = await asyncio.to_thread(read_hooks, settings.home.hooks)
     return [*http, *platforms, *incomplete, *(_check_hook(hook) for hook in hooks if hook.problem)]
 
@@ -67,18 +47,35 @@ def _check_hook(hook: Hook) -> Check:
     return Check("hooks", Verdict.NOTE, f"{hook.name} is not used: {hook.problem}")
 
 
-async def _check(config: PlatformConfig, *, anybody: bool) -> Check:
+async def check_platform(
+    config: PlatformConfig, home: HomePaths, *, anybody: bool = False
+) -> Check:
+    """Connect an account for a moment, and say whose it is and what it lacks."""
     name = config.name
     if config.package and find_spec(config.package) is None:
         text = f"its package is missing; install hermes-services[{name}]"
         return Check(name, Verdict.FAILED, text)
-    found = await CHECKS[name](config)
-    if found.verdict is not Verdict.OK:
-        return found
+    try:
+        async with asyncio.timeout(CHECK_S):
+            told = await _connect(make_platform(config, home))
+    except HermesError as error:
+        return Check(name, Verdict.FAILED, error.message)
+    except TimeoutError:
+        return Check(name, Verdict.FAILED, f"{name} does not answer; try again later")
+    if config.advice:
+        return Check(name, Verdict.NOTE, f"{told}, but {config.advice}")
     if anybody or config.allow_all_users:
-        text = f"{found.message}; everybody may talk to it and run its commands"
+        text = f"{told}; everybody may talk to it and run its commands"
         return Check(name, Verdict.NOTE, text)
     if not config.allowed_users:
-        text = f"{found.message}, but nobody may talk to it; set {config.variables}ALLOWED_USERS"
+        text = f"{told}, but nobody may talk to it; set {config.variables}ALLOWED_USERS"
         return Check(name, Verdict.NOTE, text)
-    return found
+    return Check(name, Verdict.OK, told)
+
+
+async def _connect(platform: Platform) -> str:
+    """Connect an account for a moment; return whose it is."""
+    if isinstance(platform, HasCheck):
+        return await platform.check()
+    async with platform:
+        return platform.identity

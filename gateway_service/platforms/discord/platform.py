@@ -2,17 +2,26 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, aclosing
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from gateway_service.errors import Refused, Unreachable
+from gateway_service.errors import AccountRefused, Refused, Unreachable
 from gateway_service.messages import Attachment, ButtonPress, Content, RemoteFile
 from gateway_service.platforms.base import Destination, MenuItems, Platform, Sink, Traits
-from gateway_service.platforms.discord.client import CALL_S, EPHEMERAL, make_client, translated
+from gateway_service.platforms.discord.client import (
+    CALL_S,
+    EPHEMERAL,
+    NO_CONTENT,
+    READS_MESSAGES,
+    explain_closing,
+    make_client,
+    translated,
+)
 from gateway_service.platforms.discord.config import DiscordConfig, find_account
 from gateway_service.platforms.discord.events import NAME, render
 from gateway_service.platforms.discord.listener import Listener
+from gateway_service.platforms.http_api import HttpApi
 from gateway_service.platforms.rate_limits import Rate
 
 if TYPE_CHECKING:
@@ -22,7 +31,6 @@ if TYPE_CHECKING:
 FILE_S = 60.0
 MESSAGE_BYTES = 20_000_000
 """How much the files of a message may have together."""
-CHUNK_BYTES = 65_536
 BUTTONS_A_ROW = 5
 LABEL_CHARS = 80
 DESCRIPTION_CHARS = 100
@@ -72,8 +80,10 @@ class DiscordPlatform(Platform):
             await stack.enter_async_context(client)
             async with translated():
                 await client.login(self._token)
+            if not client.application_flags.value & READS_MESSAGES:
+                raise AccountRefused(explain_closing(NO_CONTENT))
             self._stack = stack.pop_all()
-        self._connected = client
+        self._connected, self.identity = client, f"@{client.user}"
         self._listener = Listener(client, self.account_id, self._people)
         handlers.update(self._listener.handlers)
         return self
@@ -146,8 +156,6 @@ class DiscordPlatform(Platform):
             await client.http.request(route, json={"content": text, "flags": EPHEMERAL})
 
     async def download(self, file: RemoteFile) -> AsyncGenerator[bytes]:
-        from aiohttp import ClientSession
-
         channel_id, message_id, file_id = map(_number, file.id.split("/"))
         channel = self._client.get_partial_messageable(channel_id)
         async with translated():
@@ -156,10 +164,8 @@ class DiscordPlatform(Platform):
         found = next((each for each in message.attachments if each.id == file_id), None)
         if found is None:
             raise Refused(f"discord: {file.name} was deleted")
-        async with translated(None), ClientSession() as session, session.get(found.url) as answer:
-            if answer.status != 200:
-                raise Refused(f"discord: {file.name} cannot be fetched ({answer.status})")
-            async for chunk in answer.content.iter_chunked(CHUNK_BYTES):
+        async with HttpApi(NAME, found.url) as api, aclosing(api.download("")) as chunks:
+            async for chunk in chunks:
                 yield chunk
 
     async def menu(self, person: str) -> MenuItems:

@@ -52,6 +52,10 @@ class EmailConfig(PlatformConfig):
     `mx.google.com`. Senders that it does not confirm are strangers; without it all are."""
 
     @property
+    def advice(self) -> str:
+        return "" if self.auth_server else "no sender is confirmed; set EMAIL_AUTH_SERVER"
+
+    @property
     def has_credentials(self) -> bool:
         return bool(self.address and self.password.get_secret_value())
 

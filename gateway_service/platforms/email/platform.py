@@ -63,7 +63,7 @@ class EmailPlatform(Platform):
     )
 
     def __init__(self, config: EmailConfig) -> None:
-        self.account_id = config.address.lower()
+        self.account_id = self.identity = config.address.lower()
         self._config = config
         self._stack = AsyncExitStack()
         self._mailbox: Mailbox | None = None
@@ -77,6 +77,11 @@ class EmailPlatform(Platform):
     async def __aexit__(self, *_: object) -> None:
         self._mailbox = None
         await self._stack.aclose()
+
+    async def check(self) -> str:
+        """Log in to both servers."""
+        async with self, open_smtp(self._config):
+            return self.identity
 
     async def listen(self, sink: Sink) -> None:
         async with open_mailbox(self._config) as mailbox:

@@ -61,6 +61,12 @@ class HomeAssistantConfig(PlatformConfig):
         return bool(self.token.get_secret_value())
 
     @property
+    def advice(self) -> str:
+        if not self.watches or AUTOMATION in self.allowed_users:
+            return ""
+        return f"changes are not heard; add {AUTOMATION} to HASS_ALLOWED_USERS"
+
+    @property
     def watches(self) -> bool:
         return bool(self.watch_all or self.watch_domains or self.watch_entities)
 

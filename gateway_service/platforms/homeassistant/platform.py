@@ -3,22 +3,15 @@
 import asyncio
 import json
 import re
-from collections.abc import AsyncGenerator, Generator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from itertools import count
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from gateway_service.errors import AccountRefused, OutcomeUnknown, RateLimited, Refused, Unreachable
+from gateway_service.errors import AccountRefused, OutcomeUnknown, Refused, Unreachable
 from gateway_service.messages import Content
-from gateway_service.platforms.base import (
-    Destination,
-    Platform,
-    Received,
-    Sink,
-    Traits,
-    store_at_once,
-)
+from gateway_service.platforms.base import Destination, Received, Sink, Traits, store_at_once
 from gateway_service.platforms.homeassistant.config import HomeAssistantConfig
 from gateway_service.platforms.homeassistant.events import (
     CHANGED,
@@ -32,6 +25,7 @@ from gateway_service.platforms.homeassistant.events import (
     action_of,
     changed_at,
 )
+from gateway_service.platforms.http_api import HttpApi, HttpPlatform
 from gateway_service.platforms.rate_limits import Rate
 from services.validation import object_of
 
@@ -40,9 +34,6 @@ if TYPE_CHECKING:
 
 CALL_S = 10.0
 HEARTBEAT_S = 20.0
-DEFAULT_WAIT_S = 5.0
-MAX_BYTES = 64 * 1024 * 1024
-"""Of one message: the states of a large home are some megabytes."""
 IN_THE_PANEL = "persistent_notification"
 TITLE = "Hermes"
 REFUSED = "homeassistant refuses the token; check HASS_TOKEN"
@@ -53,7 +44,7 @@ _SERVICE = re.compile(r"[a-z0-9_]{1,100}")
 _REPEATED_S = 24 * 3600.0
 
 
-class HomeAssistantPlatform(Platform):
+class HomeAssistantPlatform(HttpPlatform[HttpApi]):
     """A Home Assistant; its chats are notify services, and the panel of notifications."""
 
     name = NAME
@@ -67,47 +58,31 @@ class HomeAssistantPlatform(Platform):
     )
 
     def __init__(self, config: HomeAssistantConfig) -> None:
-        self.account_id = urlsplit(config.url).netloc.rpartition("@")[2]
+        self.account_id = self.identity = urlsplit(config.url).netloc.rpartition("@")[2]
         self._config = config
         self._reader = EventReader(config)
-        self._stack = AsyncExitStack()
-        self._connected: aiohttp.ClientSession | None = None
+        headers = {"Authorization": f"Bearer {config.token.get_secret_value()}"}
+        self._api = HttpApi(NAME, config.url, headers, "HASS_TOKEN", has_proxy=False)
 
-    async def __aenter__(self) -> Self:
-        import aiohttp
-
-        headers = {"Authorization": f"Bearer {self._config.token.get_secret_value()}"}
-        timeout = aiohttp.ClientTimeout(total=CALL_S)
-        async with AsyncExitStack() as stack:
-            self._connected = await stack.enter_async_context(
-                aiohttp.ClientSession(headers=headers, timeout=timeout)
-            )
-            stack.callback(self._disconnect)
-            with _translated():
-                async with self._connected.get(f"{self._config.url}/api/") as answer:
-                    _check(answer.status, "")
-            self._stack = stack.pop_all()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._stack.aclose()
-
-    def _disconnect(self) -> None:
-        self._connected = None
+    async def _log_in(self) -> None:
+        await self._api.call("GET", "/api/")
 
     async def listen(self, sink: Sink) -> None:
-        with _translated():
+        try:
             async with self._socket() as socket:
                 for kind in (*(CHANGED,) * self._config.watches, PRESSED, SAID):
                     await socket.ask("subscribe_events", event_type=kind)
                 states = await socket.ask("get_states") if self._config.watches else 0
                 async for message in socket.messages():
                     await store_at_once(sink, self._received(message, states, sink.cursor))
+        except (TypeError, ValueError) as error:
+            # A WebSocket that was closed gives something that is no text.
+            raise OutcomeUnknown(f"homeassistant did not answer ({type(error).__name__})") from None
 
     @asynccontextmanager
     async def _socket(self) -> AsyncGenerator["_Socket"]:
-        url, token = f"{self._config.url}/api/websocket", self._config.token.get_secret_value()
-        async with self._http.ws_connect(url, max_msg_size=MAX_BYTES) as socket:
+        token = self._config.token.get_secret_value()
+        async with self._api.socket("/api/websocket") as socket:
             await socket.receive_json(timeout=CALL_S)
             await socket.send_json({"type": "auth", "access_token": token})
             answer = await socket.receive_json(timeout=CALL_S)
@@ -144,7 +119,7 @@ class HomeAssistantPlatform(Platform):
             labels = "".join(f"\n- {button.label}" for button in content.buttons)
             text = f"{content.text}{labels}"
             told = {"title": TITLE, "message": text, "notification_id": key}
-            await self._call(f"{IN_THE_PANEL}/create", told)
+            await self._serve(f"{IN_THE_PANEL}/create", told)
             return key
         actions = [
             {"action": action_of(chat_id, button.data), "title": button.label}
@@ -155,23 +130,18 @@ class HomeAssistantPlatform(Platform):
             actions.append(reply)
         # A notification takes the place of an earlier one with its tag.
         data = {"tag": key, "group": TITLE, "actions": actions}
-        await self._call(f"notify/{chat_id}", {"message": content.text, "data": data})
+        await self._serve(f"notify/{chat_id}", {"message": content.text, "data": data})
         return key
+
+    async def _serve(self, service: str, data: Json) -> None:
+        try:
+            await self._api.call("POST", f"/api/services/{service}", json=data)
+        except Refused as error:
+            why = f"homeassistant does not know or refuses {service.replace('/', '.')}"
+            raise Refused(why) from error
 
     async def edit(self, destination: Destination, message_id: str, content: Content) -> None:
         raise Refused("homeassistant: notifications cannot be changed")
-
-    async def _call(self, service: str, data: Json) -> None:
-        with _translated():
-            url = f"{self._config.url}/api/services/{service}"
-            async with self._http.post(url, json=data) as answer:
-                _check(answer.status, answer.headers.get("Retry-After", ""), service)
-
-    @property
-    def _http(self) -> "aiohttp.ClientSession":
-        if self._connected is None:
-            raise Unreachable("homeassistant is not connected")
-        return self._connected
 
 
 class _Socket:
@@ -200,30 +170,3 @@ class _Socket:
                 continue
             is_asked = False
             yield object_of(json.loads(message))
-
-
-def _check(status: int, retry_after: str, service: str = "") -> None:
-    """Raise what a failed call's status means."""
-    if status in (401, 403):
-        raise AccountRefused(REFUSED)
-    if status == 429:
-        wait_s = float(retry_after) if retry_after.isdecimal() else DEFAULT_WAIT_S
-        raise RateLimited(f"homeassistant wants us to wait for {wait_s:g} s", wait_s)
-    if status >= 500:
-        raise OutcomeUnknown(f"homeassistant answered {status}")
-    if status >= 400:
-        raise Refused(f"homeassistant does not know or refuses {service.replace('/', '.')}")
-
-
-@contextmanager
-def _translated() -> Generator[None]:
-    """Turn errors of the connection into ours."""
-    import aiohttp
-
-    try:
-        yield
-    except aiohttp.ClientConnectorError as error:
-        raise Unreachable(f"homeassistant cannot be reached ({error.strerror})") from None
-    except (aiohttp.ClientError, TimeoutError, TypeError, ValueError) as error:
-        # A WebSocket that was closed gives something that is no text.
-        raise OutcomeUnknown(f"homeassistant did not answer ({type(error).__name__})") from None

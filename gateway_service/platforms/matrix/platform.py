@@ -74,7 +74,7 @@ class MatrixPlatform(Platform):
 
     def __init__(self, config: MatrixConfig, store: Path) -> None:
         """Keys of encrypted rooms are kept in the folder `store`."""
-        self.account_id = config.user_id
+        self.account_id = self.identity = config.user_id
         self._config = config
         self._store = store
         self._connected: AsyncClient | None = None
@@ -87,7 +87,7 @@ class MatrixPlatform(Platform):
         client = await asyncio.to_thread(_client, self._config, self._store)
         try:
             with _translated():
-                device = _checked(await client.whoami())
+                device = await self._log_in(client)
                 client.restore_login(
                     self.account_id, device.device_id, self._config.token.get_secret_value()
                 )
@@ -97,6 +97,23 @@ class MatrixPlatform(Platform):
             raise
         self._connected = client
         return self
+
+    async def check(self) -> str:
+        """Ask whose token it is, and nothing more: keys go to the first connection that syncs."""
+        client = await asyncio.to_thread(_client, self._config, self._store)
+        try:
+            with _translated():
+                await self._log_in(client)
+        finally:
+            await client.close()
+        return self.identity
+
+    async def _log_in(self, client: "AsyncClient") -> Any:
+        """Return the device of the token."""
+        found = _checked(await client.whoami())
+        if found.user_id != self.account_id:
+            raise AccountRefused(f"the token belongs to {found.user_id}; set MATRIX_USER_ID to it")
+        return found
 
     async def __aexit__(self, *_: object) -> None:
         client, self._connected = self._connected, None

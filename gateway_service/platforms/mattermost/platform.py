@@ -6,12 +6,12 @@ import re
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack, aclosing
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from gateway_service.errors import MessageGone, OutcomeUnknown, Refused, Unreachable
 from gateway_service.messages import Content, Event, RemoteFile
-from gateway_service.platforms.base import Destination, Platform, Received, Sink, Traits
+from gateway_service.platforms.base import Destination, Received, Sink, Traits
+from gateway_service.platforms.http_api import HttpPlatform
 from gateway_service.platforms.mattermost.api import MattermostApi
 from gateway_service.platforms.mattermost.config import MattermostConfig
 from gateway_service.platforms.mattermost.posts import NAME, Person, Post, PostReader
@@ -30,7 +30,6 @@ OVERLAP_MS = 10_000
 FIRST_MS = 60_000
 """How old the posts may be that are read first."""
 LONGEST_GAP_MS = 86_400_000
-CHUNK_BYTES = 65_536
 MOST_RECENT = 500
 
 _EVERYBODY = re.compile(r"@(?=(?:all|channel|here)\b)", re.IGNORECASE)
@@ -38,7 +37,7 @@ _ROOT_GONE = "root_id.app_error)"
 _UNREADABLE = (AttributeError, LookupError, TypeError, ValueError)
 
 
-class MattermostPlatform(Platform):
+class MattermostPlatform(HttpPlatform[MattermostApi]):
     """A bot's account."""
 
     name = NAME
@@ -59,7 +58,6 @@ class MattermostPlatform(Platform):
         self._api, self._ping_s = MattermostApi(url, token), ping_s
         self._me = Person("", "", is_bot=True)
         self._reader = PostReader(self._api, self._me)
-        self._stack = AsyncExitStack()
         self._after, self._stored, self._note_at = 0, 0, 0.0
         self._recent = deque[str](maxlen=MOST_RECENT)
         """Events that were stored; what is live may also be among the posts that were missed."""
@@ -69,22 +67,16 @@ class MattermostPlatform(Platform):
         """Return the account of the settings."""
         return cls(config.url, config.token.get_secret_value())
 
-    async def __aenter__(self) -> Self:
-        async with AsyncExitStack() as stack:
-            await stack.enter_async_context(self._api)
-            me = await self._api.get("/users/me")
-            self._stack = stack.pop_all()
+    async def _log_in(self) -> None:
+        me = await self._api.get("/users/me")
         self._me = Person(me["id"], me["username"], is_bot=True)
         self._reader = PostReader(self._api, self._me)
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._stack.aclose()
+        self.identity = f"@{me['username']}"
 
     async def listen(self, sink: Sink) -> None:
         now = int(time.time() * 1000)
         self._after = int(sink.cursor or now - FIRST_MS)
-        async with self._api.socket() as socket:
+        async with self._api.socket("/websocket") as socket:
             await self._catch_up(sink, max(self._after - OVERLAP_MS, now - LONGEST_GAP_MS))
             await self._follow(sink, socket)
 
@@ -185,22 +177,20 @@ class MattermostPlatform(Platform):
             "pending_post_id": f"{self._me.id}:{key}",
         }
         try:
-            return (await self._api.post("/posts", post))["id"]
+            return (await self._api.call("POST", "/posts", json=post))["id"]
         except MessageGone as error:
             raise Refused(error.message) from error
 
     async def edit(self, destination: Destination, message_id: str, content: Content) -> None:
-        await self._api.put(f"/posts/{message_id}/patch", {"message": _quiet(content.text)})
+        body = {"message": _quiet(content.text)}
+        await self._api.call("PUT", f"/posts/{message_id}/patch", json=body)
 
     async def typing(self, destination: Destination) -> None:
         place = {"channel_id": destination.chat_id, "parent_id": destination.thread_id}
-        await self._api.post("/users/me/typing", place)
+        await self._api.call("POST", "/users/me/typing", json=place)
 
-    async def download(self, file: RemoteFile) -> AsyncGenerator[bytes]:
-        chunks = self._api.download(f"/files/{file.id}", CHUNK_BYTES)
-        async with aclosing(chunks):
-            async for chunk in chunks:
-                yield chunk
+    def download(self, file: RemoteFile) -> AsyncGenerator[bytes]:
+        return self._api.download(f"/files/{file.id}")
 
 
 async def _next_frame(socket: "ClientWebSocketResponse", ping_s: float) -> dict[str, Any]:

@@ -3,20 +3,21 @@
 import base64
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Self
+from contextlib import aclosing, suppress
+from typing import Any, Self
+from urllib.parse import quote
 
-from gateway_service.errors import MessageGone, OutcomeUnknown, RateLimited, Refused, Unreachable
-from gateway_service.messages import Attachment, Content, RemoteFile
-from gateway_service.platforms.base import (
-    Destination,
-    Platform,
-    Received,
-    Sink,
-    Traits,
-    store_at_once,
+from gateway_service.errors import (
+    AccountRefused,
+    MessageGone,
+    OutcomeUnknown,
+    RateLimited,
+    Refused,
+    Unreachable,
 )
-from gateway_service.platforms.http_errors import translated
+from gateway_service.messages import Attachment, Content, RemoteFile
+from gateway_service.platforms.base import Destination, Received, Sink, Traits, store_at_once
+from gateway_service.platforms.http_api import SILENCE_S, HttpApi, HttpPlatform
 from gateway_service.platforms.markup import PLAIN, render
 from gateway_service.platforms.rate_limits import Rate
 from gateway_service.platforms.signal.config import SignalConfig
@@ -24,20 +25,16 @@ from gateway_service.platforms.signal.events import address, read_event
 from services.rpc.uploads import CHUNK_BYTES
 from services.validation import json_object
 
-if TYPE_CHECKING:
-    import httpx
-
 NAME = "signal"
+RPC = "/api/v1/rpc"
 CALL_S = 30.0
-SILENT_S = 60.0
-"""signal-cli writes something every 15 seconds."""
 DEFAULT_WAIT_S = 60.0
 _FILE = re.compile(rb'"data"\s*:\s*"')
 _RATE_LIMITED = -5
 """The error code of signal-cli when the server asks to wait."""
 
 
-class SignalPlatform(Platform):
+class SignalPlatform(HttpPlatform[HttpApi]):
     """A phone number."""
 
     name = NAME
@@ -49,60 +46,36 @@ class SignalPlatform(Platform):
         edit_interval_s=3.0,
         file_bytes=95 << 20,
         caption_units=2000,
-        deaf_after_s=2 * SILENT_S,
+        deaf_after_s=2 * SILENCE_S,  # signal-cli writes something every 15 seconds
         markup="The platform shows plain text only.",
     )
 
     def __init__(self, config: SignalConfig) -> None:
-        self.account_id = config.account
-        self._url = config.http_url.rstrip("/")
-        self._rpc_url = f"{self._url}/api/v1/rpc"
-        self._client: httpx.AsyncClient | None = None
+        self.account_id = self.identity = config.account
+        self._api = HttpApi("signal-cli", config.http_url, has_proxy=False)
         self._calls = 0
 
     @classmethod
     def configured(cls, config: SignalConfig) -> Self:
         return cls(config)
 
-    async def __aenter__(self) -> Self:
-        import httpx
-
-        client = httpx.AsyncClient(timeout=CALL_S, trust_env=False)
-        try:
-            with translated("signal-cli"):
-                (await client.get(f"{self._url}/api/v1/check")).raise_for_status()
-        except BaseException:
-            await client.aclose()
-            raise
-        self._client = client
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            await client.aclose()
+    async def _log_in(self) -> None:
+        async with self._api.stream("GET", "/api/v1/check", CALL_S):
+            pass
+        with suppress(Refused):  # a daemon of one account does not know this call
+            numbers = [each["number"] for each in await self._rpc("listAccounts")]
+            if self.account_id not in numbers:
+                told = f"signal-cli runs {', '.join(numbers)}; check SIGNAL_ACCOUNT"
+                raise AccountRefused(told)
 
     async def listen(self, sink: Sink) -> None:
         # signal-cli has confirmed a message to the server when it passes it on.
-        import httpx
-
-        params, timeout = {"account": self.account_id}, httpx.Timeout(CALL_S, read=SILENT_S)
-        with translated("signal-cli"):
-            async with self._connected.stream(
-                "GET", f"{self._url}/api/v1/events", params=params, timeout=timeout
-            ) as stream:
-                stream.raise_for_status()
-                await sink.store()
-                data = list[str]()
-                async for line in stream.aiter_lines():
-                    if line.startswith("data:"):
-                        data.append(line.removeprefix("data:").removeprefix(" "))
-                    elif not line and data:
-                        event = read_event("\n".join(data), self.account_id)
-                        data.clear()
-                        await store_at_once(sink, Received((event,) if event else ()))
-                    elif line.startswith(":"):  # it is alive
-                        await sink.store()
+        url = f"/api/v1/events?account={quote(self.account_id)}"
+        async with self._api.stream("GET", url) as stream:
+            await sink.store()
+            async for text in _events(stream.content.iter_any()):
+                event = read_event(text, self.account_id) if text else None
+                await store_at_once(sink, Received((event,) if event else ()))
         raise Unreachable("signal-cli has ended the stream of messages")
 
     async def send(self, destination: Destination, content: Content, key: str) -> str:
@@ -122,13 +95,14 @@ class SignalPlatform(Platform):
 
     async def download(self, file: RemoteFile) -> AsyncGenerator[bytes]:
         chat_id, _, file_id = file.id.rpartition("/")
-        call = self._request("getAttachment", id=file_id, **address(chat_id))
-        with translated("signal-cli"):
-            async with self._connected.stream("POST", self._rpc_url, json=call) as answer:
-                answer.raise_for_status()
-                async with aclosing(_decoded(answer.aiter_bytes(CHUNK_BYTES))) as chunks:
-                    async for chunk in chunks:
-                        yield chunk
+        params = {"account": self.account_id, "id": file_id, **address(chat_id)}
+        call = self._request("getAttachment", **params)
+        async with (
+            self._api.stream("POST", RPC, json=call) as answer,
+            aclosing(_decoded(answer.content.iter_chunked(CHUNK_BYTES))) as chunks,
+        ):
+            async for chunk in chunks:
+                yield chunk
 
     async def _send(self, destination: Destination, content: Content, **more: Any) -> str:
         text = render(content.text, PLAIN)
@@ -139,28 +113,33 @@ class SignalPlatform(Platform):
         return str(result["timestamp"])
 
     async def _call(self, method: str, **params: Any) -> Any:
-        with translated("signal-cli"):
-            call = self._request(method, **params)
-            answer = await self._connected.post(self._rpc_url, json=call)
-            answer.raise_for_status()
-        return _result(answer.content)
+        return await self._rpc(method, account=self.account_id, **params)
+
+    async def _rpc(self, method: str, **params: Any) -> Any:
+        call = self._request(method, **params)
+        return _result(await self._api.call("POST", RPC, CALL_S, json=call))
 
     def _request(self, method: str, **params: Any) -> dict[str, Any]:
         self._calls += 1
-        params = {"account": self.account_id, **params}
         return {"jsonrpc": "2.0", "id": str(self._calls), "method": method, "params": params}
 
-    @property
-    def _connected(self) -> "httpx.AsyncClient":
-        if self._client is None:
-            raise Unreachable("not connected")
-        return self._client
+
+async def _events(stream: AsyncIterator[bytes]) -> AsyncGenerator[str]:
+    """Yield the data of server-sent events, and nothing for signs of life."""
+    rest, data = b"", list[bytes]()
+    async for chunk in stream:
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            if line.startswith(b"data:"):
+                data.append(line.removeprefix(b"data:").strip())
+            elif line.startswith(b":"):
+                yield ""
+            elif data and not line.strip():
+                yield b"\n".join(data).decode(errors="replace")
+                data.clear()
 
 
-def _result(answer: bytes) -> Any:
-    said = json_object(answer)
-    if said is None:
-        raise OutcomeUnknown("signal-cli answered no JSON")
+def _result(said: dict[str, Any]) -> Any:
     if error := said.get("error"):
         if error.get("code") == _RATE_LIMITED:
             raise RateLimited(f"signal: {error['message']}", DEFAULT_WAIT_S)
@@ -187,7 +166,7 @@ async def _decoded(answer: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
             return
         unread = encoded[whole:]
     if not is_file:
-        _result(unread)
+        _result(json_object(unread) or {"result": ""})
     raise OutcomeUnknown("signal-cli did not send the whole file")
 
 

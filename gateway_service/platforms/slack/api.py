@@ -3,8 +3,8 @@
 import asyncio
 import hashlib
 from collections.abc import AsyncGenerator
-from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import urlsplit
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from gateway_service.errors import (
     AccountRefused,
@@ -13,19 +13,18 @@ from gateway_service.errors import (
     PlatformError,
     RateLimited,
     Refused,
-    Unreachable,
 )
+from gateway_service.platforms.http_api import HttpApi
 from gateway_service.platforms.slack.config import SlackConfig
 
 if TYPE_CHECKING:
     import aiohttp
     from slack_sdk.web.async_client import AsyncWebClient
 
-CALL_S = 30.0
-CONNECT_S = 5.0
+NAME = "slack"
 DEFAULT_WAIT_S = 5.0
 HEARTBEAT_S = 15.0
-CHUNK_BYTES = 1 << 16
+HOSTS = (".slack.com",)
 
 _ACCOUNT = {
     "account_inactive",
@@ -49,9 +48,9 @@ class SlackApi:
     def __init__(self, config: SlackConfig) -> None:
         self._token = config.token.get_secret_value()
         self._app_token = config.app_token.get_secret_value()
-        self._base_url = config.base_url
+        headers = {"Authorization": f"Bearer {self._token}"}
+        self._http = HttpApi(NAME, config.base_url, headers)
         self._client: AsyncWebClient | None = None
-        self._session: aiohttp.ClientSession | None = None
 
     @property
     def account_id(self) -> str:
@@ -61,86 +60,54 @@ class SlackApi:
             return "-".join(numbers[:2])
         return hashlib.sha256(self._token.encode()).hexdigest()[:16]
 
-    async def connect(self) -> None:
-        import aiohttp
-
+    async def __aenter__(self) -> Self:
         client = await self._load()
-        timeout = aiohttp.ClientTimeout(sock_connect=CONNECT_S, sock_read=CALL_S)
-        self._session = client.session = aiohttp.ClientSession(timeout=timeout, trust_env=True)
+        client.session = (await self._http.__aenter__()).session
+        return self
 
-    async def close(self) -> None:
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+    async def __aexit__(self, *_: object) -> None:
+        await self._http.__aexit__()
 
     async def call(self, method: str, /, **fields: Any) -> dict[str, Any]:
         """Call a method of slack-sdk's client, such as `chat_postMessage`, while connected."""
-        _ = self._opened
+        _ = self._http.session
         return await self.look_up(method, **fields)
 
     async def look_up(self, method: str, /, **fields: Any) -> dict[str, Any]:
         """Call a method; unless connected, over a connection of its own."""
-        import aiohttp
-
         client = await self._load()
         from slack_sdk.errors import SlackApiError, SlackClientError
 
         try:
-            response = await getattr(client, method)(**fields)
+            with self._http.translated():
+                response = await getattr(client, method)(**fields)
         except SlackApiError as error:
             # Not the error's own text: it contains the whole response.
             raise _translate(error.response) from None
-        except SlackClientError as error:
+        except (SlackClientError, ValueError) as error:
             raise OutcomeUnknown(f"slack: {error}") from error
-        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            raise Unreachable(f"slack cannot be reached ({type(error).__name__})") from error
-        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            raise OutcomeUnknown(f"slack did not answer ({type(error).__name__})") from error
         return response.data
 
     async def socket_url(self) -> str:
         found = await self.call("apps_connections_open", app_token=self._app_token)
         return found["url"]
 
-    async def open_socket(self) -> "aiohttp.ClientWebSocketResponse":
+    @asynccontextmanager
+    async def socket(self) -> AsyncGenerator["aiohttp.ClientWebSocketResponse"]:
         """Open a connection of Socket Mode."""
-        import aiohttp
+        async with self._http.socket(await self.socket_url(), heartbeat=HEARTBEAT_S) as socket:
+            yield socket
 
-        url = await self.socket_url()
-        try:
-            return await self._opened.ws_connect(url, heartbeat=HEARTBEAT_S)
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise Unreachable(f"slack cannot be reached ({type(error).__name__})") from error
-
-    async def download(self, url: str) -> AsyncGenerator[bytes]:
-        """Yield a private file's content; the token goes to Slack only."""
-        import aiohttp
-
-        host, own = urlsplit(url), urlsplit(self._base_url)
-        is_slack = host.scheme == "https" and f".{host.hostname}".endswith(".slack.com")
-        if not is_slack and host.netloc != own.netloc:
-            raise Refused(f"slack: a file is at {host.hostname}, which is not Slack")
-        headers = {"Authorization": f"Bearer {self._token}"}
-        try:
-            # What the token may not read leads to a page for signing in.
-            async with self._opened.get(url, headers=headers, allow_redirects=False) as response:
-                if response.status != 200:
-                    raise Refused(f"slack does not give the file ({response.status}: files:read?)")
-                async for chunk in response.content.iter_chunked(CHUNK_BYTES):
-                    yield chunk
-        except (aiohttp.ClientError, TimeoutError) as error:
-            raise OutcomeUnknown(f"slack did not answer ({type(error).__name__})") from error
-
-    @property
-    def _opened(self) -> "aiohttp.ClientSession":
-        if self._session is None:
-            raise Unreachable("slack is not connected")
-        return self._session
+    def download(self, url: str) -> AsyncGenerator[bytes]:
+        """Yield a private file's content; what the token may not read leads to a page."""
+        return self._http.download(url, HOSTS)
 
     async def _load(self) -> "AsyncWebClient":
         if self._client is None:
             # The library takes half a second to load.
-            self._client = await asyncio.to_thread(_make_client, self._token, self._base_url)
+            self._client = await asyncio.to_thread(
+                _make_client, self._token, self._http.base_url + "/"
+            )
         return self._client
 
 
@@ -169,7 +136,9 @@ def _translate(response: Any) -> PlatformError:
         wait_s = float(response.headers.get("Retry-After", DEFAULT_WAIT_S))
         return RateLimited(f"slack wants us to wait for {wait_s:g} s", wait_s)
     if code in _ACCOUNT:
-        return AccountRefused(f"slack refuses the app ({code}); check its tokens")
+        return AccountRefused(
+            f"slack refuses the app ({code}); check SLACK_BOT_TOKEN and SLACK_APP_TOKEN"
+        )
     if code == "missing_scope":
         needed = data.get("needed", "")
         return Refused(f"slack: the app lacks the scope {needed}; add it and reinstall the app")

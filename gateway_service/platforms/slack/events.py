@@ -17,7 +17,7 @@ from gateway_service.messages import (
     RemoteFile,
     Source,
 )
-from gateway_service.platforms.slack.api import SlackApi
+from gateway_service.platforms.slack.api import NAME, SlackApi
 from gateway_service.platforms.slack.mrkdwn import mentioned, to_markdown
 from gateway_service.platforms.slack.payloads import (
     Callback,
@@ -32,7 +32,6 @@ from gateway_service.platforms.slack.payloads import (
 from services.clock import Clock
 from services.validation import object_of
 
-NAME = "slack"
 COMMAND = "/hermes"
 MOST_KNOWN = 2000
 """People, channels and threads that are remembered."""

@@ -3,22 +3,22 @@
 slack-sdk's own client acknowledges from tasks of its own, which keep no order.
 """
 
-import asyncio
 import logging
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing, suppress
-from typing import TYPE_CHECKING, Any, Self
+from contextlib import AsyncExitStack, aclosing
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from gateway_service.errors import ChatMoved, OutcomeUnknown, Unreachable
+from gateway_service.errors import ChatMoved, Unreachable
 from gateway_service.messages import DONE, ButtonPress, Content, Event, MessageEvent, RemoteFile
-from gateway_service.platforms.base import Destination, Platform, Received, Sink, Traits
+from gateway_service.platforms.base import Destination, Received, Sink, Traits
+from gateway_service.platforms.http_api import HttpPlatform
 from gateway_service.platforms.rate_limits import Rate
-from gateway_service.platforms.slack.api import SlackApi
+from gateway_service.platforms.slack.api import NAME, SlackApi
 from gateway_service.platforms.slack.backlog import Backlog
 from gateway_service.platforms.slack.config import SlackConfig
-from gateway_service.platforms.slack.events import NAME, EventReader
+from gateway_service.platforms.slack.events import EventReader
 from gateway_service.platforms.slack.mrkdwn import length, to_mrkdwn
 from gateway_service.platforms.slack.payloads import Envelope
 from services.clock import Clock
@@ -30,14 +30,13 @@ if TYPE_CHECKING:
 SECTION_UNITS = 3000
 LABEL_CHARS = 75
 BEAT_S = 20.0
-CLOSE_S = 1.0
 
 _REFRESH = ("warning", "refresh_requested")
 
 _log = logging.getLogger(__name__)
 
 
-class SlackPlatform(Platform):
+class SlackPlatform(HttpPlatform[SlackApi]):
     """A Slack app in a workspace."""
 
     name = NAME
@@ -59,32 +58,29 @@ class SlackPlatform(Platform):
         self._events = EventReader(self._api, clock, reply_in_thread=config.reply_in_thread)
         self._backlog = Backlog(self._api, clock)
 
-    async def __aenter__(self) -> Self:
-        await self._api.connect()
-        try:
-            self._events.me = (await self._api.call("auth_test"))["user_id"]
-        except BaseException:
-            await self._api.close()
-            raise
-        return self
+    async def _log_in(self) -> None:
+        me = await self._api.call("auth_test")
+        self._events.me, self.identity = me["user_id"], f"@{me['user']} in {me['team']}"
 
-    async def __aexit__(self, *_: object) -> None:
-        await self._api.close()
+    async def check(self) -> str:
+        """Try both tokens."""
+        async with self:
+            if self._has_socket:
+                await self._api.socket_url()
+            return self.identity
 
     async def listen(self, sink: Sink) -> None:
         while not self._has_socket:
             await sink.store()
             await self._clock.sleep(BEAT_S)
-        socket = await self._api.open_socket()
-        try:
+        async with AsyncExitStack() as stack:
+            socket = await stack.enter_async_context(self._api.socket())
             await self._catch_up(sink)
             while True:
                 await self._hear(socket, sink)
                 # What comes meanwhile is not acknowledged, so the new connection gets it.
-                previous, socket = socket, await self._api.open_socket()
-                await _close(previous)
-        finally:
-            await _close(socket)
+                async with stack.pop_all():
+                    socket = await stack.enter_async_context(self._api.socket())
 
     async def send(self, destination: Destination, content: Content, key: str) -> str:
         channel, thread = destination.chat_id, destination.thread_id
@@ -154,15 +150,7 @@ class SlackPlatform(Platform):
                 raise Unreachable(f"slack closed the connection ({envelope.reason})")
             await self._store(sink, await self._read(envelope.type, envelope.payload))
             if envelope.envelope_id:
-                await self._acknowledge(socket, envelope.envelope_id)
-
-    async def _acknowledge(
-        self, socket: "aiohttp.ClientWebSocketResponse", envelope_id: str
-    ) -> None:
-        try:
-            await socket.send_json({"envelope_id": envelope_id})
-        except ConnectionError as error:
-            raise OutcomeUnknown("slack closed the connection") from error
+                await socket.send_json({"envelope_id": envelope.envelope_id})
 
     async def _catch_up(self, sink: Sink) -> None:
         self._backlog.load(sink.cursor)
@@ -180,12 +168,6 @@ class SlackPlatform(Platform):
     async def _store(self, sink: Sink, event: Event | None) -> None:
         cursor = self._backlog.note(event) if isinstance(event, MessageEvent) else ""
         await sink.store(Received((event,), cursor) if event is not None else Received())
-
-
-async def _close(socket: "aiohttp.ClientWebSocketResponse") -> None:
-    with suppress(TimeoutError):
-        async with asyncio.timeout(CLOSE_S):
-            await socket.close()
 
 
 def _body(content: Content) -> dict[str, Any]:

@@ -1,14 +1,14 @@
 """SMS by Twilio: text messages come by webhook and are sent by its REST API."""
 
+from base64 import b64encode
 from collections.abc import AsyncGenerator
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
-from gateway_service.errors import AccountRefused, OutcomeUnknown, RateLimited, Refused, Unreachable
+from gateway_service.errors import Refused
 from gateway_service.messages import Content, RemoteFile
 from gateway_service.platforms.base import (
     HEARTBEAT_S,
     Destination,
-    Platform,
     Received,
     Sink,
     Traits,
@@ -16,24 +16,19 @@ from gateway_service.platforms.base import (
     WebhookResult,
     stay_alive,
 )
-from gateway_service.platforms.http_errors import translated
+from gateway_service.platforms.http_api import HttpApi, HttpPlatform
 from gateway_service.platforms.markup import PLAIN, render
 from gateway_service.platforms.rate_limits import Rate
 from gateway_service.platforms.sms.config import SmsConfig
 from gateway_service.platforms.sms.events import NAME, is_signed, read_event, read_fields
 from services.clock import Clock, SystemClock
-from services.validation import json_object
 
-if TYPE_CHECKING:
-    import httpx
-
-CALL_S = 15.0
+VARIABLES = "TWILIO_ACCOUNT_SID and TWILIO_AUTH_TOKEN"
 MAX_BYTES = 64 * 1024
-DEFAULT_WAIT_S = 5.0
 EMPTY = b"<Response/>"
 
 
-class SmsPlatform(Platform):
+class SmsPlatform(HttpPlatform[HttpApi]):
     """A phone number."""
 
     name = NAME
@@ -48,31 +43,18 @@ class SmsPlatform(Platform):
     def __init__(self, config: SmsConfig, clock: Clock) -> None:
         self._config = config
         self._clock = clock
-        self.account_id = config.phone_number
-        self._client: httpx.AsyncClient | None = None
+        self.account_id = self.identity = config.phone_number
+        self._account = f"/2010-04-01/Accounts/{config.account_sid}"
+        login = f"{config.account_sid}:{config.token.get_secret_value()}"
+        headers = {"Authorization": f"Basic {b64encode(login.encode()).decode()}"}
+        self._api = HttpApi("Twilio", config.base_url, headers, VARIABLES)
 
     @classmethod
     def configured(cls, config: SmsConfig) -> Self:
         return cls(config, SystemClock())
 
-    async def __aenter__(self) -> Self:
-        import httpx
-
-        login = (self._config.account_sid, self._config.token.get_secret_value())
-        try:
-            self._client = httpx.AsyncClient(
-                base_url=self._config.base_url, auth=login, timeout=CALL_S
-            )
-        except (ImportError, ValueError) as error:
-            raise AccountRefused(
-                f"sms cannot use the proxy that ALL_PROXY or HTTPS_PROXY names: {error}"
-            ) from error
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            await client.aclose()
+    async def _log_in(self) -> None:
+        await self._api.call("GET", f"{self._account}.json")
 
     async def listen(self, sink: Sink) -> None:
         """Show that the platform is alive; messages come by `webhook`."""
@@ -81,26 +63,16 @@ class SmsPlatform(Platform):
     async def send(self, destination: Destination, content: Content, key: str) -> str:
         number = self._config.phone_number
         sender = "MessagingServiceSid" if number.startswith("MG") else "From"
-        path = f"/2010-04-01/Accounts/{self._config.account_sid}/Messages.json"
         form = {"To": destination.chat_id, sender: number, "Body": render(content.text, PLAIN)}
-        with translated("Twilio"):
-            answer = await self._connected.post(path, data=form)
-        said = json_object(answer.content) or {}
-        _check(answer, str(said.get("message", "")))
+        said = await self._api.call("POST", f"{self._account}/Messages.json", data=form)
         return str(said["sid"])
 
     async def edit(self, destination: Destination, message_id: str, content: Content) -> None:
         raise Refused("text messages cannot be changed")
 
-    async def download(self, file: RemoteFile) -> AsyncGenerator[bytes]:
-        if not file.id.startswith(f"{self._config.base_url}/"):
-            raise Refused("the file is not at Twilio")
-        with translated("Twilio"):
-            # The file itself is elsewhere, where the password is not sent.
-            async with self._connected.stream("GET", file.id, follow_redirects=True) as answer:
-                _check(answer)
-                async for chunk in answer.aiter_bytes():
-                    yield chunk
+    def download(self, file: RemoteFile) -> AsyncGenerator[bytes]:
+        # The file itself is elsewhere.
+        return self._api.download(file.id, follow=True)
 
     async def webhook(self, request: WebhookRequest) -> WebhookResult:
         if request.method != "POST" or len(request.body) > MAX_BYTES:
@@ -113,24 +85,3 @@ class SmsPlatform(Platform):
         event = read_event(fields)
         received = Received(() if event is None else (event,))
         return WebhookResult(body=EMPTY, content_type="text/xml", received=received)
-
-    @property
-    def _connected(self) -> "httpx.AsyncClient":
-        if self._client is None:
-            raise Unreachable("not connected")
-        return self._client
-
-
-def _check(answer: "httpx.Response", why: str = "") -> None:
-    """Raise why Twilio did not do something."""
-    status = answer.status_code
-    if status == 401:
-        raise AccountRefused("Twilio refuses the account; check TWILIO_AUTH_TOKEN")
-    if status == 429:
-        wait = answer.headers.get("retry-after", "")
-        wait_s = float(wait) if wait.isdecimal() else DEFAULT_WAIT_S
-        raise RateLimited("Twilio asks to wait", wait_s)
-    if status >= 500:
-        raise OutcomeUnknown(f"Twilio answered {status}")
-    if status >= 400:
-        raise Refused(f"Twilio refused: {why or status}")

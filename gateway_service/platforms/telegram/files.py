@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
 
-from gateway_service.errors import OutcomeUnknown, Refused
+from gateway_service.errors import Refused
 from gateway_service.messages import Attachment
+from gateway_service.platforms.http_api import HttpApi
 
 if TYPE_CHECKING:
     from telegram import Bot, Message
@@ -18,8 +20,6 @@ CAPTION_UNITS = 1024
 ALBUM_PICTURES = 10
 ANSWER_S = 60.0
 """How long Telegram may process a file before it answers."""
-DOWNLOAD_S = 10.0
-CHUNK_BYTES = 256 * 1024
 
 
 class Kind(StrEnum):
@@ -78,21 +78,8 @@ def place_of_files(base_url: str) -> str:
 
 async def download(url: str) -> AsyncGenerator[bytes]:
     """Yield a file's content; errors do not show the URL, which has the token in it."""
-    import httpx
-
     if not url.startswith(("http://", "https://")):
         raise Refused("the Bot API server keeps its files on its own disk (--local)")
-    try:
-        # Reading the system's certificates would block the event loop.
-        async with (
-            await asyncio.to_thread(httpx.AsyncClient, timeout=DOWNLOAD_S) as client,
-            client.stream("GET", url) as response,
-        ):
-            if not response.is_success:
-                is_passing = response.status_code == 429 or response.status_code >= 500
-                kind = OutcomeUnknown if is_passing else Refused
-                raise kind(f"telegram answered {response.status_code}")
-            async for chunk in response.aiter_bytes(CHUNK_BYTES):
-                yield chunk
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise OutcomeUnknown(f"telegram did not answer ({type(error).__name__})") from None
+    async with HttpApi("telegram", url) as api, aclosing(api.download("")) as chunks:
+        async for chunk in chunks:
+            yield chunk

@@ -95,7 +95,7 @@ class TelegramPlatform(Platform):
             with _translated():
                 await bot.initialize()
             self._stack = stack.pop_all()
-        self._connected = bot
+        self._connected, self.identity = bot, f"@{bot.username}"
         return self
 
     async def __aexit__(self, *_: object) -> None:

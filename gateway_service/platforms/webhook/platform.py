@@ -22,6 +22,7 @@ from gateway_service.platforms.rate_limits import Limiter, Rate
 from gateway_service.platforms.webhook.config import Route, WebhookConfig
 from gateway_service.platforms.webhook.prompts import render
 from gateway_service.platforms.webhook.signatures import Delivery, verify
+from services.amounts import plural
 from services.clock import Clock, SystemClock
 from services.validation import json_object
 
@@ -48,6 +49,8 @@ class WebhookPlatform(Platform):
     )
 
     def __init__(self, config: WebhookConfig, clock: Clock) -> None:
+        names = ", ".join(sorted(config.routes))
+        self.identity = f"{plural(len(config.routes), 'route')}: {names}"
         self._config = config
         self._clock = clock
         self._limiter = Limiter(Rate(config.rate_limit / 60, config.rate_limit), clock.monotonic)

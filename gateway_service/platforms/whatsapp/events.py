@@ -19,10 +19,8 @@ from gateway_service.messages import (
     Source,
 )
 from gateway_service.platforms.base import Received
-from gateway_service.platforms.whatsapp.api import error_of
+from gateway_service.platforms.whatsapp.api import NAME, error_of
 from services.validation import decode
-
-NAME = "whatsapp"
 
 _T = TypeVar("_T")
 

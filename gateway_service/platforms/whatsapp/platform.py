@@ -14,18 +14,18 @@ from gateway_service.errors import Refused
 from gateway_service.messages import DONE, Attachment, Button, ButtonPress, Content, RemoteFile
 from gateway_service.platforms.base import (
     Destination,
-    Platform,
     Sink,
     Traits,
     WebhookRequest,
     WebhookResult,
     stay_alive,
 )
+from gateway_service.platforms.http_api import HttpPlatform
 from gateway_service.platforms.markup import PLAIN, Style, render, units
 from gateway_service.platforms.rate_limits import Rate
-from gateway_service.platforms.whatsapp.api import GraphApi
+from gateway_service.platforms.whatsapp.api import HOSTS, NAME, GraphApi
 from gateway_service.platforms.whatsapp.config import WhatsAppConfig
-from gateway_service.platforms.whatsapp.events import NAME, read_notification
+from gateway_service.platforms.whatsapp.events import read_notification
 from services.clock import Clock, SystemClock
 
 MESSAGE_UNITS = 4000
@@ -36,6 +36,7 @@ REPLY_BUTTONS, REPLY_CHARS = 3, 20
 ROWS, ROW_CHARS, DETAIL_CHARS = 10, 24, 72
 MOST_KNOWN = 2000
 CHOOSE = "Choose:"
+UPLOAD_S = 60.0
 
 _KINDS: dict[str, tuple[str, int]] = {
     **dict.fromkeys((".jpg", ".jpeg", ".png"), ("image", 5_000_000)),
@@ -59,7 +60,7 @@ STYLE = Style(
 )
 
 
-class WhatsAppPlatform(Platform):
+class WhatsAppPlatform(HttpPlatform[GraphApi]):
     """A business phone number."""
 
     name = NAME
@@ -84,17 +85,11 @@ class WhatsAppPlatform(Platform):
     def configured(cls, config: WhatsAppConfig) -> Self:
         return cls(config, SystemClock())
 
-    async def __aenter__(self) -> Self:
-        self._api.connect()
-        try:
-            await self._api.call("GET", self.account_id, params={"fields": "display_phone_number"})
-        except BaseException:
-            await self._api.close()
-            raise
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._api.close()
+    async def _log_in(self) -> None:
+        fields = {"fields": "display_phone_number,verified_name"}
+        found = await self._api.call("GET", f"/{self.account_id}", params=fields)
+        number, name = found.get("display_phone_number", ""), found.get("verified_name", "")
+        self.identity = f"{number} {name}".strip()
 
     async def listen(self, sink: Sink) -> None:
         """Nothing comes here: Meta calls `webhook`."""
@@ -142,17 +137,17 @@ class WhatsAppPlatform(Platform):
         return await self._send(to, "interactive", _choice(text, content.buttons))
 
     async def _send_file(self, to: str, text: str, file: Attachment) -> str:
+        from aiohttp import FormData
+
         suffix = PurePosixPath(file.name).suffix.lower()
         kind, most_bytes = _KINDS.get(suffix, ("document", 0))
         if file.length_bytes > most_bytes:
             kind = "document"
         guessed = _TYPES.get(suffix) or mimetypes.guess_type(file.name)[0]
         mime = guessed or "application/octet-stream"
-        uploaded = await self._api.post(
-            "media",
-            data={"messaging_product": NAME, "type": mime},
-            files={"file": (file.name, file.data, mime)},
-        )
+        form = FormData({"messaging_product": NAME, "type": mime})
+        form.add_field("file", file.data, content_type=mime, filename=file.name)
+        uploaded = await self._api.post("media", data=form, limit_s=UPLOAD_S)
         about: dict[str, Any] = {"id": uploaded["id"]}
         if kind == "document":
             about["filename"] = file.name
@@ -185,7 +180,8 @@ class WhatsAppPlatform(Platform):
             await self._send(press.source.chat_id, "text", {"body": text})
 
     async def download(self, file: RemoteFile) -> AsyncGenerator[bytes]:
-        async with aclosing(self._api.download(file.id)) as chunks:
+        url = (await self._api.call("GET", f"/{file.id}"))["url"]
+        async with aclosing(self._api.download(url, HOSTS)) as chunks:
             async for chunk in chunks:
                 yield chunk
 
