@@ -44,6 +44,7 @@ from gateway_service.turns.inbox import Inbox
 from gateway_service.turns.notifications import TerminalNotifications
 from gateway_service.turns.presenter import TurnPresenter
 from gateway_service.turns.router import Router
+from gateway_service.turns.turn_events import TurnEvents
 from gateway_service.turns.turn_starter import TurnStarter
 from services.clock import Clock, SystemClock
 from services.config.settings import Settings
@@ -99,20 +100,16 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "GatewayServi
     leases = lease_table(config.lease_s)
     cache = FileCache(settings.home, config.media.cache_mb * 1_000_000)
     inbox = Inbox(database, clock, metrics, config, redactor)
+    hooks = Hooks(HookPolicy(settings, config.hook_timeout_s))
     conversations = ConversationContext(
         agent=agent,
         sessions=Sessions(database, agent, clock),
-        turns=TurnStarter(inbox, database, agent, clock, workers),
+        turns=TurnStarter(
+            inbox, database, agent, clock, workers, TurnEvents(agent, hooks, workers)
+        ),
         notifications=TerminalNotifications(database, clock, metrics),
         commands=CommandContext(
-            database,
-            agent,
-            SchedulerClient(channels.to),
-            clock,
-            COMMANDS,
-            config,
-            Hooks(HookPolicy(settings, config.hook_timeout_s)),
-            directory,
+            database, agent, SchedulerClient(channels.to), clock, COMMANDS, config, hooks, directory
         ),
     )
     ownership = Ownership(new_owner(chassis.instance), leases, LeaseKeeper(database, leases, clock))

@@ -114,6 +114,7 @@ class ApiTurns(Struct, frozen=True):
             check_id(SESSION_HEADER, named)
         said = wish.conversation
         session_id, known_as, exists = await self._session(call.profile, wish, named)
+        is_known = named or exists
         uploads = await self._uploads.pass_on(said.files)
         turn = TurnRequest(
             turn_id=new_id("trn"),
@@ -128,7 +129,7 @@ class ApiTurns(Struct, frozen=True):
             earlier=() if exists else shorten(said.earlier),
             request_digest=hashlib.sha256(call.body).hexdigest(),
         )
-        begun = await self._starter.begin(turn, _event_id(call))
+        begun = await self._starter.begin(turn, _event_id(call), "" if is_known else known_as)
         if begun.turn.request_digest != turn.request_digest:
             raise AlreadyExists(
                 "the Idempotency-Key was used before with another request",
