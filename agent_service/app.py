@@ -4,14 +4,15 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from datetime import timedelta
-from typing import Self
+from typing import Any, Self
 
 import grpc.aio
 from msgspec.structs import replace
 
 from agent_service.assembly.curation import CuratorNews, curations
 from agent_service.assembly.hubs import hubs_of
-from agent_service.assembly.models import model_parts
+from agent_service.assembly.mcp import mcp_servers
+from agent_service.assembly.models import login_store, model_parts
 from agent_service.assembly.stores import Stores, beside_start, in_database, in_files, shelves_of
 from agent_service.assembly.tools import (
     command_policy,
@@ -70,10 +71,14 @@ from agent_service.storage.claims import Claimant, turn_leases
 from agent_service.storage.journal import TurnLimits
 from agent_service.storage.search.index import SearchUpkeep
 from agent_service.storage.uploads import UploadUpkeep
+from agent_service.tools.base import Tool
+from agent_service.tools.builtin import Reach
 from agent_service.tools.context_files import ContextFiles, Hints
 from agent_service.tools.guards.commands import CommandPolicy
+from agent_service.tools.mcp.servers import Servers
+from agent_service.tools.mcp.tools import session_tools
 from agent_service.tools.schema import offered
-from agent_service.tools.toolbox import Toolbox
+from agent_service.tools.toolbox import MCP, Toolbox
 from agent_service.turns.answer_files import AnswerFiles
 from agent_service.turns.background_commands import BackgroundCommands
 from agent_service.turns.background_notifier import Notices
@@ -118,8 +123,7 @@ def build(
     reach, past = tool_reach(config, channels, scanner), PastSessions(database)
     listed = listed_tools(config, memories, past, reach, Hints(context_files), policy)
     tools, histories = offered(listed), Histories(database, settings.home, clock, redactor)
-    toolsets, metrics = sorted({tool.toolset for tool in tools}), AgentMetrics.make(meter, tools)
-    usable, personas = frozenset(toolsets), Personalities(config.overlays.personalities)
+    servers, toolsets = _servers(settings, config, chassis, executors, database, reach, tools)
     delegation = Delegation(lambda: turns, toolsets, config.delegation.max_concurrent, database)
     sandboxes, left = SandboxLeases(executors, database), LeftSandboxes(executors, database)
     projects, hubs = Projects(executors, context_files), hubs_of(stores, config, clock)
@@ -129,17 +133,18 @@ def build(
     told, scripts = _directions(config, models), job_scripts(config, contexts.make, policy, scanner)
     spending = Spending(models, database, leases, config.budget.policy, clock, config.zone)
     plans = curations(stores, config.auxiliary, models.consult, spending, database, redactor, clock)
-    toolbox = Toolbox(tools, contexts.make, redactor, Consulting(models.consult, spending).bind)
+    toolbox = _toolbox(tools, contexts, redactor, Consulting(models.consult, spending), servers)
     parts = loop_parts(config, models, toolbox, scripts, database, files, screening)
-    reviews = Reviews(database, reach.messenger, config.learning, usable, clock)
-    news, nudges = CuratorNews(plans, database), Nudges(config.learning, usable)
+    reviews = Reviews(database, reach.messenger, config.learning, toolsets, clock)
+    news, personas = CuratorNews(plans, database), Personalities(config.overlays.personalities)
+    metrics, nudges = AgentMetrics.make(meter, tools), Nudges(config.learning, toolsets)
     after = _following(config, settings, database, models, parts, spending, workers)
     hooks = TurnHooks(spending, (spending.record, nudges.record), (*after, reviews.after))
     runner = Runner(database, leases, parts, hooks, contexts.endings, clock, metrics)
     ownership = _ownership(config, chassis, leases, Replicas(channels, config.endpoint, clock))
     notices = Notices(lambda: turns, config.tools, reach.messenger, clock)
     watches = BackgroundCommands(database, ownership.claimant, sandboxes, notices, redactor, clock)
-    places = Places(SandboxKinds(channels, clock), projects, config.sandbox)
+    places = Places(SandboxKinds(channels, clock), projects, config.sandbox, servers.offer)
     layers = PersonalLayers(profiles, memories, shelves, tools, context_files)
     drafts = SessionDrafts(clock, toolsets, told, places, layers, news, redactor)
     turns = Turns(database, runner, drafts, ownership, clock, workers, metrics)
@@ -150,7 +155,7 @@ def build(
         ModelCatalogServicer(catalog, model),
         MemoryServicer(memories, database, clock),
         *(SkillServicer(shelves), SkillHubServicer(hubs, shelves), CurationServicer(plans)),
-        ToolCatalogServicer(listed, config.tools),
+        ToolCatalogServicer(listed, config.tools, servers),
         CatalogServicer(personas, database),
         *(UsageServicer(database, spending), UploadServicer(database, clock)),
         HomeServicer(Moving(stores.homes, memories, histories, shelves)),
@@ -158,7 +163,7 @@ def build(
     recovering = (stores.homes.recover, plans.recover, hubs.recover, watches.recover)
     first = (*recovering, beside_start(config, model, shelves, stores.homes, workers))
     readings = _readings(stores, database, spending, memories, shelves, meter, clock)
-    beside = (left.run, histories.run, watches.run, reviews.run, readings.run, *upkeep)
+    beside = (left.run, histories.run, watches.run, reviews.run, readings.run, servers.run, *upkeep)
     return AgentService(database, models, turns, first, beside, workers, servicers)
 
 
@@ -220,6 +225,32 @@ class AgentService:
     async def drain(self) -> None:
         """Lets every turn go for another replica or the next start."""
         await self._turns.drain()
+
+
+def _servers(
+    settings: Settings,
+    config: AgentConfig,
+    chassis: ServiceConfig,
+    executors: Executors,
+    database: Database,
+    reach: Reach,
+    tools: Sequence[Tool[Any]],
+) -> tuple[Servers, frozenset[str]]:
+    """The MCP servers, and the toolsets of all tools."""
+    logins = login_store(settings, config, database)
+    servers = mcp_servers(config, executors, chassis.instance, logins, database, reach.screen)
+    more = {MCP} if servers.configured else set[str]()
+    return servers, frozenset(more.union(tool.toolset for tool in tools))
+
+
+def _toolbox(
+    tools: Sequence[Tool[Any]],
+    contexts: ToolContexts,
+    redactor: Redactor,
+    asks: Consulting,
+    servers: Servers,
+) -> Toolbox:
+    return Toolbox(tools, contexts.make, redactor, asks.bind, session_tools(servers))
 
 
 def _upkeep(
