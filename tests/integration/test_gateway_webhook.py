@@ -12,7 +12,7 @@ from typing import Any
 
 import aiohttp
 
-from hermes.gateway.v1.platform_pb2 import PLATFORM_STATE_DISCONNECTED
+from hermes.gateway.v1.platform_pb2 import PLATFORM_STATE_CONNECTING
 from tests.fakes.model import FakeModel, fake_model
 from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
 from tests.integration.gateway_parts import Hermes, hermes
@@ -164,4 +164,4 @@ async def test_a_platform_whose_port_is_taken_is_not_shown_as_connected(tmp_path
             async with asyncio.timeout(20):
                 while "in use" not in (account := await caller.account()).problem:  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
-            assert (account.platform, account.state) == ("webhook", PLATFORM_STATE_DISCONNECTED)
+            assert (account.platform, account.state) == ("webhook", PLATFORM_STATE_CONNECTING)
