@@ -4,15 +4,15 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from datetime import timedelta
-from typing import Any, Self
+from typing import Self
 
 import grpc.aio
 from msgspec.structs import replace
 
 from agent_service.assembly.curation import CuratorNews, curations
 from agent_service.assembly.hubs import hubs_of
-from agent_service.assembly.mcp import mcp_servers
-from agent_service.assembly.models import login_store, model_parts
+from agent_service.assembly.memory import external_memory
+from agent_service.assembly.models import model_parts
 from agent_service.assembly.stores import Stores, beside_start, in_database, in_files, shelves_of
 from agent_service.assembly.tools import (
     command_policy,
@@ -37,6 +37,7 @@ from agent_service.models.parts import ModelParts
 from agent_service.models.spending import Consulting, Spending
 from agent_service.profiles.home.mover import Moving
 from agent_service.profiles.memory.entries import Limits, Target
+from agent_service.profiles.memory.provider import ExternalMemory
 from agent_service.profiles.memory.store import MemoryStore
 from agent_service.profiles.skills.shelf import SkillShelves
 from agent_service.prompt.personal import PersonalLayers
@@ -71,19 +72,16 @@ from agent_service.storage.claims import Claimant, turn_leases
 from agent_service.storage.journal import TurnLimits
 from agent_service.storage.search.index import SearchUpkeep
 from agent_service.storage.uploads import UploadUpkeep
-from agent_service.tools.base import Tool
-from agent_service.tools.builtin import Reach
 from agent_service.tools.context_files import ContextFiles, Hints
 from agent_service.tools.guards.commands import CommandPolicy
-from agent_service.tools.mcp.servers import Servers
-from agent_service.tools.mcp.tools import session_tools
 from agent_service.tools.schema import offered
-from agent_service.tools.toolbox import MCP, Toolbox
+from agent_service.tools.toolbox import Toolbox
 from agent_service.turns.answer_files import AnswerFiles
 from agent_service.turns.background_commands import BackgroundCommands
 from agent_service.turns.background_notifier import Notices
 from agent_service.turns.delegation import Delegation
 from agent_service.turns.loop import LoopParts
+from agent_service.turns.memory_sync import MemorySync, Recall
 from agent_service.turns.message_assembly import Screening
 from agent_service.turns.metrics import AgentMetrics, Gauges, counting_scanner
 from agent_service.turns.reading_record import Readings
@@ -120,10 +118,12 @@ def build(
     shelves, profiles = shelves_of(config, stores, clock, scanner), stores.documents
     memories = MemoryStore(profiles, database, _limits(config, model, catalog), clock, scanner)
     policy, context_files = _guarding(config, settings, redactor, scanner)
-    reach, past = tool_reach(config, channels, scanner), PastSessions(database)
+    external, past = external_memory(settings, clock, scanner), PastSessions(database)
+    reach, sync = tool_reach(config, channels, scanner, external), _sync(config, database, external)
     listed = listed_tools(config, memories, past, reach, Hints(context_files), policy)
     tools, histories = offered(listed), Histories(database, settings.home, clock, redactor)
-    servers, toolsets = _servers(settings, config, chassis, executors, database, reach, tools)
+    toolsets, metrics = sorted({tool.toolset for tool in tools}), AgentMetrics.make(meter, tools)
+    usable, personas = frozenset(toolsets), Personalities(config.overlays.personalities)
     delegation = Delegation(lambda: turns, toolsets, config.delegation.max_concurrent, database)
     sandboxes, left = SandboxLeases(executors, database), LeftSandboxes(executors, database)
     projects, hubs = Projects(executors, context_files), hubs_of(stores, config, clock)
@@ -133,37 +133,36 @@ def build(
     told, scripts = _directions(config, models), job_scripts(config, contexts.make, policy, scanner)
     spending = Spending(models, database, leases, config.budget.policy, clock, config.zone)
     plans = curations(stores, config.auxiliary, models.consult, spending, database, redactor, clock)
-    toolbox = _toolbox(tools, contexts, redactor, Consulting(models.consult, spending), servers)
+    toolbox = Toolbox(tools, contexts.make, redactor, Consulting(models.consult, spending).bind)
     parts = loop_parts(config, models, toolbox, scripts, database, files, screening)
-    reviews = Reviews(database, reach.messenger, config.learning, toolsets, clock)
-    news, personas = CuratorNews(plans, database), Personalities(config.overlays.personalities)
-    metrics, nudges = AgentMetrics.make(meter, tools), Nudges(config.learning, toolsets)
+    parts = replace(parts, recall=Recall(external))
+    reviews = Reviews(database, reach.messenger, config.learning, usable, clock)
+    news, nudges = CuratorNews(plans, database), Nudges(config.learning, usable)
     after = _following(config, settings, database, models, parts, spending, workers)
-    hooks = TurnHooks(spending, (spending.record, nudges.record), (*after, reviews.after))
+    recorded = (spending.record, nudges.record, sync.record)
+    hooks = TurnHooks(spending, recorded, (*after, reviews.after, sync.after))
     runner = Runner(database, leases, parts, hooks, contexts.endings, clock, metrics)
     ownership = _ownership(config, chassis, leases, Replicas(channels, config.endpoint, clock))
     notices = Notices(lambda: turns, config.tools, reach.messenger, clock)
     watches = BackgroundCommands(database, ownership.claimant, sandboxes, notices, redactor, clock)
-    places = Places(SandboxKinds(channels, clock), projects, config.sandbox, servers.offer)
-    layers = PersonalLayers(profiles, memories, shelves, tools, context_files)
+    places = Places(SandboxKinds(channels, clock), projects, config.sandbox)
+    layers = PersonalLayers(profiles, memories, shelves, tools, context_files, external)
     drafts = SessionDrafts(clock, toolsets, told, places, layers, news, redactor)
     turns = Turns(database, runner, drafts, ownership, clock, workers, metrics)
     servicers = (
         TurnServicer(turns, config.tools, screening, reviews, shelves),
         SessionServicer(database, histories, personas, clock, redactor.redact),
-        ApprovalServicer(database, turns, redactor.redact),
-        ModelCatalogServicer(catalog, model),
-        MemoryServicer(memories, database, clock),
+        *(ApprovalServicer(database, turns, redactor.redact), ModelCatalogServicer(catalog, model)),
+        MemoryServicer(memories, external, sync, database, clock),
         *(SkillServicer(shelves), SkillHubServicer(hubs, shelves), CurationServicer(plans)),
-        ToolCatalogServicer(listed, config.tools, servers),
-        CatalogServicer(personas, database),
+        *(ToolCatalogServicer(listed, config.tools), CatalogServicer(personas, database)),
         *(UsageServicer(database, spending), UploadServicer(database, clock)),
-        HomeServicer(Moving(stores.homes, memories, histories, shelves)),
+        HomeServicer(Moving(stores.homes, memories, histories, shelves, external)),
     )
     recovering = (stores.homes.recover, plans.recover, hubs.recover, watches.recover)
     first = (*recovering, beside_start(config, model, shelves, stores.homes, workers))
     readings = _readings(stores, database, spending, memories, shelves, meter, clock)
-    beside = (left.run, histories.run, watches.run, reviews.run, readings.run, servers.run, *upkeep)
+    beside = (left.run, histories.run, sync.run, watches.run, reviews.run, readings.run, *upkeep)
     return AgentService(database, models, turns, first, beside, workers, servicers)
 
 
@@ -227,30 +226,8 @@ class AgentService:
         await self._turns.drain()
 
 
-def _servers(
-    settings: Settings,
-    config: AgentConfig,
-    chassis: ServiceConfig,
-    executors: Executors,
-    database: Database,
-    reach: Reach,
-    tools: Sequence[Tool[Any]],
-) -> tuple[Servers, frozenset[str]]:
-    """The MCP servers, and the toolsets of all tools."""
-    logins = login_store(settings, config, database)
-    servers = mcp_servers(config, executors, chassis.instance, logins, database, reach.screen)
-    more = {MCP} if servers.configured else set[str]()
-    return servers, frozenset(more.union(tool.toolset for tool in tools))
-
-
-def _toolbox(
-    tools: Sequence[Tool[Any]],
-    contexts: ToolContexts,
-    redactor: Redactor,
-    asks: Consulting,
-    servers: Servers,
-) -> Toolbox:
-    return Toolbox(tools, contexts.make, redactor, asks.bind, session_tools(servers))
+def _sync(config: AgentConfig, database: Database, external: ExternalMemory) -> MemorySync:
+    return MemorySync(database, external, guards_strangers=config.fetch.taint == "ask")
 
 
 def _upkeep(

@@ -29,6 +29,7 @@ from hermes.agent.v1 import (
     approval_pb2,
     approval_pb2_grpc,
     catalog_pb2_grpc,
+    memory_pb2,
     memory_pb2_grpc,
     model_catalog_pb2_grpc,
     session_pb2,
@@ -260,6 +261,14 @@ class AgentClient:
             kind=turn_pb2.TURN_KIND_REVIEW,
         )
         await call_agent(self._turns.StartTurn(request))
+
+    async def end_session(self, session_id: str, profile: str) -> None:
+        """Note that a person has left a session; a failure only costs an external memory that."""
+        request = memory_pb2.EndSessionRequest(session_id=session_id, profile=profile)
+        try:
+            await call_agent(self.memories.EndSession(request))
+        except HermesError as error:
+            _log.info("the end of session %s is not noted: %s", session_id, error)
 
     async def watch(
         self, turn_id: str, profile: str, after: int = 0, max_deltas_per_second: int = 0

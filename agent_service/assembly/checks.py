@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from sqlalchemy import make_url
 
 from agent_service.assembly.logins import opened_store
+from agent_service.assembly.memory import honcho_config, why_unused
 from agent_service.assembly.models import credentials, endpoint_settings, model_catalog
 from agent_service.config import AgentConfig
 from agent_service.config.models import ModelSettings
@@ -20,6 +21,8 @@ from agent_service.models.endpoint_models import check_key, list_models
 from agent_service.models.endpoints import Api, Endpoint, configured_endpoint, missing_endpoint
 from agent_service.models.oauth.credentials import Credentials
 from agent_service.models.oauth.tokens import Login
+from agent_service.profiles.memory.honcho import HonchoMemory
+from agent_service.profiles.memory.provider import NOT_CHOSEN, ProviderFailed, Scope
 from agent_service.records.model_errors import InvalidEndpoint, ModelError
 from services.clock import SystemClock
 from services.config.settings import Settings
@@ -67,7 +70,23 @@ async def checks(settings: Settings) -> list[Check]:
             found = [await _endpoint(settings, config, logins), *await _logins(settings, logins)]
     except HermesError as error:
         found = [Check("login", Verdict.FAILED, error.message)]
-    return [*found, *await _budget(settings, config), _approvals(config)]
+    return [*found, *await _budget(settings, config), _approvals(config), *await _memory(settings)]
+
+
+async def _memory(settings: Settings) -> list[Check]:
+    """Check the external memory, if one is configured."""
+    config = await asyncio.to_thread(honcho_config, settings)
+    if (why := why_unused(config)) == NOT_CHOSEN:
+        return []
+    try:
+        async with asyncio.timeout(LISTING_TIMEOUT_S):
+            await HonchoMemory(config.setting).block(Scope("default"))
+    except TimeoutError:
+        why = f"Honcho did not answer within {LISTING_TIMEOUT_S:.0f} s"
+    except ProviderFailed as error:
+        why = str(error)
+    verdict = Verdict.FAILED if why else Verdict.OK
+    return [Check("memory", verdict, why or f"Honcho answers, workspace {config.workspace}")]
 
 
 async def _endpoint(

@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from agent_service.assembly.memory import listed_provider
 from agent_service.clients.deliveries import GatewayDeliveries
 from agent_service.clients.jobs import SchedulerJobs
 from agent_service.config import AgentConfig
 from agent_service.config.endpoints import TRANSCRIPTION, AuxiliaryModel, route_of
 from agent_service.config.tools import TerminalConfig
 from agent_service.models.parts import ModelParts
+from agent_service.profiles.memory.provider import ExternalMemory
 from agent_service.profiles.memory.store import MemoryStore
 from agent_service.prompt.compression.compressor import Compressor
 from agent_service.security.commands.paths import own_places
@@ -66,14 +68,18 @@ def listed_tools(
     )
 
 
-def tool_reach(config: AgentConfig, channels: Channels, scanner: ThreatScanner) -> Reach:
+def tool_reach(
+    config: AgentConfig, channels: Channels, scanner: ThreatScanner, external: ExternalMemory
+) -> Reach:
     """What tools use besides the sandbox."""
     web = configured_web(config.fetch, config.search)
     vision = route_of(config.auxiliary, "vision")
     is_guarded = config.auxiliary.get("guard", AuxiliaryModel()).is_chosen
     guard = GuardModel(route_of(config.auxiliary, "guard")) if is_guarded else None
     sending, jobs = GatewayDeliveries(channels), SchedulerJobs(channels)
-    return Reach(web, vision, config.mixture, sending, jobs, Screen(scanner, guard))
+    screen = Screen(scanner, guard)
+    remembering = listed_provider(external, screen, asks=config.fetch.taint == "ask")
+    return Reach(web, vision, config.mixture, sending, jobs, screen, remembering)
 
 
 def job_scripts(

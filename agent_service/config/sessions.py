@@ -2,8 +2,9 @@
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
+from agent_service.profiles.memory.honcho import HonchoSettings, Reasoning
 from agent_service.profiles.skills.hub.source import FORMS, HubRefused, parse_source
 from agent_service.profiles.skills.hub.sources import HubSetting
 from agent_service.profiles.skills.library import Trust
@@ -25,6 +26,56 @@ class MemoryConfig(ConfigModel):
     """Maximum number of characters in MEMORY.md, the agent's own notes."""
     user_char_limit: Annotated[int, Field(ge=100, le=100_000)] = 1375
     """Maximum number of characters in USER.md, which says what the agent knows about the user."""
+
+
+@section("honcho")
+class HonchoConfig(ConfigModel):
+    """Honcho, a memory outside of Hermes that learns who the user is from what is said."""
+
+    provider: Annotated[str, BeforeValidator(lambda name: name or ""), Yaml("memory.provider")] = ""
+    """`honcho` uses it besides the profile's own memory; `builtin`, `none` and unset do not."""
+    api_key: Annotated[
+        SecretStr, Env("HONCHO_API_KEY"), Yaml("honcho.api_key", "honcho.apiKey")
+    ] = SecretStr("")
+    """Key for Honcho."""
+    base_url: Annotated[
+        str, Env("HONCHO_BASE_URL", "HONCHO_URL"), Yaml("honcho.base_url", "honcho.baseUrl")
+    ] = ""
+    """Address of a Honcho server of your own; unset is Honcho's cloud."""
+    workspace: Annotated[
+        str, Env("HONCHO_WORKSPACE_ID"), Yaml("honcho.workspace", "honcho.workspaceId")
+    ] = "hermes"
+    """Honcho's workspace."""
+    peer_name: Annotated[str, Yaml("honcho.peer_name", "honcho.peerName")] = "user"
+    """What you are called there, in all chats."""
+    ai_peer: Annotated[str, Yaml("honcho.ai_peer", "honcho.aiPeer")] = "hermes"
+    """What the agent is called there; profiles other than `default` add their names."""
+    recall_mode: Annotated[
+        Literal["hybrid", "context", "tools"], Yaml("honcho.recall_mode", "honcho.recallMode")
+    ] = "hybrid"
+    """`context` adds what Honcho knows to prompts and messages, `tools` lets the model ask for it,
+    `hybrid` does both."""
+    context_tokens: Annotated[
+        int, Field(ge=100, le=20_000), Yaml("honcho.context_tokens", "honcho.contextTokens")
+    ] = 1000
+    """Maximum number of tokens, at about four characters each, that a prompt or a message gets."""
+    reasoning_level: Annotated[
+        Reasoning, Yaml("honcho.reasoning_level", "honcho.dialecticReasoningLevel")
+    ] = "low"
+    """How hard Honcho thinks about a question of `honcho_context`."""
+
+    @property
+    def setting(self) -> HonchoSettings:
+        """The same as the provider takes it."""
+        return HonchoSettings(
+            self.api_key.get_secret_value(),
+            self.base_url.rstrip("/"),
+            self.workspace,
+            self.peer_name,
+            self.ai_peer,
+            self.context_tokens * 4,
+            self.reasoning_level,
+        )
 
 
 class ProfilesConfig(ConfigModel):

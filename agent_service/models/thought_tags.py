@@ -1,8 +1,11 @@
-"""Separates reasoning that a model writes between tags in its text from its answer."""
+"""Separates reasoning that a model writes between tags in its text from its answer.
+
+Recalled memory that a model repeats with its tags is taken out of the answer in the same way.
+"""
 
 import re
 
-_NAME = r"(?:seed:)?(?:think(?:ing)?|thoughts?|reasoning(?:_scratchpad)?|analysis)"
+_NAME = r"(?:seed:)?(?:think(?:ing)?|thoughts?|reasoning(?:_scratchpad)?|analysis|recalled_memory)"
 _TAG = re.compile(
     rf"(?P<opening><{_NAME}>|\[think\]|◁think▷)|</{_NAME}>|\[/think\]|◁/think▷", re.IGNORECASE
 )

@@ -2,11 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from msgspec import Struct
 
+from agent_service.profiles.memory.provider import ExternalMemory, Scope
 from agent_service.profiles.memory.store import MemoryStore, Snapshot
 from agent_service.profiles.skills.document import BadSkill, Surroundings
 from agent_service.profiles.skills.files import FileRefused
@@ -31,6 +32,8 @@ class Personal(Struct, frozen=True):
     soul: Screened = Screened()
     memories: Snapshot = Snapshot()
     skills: Screened = Screened()
+    external: str = ""
+    """What an external memory knows of the user."""
 
 
 class PersonalLayers:
@@ -43,21 +46,32 @@ class PersonalLayers:
         shelves: SkillShelves,
         tools: Iterable[Tool[Any]],
         context_files: ContextFiles,
+        external: ExternalMemory | None = None,
     ) -> None:
         self._profiles = profiles
         self._memories = memories
         self._shelves = shelves
         self._tools = {tool.name: tool.toolset for tool in tools}
         self._context_files = context_files
+        self._external = external
 
-    async def compose(self, profile: str, toolsets: frozenset[str], platform: str) -> Personal:
+    async def compose(
+        self, profile: str, toolsets: frozenset[str], platform: str, *, user: Collection[str] | None
+    ) -> Personal:
+        """Compose the layers; `user` is what the turn of one person may use, None of any other."""
         with ungrouped():
             async with asyncio.TaskGroup() as group:
                 memories = group.create_task(self._memories.snapshot(profile))
                 skills = group.create_task(self._index(profile, toolsets, platform))
+                external = group.create_task(self._known(profile, user))
                 (soul,) = await self._profiles.read(profile, SOUL)
                 identity = await self._context_files.render(SOUL, soul)
-        return Personal(identity, memories.result(), skills.result())
+        return Personal(identity, memories.result(), skills.result(), external.result())
+
+    async def _known(self, profile: str, user: Collection[str] | None) -> str:
+        if self._external is None or user is None:
+            return ""
+        return await self._external.block(Scope(profile), user)
 
     async def _index(self, profile: str, toolsets: frozenset[str], platform: str) -> Screened:
         """The index of skills, fixed for the session; empty without skills."""

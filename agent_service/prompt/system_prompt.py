@@ -118,6 +118,8 @@ class SessionFacts(Struct, frozen=True):
     """From the configuration and the caller that creates the session."""
     soul: str = ""
     """The user's text about the agent's identity; empty is the default."""
+    external: str = ""
+    """What an external memory knows of the user."""
     memories: tuple[str, ...] = ()
     """Memory entries at the start of the session."""
     skills: str = ""
@@ -149,6 +151,7 @@ def _layers(facts: SessionFacts) -> Iterable[str]:
         yield SESSION_USE
     if "terminal" in facts.toolsets:
         yield describe(facts.sandbox, facts.workdir)
+    yield _fitting(facts.external, facts)
     yield from facts.system_messages
     yield from facts.memories
     yield facts.skills

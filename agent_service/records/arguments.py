@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, NoReturn, cast
 
+from pydantic import BaseModel, ConfigDict
+
 from services.validation import decode
 
 _DECORATION = re.compile(r"(?:\s|```\w*|<[^<>{}]*>)*")
@@ -13,6 +15,12 @@ _DECORATION = re.compile(r"(?:\s|```\w*|<[^<>{}]*>)*")
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.DOTALL)
 _WORD_ENDS = re.compile(r"[^A-Za-z0-9_-]+|__")
 _MOST_ENCODINGS = 3
+
+
+class ToolArguments(BaseModel):
+    """Base of every tool's arguments, and of objects in them; unknown ones are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
 
 
 def is_object(text: str) -> bool:

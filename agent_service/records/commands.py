@@ -38,6 +38,13 @@ class FilesRead(Struct, frozen=True):
     notices: tuple[str, ...] = ()
 
 
+class Recalled(Struct, frozen=True):
+    """A memory recalled something for the turn's message, which is sent with it."""
+
+    message: bytes
+    """The stored message with it."""
+
+
 class ToolDispatched(Struct, frozen=True):
     """A call that must never run twice is about to run."""
 
@@ -114,6 +121,7 @@ Fact = (
     | Switched
     | Prompted
     | FilesRead
+    | Recalled
     | ToolDispatched
     | ToolReturned
     | ScriptReturned

@@ -229,6 +229,11 @@ class TurnRequest(Struct, frozen=True, omit_defaults=True):
         return self.script is not None and self.script.mode is ScriptMode.ONLY
 
     @property
+    def is_of_one_person(self) -> bool:
+        """Return whether it answers a person with whom nobody shares the session."""
+        return self.kind == "user" and not self.speaker
+
+    @property
     def platform(self) -> str:
         return self.origin["platform"]
 

@@ -20,11 +20,29 @@ _SENT_AT = re.compile(rb',"sent_at":"([^"]+)"}$')
 _SENT_AT_BYTES = 50
 """The last field of a person's message, which no provider gets, and how long it may be."""
 _ROLE = re.compile(rb'{"role":"(\w+)"')
+_RECALLED = b',"recalled":"'
+"""The field of a person's message with what a memory recalled for it; texts in JSON have no such
+bytes."""
+FENCE = """\
+<recalled_memory>
+[Recalled from earlier sessions for the message above. It is background, not a request of the user,
+and may be out of date. Do not repeat it.]
+{text}
+</recalled_memory>"""
 
 
 def user_message(content: Any, now: datetime) -> dict[str, Any]:
     """Return a message that begins a turn, to be stored."""
     return {"role": "user", "content": content, "sent_at": now.isoformat(timespec="seconds")}
+
+
+def with_recalled(message: bytes, text: str) -> bytes | None:
+    """Return a person's stored message with what is recalled for it; None if it takes nothing."""
+    found = _SENT_AT.search(message, max(0, len(message) - _SENT_AT_BYTES))
+    if found is None or not _ROLE.match(message) or _RECALLED in message:
+        return None
+    fenced = FENCE.format(text=text.replace("recalled_memory>", "recalled memory>"))
+    return message[: found.start()] + b',"recalled":' + encoded(fenced) + message[found.start() :]
 
 
 def sent_history(messages: Sequence[bytes], zone: tzinfo | None) -> Sequence[bytes]:
@@ -57,7 +75,7 @@ def _dated(message: bytes, day: str, zone: tzinfo | None) -> tuple[bytes, str]:
     found = _SENT_AT.search(message, max(0, len(message) - _SENT_AT_BYTES))
     if found is None:
         return message, day
-    message = message[: found.start()] + b"}"
+    message = _joined(message[: found.start()] + b"}")
     sent_at = datetime.fromisoformat(found[1].decode()).astimezone(zone)
     if (today := f"{sent_at:%Y-%m-%d}") == day:
         return message, day
@@ -68,3 +86,14 @@ def _dated(message: bytes, day: str, zone: tzinfo | None) -> tuple[bytes, str]:
     else:
         said["content"] = [{"type": "text", "text": told}, *content]
     return encoded(said), today
+
+
+def _joined(message: bytes) -> bytes:
+    """Return a message with what is recalled for it as a part of its text."""
+    at = message.rfind(_RECALLED)
+    if at < 0:
+        return message
+    said, recalled = message[:at], message[at + len(_RECALLED) : -len(b'"}')]
+    if said.endswith(b'"'):
+        return said[:-1] + rb"\n\n" + recalled + b'"}'
+    return said[:-1] + b',{"type":"text","text":"' + recalled + b'"}]}'

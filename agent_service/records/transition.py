@@ -17,6 +17,7 @@ from agent_service.records.commands import (
     FilesRead,
     ModelAnswered,
     Prompted,
+    Recalled,
     ScriptReturned,
     Switched,
     ToolDispatched,
@@ -75,6 +76,8 @@ class Transition(Struct):
     steps: list[NewStep] = field(default_factory=list[NewStep])
     step_states: list[tuple[int, StepState]] = field(default_factory=list[tuple[int, StepState]])
     messages: list[NewMessage] = field(default_factory=list[NewMessage])
+    recalled: bytes | None = None
+    """The turn's message, replaced."""
     events: list[Recorded] = field(default_factory=list[Recorded])
     approvals: list[ApprovalRequested] = field(default_factory=list[ApprovalRequested])
     compacted: Compacted | None = None
@@ -94,8 +97,8 @@ class Transition(Struct):
         for fact in facts:
             transition._add(fact)
         goes_on = after.finished is None and transition.compacted is None
-        is_switched = any(isinstance(fact, Switched) for fact in facts)
-        if goes_on and not is_switched and not after.under_way and not after.unread:
+        is_same_call = any(isinstance(fact, Switched | Recalled) for fact in facts)
+        if goes_on and not is_same_call and not after.under_way and not after.unread:
             transition._intend_model_call()
         transition.state = transition._next_state()
         transition._send()
@@ -132,7 +135,7 @@ class Transition(Struct):
                 self._compacted(fact)
             case Consulted():
                 self._count(fact.model, fact.usage, fact.reservation)
-            case Switched() | Denied():
+            case Switched() | Denied() | Recalled():
                 self._from_now_on(fact)
             case TurnFinished():
                 self._finished(fact)
@@ -147,7 +150,11 @@ class Transition(Struct):
             return user_message(fact.text, self.now)
         return {"role": "user", "content": fact.text}
 
-    def _from_now_on(self, fact: Switched | Denied) -> None:
+    def _from_now_on(self, fact: Switched | Denied | Recalled) -> None:
+        if isinstance(fact, Recalled):
+            self.recalled = fact.message
+            self.after.messages = [*self.after.messages[:-1], fact.message]
+            return
         request = self.after.request
         is_switched = isinstance(fact, Switched)
         self.after.request = (
@@ -204,8 +211,6 @@ class Transition(Struct):
     def _needed(self, fact: ApprovalNeeded) -> None:
         key, tool = fact.call.key, fact.call.call.name
         self.after.waits_for_person = True
-        # It asks before it takes effect, so it begins anew after the decision.
-        self.step_states.append((fact.call.sequence, StepState.INTENT))
         asked = ApprovalRequested(
             approval_id=f"{'clr' if tool == CLARIFY else 'apr'}_{key}",
             call_id=key,

@@ -3,10 +3,12 @@
 from datetime import timedelta
 
 from agent_service.profiles.memory.entries import Action, Operation, Target
+from agent_service.profiles.memory.provider import NOT_CHOSEN, ExternalMemory, ProviderFailed, Scope
 from agent_service.profiles.memory.store import Memory, MemoryChangeRequest, MemoryStore
 from agent_service.servicer.fields import Context, chosen, profile_of
-from agent_service.storage import reviews
+from agent_service.storage import memory_sync, reviews
 from agent_service.storage.memory import MemoryChange
+from agent_service.turns.memory_sync import MemorySync
 from hermes.agent.v1 import memory_pb2 as pb
 from hermes.agent.v1.memory_pb2_grpc import MemoryServiceServicer
 from services.clock import Clock
@@ -21,13 +23,23 @@ MAX_OPERATIONS = 64
 USUAL_LISTED = 50
 REFUSALS_KEPT = timedelta(days=30)
 MAX_REFUSALS = 10
+PROBE_S = 10.0
 
 
 class MemoryServicer(MemoryServiceServicer):
     """Serves memories."""
 
-    def __init__(self, memories: MemoryStore, database: Database, clock: Clock) -> None:
+    def __init__(
+        self,
+        memories: MemoryStore,
+        external: ExternalMemory,
+        sync: MemorySync,
+        database: Database,
+        clock: Clock,
+    ) -> None:
         self._memories = memories
+        self._external = external
+        self._sync = sync
         self._database = database
         self._clock = clock
 
@@ -73,6 +85,32 @@ class MemoryServicer(MemoryServiceServicer):
         profile, key = profile_of(request.profile), request.request_id or new_id("chg")
         memory = await self._memories.undo(profile, request.change_id, key, caller())
         return pb.UndoMemoryChangeResponse(memory=_memory(memory))
+
+    async def GetMemoryProvider(
+        self, request: pb.GetMemoryProviderRequest, context: Context
+    ) -> pb.GetMemoryProviderResponse:
+        external, scope = self._external, Scope(profile_of(request.profile))
+        if external.lack == NOT_CHOSEN:
+            return pb.GetMemoryProviderResponse()
+        problem = block = ""
+        try:
+            block = await external.call(lambda: external.provider.block(scope), PROBE_S)
+        except ProviderFailed as error:
+            problem = str(error)
+        due = await self._database.read(memory_sync.due)
+        return pb.GetMemoryProviderResponse(
+            name=external.name,
+            problem=problem,
+            block=await external.cleaned(block),
+            waiting_session_count=len(due),
+        )
+
+    async def EndSession(
+        self, request: pb.EndSessionRequest, context: Context
+    ) -> pb.EndSessionResponse:
+        check_id("session_id", request.session_id)
+        self._sync.end(profile_of(request.profile), request.session_id)
+        return pb.EndSessionResponse()
 
 
 def _memory(found: Memory) -> pb.Memory:

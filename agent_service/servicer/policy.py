@@ -42,7 +42,10 @@ _METHODS: Mapping[str, Mapping[Sequence[Identity], Sequence[str]]] = {
     "ToolCatalogService": {_PEOPLE: ("ListTools",)},
     "CatalogService": {_PEOPLE: ("ClassifyCommands", "ListPersonalities"), _ALL: ("ScanTexts",)},
     "MemoryService": {
-        _PEOPLE: ("GetMemory", "ApplyMemory", "ListMemoryChanges", "UndoMemoryChange")
+        _PEOPLE: (
+            *("GetMemory", "ApplyMemory", "ListMemoryChanges", "UndoMemoryChange"),
+            *("GetMemoryProvider", "EndSession"),
+        )
     },
     "HomeService": {_OPERATOR: ("ExportHome", "ImportHome")},
     "UsageService": {

@@ -52,6 +52,11 @@ _CLOSE_APPROVALS = (
     .where(approval.c.turn_id == bindparam("turn"), approval.c.decision.is_(None))
     .values(decision=Decision.EXPIRED)
 )
+_RECALLED = (
+    sa.update(message)
+    .where(message.c.session_id == bindparam("session_key"), message.c.sequence == bindparam("at"))
+    .values(content=bindparam("new_content"))
+)
 _STEP_STATE = Prepared(
     sa.update(step)
     .where(step.c.turn_id == bindparam("turn_key"), step.c.sequence == bindparam("step_sequence"))
@@ -164,6 +169,9 @@ def commit(conn: Connection, leases: LeaseTable, transition: Transition) -> None
     )
     insert_steps(conn, live.id, transition.steps)
     insert_messages(conn, live, transition.messages, transition.now)
+    if transition.recalled is not None:
+        said = {"session_key": live.session_id, "at": live.message_count}
+        conn.execute(_RECALLED, {**said, "new_content": transition.recalled.decode()})
     if (transition.after.message_count, transition.after.usage) != (live.message_count, live.usage):
         _touch_session(conn, transition)
     if (rate := transition.after.tokens_per_byte) != live.tokens_per_byte:

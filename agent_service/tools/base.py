@@ -9,16 +9,16 @@ from enum import StrEnum
 from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import Struct, field
-from pydantic import BaseModel, ConfigDict
 
 from agent_service.models.consult import Ask, NoAnswer
 from agent_service.profiles.skills.manage import Notes
 from agent_service.profiles.skills.shelf import ProfileSkills
+from agent_service.records.arguments import ToolArguments
 from agent_service.records.background import WatchRequest
 from agent_service.records.events import Decision
 from agent_service.records.requests import TurnOptions, Unattended
 from agent_service.records.sandbox import Commands, Files, SandboxInfo
-from agent_service.tools.subagents import Subagents
+from agent_service.records.subagents import Subagents
 
 
 class ToolFailed(Exception):
@@ -38,12 +38,6 @@ class Effect(StrEnum):
     """Run it again; it finds earlier work by the call's key."""
     UNSAFE = "unsafe"
     """Never run it again; tell the model that it may have taken effect."""
-
-
-class ToolArguments(BaseModel):
-    """Base of every tool's arguments, and of objects in them; unknown ones are refused."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, coerce_numbers_to_str=True)
 
 
 class Picture(Struct, frozen=True):
@@ -183,10 +177,6 @@ class InnerCalls(Protocol):
 
     async def call(self, number: int, name: str, arguments_json: str) -> ToolResult: ...
 
-    async def ask(self, number: int, question: str, choices: Sequence[str]) -> str | None:
-        """A person's answer to a question; None if nobody can or does answer."""
-        ...
-
 
 A = TypeVar("A", bound=ToolArguments)
 A_contra = TypeVar("A_contra", bound=ToolArguments, contravariant=True)
@@ -237,14 +227,6 @@ class UsualTool(Generic[A_contra]):
 
     def writes(self, arguments: A_contra) -> frozenset[str]:
         return self.usual_writes
-
-
-class DescribedTool(UsualTool[A_contra]):
-    """A tool whose description and schema of arguments come from elsewhere."""
-
-    description: str
-    parameters: str
-    """JSON schema."""
 
 
 class Wrapper(UsualTool[A]):

@@ -71,6 +71,8 @@ class Reach(Struct, frozen=True):
     jobs: Jobs
     screen: Screen
     """Checks untrusted text."""
+    external: Sequence[Listed] = ()
+    """Tools of the external memory."""
 
 
 def builtin_tools(
@@ -136,6 +138,7 @@ def _reaching(reach: Reach, asking: Asking) -> Sequence[Listed]:
         Listed(mixture, missing=() if mixed.references else MIXTURE_SETTINGS),
         Listed(Cronjob(reach.jobs, reach.screen, asks=asking.tainted)),
         Listed(send),
+        *reach.external,
     )
 
 

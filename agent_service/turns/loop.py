@@ -5,7 +5,7 @@ facts is committed in one transaction and applied to the turn before the loop re
 is based on what is in the journal.
 """
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from datetime import tzinfo
 
@@ -63,6 +63,7 @@ class LoopParts(Struct, frozen=True):
     """Removes secrets from text of an interrupted model call."""
     zone: tzinfo | None = None
     """The user's time zone; None is the system's."""
+    recall: Callable[[LiveTurn], Awaitable[Fact | None]] | None = None
 
 
 def run_turn(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
@@ -97,6 +98,8 @@ async def _converse(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
         if (ended := await _ending(turn, parts.files)) is not None:
             yield (ended,)
             return
+        if parts.recall is not None and (recalled := await parts.recall(turn)) is not None:
+            yield (recalled,)
         message: base.ModelMessage | None = None
         async with aclosing(_answer(turn, parts)) as answer:
             async for event in answer:
@@ -133,7 +136,8 @@ async def _ending(turn: LiveTurn, files: AnswerFiles) -> TurnFinished | None:
 
 def _told_of_tools(turn: LiveTurn, parts: LoopParts) -> bytes:
     """Return the tool schemas, which are the same in all requests of the session."""
-    return parts.toolbox.schemas(turn.toolsets, turn.overlay)
+    overlay = turn.overlay
+    return parts.toolbox.schemas(turn.toolsets, overlay.terminal_timeout_s, is_lean=overlay.is_lean)
 
 
 async def _condense(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
@@ -204,7 +208,8 @@ async def _ask(
                     yield replace(event, step=turn.step)
                 case base.ModelRetry():
                     said = thought = 0
-                    yield Notice(f"{event.message} Trying again {_after(event.delay_s)}.")
+                    after = f"in {event.delay_s:.0f} s" if event.delay_s >= 1 else "now"
+                    yield Notice(f"{event.message} Trying again {after}.")
                 case base.ModelWasted(message):
                     yield (Consulted(None, message.model, message.used),)
                 case Switched():
@@ -212,10 +217,6 @@ async def _ask(
                     yield (event,)
                 case Notice() | base.ModelMessage():
                     yield event
-
-
-def _after(delay_s: float) -> str:
-    return f"in {delay_s:.0f} s" if delay_s >= 1 else "now"
 
 
 def _answered(turn: LiveTurn, message: base.ModelMessage) -> TurnFinished:

@@ -123,6 +123,7 @@ class Resets(Struct, frozen=True):
             chat = Source(account.platform, chat_id="")
             ids = (reset.old_session_id, reset.new_session_id)
             self._hooks.notify_reset(chat, key, *ids, reset.why)
+            await self._agent.end_session(reset.old_session_id, account.profile)
             await self._review(reset)
 
 

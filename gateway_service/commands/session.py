@@ -49,6 +49,7 @@ async def _new(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
         platform = chat.source.platform
         review = (chat.effect_id("trn"), chat.session_id, chat.profile, platform)
         await request_review(context.agent, *review)
+    await context.agent.end_session(chat.session_id, chat.profile)
     session_id = new_session_id(context.clock.now().astimezone())
     context.hooks.notify_reset(chat.source, chat.key, chat.session_id, session_id, "command")
     return Answer("A new session begins with your next message.", session_id)

@@ -140,6 +140,7 @@ class _Conversation:
                 await self._take(request)
             if self._turns:
                 await asyncio.wait(self._turns)
+            await self._context.agent.end_session(self._session_id, self._profile)
         except HermesError as error:
             self._outgoing.end(error)
         else:

@@ -1,19 +1,27 @@
-"""Show the memory that all sessions share and its history, and undo changes."""
+"""Show the memory that all sessions share and its history, undo changes, and set up Honcho."""
 
 import difflib
+import sys
 from collections.abc import Iterator, Sequence
+from getpass import getpass
 
 from hermes.agent.v1 import memory_pb2 as pb
 from hermes.agent.v1.memory_pb2_grpc import MemoryServiceStub
+from services.amounts import plural
 from services.cli.command import JSON_LIST, JSON_OBJECT, Command, Context, action, arg, limit
 from services.cli.output import Column, describe, field_value, local_time
+from services.cli.startup import keep
+from services.errors import InvalidArgument
 
 EXAMPLES = """\
 examples:
   hermes memory show
   hermes memory show --json
   hermes memory history --limit 5
-  hermes memory undo chg_06gzq0v2k5t1v9d3c4m8h7w2a0"""
+  hermes memory undo chg_06gzq0v2k5t1v9d3c4m8h7w2a0
+  hermes memory status                        whether an external memory is used, and answers
+  hermes memory setup                         use Honcho besides the own memory
+  hermes memory setup --base-url http://localhost:8000"""
 
 _MEMORY = tuple(map(Column, ("entries", "char_count", "char_limit", "version", "drifted")))
 _CHANGE = (
@@ -21,6 +29,8 @@ _CHANGE = (
     Column("created_at", source="create_time"),
     *map(Column, ("before", "after")),
 )
+
+_PROVIDER = tuple(map(Column, ("name", "problem", "block", "waiting_session_count")))
 
 
 async def _show(context: Context) -> None:
@@ -55,6 +65,42 @@ async def _undo(context: Context) -> None:
     _print(context, [answer.memory])
 
 
+async def _status(context: Context) -> None:
+    """Show whether an external memory is used, and what it knows of you."""
+    request = context.request(pb.GetMemoryProviderRequest)
+    found = await context.stub(MemoryServiceStub).GetMemoryProvider(request)
+    described = describe(found, _PROVIDER)
+    if not found.name:
+        context.print_value(
+            described, "No external memory is used. For Honcho: hermes memory setup"
+        )
+        return
+    lines = [f"{found.name}: {found.problem or 'it answers'}"]
+    if found.waiting_session_count:
+        sessions = plural(found.waiting_session_count, "session")
+        lines.append(f"It has yet to be told what was said in {sessions}.")
+    context.print_value(described, "\n\n".join(filter(None, ("\n".join(lines), found.block))))
+
+
+def _setup(context: Context) -> None:
+    """Use Honcho besides the own memory."""
+    given, settings = context.given, context.settings
+    found = settings.variable("HONCHO_API_KEY")
+    key = "" if found is None else str(found.value)
+    if not (key or given.base_url):
+        if not sys.stdin.isatty():
+            raise InvalidArgument("there is no terminal to ask on; set HONCHO_API_KEY first")
+        key = getpass("Key for Honcho, from app.honcho.dev: ").strip()
+        if not key:
+            raise InvalidArgument("no key was given")
+        keep(settings, "HONCHO_API_KEY", key)
+    if given.base_url:
+        keep(settings, "honcho.base_url", given.base_url)
+    path = keep(settings, "memory.provider", "honcho")
+    told = f"memory.provider in {path} is now honcho. Restart Hermes to apply it."
+    context.print_value({"provider": "honcho"}, told)
+
+
 def _print(context: Context, memories: Sequence[pb.Memory]) -> None:
     described = {field_value(one, "target"): describe(one, _MEMORY) for one in memories}
     context.print_value(described, "\n".join(line for one in memories for line in _memory(one)))
@@ -78,5 +124,12 @@ _ACTIONS = (
     action(_show, JSON_OBJECT),
     action(_history, limit(), JSON_LIST),
     action(_undo, _ID, JSON_OBJECT),
+    action(_status, JSON_OBJECT),
+    action(
+        _setup,
+        arg("--base-url URL", "a Honcho server of your own", default=""),
+        JSON_OBJECT,
+        services=(),
+    ),
 )
 COMMAND = Command(EXAMPLES, _ACTIONS, services=("agent",))

@@ -19,11 +19,11 @@ from services.config.settings import FILE_SUFFIX, Settings
 OWN_GROUPS = frozenset({"services", "executor", "gateway", "scheduler"})
 """Groups of config.yaml that are ours alone, so that an unknown key in them is an error."""
 
-SILENT_PATHS = frozenset({("_config_version",), ("memory", "provider")})
-"""Unknown keys without a warning: another program's own, and one that `_without_effect` is for."""
+SILENT_PATHS = frozenset({("_config_version",)})
+"""Unknown keys without a warning: another program's own."""
 
-OWN_MEMORY = ("builtin", "none")
-"""Values of `memory.provider` that mean the home's own files only."""
+MEMORY_PROVIDERS = ("builtin", "none", "honcho")
+"""Known values of `memory.provider`; the first two mean the home's own files only."""
 
 ACCEPTED_VARIABLES = frozenset({"HERMES_HOME", "HERMES_PROFILE"})
 TEST_VARIABLES = frozenset(
@@ -124,10 +124,10 @@ def check_settings(settings: Settings, catalog: ConfigCatalog) -> list[str]:
 def _without_effect(settings: Settings) -> Iterator[str]:
     """Yield warnings about settings that have no effect here."""
     found = settings.yaml.find("memory.provider")
-    if found is not None and found.value not in (None, "", *OWN_MEMORY):
+    if found is not None and found.value not in (None, "", *MEMORY_PROVIDERS):
         yield (
-            f"memory.provider ({found.where}) has no effect yet: {found.value} is not available in "
-            "this version; Hermes remembers in its own files, as it does without it"
+            f"memory.provider ({found.where}) has no effect: {found.value} is not available; "
+            "Hermes remembers in its own files, as it does without it"
         )
     if (found := settings.yaml.find("auxiliary.review.model")) is not None and found.value:
         yield (

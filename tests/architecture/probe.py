@@ -51,6 +51,7 @@ IMPORTED_WHEN_USED = (
     "discord",
     "docker",
     "grpclib",
+    "honcho",
     "kubernetes",
     "modal",
     "nio",

@@ -37,10 +37,13 @@ SAMPLES: dict[str, dict[str, Any]] = {
     "mixture_of_agents": {"prompt": "a"},
     "send_message": {"message": "a"},
     "cronjob": {"action": "list"},
+    "honcho_context": {"query": "a"},
+    "honcho_search": {"query": "a"},
+    "honcho_conclude": {"conclusion": "a"},
 }
 TOOLSETS = {
     *("terminal", "file", "todo", "memory", "skills", "web", "vision", "mixture", "messaging"),
-    *("clarify", "delegation", "code_execution", "session", "cron"),
+    *("clarify", "delegation", "code_execution", "session", "cron", "honcho"),
 }
 PARAMETERS = {
     "terminal": "command* background timeout=180 workdir pty notify_on_complete watch_patterns",
@@ -67,6 +70,9 @@ PARAMETERS = {
     "send_message": "action target message",
     "cronjob": "action* job_id prompt schedule name repeat deliver skills model script no_agent "
     "context_from enabled_toolsets workdir",
+    "honcho_context": "query*",
+    "honcho_search": "query* limit=10",
+    "honcho_conclude": "conclusion*",
 }
 """What models know of each tool by heart; `*` is required."""
 CHOICES = {

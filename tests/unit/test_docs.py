@@ -24,7 +24,7 @@ ABOUT_OUR_SETTINGS = re.compile(
     r"\b(?:HERMES|TELEGRAM|GATEWAY|OPENROUTER|OPENAI|DOCKER)_[A-Z]+(?:_[A-Z]+)*\b"
 )
 SETTING = re.compile(r"([a-z_]+(?:\.[a-z_]+)+)(?:: .*)?")
-FILE_ENDINGS = ("db", "py", "yaml", "crt", "key", "md")
+FILE_ENDINGS = ("json", "db", "py", "yaml", "crt", "key", "md")
 PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)*/?")
 METRIC = re.compile(r"(?:hermes|grpc)_[a-z]+(?:_[a-z]+)+")
 TARGET = re.compile(r"\bmake ([a-z-]+)\b")

@@ -9,7 +9,14 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agent_service.profiles.home.base import Existing, HomeStore, ImportedFiles, Incoming
+from agent_service.profiles.home.base import (
+    PIECE_BYTES,
+    Existing,
+    HomeStore,
+    ImportedFiles,
+    Incoming,
+)
+from agent_service.profiles.memory.provider import SYNC_S, ExternalMemory, ProviderFailed
 from agent_service.profiles.memory.store import MemoryStore
 from agent_service.profiles.skills.bundled_skills import Own, encoded
 from agent_service.profiles.skills.library import BUNDLED
@@ -42,6 +49,7 @@ class Moving(Struct, frozen=True):
     memories: MemoryStore
     histories: Histories
     shelves: SkillShelves
+    external: ExternalMemory
 
     async def outgoing(self, wanted: Sequence[str], *, with_secrets: bool) -> Outgoing:
         """Return the files to export of some or all profiles; NotFound if a profile does not exist.
@@ -63,7 +71,29 @@ class Moving(Struct, frozen=True):
                     left_out.append(LeftOut(profile, file.path, "it holds secrets"))
                 else:
                     files.append(file)
+            await self._add_external(profile, files, left_out, texts)
         return Outgoing(wanted or profiles, files, left_out, texts)
+
+    async def _add_external(
+        self,
+        profile: str,
+        files: list[HomeFile],
+        left_out: list[LeftOut],
+        texts: dict[HomeFile, bytes],
+    ) -> None:
+        """Add what the external memory knows, as a file."""
+        external, path = self.external, f"memories/{self.external.name}.json"
+        if not external.is_on:
+            return
+        files[:] = [file for file in files if (file.profile, file.path) != (profile, path)]
+        try:
+            text = await external.call(lambda: external.provider.backup(profile), SYNC_S)
+        except ProviderFailed as error:
+            left_out.append(LeftOut(profile, path, str(error)))
+            return
+        file = HomeFile(profile, path, len(text), 0o600)
+        files.append(file)
+        texts[file] = text
 
     def read(self, outgoing: Outgoing, file: HomeFile) -> AsyncGenerator[bytes]:
         text = outgoing.texts.get(file)
@@ -136,4 +166,5 @@ def _theirs(
 
 
 async def _whole(text: bytes) -> AsyncGenerator[bytes]:
-    yield text
+    for at in range(0, len(text), PIECE_BYTES):
+        yield text[at : at + PIECE_BYTES]

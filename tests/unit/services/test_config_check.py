@@ -44,13 +44,14 @@ def test_a_key_that_nothing_reads_is_named_in_every_group(tmp_path: Path) -> Non
     yaml = (
         "_config_version: 3\ncompression: {treshold: 0.5}\nsecurity: {tain: ask}\nskills:\n"
         "platforms: {telegrm: {enabled: true}, telegram: {alowed_users: [1]}}\n"
-        "display: {compact: true}\nthreshold: 0.4\n"
+        "mcp_servers: {a: {command: [b]}}\ndisplay: {compact: true}\nthreshold: 0.4\n"
     )
     assert told(tmp_path, yaml) == {
         "compression.treshold": "compression.threshold?",
         "security.tain": "security.taint?",
         "platforms.telegrm": "platforms.telegram?",
         "platforms.telegram.alowed_users": "platforms.telegram.extra.allowed_users?",
+        "mcp_servers": "",
         "display.compact": "",
         "threshold": "compression.threshold?",
     }
@@ -100,10 +101,10 @@ def test_a_memory_that_there_is_not_yet_is_remarked_on(tmp_path: Path) -> None:
     def messages(home: Path, yaml: str) -> list[str]:
         return check_settings(settings(home, yaml), catalog())
 
-    (found,) = messages(tmp_path, "memory: {provider: honcho}\n")
-    assert found.startswith(f"memory.provider ({tmp_path}/config.yaml, line 1) has no effect yet: ")
-    assert "honcho is not available in this version" in found
-    for own in ("''", "builtin", "none"):
+    (found,) = messages(tmp_path, "memory: {provider: mem0}\n")
+    assert found.startswith(f"memory.provider ({tmp_path}/config.yaml, line 1) has no effect: ")
+    assert "mem0 is not available" in found
+    for own in ("''", "builtin", "none", "honcho"):
         assert messages(tmp_path, f"memory: {{provider: {own}}}\n") == []
     (found,) = messages(tmp_path, "auxiliary: {review: {model: small}}\n")
     assert found.startswith(f"auxiliary.review ({tmp_path}/config.yaml, line 1) has no effect: ")

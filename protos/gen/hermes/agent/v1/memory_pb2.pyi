@@ -417,3 +417,102 @@ class UndoMemoryChangeResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___UndoMemoryChangeResponse: _TypeAlias = UndoMemoryChangeResponse  # noqa: Y015
+
+@_typing.final
+class GetMemoryProviderRequest(_message.Message):
+    """Request of GetMemoryProvider."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROFILE_FIELD_NUMBER: _builtins.int
+    profile: _builtins.str
+    """Whose memory; empty means "default"."""
+    def __init__(
+        self,
+        *,
+        profile: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["profile", b"profile"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetMemoryProviderRequest: _TypeAlias = GetMemoryProviderRequest  # noqa: Y015
+
+@_typing.final
+class GetMemoryProviderResponse(_message.Message):
+    """Response of GetMemoryProvider."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    PROBLEM_FIELD_NUMBER: _builtins.int
+    BLOCK_FIELD_NUMBER: _builtins.int
+    WAITING_SESSION_COUNT_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """The provider, such as "honcho"; empty where none is chosen."""
+    problem: _builtins.str
+    """Why it cannot be used now; empty where it answers, or none is chosen."""
+    block: _builtins.str
+    """What it knows of the user, as the prompt of a new session says it; may be empty."""
+    waiting_session_count: _builtins.int
+    """Sessions of which it has yet to take something in."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        problem: _builtins.str = ...,
+        block: _builtins.str = ...,
+        waiting_session_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["block", b"block", "name", b"name", "problem", b"problem", "waiting_session_count", b"waiting_session_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetMemoryProviderResponse: _TypeAlias = GetMemoryProviderResponse  # noqa: Y015
+
+@_typing.final
+class EndSessionRequest(_message.Message):
+    """Request of EndSession."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    PROFILE_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    """The session that the person has left."""
+    profile: _builtins.str
+    """Whose session; empty means "default"."""
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.str = ...,
+        profile: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["profile", b"profile", "session_id", b"session_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EndSessionRequest: _TypeAlias = EndSessionRequest  # noqa: Y015
+
+@_typing.final
+class EndSessionResponse(_message.Message):
+    """Response of EndSession."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EndSessionResponse: _TypeAlias = EndSessionResponse  # noqa: Y015

@@ -56,6 +56,16 @@ class MemoryServiceStub:
                 request_serializer=hermes_dot_agent_dot_v1_dot_memory__pb2.UndoMemoryChangeRequest.SerializeToString,
                 response_deserializer=hermes_dot_agent_dot_v1_dot_memory__pb2.UndoMemoryChangeResponse.FromString,
                 _registered_method=True)
+        self.GetMemoryProvider = channel.unary_unary(
+                '/hermes.agent.v1.MemoryService/GetMemoryProvider',
+                request_serializer=hermes_dot_agent_dot_v1_dot_memory__pb2.GetMemoryProviderRequest.SerializeToString,
+                response_deserializer=hermes_dot_agent_dot_v1_dot_memory__pb2.GetMemoryProviderResponse.FromString,
+                _registered_method=True)
+        self.EndSession = channel.unary_unary(
+                '/hermes.agent.v1.MemoryService/EndSession',
+                request_serializer=hermes_dot_agent_dot_v1_dot_memory__pb2.EndSessionRequest.SerializeToString,
+                response_deserializer=hermes_dot_agent_dot_v1_dot_memory__pb2.EndSessionResponse.FromString,
+                _registered_method=True)
 
 
 class MemoryServiceServicer:
@@ -95,6 +105,21 @@ class MemoryServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetMemoryProvider(self, request, context):
+        """Tells whether an external memory is used, and asks it for what it knows of the user. Idempotent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def EndSession(self, request, context):
+        """Notes that a person has left a session, for the external memory. It is told in the background.
+        Idempotent; without an external memory, or such a session, nothing happens.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_MemoryServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -117,6 +142,16 @@ def add_MemoryServiceServicer_to_server(servicer, server):
                     servicer.UndoMemoryChange,
                     request_deserializer=hermes_dot_agent_dot_v1_dot_memory__pb2.UndoMemoryChangeRequest.FromString,
                     response_serializer=hermes_dot_agent_dot_v1_dot_memory__pb2.UndoMemoryChangeResponse.SerializeToString,
+            ),
+            'GetMemoryProvider': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetMemoryProvider,
+                    request_deserializer=hermes_dot_agent_dot_v1_dot_memory__pb2.GetMemoryProviderRequest.FromString,
+                    response_serializer=hermes_dot_agent_dot_v1_dot_memory__pb2.GetMemoryProviderResponse.SerializeToString,
+            ),
+            'EndSession': grpc.unary_unary_rpc_method_handler(
+                    servicer.EndSession,
+                    request_deserializer=hermes_dot_agent_dot_v1_dot_memory__pb2.EndSessionRequest.FromString,
+                    response_serializer=hermes_dot_agent_dot_v1_dot_memory__pb2.EndSessionResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -229,6 +264,60 @@ class MemoryService:
             '/hermes.agent.v1.MemoryService/UndoMemoryChange',
             hermes_dot_agent_dot_v1_dot_memory__pb2.UndoMemoryChangeRequest.SerializeToString,
             hermes_dot_agent_dot_v1_dot_memory__pb2.UndoMemoryChangeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetMemoryProvider(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermes.agent.v1.MemoryService/GetMemoryProvider',
+            hermes_dot_agent_dot_v1_dot_memory__pb2.GetMemoryProviderRequest.SerializeToString,
+            hermes_dot_agent_dot_v1_dot_memory__pb2.GetMemoryProviderResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EndSession(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermes.agent.v1.MemoryService/EndSession',
+            hermes_dot_agent_dot_v1_dot_memory__pb2.EndSessionRequest.SerializeToString,
+            hermes_dot_agent_dot_v1_dot_memory__pb2.EndSessionResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -32,6 +32,12 @@ class MemoryServiceStub:
     does the same request id. Fails with NOT_FOUND, with FAILED_PRECONDITION where the memory was changed
     since, and with ALREADY_EXISTS where the request id was used for something else.
     """
+    GetMemoryProvider: _aio.UnaryUnaryMultiCallable[_memory_pb2.GetMemoryProviderRequest, _memory_pb2.GetMemoryProviderResponse]
+    """Tells whether an external memory is used, and asks it for what it knows of the user. Idempotent."""
+    EndSession: _aio.UnaryUnaryMultiCallable[_memory_pb2.EndSessionRequest, _memory_pb2.EndSessionResponse]
+    """Notes that a person has left a session, for the external memory. It is told in the background.
+    Idempotent; without an external memory, or such a session, nothing happens.
+    """
 
 class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
     """Memories: what the agent keeps of its work and of its user, across sessions. A session's prompt
@@ -74,6 +80,24 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         """Takes a change back, which is a change as well. Taking it back again changes nothing, and neither
         does the same request id. Fails with NOT_FOUND, with FAILED_PRECONDITION where the memory was changed
         since, and with ALREADY_EXISTS where the request id was used for something else.
+        """
+
+    @_abc_1.abstractmethod
+    def GetMemoryProvider(
+        self,
+        request: _memory_pb2.GetMemoryProviderRequest,
+        context: _aio.ServicerContext[_memory_pb2.GetMemoryProviderRequest, _abc.Awaitable[_memory_pb2.GetMemoryProviderResponse]],
+    ) -> _abc.Awaitable[_memory_pb2.GetMemoryProviderResponse]:
+        """Tells whether an external memory is used, and asks it for what it knows of the user. Idempotent."""
+
+    @_abc_1.abstractmethod
+    def EndSession(
+        self,
+        request: _memory_pb2.EndSessionRequest,
+        context: _aio.ServicerContext[_memory_pb2.EndSessionRequest, _abc.Awaitable[_memory_pb2.EndSessionResponse]],
+    ) -> _abc.Awaitable[_memory_pb2.EndSessionResponse]:
+        """Notes that a person has left a session, for the external memory. It is told in the background.
+        Idempotent; without an external memory, or such a session, nothing happens.
         """
 
 def add_MemoryServiceServicer_to_server(servicer: MemoryServiceServicer, server: _aio.Server) -> None: ...
