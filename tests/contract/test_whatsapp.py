@@ -23,7 +23,7 @@ from gateway_service.messages import (
 from gateway_service.platforms.base import Destination, WebhookRequest
 from gateway_service.platforms.whatsapp.platform import WhatsAppPlatform
 from services.runtime.checks import Verdict
-from tests.fakes.whatsapp import VERIFY, FakeWhatsApp, config_of, fake_whatsapp, signed
+from tests.fakes.whatsapp import CLOSED, VERIFY, FakeWhatsApp, config_of, fake_whatsapp, signed
 from tests.fakes.whatsapp_rules import Refused as RefusedThere
 from tests.support.platform_checks import checked
 
@@ -148,6 +148,23 @@ async def test_what_whatsapp_could_not_deliver_is_a_failure(
     [failure] = result.received.failures
     assert failure.message_id == "wamid.1"
     assert "24 hours" in failure.reason
+
+
+async def test_after_24_hours_a_template_has_the_words(whatsapp: FakeWhatsApp) -> None:
+    config = config_of(whatsapp, template="news")
+    async with WhatsAppPlatform.configured(config) as number:
+        whatsapp.errors.append(CLOSED)
+        await number.send(ADA, Content("**Done**:\n\nall is well"), "key")
+        accepted = await number.send(ADA, Content("More."), "key-2")
+        failed = {"id": accepted, "status": "failed", "errors": [{"code": CLOSED.code}]}
+        for _ in range(2):
+            whatsapp.call({"statuses": [failed]})
+        results = [await number.webhook(await whatsapp.next_call())]
+        whatsapp.confirm()
+        results.append(await number.webhook(await whatsapp.next_call()))
+        assert [len(each.received.failures) for each in results] == [0, 0]
+    texts = [each.text for each in whatsapp.chats[ADA.chat_id].values()]
+    assert texts == ["news: Done: all is well", "More.", "news: More."]
 
 
 async def test_markdown_becomes_whatsapps_own(

@@ -24,6 +24,12 @@ def checked(fields: dict[str, Any]) -> tuple[str, list[str]]:
     about = fields[kind]
     if kind == "text":
         return _within(about["body"], MAX_TEXT), []
+    if kind == "template":
+        [body] = about["components"]
+        text = _within(body["parameters"][0]["text"], MAX_BODY)
+        if about["language"] != {"code": "en_US"} or "\n" in text:
+            raise Refused(132000, "Number of parameters does not match")
+        return f"{about['name']}: {text}", []
     if kind == "interactive":
         return _within(about["body"]["text"], MAX_BODY), _choices(about)
     if kind not in (*CAPTIONED, "audio") or ("caption" in about and kind not in CAPTIONED):

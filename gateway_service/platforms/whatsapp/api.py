@@ -23,8 +23,9 @@ _LIMITS_S = {4: 60.0, 80007: 60.0, 130429: 5.0, 131048: 60.0, 131056: 6.0}
 _ACCOUNT = {0, 3, 10, 190, 131005, 131031, 131045, 133010, 368}
 _FAULTS = {1, 2, 131000, 131016, 131057}
 _CLOSED = 131047
-_WINDOW = (
-    "WhatsApp delivers messages only within 24 hours after the person wrote; ask them to write"
+WINDOW = (
+    "WhatsApp delivers messages only within 24 hours after the person wrote; ask them to write, "
+    "or set WHATSAPP_TEMPLATE"
 )
 HOSTS = (".facebook.com", ".fbsbx.com", ".whatsapp.net")
 
@@ -58,4 +59,4 @@ def error_of(code: int, text: str) -> PlatformError:
         return AccountRefused(f"whatsapp refuses the account ({code}): {text}")
     if code in _FAULTS:
         return OutcomeUnknown(f"whatsapp failed ({code}): {text}")
-    return Refused(_WINDOW if code == _CLOSED else f"whatsapp ({code}): {text}")
+    return Refused(WINDOW if code == _CLOSED else f"whatsapp ({code}): {text}")

@@ -33,6 +33,11 @@ class WhatsAppConfig(PlatformConfig):
     """The Meta app's secret, with which its calls are signed."""
     verify_token: SecretStr = SecretStr("")
     """Words of your own that you also enter in Meta's dashboard, beside the webhook's URL."""
+    template: str = ""
+    """The name of a message template with one variable in its body, for what Hermes sends later
+    than 24 hours after the person's last message; empty sends nothing then."""
+    template_language: str = "en_US"
+    """The language code of the template."""
     base_url: str = "https://graph.facebook.com/v23.0/"
     """The URL of the Graph API, with its version."""
 

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any, Self
 
 import msgspec
+from msgspec.structs import replace
 
 from gateway_service.errors import Refused
 from gateway_service.messages import DONE, Attachment, Button, ButtonPress, Content, RemoteFile
@@ -26,6 +27,7 @@ from gateway_service.platforms.rate_limits import Rate
 from gateway_service.platforms.whatsapp.api import HOSTS, NAME, GraphApi
 from gateway_service.platforms.whatsapp.config import WhatsAppConfig
 from gateway_service.platforms.whatsapp.events import read_notification
+from gateway_service.platforms.whatsapp.templates import Templates
 from services.clock import Clock, SystemClock
 
 MESSAGE_UNITS = 4000
@@ -78,6 +80,7 @@ class WhatsAppPlatform(HttpPlatform[GraphApi]):
         self.account_id = config.phone_number_id
         self._config, self._clock = config, clock
         self._api = GraphApi(config)
+        self._templates = Templates(config, self._api)
         self._last = dict[str, str]()
         """The last message by chat, which the typing indicator is for."""
 
@@ -109,7 +112,8 @@ class WhatsAppPlatform(HttpPlatform[GraphApi]):
             self._last[each.source.chat_id] = each.event_id
         while len(self._last) > MOST_KNOWN:
             del self._last[next(iter(self._last))]
-        return WebhookResult(received=received)
+        failures = await self._templates.repeat(received.failures)
+        return WebhookResult(received=replace(received, failures=failures))
 
     def _verify(self, request: WebhookRequest) -> WebhookResult:
         """Answer Meta's question whether this is the right place."""
@@ -126,6 +130,14 @@ class WhatsAppPlatform(HttpPlatform[GraphApi]):
         return hmac.compare_digest(given.encode(), wanted.encode())
 
     async def send(self, destination: Destination, content: Content, key: str) -> str:
+        try:
+            message_id = await self._create(destination, content)
+        except Refused as error:
+            return await self._templates.send(destination.chat_id, content, error)
+        self._templates.keep(message_id, destination.chat_id, content)
+        return message_id
+
+    async def _create(self, destination: Destination, content: Content) -> str:
         to, text = destination.chat_id, render(content.text, STYLE)
         if content.attachment is not None:
             return await self._send_file(to, text, content.attachment)
