@@ -4,15 +4,16 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from datetime import timedelta
-from typing import Self
+from typing import Any, Self
 
 import grpc.aio
 from msgspec.structs import replace
 
 from agent_service.assembly.curation import CuratorNews, curations
 from agent_service.assembly.hubs import hubs_of
+from agent_service.assembly.mcp import mcp_servers
 from agent_service.assembly.memory import external_memory
-from agent_service.assembly.models import model_parts
+from agent_service.assembly.models import login_store, model_parts
 from agent_service.assembly.stores import Stores, beside_start, in_database, in_files, shelves_of
 from agent_service.assembly.tools import (
     command_policy,
@@ -72,10 +73,14 @@ from agent_service.storage.claims import Claimant, turn_leases
 from agent_service.storage.journal import TurnLimits
 from agent_service.storage.search.index import SearchUpkeep
 from agent_service.storage.uploads import UploadUpkeep
+from agent_service.tools.base import Tool
+from agent_service.tools.builtin import Reach
 from agent_service.tools.context_files import ContextFiles, Hints
 from agent_service.tools.guards.commands import CommandPolicy
+from agent_service.tools.mcp.servers import Servers
+from agent_service.tools.mcp.tools import session_tools
 from agent_service.tools.schema import offered
-from agent_service.tools.toolbox import Toolbox
+from agent_service.tools.toolbox import MCP, Toolbox
 from agent_service.turns.answer_files import AnswerFiles
 from agent_service.turns.background_commands import BackgroundCommands
 from agent_service.turns.background_notifier import Notices
@@ -103,6 +108,8 @@ from services.runtime.component import add_servicers
 from services.runtime.config import ServiceConfig
 from services.telemetry.metrics import Meter, redactions
 
+AfterTurn = Callable[[LiveTurn], Awaitable[None]]
+
 
 def build(
     settings: Settings, channels: Channels, meter: Meter, clock: Clock | None = None
@@ -122,8 +129,7 @@ def build(
     reach, sync = tool_reach(config, channels, scanner, external), _sync(config, database, external)
     listed = listed_tools(config, memories, past, reach, Hints(context_files), policy)
     tools, histories = offered(listed), Histories(database, settings.home, clock, redactor)
-    toolsets, metrics = sorted({tool.toolset for tool in tools}), AgentMetrics.make(meter, tools)
-    usable, personas = frozenset(toolsets), Personalities(config.overlays.personalities)
+    servers, toolsets = _servers(settings, config, chassis, executors, database, reach, tools)
     delegation = Delegation(lambda: turns, toolsets, config.delegation.max_concurrent, database)
     sandboxes, left = SandboxLeases(executors, database), LeftSandboxes(executors, database)
     projects, hubs = Projects(executors, context_files), hubs_of(stores, config, clock)
@@ -133,19 +139,19 @@ def build(
     told, scripts = _directions(config, models), job_scripts(config, contexts.make, policy, scanner)
     spending = Spending(models, database, leases, config.budget.policy, clock, config.zone)
     plans = curations(stores, config.auxiliary, models.consult, spending, database, redactor, clock)
-    toolbox = Toolbox(tools, contexts.make, redactor, Consulting(models.consult, spending).bind)
+    toolbox = _toolbox(tools, contexts, redactor, Consulting(models.consult, spending), servers)
     parts = loop_parts(config, models, toolbox, scripts, database, files, screening)
     parts = replace(parts, recall=Recall(external))
-    reviews = Reviews(database, reach.messenger, config.learning, usable, clock)
-    news, nudges = CuratorNews(plans, database), Nudges(config.learning, usable)
+    reviews = Reviews(database, reach.messenger, config.learning, toolsets, clock)
+    news, personas = CuratorNews(plans, database), Personalities(config.overlays.personalities)
+    metrics, nudges = AgentMetrics.make(meter, tools), Nudges(config.learning, toolsets)
     after = _following(config, settings, database, models, parts, spending, workers)
-    recorded = (spending.record, nudges.record, sync.record)
-    hooks = TurnHooks(spending, recorded, (*after, reviews.after, sync.after))
+    hooks = _hooks(spending, nudges, reviews, sync, after)
     runner = Runner(database, leases, parts, hooks, contexts.endings, clock, metrics)
     ownership = _ownership(config, chassis, leases, Replicas(channels, config.endpoint, clock))
     notices = Notices(lambda: turns, config.tools, reach.messenger, clock)
     watches = BackgroundCommands(database, ownership.claimant, sandboxes, notices, redactor, clock)
-    places = Places(SandboxKinds(channels, clock), projects, config.sandbox)
+    places = Places(SandboxKinds(channels, clock), projects, config.sandbox, servers.offer)
     layers = PersonalLayers(profiles, memories, shelves, tools, context_files, external)
     drafts = SessionDrafts(clock, toolsets, told, places, layers, news, redactor)
     turns = Turns(database, runner, drafts, ownership, clock, workers, metrics)
@@ -155,14 +161,15 @@ def build(
         *(ApprovalServicer(database, turns, redactor.redact), ModelCatalogServicer(catalog, model)),
         MemoryServicer(memories, external, sync, database, clock),
         *(SkillServicer(shelves), SkillHubServicer(hubs, shelves), CurationServicer(plans)),
-        *(ToolCatalogServicer(listed, config.tools), CatalogServicer(personas, database)),
+        *(ToolCatalogServicer(listed, config.tools, servers), CatalogServicer(personas, database)),
         *(UsageServicer(database, spending), UploadServicer(database, clock)),
         HomeServicer(Moving(stores.homes, memories, histories, shelves, external)),
     )
     recovering = (stores.homes.recover, plans.recover, hubs.recover, watches.recover)
     first = (*recovering, beside_start(config, model, shelves, stores.homes, workers))
     readings = _readings(stores, database, spending, memories, shelves, meter, clock)
-    beside = (left.run, histories.run, sync.run, watches.run, reviews.run, readings.run, *upkeep)
+    first_ones = (left.run, histories.run, sync.run, watches.run, servers.run)
+    beside = (*first_ones, reviews.run, readings.run, *upkeep)
     return AgentService(database, models, turns, first, beside, workers, servicers)
 
 
@@ -226,8 +233,45 @@ class AgentService:
         await self._turns.drain()
 
 
+def _servers(
+    settings: Settings,
+    config: AgentConfig,
+    chassis: ServiceConfig,
+    executors: Executors,
+    database: Database,
+    reach: Reach,
+    tools: Sequence[Tool[Any]],
+) -> tuple[Servers, frozenset[str]]:
+    """The MCP servers, and the toolsets of all tools."""
+    logins = login_store(settings, config, database)
+    servers = mcp_servers(config, executors, chassis.instance, logins, database, reach.screen)
+    more = {MCP} if servers.configured else set[str]()
+    return servers, frozenset(more.union(tool.toolset for tool in tools))
+
+
+def _toolbox(
+    tools: Sequence[Tool[Any]],
+    contexts: ToolContexts,
+    redactor: Redactor,
+    asks: Consulting,
+    servers: Servers,
+) -> Toolbox:
+    return Toolbox(tools, contexts.make, redactor, asks.bind, session_tools(servers))
+
+
 def _sync(config: AgentConfig, database: Database, external: ExternalMemory) -> MemorySync:
     return MemorySync(database, external, guards_strangers=config.fetch.taint == "ask")
+
+
+def _hooks(
+    spending: Spending,
+    nudges: Nudges,
+    reviews: Reviews,
+    sync: MemorySync,
+    after: Sequence[AfterTurn],
+) -> TurnHooks:
+    recorded = (spending.record, nudges.record, sync.record)
+    return TurnHooks(spending, recorded, (*after, reviews.after, sync.after))
 
 
 def _upkeep(

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -44,6 +44,7 @@ from gateway_service.turns.inbox import Inbox
 from gateway_service.turns.notifications import TerminalNotifications
 from gateway_service.turns.presenter import TurnPresenter
 from gateway_service.turns.router import Router
+from gateway_service.turns.turn_events import TurnEvents
 from gateway_service.turns.turn_starter import TurnStarter
 from services.clock import Clock, SystemClock
 from services.config.settings import Settings
@@ -99,26 +100,32 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "GatewayServi
     leases = lease_table(config.lease_s)
     cache = FileCache(settings.home, config.media.cache_mb * 1_000_000)
     inbox = Inbox(database, clock, metrics, config, redactor)
+    hooks = Hooks(HookPolicy(settings, config.hook_timeout_s))
     conversations = ConversationContext(
         agent=agent,
         sessions=Sessions(database, agent, clock),
-        turns=TurnStarter(inbox, database, agent, clock, workers),
+        turns=TurnStarter(
+            inbox, database, agent, clock, workers, TurnEvents(agent, hooks, workers)
+        ),
         notifications=TerminalNotifications(database, clock, metrics),
         commands=CommandContext(
-            database,
-            agent,
-            SchedulerClient(channels.to),
-            clock,
-            COMMANDS,
-            config,
-            Hooks(HookPolicy(settings, config.hook_timeout_s)),
-            directory,
+            database, agent, SchedulerClient(channels.to), clock, COMMANDS, config, hooks, directory
         ),
     )
+    webhooks = {
+        each.platform.name: Webhook(
+            each.webhook, Account(settings.profile, each.platform.name, each.platform.account_id)
+        )
+        for each in configured
+        if each.webhook is not None
+    }
+    uploads = Uploads(agent, cache, config.media)
+    turns = ApiTurns(agent, conversations.turns, database, clock, workers, uploads, config.api)
+    listener = _listener(turns, Webhooks(inbox, metrics, webhooks), settings.profile, clock)
     ownership = Ownership(new_owner(chassis.instance), leases, LeaseKeeper(database, leases, clock))
     runners = [
         Runner(
-            PlatformHealth(each.platform, clock, metrics),
+            PlatformHealth(each.platform, clock, metrics, _trouble_of(each, listener)),
             settings.profile,
             inbox,
             lambda account, each=each: _work(
@@ -130,16 +137,6 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "GatewayServi
         for each in configured
     ]
     deliveries = DeliveryServicer(database, clock, platforms, directory, redactor)
-    webhooks = {
-        each.platform.name: Webhook(
-            each.webhook, Account(settings.profile, each.platform.name, each.platform.account_id)
-        )
-        for each in configured
-        if each.webhook is not None
-    }
-    uploads = Uploads(agent, cache, config.media)
-    turns = ApiTurns(agent, conversations.turns, database, clock, workers, uploads, config.api)
-    listener = _listener(turns, Webhooks(inbox, metrics, webhooks), settings.profile, clock)
     parts = (database, workers, metrics, conversations, deliveries, ownership, runners, listener)
     return GatewayService(Parts(*parts, cache, (settings.home.root, settings.profile)))
 
@@ -154,6 +151,13 @@ def _listener(
     from gateway_service.servicer.http.listener import HttpListener
 
     return HttpListener(config, profile, api_routes(turns, clock), webhooks)
+
+
+def _trouble_of(configured: Configured, listener: "HttpListener | None") -> Callable[[], str]:
+    """Return what tells why a platform that calls the gateway cannot."""
+    if configured.webhook is None or listener is None:
+        return str
+    return listener.unready
 
 
 def _work(

@@ -60,6 +60,13 @@ class OutcomeUnknown(PlatformError):
     default_reason = Unavailable.default_reason
 
 
+def no_answer(service: str, error: object) -> OutcomeUnknown:
+    """Return the error of a call that got no answer; `error` is that of the library."""
+    is_late = "Timeout" in type(error).__name__
+    how = "did not answer in time" if is_late else "closed the connection before it answered"
+    return OutcomeUnknown(f"{service} {how}")
+
+
 class RateLimited(PlatformError):
     """The platform asks us to wait."""
 

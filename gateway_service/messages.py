@@ -255,6 +255,8 @@ class TurnRequest(Struct, frozen=True, omit_defaults=True):
     """What was said before a new session."""
     denied: tuple[str, ...] = ()
     """Commands that the sender may not use, directly or in other words."""
+    request_digest: str = ""
+    """The digest of an HTTP request's body, which a repeated one has again."""
     traceparent: str = ""
     """The trace span in which its message was received; empty without tracing."""
 

@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 from pydantic import BeforeValidator, Field
 
 from agent_service.config.endpoints import AuxiliaryModel, FallbackEntry, ProvidersConfig, TaskName
+from agent_service.config.mcp import McpServer, ServerName
 from agent_service.config.models import ModelConfig, ModelSettings
 from agent_service.config.sessions import (
     BudgetConfig,
@@ -91,6 +92,12 @@ class AgentConfig(ConfigModel):
     """By model id, values that the catalogue lacks or has wrong: `window`, `max_output` (tokens),
     `price` (`input`, `output`, `cache_read`, `cache_write`: USD for a million tokens) and `vision`
     (whether it can look at pictures)."""
+    mcp_servers: Annotated[dict[ServerName, McpServer], Yaml("mcp_servers")] = Field(
+        default_factory=dict[ServerName, McpServer]
+    )
+    """MCP servers by name, whose tools models may call: `command`, `args` and `env` of a program
+    that runs in a sandbox of its own, with the `hosts` that it may reach; or the `url` of one that
+    runs elsewhere, with `headers` or `auth: oauth`."""
     max_turns: Annotated[int, Field(ge=1, le=1000)] = 90
     """Maximum number of model calls for one message."""
     system_message: str = ""

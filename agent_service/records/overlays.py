@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import Struct, to_builtins
 from msgspec.structs import asdict, replace
 
+from agent_service.records.mcp import NO_SERVERS, SessionServers
 from agent_service.records.model import encoded
 from services.config.paths import nearest, suggestion
 from services.errors import InvalidArgument
@@ -35,6 +36,7 @@ class Overlay(Struct, frozen=True):
     """The default time limit of commands; 0 means the tools' own."""
     is_lean: bool = False
     """Whether the session has few tools, described in brief, for a model with little context."""
+    servers: SessionServers = NO_SERVERS
 
     @classmethod
     def from_state(cls, stored: Mapping[str, Any] | None) -> "Overlay":

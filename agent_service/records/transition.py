@@ -211,6 +211,8 @@ class Transition(Struct):
     def _needed(self, fact: ApprovalNeeded) -> None:
         key, tool = fact.call.key, fact.call.call.name
         self.after.waits_for_person = True
+        # It asks before it takes effect, so it begins anew after the decision.
+        self.step_states.append((fact.call.sequence, StepState.INTENT))
         asked = ApprovalRequested(
             approval_id=f"{'clr' if tool == CLARIFY else 'apr'}_{key}",
             call_id=key,

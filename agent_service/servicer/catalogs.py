@@ -18,6 +18,8 @@ from agent_service.security.commands.families import SENDS, Verdict
 from agent_service.security.threats import Threat, ThreatScanner
 from agent_service.servicer.fields import Context, profile_of
 from agent_service.storage.session_changes import personality_of
+from agent_service.tools.mcp.servers import Servers
+from agent_service.tools.mcp.tools import listed_servers
 from agent_service.tools.schema import Listed
 from hermes.agent.v1 import catalog_pb2 as pb
 from hermes.agent.v1 import catalog_pb2_grpc, tool_catalog_pb2_grpc
@@ -146,9 +148,10 @@ MAX_PLATFORM_CHARS = 64
 class ToolCatalogServicer(tool_catalog_pb2_grpc.ToolCatalogServiceServicer):
     """Serves the list of tools."""
 
-    def __init__(self, tools: Sequence[Listed], toolsets: ToolsConfig) -> None:
+    def __init__(self, tools: Sequence[Listed], toolsets: ToolsConfig, servers: Servers) -> None:
         self._tools = tools
         self._toolsets = toolsets
+        self._servers = servers
 
     async def ListTools(
         self, request: tool_pb.ListToolsRequest, context: Context
@@ -158,7 +161,8 @@ class ToolCatalogServicer(tool_catalog_pb2_grpc.ToolCatalogServiceServicer):
         if len(platform) > MAX_PLATFORM_CHARS:
             fields = {"platform": f"at most {MAX_PLATFORM_CHARS} characters"}
             raise InvalidArgument("the platform's name is too long", fields=fields)
-        tools = [self._described(listed, profile, platform) for listed in self._tools]
+        listed = [*self._tools, *await listed_servers(self._servers, profile)]
+        tools = [self._described(each, profile, platform) for each in listed]
         return tool_pb.ListToolsResponse(tools=tools, toolsets=TOOLSETS)
 
     def _described(self, listed: Listed, profile: str, platform: str) -> tool_pb.ToolInfo:

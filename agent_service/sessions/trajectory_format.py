@@ -16,6 +16,7 @@ from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
 from agent_service.records.events import Outcome
+from agent_service.records.overlays import Overlay
 from agent_service.records.requests import COMPRESS, REVIEW
 from agent_service.records.search_query import text_of
 from agent_service.records.turn_state import LiveTurn
@@ -120,8 +121,8 @@ class Places(Struct, frozen=True):
 
     folder: Callable[[str], Path]
     """By profile."""
-    tools: Callable[[frozenset[str]], bytes]
-    """Returns the JSON of toolsets."""
+    tools: Callable[[frozenset[str], Overlay], bytes]
+    """Returns the JSON of a session's toolsets."""
     redact: Callable[[str], str]
 
 
@@ -159,7 +160,7 @@ class TrajectoryRecorder:
         finished = turn.finished
         return Sample(
             system_prompt=json.loads(turn.messages[0])["content"],
-            tools=self._places.tools(turn.toolsets).decode(),
+            tools=self._places.tools(turn.toolsets, turn.overlay).decode(),
             messages=await self._database.read(read),
             model=turn.model,
             is_completed=finished is not None and finished.outcome is Outcome.COMPLETED,

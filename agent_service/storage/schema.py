@@ -19,6 +19,7 @@ from sqlalchemy import (
 from agent_service.records.background import Progress, WatchedCommand
 from agent_service.records.compaction import Compaction
 from agent_service.records.events import Durable
+from agent_service.records.mcp import ServerCatalog
 from agent_service.records.model import ToolCall
 from agent_service.records.requests import TurnRequest
 from agent_service.records.usage import Usage
@@ -225,6 +226,15 @@ sealed_login = Table(
 )
 """Logins at model providers for replicas without a shared disk. `id` is a digest of the key that
 seals `data`."""
+
+mcp_server = Table(
+    "mcp_server",
+    metadata,
+    Column("profile", String(64), primary_key=True),
+    Column("name", String(64), primary_key=True),
+    Column("catalog", Encoded(ServerCatalog), nullable=False),
+)
+"""What servers offered when a person last agreed to it."""
 
 transcript_import = Table(
     "transcript_import",

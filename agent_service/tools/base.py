@@ -18,7 +18,7 @@ from agent_service.records.background import WatchRequest
 from agent_service.records.events import Decision
 from agent_service.records.requests import TurnOptions, Unattended
 from agent_service.records.sandbox import Commands, Files, SandboxInfo
-from agent_service.records.subagents import Subagents
+from agent_service.tools.subagents import Subagents
 
 
 class ToolFailed(Exception):
@@ -177,6 +177,10 @@ class InnerCalls(Protocol):
 
     async def call(self, number: int, name: str, arguments_json: str) -> ToolResult: ...
 
+    async def ask(self, number: int, question: str, choices: Sequence[str]) -> str | None:
+        """A person's answer to a question; None if nobody can or does answer."""
+        ...
+
 
 A = TypeVar("A", bound=ToolArguments)
 A_contra = TypeVar("A_contra", bound=ToolArguments, contravariant=True)
@@ -227,6 +231,14 @@ class UsualTool(Generic[A_contra]):
 
     def writes(self, arguments: A_contra) -> frozenset[str]:
         return self.usual_writes
+
+
+class DescribedTool(UsualTool[A_contra]):
+    """A tool whose description and schema of arguments come from elsewhere."""
+
+    description: str
+    parameters: str
+    """JSON schema."""
 
 
 class Wrapper(UsualTool[A]):

@@ -14,6 +14,7 @@ from agent_service.tools.base import (
 from agent_service.tools.guards.approval import DecisionRequired
 
 MAX_CHOICES = 4
+ANSWER = "The user answered: "
 
 _NO_ANSWER = (
     "Nobody answered in time. Continue as you think best, and say what you assumed. Do not ask "
@@ -57,7 +58,7 @@ class Clarify(UsualTool[ClarifyArguments]):
             raise ToolFailed(_NOBODY)
         match context.decision:
             case Decision.ANSWERED:
-                return ToolResult(f"The user answered: {_chosen(arguments, context.answer)}")
+                return ToolResult(f"{ANSWER}{_chosen(arguments, context.answer)}")
             case Decision.EXPIRED:
                 return ToolResult(_NO_ANSWER)
             case _:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from agent_service.records.subagents import NoSubagents, Report, Task
 from agent_service.tools.base import (
     Effect,
     RetryWithHint,
@@ -16,6 +15,7 @@ from agent_service.tools.base import (
 )
 from agent_service.tools.guards.taint import fenced, sources, taint
 from agent_service.tools.output import ends
+from agent_service.tools.subagents import NoSubagents, Report, Task
 
 NAME = "delegate_task"
 MAX_CHARS = 24_000

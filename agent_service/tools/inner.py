@@ -1,4 +1,4 @@
-"""Tool calls made by the model's program: each journaled before it runs, and run once.
+"""Tool calls made by another call, such as a program: each journaled before it runs, and run once.
 
 Each has a numbered slot in the session's state. A session runs one program at a time and commits
 its result before the next one, so a slot is reused only when nobody needs its content.
@@ -8,11 +8,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import to_builtins
+from msgspec.json import encode
 from msgspec.structs import replace
 
 from agent_service.records.calls import PendingCall, StepState
+from agent_service.records.events import CLARIFY
 from agent_service.records.model import ToolCall
 from agent_service.tools.base import SessionState, Tool, ToolResult
+from agent_service.tools.clarify import ANSWER
 from agent_service.tools.guards.approval import DecisionRequired
 from agent_service.tools.output import ends
 from services.validation import convert, json_object
@@ -44,6 +47,7 @@ class JournaledCalls:
         self._state = state
         self._run = run
         self._tools = {tool.name: tool for tool in tools if tool.name in CALLABLE}
+        self._can_ask = any(tool.name == CLARIFY for tool in tools)
 
     def functions(self) -> Mapping[str, list[str]]:
         return {
@@ -52,6 +56,24 @@ class JournaledCalls:
         }
 
     async def call(self, number: int, name: str, arguments_json: str) -> ToolResult:
+        if name not in self._tools:
+            known = ", ".join(self._tools) or "none"
+            return ToolResult(
+                f"A program cannot call {name!r}. It can call: {known}.", is_error=True
+            )
+        if not_here := _only_outside(arguments_json):
+            return ToolResult(f"A program cannot use {not_here} of {name}.", is_error=True)
+        return await self._journaled(number, name, arguments_json)
+
+    async def ask(self, number: int, question: str, choices: Sequence[str]) -> str | None:
+        if not self._can_ask:
+            return None
+        said = encode({"question": question, "choices": list(choices)}).decode()
+        result = await self._journaled(number, CLARIFY, said)
+        is_answered = not result.is_error and result.text.startswith(ANSWER)
+        return result.text.removeprefix(ANSWER) if is_answered else None
+
+    async def _journaled(self, number: int, name: str, arguments_json: str) -> ToolResult:
         place, key = f"inner:{number}", inner_key(self._outer.key, number)
         known: dict[str, Any] = await self._state.get(place) or {}
         if known.get("key") != key:
@@ -74,13 +96,6 @@ class JournaledCalls:
     async def _make(
         self, key: str, name: str, arguments_json: str, *, may_have_run: bool
     ) -> ToolResult:
-        if name not in self._tools:
-            known = ", ".join(self._tools) or "none"
-            return ToolResult(
-                f"A program cannot call {name!r}. It can call: {known}.", is_error=True
-            )
-        if not_here := _only_outside(arguments_json):
-            return ToolResult(f"A program cannot use {not_here} of {name}.", is_error=True)
         state = StepState.DISPATCHED if may_have_run else StepState.INTENT
         asked = ToolCall(f"call_{key}", name, arguments_json)
         resumed = self._outer.resumed

@@ -9,7 +9,7 @@ from msgspec import Struct, json
 from pydantic import ValidationError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 
-from agent_service.tools.base import Tool, ToolArguments
+from agent_service.tools.base import DescribedTool, Tool, ToolArguments
 
 _EMPTY: tuple[object, ...] = (None, "", False, [])
 _LENGTHS = frozenset({"minLength", "maxLength", "minItems", "maxItems"})
@@ -50,12 +50,17 @@ def _first_paragraph(description: str) -> str:
 
 def describe(tool: Tool[Any]) -> dict[str, Any]:
     """The tool in the format of the chat completions API."""
+    if isinstance(tool, DescribedTool):
+        description, parameters = tool.description, tool.parameters.encode()
+    else:
+        description = inspect.cleandoc(tool.arguments.__doc__ or "")
+        parameters = _parameters(tool.arguments)
     return {
         "type": "function",
         "function": {
             "name": tool.name,
-            "description": inspect.cleandoc(tool.arguments.__doc__ or ""),
-            "parameters": json.decode(_parameters(tool.arguments)),
+            "description": description,
+            "parameters": json.decode(parameters),
         },
     }
 

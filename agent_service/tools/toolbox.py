@@ -6,6 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
@@ -18,7 +19,10 @@ from agent_service.records.arguments import arguments_of, find_name, normalize
 from agent_service.records.calls import PendingCall, StepState
 from agent_service.records.commands import ApprovalNeeded, Fact, ToolDispatched, ToolReturned
 from agent_service.records.events import ToolProgress, TurnFinished
+from agent_service.records.mcp import SessionServers
 from agent_service.records.model import ModelMessage, encoded
+from agent_service.records.overlays import NOTHING as NO_OVERLAY
+from agent_service.records.overlays import Overlay
 from agent_service.records.requests import REVIEW, Unattended
 from agent_service.records.sandbox import (
     CommandUncertain,
@@ -51,6 +55,10 @@ from services.lifecycle import Workers
 from services.redaction.redactor import Redactor
 
 MAX_PARALLEL_CALLS = 8
+MCP = "mcp"
+"""The toolset of servers' tools."""
+_SESSIONS = 128
+"""The number of sessions whose tools and schemas are kept."""
 _READING = frozenset({"terminal", "file"})
 """A result that went to a file can be read with any of these toolsets."""
 
@@ -82,37 +90,38 @@ class Toolbox:
         context: ContextFactory,
         redactor: Redactor | None = None,
         asks: Asks | None = None,
+        more: Callable[[SessionServers], Sequence[Tool[Any]]] = lambda _: (),
     ) -> None:
-        """`redactor` removes secrets from questions to people; `asks` asks models."""
+        """`redactor` removes secrets from questions to people; `asks` asks models; `more` makes the
+        tools of a session's servers.
+        """
         self._redactor = redactor or Redactor()
         self._asks = asks
+        self._more = lru_cache(_SESSIONS)(more)
         self._tools: Mapping[str, Tool[Any]] = {tool.name: tool for tool in tools}
         self._context = context
-        self._schemas: dict[tuple[frozenset[str], float, bool], bytes] = {}
+        self._schemas = lru_cache(_SESSIONS)(self._described)
 
-    def schemas(
-        self, toolsets: frozenset[str], terminal_timeout_s: float = 0.0, *, is_lean: bool = False
-    ) -> bytes:
-        """The toolsets' schemas, encoded, of few tools and in brief if lean.
-
-        A timeout of 0 keeps the default of `terminal`.
-        """
-        known = toolsets & {tool.toolset for tool in self._tools.values()}
+    def schemas(self, toolsets: frozenset[str], overlay: Overlay = NO_OVERLAY) -> bytes:
+        """The toolsets' schemas, encoded, of few tools and in brief if the session is lean."""
+        known = toolsets & {MCP, *(tool.toolset for tool in self._tools.values())}
         if toolsets and not known:
             return b""
-        toolsets = known
-        key = (toolsets, terminal_timeout_s, is_lean)
-        if key not in self._schemas:
-            tools = self._allowed(toolsets, is_lean=is_lean)
-            described = [(describe_briefly if is_lean else describe)(tool) for tool in tools]
-            if terminal_timeout_s:
-                with_usual_timeout(described, terminal_timeout_s)
-            self._schemas[key] = encoded(described) if described else b""
-        return self._schemas[key]
+        usual_s, is_lean = overlay.terminal_timeout_s, overlay.is_lean
+        return self._schemas(known, usual_s, is_lean, overlay.servers)
+
+    def _described(
+        self, toolsets: frozenset[str], usual_s: float, is_lean: bool, servers: SessionServers
+    ) -> bytes:
+        tools = self._allowed(toolsets, servers, is_lean=is_lean)
+        described = [(describe_briefly if is_lean else describe)(tool) for tool in tools]
+        if usual_s:
+            with_usual_timeout(described, usual_s)
+        return encoded(described) if described else b""
 
     def understood(self, turn: LiveTurn, message: ModelMessage) -> ModelMessage:
         """The message with names and arguments of its calls normalized."""
-        names = [tool.name for tool in self._allowed_to(turn)]
+        names = list(self._allowed_to(turn))
         calls = tuple(
             replace(
                 call,
@@ -124,7 +133,7 @@ class Toolbox:
         return message if calls == message.tool_calls else replace(message, tool_calls=calls)
 
     async def run(self, turn: LiveTurn) -> AsyncGenerator[Outcome]:
-        tools = self._allowed_to(turn)
+        tools = list(self._allowed_to(turn).values())
         batch = _Batch(turn, self._context, self._prepare, tools, self._redactor, self._asks)
         ready: list[_Prepared] = []
         last = next(reversed(turn.pending))
@@ -152,18 +161,22 @@ class Toolbox:
         elif batch.waiting:
             yield tuple(batch.waiting)
 
-    def _allowed(self, toolsets: frozenset[str], *, is_lean: bool = False) -> list[Tool[Any]]:
-        on = [tool for tool in self._tools.values() if not toolsets or tool.toolset in toolsets]
+    def _allowed(
+        self, toolsets: frozenset[str], servers: SessionServers, *, is_lean: bool = False
+    ) -> list[Tool[Any]]:
+        every = (*self._tools.values(), *self._more(servers))
+        on = [tool for tool in every if not toolsets or tool.toolset in toolsets]
         return [tool for tool in on if tool.name in LEAN] if is_lean else on
 
-    def _allowed_to(self, turn: LiveTurn) -> list[Tool[Any]]:
-        return self._allowed(turn.toolsets, is_lean=turn.overlay.is_lean)
+    def _allowed_to(self, turn: LiveTurn) -> dict[str, Tool[Any]]:
+        overlay = turn.overlay
+        tools = self._allowed(turn.toolsets, overlay.servers, is_lean=overlay.is_lean)
+        return {tool.name: tool for tool in tools}
 
     def _prepare(self, turn: LiveTurn, call: PendingCall) -> "_Prepared | ToolReturned":
-        name = call.call.name
-        tool = self._tools.get(name)
-        if tool is None or tool not in self._allowed_to(turn):
-            known = ", ".join(tool.name for tool in self._allowed_to(turn))
+        name, allowed = call.call.name, self._allowed_to(turn)
+        if (tool := allowed.get(name)) is None:
+            known = ", ".join(allowed)
             return _error(call, f"There is no tool {name!r}. Available tools: {known}.")
         try:
             arguments = validated(tool.arguments, arguments_of(call.call.arguments_json))

@@ -22,13 +22,13 @@ from agent_service.records.requests import (
     TurnRequest,
 )
 from agent_service.records.sandbox import CommandStatus, CommandUnknown
-from agent_service.records.subagents import NoSubagents, Report, Task
 from agent_service.records.turn_state import LiveTurn
 from agent_service.storage import bindings, sessions
 from agent_service.storage.sessions import TAINT
 from agent_service.tools.delegate_task import NAME as DELEGATE_TASK
 from agent_service.tools.inner import inner_key
 from agent_service.tools.shell.execute_code import NAME as EXECUTE_CODE
+from agent_service.tools.subagents import NoSubagents, Report, Task
 from agent_service.turns.service import Turns
 from services.database import Database
 from services.errors import Draining, NotFound

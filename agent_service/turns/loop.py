@@ -136,8 +136,7 @@ async def _ending(turn: LiveTurn, files: AnswerFiles) -> TurnFinished | None:
 
 def _told_of_tools(turn: LiveTurn, parts: LoopParts) -> bytes:
     """Return the tool schemas, which are the same in all requests of the session."""
-    overlay = turn.overlay
-    return parts.toolbox.schemas(turn.toolsets, overlay.terminal_timeout_s, is_lean=overlay.is_lean)
+    return parts.toolbox.schemas(turn.toolsets, turn.overlay)
 
 
 async def _condense(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:

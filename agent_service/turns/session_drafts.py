@@ -1,7 +1,7 @@
 """Initial values of new sessions."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import tzinfo
 from typing import Literal, Protocol
 
@@ -15,6 +15,7 @@ from agent_service.models.catalog import SMALL_WINDOW
 from agent_service.prompt.chat import describe_chat
 from agent_service.prompt.personal import Personal, PersonalLayers
 from agent_service.prompt.system_prompt import SessionFacts, build
+from agent_service.records.mcp import NO_SERVERS, SessionServers
 from agent_service.records.overlays import NOTHING, Overlay, OverlayMessage
 from agent_service.records.requests import SUBAGENT, TurnRequest
 from agent_service.storage.turns import SessionDraft
@@ -30,12 +31,26 @@ LEAN_NOTICE = (
 )
 
 
+async def _no_servers(_profile: str) -> tuple[SessionServers, tuple[str, ...]]:
+    return NO_SERVERS, ()
+
+
 class Places(Struct, frozen=True):
     """Where sessions work, and who describes it."""
 
     sandboxes: SandboxKinds
     projects: Projects
     policy: SandboxPolicy
+    servers: Callable[[str], Awaitable[tuple[SessionServers, tuple[str, ...]]]] = _no_servers
+    """The tools of a profile's MCP servers, and notices about missing ones."""
+
+    async def offer(
+        self, request: TurnRequest, toolsets: frozenset[str]
+    ) -> tuple[SessionServers, tuple[str, ...]]:
+        """Return the servers' tools for a session with these toolsets."""
+        if "mcp" not in toolsets or request.is_script_only:
+            return NO_SERVERS, ()
+        return await self.servers(request.profile)
 
 
 async def _unknown(_model: str) -> int:
@@ -106,7 +121,7 @@ class SessionDrafts:
     def __init__(
         self,
         clock: Clock,
-        toolsets: Sequence[str],
+        toolsets: Collection[str],
         instructions: Instructions,
         places: Places,
         personal: PersonalLayers,
@@ -139,11 +154,13 @@ class SessionDrafts:
                 read = group.create_task(places.projects.read(request, template))
                 news = group.create_task(self._news.notices(request.profile, request.kind))
                 announcing = group.create_task(self._instructions.announces(request))
+                offering = group.create_task(places.offer(request, toolsets))
                 personal = await self._personal.compose(
                     *(request.profile, indexed, request.platform),
                     user=request.granted if request.is_of_one_person else None,
                 )
         kind, project, announces = found.result(), read.result(), announcing.result()
+        servers, missing = offering.result()
         skips, remembers = skips_context_files(request), "memory" in toolsets
         told = _notices(personal, remembers=remembers) if request.kind == "user" else ()
         facts = SessionFacts(
@@ -170,11 +187,14 @@ class SessionDrafts:
                 *(() if skips else personal.soul.blocked),
                 *project.blocked,
                 *told,
+                *(missing if request.kind == "user" else ()),
                 *([LEAN_NOTICE.format(why=lean)] if lean and request.kind == "user" else ()),
                 *news.result(),
             ),
             skips_context_files=skips,
-            overlay=replace(self._instructions.overlaid(request), is_lean=bool(lean)),
+            overlay=replace(
+                self._instructions.overlaid(request), is_lean=bool(lean), servers=servers
+            ),
             memory_limits=personal.memories.limits,
             refusal=places.sandboxes.lack(asked.sandbox_template),
         )

@@ -225,8 +225,16 @@ class PlatformHealth:
     even a heartbeat, for longer than its traits allow. On a standby replica no platform is unready.
     """
 
-    def __init__(self, platform: Platform, clock: Clock, metrics: GatewayMetrics) -> None:
+    def __init__(
+        self,
+        platform: Platform,
+        clock: Clock,
+        metrics: GatewayMetrics,
+        trouble: Callable[[], str] = str,
+    ) -> None:
+        """`trouble` returns why the platform cannot call the gateway; empty if it can."""
         self.platform = platform
+        self._trouble = trouble
         self.clock = clock
         self._metrics = metrics
         self._silent_since: float | None = None
@@ -250,7 +258,7 @@ class PlatformHealth:
 
     def status(self) -> ConnectionStatus:
         """Return how the account is connected."""
-        if problem := self.unready() or self._problem:
+        if problem := self.unready() or self._trouble() or self._problem:
             return ConnectionStatus(problem=problem)
         return ConnectionStatus(self._connected_at)
 

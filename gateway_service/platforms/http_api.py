@@ -20,6 +20,7 @@ from gateway_service.errors import (
     RateLimited,
     Refused,
     Unreachable,
+    no_answer,
 )
 from gateway_service.platforms.base import Platform
 from services.validation import json_object
@@ -167,9 +168,7 @@ class HttpApi:
         except aiohttp.InvalidURL:
             raise Unreachable(f"{self.service} has an address that is no URL") from None
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise OutcomeUnknown(
-                f"{self.service} did not answer ({type(error).__name__})"
-            ) from None
+            raise no_answer(self.service, error) from None
 
     def _url(self, path: str) -> str:
         return path if "://" in path else self.base_url + path

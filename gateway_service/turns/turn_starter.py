@@ -17,6 +17,7 @@ from gateway_service.errors import AgentRefused
 from gateway_service.messages import API, CLI, TurnRequest
 from gateway_service.storage import inbox as storage
 from gateway_service.turns.inbox import Inbox
+from gateway_service.turns.turn_events import TurnEvents
 from services.clock import Clock
 from services.database import Database
 from services.database.retries import until_answered
@@ -52,10 +53,16 @@ class TurnStarter(Struct, frozen=True):
     _agent: AgentClient
     _clock: Clock
     _workers: Workers
+    _events: TurnEvents
 
-    async def begin(self, turn: TurnRequest, event_id: str) -> AcceptedTurn:
-        """Store a client's message and start its turn, even if the client disconnects meanwhile."""
-        beginning = self._workers.start(f"message {event_id}", self._begin(turn, event_id))
+    async def begin(self, turn: TurnRequest, event_id: str, session_key: str = "") -> AcceptedTurn:
+        """Store a client's message and start its turn, even if the client disconnects meanwhile.
+
+        With a `session_key`, the turn begins that conversation's session.
+        """
+        beginning = self._workers.start(
+            f"message {event_id}", self._begin(turn, event_id, session_key)
+        )
         try:
             return await asyncio.shield(beginning)
         except asyncio.CancelledError:
@@ -130,7 +137,7 @@ class TurnStarter(Struct, frozen=True):
                 await self.start(turn)
             self.settle(turn)
 
-    async def _begin(self, turn: TurnRequest, event_id: str) -> AcceptedTurn:
+    async def _begin(self, turn: TurnRequest, event_id: str, session_key: str) -> AcceptedTurn:
         with span("receive", {"messaging.system": turn.source.platform}) as received:
             traced = replace(turn, traceparent=received.traceparent)
             known, is_open = await self._inbox.accept(traced, event_id)
@@ -139,6 +146,8 @@ class TurnStarter(Struct, frozen=True):
                 remark = await self.start(known)
             except AgentRefused as error:
                 return AcceptedTurn(known, is_open, error.message, error.reason)
+            if known.turn_id == turn.turn_id:
+                self._events.follow(known, session_key)
             return AcceptedTurn(known, is_open, remark=remark)
         return AcceptedTurn(known, is_open)
 

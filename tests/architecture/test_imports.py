@@ -36,6 +36,8 @@ IMPORTED_LATE = (
     "modal",
     "modal_proto",
     "markdown_it",
+    "mcp",
+    "mcp_types",
     "nio",
     "openai",
     "openpyxl",
@@ -63,6 +65,11 @@ CHOSEN = ("executor_service.backends",)
 
 SLOW = (
     "agent_service.models.wires.http_client",
+    "agent_service.tools.mcp.connection",
+    "agent_service.tools.mcp.host",
+    "agent_service.tools.mcp.oauth",
+    "agent_service.tools.mcp.results",
+    "agent_service.tools.mcp.transports",
     "gateway_service.servicer.http.listener",
     "services.cli.chat.renderer",
 )

@@ -11,10 +11,12 @@ from tests.architecture.source import ROOT, product
 
 SERVICES = ("agent", "executor", "gateway", "scheduler")
 BROUGHT = {
+    "anyio": "openai",
     "google": "protobuf",
     "grpc_status": "grpcio-status",
     "grpclib": "modal",
     "markdown_it": "rich",
+    "mcp_types": "mcp",
     "modal_proto": "modal",
     "opentelemetry": "opentelemetry-api",
     "pydantic_core": "pydantic",

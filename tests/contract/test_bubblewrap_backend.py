@@ -46,20 +46,6 @@ def adopting(recorders: list[Recorder]) -> object:
     return adopt
 
 
-async def test_a_command_goes_on_when_the_executor_is_killed(yard: Yard) -> None:
-    await asyncio.to_thread(DyingExecutor(BACKEND, yard.folder, yard.owner).run)
-    (box,) = await yard.backend.list_boxes()
-    assert (box.key, box.workspace) == ("box_of_the_dead", yard.folder / "workspace")
-    recorders: list[Recorder] = []
-    async with open_console(yard.backend, box, 2, adopting(recorders)) as console:
-        exit_ = await recorders[0].exit()
-        assert exit_.code == 5
-        assert recorders[0].stdout.split() == [str(n) for n in range(40)]
-        assert await console.output("echo alive") == "alive"
-    await yard.backend.destroy(box)
-    assert await asyncio.to_thread(ProcessMark.read, int(box.native_id)) is None
-
-
 @pytest.mark.parametrize("moments", [range(0, 40, 4), range(40, 140, 10)], ids=["early", "late"])
 async def test_a_box_that_is_being_made_ends_with_its_executor(
     tmp_path: Path, moments: range

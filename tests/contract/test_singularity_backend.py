@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from executor_service.backends.base import Capabilities, Enforcement
 from executor_service.backends.process_boxes import ENVIRONMENT
-from executor_service.backends.process_records import ProcessMark
 from executor_service.backends.singularity.backend import SingularityBackend
 from executor_service.backends.singularity.start import Mount, check_isolation
 from executor_service.backends.supervisor_zipapp import build_zipapp
@@ -24,7 +23,7 @@ from executor_service.supervisor.processes import MARKER_VARIABLE
 from tests import apptainer
 from tests.contract.dying_executor import DyingExecutor
 from tests.e2e.processes import check_nothing_left, end_users_of
-from tests.support.boxes import Recorder, Yard, new_spec, open_console, open_yard
+from tests.support.boxes import Yard, new_spec, open_console, open_yard
 
 pytestmark = pytest.mark.slow
 
@@ -58,26 +57,6 @@ async def test_capabilities(yard: Yard) -> None:
     assert found.limits.tmp is Enforcement.ENFORCED
     assert found.limits.workspace is Enforcement.NONE
     assert "version" in found.reason
-
-
-async def test_a_command_goes_on_when_the_executor_is_killed(yard: Yard) -> None:
-    dying = DyingExecutor(BACKEND, yard.folder, yard.owner)
-    await asyncio.to_thread(dying.run)
-    (box,) = await yard.backend.list_boxes()
-    assert (box.key, box.workspace) == ("box_of_the_dead", yard.folder / "workspace")
-    recorders: list[Recorder] = []
-
-    def adopt(command: object) -> Recorder:
-        recorders.append(Recorder(command))  # pyright: ignore[reportArgumentType]
-        return recorders[-1]
-
-    async with open_console(yard.backend, box, 2, adopt) as console:
-        exit_ = await recorders[0].exit()
-        assert exit_.code == 5
-        assert recorders[0].stdout.split() == [str(n) for n in range(40)]
-        assert await console.output("echo alive") == "alive"
-    await yard.backend.destroy(box)
-    assert await asyncio.to_thread(ProcessMark.read, int(box.native_id)) is None
 
 
 async def test_a_box_that_is_being_made_ends_with_its_executor(yard: Yard) -> None:

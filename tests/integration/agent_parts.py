@@ -99,8 +99,10 @@ def said(text: str, *files: MessageFile) -> list[MessagePart]:
 
 
 @asynccontextmanager
-async def agent(home: Path, model_url: str, **variables: str) -> AsyncGenerator[AgentClient]:
-    """Run the agent service in a home, with its model at the URL, until the context is left."""
+async def agent(
+    home: Path, model_url: str, services: Sequence[str] = ("agent",), /, **variables: str
+) -> AsyncGenerator[AgentClient]:
+    """Run the agent, and other services, in a home until the context is left."""
     environ = {
         "HOME": str(home),
         "HERMES_BASE_URL": model_url,
@@ -111,7 +113,7 @@ async def agent(home: Path, model_url: str, **variables: str) -> AsyncGenerator[
     }
     settings = await asyncio.to_thread(load_settings, {"home": str(home)}, environ)
     await asyncio.to_thread(settings.home.create)
-    async with connected(settings, ("agent",)) as channels:
+    async with connected(settings, services) as channels:
         yield AgentClient(channels)
 
 

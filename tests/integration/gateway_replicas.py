@@ -26,6 +26,7 @@ from gateway_service.turns.enrichment import Enrichment
 from gateway_service.turns.inbox import Inbox
 from gateway_service.turns.presenter import TurnPresenter
 from gateway_service.turns.router import Router
+from gateway_service.turns.turn_events import TurnEvents
 from gateway_service.turns.turn_starter import TurnStarter
 from services.clock import Clock, SystemClock
 from services.database import Database
@@ -68,7 +69,10 @@ class Replica:
         self._channel, self._client = agent.channel, AgentClient(agent.channel)
         self._workers = Workers()
         inbox = Inbox(database, self.clock, metrics, CONFIG, Redactor())
-        self._turns = TurnStarter(inbox, database, self._client, self.clock, self._workers)
+        self._turns = TurnStarter(
+            *(inbox, database, self._client, self.clock, self._workers),
+            TurnEvents(self._client, Hooks(), self._workers),
+        )
         self._platform, self._metrics = platform, metrics
         self._cache = FileCache(HomePaths(home, home), 10**9)
         leases = lease_table(lease_s)

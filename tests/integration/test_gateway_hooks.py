@@ -10,6 +10,7 @@ from typing import Any
 from tests.fakes.model import fake_model
 from tests.fakes.telegram import FakeTelegram, fake_telegram
 from tests.integration.gateway_parts import Hermes
+from tests.integration.http_parts import api
 from tests.integration.test_gateway_resets import IDLE, age
 from tests.integration.test_gateway_telegram import again
 from tests.unit.gateway.test_hooks import write_hook
@@ -112,3 +113,22 @@ async def test_a_session_that_ends_by_itself_is_told_of(tmp_path: Path) -> None:
     assert ended["session_key"] == "agent:main:telegram:dm:1"
     assert ended["session_id"] == reset["previous_session_id"]
     assert started["session_id"] == reset["session_id"]
+
+
+async def test_requests_to_the_http_api_are_told_of(tmp_path: Path) -> None:
+    events = "['session:*', 'agent:*']"
+    hook = await asyncio.to_thread(write_hook, tmp_path, "all", events, WRITES)
+    seen, script = Seen(hook / "seen"), {"rules": [{"steps": [TOOL, {"text": "Hello!"}]}]}
+    async with api(tmp_path, script) as running:
+        body = {"messages": [{"role": "user", "content": "hi"}]}
+        for _ in range(2):
+            await running.post("/v1/chat/completions", body, Idempotency_Key="k")
+        await seen.until("agent:end", lambda context: context["response"] == "Hello!")
+        await running.post("/v1/runs", {"input": "again", "session_id": "mine"})
+        await seen.until("agent:end", lambda context: context["message"] == "again")
+    told = await asyncio.to_thread(seen.events)
+    steps = ["agent:start", "agent:step", "agent:step", "agent:end"]
+    assert [event for event, _ in told][:5] == ["session:start", *steps]
+    assert [event for event, _ in told].count("agent:start") == 2
+    assert {context["platform"] for _, context in told} == {"api_server"}
+    assert told[3][1]["tool_names"] == ["todo"]

@@ -214,8 +214,14 @@ async def test_bad_requests(tmp_path: Path) -> None:
             status, answer = await running.post("/v1/chat/completions", body)
             assert (status, answer["error"]["param"]) == (400, parameter), answer
             assert answer["error"]["type"] == "invalid_request_error"
-        assert (await running.get("/v1/nothing"))[0] == 404
-        assert (await running.get("/v1/chat/completions"))[0] == 405
+        for path, status, code in (
+            ("/v1/nothing", 404, "not_found"),
+            ("/v1/chat/completions", 405, "method_not_allowed"),
+        ):
+            async with running.http.get(path) as response:
+                assert "Server" not in response.headers
+                assert response.status == status
+                assert (await response.json())["error"]["code"] == code
         assert running.model.requests == []
 
 
@@ -281,6 +287,9 @@ async def test_a_request_that_is_repeated_is_answered_once(tmp_path: Path) -> No
         again = await running.post("/v1/chat/completions", body, Idempotency_Key="k")
         assert first[1]["id"] == again[1]["id"]
         assert again[1]["choices"] == first[1]["choices"]
+        other = {"messages": said("two")}
+        status, refusal = await running.post("/v1/chat/completions", other, Idempotency_Key="k")
+        assert (status, refusal["error"]["code"]) == (409, "idempotency_key_reused")
         assert len(running.model.requests) == 1
 
 
@@ -343,6 +352,8 @@ async def test_a_run_that_is_stopped(tmp_path: Path) -> None:
         assert (await running.post(f"{path}/stop", {}))[0] == 200
         await running.running.until_rows("agent", "SELECT state FROM turn", [("CANCELLED",)])
         assert (await running.get(path))[1]["status"] == "cancelled"
+        assert (await running.post(f"{path}/stop", {}))[1]["status"] == "cancelled"
+        assert (await running.post("/v1/runs/run_unknown/stop", {}))[0] == 404
         assert (await running.get("/v1/runs/run_unknown"))[0] == 404
 
 

@@ -1,5 +1,6 @@
 """Webhooks through the HTTP port to the real agent, answered in a Telegram chat."""
 
+import asyncio
 import hashlib
 import hmac
 import json
@@ -11,11 +12,13 @@ from typing import Any
 
 import aiohttp
 
+from hermes.gateway.v1.platform_pb2 import PLATFORM_STATE_CONNECTING
 from tests.fakes.model import FakeModel, fake_model
 from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
 from tests.integration.gateway_parts import Hermes, hermes
 from tests.integration.http_parts import until_served
 from tests.integration.test_gateway_attachments import PNG, Files
+from tests.integration.test_gateway_conversation import ECHO
 from tests.integration.test_gateway_directory import Caller
 from tests.support.ports import free_port
 
@@ -149,3 +152,16 @@ async def test_the_files_of_an_answer_go_where_it_goes(tmp_path: Path) -> None:
         assert text.text == "The plot."
         assert picture.file is not None
         assert picture.file.name == "plot.png"
+
+
+async def test_a_platform_whose_port_is_taken_is_not_shown_as_connected(tmp_path: Path) -> None:
+    port = free_port()
+    other = await asyncio.start_server(lambda _, __: None, "127.0.0.1", port)
+    async with other, fake_model(ECHO) as model:
+        given = {"API_SERVER_PORT": str(port)}
+        async with hermes(tmp_path, model.url, YAML, given) as running:
+            caller = Caller(running)
+            async with asyncio.timeout(20):
+                while "in use" not in (account := await caller.account()).problem:  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+            assert (account.platform, account.state) == ("webhook", PLATFORM_STATE_CONNECTING)

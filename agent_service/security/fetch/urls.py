@@ -136,19 +136,29 @@ class Fetcher:
 
         if self._certificates is None:
             self._certificates = ssl.create_default_context()
-        # A connection opened for one name must not serve another name with the same address.
-        wire = httpx2.AsyncHTTPTransport(
-            verify=self._certificates,
-            trust_env=False,
-            limits=httpx2.Limits(max_connections=4, max_keepalive_connections=0),
-        )
+        wire = vetted_transport(self._destinations, self._certificates)
         return httpx2.AsyncClient(
-            transport=cast("AsyncBaseTransport", _VettedTransport(wire, self._destinations)),
+            transport=wire,
             trust_env=False,
             follow_redirects=False,
             timeout=httpx2.Timeout(None, connect=CONNECT_TIMEOUT_S),
             headers={"User-Agent": USER_AGENT, "Accept-Encoding": "gzip, deflate"},
         )
+
+
+def vetted_transport(
+    destinations: Destinations, certificates: ssl.SSLContext, max_connections: int = 4
+) -> "AsyncBaseTransport":
+    """A transport of httpx2 that connects only to allowed destinations."""
+    import httpx2
+
+    # A connection opened for one name must not serve another name with the same address.
+    wire = httpx2.AsyncHTTPTransport(
+        verify=certificates,
+        trust_env=False,
+        limits=httpx2.Limits(max_connections=max_connections, max_keepalive_connections=0),
+    )
+    return cast("AsyncBaseTransport", _VettedTransport(wire, destinations))
 
 
 class _VettedTransport:

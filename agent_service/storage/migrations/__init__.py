@@ -6,7 +6,7 @@ from agent_service.storage.search import index
 # The index is here for its table, which the MetaData has once it is imported.
 __all__ = ["HEAD", "OLDEST_RELEASE", "index", "metadata"]
 
-HEAD = "0002"
+HEAD = "0003"
 """The revision that the MetaData describes."""
 
 OLDEST_RELEASE = "0.1.0"

@@ -71,6 +71,19 @@ async def check_allowed(tool: str, subject: str, binding: str, context: ToolCont
     check_decision(context.decision, context.decided_on, binding)
 
 
+async def check_each_allowed(tool: str, subject: str, binding: str, context: ToolContext) -> None:
+    """The same for a call that may need several approvals; each is asked for once."""
+    once = hashlib.sha256(f"{context.key} {binding}".encode()).hexdigest()
+    check_not_denied(context.decision)
+    if context.decision is not None and context.decided_on == binding:
+        await context.records.allow(tool, once, "")
+        return
+    for given in (binding, once):
+        if await context.records.is_allowed(tool, given):
+            return
+    raise DecisionRequired(subject, binding)
+
+
 def binding_of(arguments: ToolArguments, *digests: str) -> str:
     """What an approval is bound to: all arguments, and the content of the files they name."""
     said = json.dumps(arguments.model_dump(mode="json"), sort_keys=True)

@@ -158,6 +158,11 @@ class Hooks:
         for each in self._running:
             await each.process.close()
 
+    @property
+    def are_used(self) -> bool:
+        """Return whether there is any hook."""
+        return bool(self._running)
+
     def notify(self, event: str, context: Mapping[str, object]) -> None:
         """Tell hooks of an event, without waiting for them."""
         for each in self._running:

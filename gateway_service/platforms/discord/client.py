@@ -13,6 +13,7 @@ from gateway_service.errors import (
     RateLimited,
     Refused,
     Unreachable,
+    no_answer,
 )
 
 if TYPE_CHECKING:
@@ -129,9 +130,9 @@ async def translated(limit_s: float | None = CALL_S) -> AsyncGenerator[None]:
     except discord.ConnectionClosed as error:
         raise AccountRefused(explain_closing(error.code)) from error
     except (aiohttp.ClientConnectorError, aiohttp.InvalidURL) as error:
-        raise Unreachable(f"discord cannot be reached ({error})") from error
+        raise Unreachable("discord cannot be reached; check the network") from error
     except (aiohttp.ClientError, discord.DiscordException, OSError) as error:
-        raise OutcomeUnknown(f"discord did not answer ({type(error).__name__})") from error
+        raise no_answer("discord", error) from error
 
 
 def explain_closing(code: int) -> str:

@@ -10,7 +10,14 @@ from datetime import UTC, datetime, timedelta
 from email.message import EmailMessage
 from typing import TYPE_CHECKING, Self
 
-from gateway_service.errors import AccountRefused, OutcomeUnknown, RateLimited, Refused, Unreachable
+from gateway_service.errors import (
+    AccountRefused,
+    OutcomeUnknown,
+    RateLimited,
+    Refused,
+    Unreachable,
+    no_answer,
+)
 from gateway_service.messages import Content, MessageEvent, RemoteFile
 from gateway_service.platforms.base import Destination, Platform, Received, Sink, Traits
 from gateway_service.platforms.email.config import EmailConfig
@@ -234,7 +241,7 @@ def _failed(error: Exception) -> RateLimited | Refused | OutcomeUnknown:
     if isinstance(error, SMTPRecipientsRefused):
         error = error.recipients[0]
     if not isinstance(error, SMTPResponseException):
-        return OutcomeUnknown(f"email: the SMTP server did not answer ({type(error).__name__})")
+        return no_answer("email: the SMTP server", error)
     told = f"email: the SMTP server says {error.code} {error.message}"
     if error.code >= 500:
         return Refused(told)

@@ -9,7 +9,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from gateway_service.errors import AccountRefused, OutcomeUnknown, Refused, Unreachable
+from gateway_service.errors import AccountRefused, Refused, Unreachable, no_answer
 from gateway_service.messages import Content
 from gateway_service.platforms.base import Destination, Received, Sink, Traits, store_at_once
 from gateway_service.platforms.homeassistant.config import HomeAssistantConfig
@@ -77,7 +77,7 @@ class HomeAssistantPlatform(HttpPlatform[HttpApi]):
                     await store_at_once(sink, self._received(message, states, sink.cursor))
         except (TypeError, ValueError) as error:
             # A WebSocket that was closed gives something that is no text.
-            raise OutcomeUnknown(f"homeassistant did not answer ({type(error).__name__})") from None
+            raise no_answer("homeassistant", error) from None
 
     @asynccontextmanager
     async def _socket(self) -> AsyncGenerator["_Socket"]:

@@ -19,6 +19,7 @@ from gateway_service.errors import (
     RateLimited,
     Refused,
     Unreachable,
+    no_answer,
 )
 from gateway_service.messages import Attachment, Content, Event, RemoteFile
 from gateway_service.platforms.base import Destination, Platform, Received, Sink, Traits
@@ -378,8 +379,8 @@ def _translated() -> Generator[None]:
     except PlatformError:
         raise
     except aiohttp.ClientConnectorError as error:
-        raise Unreachable(f"matrix cannot be reached ({type(error).__name__})") from error
+        raise Unreachable("matrix cannot be reached; check MATRIX_HOMESERVER") from error
     except (aiohttp.ClientError, TimeoutError) as error:
-        raise OutcomeUnknown(f"matrix did not answer ({type(error).__name__})") from error
+        raise no_answer("matrix", error) from error
     except (LocalProtocolError, EncryptionError) as error:
         raise Refused(f"matrix: {error}") from error

@@ -15,6 +15,7 @@ from gateway_service.errors import (
     RateLimited,
     Refused,
     Unreachable,
+    no_answer,
 )
 from gateway_service.messages import ButtonPress, Content, RemoteFile, Source
 from gateway_service.platforms.base import Destination, MenuItems, Platform, Received, Sink, Traits
@@ -356,5 +357,5 @@ def _failed(error: Exception) -> PlatformError:
         return cause
     kind = type(cause).__name__
     if kind in _NOT_SENT:
-        return Unreachable(f"telegram cannot be reached ({kind})")
-    return OutcomeUnknown(f"telegram did not answer ({kind if cause else error})")
+        return Unreachable("telegram cannot be reached; check the network")
+    return no_answer("telegram", cause or error)

@@ -6,6 +6,7 @@ import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, suppress
 from functools import partial
+from http import HTTPStatus
 from typing import TypeAlias
 
 from aiohttp import web
@@ -159,6 +160,7 @@ class HttpListener:
 
     def _application(self) -> web.Application:
         app = web.Application(middlewares=[self._finish])
+        app.on_response_prepare.append(_hide_server)
         app.router.add_get("/health", self._health)
         app.router.add_route("*", WEBHOOKS, self._webhook)
         if self._config.is_on:
@@ -178,7 +180,8 @@ class HttpListener:
         try:
             response = await handler(request)
         except web.HTTPException as error:
-            document = error_document(f"{error.status}: {error.reason}", error.status)
+            code = HTTPStatus(error.status).name.lower()
+            document = error_document(f"{error.status}: {error.reason}", error.status, code)
             response = self._response(request, Reply(encode(document), error.status))
         resource = request.match_info.route.resource
         route = "unknown" if resource is None else resource.canonical
@@ -294,6 +297,11 @@ class HttpListener:
             "Access-Control-Expose-Headers": SESSION_HEADER,
             "Vary": "Origin",
         }
+
+
+async def _hide_server(_request: web.Request, response: web.StreamResponse) -> None:
+    """Remove the header in which aiohttp tells versions."""
+    response.headers.pop("Server", None)
 
 
 async def _write(response: web.StreamResponse, chunks: AsyncGenerator[bytes]) -> None:

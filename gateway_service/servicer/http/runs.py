@@ -14,7 +14,7 @@ from gateway_service.servicer.http.requests import ResponseRequest, read_input
 from gateway_service.servicer.http.turns import ApiTurns, Wish, public_id, turn_id_of
 from gateway_service.turns.questions import BUTTONS
 from hermes.agent.v1.turn_event_pb2 import TurnEvent, TurnFinished
-from hermes.agent.v1.turn_pb2 import TurnState
+from hermes.agent.v1.turn_pb2 import Turn, TurnState
 from services.errors import InvalidArgument
 
 PREFIX = "run"
@@ -53,12 +53,11 @@ class Runs(Struct, frozen=True):
 
     async def get(self, call: Call) -> Reply:
         turn = await self._turns.find(turn_id_of(PREFIX, call.named), call.profile)
-        state = TurnState.Name(turn.state).removeprefix("TURN_STATE_").lower()
         document: dict[str, Any] = {
             "object": "hermes.run",
             "run_id": call.named,
             "session_id": turn.session_id,
-            "status": _WAITING.get(state, state),
+            "status": _status(turn),
             "created_at": turn.create_time.ToSeconds(),
         }
         if ended := await self._turns.outcome(turn, call.profile):
@@ -75,9 +74,12 @@ class Runs(Struct, frozen=True):
         return EventStream(self._stream(turn_id, call.profile, int(after)), {})
 
     async def stop(self, call: Call) -> Reply:
-        turn_id = turn_id_of(PREFIX, call.named)
-        await self._turns.interrupt(turn_id, call.profile)
-        return exchange.json_reply({"run_id": call.named, "status": "stopping"})
+        turn_id, profile = turn_id_of(PREFIX, call.named), call.profile
+        turn = await self._turns.find(turn_id, profile)
+        status = "stopping"
+        if turn.HasField("finish_time") or not await self._turns.interrupt(turn_id, profile):
+            status = _status(await self._turns.find(turn_id, profile))
+        return exchange.json_reply({"run_id": call.named, "status": status})
 
     async def approve(self, call: Call) -> Reply:
         given = exchange.read(call.body, Approval)
@@ -133,6 +135,11 @@ class _Streamed:
                 return _end_name(finished), _describe_end(self._text.whole(finished), finished)
             case _:
                 return _describe_question(event)
+
+
+def _status(turn: Turn) -> str:
+    state = TurnState.Name(turn.state).removeprefix("TURN_STATE_").lower()
+    return _WAITING.get(state, state)
 
 
 def _describe_question(event: TurnEvent) -> tuple[str, dict[str, Any]]:

@@ -34,7 +34,7 @@ from hermes.agent.v1.turn_event_pb2 import (
 from hermes.agent.v1.turn_pb2 import Turn
 from services.clock import Clock
 from services.database import Database
-from services.errors import Draining, HermesError, NotFound, Reason
+from services.errors import AlreadyExists, Draining, HermesError, NotFound, Reason
 from services.ids import new_id, new_session_id
 from services.lifecycle import Workers
 from services.validation import check_id
@@ -105,7 +105,8 @@ class ApiTurns(Struct, frozen=True):
     async def begin(self, call: Call, wish: Wish) -> Begun:
         """Store a message and start its turn; raises HermesError if it is refused.
 
-        A request that is repeated with its idempotency key gets the turn that it had before.
+        A request that is repeated with its idempotency key gets the turn that it had before;
+        AlreadyExists if it is another request.
         """
         model = self.config.find_model(call.profile, wish.model)
         named = wish.session_id or call.headers.get(SESSION_HEADER.lower(), "")
@@ -113,6 +114,7 @@ class ApiTurns(Struct, frozen=True):
             check_id(SESSION_HEADER, named)
         said = wish.conversation
         session_id, known_as, exists = await self._session(call.profile, wish, named)
+        is_known = named or exists
         uploads = await self._uploads.pass_on(said.files)
         turn = TurnRequest(
             turn_id=new_id("trn"),
@@ -125,8 +127,14 @@ class ApiTurns(Struct, frozen=True):
             model=model,
             system_message=said.system_message,
             earlier=() if exists else shorten(said.earlier),
+            request_digest=hashlib.sha256(call.body).hexdigest(),
         )
-        begun = await self._starter.begin(turn, _event_id(call))
+        begun = await self._starter.begin(turn, _event_id(call), "" if is_known else known_as)
+        if begun.turn.request_digest != turn.request_digest:
+            raise AlreadyExists(
+                "the Idempotency-Key was used before with another request",
+                metadata={"code": "idempotency_key_reused"},
+            )
         if begun.refusal:
             await self._starter.close(begun.turn.turn_id)
             raise AgentRefused(begun.refusal, reason=begun.reason)
@@ -209,8 +217,9 @@ class ApiTurns(Struct, frozen=True):
                         return Ended(text.whole(finished), finished)
         return None
 
-    async def interrupt(self, turn_id: str, profile: str) -> None:
-        await self._agent.interrupt("", profile, turn_id)
+    async def interrupt(self, turn_id: str, profile: str) -> bool:
+        """Stop a turn; return whether it was live."""
+        return await self._agent.interrupt("", profile, turn_id)
 
     async def decide(
         self, approval_id: str, profile: str, decision: "ApprovalDecision.ValueType"

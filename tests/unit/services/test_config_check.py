@@ -44,14 +44,13 @@ def test_a_key_that_nothing_reads_is_named_in_every_group(tmp_path: Path) -> Non
     yaml = (
         "_config_version: 3\ncompression: {treshold: 0.5}\nsecurity: {tain: ask}\nskills:\n"
         "platforms: {telegrm: {enabled: true}, telegram: {alowed_users: [1]}}\n"
-        "mcp_servers: {a: {command: [b]}}\ndisplay: {compact: true}\nthreshold: 0.4\n"
+        "display: {compact: true}\nthreshold: 0.4\n"
     )
     assert told(tmp_path, yaml) == {
         "compression.treshold": "compression.threshold?",
         "security.tain": "security.taint?",
         "platforms.telegrm": "platforms.telegram?",
         "platforms.telegram.alowed_users": "platforms.telegram.extra.allowed_users?",
-        "mcp_servers": "",
         "display.compact": "",
         "threshold": "compression.threshold?",
     }

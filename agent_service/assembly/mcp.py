@@ -1,0 +1,91 @@
+"""Connects the agent to MCP servers."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any
+
+from agent_service.clients.executors import Executors
+from agent_service.clients.processes import Processes, Program
+from agent_service.config import AgentConfig
+from agent_service.config.mcp import McpServer
+from agent_service.models.oauth.store import LoginStore
+from agent_service.security.fetch.destinations import Destinations
+from agent_service.security.fetch.urls import vetted_transport
+from agent_service.tools.guards.taint import Screen
+from agent_service.tools.mcp.servers import Servers
+from services.database import Database
+
+MAX_CONNECTIONS = 32
+"""To one server; a call may keep its connection for minutes."""
+
+
+def mcp_servers(
+    config: AgentConfig,
+    executors: Executors,
+    instance: str,
+    logins: LoginStore,
+    database: Database,
+    screen: Screen,
+) -> Servers:
+    """The configured servers; nothing is connected yet."""
+    dialer = Dialer(config, Processes(executors, instance), logins)
+    asks = config.fetch.taint == "ask"
+    return Servers(config.mcp_servers, dialer.dial, database, screen, asks=asks)
+
+
+class Dialer:
+    """Opens the streams of servers."""
+
+    def __init__(self, config: AgentConfig, processes: Processes, logins: LoginStore) -> None:
+        self._config = config
+        self._processes = processes
+        self._logins = logins
+
+    def dial(
+        self, profile: str, name: str, server: McpServer
+    ) -> Callable[[Callable[[str], None]], AbstractAsyncContextManager[Any]]:
+        if server.url:
+            return lambda _: self._http(name, server)
+        program = Program(
+            profile,
+            name,
+            server.argv,
+            server.env,
+            server.secrets,
+            server.hosts,
+            server.template or self._config.sandbox.template_for(profile, ""),
+            server.workdir,
+        )
+        return lambda ended: self._program(program, ended)
+
+    @asynccontextmanager
+    async def _program(self, program: Program, ended: Callable[[str], None]) -> AsyncGenerator[Any]:
+        from agent_service.tools.mcp.transports import program_transport
+
+        async with self._processes.run(program) as process:
+
+            def told(why: str) -> None:
+                last = process.error_text[-_SHOWN_CHARS:]
+                ended(f"{why}; its last errors: {last}" if last else why)
+
+            async with program_transport(process, told) as streams:
+                yield streams
+
+    @asynccontextmanager
+    async def _http(self, name: str, server: McpServer) -> AsyncGenerator[Any]:
+        from agent_service.tools.mcp.transports import http_client, http_transport
+
+        fetch = self._config.fetch
+        destinations = Destinations(fetch.private, fetch.allow_ports, trusted=[server.url])
+        certificates = await asyncio.to_thread(ssl.create_default_context)
+        wire = vetted_transport(destinations, certificates, MAX_CONNECTIONS)
+        headers = {key: value.get_secret_value() for key, value in server.headers.items()}
+        auth = None
+        client = http_client(wire, headers, auth, server.timeout)
+        async with http_transport(server.url, client, is_sse=server.transport == "sse") as streams:
+            yield streams
+
+
+_SHOWN_CHARS = 500

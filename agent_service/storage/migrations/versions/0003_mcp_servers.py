@@ -1,0 +1,17 @@
+"""MCP servers are pinned."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0003"
+down_revision = "0002"
+
+
+def upgrade() -> None:
+    """Add the table of what servers offer."""
+    op.create_table(
+        "mcp_server",
+        sa.Column("profile", sa.String(64), primary_key=True),
+        sa.Column("name", sa.String(64), primary_key=True),
+        sa.Column("catalog", sa.JSON(), nullable=False),
+    )

@@ -1,0 +1,326 @@
+"""The MCP servers of a deployment: connected when first needed, their tools pinned by a hash."""
+
+import asyncio
+import hashlib
+import logging
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, json
+from msgspec.structs import replace
+
+from agent_service.config.mcp import McpServer
+from agent_service.records.mcp import (
+    MAX_LISTED,
+    NO_SERVERS,
+    ServerCatalog,
+    ServerTool,
+    SessionServers,
+    difference,
+    offered_tools,
+)
+from agent_service.storage import mcp_servers as rows
+from agent_service.tools.base import Effect, ToolContext, ToolFailed, ToolResult
+from agent_service.tools.guards.approval import check_each_allowed
+from agent_service.tools.guards.taint import Screen, must_ask
+from services.database import Database
+from services.errors import Draining
+from services.lifecycle import Workers
+
+if TYPE_CHECKING:
+    from agent_service.tools.mcp.connection import Connection
+
+FIRST_LOOK_S = 20.0
+"""How long a new session waits for servers whose tools are not known yet."""
+RESTART_S = 60.0
+"""A server that was lost is connected to again after this time at the earliest."""
+IDLE_S = 900.0
+_SHOWN_CHARS = 2_000
+
+_log = logging.getLogger(__name__)
+
+Key = tuple[str, str]
+"""Profile and server."""
+Dial = Callable[
+    [str, str, McpServer], Callable[[Callable[[str], None]], AbstractAsyncContextManager[Any]]
+]
+
+
+def load_sdk() -> Sequence[object]:
+    """Import what takes a second; run in a thread."""
+    from agent_service.tools.mcp.connection import Connection
+    from agent_service.tools.mcp.host import ToolHost
+    from agent_service.tools.mcp.results import of_call
+    from agent_service.tools.mcp.transports import program_transport
+
+    return Connection, ToolHost, of_call, program_transport
+
+
+def is_installed() -> bool:
+    """Whether the SDK is there."""
+    return find_spec("mcp") is not None
+
+
+class ServerState(Struct, frozen=True):
+    """A server for people."""
+
+    name: str
+    catalog: ServerCatalog
+    problem: str = ""
+    """Why its tools are not offered."""
+    is_known: bool = False
+    """Whether its tools have been listed."""
+
+
+class Servers:
+    """Connections to servers, and what the profile's people agreed to."""
+
+    def __init__(
+        self,
+        configured: Mapping[str, McpServer],
+        dial: Dial,
+        database: Database,
+        screen: Screen,
+        *,
+        asks: bool = True,
+    ) -> None:
+        """`asks` requires approval of calls in tainted sessions that change something."""
+        self.configured = {name: one for name, one in configured.items() if one.enabled}
+        self._dial = dial
+        self._database = database
+        self._screen = screen
+        self._asks = asks
+        self._workers = Workers()
+        self._connections: dict[Key, Connection] = {}
+        self._locks: defaultdict[Key, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    def problem_of(self, name: str) -> str:
+        """Why a server cannot be used at all; empty if it can."""
+        if not is_installed():
+            return "hermes-services[mcp] is not installed"
+        return self.configured[name].problem
+
+    async def offer(self, profile: str) -> tuple[SessionServers, tuple[str, ...]]:
+        """The tools of a new session, and notices about servers that are missing."""
+        usable = [name for name in sorted(self.configured) if not self.problem_of(name)]
+        if not usable:
+            return NO_SERVERS, ()
+        known = await self._catalogs(profile)
+        notices: tuple[str, ...] = ()
+        if unknown := [name for name in usable if name not in known]:
+            notices = await self._look(profile, unknown)
+            known = await self._catalogs(profile)
+        catalogs = {name: known[name] for name in usable if name in known}
+        tools = offered_tools(list(catalogs.values()))
+        is_searched = len(tools) > MAX_LISTED
+        if is_searched:
+            tools = tuple(replace(tool, description="", parameters="{}") for tool in tools)
+        readable = tuple(name for name, one in catalogs.items() if one.has_resources)
+        return SessionServers(tools, is_searched, readable), notices
+
+    async def states(self, profile: str) -> Sequence[ServerState]:
+        """Every server, for people."""
+        known = await self._catalogs(profile)
+        return [
+            ServerState(
+                name,
+                known.get(name, ServerCatalog()),
+                self.problem_of(name) or self._failure(profile, name),
+                is_known=name in known,
+            )
+            for name in sorted(self.configured)
+        ]
+
+    async def test(self, profile: str, name: str) -> ServerCatalog:
+        """Connect anew, and return what the server offers now; ToolFailed."""
+        self._check(name)
+        key = (profile, name)
+        if (old := self._connections.pop(key, None)) is not None:
+            old.close()
+        found = (await self._connected(profile, name)).catalog
+        if name not in await self._catalogs(profile):
+            await self._pin(profile, name, found)
+        return found
+
+    async def trust(self, profile: str, name: str) -> None:
+        """Accept what the server offers now."""
+        self._check(name)
+        await self._pin(profile, name, (await self._connected(profile, name)).catalog)
+
+    async def call(
+        self, tool: ServerTool, arguments: dict[str, Any], context: ToolContext, called: str = ""
+    ) -> ToolResult:
+        """Call a tool; its result is fenced, and taints the session.
+
+        `called` is the name that the model called, if it is not the tool's.
+        """
+        from agent_service.tools.mcp.host import ToolHost
+        from agent_service.tools.mcp.results import of_call
+
+        called, said = called or tool.name, json.encode(arguments, order="sorted")
+        if self._asks and tool.effect != Effect.PURE and await must_ask(context):
+            binding = hashlib.sha256(tool.name.encode() + b" " + said).hexdigest()
+            shown = said.decode(errors="replace")[:_SHOWN_CHARS]
+            await check_each_allowed(called, f"{tool.name} {shown}", binding, context)
+        connection = await self._agreed(tool.server, called, context)
+        host = ToolHost(tool.server, called, context)
+        result = of_call(
+            await self._answer(
+                tool.server, connection.call_tool(tool.tool, arguments, host), tool.effect
+            )
+        )
+        return await self._fenced(tool.server, result, context)
+
+    async def read(self, server: str, uri: str, context: ToolContext) -> ToolResult:
+        """Read a resource, or list those of a server if the URI is empty."""
+        from agent_service.tools.mcp.host import ToolHost
+        from agent_service.tools.mcp.results import of_resource, of_resources
+
+        connection = await self._agreed(server, "read_mcp_resource", context)
+        host = ToolHost(server, "read_mcp_resource", context)
+        if uri:
+            text = of_resource(
+                await self._answer(server, connection.read_resource(uri, host), Effect.PURE)
+            )
+        else:
+            text = of_resources(
+                await self._answer(server, connection.list_resources(host), Effect.PURE)
+            )
+        return await self._fenced(server, ToolResult(text), context)
+
+    async def find(self, profile: str, names: frozenset[str]) -> Sequence[ServerTool]:
+        """The tools of these names with their descriptions."""
+        known = await self._catalogs(profile)
+        return [tool for tool in offered_tools(list(known.values())) if tool.name in names]
+
+    async def run(self) -> None:
+        """Close connections that nobody uses, and all of them when cancelled."""
+        async with self._workers:
+            while True:
+                await asyncio.sleep(RESTART_S)
+                now = asyncio.get_running_loop().time()
+                for connection in self._connections.values():
+                    if connection.is_idle and now - connection.last_used > IDLE_S:
+                        connection.close()
+
+    def _failure(self, profile: str, name: str) -> str:
+        found = self._connections.get((profile, name))
+        return "" if found is None else found.failure
+
+    def _check(self, name: str) -> None:
+        if name not in self.configured:
+            raise ToolFailed(f"There is no MCP server {name!r} in mcp_servers any more.")
+        if problem := self.problem_of(name):
+            raise ToolFailed(f"The MCP server {name} cannot be used: {problem}.")
+
+    async def _agreed(self, name: str, tool: str, context: ToolContext) -> "Connection":
+        """A connection to a server whose tools are those that a person agreed to."""
+        self._check(name)
+        profile = context.caller.profile
+        connection = await self._connected(profile, name)
+        pinned = (await self._catalogs(profile)).get(name)
+        if pinned is None:
+            await self._pin(profile, name, connection.catalog)
+        elif (digest := connection.catalog.digest) != pinned.digest:
+            subject = (
+                f"The tools of the MCP server {name} have changed. Approve them if you trust it.\n"
+                f"{difference(pinned, connection.catalog)}"
+            )
+            await check_each_allowed(tool, subject[:_SHOWN_CHARS], digest, context)
+            await self._pin(profile, name, connection.catalog)
+        return connection
+
+    async def _connected(self, profile: str, name: str) -> "Connection":
+        await asyncio.to_thread(load_sdk)
+        from agent_service.tools.mcp.connection import Connection, ServerFailed
+
+        key = (profile, name)
+        async with self._locks[key]:
+            found = self._connections.get(key)
+            try:
+                if found is None or found.is_closed:
+                    self._check_restart(name, found)
+                    server = self.configured[name]
+                    dial = self._dial(profile, name, server)
+                    found = Connection(name, server, dial, self._screened)
+                    self._connections[key] = found
+                    self._workers.start(f"MCP server {name}", found.run())
+                await found.opened()
+                await found.refresh()
+            except (ServerFailed, Draining) as error:
+                raise ToolFailed(f"The MCP server {name} is not there: {error}.") from error
+            return found
+
+    def _check_restart(self, name: str, lost: "Connection | None") -> None:
+        """Raise ToolFailed if a server was started a moment ago."""
+        if lost is None or not lost.failure:
+            return
+        wait_s = lost.started_at + RESTART_S - asyncio.get_running_loop().time()
+        if wait_s > 0:
+            raise ToolFailed(
+                f"The MCP server {name} is not there: {lost.failure}. It can be tried again in "
+                f"{wait_s:.0f} s."
+            )
+
+    async def _answer(self, name: str, asked: Awaitable[Any], effect: str) -> Any:
+        from agent_service.tools.mcp.connection import ServerFailed
+
+        try:
+            return await asked
+        except ServerFailed as error:
+            text = f"The MCP server {name} failed: {error}."
+            if effect == Effect.UNSAFE:
+                text += " It is unknown whether the call took effect."
+            raise ToolFailed(text) from error
+
+    async def _fenced(self, name: str, result: ToolResult, context: ToolContext) -> ToolResult:
+        shown = await self._screen.fenced(result.text, f"the MCP server {name}", context)
+        await context.records.add_links(result.text)
+        return replace(shown, is_error=result.is_error)
+
+    async def _screened(self, catalog: ServerCatalog) -> ServerCatalog:
+        """The catalog without descriptions that look like an attack."""
+        clean = self._screen.scanner.clean
+
+        def screened() -> tuple[ServerTool, ...]:
+            return tuple(
+                replace(tool, description=clean(tool.description)[0]) for tool in catalog.tools
+            )
+
+        return replace(catalog, tools=await asyncio.to_thread(screened))
+
+    async def _look(self, profile: str, names: Sequence[str]) -> tuple[str, ...]:
+        """List the tools of servers for the first time; return notices about those that fail."""
+        tasks = {
+            self._workers.start(
+                f"first look at the MCP server {name}", self._learn(profile, name)
+            ): name
+            for name in names
+        }
+        _, late = await asyncio.wait(tasks, timeout=FIRST_LOOK_S)
+        problems = {tasks[task]: task.result() for task in tasks if task not in late}
+        problems |= {
+            tasks[task]: "it is still starting; new sessions have its tools" for task in late
+        }
+        return tuple(
+            f"The tools of the MCP server {name} are missing: {problem}"
+            for name, problem in problems.items()
+            if problem
+        )
+
+    async def _learn(self, profile: str, name: str) -> str:
+        """Pin what a server offers; return why that was impossible."""
+        try:
+            await self._pin(profile, name, (await self._connected(profile, name)).catalog)
+        except ToolFailed as error:
+            return str(error)
+        return ""
+
+    async def _catalogs(self, profile: str) -> Mapping[str, ServerCatalog]:
+        return await self._database.read(lambda conn: rows.all_of(conn, profile))
+
+    async def _pin(self, profile: str, name: str, catalog: ServerCatalog) -> None:
+        await self._database.write(lambda conn: rows.put(conn, profile, name, catalog))
