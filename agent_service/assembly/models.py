@@ -27,6 +27,11 @@ from agent_service.models.endpoints import (
 )
 from agent_service.models.fallback import USUAL, Chain, Route, Routed
 from agent_service.models.instrumented_model import InstrumentedModel, ModelMetrics
+from agent_service.models.media.transcribers import (
+    Transcriber,
+    elevenlabs_transcriber,
+    local_transcriber,
+)
 from agent_service.models.oauth.credentials import Credentials
 from agent_service.models.oauth.store import LoginFile, LoginStore
 from agent_service.models.openrouter import FLASH_MODEL, AppIdentity
@@ -67,7 +72,7 @@ def model_parts(
     chain, others = _chain(settings, config, connect, clock, learn)
     routed = Routed(first, others)
     configured = {route.model for route in chain.routes} | {
-        one.model for one in config.auxiliary.values()
+        one.model for one in config.tasks.values()
     }
 
     def is_known(model: str) -> bool:
@@ -101,7 +106,7 @@ def model_catalog(settings: Settings, config: AgentConfig) -> Catalog:
 
 def endpoint_settings(settings: Settings, config: AgentConfig) -> EndpointSettings:
     """The settings that choose the endpoint, with the base URLs of all providers."""
-    elsewhere = (*config.fallback, *config.auxiliary.values())
+    elsewhere = (*config.fallback, *config.tasks.values())
     names = {config.model.provider, *(one.provider for one in elsewhere)}
     places = config.providers.places(names, partial(_variable, settings))
     return replace(config.model.endpoint, places=places)
@@ -153,11 +158,12 @@ def _chain(
     connect: Callable[[Endpoint], Provider],
     clock: Clock,
     learn: Callable[[str, int], None],
-) -> tuple[Chain, Mapping[str, ConfiguredModel]]:
+) -> tuple[Chain, Mapping[str, ConfiguredModel | Transcriber]]:
     variable, main = partial(_variable, settings), endpoint_settings(settings, config)
     others = fallbacks(config.fallback, main, variable)
-    heard = route_of(config.auxiliary, TRANSCRIPTION).name or None
-    models = {
+    tasks = config.tasks
+    heard = route_of(tasks, TRANSCRIPTION).name or None
+    models: dict[str, ConfiguredModel | Transcriber] = {
         one.route.name: ConfiguredModel(
             one.endpoint,
             lambda endpoint, one=one: connect(
@@ -170,8 +176,13 @@ def _chain(
             one.missing,
             learn,
         )
-        for one in (*others, *auxiliaries(config.auxiliary, main, variable))
+        for one in (*others, *auxiliaries(tasks, main, variable))
     }
+    listens = tasks.get(TRANSCRIPTION, AuxiliaryModel()).provider
+    if heard and listens == "elevenlabs":
+        models[heard] = elevenlabs_transcriber(config.speech.elevenlabs)
+    elif heard and listens == "local":
+        models[heard] = local_transcriber()
     return Chain([one.route for one in others], clock), models
 
 

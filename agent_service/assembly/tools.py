@@ -3,27 +3,34 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from pydantic import SecretStr
+
 from agent_service.assembly.memory import listed_provider
 from agent_service.clients.deliveries import GatewayDeliveries
 from agent_service.clients.jobs import SchedulerJobs
 from agent_service.config import AgentConfig
 from agent_service.config.endpoints import TRANSCRIPTION, AuxiliaryModel, route_of
 from agent_service.config.tools import TerminalConfig
+from agent_service.models.endpoints import OPENAI_URL, OPENROUTER_URL
+from agent_service.models.media.openai_sdk import OpenAIServer
 from agent_service.models.parts import ModelParts
 from agent_service.profiles.memory.provider import ExternalMemory
 from agent_service.profiles.memory.store import MemoryStore
 from agent_service.prompt.compression.compressor import Compressor
 from agent_service.security.commands.paths import own_places
+from agent_service.security.fetch.urls import Fetcher
 from agent_service.security.threats import ThreatScanner
 from agent_service.sessions.past_sessions import PastSessions
 from agent_service.storage import sessions, uploads
-from agent_service.tools.builtin import Asking, Reach, builtin_tools
+from agent_service.tools.builtin import Asking, Reach, Senses, builtin_tools
 from agent_service.tools.context_files import Hints
 from agent_service.tools.guards.commands import CommandPolicy, JudgeCommands
 from agent_service.tools.guards.model import GuardModel
 from agent_service.tools.guards.second_opinion import SecondOpinion
 from agent_service.tools.guards.shell_input import ShellInput
 from agent_service.tools.guards.taint import Screen
+from agent_service.tools.media.pictures import painter_of
+from agent_service.tools.media.speech import speaker_of, why_silent
 from agent_service.tools.schema import Listed
 from agent_service.tools.shell.script import ScriptArguments, ScriptTool
 from agent_service.tools.shell.terminal import FOREGROUND_LIMIT_S, FOREGROUND_S
@@ -79,7 +86,34 @@ def tool_reach(
     sending, jobs = GatewayDeliveries(channels), SchedulerJobs(channels)
     screen = Screen(scanner, guard)
     remembering = listed_provider(external, screen, asks=config.fetch.taint == "ask")
-    return Reach(web, vision, config.mixture, sending, jobs, screen, remembering)
+    senses = _senses(config, web.fetcher)
+    return Reach(web, vision, config.mixture, sending, jobs, screen, remembering, senses)
+
+
+def _senses(config: AgentConfig, fetcher: Fetcher) -> Senses:
+    """What hears, speaks and makes pictures, as the settings have it."""
+    model, speech, urls = config.model, config.speech, config.providers
+    openai = _server("OpenAI", urls.openai or OPENAI_URL, model.openai_api_key, "OPENAI_API_KEY")
+    openrouter = _server(
+        *("OpenRouter", urls.openrouter or OPENROUTER_URL),
+        *(model.openrouter_api_key, "OPENROUTER_API_KEY"),
+    )
+    speaking = openai
+    if speech.openai_base_url or speech.openai_key.get_secret_value():
+        url = speech.openai_base_url or urls.openai or OPENAI_URL
+        key = speech.openai_key if speech.openai_key.get_secret_value() else model.openai_api_key
+        speaking = OpenAIServer("The speech server", url, key, "VOICE_TOOLS_OPENAI_KEY")
+    return Senses(
+        route_of(config.tasks, TRANSCRIPTION),
+        speaker_of(speech, speaking),
+        why_silent(speech),
+        painter_of(config.pictures, openai, openrouter, fetcher),
+        config.home,
+    )
+
+
+def _server(name: str, url: str, key: SecretStr, setting: str) -> OpenAIServer | None:
+    return OpenAIServer(name, url, key, setting) if key.get_secret_value() else None
 
 
 def job_scripts(
@@ -120,7 +154,7 @@ def loop_parts(
         load,
         sight_of(config, models, screening),
         models.consult,
-        route_of(config.auxiliary, TRANSCRIPTION),
+        route_of(config.tasks, TRANSCRIPTION),
     )
     compressor = Compressor(
         models.catalog.window_of, plan_of, config.compression, models.notes, SystemClock()

@@ -1,14 +1,27 @@
 """The agent's settings."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
 from pydantic import BeforeValidator, Field
 
-from agent_service.config.endpoints import AuxiliaryModel, FallbackEntry, ProvidersConfig, TaskName
+from agent_service.config.endpoints import (
+    TRANSCRIPTION,
+    AuxiliaryModel,
+    FallbackEntry,
+    ProvidersConfig,
+    TaskName,
+)
 from agent_service.config.mcp import McpServer, ServerName
 from agent_service.config.models import ModelConfig, ModelSettings
+from agent_service.config.senses import (
+    HomeConfig,
+    PicturesConfig,
+    SpeechConfig,
+    TranscriptionConfig,
+)
 from agent_service.config.sessions import (
     BudgetConfig,
     CompressionConfig,
@@ -30,6 +43,7 @@ from agent_service.config.tools import (
     TerminalConfig,
     ToolsConfig,
 )
+from agent_service.models.endpoints import OPENAI_URL
 from services.config.fields import TypeName
 from services.config.settings import ConfigModel, Env, Yaml, section
 
@@ -62,6 +76,10 @@ class AgentConfig(ConfigModel):
     sandbox: SandboxPolicy
     fetch: FetchConfig
     search: SearchConfig
+    speech: SpeechConfig
+    transcription: TranscriptionConfig
+    pictures: PicturesConfig
+    home: HomeConfig
     mixture: MixtureConfig
     budget: BudgetConfig
     tools: ToolsConfig
@@ -79,8 +97,8 @@ class AgentConfig(ConfigModel):
     (names new sessions) and `guard` (looks for orders to the agent in what tools bring from
     elsewhere): `model`, and for another endpoint `provider`, or `base_url` and `key_env`. A task
     without a model uses the conversation's model, except `compression` if that model is
-    OpenRouter's. `transcription`, `title` and `guard` run only if they are set; `{provider: main}`
-    uses the conversation's model."""
+    OpenRouter's. `title` and `guard` run only if they are set, `transcription` also with a
+    provider that listens (`stt`); `{provider: main}` uses the conversation's model."""
     fallback: Annotated[
         tuple[FallbackEntry, ...], Yaml("fallback_providers", "fallback_model")
     ] = ()
@@ -134,6 +152,24 @@ class AgentConfig(ConfigModel):
     )
     """Seconds after which an executor that does not answer loses its sessions to another one, if
     there are several."""
+
+    @property
+    def tasks(self) -> Mapping[str, AuxiliaryModel]:
+        """The models of tasks, with the one that listens."""
+        chosen = self.auxiliary.get(TRANSCRIPTION)
+        if chosen is not None and chosen.model:
+            return self.auxiliary
+        own = bool(self.speech.openai_key.get_secret_value())
+        has = {
+            "groq": self.transcription.groq_api_key.get_secret_value(),
+            "elevenlabs": self.speech.elevenlabs_api_key.get_secret_value(),
+            "openai": own or self.model.openai_api_key.get_secret_value(),
+            "local": self.transcription.provider == "local" and find_spec("faster_whisper"),
+        }
+        openai_url = (self.providers.openai or OPENAI_URL) if own else ""
+        names = frozenset(name for name, is_set in has.items() if is_set)
+        listens = self.transcription.model(names, openai_url)
+        return self.auxiliary if listens is None else {**self.auxiliary, TRANSCRIPTION: listens}
 
     @property
     def zone(self) -> ZoneInfo | None:

@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agent_service.models.costs import Price
+from agent_service.models.media.prices import PRICES
 from agent_service.records.model import ModelMessage
 from agent_service.records.usage import Usage
 from services.home.paths import replace_file
@@ -102,6 +103,8 @@ class Catalog:
         info = replace(info, window=self._served.get(model, info.window))
         if model.endswith(_FREE) and model not in self._known:
             info = replace(info, price=Price(0, 0, 0, 0))
+        if info.price is None:
+            info = replace(info, price=PRICES.get(model))
         return info if named is None else _overridden(info, self._overrides[named])
 
     def learn_window(self, model: str, tokens: int) -> None:

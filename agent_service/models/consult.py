@@ -10,6 +10,7 @@ from agent_service.models.fallback import USUAL, Route
 from agent_service.models.instrumented_model import InstrumentedModel
 from agent_service.records.model import ModelMessage, ModelRequest, Purpose, Unwatched, encoded
 from agent_service.records.model_errors import ModelError
+from agent_service.records.usage import Usage
 from services.errors import HermesError
 
 
@@ -30,6 +31,30 @@ class Ask(Protocol):
     ) -> str:
         """The answer, or NoAnswer; a route without a model leads to the default model."""
         ...
+
+
+class Paid(Struct, frozen=True):
+    """What a paid call of a provider made, and what it used."""
+
+    data: bytes
+    usage: Usage
+
+
+class Spend(Protocol):
+    """Makes a paid call that is no question to a model, such as for a picture."""
+
+    async def __call__(
+        self, model: str, provider: str, most: Usage, call: Callable[[], Awaitable[Paid]]
+    ) -> bytes:
+        """What the call made; NoAnswer if `most`, its maximum usage, is above a budget."""
+        ...
+
+
+class Help(Struct, frozen=True):
+    """What a turn's tools may ask of providers, within its budgets."""
+
+    ask: Ask
+    spend: Spend
 
 
 class ConsultAnswer(Struct, frozen=True):

@@ -21,8 +21,10 @@ from agent_service.records.model import (
     ModelRequest,
     ModelRetry,
     ModelWasted,
+    Purpose,
 )
 from agent_service.records.model_errors import ModelError, ModelErrorKind
+from agent_service.records.usage import Usage
 from services.clock import Clock
 from services.redaction.redactor import Redactor
 from services.telemetry.metrics import LabelValues, Meter, Metrics, counter, histogram
@@ -176,6 +178,11 @@ class InstrumentedModel(Struct, frozen=True):
         """The partial answer of an interrupted call, with its estimated cost."""
         broken_off = ModelMessage(said, "", (), None, "interrupted", request.model, "")
         return self._finish(request, broken_off)
+
+    def count_call(self, model: str, provider: str, usage: Usage) -> Usage:
+        """Price and count a call that is no conversation, such as for a picture."""
+        made = ModelMessage("", "", (), usage, "stop", model, provider)
+        return self._finish(ModelRequest(model, (), purpose=Purpose.TOOL), made).used
 
     def _finish(self, request: ModelRequest, message: ModelMessage) -> ModelMessage:
         """Return the answer redacted and priced, and count its usage."""

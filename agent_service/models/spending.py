@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 from sqlalchemy import Connection
 
-from agent_service.models.consult import Ask, Consult, NoAnswer
+from agent_service.models.consult import Consult, Help, NoAnswer, Paid
 from agent_service.models.costs import BYTES_PER_TOKEN, estimated_tokens
 from agent_service.models.fallback import FIRST, USUAL, Route
 from agent_service.models.fallback_model import FallbackModel
@@ -20,6 +20,7 @@ from agent_service.records.errors import BudgetReached, ModelNotConfigured
 from agent_service.records.model import Model, ModelEvent, ModelMessage, ModelRequest, usage_of
 from agent_service.records.transition import Transition
 from agent_service.records.turn_state import LiveTurn
+from agent_service.records.usage import Usage
 from agent_service.storage import budgets, usage
 from agent_service.storage.budgets import Holder
 from agent_service.storage.usage import Charged
@@ -94,10 +95,26 @@ class Spending:
         Parallel calls need different reservation names. Raises BudgetReached, and Fenced if the
         turn has another owner.
         """
-        holder = Holder(turn.id, reservation, turn.lease)
-        found = await self._hold(holder, turn, request, turn.tokens_per_byte)
+        return await self._reserve(
+            turn, reservation, lambda: self._most(request, turn.tokens_per_byte)
+        )
+
+    async def reserve_usage(
+        self, turn: LiveTurn, model: str, most: Usage, reservation: str
+    ) -> list[BudgetStatus]:
+        """Reserve the maximum cost of another paid call, as `reserve`."""
+        return await self._reserve(turn, reservation, lambda: self._priced(model, most))
+
+    async def _reserve(
+        self, turn: LiveTurn, reservation: str, most: Callable[[], Amount]
+    ) -> list[BudgetStatus]:
+        found = await self._hold(Holder(turn.id, reservation, turn.lease), turn, most)
         turn.has_reserved = turn.has_reserved or bool(found)
         return found
+
+    def count_call(self, model: str, provider: str, usage: Usage) -> Usage:
+        """Price a paid call that is no conversation, and count it in the metrics."""
+        return self._model.count_call(model, provider, usage)
 
     async def hold_outside(self, turn: Charged, request: ModelRequest, time_limit_s: float) -> str:
         """Reserve the maximum cost of a call outside turns, and return the call's id.
@@ -105,7 +122,8 @@ class Spending:
         Raises BudgetReached. An uncounted reservation expires after twice the time limit.
         """
         call_id = new_id("ask")
-        await self._hold(Holder(call_id, for_s=2 * time_limit_s), turn, request)
+        holder = Holder(call_id, for_s=2 * time_limit_s)
+        await self._hold(holder, turn, lambda: self._most(request))
         return call_id
 
     def count(
@@ -140,11 +158,11 @@ class Spending:
         self._looked_at = None
 
     async def _hold(
-        self, holder: Holder, turn: Charged, request: ModelRequest, tokens_per_byte: float = 0.0
+        self, holder: Holder, turn: Charged, most: Callable[[], Amount]
     ) -> list[BudgetStatus]:
         if not await self._has_budget(turn.profile):
             return []
-        asked = self._most(request, tokens_per_byte)
+        asked = most()
         account = self.account(turn.profile, turn.charged_session_id)
         found, refusing = await self._database.write(
             lambda conn: budgets.reserve(conn, self._leases, holder, account, asked, self.policy)
@@ -167,7 +185,7 @@ class Spending:
             return profile in found
         return profile in self._limited
 
-    def _most(self, request: ModelRequest, tokens_per_byte: float) -> Amount:
+    def _most(self, request: ModelRequest, tokens_per_byte: float = 0.0) -> Amount:
         """The maximum cost of a call at this rate of tokens."""
         scale = max(1.0, tokens_per_byte * BYTES_PER_TOKEN)
         info = self._catalog.find(request.model)
@@ -177,6 +195,12 @@ class Spending:
             unpriced = "" if self._is_free(request.route) else request.model
             return Amount(tokens=prompt + answer, unpriced=unpriced)
         return Amount(info.price.most(prompt, answer), prompt + answer)
+
+    def _priced(self, model: str, most: Usage) -> Amount:
+        """The cost of a call with this usage."""
+        cost = self._catalog.cost_of(model, most)
+        unpriced = "" if cost is not None or self.policy.unpriced_is_free else model
+        return Amount(cost or 0, most.tokens, unpriced)
 
     def _is_free(self, route: str) -> bool:
         """Whether a model without a price counts as free."""
@@ -215,13 +239,13 @@ Commit = Callable[[Fact], Awaitable[None]]
 
 
 class Consulting:
-    """Questions of tools to models."""
+    """Questions of tools to models, and their other paid calls."""
 
     def __init__(self, consult: Consult, spending: Spending) -> None:
         self._consult = consult
         self._spending = spending
 
-    def bind(self, turn: LiveTurn, commit: Commit) -> Ask:
+    def bind(self, turn: LiveTurn, commit: Commit) -> Help:
         async def ask(
             messages: Sequence[Mapping[str, Any]],
             route: Route = USUAL,
@@ -244,4 +268,22 @@ class Consulting:
                 raise NoAnswer(given.failure)
             return given.text
 
-        return ask
+        async def spend(
+            model: str, provider: str, most: Usage, call: Callable[[], Awaitable[Paid]]
+        ) -> bytes:
+            reservation = new_id("ask")
+            try:
+                held = await self._spending.reserve_usage(turn, model, most, reservation)
+            except BudgetReached as error:
+                raise NoAnswer(str(error)) from error
+            try:
+                made = await call()
+            except Exception:
+                if held:
+                    await commit(Consulted(reservation))
+                raise
+            used = self._spending.count_call(model, provider, made.usage)
+            await commit(Consulted(reservation, model, used))
+            return made.data
+
+        return Help(ask, spend)

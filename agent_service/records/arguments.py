@@ -61,6 +61,8 @@ def find_name(name: str, known: Iterable[str]) -> str:
     names = list(known)
     if name in names:
         return name
+    if (short := name.replace("homeassistant_", "ha_", 1)) in names:
+        return short
     words = {_plain(word) for word in _WORD_ENDS.split(name)}
     found = [each for each in names if _plain(each) in words]
     return found[0] if len(found) == 1 else name

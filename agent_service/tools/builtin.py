@@ -6,8 +6,9 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from agent_service.config.senses import HomeConfig
 from agent_service.config.tools import MixtureConfig
-from agent_service.models.fallback import Route
+from agent_service.models.fallback import USUAL, Route
 from agent_service.profiles.memory.store import MemoryStore
 from agent_service.records.jobs import Jobs
 from agent_service.records.messages import Messenger
@@ -33,6 +34,18 @@ from agent_service.tools.guards.taint import (
     Screen,
     Untrusted,
 )
+from agent_service.tools.homeassistant.call_service import CallService, HomePolicy
+from agent_service.tools.homeassistant.connection import SETTINGS as HOME_SETTINGS
+from agent_service.tools.homeassistant.connection import HomeAssistant
+from agent_service.tools.homeassistant.queries import GetState, ListEntities, ListServices
+from agent_service.tools.media.image_generate import ImageGenerate
+from agent_service.tools.media.pictures import SETTINGS as PICTURE_SETTINGS
+from agent_service.tools.media.pictures import Painter
+from agent_service.tools.media.speech import SETTINGS as SPEECH_SETTINGS
+from agent_service.tools.media.speech import Speaker
+from agent_service.tools.media.text_to_speech import TextToSpeech
+from agent_service.tools.media.transcribe_audio import SETTINGS as TRANSCRIPTION_SETTINGS
+from agent_service.tools.media.transcribe_audio import TranscribeAudio, TranscribeAudioArguments
 from agent_service.tools.memory import MemoryTool
 from agent_service.tools.mixture_of_agents import SETTINGS as MIXTURE_SETTINGS
 from agent_service.tools.mixture_of_agents import MixtureOfAgents
@@ -61,6 +74,17 @@ class Asking(Struct, frozen=True):
     """Whether a tainted session asks before anything leaves or outlasts it."""
 
 
+class Senses(Struct, frozen=True):
+    """What tools hear, speak and make pictures with; None if nothing is set up."""
+
+    transcription: Route = USUAL
+    speaker: Speaker | None = None
+    why_silent: tuple[Sequence[str], str] = (SPEECH_SETTINGS, "")
+    """Why there is no speaker: settings of which one is missing, or another reason."""
+    painter: Painter | None = None
+    home: HomeConfig = HomeConfig()
+
+
 class Reach(Struct, frozen=True):
     """What tools use besides the sandbox."""
 
@@ -73,6 +97,7 @@ class Reach(Struct, frozen=True):
     """Checks untrusted text."""
     external: Sequence[Listed] = ()
     """Tools of the external memory."""
+    senses: Senses = Senses()
 
 
 def builtin_tools(
@@ -135,11 +160,42 @@ def _reaching(reach: Reach, asking: Asking) -> Sequence[Listed]:
             reason="" if is_installed() else "hermes-services[web] is not installed",
         ),
         Listed(Untrusted(looking, "a picture", reach.screen)),
+        *_making(reach.senses, reach.screen, asking.commands),
+        *_at_home(reach.senses.home, reach.screen, asking),
         Listed(mixture, missing=() if mixed.references else MIXTURE_SETTINGS),
         Listed(Cronjob(reach.jobs, reach.screen, asks=asking.tainted)),
         Listed(send),
         *reach.external,
     )
+
+
+def _making(senses: Senses, screen: Screen, commands: CommandPolicy) -> Sequence[Listed]:
+    hearing: Tool[Any] = JudgeFiles(TranscribeAudio(senses.transcription), _heard, commands)
+    missing, reason = ((), "") if senses.speaker is not None else senses.why_silent
+    return (
+        Listed(
+            Untrusted(hearing, "a sound", screen),
+            missing=() if senses.transcription.model else TRANSCRIPTION_SETTINGS,
+        ),
+        Listed(TextToSpeech(senses.speaker), missing=tuple(missing), reason=reason),
+        Listed(
+            ImageGenerate(senses.painter),
+            missing=PICTURE_SETTINGS if senses.painter is None else (),
+        ),
+    )
+
+
+def _at_home(config: HomeConfig, screen: Screen, asking: Asking) -> Sequence[Listed]:
+    server = HomeAssistant(config)
+    policy = HomePolicy(
+        config.ask_domains, config.deny_domains, asking.commands.asks, asking.tainted
+    )
+    tools: Sequence[Tool[Any]] = (
+        *(ListEntities(server), GetState(server), ListServices(server)),
+        CallService(server, policy),
+    )
+    missing = () if config.token.get_secret_value() else HOME_SETTINGS
+    return [Listed(Untrusted(each, "Home Assistant", screen), missing=missing) for each in tools]
 
 
 async def _patched(arguments: PatchArguments, _context: ToolContext) -> Sequence[str]:
@@ -151,7 +207,11 @@ def _pages(arguments: WebExtractArguments) -> Sequence[str]:
 
 
 def _picture(arguments: VisionAnalyzeArguments) -> Sequence[str]:
-    return [arguments.image] if "://" in arguments.image else []
+    return [image for image in arguments.all if "://" in image]
+
+
+def _heard(arguments: TranscribeAudioArguments) -> Touched:
+    return Touched(reads=(arguments.audio,))
 
 
 def _read(arguments: ReadFileArguments | SearchFilesArguments) -> Touched:

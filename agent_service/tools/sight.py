@@ -77,7 +77,7 @@ class Sight(Struct, frozen=True):
             found.notices[NO_VISION.format(model=model)] = None
             found.add(f"[The picture {file.path}. You cannot see it.]")
             return
-        asked = messages_about(uploaded_url(file.sha256, mime_type))
+        asked = messages_about("", uploaded_url(file.sha256, mime_type))
         try:
             text = await ask(asked, self.vision)
         except NoAnswer as error:

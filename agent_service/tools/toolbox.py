@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import ValidationError
 
-from agent_service.models.consult import Ask
+from agent_service.models.consult import Help
 from agent_service.records import events
 from agent_service.records.arguments import arguments_of, find_name, normalize
 from agent_service.records.calls import PendingCall, StepState
@@ -70,8 +70,8 @@ _UNCERTAIN = (
 _log = logging.getLogger(__name__)
 
 ContextFactory = Callable[[LiveTurn, PendingCall, Callable[[str], None]], ToolContext]
-Asks = Callable[[LiveTurn, Callable[[Fact], Awaitable[None]]], Ask]
-"""Makes the function that asks models for a turn, given a function that stores facts."""
+Asks = Callable[[LiveTurn, Callable[[Fact], Awaitable[None]]], Help]
+"""Makes the functions that ask models for a turn, given a function that stores facts."""
 Outcome = tuple[Fact, ...] | ToolProgress
 
 
@@ -212,7 +212,7 @@ class _Batch:
         asks: Asks | None,
     ) -> None:
         self._redactor = redactor
-        self._ask = None if asks is None else asks(turn, self._commit)
+        self._help = None if asks is None else asks(turn, self._commit)
         self.outcomes: asyncio.Queue[_Item | _End] = asyncio.Queue()
         self.waiting: list[ApprovalNeeded] = []
         self.forbidden: list[str] = []
@@ -284,7 +284,9 @@ class _Batch:
 
     def _context_of(self, call: PendingCall, progress: Callable[[str], None]) -> ToolContext:
         context = self._context(self._turn, call, progress)
-        return context if self._ask is None else replace(context, ask=self._ask)
+        if self._help is None:
+            return context
+        return replace(context, ask=self._help.ask, spend=self._help.spend)
 
     def _inner(self, outer: PendingCall, context: ToolContext) -> JournaledCalls:
         async def run(call: PendingCall) -> ToolResult:

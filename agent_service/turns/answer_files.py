@@ -27,7 +27,9 @@ from agent_service.tools.base import RetryWithHint, SessionRecords, SessionState
 from agent_service.tools.guards.commands import CommandPolicy
 from agent_service.tools.guards.files import guarded
 from agent_service.tools.guards.taint import sources
+from agent_service.tools.media.made_files import attached_by
 from agent_service.tools.send_message import FILES_AT_ONCE, MAX_FILE_BYTES, MAX_FILES, read_file
+from agent_service.tools.texts import same_file
 from agent_service.turns.continuation import said_before
 
 TOOLSET = "messaging"
@@ -94,7 +96,11 @@ class AnswerFiles:
         return "\n\n".join(filter(None, (text, *missing))) or ", ".join(each.name for each in media)
 
     def _split(self, turn: LiveTurn, text: str) -> tuple[str, Sequence[Media]]:
-        return split_media(text, urls=not turn.toolsets or WEB in turn.toolsets)
+        """The text without its files, and those files with others that the turn has made."""
+        rest, media = split_media(text, urls=not turn.toolsets or WEB in turn.toolsets)
+        named = {same_file(each.path) for each in media if not each.is_url}
+        made = attached_by(turn.id, turn.messages)
+        return rest, (*media, *(Media(path) for path in made if same_file(path) not in named))
 
     async def _read_all(
         self, turn: LiveTurn, media: Sequence[Media]

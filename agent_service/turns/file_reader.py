@@ -27,8 +27,8 @@ HEARD = frozenset({FileKind.VOICE, FileKind.AUDIO})
 _TEXT_TYPES = ("text/", "application/json", "application/xml", "application/x-yaml")
 
 NO_TRANSCRIPTION = (
-    "Voice messages are not understood yet: set auxiliary.transcription.model, such as to "
-    "gpt-4o-mini-transcribe, in config.yaml."
+    "Voice messages are not understood yet: set GROQ_API_KEY, ELEVENLABS_API_KEY or "
+    "OPENAI_API_KEY, or auxiliary.transcription.model in config.yaml."
 )
 
 

@@ -25,6 +25,8 @@ BROUGHT = {
 """Packages that come with something that is required."""
 OF_DATABASES = {"alembic", "psycopg"}
 """What the chassis imports for services with a database; the executor has none."""
+OPTIONAL = {"av", "faster-whisper", "piper-tts"}
+"""What only those install who want speech without a provider; no image has it."""
 OF_THE_DEMO = {"aiohttp"}
 """What `hermes demo` serves its model with, which no image of one service runs."""
 OF_CHATS = {"prompt-toolkit"}
@@ -58,7 +60,7 @@ def test_each_service_gets_what_it_imports() -> None:
     for service in SERVICES:
         names = (imported["services"] | imported[f"{service}_service"]) & offered.keys()
         found = {BROUGHT.get(each, _name(offered[each][0])) for each in names}
-        found -= {"hermes-services"} | (OF_DATABASES if service == "executor" else set())
+        found -= {"hermes-services"} | OPTIONAL | (OF_DATABASES if service == "executor" else set())
         found -= set() if service == "gateway" else OF_CHATS
         found -= set() if service in ("agent", "gateway") else OF_THE_DEMO
         assert found <= required(service), service
@@ -68,6 +70,6 @@ def test_nothing_that_hermes_needs_is_left_out() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = set(project["dependencies"])
     for extra, more in project["optional-dependencies"].items():
-        wanted |= set() if extra in ("all", "test") else set(more)
+        wanted |= set() if extra in ("all", "local-speech", "test") else set(more)
     images = set[str]().union(*(required(service) for service in SERVICES))
     assert {_name(line) for line in wanted} == images

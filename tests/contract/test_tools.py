@@ -34,6 +34,13 @@ SAMPLES: dict[str, dict[str, Any]] = {
     "web_search": {"query": "a"},
     "web_extract": {"urls": ["https://example.com/"]},
     "vision_analyze": {"image": "a.png"},
+    "transcribe_audio": {"audio": "a.ogg"},
+    "text_to_speech": {"text": "a"},
+    "image_generate": {"prompt": "a"},
+    "ha_list_entities": {},
+    "ha_get_state": {"entity_id": "light.a"},
+    "ha_list_services": {},
+    "ha_call_service": {"domain": "light", "service": "turn_on"},
     "mixture_of_agents": {"prompt": "a"},
     "send_message": {"message": "a"},
     "cronjob": {"action": "list"},
@@ -44,6 +51,7 @@ SAMPLES: dict[str, dict[str, Any]] = {
 TOOLSETS = {
     *("terminal", "file", "todo", "memory", "skills", "web", "vision", "mixture", "messaging"),
     *("clarify", "delegation", "code_execution", "session", "cron", "honcho"),
+    *("transcription", "tts", "image_gen", "homeassistant"),
 }
 PARAMETERS = {
     "terminal": "command* background timeout=180 workdir pty notify_on_complete watch_patterns",
@@ -65,7 +73,14 @@ PARAMETERS = {
     "memory": "target* action content old_text operations",
     "web_search": "query* limit",
     "web_extract": "urls*",
-    "vision_analyze": "image* question",
+    "vision_analyze": "image* question images",
+    "transcribe_audio": "audio*",
+    "text_to_speech": "text* voice",
+    "image_generate": "prompt* aspect_ratio images",
+    "ha_list_entities": "domain area",
+    "ha_get_state": "entity_id*",
+    "ha_list_services": "domain",
+    "ha_call_service": "domain* service* entity_id area data",
     "mixture_of_agents": "prompt*",
     "send_message": "action target message",
     "cronjob": "action* job_id prompt schedule name repeat deliver skills model script no_agent "
@@ -124,7 +139,8 @@ def test_what_looks_at_a_file_waits_for_who_changes_it() -> None:
     changed = TOOLS["write_file"].writes(
         TOOLS["write_file"].arguments.model_validate({"path": "./a.png", "content": ""})
     )
-    for name, field in (("read_file", "path"), ("vision_analyze", "image")):
+    named = {"read_file": "path", "vision_analyze": "image", "transcribe_audio": "audio"}
+    for name, field in named.items():
         for path in ("a.png", "/workspace/a.png"):
             arguments = TOOLS[name].arguments.model_validate({field: path})
             assert TOOLS[name].writes(arguments) == changed

@@ -15,6 +15,7 @@ from aiohttp import WSMsgType, web
 
 TOKEN = "fake-long-lived-token"
 PANEL = "persistent_notification"
+_STATES = {"turn_on": "on", "turn_off": "off", "lock": "locked", "unlock": "unlocked"}
 _EPOCH = datetime(2026, 11, 28, tzinfo=UTC)
 
 
@@ -46,6 +47,12 @@ class FakeHomeAssistant:
         self.planned: list[str] = []
         """What goes wrong with the next calls: `limited`, `refused` or `lost answer`."""
         self.states: dict[str, dict[str, Any]] = {}
+        self.called: list[tuple[str, list[str], Mapping[str, Any]]] = []
+        """Services that were called by WebSocket, with their entities and data."""
+        self.listed: dict[str, Any] = {
+            f"config/{kind}_registry/list": [] for kind in ("area", "device", "entity")
+        } | {"get_services": {}}
+        """What commands that list something answer."""
         self.waiting: deque[Awaitable[None]] = deque()
         """What is done as soon as somebody hears of our events, which are not kept."""
         self._clients: list[_Client] = []
@@ -60,7 +67,7 @@ class FakeHomeAssistant:
         data = {"action": action, **more}
         await self._fire("mobile_app_notification_action", data, user_id)
 
-    async def change(self, entity_id: str, state: str, **attributes: Any) -> None:
+    async def change(self, entity_id: str, state: str, /, **attributes: Any) -> None:
         """Something gets another state."""
         old = self.states.get(entity_id)
         new = {
@@ -166,6 +173,10 @@ class FakeHomeAssistant:
             answer = {"id": number, "type": "pong"}
         elif kind == "get_states":
             answer["result"] = list(self.states.values())
+        elif kind in self.listed:
+            answer["result"] = self.listed[kind]
+        elif kind == "call_service":
+            await self._serve(client, asked, answer)
         elif kind == "subscribe_events" and (
             self.is_admin or asked["event_type"] == "state_changed"
         ):
@@ -179,6 +190,23 @@ class FakeHomeAssistant:
         client.last_id = max(client.last_id, number)
         if not client.socket.closed:
             await client.socket.send_json(answer)
+
+    async def _serve(
+        self, client: _Client, asked: Mapping[str, Any], answer: dict[str, Any]
+    ) -> None:
+        domain, service = asked["domain"], asked["service"]
+        told = self.listed["get_services"].get(domain, {}).get(service)
+        if told is None or ("response" in told) != asked.get("return_response", False):
+            error = {"code": "not_found", "message": f"Service {domain}.{service} not found."}
+            answer |= {"success": False, "error": error}
+            return
+        if self.planned and self.planned.pop(0) == "lost answer":
+            await client.socket.close()
+        targets = asked.get("target", {}).get("entity_id", [])
+        self.called.append((f"{domain}.{service}", targets, asked["service_data"]))
+        for entity_id in targets if service in _STATES else ():
+            await self.change(entity_id, _STATES[service])
+        answer["result"] = {"context": {"id": "01J"}, "response": told.get("answers")}
 
 
 @asynccontextmanager

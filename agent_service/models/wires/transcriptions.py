@@ -6,6 +6,7 @@ import re
 import secrets
 from collections.abc import Mapping
 
+from agent_service.models.media.prices import TOKENS_PER_S
 from agent_service.models.wires.wire import (
     Corrections,
     Dialect,
@@ -30,9 +31,15 @@ _SUFFIXES = {
     "audio/flac": "flac",
 }
 """Servers tell formats by the file's name."""
-_TOKENS_PER_S = 10
-"""About what providers count for sound, if they only tell its length."""
-_SILENCE = "[Nothing is said.]"
+SILENCE = "[Nothing is said.]"
+
+
+def sound_of(request: ModelRequest) -> tuple[str, bytes]:
+    """The MIME type and data of the sound in a request's only message."""
+    message = json.loads(request.messages[-1])
+    found = _DATA_URL.fullmatch(message["content"][0].get("image_url", {}).get("url", ""))
+    mime_type, data = found.groups() if found else ("audio/ogg", "")
+    return mime_type, base64.b64decode(data)
 
 
 class TranscriptionReading:
@@ -45,12 +52,12 @@ class TranscriptionReading:
 
     def add(self, chunk: Json) -> tuple[str, str]:
         self.finish_reason = "stop"
-        self._text = well_formed(text_of(chunk.get("text"))).strip() or _SILENCE
+        self._text = well_formed(text_of(chunk.get("text"))).strip() or SILENCE
         usage = object_of(chunk.get("usage"))
         heard = tokens(usage.get("input_tokens"))
         seconds = usage.get("seconds")
         if not heard and isinstance(seconds, int | float):
-            heard = round(seconds * _TOKENS_PER_S)
+            heard = round(seconds * TOKENS_PER_S)
         if heard:
             said = tokens(usage.get("output_tokens"))
             self._usage = Usage(prompt_tokens=heard, completion_tokens=said)
@@ -83,14 +90,11 @@ class Transcriptions:
 
     def body(self, request: ModelRequest, dialect: Dialect) -> bytes:
         """Return a form with the sound of the only message."""
-        message = json.loads(request.messages[-1])
-        found = _DATA_URL.fullmatch(message["content"][0].get("image_url", {}).get("url", ""))
-        mime_type, data = found.groups() if found else ("audio/ogg", "")
+        mime_type, sound = sound_of(request)
         line = f"--{self._boundary}\r\nContent-Disposition: form-data; name="
         name = f"sound.{_SUFFIXES.get(mime_type, 'ogg')}"
         fields = f'{line}"model"\r\n\r\n{request.model}\r\n'
         file = f'{line}"file"; filename="{name}"\r\nContent-Type: {mime_type}\r\n\r\n'
-        sound = base64.b64decode(data)
         return b"".join(
             [fields.encode(), file.encode(), sound, f"\r\n--{self._boundary}--\r\n".encode()]
         )

@@ -1,0 +1,1 @@
+"""Providers of speech, transcripts and pictures."""

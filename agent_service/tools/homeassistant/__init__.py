@@ -1,0 +1,1 @@
+"""Things and services of a Home Assistant."""

@@ -1,0 +1,189 @@
+"""The `ha_call_service` tool."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
+
+from msgspec import Struct
+from pydantic import Field
+
+from agent_service.tools.base import (
+    Effect,
+    RetryWithHint,
+    ToolArguments,
+    ToolContext,
+    ToolFailed,
+    ToolResult,
+    UsualTool,
+)
+from agent_service.tools.guards.approval import binding_of, check_allowed
+from agent_service.tools.guards.taint import must_ask
+from agent_service.tools.homeassistant.connection import (
+    UNCERTAIN,
+    Connection,
+    Home,
+    HomeAssistant,
+    Thing,
+)
+from agent_service.tools.homeassistant.queries import TOOLSET
+from services.validation import object_of
+
+GENERIC = "homeassistant"
+"""The domain whose services are for things of any domain."""
+_TARGETS = ("area_id", "device_id", "floor_id", "label_id")
+_AT_HOME = frozenset(
+    {
+        *("alarm_control_panel", "button", "climate", "cover", "fan", "group", GENERIC),
+        *("humidifier", "input_boolean", "input_button", "input_datetime", "input_number"),
+        *("input_select", "lawn_mower", "light", "lock", "media_player", "number", "scene"),
+        *("select", "siren", "switch", "timer", "vacuum", "valve", "water_heater"),
+    }
+)
+"""Domains whose services only change things at home; others may send text elsewhere."""
+_SENT_FROM = "This session has read untrusted text, and this may send data out of the home."
+
+
+class CallServiceArguments(ToolArguments):
+    """Does something in the user's home, such as turning on a light.
+
+    Find things with `ha_list_entities`, and services with `ha_list_services`. The user may have to
+    approve it first, such as for locks.
+    """
+
+    domain: str = Field(pattern=r"^[a-z0-9_]+$", description="Such as light.")
+    service: str = Field(pattern=r"^[a-z0-9_]+$", description="Such as turn_on.")
+    entity_id: str = Field(
+        default="", description="Ids or names of the things, separated by commas."
+    )
+    area: str = Field(
+        default="", description="All things of the domain in this area, such as Kitchen."
+    )
+    data: dict[str, Any] = Field(
+        default={}, description='What else the service takes, such as {"brightness_pct": 40}.'
+    )
+
+
+class HomePolicy(Struct, frozen=True):
+    """What is asked about and what is denied."""
+
+    ask_domains: Sequence[str]
+    deny_domains: Sequence[str]
+    asks: bool = True
+    """Whether a person is asked at all."""
+    asks_if_tainted: bool = True
+
+
+class CallService(UsualTool[CallServiceArguments]):
+    """Calls services."""
+
+    name = "ha_call_service"
+    toolset = TOOLSET
+    arguments = CallServiceArguments
+    usual_effect = Effect.UNSAFE
+    usual_writes = frozenset({"home"})
+
+    def __init__(self, server: HomeAssistant, policy: HomePolicy) -> None:
+        self._server = server
+        self._policy = policy
+
+    async def run(self, arguments: CallServiceArguments, context: ToolContext) -> ToolResult:
+        async with self._server.connect() as connection:
+            home = await Home.read(connection)
+            known = object_of(await connection.ask("get_services"))
+        service = _known_service(known, arguments)
+        data = dict(arguments.data)
+        things = _targets(home, arguments, data.pop("entity_id", ""))
+        await self._check(arguments, data, home.reached_by(things), context)
+        async with self._server.connect(UNCERTAIN) as connection:
+            called = await self._call(connection, arguments, data, things, service)
+            states = await _states(connection, things)
+        return ToolResult("\n".join(filter(None, (called, states))))
+
+    async def _check(
+        self,
+        arguments: CallServiceArguments,
+        data: Mapping[str, Any],
+        reached: Mapping[str, Thing],
+        context: ToolContext,
+    ) -> None:
+        """Return if the call is allowed; else raise ToolFailed or DecisionRequired."""
+        policy = self._policy
+        domains = {arguments.domain, *(thing.domain for thing in reached.values())}
+        if denied := sorted(domains & {*policy.deny_domains}):
+            raise ToolFailed(
+                f"homeassistant.deny_domains denies {', '.join(denied)}, so nothing was done."
+            )
+        sends = arguments.domain not in _AT_HOME or "://" in json.dumps(data)
+        is_tainted = sends and policy.asks_if_tainted and await must_ask(context)
+        asks = policy.asks and bool(domains & {*policy.ask_domains})
+        if asks or is_tainted or context.decision is not None:
+            lines = [f"{arguments.domain}.{arguments.service} at home", *map(str, reached.values())]
+            if data:
+                lines.append(json.dumps(data, ensure_ascii=False))
+            if is_tainted:
+                lines.append(_SENT_FROM)
+            binding = binding_of(arguments, *sorted(reached))
+            await check_allowed(self.name, "\n".join(lines), binding, context)
+
+    async def _call(
+        self,
+        connection: Connection,
+        arguments: CallServiceArguments,
+        data: Mapping[str, Any],
+        things: Sequence[Thing],
+        service: Mapping[str, Any],
+    ) -> str:
+        more: dict[str, Any] = {"return_response": True} if service.get("response") else {}
+        if things:
+            more["target"] = {"entity_id": [thing.entity_id for thing in things]}
+        asked = {"domain": arguments.domain, "service": arguments.service, "service_data": data}
+        result = object_of(await connection.ask("call_service", **asked, **more))
+        said = f"Called {arguments.domain}.{arguments.service}."
+        answer = result.get("response")
+        return f"{said}\n{json.dumps(answer, ensure_ascii=False)}" if answer else said
+
+
+def _known_service(known: Mapping[str, Any], arguments: CallServiceArguments) -> Mapping[str, Any]:
+    services = object_of(known.get(arguments.domain))
+    if arguments.service in services:
+        return object_of(services[arguments.service])
+    if services:
+        names = ", ".join(services)
+        raise RetryWithHint(f"{arguments.domain} has no {arguments.service}. It has {names}.")
+    raise RetryWithHint(f"There is no domain {arguments.domain}. There are {', '.join(known)}.")
+
+
+def _targets(home: Home, arguments: CallServiceArguments, in_data: object) -> Sequence[Thing]:
+    """The things that a call names, each once."""
+    if named := [key for key in _TARGETS if key in arguments.data]:
+        raise RetryWithHint(f"Name things by entity_id or area, not by {named[0]} in data.")
+    names = [*arguments.entity_id.split(","), *_names(in_data)]
+    if "all" in (name.strip().lower() for name in names):
+        raise RetryWithHint("Name the things or an area; all at once cannot be called.")
+    found = [home.find(name) for name in names if name.strip()]
+    if arguments.area:
+        wanted = ("", arguments.domain) if arguments.domain != GENERIC else ()
+        inside = home.in_area(arguments.area)
+        chosen = [thing for thing in inside if not wanted or thing.domain in wanted]
+        if not chosen:
+            areas = ", ".join(sorted({thing.area for thing in home.things} - {""}))
+            raise ToolFailed(
+                f"The area {arguments.area} has no {arguments.domain}. Areas: {areas or 'none'}."
+            )
+        found += chosen
+    return list({thing.entity_id: thing for thing in found}.values())
+
+
+def _names(given: object) -> Iterator[str]:
+    listed = cast("list[object]", given) if isinstance(given, list) else [given]
+    for each in listed:
+        yield from str(each).split(",")
+
+
+async def _states(connection: Connection, things: Sequence[Thing]) -> str:
+    """How things are after a call."""
+    if not things:
+        return ""
+    home = await Home.read(connection)
+    ids = {thing.entity_id for thing in things}
+    return "\n".join(str(thing) for thing in home.things if thing.entity_id in ids)

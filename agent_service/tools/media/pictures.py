@@ -1,0 +1,234 @@
+"""What makes pictures: OpenAI's picture API, fal.ai, or a model of OpenRouter."""
+
+import asyncio
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any, Literal, Protocol
+
+from msgspec import Struct
+from pydantic import SecretStr
+
+from agent_service.config.senses import PicturesConfig
+from agent_service.models.consult import Paid, Spend
+from agent_service.models.costs import PICTURE_TOKENS
+from agent_service.models.media.failures import MediaFailed, explain, pay
+from agent_service.models.media.openai_sdk import TIMEOUT_S, OpenAIServer
+from agent_service.models.media.prices import PICTURE_MADE_TOKENS
+from agent_service.models.pictures import picture_type
+from agent_service.models.wires.wire import micro_usd, tokens
+from agent_service.records.usage import Usage
+from agent_service.security.fetch.urls import Fetcher, FetchFailed, FetchLimits, FetchRefused
+from services.validation import object_of
+
+Shape = Literal["landscape", "square", "portrait"]
+SETTINGS = ("FAL_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY")
+MAX_BYTES = 20_000_000
+_MOST_TOKENS = 8_000
+"""Of a picture of the best quality."""
+_SIZES = {"landscape": "1536x1024", "square": "1024x1024", "portrait": "1024x1536"}
+_RATIOS = {"landscape": "16:9", "square": "1:1", "portrait": "9:16"}
+_FLUX_SIZES = {"landscape": "landscape_16_9", "square": "square_hd", "portrait": "portrait_16_9"}
+_SPEAKING = ("google/", "openai/")
+"""Vendors at OpenRouter whose models answer with text as well."""
+
+
+class Wanted(Struct, frozen=True):
+    """The picture to make."""
+
+    prompt: str
+    shape: Shape
+    sources: Sequence[bytes] = ()
+    """Pictures that it is made from."""
+
+    def most(self, made_tokens: int = _MOST_TOKENS) -> Usage:
+        """The maximum usage."""
+        prompt = len(self.prompt) + PICTURE_TOKENS * len(self.sources)
+        return Usage(prompt_tokens=prompt, completion_tokens=made_tokens)
+
+    @property
+    def urls(self) -> Sequence[str]:
+        """The sources as data URLs; blocks."""
+        return [
+            f"data:{picture_type(data)};base64,{base64.b64encode(data).decode()}"
+            for data in self.sources
+        ]
+
+
+class Painter(Protocol):
+    """Makes pictures."""
+
+    async def paint(self, wanted: Wanted, spend: Spend) -> bytes:
+        """The picture's file; raises MediaFailed."""
+        ...
+
+
+class OpenAIPainter(Struct, frozen=True):
+    """OpenAI's picture API."""
+
+    server: OpenAIServer
+    model: str
+
+    async def paint(self, wanted: Wanted, spend: Spend) -> bytes:
+        files = [
+            (f"{number}.{str(picture_type(data)).partition('/')[2]}", data, picture_type(data))
+            for number, data in enumerate(wanted.sources)
+        ]
+
+        async def call() -> Paid:
+            about: dict[str, Any] = {
+                "model": self.model,
+                "prompt": wanted.prompt,
+                "size": _SIZES[wanted.shape],
+            }
+
+            async def make(client: Any) -> Any:
+                if files:
+                    return await client.images.edit(image=files, **about)
+                return await client.images.generate(**about)
+
+            made = await self.server.call(make)
+            picture = made.data[0].b64_json if made.data else ""
+            used = Usage(cost_micro_usd=self.server.cost)
+            if made.usage is None:
+                used += Usage(completion_tokens=PICTURE_MADE_TOKENS)
+            else:
+                used += Usage(made.usage.input_tokens, made.usage.output_tokens)
+            return Paid(_decoded(picture or ""), used)
+
+        return await pay(spend, self.model, self.server.provider, wanted.most(), call)
+
+
+class OpenRouterPainter(Struct, frozen=True):
+    """A model of OpenRouter that answers with pictures."""
+
+    server: OpenAIServer
+    model: str
+
+    async def paint(self, wanted: Wanted, spend: Spend) -> bytes:
+        async def call() -> Paid:
+            urls = await asyncio.to_thread(lambda: wanted.urls)
+            shown = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
+            modalities = ["image", "text"] if self.model.startswith(_SPEAKING) else ["image"]
+            more = {
+                "modalities": modalities,
+                "image_config": {"aspect_ratio": _RATIOS[wanted.shape]},
+                "usage": {"include": True},
+            }
+            content = [{"type": "text", "text": wanted.prompt}, *shown]
+
+            async def make(client: Any) -> Any:
+                asked = [{"role": "user", "content": content}]
+                return await client.chat.completions.create(
+                    model=self.model, messages=asked, extra_body=more
+                )
+
+            made = await self.server.call(make)
+            return _answered(made.model_dump())
+
+        return await pay(spend, self.model, self.server.provider, wanted.most(), call)
+
+
+def _answered(made: Mapping[str, Any]) -> Paid:
+    """The picture of an answer of OpenRouter, and what it used."""
+    usage = object_of(made.get("usage"))
+    counted = (tokens(usage.get("prompt_tokens")), tokens(usage.get("completion_tokens")))
+    used = Usage(*counted, cost_micro_usd=micro_usd(usage.get("cost")))
+    choices: list[Any] = made.get("choices") or [{}]
+    message = object_of(object_of(choices[0]).get("message"))
+    pictures: list[Any] = message.get("images") or [{}]
+    url = str(object_of(object_of(pictures[0]).get("image_url")).get("url") or "")
+    return Paid(_decoded(url.partition(";base64,")[2]), used)
+
+
+class FalPainter(Struct, frozen=True):
+    """A model of fal.ai."""
+
+    key: SecretStr
+    model: str
+    edit_model: str
+    fetcher: Fetcher
+
+    async def paint(self, wanted: Wanted, spend: Spend) -> bytes:
+        model = self.edit_model if wanted.sources else self.model
+        most = wanted.most(PICTURE_MADE_TOKENS)
+
+        async def call() -> Paid:
+            data = await self._painted(model, wanted)
+            return Paid(data, Usage(completion_tokens=PICTURE_MADE_TOKENS))
+
+        return await pay(spend, model, "fal.ai", most, call)
+
+    async def _painted(self, model: str, wanted: Wanted) -> bytes:
+        about: dict[str, Any] = {
+            "prompt": wanted.prompt,
+            "num_images": 1,
+            "output_format": "png",
+            "sync_mode": True,
+        }
+        if "flux" in model:
+            about["image_size"] = _FLUX_SIZES[wanted.shape]
+        else:
+            about["aspect_ratio"] = _RATIOS[wanted.shape]
+        if urls := await asyncio.to_thread(lambda: wanted.urls):
+            about |= {"image_url": urls[0], "image_urls": urls}
+        made = object_of(await self._run(model, about))
+        pictures: list[Any] = made.get("images") or [made.get("image")]
+        url = str(object_of(pictures[0]).get("url") or "")
+        if url.startswith("data:"):
+            return _decoded(url.partition(";base64,")[2])
+        return await self._fetched(url)
+
+    async def _run(self, model: str, about: Mapping[str, Any]) -> object:
+        sdk, client = await asyncio.to_thread(self._client)
+        import httpx
+
+        status = None
+        try:
+            # The SDK has no way of its own to close the connections.
+            async with await client._client:  # noqa: SLF001
+                return await client.subscribe(model, about, client_timeout=TIMEOUT_S)
+        except sdk.FalClientHTTPError as error:
+            status, said = error.status_code, str(error.message)
+        except (sdk.FalClientError, httpx.HTTPError) as error:
+            said = str(error)
+        raise MediaFailed(explain("fal.ai", "FAL_KEY", status, said))
+
+    def _client(self) -> tuple[Any, Any]:
+        import fal_client
+
+        key = self.key.get_secret_value()
+        return fal_client, fal_client.AsyncClient(key=key, default_timeout=TIMEOUT_S)
+
+    async def _fetched(self, url: str) -> bytes:
+        try:
+            fetched = await self.fetcher.get(url, FetchLimits(size_bytes=MAX_BYTES))
+        except (FetchRefused, FetchFailed) as error:
+            raise MediaFailed(f"The picture of fal.ai was not fetched: {error}.") from error
+        return b"" if fetched.status != 200 or fetched.is_cut else fetched.data
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return base64.b64decode(text)
+    except binascii.Error:
+        return b""
+
+
+def painter_of(
+    config: PicturesConfig,
+    openai: OpenAIServer | None,
+    openrouter: OpenAIServer | None,
+    fetcher: Fetcher,
+) -> Painter | None:
+    """What makes pictures as configured; None if nothing is set up."""
+    made: dict[str, Painter] = {}
+    if config.fal_key.get_secret_value() and find_spec("fal_client"):
+        edits = config.fal_edit_model or f"{config.fal_model}/edit"
+        made["fal"] = FalPainter(config.fal_key, config.fal_model, edits, fetcher)
+    if openai is not None:
+        made["openai"] = OpenAIPainter(openai, config.openai_model)
+    if openrouter is not None:
+        made["openrouter"] = OpenRouterPainter(openrouter, config.openrouter_model)
+    return made.get(config.provider) or next(iter(made.values()), None)

@@ -1,0 +1,112 @@
+"""What speaks: OpenAI's speech API, ElevenLabs, or Piper in this process."""
+
+import asyncio
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from agent_service.config.senses import SpeechConfig
+from agent_service.models.consult import Paid, Spend
+from agent_service.models.media.elevenlabs import API_KEY
+from agent_service.models.media.failures import pay
+from agent_service.models.media.local import OPUS, Piper
+from agent_service.models.media.openai_sdk import OpenAIServer
+from agent_service.records.usage import Usage
+
+SETTINGS = (API_KEY, "OPENAI_API_KEY", "tts.piper.voice")
+NOT_INSTALLED = "hermes-services[local-speech] is not installed"
+
+
+class Speaker(Protocol):
+    """Speaks a text."""
+
+    async def speak(self, text: str, voice: str, suffix: str, spend: Spend) -> bytes:
+        """Sound as OPUS or MP3; an empty voice is the configured one. Raises MediaFailed."""
+        ...
+
+
+class OpenAISpeaker(Struct, frozen=True):
+    """OpenAI, or another server with its speech API."""
+
+    server: OpenAIServer
+    model: str
+    voice: str
+
+    async def speak(self, text: str, voice: str, suffix: str, spend: Spend) -> bytes:
+        used = Usage(prompt_tokens=len(text), cost_micro_usd=self.server.cost)
+
+        async def call() -> Paid:
+            made = await self.server.call(
+                lambda client: client.audio.speech.create(
+                    model=self.model,
+                    input=text,
+                    voice=voice or self.voice,
+                    response_format="opus" if suffix == OPUS else "mp3",
+                )
+            )
+            return Paid(made.content, used)
+
+        return await pay(spend, self.model, self.server.provider, used, call)
+
+
+class ElevenLabsSpeaker(Struct, frozen=True):
+    """ElevenLabs."""
+
+    config: SpeechConfig
+
+    async def speak(self, text: str, voice: str, suffix: str, spend: Spend) -> bytes:
+        used = Usage(prompt_tokens=len(text))
+
+        async def call() -> Paid:
+            return Paid(await self._spoken(text, voice, suffix), used)
+
+        return await pay(spend, self.config.elevenlabs_model, "ElevenLabs", used, call)
+
+    async def _spoken(self, text: str, voice: str, suffix: str) -> bytes:
+        config = self.config
+
+        async def convert(client: Any) -> bytes:
+            sound = client.text_to_speech.convert(
+                voice or config.elevenlabs_voice,
+                text=text,
+                model_id=config.elevenlabs_model,
+                output_format="opus_48000_32" if suffix == OPUS else "mp3_44100_64",
+            )
+            return b"".join([piece async for piece in sound])
+
+        return await config.elevenlabs.call(convert)
+
+
+class PiperSpeaker:
+    """Piper in this process, which speaks one text at a time."""
+
+    def __init__(self, path: str) -> None:
+        self._piper = Piper(path)
+        self._speaking = asyncio.Lock()
+
+    async def speak(self, text: str, voice: str, suffix: str, spend: Spend) -> bytes:
+        async with self._speaking:
+            return await asyncio.to_thread(self._piper.speak, text, suffix)
+
+
+def speaker_of(config: SpeechConfig, openai: OpenAIServer | None) -> Speaker | None:
+    """The configured speaker; None if none is set up."""
+    made: dict[str, Speaker] = {}
+    if config.elevenlabs_api_key.get_secret_value() and find_spec("elevenlabs"):
+        made["elevenlabs"] = ElevenLabsSpeaker(config)
+    if openai is not None:
+        made["openai"] = OpenAISpeaker(openai, config.openai_model, config.openai_voice)
+    if config.piper_voice and all(map(find_spec, ("piper", "av"))):
+        made["piper"] = PiperSpeaker(config.piper_voice)
+    return made.get(config.provider) or next(iter(made.values()), None)
+
+
+def why_silent(config: SpeechConfig) -> tuple[Sequence[str], str]:
+    """The settings that are missing for a speaker, or another reason for there being none."""
+    if config.piper_voice:
+        return (), NOT_INSTALLED
+    if config.elevenlabs_api_key.get_secret_value():
+        return (), "hermes-services[media] is not installed"
+    return SETTINGS, ""
