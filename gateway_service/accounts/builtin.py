@@ -18,7 +18,7 @@ from gateway_service.platforms.mattermost.platform import MattermostPlatform
 from gateway_service.platforms.signal.platform import SignalPlatform
 from gateway_service.platforms.slack.webhook import make_slack
 from gateway_service.platforms.sms.platform import SmsPlatform
-from gateway_service.platforms.telegram.platform import TelegramPlatform
+from gateway_service.platforms.telegram.webhook import make_telegram
 from gateway_service.platforms.webhook.platform import WebhookPlatform
 from gateway_service.platforms.whatsapp.platform import WhatsAppPlatform
 from services.home.paths import HomePaths
@@ -33,7 +33,7 @@ PLATFORMS: Mapping[str, Factory] = {
     "email": EmailPlatform,
     "homeassistant": HomeAssistantPlatform,
     "sms": SmsPlatform.configured,
-    "telegram": TelegramPlatform.configured,
+    "telegram": make_telegram,
     "webhook": WebhookPlatform.configured,
     "whatsapp": WhatsAppPlatform.configured,
 }

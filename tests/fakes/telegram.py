@@ -20,7 +20,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from services.lifecycle import Workers
-from tests.fakes import telegram_menus
+from tests.fakes import telegram_menus, telegram_webhooks
 from tests.fakes.telegram_faults import REFUSALS, Cut, Faults
 from tests.fakes.telegram_files import KINDS, File, checked_album, checked_file, found_file, posted
 from tests.fakes.telegram_rules import Refused, checked, mentions
@@ -52,12 +52,15 @@ class FakeTelegram:
         self.acknowledged: dict[str, str] = {}
         self.calls: Counter[str] = Counter()
         self.menus = telegram_menus.Menus()
+        self.webhook = telegram_webhooks.Webhook()
+        self._others: dict[str, Any] = dict.fromkeys(telegram_menus.METHODS, self.menus)
+        self._others |= dict.fromkeys(telegram_webhooks.METHODS, self.webhook)
         self.files: dict[str, bytes] = {}
         """Files that people send, by id."""
         self.conflicts = self.impatient = 0
         self._limited_at = -2.0
         self.url = ""
-        self._updates: dict[int, dict[str, Any]] = {}
+        self.updates: dict[int, dict[str, Any]] = {}
         self._confirmed: dict[int, dict[str, Any]] = {}
         self._update_ids, self._message_ids = count(100), count(1)
         self._changed = asyncio.Condition()
@@ -87,12 +90,8 @@ class FakeTelegram:
 
     async def press(self, chat_id: int, message_id: int, data: str, user_id: int = 7) -> None:
         """Somebody presses a button."""
-        message = {
-            "message_id": message_id,
-            "date": 1,
-            "chat": {"id": chat_id, "type": "private"},
-            "from": ME,
-        }
+        chat = {"id": chat_id, "type": "private"}
+        message = {"message_id": message_id, "date": 1, "chat": chat, "from": ME}
         sender = {"id": user_id, "is_bot": False, "first_name": "Ada"}
         query = {"id": f"press-{next(self._message_ids)}", "from": sender, "chat_instance": "1"}
         await self._update({"callback_query": {**query, "message": message, "data": data}})
@@ -114,7 +113,7 @@ class FakeTelegram:
     async def _update(self, update: dict[str, Any]) -> None:
         async with self._changed:
             update_id = next(self._update_ids)
-            self._updates[update_id] = {"update_id": update_id, **update}
+            self.updates[update_id] = {"update_id": update_id, **update}
             self._changed.notify_all()
 
     async def serve(self, request: Request) -> Response:
@@ -142,8 +141,8 @@ class FakeTelegram:
             elif method == "sendMediaGroup":
                 album = checked_album(fields, files)
                 result = [self._show(own, "caption", file) for own, file in album]
-            elif method in telegram_menus.METHODS:
-                result = self.menus.answer(method, fields)
+            elif method in self._others:
+                result = self._others[method].answer(method, fields)
             else:
                 result = await getattr(self, f"_{method}")(fields, request)
         except Refused as error:
@@ -159,15 +158,16 @@ class FakeTelegram:
         return ME
 
     async def _getUpdates(self, fields: dict[str, str], request: Request) -> Any:
+        self.webhook.check()
         offset, self._poll = int(fields.get("offset", 0)), self._poll + 1
         mine = self._poll
-        for update_id in [each for each in self._updates if each < offset]:
-            self._confirmed[update_id] = self._updates.pop(update_id)
+        for update_id in [each for each in self.updates if each < offset]:
+            self._confirmed[update_id] = self.updates.pop(update_id)
         if self._confirmed and self.faults.dice.random() < self.faults.redeliver:
-            return list(self._confirmed.values())[-5:] + list(self._updates.values())[:95]
+            return list(self._confirmed.values())[-5:] + list(self.updates.values())[:95]
         try:
             async with asyncio.timeout(float(fields.get("timeout", 0))), self._changed:
-                while not self._updates and self._poll == mine:
+                while not self.updates and self._poll == mine:
                     await self._changed.wait()
         except TimeoutError:
             return []
@@ -175,7 +175,7 @@ class FakeTelegram:
             self.conflicts += 1
             raise Refused(409, "Conflict: terminated by other getUpdates request")
         allowed = {"update_id", *json.loads(fields["allowed_updates"])}
-        return [each for each in self._updates.values() if each.keys() <= allowed][:100]
+        return [each for each in self.updates.values() if each.keys() <= allowed][:100]
 
     async def _getFile(self, fields: dict[str, str], request: Request) -> Any:
         return found_file(self.files, fields["file_id"])

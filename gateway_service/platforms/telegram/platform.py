@@ -1,7 +1,7 @@
 """Telegram, using only python-telegram-bot's `Bot`: polling and storage are ours."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import AsyncExitStack, aclosing, contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -21,7 +21,6 @@ from gateway_service.messages import ButtonPress, Content, RemoteFile, Source
 from gateway_service.platforms.base import Destination, MenuItems, Platform, Received, Sink, Traits
 from gateway_service.platforms.markup import to_html
 from gateway_service.platforms.rate_limits import Rate
-from gateway_service.platforms.telegram.config import TelegramConfig
 from gateway_service.platforms.telegram.events import (
     MESSAGE_UNITS,
     drop_unreadable,
@@ -42,7 +41,7 @@ from gateway_service.platforms.telegram.files import (
 
 if TYPE_CHECKING:
     import httpx
-    from telegram import Bot, BotCommandScope, InlineKeyboardMarkup, Message
+    from telegram import Bot, BotCommandScope, InlineKeyboardMarkup, Message, Update
 
 _T = TypeVar("_T")
 
@@ -84,10 +83,6 @@ class TelegramPlatform(Platform):
         self._connected: Bot | None = None
         self._unfinished = dict[Source, datetime]()
 
-    @classmethod
-    def configured(cls, config: TelegramConfig) -> Self:
-        return cls(config.token.get_secret_value(), config.base_url)
-
     async def __aenter__(self) -> Self:
         # The library takes half a second to load.
         bot = await asyncio.to_thread(_bot, self._token, self._base_url)
@@ -105,7 +100,7 @@ class TelegramPlatform(Platform):
 
     async def listen(self, sink: Sink) -> None:
         bot = self._bot
-        me = Me(self.account_id, bot.username, self._unfinished)
+        await self._set_webhook("", "")
         # Telegram keeps the position itself: asking for the next update confirms those before it.
         position = poll_s = 0  # the first poll returns at once, which shows that Telegram answers
         while True:
@@ -114,8 +109,23 @@ class TelegramPlatform(Platform):
                     offset=position or None, timeout=poll_s, allowed_updates=_UPDATES
                 )
             poll_s = POLL_S
-            await sink.store(Received(read_updates(updates, me), moves=find_moves(updates)))
+            await sink.store(self._received(updates))
             position = max(position, *(each.update_id + 1 for each in updates), 0)
+
+    async def _set_webhook(self, url: str, secret: str) -> None:
+        """Let Telegram call a URL; while there is none, updates can be fetched."""
+        with _translated():
+            if url:
+                # One call at a time keeps the order.
+                await self._bot.set_webhook(
+                    url, max_connections=1, allowed_updates=_UPDATES, secret_token=secret
+                )
+            else:
+                await self._bot.delete_webhook()
+
+    def _received(self, updates: Sequence["Update"]) -> Received:
+        me = Me(self.account_id, self.identity.removeprefix("@"), self._unfinished)
+        return Received(read_updates(updates, me), moves=find_moves(updates))
 
     async def send(self, destination: Destination, content: Content, key: str) -> str:
         try:
