@@ -45,6 +45,8 @@ class SessionInfo(Struct, frozen=True):
     is_named: bool
     model: str = ""
     """The model that a person chose; empty means the configured one."""
+    workdir: str = ""
+    """The host folder at its /workspace; empty means that it has a workspace of its own."""
 
 
 class StoredMessage(Struct, frozen=True):
@@ -220,4 +222,5 @@ def _info(row: sa.Row[Any]) -> SessionInfo:
         parent_session_id=row.parent_session_id or "",
         is_named=row.is_named,
         model=row.model or "",
+        workdir=row.workdir,
     )

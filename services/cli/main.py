@@ -31,6 +31,7 @@ Run hermes help COMMAND for the options and examples of a command."""
 COMMANDS = {
     "up": "start all services in one process and open a chat",
     "chat": "chat, or ask one question with -q",
+    "acp": "let editors such as Zed talk to Hermes",
     "setup": "choose a model, a sandbox, tools and Telegram, step by step",
     "demo": "try Hermes with a scripted model",
     "sessions": "list, search, rename, branch, undo, export and delete sessions",
@@ -81,7 +82,7 @@ _FOLDERS = {
     "platforms": ("gateway", "pairing", "send"),
     "sandboxes": ("pools", "workspaces"),
 }
-_PACKAGES = ("chat", "home", "jobs", "sandboxes", "sessions", "skills")
+_PACKAGES = ("acp", "chat", "home", "jobs", "sandboxes", "sessions", "skills")
 """Folders with a module `command`."""
 
 OBJECTS_WHILE_STARTING = 1_000_000

@@ -11,6 +11,7 @@ from tests.architecture.source import ROOT, product
 
 SERVICES = ("agent", "executor", "gateway", "scheduler")
 BROUGHT = {
+    "acp": "agent-client-protocol",
     "anyio": "openai",
     "google": "protobuf",
     "grpc_status": "grpcio-status",
@@ -29,7 +30,7 @@ OPTIONAL = {"av", "faster-whisper", "piper-tts"}
 """What only those install who want speech without a provider; no image has it."""
 OF_THE_DEMO = {"aiohttp"}
 """What `hermes demo` serves its model with, which no image of one service runs."""
-OF_CHATS = {"prompt-toolkit"}
+OF_CHATS = {"agent-client-protocol", "prompt-toolkit"}
 """What it imports for whoever talks, in the gateway's image."""
 
 

@@ -6,6 +6,8 @@ import mimetypes
 from collections.abc import Sequence
 from pathlib import Path
 
+import grpc.aio
+
 from hermes.agent.v1.upload_pb2 import UploadFileRequest
 from hermes.agent.v1.upload_pb2_grpc import UploadServiceStub
 from hermes.common.v1.content_pb2 import (
@@ -24,25 +26,28 @@ _KINDS = {"image": FILE_KIND_IMAGE, "audio": FILE_KIND_AUDIO, "video": FILE_KIND
 
 async def upload(channels: Channels, paths: Sequence[str]) -> list[MessageFile]:
     """Give files to the agent; InvalidArgument if one cannot be read."""
-    if not paths:
-        return []
-    stub = UploadServiceStub(channels.to("agent"))
     files: list[MessageFile] = []
     for path in map(Path, paths):
         data, mime_type = await asyncio.to_thread(_read, path)
-        digest = hashlib.sha256(data).digest()
-        header = UploadFileRequest.Header(length_bytes=len(data), sha256=digest)
-        await stub.UploadFile(upload_messages(UploadFileRequest, header, data))
-        files.append(
-            MessageFile(
-                kind=_KINDS.get(mime_type.partition("/")[0], FILE_KIND_DOCUMENT),
-                name=path.name,
-                mime_type=mime_type,
-                length_bytes=len(data),
-                sha256=digest,
-            )
-        )
+        files.append(await upload_data(channels.to("agent"), path.name, mime_type, data))
     return files
+
+
+async def upload_data(
+    agent: grpc.aio.Channel, name: str, mime_type: str, data: bytes
+) -> MessageFile:
+    """Give a file to the agent."""
+    digest = hashlib.sha256(data).digest()
+    header = UploadFileRequest.Header(length_bytes=len(data), sha256=digest)
+    upload = UploadServiceStub(agent).UploadFile
+    await upload(upload_messages(UploadFileRequest, header, data))
+    return MessageFile(
+        kind=_KINDS.get(mime_type.partition("/")[0], FILE_KIND_DOCUMENT),
+        name=name,
+        mime_type=mime_type,
+        length_bytes=len(data),
+        sha256=digest,
+    )
 
 
 def _read(path: Path) -> tuple[bytes, str]:

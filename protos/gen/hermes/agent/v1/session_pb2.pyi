@@ -537,6 +537,7 @@ class Session(_message.Message):
     PARENT_SESSION_ID_FIELD_NUMBER: _builtins.int
     IS_NAMED_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
+    WORKDIR_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     """The session's id."""
     title: _builtins.str
@@ -553,6 +554,8 @@ class Session(_message.Message):
     """Whether somebody gave it its title."""
     model: _builtins.str
     """The model that somebody has given it; empty where its turns use the configured one."""
+    workdir: _builtins.str
+    """The host folder at its /workspace; empty means that it has a workspace of its own."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
         """When it was created."""
@@ -578,10 +581,11 @@ class Session(_message.Message):
         parent_session_id: _builtins.str = ...,
         is_named: _builtins.bool = ...,
         model: _builtins.str = ...,
+        workdir: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "update_time", b"update_time", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "is_named", b"is_named", "message_count", b"message_count", "model", b"model", "parent_session_id", b"parent_session_id", "platform", b"platform", "session_id", b"session_id", "title", b"title", "update_time", b"update_time", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "is_named", b"is_named", "message_count", b"message_count", "model", b"model", "parent_session_id", b"parent_session_id", "platform", b"platform", "session_id", b"session_id", "title", b"title", "update_time", b"update_time", "usage", b"usage", "workdir", b"workdir"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,79 @@
+"""Runs the agent for an editor: JSON-RPC over standard input and output."""
+
+import asyncio
+import sys
+from contextlib import suppress
+
+import acp
+from acp.core import DEFAULT_STDIO_BUFFER_LIMIT_BYTES
+from acp.stdio import stdio_streams
+
+from services.cli.acp.agent import HermesAgent
+from services.cli.connection import at_home, connected, has_services, reach
+from services.cli.failures import EXPECTED, explain
+from services.cli.first_run import NoModel, with_model
+from services.config.settings import Settings, load_settings
+from services.lifecycle import Workers
+from services.rpc.channels import Channels
+
+_SERVICES = ("agent", "executor", "gateway")
+_AUTH_REQUIRED, _INTERNAL = -32000, -32603
+
+
+async def serve(settings: Settings, profile: str) -> int:
+    """Serve the editor until it closes standard input."""
+    reader, writer = await stdio_streams(limit=DEFAULT_STDIO_BUFFER_LIMIT_BYTES)
+    sys.stdout = sys.stderr  # standard output is for the protocol alone
+    async with Workers() as workers:
+        agent = HermesAgent(settings, profile, workers)
+        talking = workers.start("editor", _talk(agent, reader, writer))
+        connecting = workers.start("services", _connect(settings, agent, talking))
+        await asyncio.wait({talking, connecting}, return_when=asyncio.FIRST_COMPLETED)
+        if not connecting.done():
+            connecting.cancel()
+        with suppress(asyncio.CancelledError):
+            await connecting
+    return 0
+
+
+async def _talk(
+    agent: HermesAgent, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    connection = acp.AgentSideConnection(
+        agent, writer, reader, listening=False, use_unstable_protocol=True
+    )
+    try:
+        await connection.listen()
+    finally:
+        await connection.close()
+
+
+async def _connect(settings: Settings, agent: HermesAgent, talking: asyncio.Task[None]) -> None:
+    """Connect to the services when a call needs them, at first at once; keep them to the end."""
+    agent.connection.wanted.set()
+    while not talking.done():
+        await agent.connection.wanted.wait()
+        settings = load_settings(settings.flags, settings.environ)
+        try:
+            needed = await _needed(settings)
+            if "agent" in needed and not await has_services(settings, needed):
+                settings = await with_model(settings, may_ask=False)
+            async with connected(settings, needed) as channels:
+                await _keep(agent, channels, talking)
+        except NoModel as missing:
+            agent.connection.fail(acp.RequestError(_AUTH_REQUIRED, missing.message))
+        except EXPECTED as error:
+            agent.connection.fail(acp.RequestError(_INTERNAL, explain(error)))
+
+
+async def _keep(agent: HermesAgent, channels: Channels, talking: asyncio.Task[None]) -> None:
+    agent.connection.succeed(channels)
+    await asyncio.wait({talking})
+
+
+async def _needed(settings: Settings) -> tuple[str, ...]:
+    needed = at_home(settings, _SERVICES)
+    if "gateway" not in needed:
+        return ("agent", "gateway")
+    await reach(settings, ("agent",))  # a gateway here would wait for it silently
+    return tuple(dict.fromkeys((*needed, "agent")))
