@@ -7,8 +7,10 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import mkdtemp
 
 import aiohttp
+import nio
 import pytest
 
 from services.lifecycle import Workers
@@ -16,16 +18,21 @@ from tests.chaos.traffic import MARK, PLACEHOLDER
 from tests.e2e.backends import need_backend, sandboxed
 from tests.e2e.deployment import one_process
 from tests.e2e.model import ModelProcess
+from tests.fakes import signal_cli as signal_fake
 from tests.fakes import slack as slack_fake
+from tests.fakes import twilio as twilio_fake
 from tests.fakes import whatsapp as whatsapp_fake
 from tests.fakes.discord import fake_discord
 from tests.fakes.mattermost import fake_mattermost
+from tests.fakes.signal_cli import fake_signal_cli
 from tests.fakes.slack import fake_slack
+from tests.fakes.twilio import FakeTwilio, fake_twilio
 from tests.fakes.whatsapp import FakeWhatsApp, fake_whatsapp
 from tests.security.scale import scale_name
 from tests.support.dovecot import mail_server, plain_text
 from tests.support.executors import until
 from tests.support.ports import free_port
+from tests.support.synapse import make_account, person, synapse
 
 MESSAGES, KILLS = (1000, 20) if scale_name() == "full" else (100, 4)
 CHATS = 20
@@ -84,7 +91,7 @@ async def whatsapp() -> AsyncGenerator[Place]:
         yield Place(environ, chats, server.say, texts)
 
 
-async def _call(server: FakeWhatsApp, url: str) -> None:
+async def _call(server: FakeWhatsApp | FakeTwilio, url: str) -> None:
     """Call the webhook again and again, sometimes once more than needed."""
     dice = random.Random(1)
     async with aiohttp.ClientSession() as http:
@@ -156,17 +163,103 @@ async def email() -> AsyncGenerator[Place]:
         yield Place(environ, chats, server.write, texts)
 
 
-async def _again_and_again(work: Callable[[], Awaitable[None]]) -> None:
+@asynccontextmanager
+async def sms() -> AsyncGenerator[Place]:
+    async with fake_twilio() as server, Workers() as workers:
+        port = free_port()
+        environ = {
+            "TWILIO_ACCOUNT_SID": twilio_fake.SID,
+            "TWILIO_AUTH_TOKEN": twilio_fake.TOKEN,
+            "TWILIO_PHONE_NUMBER": twilio_fake.NUMBER,
+            "SMS_BASE_URL": server.url,
+            "SMS_ALLOW_ALL_USERS": "true",
+            "API_SERVER_PORT": f"{port}",
+            "API_SERVER_PUBLIC_URL": twilio_fake.URL.removesuffix("/webhooks/sms"),
+        }
+
+        def texts(chat: str) -> Sequence[str]:
+            return [text for to, text in server.sent.values() if to == chat]
+
+        async def trouble() -> None:
+            server.faults += ["broken", "drop_after", "limited"]
+
+        workers.start("calls", _call(server, f"http://127.0.0.1:{port}/webhooks/sms"))
+        workers.start("trouble", _again_and_again(trouble))
+        chats = [f"+49151{number:02}" for number in range(CHATS)]
+        yield Place(environ, chats, server.say, texts)
+
+
+@asynccontextmanager
+async def signal() -> AsyncGenerator[Place]:
+    async with fake_signal_cli() as server, Workers() as workers:
+
+        async def trouble() -> None:
+            server.faults += ["drop_after", "limited"]
+
+        def texts(chat: str) -> Sequence[str]:
+            return [text for text in server.sent.values() if f"job {chat}/" in text]
+
+        chats = [f"+49151{number:02}" for number in range(CHATS)]
+        environ = {
+            "SIGNAL_ACCOUNT": signal_fake.ACCOUNT,
+            "SIGNAL_HTTP_URL": server.url,
+            "SIGNAL_ALLOWED_USERS": ",".join(chats),
+        }
+        workers.start("trouble", _again_and_again(trouble))
+        yield Place(environ, chats, server.say, texts)
+
+
+@asynccontextmanager
+async def matrix() -> AsyncGenerator[Place]:
+    folder = Path(await asyncio.to_thread(mkdtemp, prefix="hermes-matrix-"))
+    async with (
+        synapse(folder) as url,
+        person(url, "ada", folder / "ada") as ada,
+        Workers() as workers,
+    ):
+        user_id, token = await make_account(url, "hermes")
+        shown = {await ada.invite(user_id, encrypted=True): dict[str, str]() for _ in range(CHATS)}
+
+        def note(room: nio.MatrixRoom, event: nio.Event) -> None:
+            content = event.source["content"]
+            relation = content.get("m.relates_to", {})
+            is_edit = relation.get("rel_type") == "m.replace"
+            if event.sender == user_id and "body" in content:
+                new = content["m.new_content"]["body"] if is_edit else content["body"]
+                shown[room.room_id][relation["event_id"] if is_edit else event.event_id] = new
+
+        async def say(room_id: str, text: str) -> None:
+            await until(lambda: ada.client.rooms[room_id].joined_count == 2, PATIENCE_S)
+            await ada.client.room_send(
+                *(room_id, "m.room.message", {"msgtype": "m.text", "body": text}),
+                ignore_unverified_devices=True,
+            )
+
+        ada.client.add_event_callback(note, nio.RoomMessageText)
+        environ = {
+            "MATRIX_HOMESERVER": url,
+            "MATRIX_USER_ID": user_id,
+            "MATRIX_ACCESS_TOKEN": token,
+            "MATRIX_ALLOWED_USERS": ada.id,
+        }
+        workers.start("sync", _again_and_again(lambda: ada.sync(10_000), 0))
+        yield Place(environ, list(shown), say, lambda it: [*shown[it].values()], may_repeat=False)
+
+
+async def _again_and_again(work: Callable[[], Awaitable[None]], pause_s: float = 2) -> None:
     while True:
-        await asyncio.sleep(2)
+        await asyncio.sleep(pause_s)
         await work()
 
 
 PLACES: Mapping[str, Callable[[], AbstractAsyncContextManager[Place]]] = {
     "discord": discord,
     "email": email,
+    "matrix": matrix,
     "mattermost": mattermost,
+    "signal": signal,
     "slack": slack,
+    "sms": sms,
     "whatsapp": whatsapp,
 }
 
