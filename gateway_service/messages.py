@@ -71,6 +71,12 @@ class FileKind(StrEnum):
     DOCUMENT = "document"
 
 
+def find_kind(mime: str) -> FileKind:
+    """Return what a file of a MIME type is."""
+    major = mime.partition("/")[0]
+    return FileKind(major) if major in ("image", "audio", "video") else FileKind.DOCUMENT
+
+
 class RemoteFile(Struct, frozen=True, omit_defaults=True):
     """A file of a person's message, which is still on the platform."""
 

@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
+from collections import OrderedDict
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from msgspec import Struct, field
 
@@ -24,7 +25,28 @@ from services.errors import DatabaseUnavailable
 
 _log = logging.getLogger(__name__)
 
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
 UNSTORED_WAIT_S = 1.0
+
+
+THUMBS = {"+1": "👍", "thumbsup": "👍", "-1": "👎", "thumbsdown": "👎"}
+"""The emoji of approvals by names that they have on platforms."""
+
+
+class Recent(OrderedDict[_Key, _Value]):
+    """The entries that were set last."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def __setitem__(self, key: _Key, value: _Value) -> None:
+        super().__setitem__(key, value)
+        self.move_to_end(key)
+        if len(self) > self._most:
+            self.popitem(last=False)
 
 
 class Destination(Struct, frozen=True):
@@ -153,7 +175,7 @@ class Platform(AbstractAsyncContextManager["Platform"], Protocol):
 
     async def edit(self, destination: Destination, message_id: str, content: Content) -> None:
         """Replace a message's content; may be repeated. Only called if the traits allow it."""
-        ...
+        raise Refused(f"{self.name}: messages cannot be changed")
 
     async def typing(self, destination: Destination) -> None:
         """Show the typing indicator for some seconds."""

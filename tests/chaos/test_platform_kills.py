@@ -2,10 +2,12 @@
 
 import asyncio
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from email.message import EmailMessage
+from functools import partial
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -154,10 +156,14 @@ async def email() -> AsyncGenerator[Place]:
         server.loss = 0.02
         chats = [f"person{number}@example.org" for number in range(CHATS)]
 
+        told, read = defaultdict[str, dict[str, str]](dict), list[EmailMessage]()
+
         def texts(chat: str) -> Sequence[str]:
             # Servers of recipients drop a copy of a mail, by its id.
-            told = {(it["Message-ID"], plain_text(it)) for it in server.sent if it["To"] == chat}
-            return [text.replace("_", "") for _, text in told]
+            for mail in server.sent[len(read) :]:
+                read.append(mail)
+                told[mail["To"]][mail["Message-ID"]] = plain_text(mail).replace("_", "")
+            return list(told[chat].values())
 
         environ = {**server.environ, "EMAIL_ALLOWED_USERS": ",".join(chats)}
         yield Place(environ, chats, server.write, texts)
@@ -166,6 +172,7 @@ async def email() -> AsyncGenerator[Place]:
 @asynccontextmanager
 async def sms() -> AsyncGenerator[Place]:
     async with fake_twilio() as server, Workers() as workers:
+        server.loss = 0.02
         port = free_port()
         environ = {
             "TWILIO_ACCOUNT_SID": twilio_fake.SID,
@@ -180,21 +187,15 @@ async def sms() -> AsyncGenerator[Place]:
         def texts(chat: str) -> Sequence[str]:
             return [text for to, text in server.sent.values() if to == chat]
 
-        async def trouble() -> None:
-            server.faults += ["broken", "drop_after", "limited"]
-
         workers.start("calls", _call(server, f"http://127.0.0.1:{port}/webhooks/sms"))
-        workers.start("trouble", _again_and_again(trouble))
         chats = [f"+49151{number:02}" for number in range(CHATS)]
         yield Place(environ, chats, server.say, texts)
 
 
 @asynccontextmanager
 async def signal() -> AsyncGenerator[Place]:
-    async with fake_signal_cli() as server, Workers() as workers:
-
-        async def trouble() -> None:
-            server.faults += ["drop_after", "limited"]
+    async with fake_signal_cli() as server:
+        server.loss = 0.02
 
         def texts(chat: str) -> Sequence[str]:
             return [text for text in server.sent.values() if f"job {chat}/" in text]
@@ -205,7 +206,6 @@ async def signal() -> AsyncGenerator[Place]:
             "SIGNAL_HTTP_URL": server.url,
             "SIGNAL_ALLOWED_USERS": ",".join(chats),
         }
-        workers.start("trouble", _again_and_again(trouble))
         yield Place(environ, chats, server.say, texts)
 
 
@@ -314,5 +314,9 @@ async def _talk(place: Place, chat: str, answered: Counter[str]) -> None:
     for text in _questions(chat):
         await place.say(chat, text)
         wanted = {f"re: {text}", f"{MARK}re: {text}"}
-        await until(lambda wanted=wanted: not wanted.isdisjoint(place.texts(chat)), PATIENCE_S)
+        await until(partial(_is_shown, place, chat, wanted), PATIENCE_S, 0.05)
         answered[chat] += 1
+
+
+def _is_shown(place: Place, chat: str, wanted: set[str]) -> bool:
+    return not wanted.isdisjoint(place.texts(chat))

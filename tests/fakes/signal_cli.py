@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import random
 from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -32,6 +33,9 @@ class FakeSignalCli:
         self.calls: list[dict[str, Any]] = []
         self.faults: list[str] = []
         """What becomes of the next messages: `limited`, `refused` or `drop_after`."""
+        self.loss = 0.0
+        """How many answers are lost."""
+        self._dice = random.Random(1)
         self._received = deque[str]()
         self._times = count(1_700_000_000_000)
 
@@ -60,6 +64,8 @@ class FakeSignalCli:
         self.calls.append(call)
         answer = getattr(self, f"_{call['method']}")(call.get("params", {}))
         fault = self.faults.pop(0) if call["method"] == "send" and self.faults else ""
+        if call["method"] == "send" and self._dice.random() < self.loss:
+            fault = "drop_after"
         if fault in REFUSALS:
             answer = {"error": REFUSALS[fault]}
         elif call["method"] == "send" and "error" not in answer:

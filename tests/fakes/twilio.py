@@ -5,6 +5,7 @@ import base64
 import binascii
 import hashlib
 import hmac
+import random
 import re
 import socket
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -44,6 +45,9 @@ class FakeTwilio:
         self.url = ""
         self.faults: list[str] = []
         """What goes wrong next: `limited`, `refused`, `broken` or `drop_after`."""
+        self.loss = 0.0
+        """How many answers are lost, and how many calls are limited or broken."""
+        self._dice = random.Random(1)
         self._calls: list[WebhookRequest] = []
         self._ids = count(1)
         self._changed = asyncio.Condition()
@@ -94,6 +98,8 @@ class FakeTwilio:
             return _refuse(401, 20003, "Authenticate")
         fields = dict(parse_qsl((await request.body()).decode(), keep_blank_values=True))
         fault = self.faults.pop(0) if self.faults else ""
+        if self._dice.random() < self.loss:
+            fault = self._dice.choice(("drop_after", "limited", "broken"))
         if fault in REFUSALS:
             return _refuse(*REFUSALS[fault])
         if problem := _check(fields):

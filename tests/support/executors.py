@@ -137,14 +137,16 @@ async def refused(call: Awaitable[object]) -> Reason:
     return reason_of(caught.value)
 
 
-async def until(condition: Callable[[], object], timeout_s: float = 20) -> None:
+async def until(
+    condition: Callable[[], object], timeout_s: float = 20, pause_s: float = 0.01
+) -> None:
     """Waits for something that has no better way to be noticed; to look at it may be awaited."""
     async with asyncio.timeout(timeout_s):
         while True:
             found = condition()
             if (await found) if isinstance(found, Awaitable) else found:
                 return
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(pause_s)
 
 
 class Process:

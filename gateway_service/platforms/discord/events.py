@@ -12,6 +12,7 @@ from gateway_service.messages import (
     Reaction,
     RemoteFile,
     Source,
+    find_kind,
 )
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ _TABLE_RULE = re.compile(r"\s*\|?(?:\s*:?-+:?\s*\|)+(?:\s*:?-+:?\s*)?")
 _DEEP_HEADING = re.compile(r"^ {0,3}#{4,6}\s+(.+?)\s*#*$")
 _PICTURE = re.compile(r"!(?=\[[^\]\n]*\]\()")
 _THUMBS = ("👍", "👎")
-_KINDS = {"image": FileKind.IMAGE, "audio": FileKind.AUDIO, "video": FileKind.VIDEO}
 
 
 def read_message(
@@ -131,9 +131,8 @@ def _text(message: "Message", ours: "list[str] | tuple[()]") -> str:
 
 def _file(file: "Attachment", message: "Message") -> RemoteFile:
     mime = file.content_type or ""
-    kind = _KINDS.get(mime.partition("/")[0], FileKind.DOCUMENT)
     return RemoteFile(
-        FileKind.VOICE if message.flags.voice else kind,
+        FileKind.VOICE if message.flags.voice else find_kind(mime),
         f"{message.channel.id}/{message.id}/{file.id}",
         file.filename,
         mime,

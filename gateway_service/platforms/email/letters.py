@@ -12,7 +12,7 @@ from typing import cast
 
 from msgspec import Struct
 
-from gateway_service.messages import Content, FileKind, MessageEvent, Quote, RemoteFile, Source
+from gateway_service.messages import Content, MessageEvent, Quote, RemoteFile, Source, find_kind
 from gateway_service.platforms.markup import to_html
 
 NAME = "email"
@@ -32,7 +32,6 @@ _FORWARDED = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _CUT = re.compile(r"^(?:-- |-{2,} ?Original Message ?-{2,}|_{20,})$", re.IGNORECASE | re.MULTILINE)
-_KINDS = {"image": FileKind.IMAGE, "audio": FileKind.AUDIO, "video": FileKind.VIDEO}
 _BLOCKS = ("p", "div", "br", "li", "tr", "h1", "h2", "h3", "h4", "table", "ul", "ol", "pre")
 _UNSEEN = ("script", "style", "head", "title", "blockquote")
 
@@ -153,10 +152,9 @@ def _files(mail: EmailMessage, place: str) -> Iterator[RemoteFile]:
     for number, part in enumerate(mail.walk()):
         if part.is_multipart() or not (part.get_filename() or _is_attached(part)):
             continue
-        kind = _KINDS.get(part.get_content_maintype(), FileKind.DOCUMENT)
         size = len(cast("bytes", part.get_payload(decode=True) or b""))
         name, mime = part.get_filename() or "", part.get_content_type()
-        yield RemoteFile(kind, f"{place}:{number}", name, mime, size)
+        yield RemoteFile(find_kind(mime), f"{place}:{number}", name, mime, size)
 
 
 def _is_attached(part: Message) -> bool:

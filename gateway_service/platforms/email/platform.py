@@ -19,7 +19,7 @@ from gateway_service.errors import (
     no_answer,
 )
 from gateway_service.messages import Content, MessageEvent, RemoteFile
-from gateway_service.platforms.base import Destination, Platform, Received, Sink, Traits
+from gateway_service.platforms.base import Destination, Platform, Received, Recent, Sink, Traits
 from gateway_service.platforms.email.config import EmailConfig
 from gateway_service.platforms.email.letters import (
     BROKEN,
@@ -74,7 +74,7 @@ class EmailPlatform(Platform):
         self._config = config
         self._stack = AsyncExitStack()
         self._mailbox: Mailbox | None = None
-        self._latest = dict[str, EmailMessage]()
+        self._latest = Recent[str, EmailMessage](MOST_THREADS)
         """The headers of the last mail of each thread."""
 
     async def __aenter__(self) -> Self:
@@ -120,7 +120,7 @@ class EmailPlatform(Platform):
             if mail is None:
                 return ()
             event = await asyncio.to_thread(message_of, mail, place, sender)
-            self._remember(head)
+            self._latest[thread_of(head)] = head
         except BROKEN as error:
             _log.warning("the mail %s cannot be read: %r", place, error)
             return ()
@@ -135,13 +135,6 @@ class EmailPlatform(Platform):
         if is_confirmed(head, address, config.auth_server):
             return Sender(name, address, address)
         return Sender(name, address, f"{STRANGER}{address}") if config.allow_all_users else None
-
-    def _remember(self, mail: EmailMessage) -> None:
-        thread_id = thread_of(mail)
-        self._latest.pop(thread_id, None)
-        self._latest[thread_id] = mail
-        while len(self._latest) > MOST_THREADS:
-            del self._latest[next(iter(self._latest))]
 
     async def send(self, destination: Destination, content: Content, key: str) -> str:
         if "@" not in destination.chat_id:
@@ -166,12 +159,9 @@ class EmailPlatform(Platform):
         for uid in reversed(await self._mailbox.find(criteria)):
             mail = parsed(await self._mailbox.fetch(uid, HEADERS))
             if mail is not None and thread_of(mail) == thread_id:
-                self._remember(mail)
+                self._latest[thread_id] = mail
                 return mail
         return None
-
-    async def edit(self, destination: Destination, message_id: str, content: Content) -> None:
-        raise Refused("email: mails cannot be changed")
 
     async def _submit(self, mail: EmailMessage) -> None:
         from aiosmtplib import SMTPException

@@ -140,9 +140,6 @@ class HomeAssistantPlatform(HttpPlatform[HttpApi]):
             why = f"homeassistant does not know or refuses {service.replace('/', '.')}"
             raise Refused(why) from error
 
-    async def edit(self, destination: Destination, message_id: str, content: Content) -> None:
-        raise Refused("homeassistant: notifications cannot be changed")
-
 
 class _Socket:
     """The WebSocket after the login."""

@@ -4,7 +4,6 @@ import asyncio
 import json
 import logging
 import math
-from collections import OrderedDict
 from collections.abc import AsyncGenerator, Generator
 from contextlib import aclosing, contextmanager
 from io import BytesIO
@@ -22,7 +21,7 @@ from gateway_service.errors import (
     no_answer,
 )
 from gateway_service.messages import Attachment, Content, Event, RemoteFile
-from gateway_service.platforms.base import Destination, Platform, Received, Sink, Traits
+from gateway_service.platforms.base import Destination, Platform, Received, Recent, Sink, Traits
 from gateway_service.platforms.matrix.config import MatrixConfig
 from gateway_service.platforms.matrix.events import (
     Account,
@@ -81,7 +80,7 @@ class MatrixPlatform(Platform):
         self._connected: AsyncClient | None = None
         self._begun_at = ""
         self._writer = ContentWriter()
-        self._sent = OrderedDict[str, None]()
+        self._sent = Recent[str, None](MOST_KNOWN)
         """Messages of ours that are known to exist."""
 
     async def __aenter__(self) -> Self:
@@ -242,7 +241,7 @@ class MatrixPlatform(Platform):
                     ignore_unverified_devices=True,
                 )
             )
-        self._note_sent(sent.event_id)
+        self._sent[sent.event_id] = None
         return sent.event_id
 
     async def _upload(self, room_id: str, caption: str, file: Attachment) -> dict[str, Any]:
@@ -275,12 +274,7 @@ class MatrixPlatform(Platform):
         if getattr(found, "status_code", None) in ("M_NOT_FOUND", "M_INVALID_PARAM", "M_UNKNOWN"):
             raise MessageGone("matrix has no such message")
         _checked(found)
-        self._note_sent(message_id)
-
-    def _note_sent(self, message_id: str) -> None:
         self._sent[message_id] = None
-        if len(self._sent) > MOST_KNOWN:
-            self._sent.popitem(last=False)
 
 
 def _client(config: MatrixConfig, store: Path) -> "AsyncClient":

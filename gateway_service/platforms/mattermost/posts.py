@@ -7,7 +7,8 @@ from typing import Any
 from msgspec import Struct
 
 from gateway_service.errors import MessageGone
-from gateway_service.messages import FileKind, MessageEvent, Reaction, RemoteFile, Source
+from gateway_service.messages import MessageEvent, Reaction, RemoteFile, Source, find_kind
+from gateway_service.platforms.base import THUMBS, Recent
 from gateway_service.platforms.mattermost.api import MattermostApi
 
 NAME = "mattermost"
@@ -15,8 +16,6 @@ MOST_KNOWN = 5000
 """How many people, channels and threads are remembered before they are asked for anew."""
 
 _DIRECT = "D"
-_THUMBS = {"+1": "👍", "thumbsup": "👍", "-1": "👎", "thumbsdown": "👎"}
-_KINDS = {"image": FileKind.IMAGE, "audio": FileKind.AUDIO, "video": FileKind.VIDEO}
 
 Post = Mapping[str, Any]
 
@@ -37,7 +36,7 @@ class PostReader:
         self._me = me
         name = re.escape(me.username)
         self._mention = re.compile(rf"(?<![\w@.-])@{name}(?![\w-]|\.\w)", re.IGNORECASE)
-        self._known = dict[str, Any]()
+        self._known = Recent[str, Any](MOST_KNOWN)
 
     async def read(self, post: Post, *, is_new: bool) -> MessageEvent | None:
         """Return a person's post if it is for us: direct, mentioning us, or in a thread of ours."""
@@ -66,7 +65,7 @@ class PostReader:
 
     async def read_reaction(self, added: Mapping[str, Any]) -> Reaction | None:
         """Return a thumb that a person put on a post of ours."""
-        emoji, person_id = _THUMBS.get(added["emoji_name"].partition("_")[0]), added["user_id"]
+        emoji, person_id = THUMBS.get(added["emoji_name"].partition("_")[0]), added["user_id"]
         if emoji is None or person_id == self._me.id:
             return None
         post = await self._find(f"/posts/{added['post_id']}")
@@ -106,8 +105,6 @@ class PostReader:
     async def _find(self, path: str) -> Any:
         found = self._known.get(path)
         if found is None:
-            if len(self._known) >= MOST_KNOWN:
-                self._known.clear()
             found = self._known[path] = await self._api.get(path)
         return found
 
@@ -117,7 +114,6 @@ def _files(post: Post) -> tuple[RemoteFile, ...]:
     metadata: Mapping[str, Any] = post.get("metadata") or {}
     for file in metadata.get("files") or ():
         mime = file.get("mime_type", "")
-        kind = _KINDS.get(mime.partition("/")[0], FileKind.DOCUMENT)
         about = file["id"], file.get("name", ""), mime, file.get("size", 0)
-        found.append(RemoteFile(kind, *about))
+        found.append(RemoteFile(find_kind(mime), *about))
     return tuple(found)

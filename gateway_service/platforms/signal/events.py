@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from gateway_service.messages import FileKind, MessageEvent, Quote, RemoteFile, Source
+from gateway_service.messages import FileKind, MessageEvent, Quote, RemoteFile, Source, find_kind
 from services.validation import convert
 
 _log = logging.getLogger(__name__)
@@ -123,11 +123,9 @@ def _quotes(quote: _Quoted | None, known: tuple[str, str]) -> tuple[Quote, ...]:
 
 def _file(file: _File, chat_id: str) -> RemoteFile:
     mime = file.content_type or ""
-    kind = mime.partition("/")[0]
-    if kind == "audio" and not file.filename:
+    found = find_kind(mime)
+    if found is FileKind.AUDIO and not file.filename:
         found = FileKind.VOICE
-    else:
-        found = FileKind(kind) if kind in ("image", "audio", "video") else FileKind.DOCUMENT
     # Nothing says whether it was forwarded.
     name, size = file.filename or "", file.size or 0
     return RemoteFile(found, f"{chat_id}/{file.id}", name, mime, size, is_forwarded=True)

@@ -1,6 +1,7 @@
 """What was written while nobody listened: Slack repeats events for some minutes only."""
 
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -9,6 +10,7 @@ from msgspec.structs import replace
 
 from gateway_service.errors import Refused
 from gateway_service.messages import MessageEvent
+from gateway_service.platforms.base import Recent
 from gateway_service.platforms.slack.api import SlackApi
 from gateway_service.platforms.slack.payloads import Message, read_message
 from services.clock import Clock
@@ -27,17 +29,16 @@ class Backlog:
 
     def __init__(self, api: SlackApi, clock: Clock) -> None:
         self._api, self._clock = api, clock
-        self._last: dict[str, str] = {}
+        self._last = Recent[str, str](MOST_PLACES)
         """The id of the last message by place: `channel`, or `channel:thread`."""
         self._unread: dict[str, str] = {}
         self._heard_at = float("-inf")
 
     def load(self, cursor: str) -> None:
         """Load what `note` has returned, and find out whether anything may be missing."""
-        try:
-            self._last = decode(cursor or "{}", dict[str, str])
-        except msgspec.DecodeError:
-            self._last = {}
+        self._last.clear()
+        with suppress(msgspec.DecodeError):
+            self._last.update(decode(cursor or "{}", dict[str, str]))
         if self._clock.monotonic() - self._heard_at > GAP_S:
             self._unread = {**self._last, **self._unread}
             self.hear()  # what is read by then is not read again, should reading break off
@@ -52,10 +53,7 @@ class Backlog:
         if event.message_id and not event.edits:
             places = [source.chat_id, f"{source.chat_id}:{source.thread_id}"]
             for place in places[: 2 if source.thread_id else 1]:
-                last = max(self._last.pop(place, ""), event.message_id)
-                self._last[place] = last
-            while len(self._last) > MOST_PLACES:
-                del self._last[next(iter(self._last))]
+                self._last[place] = max(self._last.get(place, ""), event.message_id)
         return msgspec.json.encode(self._last).decode()
 
     async def read(self) -> AsyncGenerator[Message]:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -16,7 +16,9 @@ from gateway_service.messages import (
     Reaction,
     RemoteFile,
     Source,
+    find_kind,
 )
+from gateway_service.platforms.base import THUMBS, Recent
 from gateway_service.platforms.slack.api import NAME, SlackApi
 from gateway_service.platforms.slack.mrkdwn import mentioned, to_markdown
 from gateway_service.platforms.slack.payloads import (
@@ -41,9 +43,6 @@ EARLIER = 20
 """Messages of a thread that are quoted when somebody mentions us in it."""
 QUOTE_CHARS = 2000
 
-_T = TypeVar("_T")
-
-_THUMBS = {"+1": "👍", "thumbsup": "👍", "-1": "👎", "thumbsdown": "👎"}
 _SPOKEN = ("", "file_share", "me_message", "thread_broadcast")
 """Subtypes of what people write."""
 
@@ -56,8 +55,8 @@ class EventReader:
         """Our user id, as far as it is known; most events tell it."""
         self._api, self._clock = api, clock
         self._reply_in_thread = reply_in_thread
-        self._names: dict[str, str] = {}
-        self._threads: dict[tuple[str, str], float] = {}
+        self._names = Recent[str, str](MOST_KNOWN)
+        self._threads = Recent[tuple[str, str], float](MOST_KNOWN)
         """When a thread's next message is to be looked at; infinite for our own threads."""
 
     async def read(self, kind: str, payload: Mapping[str, Any]) -> Event | None:
@@ -120,7 +119,7 @@ class EventReader:
 
     def join(self, channel: str, thread: str) -> None:
         """Note that we take part in a thread."""
-        _remember(self._threads, (channel, thread), float("inf"))
+        self._threads[channel, thread] = float("inf")
 
     async def _quote_thread(self, message: Message) -> tuple[Quote, ...] | None:
         """Return what was said in a channel's thread before we take part; None if we are not meant.
@@ -141,7 +140,7 @@ class EventReader:
         earlier = await self._earlier(message)
         is_ours = any(each.user == self.me or self.me in mentioned(each.text) for each in earlier)
         if not is_ours and not is_mention:
-            _remember(self._threads, (channel, thread), now + FOREIGN_S)
+            self._threads[channel, thread] = now + FOREIGN_S
             return None
         self.join(channel, thread)
         if is_ours:
@@ -190,14 +189,8 @@ class EventReader:
             except PlatformError:
                 return ""
             name = found.get("profile", {}).get("display_name") or found.get("real_name")
-            _remember(self._names, of, name or found.get("name", ""))
+            self._names[of] = name or found.get("name", "")
         return self._names.get(of, "")
-
-
-def _remember(known: "dict[Any, _T]", key: object, value: _T) -> None:
-    known[key] = value
-    if len(known) > MOST_KNOWN:
-        del known[next(iter(known))]
 
 
 def _source(channel: str, user: str, name: str, thread: str = "", *, is_dm: bool = False) -> Source:
@@ -225,7 +218,7 @@ def _read_press(found: Interaction) -> ButtonPress:
 
 
 def _read_reaction(found: ReactionAdded) -> Reaction | None:
-    emoji, item = _THUMBS.get(found.reaction.partition("::")[0]), found.item
+    emoji, item = THUMBS.get(found.reaction.partition("::")[0]), found.item
     if emoji is None or not item.ts:
         return None
     event_id = f"{item.channel}:{item.ts}:{found.event_ts}:{found.user}"
@@ -233,7 +226,5 @@ def _read_reaction(found: ReactionAdded) -> Reaction | None:
 
 
 def _remote_file(file: File) -> RemoteFile:
-    major = file.mimetype.partition("/")[0]
-    kinds = {"image": FileKind.IMAGE, "audio": FileKind.AUDIO, "video": FileKind.VIDEO}
-    kind = FileKind.VOICE if file.subtype == "slack_audio" else kinds.get(major, FileKind.DOCUMENT)
+    kind = FileKind.VOICE if file.subtype == "slack_audio" else find_kind(file.mimetype)
     return RemoteFile(kind, file.id, file.name, file.mimetype, file.size)

@@ -7,12 +7,11 @@ import re
 from collections.abc import Sequence
 from urllib.parse import parse_qsl
 
-from gateway_service.messages import FileKind, MessageEvent, RemoteFile, Source
+from gateway_service.messages import MessageEvent, RemoteFile, Source, find_kind
 
 NAME = "sms"
 MAX_FIELDS = 200
 MAX_FILES = 10
-_KINDS = {"image": FileKind.IMAGE, "audio": FileKind.AUDIO, "video": FileKind.VIDEO}
 _ID = re.compile(r"[A-Za-z0-9]{10,64}")
 Fields = Sequence[tuple[str, str]]
 
@@ -51,5 +50,4 @@ def read_event(fields: Fields) -> MessageEvent | None:
 
 def _file(said: dict[str, str], number: int) -> RemoteFile | None:
     url, mime = said.get(f"MediaUrl{number}", ""), said.get(f"MediaContentType{number}", "")
-    kind = _KINDS.get(mime.partition("/")[0], FileKind.DOCUMENT)
-    return RemoteFile(kind, url, mime=mime) if url else None
+    return RemoteFile(find_kind(mime), url, mime=mime) if url else None

@@ -4,7 +4,6 @@ from base64 import b64encode
 from collections.abc import AsyncGenerator
 from typing import Self
 
-from gateway_service.errors import Refused
 from gateway_service.messages import Content, RemoteFile
 from gateway_service.platforms.base import (
     HEARTBEAT_S,
@@ -66,9 +65,6 @@ class SmsPlatform(HttpPlatform[HttpApi]):
         form = {"To": destination.chat_id, sender: number, "Body": render(content.text, PLAIN)}
         said = await self._api.call("POST", f"{self._account}/Messages.json", data=form)
         return str(said["sid"])
-
-    async def edit(self, destination: Destination, message_id: str, content: Content) -> None:
-        raise Refused("text messages cannot be changed")
 
     def download(self, file: RemoteFile) -> AsyncGenerator[bytes]:
         # The file itself is elsewhere.

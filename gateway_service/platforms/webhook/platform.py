@@ -74,9 +74,6 @@ class WebhookPlatform(Platform):
         _log.info("the answer to an event of the webhook %s is kept", destination.chat_id)
         return key
 
-    async def edit(self, destination: Destination, message_id: str, content: Content) -> None:
-        """Do nothing: nobody reads what is kept."""
-
     async def webhook(self, request: WebhookRequest) -> WebhookResult:
         """Take an event: POST to the name of its route, signed with the route's secret."""
         name = request.url.partition("?")[0].rpartition("/")[2]

@@ -15,6 +15,7 @@ from gateway_service.errors import Refused
 from gateway_service.messages import DONE, Attachment, Button, ButtonPress, Content, RemoteFile
 from gateway_service.platforms.base import (
     Destination,
+    Recent,
     Sink,
     Traits,
     WebhookRequest,
@@ -81,7 +82,7 @@ class WhatsAppPlatform(HttpPlatform[GraphApi]):
         self._config, self._clock = config, clock
         self._api = GraphApi(config)
         self._templates = Templates(config, self._api)
-        self._last = dict[str, str]()
+        self._last = Recent[str, str](MOST_KNOWN)
         """The last message by chat, which the typing indicator is for."""
 
     @classmethod
@@ -108,10 +109,7 @@ class WhatsAppPlatform(HttpPlatform[GraphApi]):
         except msgspec.DecodeError:
             return WebhookResult(400, b"not a notification of WhatsApp")
         for each in received.events:
-            self._last.pop(each.source.chat_id, None)
             self._last[each.source.chat_id] = each.event_id
-        while len(self._last) > MOST_KNOWN:
-            del self._last[next(iter(self._last))]
         failures = await self._templates.repeat(received.failures)
         return WebhookResult(received=replace(received, failures=failures))
 
@@ -175,9 +173,6 @@ class WhatsAppPlatform(HttpPlatform[GraphApi]):
         body = {"messaging_product": NAME, "recipient_type": "individual", "to": to}
         found = await self._api.post("messages", json={**body, "type": kind, kind: about})
         return found["messages"][0]["id"]
-
-    async def edit(self, destination: Destination, message_id: str, content: Content) -> None:
-        raise Refused("messages of WhatsApp cannot be changed")
 
     async def typing(self, destination: Destination) -> None:
         """Mark the last message as read, and show that an answer is being written."""

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from gateway_service.messages import EarlierMessage, FileKind, RemoteFile
+from gateway_service.messages import EarlierMessage, FileKind, RemoteFile, find_kind
 from services.errors import InvalidArgument
 
 MAX_TEXT_BYTES = 1024 * 1024
@@ -214,9 +214,7 @@ def _decoded(url: str, name: str, field: str) -> GivenFile:
     if found is None:
         raise _unsupported("files are sent as data URLs (data:image/png;base64,…)", field)
     mime = found[1].lower()
-    kinds = {"image": FileKind.IMAGE, "audio": FileKind.AUDIO, "video": FileKind.VIDEO}
-    kind = kinds.get(mime.partition("/")[0], FileKind.DOCUMENT)
-    return GivenFile(RemoteFile(kind, "", name, mime), url[found.end() :])
+    return GivenFile(RemoteFile(find_kind(mime), "", name, mime), url[found.end() :])
 
 
 def _unsupported(message: str, field: str) -> InvalidArgument:
