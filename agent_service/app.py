@@ -10,10 +10,10 @@ import grpc.aio
 from msgspec.structs import replace
 
 from agent_service.assembly.curation import CuratorNews, curations
-from agent_service.assembly.hubs import hubs_of
+from agent_service.assembly.hubs import Hubs, hubs_of
 from agent_service.assembly.mcp import mcp_servers
 from agent_service.assembly.memory import external_memory
-from agent_service.assembly.models import login_store, model_parts
+from agent_service.assembly.models import model_parts
 from agent_service.assembly.stores import Stores, beside_start, in_database, in_files, shelves_of
 from agent_service.assembly.tools import (
     command_policy,
@@ -54,6 +54,7 @@ from agent_service.servicer.catalogs import (
 )
 from agent_service.servicer.curation import CurationServicer
 from agent_service.servicer.home import HomeServicer
+from agent_service.servicer.mcp import McpServicer
 from agent_service.servicer.memory import MemoryServicer
 from agent_service.servicer.policy import POLICY
 from agent_service.servicer.sessions import SessionServicer
@@ -74,13 +75,13 @@ from agent_service.storage.journal import TurnLimits
 from agent_service.storage.search.index import SearchUpkeep
 from agent_service.storage.uploads import UploadUpkeep
 from agent_service.tools.base import Tool
-from agent_service.tools.builtin import Reach
 from agent_service.tools.context_files import ContextFiles, Hints
 from agent_service.tools.guards.commands import CommandPolicy
+from agent_service.tools.mcp.prompts import Prompts
 from agent_service.tools.mcp.servers import Servers
 from agent_service.tools.mcp.tools import session_tools
-from agent_service.tools.schema import offered
-from agent_service.tools.toolbox import MCP, Toolbox
+from agent_service.tools.schema import Listed, offered
+from agent_service.tools.toolbox import Toolbox
 from agent_service.turns.answer_files import AnswerFiles
 from agent_service.turns.background_commands import BackgroundCommands
 from agent_service.turns.background_notifier import Notices
@@ -129,7 +130,7 @@ def build(
     reach, sync = tool_reach(config, channels, scanner, external), _sync(config, database, external)
     listed = listed_tools(config, memories, past, reach, Hints(context_files), policy)
     tools, histories = offered(listed), Histories(database, settings.home, clock, redactor)
-    servers, toolsets = _servers(settings, config, chassis, executors, database, reach, tools)
+    servers, toolsets = mcp_servers(settings, config, executors, database, reach.screen, tools)
     delegation = Delegation(lambda: turns, toolsets, config.delegation.max_concurrent, database)
     sandboxes, left = SandboxLeases(executors, database), LeftSandboxes(executors, database)
     projects, hubs = Projects(executors, context_files), hubs_of(stores, config, clock)
@@ -156,12 +157,12 @@ def build(
     drafts = SessionDrafts(clock, toolsets, told, places, layers, news, redactor)
     turns = Turns(database, runner, drafts, ownership, clock, workers, metrics)
     servicers = (
-        TurnServicer(turns, config.tools, screening, reviews, shelves),
+        TurnServicer(turns, config.tools, screening, reviews, shelves, Prompts(servers)),
         SessionServicer(database, histories, personas, clock, redactor.redact),
         *(ApprovalServicer(database, turns, redactor.redact), ModelCatalogServicer(catalog, model)),
         MemoryServicer(memories, external, sync, database, clock),
-        *(SkillServicer(shelves), SkillHubServicer(hubs, shelves), CurationServicer(plans)),
-        *(ToolCatalogServicer(listed, config.tools, servers), CatalogServicer(personas, database)),
+        *_tool_servicers(config, listed, servers, shelves, hubs),
+        *(CatalogServicer(personas, database), CurationServicer(plans)),
         *(UsageServicer(database, spending), UploadServicer(database, clock)),
         HomeServicer(Moving(stores.homes, memories, histories, shelves, external)),
     )
@@ -233,20 +234,19 @@ class AgentService:
         await self._turns.drain()
 
 
-def _servers(
-    settings: Settings,
+def _tool_servicers(
     config: AgentConfig,
-    chassis: ServiceConfig,
-    executors: Executors,
-    database: Database,
-    reach: Reach,
-    tools: Sequence[Tool[Any]],
-) -> tuple[Servers, frozenset[str]]:
-    """The MCP servers, and the toolsets of all tools."""
-    logins = login_store(settings, config, database)
-    servers = mcp_servers(config, executors, chassis.instance, logins, database, reach.screen)
-    more = {MCP} if servers.configured else set[str]()
-    return servers, frozenset(more.union(tool.toolset for tool in tools))
+    listed: Sequence[Listed],
+    servers: Servers,
+    shelves: SkillShelves,
+    hubs: Hubs,
+) -> Sequence[object]:
+    return (
+        SkillServicer(shelves, Prompts(servers)),
+        SkillHubServicer(hubs, shelves),
+        ToolCatalogServicer(listed, config.tools, servers),
+        McpServicer(servers),
+    )
 
 
 def _toolbox(

@@ -2,10 +2,11 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
+from agent_service.assembly.models import login_store
 from agent_service.clients.executors import Executors
 from agent_service.clients.processes import Processes, Program
 from agent_service.config import AgentConfig
@@ -13,26 +14,33 @@ from agent_service.config.mcp import McpServer
 from agent_service.models.oauth.store import LoginStore
 from agent_service.security.fetch.destinations import Destinations
 from agent_service.security.fetch.urls import vetted_transport
+from agent_service.tools.base import Tool
 from agent_service.tools.guards.taint import Screen
 from agent_service.tools.mcp.servers import Servers
+from agent_service.tools.toolbox import MCP
+from services.config.settings import Settings
 from services.database import Database
+from services.runtime.config import ServiceConfig
 
 MAX_CONNECTIONS = 32
 """To one server; a call may keep its connection for minutes."""
 
 
 def mcp_servers(
+    settings: Settings,
     config: AgentConfig,
     executors: Executors,
-    instance: str,
-    logins: LoginStore,
     database: Database,
     screen: Screen,
-) -> Servers:
-    """The configured servers; nothing is connected yet."""
-    dialer = Dialer(config, Processes(executors, instance), logins)
+    tools: Sequence[Tool[Any]],
+) -> tuple[Servers, frozenset[str]]:
+    """The configured servers, not connected yet, and the toolsets of all tools with theirs."""
+    processes = Processes(executors, settings.load(ServiceConfig).instance)
+    dialer = Dialer(config, processes, login_store(settings, config, database))
     asks = config.fetch.taint == "ask"
-    return Servers(config.mcp_servers, dialer.dial, database, screen, asks=asks)
+    servers = Servers(config.mcp_servers, dialer.dial, database, screen, asks=asks)
+    more = {MCP} if servers.configured else set[str]()
+    return servers, frozenset(more.union(tool.toolset for tool in tools))
 
 
 class Dialer:

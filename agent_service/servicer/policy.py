@@ -40,6 +40,7 @@ _METHODS: Mapping[str, Mapping[Sequence[Identity], Sequence[str]]] = {
     "ApprovalService": {_PEOPLE: ("ListApprovals", "ResolveApproval", "AnswerClarification")},
     "ModelCatalogService": {_PEOPLE: ("ListModels",), _OPERATOR: ("RefreshModels",)},
     "ToolCatalogService": {_PEOPLE: ("ListTools",)},
+    "McpService": {_OPERATOR: ("ListMcpServers", "TestMcpServer")},
     "CatalogService": {_PEOPLE: ("ClassifyCommands", "ListPersonalities"), _ALL: ("ScanTexts",)},
     "MemoryService": {
         _PEOPLE: (

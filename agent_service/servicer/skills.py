@@ -10,6 +10,7 @@ from agent_service.profiles.skills.index import UNSORTED
 from agent_service.profiles.skills.library import Skill
 from agent_service.profiles.skills.shelf import ProfileSkills, SkillRecord, SkillShelves
 from agent_service.servicer.fields import Context, profile_of
+from agent_service.tools.mcp.prompts import CATEGORY, Prompts
 from hermes.agent.v1 import skill_pb2 as pb
 from hermes.agent.v1.skill_pb2_grpc import SkillServiceServicer
 from services.errors import FailedPrecondition, NotFound, ServiceUnavailable
@@ -19,8 +20,9 @@ from services.rpc.messages import message_of
 class SkillServicer(SkillServiceServicer):
     """Serves skill libraries."""
 
-    def __init__(self, shelves: SkillShelves) -> None:
+    def __init__(self, shelves: SkillShelves, prompts: Prompts) -> None:
         self._shelves = shelves
+        self._prompts = prompts
 
     async def ListSkills(
         self, request: pb.ListSkillsRequest, context: Context
@@ -28,13 +30,18 @@ class SkillServicer(SkillServiceServicer):
         with telling():
             found = await self._shelves.for_profile(profile_of(request.profile)).records()
         wanted = request.category
-        return pb.ListSkillsResponse(
-            skills=[
-                _skill(record)
-                for record in found
-                if not wanted or wanted == (record.skill.category or UNSORTED)
+        skills = [
+            _skill(record)
+            for record in found
+            if not wanted or wanted == (record.skill.category or UNSORTED)
+        ]
+        if request.include_prompts:
+            prompts = await self._prompts.list(profile_of(request.profile))
+            skills += [
+                pb.Skill(name=one.name, category=CATEGORY, description=one.description)
+                for one in prompts
             ]
-        )
+        return pb.ListSkillsResponse(skills=skills)
 
     async def GetSkill(self, request: pb.GetSkillRequest, context: Context) -> pb.GetSkillResponse:
         skills = self._shelves.for_profile(profile_of(request.profile))

@@ -16,6 +16,7 @@ from agent_service.records.requests import JOB, REVIEW
 from agent_service.servicer.events import in_messages, turn_event
 from agent_service.servicer.fields import Context, profile_of
 from agent_service.servicer.turn_requests import turn, turn_request
+from agent_service.tools.mcp.prompts import CATEGORY, Prompts
 from agent_service.turns.event_feed import EventFeed, OwnedElsewhere
 from agent_service.turns.message_assembly import Screening
 from agent_service.turns.reviews import Reviews
@@ -35,12 +36,14 @@ class TurnServicer(turn_pb2_grpc.TurnServiceServicer):
         screening: Screening,
         reviews: Reviews,
         skills: SkillShelves,
+        prompts: Prompts,
     ) -> None:
         self._turns = turns
         self._toolsets = toolsets
         self._screening = screening
         self._reviews = reviews
         self._skills = skills
+        self._prompts = prompts
 
     async def StartTurn(
         self, request: pb.StartTurnRequest, context: Context
@@ -56,9 +59,13 @@ class TurnServicer(turn_pb2_grpc.TurnServiceServicer):
             raise FailedPrecondition(f"the job's script is not run: the toolset terminal is {why}")
         allowed = self._toolsets.toolsets_for(asked.profile, asked.platform, toolsets)
         library = self._skills.for_profile(asked.profile)
-        skills = await loaded(library, asked.skills)
-        texts = tuple(each.text for each in skills)
-        wanted = await self._screening.screen(replace(asked, allowed=allowed, loaded=texts))
+        prompts = [name for name in asked.skills if name.startswith(f"{CATEGORY}/")]
+        skills = await loaded(library, [name for name in asked.skills if name not in prompts])
+        more = await self._prompts.load(asked.profile, prompts, asked.text)
+        texts = tuple(each.text for each in (*skills, *more))
+        sources = (*asked.untrusted, *(each.source for each in more if each.source))
+        given = replace(asked, allowed=allowed, loaded=texts, untrusted=sources)
+        wanted = await self._screening.screen(given)
         info = await self._turns.start(wanted)
         if info.is_new:
             await used(library, skills)

@@ -15,6 +15,7 @@ from agent_service.profiles.skills.manage import Notes
 from agent_service.profiles.skills.shelf import ProfileSkills
 from agent_service.records.arguments import ToolArguments
 from agent_service.records.background import WatchRequest
+from agent_service.records.calls import Decided, PendingCall
 from agent_service.records.events import Decision
 from agent_service.records.requests import TurnOptions, Unattended
 from agent_service.records.sandbox import Commands, Files, SandboxInfo
@@ -178,6 +179,14 @@ class InnerCalls(Protocol):
     def functions(self) -> Mapping[str, list[str]]: ...
 
     async def call(self, number: int, name: str, arguments_json: str) -> ToolResult: ...
+
+    def question(self, name: str) -> PendingCall:
+        """What stands for a question of the call, which may have several."""
+        ...
+
+    def decided(self, question: PendingCall) -> Decided:
+        """A person's decision about such a question."""
+        ...
 
     async def ask(self, number: int, question: str, choices: Sequence[str]) -> str | None:
         """A person's answer to a question; None if nobody can or does answer."""

@@ -11,7 +11,7 @@ from msgspec import to_builtins
 from msgspec.json import encode
 from msgspec.structs import replace
 
-from agent_service.records.calls import PendingCall, StepState
+from agent_service.records.calls import Decided, PendingCall, StepState
 from agent_service.records.events import CLARIFY
 from agent_service.records.model import ToolCall
 from agent_service.tools.base import SessionState, Tool, ToolResult
@@ -42,8 +42,10 @@ class JournaledCalls:
         state: SessionState,
         run: Callable[[PendingCall], Awaitable[ToolResult]],
         tools: Sequence[Tool[Any]],
+        decisions: Mapping[str, Decided],
     ) -> None:
         self._outer = outer
+        self._decisions = decisions
         self._state = state
         self._run = run
         self._tools = {tool.name: tool for tool in tools if tool.name in CALLABLE}
@@ -64,6 +66,12 @@ class JournaledCalls:
         if not_here := _only_outside(arguments_json):
             return ToolResult(f"A program cannot use {not_here} of {name}.", is_error=True)
         return await self._journaled(number, name, arguments_json)
+
+    def question(self, name: str) -> PendingCall:
+        return replace(self._outer, key=inner_key(self._outer.key, name))
+
+    def decided(self, question: PendingCall) -> Decided:
+        return self._decisions.get(question.key, Decided())
 
     async def ask(self, number: int, question: str, choices: Sequence[str]) -> str | None:
         if not self._can_ask:

@@ -301,7 +301,7 @@ class _Batch:
                 except CommandUncertain:
                     return ToolResult(_UNCERTAIN, is_error=True)
 
-        return JournaledCalls(outer, context.state, run, self._tools)
+        return JournaledCalls(outer, context.state, run, self._tools, self._turn.decided)
 
     def _progress(self, call: PendingCall) -> Callable[[str], None]:
         def progress(text: str) -> None:

@@ -162,7 +162,7 @@ class SessionDrafts:
         kind, project, announces = found.result(), read.result(), announcing.result()
         servers, missing = offering.result()
         skips, remembers = skips_context_files(request), "memory" in toolsets
-        told = _notices(personal, remembers=remembers) if request.kind == "user" else ()
+        told = (*_notices(personal, remembers=remembers), *missing)
         facts = SessionFacts(
             session_id=request.session_id if self._instructions.names_session else "",
             platform=request.platform,
@@ -186,8 +186,7 @@ class SessionDrafts:
             notices=(
                 *(() if skips else personal.soul.blocked),
                 *project.blocked,
-                *told,
-                *(missing if request.kind == "user" else ()),
+                *(told if request.kind == "user" else ()),
                 *([LEAN_NOTICE.format(why=lean)] if lean and request.kind == "user" else ()),
                 *news.result(),
             ),

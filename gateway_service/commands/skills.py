@@ -33,8 +33,8 @@ Skills: TypeAlias = Sequence[skill_pb2.Skill]
 
 
 async def list_skills(context: CommandContext, profile: str) -> Skills:
-    """Return a profile's skills by category and name."""
-    request = skill_pb2.ListSkillsRequest(profile=profile)
+    """Return a profile's skills by category and name, and prompts of MCP servers."""
+    request = skill_pb2.ListSkillsRequest(profile=profile, include_prompts=True)
     return (await call_agent(context.agent.skills.ListSkills(request))).skills
 
 

@@ -98,6 +98,21 @@ def _set_path(
     return home.config
 
 
+def remove_path(home: HomePaths, path: Sequence[str]) -> Path | None:
+    """Remove a path of config.yaml; return the file, or None if the path is not there."""
+    text = read_text(home.config)
+    data = parse_yaml(text, home.config)
+    *groups, name = path
+    node = _group(data, groups)
+    if not hasattr(node, "keys") or name not in node:
+        return None
+    del node[name]
+    if not node and groups:
+        del _group(data, groups[:-1])[groups[-1]]
+    replace_file(home.config, _dumped(data, text), stat.S_IMODE(home.config.stat().st_mode))
+    return home.config
+
+
 def _group(node: Any, groups: Sequence[str]) -> Any:
     """Return the group at a path, created if missing, or a plain value in its place."""
     for group in groups:

@@ -37,9 +37,10 @@ class AgentClient:
         profile: str = "",
         busy_mode: turn_pb2.BusyMode.ValueType = turn_pb2.BUSY_MODE_QUEUE,
         origin: Origin | None = None,
-        kind: turn_pb2.TurnKind.ValueType = turn_pb2.TURN_KIND_USER,
+        **more: Any,
     ) -> turn_pb2.Turn:
         """Start a turn."""
+        more.setdefault("kind", turn_pb2.TURN_KIND_USER)
         answer = await self.turns.StartTurn(
             turn_pb2.StartTurnRequest(
                 turn_id=turn_id or new_id("trn"),
@@ -48,7 +49,7 @@ class AgentClient:
                 parts=[MessagePart(text=text)] if isinstance(text, str) else text,
                 origin=origin or Origin(platform="cli"),
                 busy_mode=busy_mode,
-                kind=kind,
+                **more,
             )
         )
         return answer.turn
@@ -74,10 +75,14 @@ class AgentClient:
         await self.until(turn_id, "text_delta", "text_snapshot")
 
     async def ask(
-        self, text: str, *files: MessageFile, session_id: str = "session"
+        self,
+        text: str,
+        *files: MessageFile,
+        session_id: str = "session",
+        skills: Sequence[str] = (),
     ) -> list[TurnEvent]:
         """Start a turn and watch it to its end."""
-        started = await self.start(said(text, *files), session_id=session_id)
+        started = await self.start(said(text, *files), session_id=session_id, skills=skills)
         return await self.watch(started.turn_id)
 
     async def upload(

@@ -21,6 +21,7 @@ _CHANGED = (
     "What this call would do has changed since the user approved it, so it was not run. If it is "
     "still right, make the call again, and the user is asked again."
 )
+_NAME_CHARS = 12
 _NO_ANSWER = "Nobody approved this call in time, so it was not run."
 
 
@@ -72,16 +73,14 @@ async def check_allowed(tool: str, subject: str, binding: str, context: ToolCont
 
 
 async def check_each_allowed(tool: str, subject: str, binding: str, context: ToolContext) -> None:
-    """The same for a call that may need several approvals; each is asked for once."""
-    once = hashlib.sha256(f"{context.key} {binding}".encode()).hexdigest()
-    check_not_denied(context.decision)
-    if context.decision is not None and context.decided_on == binding:
-        await context.records.allow(tool, once, "")
-        return
-    for given in (binding, once):
-        if await context.records.is_allowed(tool, given):
-            return
-    raise DecisionRequired(subject, binding)
+    """The same for a call that may need several approvals; each is asked for by itself."""
+    assert context.inner is not None, "a call of the model has inner calls"
+    question = context.inner.question(binding[:_NAME_CHARS])
+    decided = context.inner.decided(question)
+    if decided.decision is not None:
+        check_decision(decided.decision, decided.binding, binding)
+    elif not await context.records.is_allowed(tool, binding):
+        raise DecisionRequired(subject, binding, question)
 
 
 def binding_of(arguments: ToolArguments, *digests: str) -> str:

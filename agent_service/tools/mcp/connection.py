@@ -28,6 +28,8 @@ from services.lifecycle import Workers, first_failure
 
 MAX_TOOLS = 2_000
 MAX_PAGES = 100
+_MARGIN_S = 5.0
+"""How much later than Hermes the SDK gives up."""
 _T = TypeVar("_T")
 _FAILURES = (
     *(MCPError, OSError, TimeoutError, ValidationError, ValueError, RuntimeError),
@@ -164,7 +166,10 @@ class Connection:
         return await self._hosted(
             host,
             lambda client: client.call_tool(
-                tool, arguments, read_timeout_seconds=limit_s, progress_callback=progress
+                tool,
+                arguments,
+                read_timeout_seconds=limit_s + _MARGIN_S,
+                progress_callback=progress,
             ),
         )
 
@@ -199,7 +204,7 @@ class Connection:
                 asked = workers.start(f"call of {self._name}", _outcome(ask(client)))
                 waits = {asked, call.interrupted}
                 limit_s = self._server.timeout
-                await asyncio.wait(waits, timeout=limit_s + 1, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait(waits, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
                 if call.interrupted.done():
                     raise call.interrupted.result()
                 if not asked.done():

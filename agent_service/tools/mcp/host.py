@@ -26,6 +26,19 @@ _YES, _NO = frozenset({"yes", "true", "y", "1"}), frozenset({"no", "false", "n",
 Value = str | int | float | bool | list[str] | None
 
 
+class Nobody:
+    """Answers a server when no tool call is under way."""
+
+    def progress(self, text: str) -> None:
+        return
+
+    async def elicit(self, params: types.ElicitRequestParams) -> types.ElicitResult:
+        return types.ElicitResult(action="decline")
+
+    async def sample(self, params: types.CreateMessageRequestParams) -> types.CreateMessageResult:
+        raise ToolFailed("It asked the model, which prompts cannot do.")
+
+
 class ToolHost:
     """Answers a server on behalf of one tool call."""
 

@@ -1,20 +1,32 @@
 """Results of MCP servers as text for the model. Imports the SDK's types, so it is imported late."""
 
-from collections.abc import Iterable
+from base64 import b64decode
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import mcp_types as types
 from msgspec import json
 
-from agent_service.tools.base import ToolResult
+from agent_service.tools.base import Picture, ToolResult
+
+_SHOWABLE = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 
 def of_call(result: types.CallToolResult) -> ToolResult:
     """A call's result; structured content stands in if there is nothing else."""
-    text = "\n".join(map(_block, result.content))
+    text, pictures = "\n".join(map(_block, result.content)), tuple(_pictures(result.content))
     if not text and result.structured_content is not None:
         text = json.encode(result.structured_content).decode()
-    return ToolResult(text or "[no output]", is_error=bool(result.is_error))
+    return ToolResult(text or "[no output]", is_error=bool(result.is_error), pictures=pictures)
+
+
+def _pictures(blocks: Iterable[Any]) -> Iterator[Picture]:
+    for block in blocks:
+        if isinstance(block, types.ImageContent) and block.mime_type in _SHOWABLE:
+            try:
+                yield Picture(b64decode(block.data, validate=True))
+            except ValueError:
+                continue
 
 
 def of_resource(result: types.ReadResourceResult) -> str:
@@ -46,7 +58,7 @@ def _block(block: Any) -> str:
         case types.TextContent(text=text):
             return text
         case types.ImageContent(mime_type=kind, data=data):
-            return f"[a picture, {kind}, {_size(data)}, which cannot be shown here]"
+            return f"[a picture, {kind}, {_size(data)}]"
         case types.AudioContent(mime_type=kind, data=data):
             return f"[a sound, {kind}, {_size(data)}, which cannot be played here]"
         case types.ResourceLink(uri=uri, description=description, name=name):

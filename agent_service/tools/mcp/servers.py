@@ -2,10 +2,7 @@
 
 import asyncio
 import hashlib
-import logging
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -22,41 +19,19 @@ from agent_service.records.mcp import (
     difference,
     offered_tools,
 )
-from agent_service.storage import mcp_servers as rows
 from agent_service.tools.base import Effect, ToolContext, ToolFailed, ToolResult
 from agent_service.tools.guards.approval import check_each_allowed
-from agent_service.tools.guards.taint import Screen, must_ask
+from agent_service.tools.guards.taint import Screen, sources
+from agent_service.tools.mcp import pins
+from agent_service.tools.mcp.connections import Connections, Dial
 from services.database import Database
-from services.errors import Draining
-from services.lifecycle import Workers
 
 if TYPE_CHECKING:
     from agent_service.tools.mcp.connection import Connection
 
 FIRST_LOOK_S = 20.0
 """How long a new session waits for servers whose tools are not known yet."""
-RESTART_S = 60.0
-"""A server that was lost is connected to again after this time at the earliest."""
-IDLE_S = 900.0
 _SHOWN_CHARS = 2_000
-
-_log = logging.getLogger(__name__)
-
-Key = tuple[str, str]
-"""Profile and server."""
-Dial = Callable[
-    [str, str, McpServer], Callable[[Callable[[str], None]], AbstractAsyncContextManager[Any]]
-]
-
-
-def load_sdk() -> Sequence[object]:
-    """Import what takes a second; run in a thread."""
-    from agent_service.tools.mcp.connection import Connection
-    from agent_service.tools.mcp.host import ToolHost
-    from agent_service.tools.mcp.results import of_call
-    from agent_service.tools.mcp.transports import program_transport
-
-    return Connection, ToolHost, of_call, program_transport
 
 
 def is_installed() -> bool:
@@ -89,13 +64,11 @@ class Servers:
     ) -> None:
         """`asks` requires approval of calls in tainted sessions that change something."""
         self.configured = {name: one for name, one in configured.items() if one.enabled}
-        self._dial = dial
+        self._connections = Connections(self.configured, dial, screen.scanner)
+        self.run = self._connections.run
         self._database = database
         self._screen = screen
         self._asks = asks
-        self._workers = Workers()
-        self._connections: dict[Key, Connection] = {}
-        self._locks: defaultdict[Key, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def problem_of(self, name: str) -> str:
         """Why a server cannot be used at all; empty if it can."""
@@ -128,27 +101,26 @@ class Servers:
             ServerState(
                 name,
                 known.get(name, ServerCatalog()),
-                self.problem_of(name) or self._failure(profile, name),
+                self.problem_of(name) or self._connections.failure(profile, name),
                 is_known=name in known,
             )
             for name in sorted(self.configured)
         ]
 
-    async def test(self, profile: str, name: str) -> ServerCatalog:
-        """Connect anew, and return what the server offers now; ToolFailed."""
-        self._check(name)
-        key = (profile, name)
-        if (old := self._connections.pop(key, None)) is not None:
-            old.close()
-        found = (await self._connected(profile, name)).catalog
-        if name not in await self._catalogs(profile):
-            await self._pin(profile, name, found)
-        return found
+    async def test(
+        self, profile: str, name: str, *, accepts: bool = False
+    ) -> tuple[ServerCatalog, ServerCatalog]:
+        """Connect anew; return what was agreed to and what the server offers now, or ToolFailed.
 
-    async def trust(self, profile: str, name: str) -> None:
-        """Accept what the server offers now."""
+        `accepts` agrees to what it offers now.
+        """
         self._check(name)
-        await self._pin(profile, name, (await self._connected(profile, name)).catalog)
+        self._connections.close(profile, name)
+        now = (await self._connections.get(profile, name)).catalog
+        before = (await self._catalogs(profile)).get(name)
+        if before is None or accepts:
+            await self._pin(profile, name, now)
+        return before or now, now
 
     async def call(
         self, tool: ServerTool, arguments: dict[str, Any], context: ToolContext, called: str = ""
@@ -161,7 +133,7 @@ class Servers:
         from agent_service.tools.mcp.results import of_call
 
         called, said = called or tool.name, json.encode(arguments, order="sorted")
-        if self._asks and tool.effect != Effect.PURE and await must_ask(context):
+        if self._asks and tool.effect != Effect.PURE and await sources(context.state):
             binding = hashlib.sha256(tool.name.encode() + b" " + said).hexdigest()
             shown = said.decode(errors="replace")[:_SHOWN_CHARS]
             await check_each_allowed(called, f"{tool.name} {shown}", binding, context)
@@ -191,24 +163,24 @@ class Servers:
             )
         return await self._fenced(server, ToolResult(text), context)
 
+    async def prompt(
+        self, profile: str, server: str, name: str, arguments: Mapping[str, str]
+    ) -> str:
+        """The text of a prompt, without what looks like an attack."""
+        self._check(server)
+        connection = await self._connections.get(profile, server)
+        from agent_service.tools.mcp.host import Nobody
+        from agent_service.tools.mcp.results import of_prompt
+
+        asked = connection.get_prompt(name, dict(arguments), Nobody())
+        text = of_prompt(await self._answer(server, asked, Effect.PURE))
+        clean, _ = await asyncio.to_thread(self._screen.scanner.clean, text)
+        return clean
+
     async def find(self, profile: str, names: frozenset[str]) -> Sequence[ServerTool]:
         """The tools of these names with their descriptions."""
         known = await self._catalogs(profile)
         return [tool for tool in offered_tools(list(known.values())) if tool.name in names]
-
-    async def run(self) -> None:
-        """Close connections that nobody uses, and all of them when cancelled."""
-        async with self._workers:
-            while True:
-                await asyncio.sleep(RESTART_S)
-                now = asyncio.get_running_loop().time()
-                for connection in self._connections.values():
-                    if connection.is_idle and now - connection.last_used > IDLE_S:
-                        connection.close()
-
-    def _failure(self, profile: str, name: str) -> str:
-        found = self._connections.get((profile, name))
-        return "" if found is None else found.failure
 
     def _check(self, name: str) -> None:
         if name not in self.configured:
@@ -220,7 +192,7 @@ class Servers:
         """A connection to a server whose tools are those that a person agreed to."""
         self._check(name)
         profile = context.caller.profile
-        connection = await self._connected(profile, name)
+        connection = await self._connections.get(profile, name)
         pinned = (await self._catalogs(profile)).get(name)
         if pinned is None:
             await self._pin(profile, name, connection.catalog)
@@ -232,38 +204,6 @@ class Servers:
             await check_each_allowed(tool, subject[:_SHOWN_CHARS], digest, context)
             await self._pin(profile, name, connection.catalog)
         return connection
-
-    async def _connected(self, profile: str, name: str) -> "Connection":
-        await asyncio.to_thread(load_sdk)
-        from agent_service.tools.mcp.connection import Connection, ServerFailed
-
-        key = (profile, name)
-        async with self._locks[key]:
-            found = self._connections.get(key)
-            try:
-                if found is None or found.is_closed:
-                    self._check_restart(name, found)
-                    server = self.configured[name]
-                    dial = self._dial(profile, name, server)
-                    found = Connection(name, server, dial, self._screened)
-                    self._connections[key] = found
-                    self._workers.start(f"MCP server {name}", found.run())
-                await found.opened()
-                await found.refresh()
-            except (ServerFailed, Draining) as error:
-                raise ToolFailed(f"The MCP server {name} is not there: {error}.") from error
-            return found
-
-    def _check_restart(self, name: str, lost: "Connection | None") -> None:
-        """Raise ToolFailed if a server was started a moment ago."""
-        if lost is None or not lost.failure:
-            return
-        wait_s = lost.started_at + RESTART_S - asyncio.get_running_loop().time()
-        if wait_s > 0:
-            raise ToolFailed(
-                f"The MCP server {name} is not there: {lost.failure}. It can be tried again in "
-                f"{wait_s:.0f} s."
-            )
 
     async def _answer(self, name: str, asked: Awaitable[Any], effect: str) -> Any:
         from agent_service.tools.mcp.connection import ServerFailed
@@ -279,23 +219,12 @@ class Servers:
     async def _fenced(self, name: str, result: ToolResult, context: ToolContext) -> ToolResult:
         shown = await self._screen.fenced(result.text, f"the MCP server {name}", context)
         await context.records.add_links(result.text)
-        return replace(shown, is_error=result.is_error)
-
-    async def _screened(self, catalog: ServerCatalog) -> ServerCatalog:
-        """The catalog without descriptions that look like an attack."""
-        clean = self._screen.scanner.clean
-
-        def screened() -> tuple[ServerTool, ...]:
-            return tuple(
-                replace(tool, description=clean(tool.description)[0]) for tool in catalog.tools
-            )
-
-        return replace(catalog, tools=await asyncio.to_thread(screened))
+        return replace(shown, is_error=result.is_error, pictures=result.pictures)
 
     async def _look(self, profile: str, names: Sequence[str]) -> tuple[str, ...]:
         """List the tools of servers for the first time; return notices about those that fail."""
         tasks = {
-            self._workers.start(
+            self._connections.workers.start(
                 f"first look at the MCP server {name}", self._learn(profile, name)
             ): name
             for name in names
@@ -314,13 +243,13 @@ class Servers:
     async def _learn(self, profile: str, name: str) -> str:
         """Pin what a server offers; return why that was impossible."""
         try:
-            await self._pin(profile, name, (await self._connected(profile, name)).catalog)
+            await self._pin(profile, name, (await self._connections.get(profile, name)).catalog)
         except ToolFailed as error:
             return str(error)
         return ""
 
     async def _catalogs(self, profile: str) -> Mapping[str, ServerCatalog]:
-        return await self._database.read(lambda conn: rows.all_of(conn, profile))
+        return await self._database.read(lambda conn: pins.all_of(conn, profile))
 
     async def _pin(self, profile: str, name: str, catalog: ServerCatalog) -> None:
-        await self._database.write(lambda conn: rows.put(conn, profile, name, catalog))
+        await self._database.write(lambda conn: pins.put(conn, profile, name, catalog))

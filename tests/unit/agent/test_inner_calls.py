@@ -68,7 +68,7 @@ async def _asks() -> ToolResult:
 def calls_of(door: Door, outer: PendingCall = OUTER) -> JournaledCalls:
     """What a program's calls go through."""
     memory = MemoryTool.__new__(MemoryTool)
-    return JournaledCalls(outer, door.state, door, [Terminal(), Patch(), memory])
+    return JournaledCalls(outer, door.state, door, [Terminal(), Patch(), memory], {})
 
 
 async def test_a_call_is_in_the_journal_before_it_is_made_and_is_made_once() -> None:

@@ -133,7 +133,7 @@ def test_a_library_that_another_program_holds_may_be_changed_later(tmp_path: Pat
     with (tmp_path / ".usage.json.lock").open("a") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(ServiceUnavailable, match="held by another program"):
-            run(SkillServicer(shelves).ArchiveSkill(asked, cast("Any", None)))
+            run(SkillServicer(shelves, cast("Any", None)).ArchiveSkill(asked, cast("Any", None)))
     assert (tmp_path / "notes" / "SKILL.md").exists()
 
 

@@ -24,43 +24,43 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bhermes/agent/v1/skill.proto\x12\x0fhermes.agent.v1\"6\n\x11ListSkillsRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x10\n\x08\x63\x61tegory\x18\x02 \x01(\t\"<\n\x12ListSkillsResponse\x12&\n\x06skills\x18\x01 \x03(\x0b\x32\x16.hermes.agent.v1.Skill\"C\n\x0fGetSkillRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x11\n\tfile_path\x18\x03 \x01(\t\"G\n\x10GetSkillResponse\x12%\n\x05skill\x18\x01 \x01(\x0b\x32\x16.hermes.agent.v1.Skill\x12\x0c\n\x04text\x18\x02 \x01(\t\"C\n\x0fPinSkillRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x11\n\tis_pinned\x18\x03 \x01(\x08\"9\n\x10PinSkillResponse\x12%\n\x05skill\x18\x01 \x01(\x0b\x32\x16.hermes.agent.v1.Skill\"4\n\x13\x41rchiveSkillRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"$\n\x14\x41rchiveSkillResponse\x12\x0c\n\x04path\x18\x01 \x01(\t\"4\n\x13RestoreSkillRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"=\n\x14RestoreSkillResponse\x12%\n\x05skill\x18\x01 \x01(\x0b\x32\x16.hermes.agent.v1.Skill\"\xef\x01\n\x05Skill\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08\x63\x61tegory\x18\x02 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x03 \x01(\t\x12\x0c\n\x04tags\x18\x04 \x03(\t\x12\r\n\x05\x66iles\x18\x05 \x03(\t\x12,\n\x06origin\x18\x06 \x01(\x0e\x32\x1c.hermes.agent.v1.SkillOrigin\x12*\n\x05usage\x18\x07 \x01(\x0b\x32\x1b.hermes.agent.v1.SkillUsage\x12*\n\x05trust\x18\x08 \x01(\x0e\x32\x1b.hermes.agent.v1.SkillTrust\x12\x0e\n\x06source\x18\t \x01(\t\"\xe2\x01\n\nSkillUsage\x12\x11\n\tuse_count\x18\x01 \x01(\x03\x12\x12\n\nview_count\x18\x02 \x01(\x03\x12\x13\n\x0bpatch_count\x18\x03 \x01(\x03\x12\x14\n\x0clast_used_at\x18\x04 \x01(\t\x12\x16\n\x0elast_viewed_at\x18\x05 \x01(\t\x12\x17\n\x0flast_patched_at\x18\x06 \x01(\t\x12\x12\n\ncreated_at\x18\x07 \x01(\t\x12*\n\x05state\x18\x08 \x01(\x0e\x32\x1b.hermes.agent.v1.SkillState\x12\x11\n\tis_pinned\x18\t \x01(\x08*\x95\x01\n\nSkillTrust\x12\x1b\n\x17SKILL_TRUST_UNSPECIFIED\x10\x00\x12\x17\n\x13SKILL_TRUST_BUNDLED\x10\x01\x12\x17\n\x13SKILL_TRUST_TRUSTED\x10\x02\x12\x19\n\x15SKILL_TRUST_COMMUNITY\x10\x03\x12\x1d\n\x19SKILL_TRUST_AGENT_CREATED\x10\x04*\x8a\x01\n\x0bSkillOrigin\x12\x1c\n\x18SKILL_ORIGIN_UNSPECIFIED\x10\x00\x12\x18\n\x14SKILL_ORIGIN_BUNDLED\x10\x01\x12\x14\n\x10SKILL_ORIGIN_HUB\x10\x02\x12\x16\n\x12SKILL_ORIGIN_AGENT\x10\x03\x12\x15\n\x11SKILL_ORIGIN_USER\x10\x04*r\n\nSkillState\x12\x1b\n\x17SKILL_STATE_UNSPECIFIED\x10\x00\x12\x16\n\x12SKILL_STATE_ACTIVE\x10\x01\x12\x15\n\x11SKILL_STATE_STALE\x10\x02\x12\x18\n\x14SKILL_STATE_ARCHIVED\x10\x03\x32\xc1\x03\n\x0cSkillService\x12U\n\nListSkills\x12\".hermes.agent.v1.ListSkillsRequest\x1a#.hermes.agent.v1.ListSkillsResponse\x12O\n\x08GetSkill\x12 .hermes.agent.v1.GetSkillRequest\x1a!.hermes.agent.v1.GetSkillResponse\x12O\n\x08PinSkill\x12 .hermes.agent.v1.PinSkillRequest\x1a!.hermes.agent.v1.PinSkillResponse\x12[\n\x0c\x41rchiveSkill\x12$.hermes.agent.v1.ArchiveSkillRequest\x1a%.hermes.agent.v1.ArchiveSkillResponse\x12[\n\x0cRestoreSkill\x12$.hermes.agent.v1.RestoreSkillRequest\x1a%.hermes.agent.v1.RestoreSkillResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bhermes/agent/v1/skill.proto\x12\x0fhermes.agent.v1\"O\n\x11ListSkillsRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x10\n\x08\x63\x61tegory\x18\x02 \x01(\t\x12\x17\n\x0finclude_prompts\x18\x03 \x01(\x08\"<\n\x12ListSkillsResponse\x12&\n\x06skills\x18\x01 \x03(\x0b\x32\x16.hermes.agent.v1.Skill\"C\n\x0fGetSkillRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x11\n\tfile_path\x18\x03 \x01(\t\"G\n\x10GetSkillResponse\x12%\n\x05skill\x18\x01 \x01(\x0b\x32\x16.hermes.agent.v1.Skill\x12\x0c\n\x04text\x18\x02 \x01(\t\"C\n\x0fPinSkillRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x11\n\tis_pinned\x18\x03 \x01(\x08\"9\n\x10PinSkillResponse\x12%\n\x05skill\x18\x01 \x01(\x0b\x32\x16.hermes.agent.v1.Skill\"4\n\x13\x41rchiveSkillRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"$\n\x14\x41rchiveSkillResponse\x12\x0c\n\x04path\x18\x01 \x01(\t\"4\n\x13RestoreSkillRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"=\n\x14RestoreSkillResponse\x12%\n\x05skill\x18\x01 \x01(\x0b\x32\x16.hermes.agent.v1.Skill\"\xef\x01\n\x05Skill\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08\x63\x61tegory\x18\x02 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x03 \x01(\t\x12\x0c\n\x04tags\x18\x04 \x03(\t\x12\r\n\x05\x66iles\x18\x05 \x03(\t\x12,\n\x06origin\x18\x06 \x01(\x0e\x32\x1c.hermes.agent.v1.SkillOrigin\x12*\n\x05usage\x18\x07 \x01(\x0b\x32\x1b.hermes.agent.v1.SkillUsage\x12*\n\x05trust\x18\x08 \x01(\x0e\x32\x1b.hermes.agent.v1.SkillTrust\x12\x0e\n\x06source\x18\t \x01(\t\"\xe2\x01\n\nSkillUsage\x12\x11\n\tuse_count\x18\x01 \x01(\x03\x12\x12\n\nview_count\x18\x02 \x01(\x03\x12\x13\n\x0bpatch_count\x18\x03 \x01(\x03\x12\x14\n\x0clast_used_at\x18\x04 \x01(\t\x12\x16\n\x0elast_viewed_at\x18\x05 \x01(\t\x12\x17\n\x0flast_patched_at\x18\x06 \x01(\t\x12\x12\n\ncreated_at\x18\x07 \x01(\t\x12*\n\x05state\x18\x08 \x01(\x0e\x32\x1b.hermes.agent.v1.SkillState\x12\x11\n\tis_pinned\x18\t \x01(\x08*\x95\x01\n\nSkillTrust\x12\x1b\n\x17SKILL_TRUST_UNSPECIFIED\x10\x00\x12\x17\n\x13SKILL_TRUST_BUNDLED\x10\x01\x12\x17\n\x13SKILL_TRUST_TRUSTED\x10\x02\x12\x19\n\x15SKILL_TRUST_COMMUNITY\x10\x03\x12\x1d\n\x19SKILL_TRUST_AGENT_CREATED\x10\x04*\x8a\x01\n\x0bSkillOrigin\x12\x1c\n\x18SKILL_ORIGIN_UNSPECIFIED\x10\x00\x12\x18\n\x14SKILL_ORIGIN_BUNDLED\x10\x01\x12\x14\n\x10SKILL_ORIGIN_HUB\x10\x02\x12\x16\n\x12SKILL_ORIGIN_AGENT\x10\x03\x12\x15\n\x11SKILL_ORIGIN_USER\x10\x04*r\n\nSkillState\x12\x1b\n\x17SKILL_STATE_UNSPECIFIED\x10\x00\x12\x16\n\x12SKILL_STATE_ACTIVE\x10\x01\x12\x15\n\x11SKILL_STATE_STALE\x10\x02\x12\x18\n\x14SKILL_STATE_ARCHIVED\x10\x03\x32\xc1\x03\n\x0cSkillService\x12U\n\nListSkills\x12\".hermes.agent.v1.ListSkillsRequest\x1a#.hermes.agent.v1.ListSkillsResponse\x12O\n\x08GetSkill\x12 .hermes.agent.v1.GetSkillRequest\x1a!.hermes.agent.v1.GetSkillResponse\x12O\n\x08PinSkill\x12 .hermes.agent.v1.PinSkillRequest\x1a!.hermes.agent.v1.PinSkillResponse\x12[\n\x0c\x41rchiveSkill\x12$.hermes.agent.v1.ArchiveSkillRequest\x1a%.hermes.agent.v1.ArchiveSkillResponse\x12[\n\x0cRestoreSkill\x12$.hermes.agent.v1.RestoreSkillRequest\x1a%.hermes.agent.v1.RestoreSkillResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hermes.agent.v1.skill_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_SKILLTRUST']._serialized_start=1117
-  _globals['_SKILLTRUST']._serialized_end=1266
-  _globals['_SKILLORIGIN']._serialized_start=1269
-  _globals['_SKILLORIGIN']._serialized_end=1407
-  _globals['_SKILLSTATE']._serialized_start=1409
-  _globals['_SKILLSTATE']._serialized_end=1523
+  _globals['_SKILLTRUST']._serialized_start=1142
+  _globals['_SKILLTRUST']._serialized_end=1291
+  _globals['_SKILLORIGIN']._serialized_start=1294
+  _globals['_SKILLORIGIN']._serialized_end=1432
+  _globals['_SKILLSTATE']._serialized_start=1434
+  _globals['_SKILLSTATE']._serialized_end=1548
   _globals['_LISTSKILLSREQUEST']._serialized_start=48
-  _globals['_LISTSKILLSREQUEST']._serialized_end=102
-  _globals['_LISTSKILLSRESPONSE']._serialized_start=104
-  _globals['_LISTSKILLSRESPONSE']._serialized_end=164
-  _globals['_GETSKILLREQUEST']._serialized_start=166
-  _globals['_GETSKILLREQUEST']._serialized_end=233
-  _globals['_GETSKILLRESPONSE']._serialized_start=235
-  _globals['_GETSKILLRESPONSE']._serialized_end=306
-  _globals['_PINSKILLREQUEST']._serialized_start=308
-  _globals['_PINSKILLREQUEST']._serialized_end=375
-  _globals['_PINSKILLRESPONSE']._serialized_start=377
-  _globals['_PINSKILLRESPONSE']._serialized_end=434
-  _globals['_ARCHIVESKILLREQUEST']._serialized_start=436
-  _globals['_ARCHIVESKILLREQUEST']._serialized_end=488
-  _globals['_ARCHIVESKILLRESPONSE']._serialized_start=490
-  _globals['_ARCHIVESKILLRESPONSE']._serialized_end=526
-  _globals['_RESTORESKILLREQUEST']._serialized_start=528
-  _globals['_RESTORESKILLREQUEST']._serialized_end=580
-  _globals['_RESTORESKILLRESPONSE']._serialized_start=582
-  _globals['_RESTORESKILLRESPONSE']._serialized_end=643
-  _globals['_SKILL']._serialized_start=646
-  _globals['_SKILL']._serialized_end=885
-  _globals['_SKILLUSAGE']._serialized_start=888
-  _globals['_SKILLUSAGE']._serialized_end=1114
-  _globals['_SKILLSERVICE']._serialized_start=1526
-  _globals['_SKILLSERVICE']._serialized_end=1975
+  _globals['_LISTSKILLSREQUEST']._serialized_end=127
+  _globals['_LISTSKILLSRESPONSE']._serialized_start=129
+  _globals['_LISTSKILLSRESPONSE']._serialized_end=189
+  _globals['_GETSKILLREQUEST']._serialized_start=191
+  _globals['_GETSKILLREQUEST']._serialized_end=258
+  _globals['_GETSKILLRESPONSE']._serialized_start=260
+  _globals['_GETSKILLRESPONSE']._serialized_end=331
+  _globals['_PINSKILLREQUEST']._serialized_start=333
+  _globals['_PINSKILLREQUEST']._serialized_end=400
+  _globals['_PINSKILLRESPONSE']._serialized_start=402
+  _globals['_PINSKILLRESPONSE']._serialized_end=459
+  _globals['_ARCHIVESKILLREQUEST']._serialized_start=461
+  _globals['_ARCHIVESKILLREQUEST']._serialized_end=513
+  _globals['_ARCHIVESKILLRESPONSE']._serialized_start=515
+  _globals['_ARCHIVESKILLRESPONSE']._serialized_end=551
+  _globals['_RESTORESKILLREQUEST']._serialized_start=553
+  _globals['_RESTORESKILLREQUEST']._serialized_end=605
+  _globals['_RESTORESKILLRESPONSE']._serialized_start=607
+  _globals['_RESTORESKILLRESPONSE']._serialized_end=668
+  _globals['_SKILL']._serialized_start=671
+  _globals['_SKILL']._serialized_end=910
+  _globals['_SKILLUSAGE']._serialized_start=913
+  _globals['_SKILLUSAGE']._serialized_end=1139
+  _globals['_SKILLSERVICE']._serialized_start=1551
+  _globals['_SKILLSERVICE']._serialized_end=2000
 # @@protoc_insertion_point(module_scope)

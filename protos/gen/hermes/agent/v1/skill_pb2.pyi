@@ -119,19 +119,25 @@ class ListSkillsRequest(_message.Message):
 
     PROFILE_FIELD_NUMBER: _builtins.int
     CATEGORY_FIELD_NUMBER: _builtins.int
+    INCLUDE_PROMPTS_FIELD_NUMBER: _builtins.int
     profile: _builtins.str
     """Whose skills; empty means "default"."""
     category: _builtins.str
     """Only skills of this category; empty means all."""
+    include_prompts: _builtins.bool
+    """Whether prompts of MCP servers are listed as well, in the category `mcp-prompts`; a turn can load
+    them as it loads skills.
+    """
     def __init__(
         self,
         *,
         profile: _builtins.str = ...,
         category: _builtins.str = ...,
+        include_prompts: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["category", b"category", "profile", b"profile"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["category", b"category", "include_prompts", b"include_prompts", "profile", b"profile"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -146,7 +152,7 @@ class ListSkillsResponse(_message.Message):
     SKILLS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def skills(self) -> _containers.RepeatedCompositeFieldContainer[Global___Skill]:
-        """The skills; archived ones are not among them."""
+        """The skills, and then the prompts; archived ones are not among them."""
 
     def __init__(
         self,

@@ -1,0 +1,118 @@
+"""The open connections to MCP servers, by profile."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from agent_service.config.mcp import McpServer
+from agent_service.records.mcp import ServerCatalog, ServerTool
+from agent_service.security.threats import ThreatScanner
+from agent_service.tools.base import ToolFailed
+from services.errors import Draining
+from services.lifecycle import Workers
+
+if TYPE_CHECKING:
+    from agent_service.tools.mcp.connection import Connection
+
+RESTART_S = 60.0
+"""A server that was lost is connected to again after this time at the earliest."""
+IDLE_S = 900.0
+"""A connection that nobody has used for this time is closed."""
+
+Key = tuple[str, str]
+"""Profile and server."""
+Dial = Callable[
+    [str, str, McpServer], Callable[[Callable[[str], None]], AbstractAsyncContextManager[Any]]
+]
+
+
+def load_sdk() -> Sequence[object]:
+    """Import what takes a second; run in a thread."""
+    from agent_service.tools.mcp.connection import Connection
+    from agent_service.tools.mcp.host import ToolHost
+    from agent_service.tools.mcp.results import of_call
+    from agent_service.tools.mcp.transports import program_transport
+
+    return Connection, ToolHost, of_call, program_transport
+
+
+class Connections:
+    """Opens connections when they are needed, and closes those that nobody uses."""
+
+    def __init__(
+        self, configured: Mapping[str, McpServer], dial: Dial, scanner: ThreatScanner
+    ) -> None:
+        self._configured = configured
+        self._dial = dial
+        self._scanner = scanner
+        self.workers = Workers()
+        self._known: dict[Key, Connection] = {}
+        self._locks: defaultdict[Key, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def get(self, profile: str, name: str) -> "Connection":
+        """Return an open connection; ToolFailed if there is none."""
+        await asyncio.to_thread(load_sdk)
+        from agent_service.tools.mcp.connection import Connection, ServerFailed
+
+        key = (profile, name)
+        async with self._locks[key]:
+            found = self._known.get(key)
+            try:
+                if found is None or found.is_closed:
+                    self._check_restart(name, found)
+                    server = self._configured[name]
+                    dial = self._dial(profile, name, server)
+                    found = Connection(name, server, dial, self._screened)
+                    self._known[key] = found
+                    self.workers.start(f"MCP server {name}", found.run())
+                await found.opened()
+                await found.refresh()
+            except (ServerFailed, Draining) as error:
+                raise ToolFailed(f"The MCP server {name} is not there: {error}.") from error
+            return found
+
+    def _check_restart(self, name: str, lost: "Connection | None") -> None:
+        """Raise ToolFailed if a server was started a moment ago."""
+        if lost is None or not lost.failure:
+            return
+        wait_s = lost.started_at + RESTART_S - asyncio.get_running_loop().time()
+        if wait_s > 0:
+            raise ToolFailed(
+                f"The MCP server {name} is not there: {lost.failure}. It can be tried again in "
+                f"{wait_s:.0f} s."
+            )
+
+    def close(self, profile: str, name: str) -> None:
+        """Close a connection, so that the next one is new."""
+        if (old := self._known.pop((profile, name), None)) is not None:
+            old.close()
+
+    async def run(self) -> None:
+        """Close connections that nobody uses, and all of them when cancelled."""
+        async with self.workers:
+            while True:
+                await asyncio.sleep(RESTART_S)
+                now = asyncio.get_running_loop().time()
+                for connection in self._known.values():
+                    if connection.is_idle and now - connection.last_used > IDLE_S:
+                        connection.close()
+
+    def failure(self, profile: str, name: str) -> str:
+        """Return why a server was lost; empty if it was not."""
+        found = self._known.get((profile, name))
+        return "" if found is None else found.failure
+
+    async def _screened(self, catalog: ServerCatalog) -> ServerCatalog:
+        """The catalog without descriptions that look like an attack."""
+        clean = self._scanner.clean
+
+        def screened() -> tuple[ServerTool, ...]:
+            return tuple(
+                replace(tool, description=clean(tool.description)[0]) for tool in catalog.tools
+            )
+
+        return replace(catalog, tools=await asyncio.to_thread(screened))
