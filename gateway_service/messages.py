@@ -2,13 +2,12 @@
 
 import re
 from enum import StrEnum
-from mimetypes import types_map
-from pathlib import PurePath
 from typing import TypeAlias
 
 from msgspec import Struct
 
 from services.config.redacted_repr import RedactedRepr
+from services.home.media_types import media_type
 from services.home.project_notes import NotesAbove
 
 DONE = "Done."
@@ -190,8 +189,7 @@ class Attachment(RedactedRepr, frozen=True):
     @property
     def mime(self) -> str:
         """Return the media type by the name's suffix."""
-        suffix = PurePath(self.name).suffix.lower()
-        return types_map.get(suffix, "application/octet-stream")
+        return media_type(self.name)
 
 
 class Content(Struct, frozen=True):

@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import mimetypes
 
 from pydantic import Field
 
@@ -17,6 +16,7 @@ from agent_service.tools.base import (
     UsualTool,
 )
 from agent_service.tools.texts import same_file
+from services.home.media_types import media_type
 
 MAX_BYTES = 25_000_000
 """What OpenAI and Groq take."""
@@ -55,9 +55,9 @@ class TranscribeAudio(UsualTool[TranscribeAudioArguments]):
         data = await context.files.read(arguments.audio, max_bytes=MAX_BYTES)
         if not data:
             raise ToolFailed(f"{arguments.audio} is empty.")
-        kind, _ = mimetypes.guess_type(arguments.audio)
+        kind = media_type(arguments.audio, "audio/ogg")
         encoded = await asyncio.to_thread(base64.b64encode, data)
-        url = f"data:{kind or 'audio/ogg'};base64,{encoded.decode()}"
+        url = f"data:{kind};base64,{encoded.decode()}"
         sound = {"type": "image_url", "image_url": {"url": url}}
         messages = [{"role": "user", "content": [sound]}]
         try:

@@ -7,7 +7,6 @@ from email.message import EmailMessage, Message
 from email.policy import EmailPolicy
 from email.utils import formatdate
 from html.parser import HTMLParser
-from mimetypes import guess_type
 from typing import cast
 
 from msgspec import Struct
@@ -131,8 +130,8 @@ def answer(
     shown = f'<div style="white-space: pre-wrap">{to_html(content.text)}</div>'
     mail.add_alternative(shown, subtype="html")
     for file in content.attachments:
-        kind, _, subtype = (guess_type(file.name)[0] or "").partition("/")
-        if kind not in ("application", "audio", "image", "text", "video"):
+        kind, _, subtype = file.mime.partition("/")
+        if kind == "message":  # whose content would have to be read first
             kind, subtype = "application", "octet-stream"
         mail.add_attachment(file.data, maintype=kind, subtype=subtype, filename=file.name)
     return mail

@@ -2,7 +2,6 @@
 
 import hashlib
 import hmac
-import mimetypes
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import PurePosixPath
@@ -47,7 +46,7 @@ _KINDS: dict[str, tuple[str, int]] = {
     **dict.fromkeys((".aac", ".amr", ".mp3", ".m4a", ".ogg", ".opus"), ("audio", 16_000_000)),
 }
 """What a file is sent as by its suffix, if it is not larger; else as a document."""
-_TYPES = {".opus": "audio/ogg", ".ogg": "audio/ogg", ".m4a": "audio/mp4", ".aac": "audio/aac"}
+_TYPES = {".opus": "audio/ogg"}
 
 
 STYLE = Style(
@@ -153,8 +152,7 @@ class WhatsAppPlatform(HttpPlatform[GraphApi]):
         kind, most_bytes = _KINDS.get(suffix, ("document", 0))
         if file.length_bytes > most_bytes:
             kind = "document"
-        guessed = _TYPES.get(suffix) or mimetypes.guess_type(file.name)[0]
-        mime = guessed or "application/octet-stream"
+        mime = _TYPES.get(suffix, file.mime)
         form = FormData({"messaging_product": NAME, "type": mime})
         form.add_field("file", file.data, content_type=mime, filename=file.name)
         uploaded = await self._api.post("media", data=form, limit_s=UPLOAD_S)

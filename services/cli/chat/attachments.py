@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import mimetypes
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from hermes.common.v1.content_pb2 import (
     MessageFile,
 )
 from services.errors import InvalidArgument
+from services.home.media_types import media_type
 from services.rpc.channels import Channels
 from services.rpc.uploads import MAX_BYTES, upload_messages
 
@@ -58,4 +58,4 @@ def _read(path: Path) -> tuple[bytes, str]:
         raise InvalidArgument(f"{path} cannot be read: {error.strerror}") from None
     if not 1 <= len(data) <= MAX_BYTES:
         raise InvalidArgument(f"{path} must have 1 to {MAX_BYTES:,} bytes")
-    return data, mimetypes.guess_type(path.name)[0] or ""
+    return data, media_type(path.name, "")

@@ -114,7 +114,7 @@ def test_an_answer_is_in_its_thread_and_says_that_it_is_automatic() -> None:
     before = mail("?", "Subject: The café", "Message-ID: <2@a>", "References: <1@a>")
     file = Attachment("out.png", 3, "", b"abc")
     sent = answer(
-        Content("**Yes**", attachment=file, album=(replace(file, name="odd"),)),
+        Content("**Yes**", attachment=file, album=(replace(file, name="odd.eml"),)),
         before,
         ("h@example.com", "ada@a"),
         "key",
