@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec import Struct
@@ -12,6 +12,7 @@ from agent_service.profiles.memory.store import MemoryStore, Snapshot
 from agent_service.profiles.skills.document import BadSkill, Surroundings
 from agent_service.profiles.skills.files import FileRefused
 from agent_service.profiles.skills.shelf import SkillShelves
+from agent_service.records.requests import TurnRequest
 from agent_service.security.threats import Screened
 from agent_service.storage.profiles import ProfileStore
 from agent_service.tools.base import Tool
@@ -55,23 +56,21 @@ class PersonalLayers:
         self._context_files = context_files
         self._external = external
 
-    async def compose(
-        self, profile: str, toolsets: frozenset[str], platform: str, *, user: Collection[str] | None
-    ) -> Personal:
-        """Compose the layers; `user` is what the turn of one person may use, None of any other."""
+    async def compose(self, request: TurnRequest, toolsets: frozenset[str]) -> Personal:
+        profile = request.profile
         with ungrouped():
             async with asyncio.TaskGroup() as group:
                 memories = group.create_task(self._memories.snapshot(profile))
-                skills = group.create_task(self._index(profile, toolsets, platform))
-                external = group.create_task(self._known(profile, user))
+                skills = group.create_task(self._index(profile, toolsets, request.platform))
+                external = group.create_task(self._known(request))
                 (soul,) = await self._profiles.read(profile, SOUL)
                 identity = await self._context_files.render(SOUL, soul)
         return Personal(identity, memories.result(), skills.result(), external.result())
 
-    async def _known(self, profile: str, user: Collection[str] | None) -> str:
-        if self._external is None or user is None:
+    async def _known(self, request: TurnRequest) -> str:
+        if self._external is None or not request.is_of_one_person:
             return ""
-        return await self._external.block(Scope(profile), user)
+        return await self._external.block(Scope(request.profile), request.granted)
 
     async def _index(self, profile: str, toolsets: frozenset[str], platform: str) -> Screened:
         """The index of skills, fixed for the session; empty without skills."""

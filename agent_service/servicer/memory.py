@@ -6,7 +6,7 @@ from agent_service.profiles.memory.entries import Action, Operation, Target
 from agent_service.profiles.memory.provider import NOT_CHOSEN, ExternalMemory, ProviderFailed, Scope
 from agent_service.profiles.memory.store import Memory, MemoryChangeRequest, MemoryStore
 from agent_service.servicer.fields import Context, chosen, profile_of
-from agent_service.storage import memory_sync, reviews
+from agent_service.storage import reviews
 from agent_service.storage.memory import MemoryChange
 from agent_service.turns.memory_sync import MemorySync
 from hermes.agent.v1 import memory_pb2 as pb
@@ -97,12 +97,11 @@ class MemoryServicer(MemoryServiceServicer):
             block = await external.call(lambda: external.provider.block(scope), PROBE_S)
         except ProviderFailed as error:
             problem = str(error)
-        due = await self._database.read(memory_sync.due)
         return pb.GetMemoryProviderResponse(
             name=external.name,
             problem=problem,
             block=await external.cleaned(block),
-            waiting_session_count=len(due),
+            waiting_session_count=await self._sync.count_waiting(),
         )
 
     async def EndSession(

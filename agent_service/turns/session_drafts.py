@@ -155,10 +155,7 @@ class SessionDrafts:
                 news = group.create_task(self._news.notices(request.profile, request.kind))
                 announcing = group.create_task(self._instructions.announces(request))
                 offering = group.create_task(places.offer(request, toolsets))
-                personal = await self._personal.compose(
-                    *(request.profile, indexed, request.platform),
-                    user=request.granted if request.is_of_one_person else None,
-                )
+                personal = await self._personal.compose(request, indexed)
         kind, project, announces = found.result(), read.result(), announcing.result()
         servers, missing = offering.result()
         skips, remembers = skips_context_files(request), "memory" in toolsets

@@ -71,29 +71,27 @@ class Moving(Struct, frozen=True):
                     left_out.append(LeftOut(profile, file.path, "it holds secrets"))
                 else:
                     files.append(file)
-            await self._add_external(profile, files, left_out, texts)
+            match await self._external_file(profile):
+                case LeftOut() as missing:
+                    left_out.append(missing)
+                case (file, text):
+                    key = (profile, file.path)
+                    files = [*(f for f in files if (f.profile, f.path) != key), file]
+                    texts[file] = text
+                case None:
+                    pass
         return Outgoing(wanted or profiles, files, left_out, texts)
 
-    async def _add_external(
-        self,
-        profile: str,
-        files: list[HomeFile],
-        left_out: list[LeftOut],
-        texts: dict[HomeFile, bytes],
-    ) -> None:
-        """Add what the external memory knows, as a file."""
+    async def _external_file(self, profile: str) -> tuple[HomeFile, bytes] | LeftOut | None:
+        """Return what the external memory knows, as a file."""
         external, path = self.external, f"memories/{self.external.name}.json"
         if not external.is_on:
-            return
-        files[:] = [file for file in files if (file.profile, file.path) != (profile, path)]
+            return None
         try:
             text = await external.call(lambda: external.provider.backup(profile), SYNC_S)
         except ProviderFailed as error:
-            left_out.append(LeftOut(profile, path, str(error)))
-            return
-        file = HomeFile(profile, path, len(text), 0o600)
-        files.append(file)
-        texts[file] = text
+            return LeftOut(profile, path, str(error))
+        return HomeFile(profile, path, len(text), 0o600), text
 
     def read(self, outgoing: Outgoing, file: HomeFile) -> AsyncGenerator[bytes]:
         text = outgoing.texts.get(file)

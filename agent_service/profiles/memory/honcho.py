@@ -102,10 +102,10 @@ class HonchoMemory:
     async def sync(self, scope: Scope, said: Sequence[Said]) -> None:
         from honcho.api_types import MessageCreateParams, SessionPeerConfig
 
-        async with self._reached() as honcho:
-            agent, user = await self._people(honcho, scope)
+        async with self._reached(scope) as (agent, user):
             observed = SessionPeerConfig(observe_me=True, observe_others=False)
             observer = SessionPeerConfig(observe_me=False, observe_others=True)
+            honcho = await self._connected()
             session = await honcho.aio.session(
                 as_id(scope.session_id), peers=[(user, observed), (agent, observer)]
             )
@@ -121,8 +121,8 @@ class HonchoMemory:
 
     async def on_session_end(self, scope: Scope) -> None:
         """Ask Honcho to think over what it was told."""
-        async with self._reached() as honcho:
-            agent, user = await self._people(honcho, scope)
+        async with self._reached(scope) as (agent, user):
+            honcho = await self._connected()
             await honcho.aio.schedule_dream(agent, as_id(scope.session_id), user)
 
     def tools(self) -> Sequence[ProviderTool]:
@@ -135,8 +135,7 @@ class HonchoMemory:
         )
 
     async def backup(self, profile: str) -> bytes:
-        async with self._reached() as honcho:
-            agent, user = await self._people(honcho, Scope(profile))
+        async with self._reached(Scope(profile)) as (agent, user):
             card = await agent.aio.get_card(user)
             page = await agent.conclusions_of(user).aio.list(size=100)
             kept: list[dict[str, Any]] = []
@@ -145,7 +144,7 @@ class HonchoMemory:
                     {"content": c.content, "created_at": str(c.created_at)} for c in page.items
                 ]
                 page = await page.get_next_page()
-        document = {"workspace": honcho.workspace_id, "card": card or [], "conclusions": kept}
+        document = {"workspace": self._settings.workspace, "card": card or [], "conclusions": kept}
         return json.dumps(document, ensure_ascii=False, indent=2).encode()
 
     @asynccontextmanager
@@ -164,8 +163,7 @@ class HonchoMemory:
         return self._client
 
     async def _context(self, scope: Scope, heading: str, **search: Any) -> str:
-        async with self._reached() as honcho:
-            agent, user = await self._people(honcho, scope)
+        async with self._reached(scope) as (agent, user):
             found = await agent.aio.context(target=user, **search)
         # The card is in the prompt already.
         card = [] if search else [f"- {line}" for line in found.peer_card or ()]
@@ -173,22 +171,19 @@ class HonchoMemory:
         return f"{heading}\n{told[: self._settings.chars]}".strip() if told else ""
 
     async def _answer(self, scope: Scope, arguments: ContextArguments) -> str:
-        async with self._reached() as honcho:
-            agent, user = await self._people(honcho, scope)
+        async with self._reached(scope) as (agent, user):
             level = self._settings.reasoning
             answer = await agent.aio.chat(arguments.query, target=user, reasoning_level=level)
         return answer or "Honcho knows nothing about that yet."
 
     async def _search(self, scope: Scope, arguments: SearchArguments) -> str:
-        async with self._reached() as honcho:
-            agent, user = await self._people(honcho, scope)
+        async with self._reached(scope) as (agent, user):
             found = await agent.conclusions_of(user).aio.query(arguments.query, arguments.limit)
         lines = [f"- {each.content} ({each.created_at:%Y-%m-%d})" for each in found]
         return "\n".join(lines) or "Nothing was found."
 
     async def _conclude(self, scope: Scope, arguments: ConcludeArguments) -> str:
-        async with self._reached() as honcho:
-            agent, user = await self._people(honcho, scope)
+        async with self._reached(scope) as (agent, user):
             await agent.conclusions_of(user).aio.create([{"content": arguments.conclusion}])
         return "Honcho remembers it."
 
@@ -204,15 +199,15 @@ class HonchoMemory:
         return self._peers[scope.profile]
 
     @asynccontextmanager
-    async def _reached(self) -> "AsyncGenerator[Honcho]":
-        """Yield the client; its errors become ProviderFailed."""
+    async def _reached(self, scope: Scope) -> "AsyncGenerator[tuple[Peer, Peer]]":
+        """Yield the agent and the user; errors of the SDK become ProviderFailed."""
         if why := lack(self._settings):
             raise ProviderFailed(why)
         client = await self._connected()
         from honcho.http.exceptions import HonchoError
 
         try:
-            yield client
+            yield await self._people(client, scope)
         except HonchoError as error:
             is_outage = error.status in (0, 401, 403, 429) or error.status >= 500
             why = _explained(error.status, error.message)
