@@ -1,6 +1,5 @@
 """One program call, and how its options are read."""
 
-import re
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
@@ -118,6 +117,5 @@ def listed(text: str) -> frozenset[str]:
 
 
 def program_name(word: str) -> str:
-    """A program's name without folder and suffix."""
-    name = without_marks(word).replace("\\", "/").rstrip("/").rpartition("/")[2]
-    return re.sub(r"\.(?:exe|cmd|bat)$", "", name, flags=re.IGNORECASE)
+    """A program's name without folder."""
+    return without_marks(word).rstrip("/").rpartition("/")[2]

@@ -146,52 +146,29 @@ _WGET = NetworkClient(
     ),
     reads=listed("-i -e --input-file --execute --config --use-askpass"),
 )
-_HTTPIE = NetworkClient(
-    quiet=listed("-A -s -p -o --auth-type --style --print --output --pretty --verify --timeout"),
-    gives=listed("-a --auth --raw --session --session-read-only --cert --cert-key --bearer"),
-    reads=listed("--proxy"),
-)
-_FETCHER = NetworkClient(
-    quiet=listed("-o -d -x -s -j -k -l -t -u -n --out --dir --split --log --timeout --checksum"),
-    gives=listed(
-        "-H -C -c -m -U --user-agent --referer --load-cookies --http-user --http-passwd --ftp-user "
-        "--ftp-passwd --header"
-    ),
-    reads=listed("-i -S -T -M --input-file --conf-path --torrent-file --metalink-file"),
-)
 _OTHERS = NetworkClient(
-    quiet=listed("-c -i -m -s -t -w -y -b -k -I -M -O -P -Q -R -T -V -W -X -G -e --wait --exec"),
-    gives=listed("-p --proxy-auth"),
-    reads=listed("-f"),
-)
-_PAGER = NetworkClient(
     quiet=listed(
-        "-width -T -I -O -cols -o -l -p -oN -oX -oG -oA --script --top-ports -servername -CAfile "
-        "-CApath -cert -key -port"
+        "-o -x -s -j -k -l -m -t -u -n -w -y -b -O -P -Q -R -W -X -G -T -E -B -V -c -I -oN -oX "
+        "--out --output --dir --timeout --verify --wait --top-ports --style --print --pretty "
+        "-width -cols -servername -CAfile -CApath -cert -key -port --script"
     ),
     gives=listed(
-        "-auth -pauth -cookie_file -useragent -post -header -post_data -post-data -get_data --data "
-        "--data-string --script-args"
+        "-a -H -C -U -p -i --ftp-user --ftp-passwd --auth --raw --session --cert --cert-key "
+        "--session-read-only --bearer "
+        "--user-agent --referer --load-cookies --http-user --http-passwd --header --proxy-auth "
+        "-auth -pauth -cookie_file -useragent -post -post_data --data --data-string --script-args"
     ),
-    reads=listed("-cmd_script -cfg -iL"),
+    reads=listed("-f -F -S --proxy --input-file --conf-path -cmd_script -cfg -iL"),
     has_letters=False,
 )
-_SSH = NetworkClient(quiet=listed("-p -l -i -E -c -m -e -b -B"), reads=listed("-F -o"))
-
 HTTPIES = listed("http https xh xhs")
 _OTHER_PROGRAMS = (
+    "http https xh xhs ssh aria2c axel GET HEAD POST lwp-request lwp-download lynx links w3m "
+    "nslookup nmap openssl "
     "dig kdig delv drill dog doggo ssh-keyscan ping ping4 ping6 fping arping traceroute tracepath "
     f"mtr host whois telnet getent resolvectl mosquitto_pub {NETCATS}"
 )
-_TABLE = (
-    ("curl curlie", _CURL),
-    ("wget wget2", _WGET),
-    ("http https xh xhs", _HTTPIE),
-    ("ssh", _SSH),
-    ("aria2c axel GET HEAD POST lwp-request lwp-download", _FETCHER),
-    ("lynx links w3m nslookup nmap openssl", _PAGER),
-    (_OTHER_PROGRAMS, _OTHERS),
-)
+_TABLE = (("curl curlie", _CURL), ("wget wget2", _WGET), (_OTHER_PROGRAMS, _OTHERS))
 TALKERS: Mapping[str, NetworkClient] = {
     program: talker for programs, talker in _TABLE for program in programs.split()
 }

@@ -1,7 +1,10 @@
-"""Programs that run another program, and where it stands in their arguments."""
+"""Well-known programs that run another program, and where it stands in their arguments.
+
+Other programs need no entry: their words are followed in any case.
+"""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -23,90 +26,33 @@ class Wrapper(Struct, frozen=True):
     """Options whose value is shell text."""
     as_text: bool = False
     """Whether the inner words are joined and parsed as shell text."""
-    paired: str = ""
-    """Options that take the next two arguments."""
-    after: str = ""
-    """A word that the inner command must follow."""
-
-    @property
-    def takes(self) -> list[str]:
-        return [*self.valued.split(), *self.scripts.split()]
 
 
 _SUDO = (
     "-u --user -g --group -h --host -p --prompt -C --close-from -r --role -t --type -T "
     "--command-timeout -U --other-user -D --chdir -R --chroot -a"
 )
-_BWRAP = (
-    "--args --argv0 --userns --userns2 --pidns --uid --gid --hostname --chdir --unsetenv "
-    "--lock-file --sync-fd --exec-label --file-label --proc --dev --tmpfs --mqueue --dir "
-    "--remount-ro --overlay-src --tmp-overlay --ro-overlay --seccomp --add-seccomp-fd --block-fd "
-    "--userns-block-fd --info-fd --json-status-fd --cap-add --cap-drop --perms --size"
-)
-_BWRAP_PAIRED = (
-    "--bind --bind-try --dev-bind --dev-bind-try --ro-bind --ro-bind-try --bind-fd --ro-bind-fd "
-    "--file --bind-data --ro-bind-data --symlink --setenv --chmod"
-)
 _ITEMS = (
     "-I -n -P -L -d -a -s -E -i --replace --max-args --max-procs --delimiter --arg-file "
     "--max-lines --max-chars --eof --process-slot-var"
 )
-_PLAIN = (
-    "command builtin nohup setsid unbuffer valgrind fakechroot firejail torify tsocks entr busybox "
-    "toybox catchsegv winpty eatmydata linux32 linux64 arch coproc not bunx pnpx flatpak-spawn "
-    "dbus-launch ld.so ld-linux.so.2 ld-linux-x86-64.so.2 ld-linux-aarch64.so.1"
-)
-_LOOSE = (
-    "proot fakeroot torsocks proxychains proxychains4 tini dumb-init rlwrap xvfb-run ltrace chpst "
-    "dbus-run-session cgexec prlimit softlimit caffeinate ssh-agent daemonize openvt uvx numactl "
-    "pkexec setpriv systemd-inhibit systemd-run strace unshare nsenter"
-)
-_NEVER = "\0"
-"""Never matches an argument."""
 _TABLE = (
-    Wrapper(_PLAIN, "--library-path --preload --audit --argv0 --package"),
-    Wrapper(_LOOSE),
+    Wrapper("command builtin nohup setsid busybox coproc not", "-"),
+    Wrapper("strace unshare systemd-run"),
     Wrapper("sudo sudo-rs doas", _SUDO, settings=True),
-    Wrapper("gosu su-exec taskset setarch s6-setuidgid faketime logsave", "--pid", skipped=1),
-    Wrapper("run0", "-u --user -g --unit --property --setenv", settings=True),
     Wrapper("env", "-u --unset -C --chdir -P", scripts="-S --split-string", settings=True),
     Wrapper("nice ionice", "-n --adjustment -c --class --classdata"),
-    Wrapper("chrt", "-T -P -D", skipped=1),
     Wrapper("timeout gtimeout", "-s --signal -k --kill-after", skipped=1),
     Wrapper("stdbuf", "-i -o -e --input --output --error"),
     Wrapper("time gtime", "-f -o --format --output"),
-    Wrapper("perf", "-e -o -F -p", skipped=1),
     Wrapper("chroot", "--userspec --groups", skipped=1),
-    Wrapper("capsh", scripts="-c"),
-    Wrapper("bwrap", _BWRAP, paired=_BWRAP_PAIRED),
     Wrapper("exec", "-a"),
     Wrapper("xargs gxargs", _ITEMS),
     Wrapper("parallel", "-j -n -N -I -a -L -S --jobs --colsep --arg-file -d", as_text=True),
     Wrapper("watch", "-n --interval -q --equexit", as_text=True),
     Wrapper("script", "-I -O -B -o -m -E -T", scripts="-c --command", skipped=1),
-    Wrapper("su", "-g -G -w -s", scripts="-c --command --session-command", after=_NEVER),
-    Wrapper("runuser", "-u -g -G -w -s", scripts="-c --command --session-command"),
-    Wrapper("sg", scripts="-c", skipped=1, as_text=True),
-    Wrapper("newgrp crun", after=_NEVER),
+    Wrapper("su runuser", "-u -g -G -w -s", scripts="-c --command --session-command"),
     Wrapper("flock", "-w -E --timeout --conflict-exit-code", skipped=1, scripts="-c --command"),
-    Wrapper("daemon", "-n -u -o -r", settings=True),
-    Wrapper("hyperfine", "-w -r -m -M -p -c -n --warmup --runs", as_text=True),
-    Wrapper("start-stop-daemon ts dotenv op composer lxc incus distrobox", after="--"),
-    Wrapper("wsl", "-d -u -e", after="--"),
-    Wrapper("lxc-attach", "-n --name -P -v", after="--"),
-    Wrapper("xdotool", after="--sync"),
-    Wrapper("uv", "--with --python -p --project --directory", after="run"),
-    Wrapper("poetry pipenv git-bisect", after="run"),
-    Wrapper("conda toolbox", "-n -p -c --name --prefix --container", after="run"),
-    Wrapper("rustup", after="run", skipped=1),
-    Wrapper("bundle", after="exec"),
-    Wrapper("direnv", after="exec", skipped=1),
-    Wrapper("nix-shell", "-p", scripts="--run --command", after=_NEVER),
-    Wrapper("tmux", "-s -n -c -t -L -f -S -x -y -F", as_text=True),
-    Wrapper("screen", "-S -c -t -T -h -s -X -p -L -Logfile"),
-    Wrapper("npx", "-p --package", scripts="-c --call"),
-    Wrapper("machinectl", "-M --uid -E --setenv", after="shell", skipped=1),
-    Wrapper("adb", "-s -t -H -P", after="shell", as_text=True),
 )
 WRAPPERS: Mapping[str, Wrapper] = {
     program: wrapper for wrapper in _TABLE for program in wrapper.programs.split()
@@ -133,7 +79,7 @@ class Inner(Struct, frozen=True):
     argv: tuple[str, ...] = ()
     scripts: tuple[str, ...] = ()
     settings: tuple[tuple[str, str], ...] = ()
-    others: Iterable[Sequence[str]] = ()
+    others: tuple[Sequence[str], ...] = ()
     """What it runs instead if its options take values."""
 
 
@@ -150,14 +96,6 @@ def unwrap(call: Invocation) -> Inner:
 def _wrapped(call: Invocation, wrapper: Wrapper) -> Inner:
     args = list(call.args)
     scripts = tuple(call.value_of(*wrapper.scripts.split())) if wrapper.scripts else ()
-    if call.name == "tmux":
-        return Inner(scripts=(*(arg for arg in args if " " in arg), _last_command(args, wrapper)))
-    if wrapper.after:
-        if wrapper.after not in args:
-            return Inner(scripts=scripts)
-        args = args[args.index(wrapper.after) + 1 :]
-    if call.name == "start-stop-daemon":
-        return Inner((*call.value_of("--exec", "-x", "--startas", "-a")[-1:], *args))
     rest = _behind_options(args, wrapper)
     is_loose = not wrapper.valued and len(rest) < len(args)
     settings: list[tuple[str, str]] = []
@@ -172,7 +110,7 @@ def _wrapped(call: Invocation, wrapper: Wrapper) -> Inner:
         return Inner(scripts=scripts, settings=tuple(settings))
     if wrapper.as_text or (len(rest) == 1 and " " in rest[0]):
         return Inner(scripts=(" ".join(rest),), settings=tuple(settings))
-    others = _behind_values(rest, wrapper) if is_loose else ()
+    others = tuple(_behind_values(rest, wrapper)) if is_loose else ()
     return Inner(tuple(rest), settings=tuple(settings), others=others)
 
 
@@ -193,7 +131,7 @@ def _sets(words: list[str]) -> bool:
 
 
 def _behind_options(args: list[str], wrapper: Wrapper) -> list[str]:
-    takes, paired, at = wrapper.takes, wrapper.paired.split(), 0
+    takes, at = [*wrapper.valued.split(), *wrapper.scripts.split()], 0
     while at < len(args):
         arg = args[at]
         if arg == "--":
@@ -202,7 +140,7 @@ def _behind_options(args: list[str], wrapper: Wrapper) -> list[str]:
             break
         # Of combined short options the last may take the next argument.
         is_valued = arg in takes or (len(arg) > 2 and arg[1:].isalpha() and f"-{arg[-1]}" in takes)
-        at += 3 if arg in paired else 2 if is_valued else 1
+        at += 2 if is_valued else 1
     return args[at:]
 
 
@@ -215,14 +153,6 @@ def _executed(call: Invocation) -> Inner:
     if verb == "run":
         return Inner() if call.name in ("kubectl", "oc") else Inner(_started(args))
     return Inner(tuple(_behind_options(args, _CONTAINER)[1:]))
-
-
-_TMUX_VERBS = listed("new-session new-window split-window splitw neww new run-shell run")
-
-
-def _last_command(args: list[str], tmux: Wrapper) -> str:
-    at = next((at for at, arg in enumerate(args, 1) if arg in _TMUX_VERBS), len(args))
-    return " ".join(_behind_options(args[at:], tmux))
 
 
 # Containers
