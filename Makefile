@@ -40,6 +40,10 @@ up: install ## start Hermes and open a chat; first makes the sandbox image where
 sandbox-image: install ## make the image in which commands run, if the Docker engine lacks it
 	@$(BIN)/python docker/sandbox-image
 
+.PHONY: browser-image
+browser-image: install ## make the image of sandboxes with a browser
+	@$(BIN)/python docker/browser-image
+
 .PHONY: images
 images: sandbox-image ## make the images of the four services, and of sandboxes; ARGS="agent" for one
 	@$(BIN)/python docker/service-images $(ARGS)

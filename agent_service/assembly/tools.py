@@ -1,16 +1,19 @@
 """Builds the agent's tools and the other parts of turns."""
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from pydantic import SecretStr
 
 from agent_service.assembly.memory import listed_provider
+from agent_service.clients.browsers import BrowserProcesses, BrowserSandboxes
 from agent_service.clients.deliveries import GatewayDeliveries
+from agent_service.clients.executors import Executors
 from agent_service.clients.jobs import SchedulerJobs
 from agent_service.config import AgentConfig
 from agent_service.config.endpoints import TRANSCRIPTION, AuxiliaryModel, route_of
-from agent_service.config.tools import TerminalConfig
+from agent_service.config.tools import BrowserConfig, TerminalConfig
 from agent_service.models.endpoints import OPENAI_URL, OPENROUTER_URL
 from agent_service.models.media.openai_sdk import OpenAIServer
 from agent_service.models.parts import ModelParts
@@ -22,6 +25,7 @@ from agent_service.security.fetch.urls import Fetcher
 from agent_service.security.threats import ThreatScanner
 from agent_service.sessions.past_sessions import PastSessions
 from agent_service.storage import sessions, uploads
+from agent_service.tools.browser.browsers import Browsers
 from agent_service.tools.builtin import Asking, Reach, Senses, builtin_tools
 from agent_service.tools.context_files import Hints
 from agent_service.tools.guards.commands import CommandPolicy, JudgeCommands
@@ -75,8 +79,24 @@ def listed_tools(
     )
 
 
+def browsers_of(config: BrowserConfig, executors: Executors) -> Browsers:
+    """The browsers of sessions, in sandboxes or elsewhere."""
+    cdp_url = config.cdp_url.get_secret_value()
+    settings = {"cdp_url": cdp_url, "allow": config.allow, "deny": config.deny}
+    if cdp_url:
+        is_there = find_spec("playwright") is not None
+        lack = "" if is_there else "hermes-services[browser] is not installed"
+        return Browsers(BrowserProcesses().connect, lack, settings)
+    sandboxes = BrowserSandboxes(executors, config.template, config.python)
+    return Browsers(sandboxes.connect if config.template else None, settings=settings)
+
+
 def tool_reach(
-    config: AgentConfig, channels: Channels, scanner: ThreatScanner, external: ExternalMemory
+    config: AgentConfig,
+    channels: Channels,
+    scanner: ThreatScanner,
+    external: ExternalMemory,
+    executors: Executors,
 ) -> Reach:
     """What tools use besides the sandbox."""
     web = configured_web(config.fetch, config.search)
@@ -84,10 +104,11 @@ def tool_reach(
     is_guarded = config.auxiliary.get("guard", AuxiliaryModel()).is_chosen
     guard = GuardModel(route_of(config.auxiliary, "guard")) if is_guarded else None
     sending, jobs = GatewayDeliveries(channels), SchedulerJobs(channels)
-    screen = Screen(scanner, guard)
+    screen, browsers = Screen(scanner, guard), browsers_of(config.browser, executors)
     remembering = listed_provider(external, screen, asks=config.fetch.taint == "ask")
     senses = _senses(config, web.fetcher)
-    return Reach(web, vision, config.mixture, sending, jobs, screen, remembering, senses)
+    reaching = sending, jobs, screen, remembering, senses, browsers
+    return Reach(web, vision, config.mixture, *reaching)
 
 
 def _senses(config: AgentConfig, fetcher: Fetcher) -> Senses:

@@ -2,13 +2,13 @@
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import grpc.aio
 from google.protobuf.duration_pb2 import Duration
 from msgspec import Struct
 
-from agent_service.clients.leases import HeldSandbox, Leased, TurnSandbox, WatchedSandbox, is_gone
+from agent_service.clients.leases import HeldSandbox, Leased, is_gone
 from agent_service.clients.patience import Patience
 from agent_service.records.sandbox import (
     Command,
@@ -48,7 +48,24 @@ _Request = exec_pb2.AttachExecRequest
 Sent = Requests[_Request]
 Attached = tuple[Answers, Sent]
 
+Output = exec_pb2.AttachExecResponse.Output
+
 _T = TypeVar("_T")
+
+
+class Holding(Protocol):
+    """Claims the sandbox of commands."""
+
+    resumed: bool
+    """An earlier owner may have started the command."""
+
+    async def hold(
+        self, *, resumed: bool | None = None, keyed: bool = True, stays: bool = False
+    ) -> HeldSandbox: ...
+
+    async def exists(self) -> bool: ...
+
+    async def forget_if_gone(self, held: HeldSandbox, error: grpc.aio.AioRpcError) -> bool: ...
 
 
 class _Progress(Struct):
@@ -60,7 +77,7 @@ class _Progress(Struct):
     stdout: int = 0
     stderr: int = 0
 
-    def advance(self, output: exec_pb2.AttachExecResponse.Output) -> None:
+    def advance(self, output: Output) -> None:
         end = output.offset + len(output.data)
         if output.stream == exec_pb2.OUTPUT_STREAM_STDOUT:
             self.stdout = end
@@ -71,7 +88,7 @@ class _Progress(Struct):
 class SessionCommands:
     """The commands of one turn's session."""
 
-    def __init__(self, sandbox: TurnSandbox | WatchedSandbox, *, interrupted: bool = False) -> None:
+    def __init__(self, sandbox: Holding, *, interrupted: bool = False) -> None:
         """If `interrupted`, a kill does not wait long for an unreachable executor."""
         self._sandbox = sandbox
         self._interrupted = interrupted
@@ -116,7 +133,7 @@ class SessionCommands:
 
     async def write(self, key: str, data: bytes, eof: bool, at: int | None = None) -> None:
         async def feed(held: HeldSandbox) -> None:
-            async with _attached(held, self._open(held, key, _Progress(may_run=True))) as opened:
+            async with attached(held, open_request(held, key)) as opened:
                 await _feed(*opened, data, at, eof=eof)
 
         await self._held(key, feed)
@@ -174,10 +191,10 @@ class SessionCommands:
         Returns its status once it has ended, or has started and nobody consumes its output.
         """
         if progress.has_started:
-            first = self._open(held, command.key, progress)
+            first = open_request(held, command.key, progress.stdout, progress.stderr)
         else:
             first = _Request(start=self._start_request(held, command))
-        async with _attached(held, first) as (call, _):
+        async with attached(held, first) as (call, _):
             opened = exec_pb2.Exec()
             async for message in call:
                 match message.WhichOneof("kind"):
@@ -195,17 +212,6 @@ class SessionCommands:
                     case _:
                         pass
         raise CommandUncertain("The executor ended the stream without saying how it went.")
-
-    def _open(self, held: HeldSandbox, key: str, progress: _Progress) -> _Request:
-        return _Request(
-            open=_Request.Open(
-                lease=held.lease,
-                profile=held.profile,
-                exec_id=key,
-                stdout_offset=progress.stdout,
-                stderr_offset=progress.stderr,
-            )
-        )
 
     async def _ask(
         self,
@@ -254,8 +260,28 @@ def status(found: exec_pb2.Exec) -> CommandStatus:
     )
 
 
+def open_request(held: HeldSandbox, key: str, stdout: int = 0, stderr: int = 0) -> _Request:
+    """Return the request that opens a command's stream at offsets of its output."""
+    return _Request(
+        open=_Request.Open(
+            lease=held.lease,
+            profile=held.profile,
+            exec_id=key,
+            stdout_offset=stdout,
+            stderr_offset=stderr,
+        )
+    )
+
+
+def send_input(requests: Sent, data: bytes, offset: int) -> None:
+    """Send a command's input from an offset of all its input."""
+    for start in range(0, len(data), CHUNK_BYTES):
+        chunk = data[start : start + CHUNK_BYTES]
+        requests.send(_Request(stdin=_Request.Stdin(offset=offset + start, data=chunk)))
+
+
 @asynccontextmanager
-async def _attached(held: HeldSandbox, first: _Request) -> AsyncGenerator[Attached]:
+async def attached(held: HeldSandbox, first: _Request) -> AsyncGenerator[Attached]:
     """Open a stream of a command; yield it, and the queue of further requests."""
     requests = Requests([first])
     try:
@@ -275,10 +301,7 @@ async def _feed(call: Answers, requests: Sent, data: bytes, at: int | None, *, e
                 if at is not None:
                     data = data[max(first - at, 0) :]
                 wanted = first + len(data)
-                for start in range(0, len(data), CHUNK_BYTES):
-                    chunk = data[start : start + CHUNK_BYTES]
-                    stdin = _Request.Stdin(offset=first + start, data=chunk)
-                    requests.send(_Request(stdin=stdin))
+                send_input(requests, data, first)
                 if eof:
                     requests.send(_Request(stdin_eof=_Request.StdinEof()))
                     # The executor closes the stream when the command's input is closed.

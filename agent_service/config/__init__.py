@@ -34,6 +34,7 @@ from agent_service.config.sessions import (
 )
 from agent_service.config.tools import (
     ApprovalsConfig,
+    BrowserConfig,
     DelegationConfig,
     FetchConfig,
     JobsConfig,
@@ -80,6 +81,7 @@ class AgentConfig(ConfigModel):
     transcription: TranscriptionConfig
     pictures: PicturesConfig
     home: HomeConfig
+    browser: BrowserConfig
     mixture: MixtureConfig
     budget: BudgetConfig
     tools: ToolsConfig

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, StringConstraints
 
 from agent_service.config.toolsets import NOTHING, TOOLSETS, known_toolset
 from agent_service.security.fetch.destinations import FetchRefused, Origin
@@ -188,6 +188,25 @@ class FetchConfig(ConfigModel):
     def private(self) -> tuple[Network, ...]:
         """The private networks that are open."""
         return tuple(ranges(self.allow_private_networks))
+
+
+HostName = Annotated[str, StringConstraints(pattern=r"^(\*\.)?[\w.:-]+$", to_lower=True)]
+
+
+class BrowserConfig(ConfigModel):
+    """Where the browser of the browser tools is, and which hosts it may reach."""
+
+    template: Annotated[str, Yaml("browser.template")] = ""
+    """Template of the executor whose sandboxes have Chromium and playwright, such as `browser`."""
+    cdp_url: Annotated[SecretStr, Yaml("browser.cdp_url"), Env("BROWSER_CDP_URL")] = SecretStr("")
+    """Address of a browser's DevTools, such as `http://127.0.0.1:9222`, to use that one instead."""
+    python: Annotated[str, Yaml("browser.python")] = "python3"
+    """Python with playwright in those sandboxes."""
+    allow: Annotated[tuple[HostName, ...], Yaml("security.browser.allow")] = ()
+    """The only hosts that the browser may reach: `example.com`, `*.example.com`; unset is every
+    public one. A host that is named here need not be public."""
+    deny: Annotated[tuple[HostName, ...], Yaml("security.browser.deny")] = ()
+    """Hosts that the browser may not reach."""
 
 
 class SearchConfig(ConfigModel):

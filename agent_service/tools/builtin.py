@@ -1,7 +1,7 @@
 """The list of all built-in tools."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from msgspec import Struct, field
@@ -14,6 +14,9 @@ from agent_service.records.jobs import Jobs
 from agent_service.records.messages import Messenger
 from agent_service.sessions.past_sessions import PastSessions
 from agent_service.tools.base import Tool, ToolContext
+from agent_service.tools.browser.browsers import Browsers
+from agent_service.tools.browser.tools import SETTINGS as BROWSER_SETTINGS
+from agent_service.tools.browser.tools import UploadArguments, addresses_of, browser_tools
 from agent_service.tools.clarify import Clarify
 from agent_service.tools.context_files import Hints, hinted
 from agent_service.tools.cronjob.cronjob import Cronjob
@@ -98,6 +101,7 @@ class Reach(Struct, frozen=True):
     external: Sequence[Listed] = ()
     """Tools of the external memory."""
     senses: Senses = Senses()
+    browsers: Browsers = Browsers()
 
 
 def builtin_tools(
@@ -163,6 +167,7 @@ def _reaching(reach: Reach, asking: Asking) -> Sequence[Listed]:
         *_making(reach.senses, reach.screen, asking.commands),
         *_at_home(reach.senses.home, reach.screen, asking),
         Listed(mixture, missing=() if mixed.references else MIXTURE_SETTINGS),
+        *_browsing(reach, asking),
         Listed(Cronjob(reach.jobs, reach.screen, asks=asking.tainted)),
         Listed(send),
         *reach.external,
@@ -198,6 +203,20 @@ def _at_home(config: HomeConfig, screen: Screen, asking: Asking) -> Sequence[Lis
     return [Listed(Untrusted(each, "Home Assistant", screen), missing=missing) for each in tools]
 
 
+def _browsing(reach: Reach, asking: Asking) -> Iterator[Listed]:
+    browsers = reach.browsers
+    missing = () if browsers.connect else BROWSER_SETTINGS
+    for tool in browser_tools(browsers, asks=asking.tainted):
+        match tool.name:
+            case "browser_navigate" if asking.tainted:
+                judged = AskForNewAddresses(tool, addresses_of)
+            case "browser_upload":
+                judged = JudgeFiles(tool, _uploaded, asking.commands)
+            case _:
+                judged = tool
+        yield Listed(Untrusted(judged, "a browser", reach.screen), missing, browsers.lack)
+
+
 async def _patched(arguments: PatchArguments, _context: ToolContext) -> Sequence[str]:
     return paths_of(arguments)
 
@@ -216,6 +235,10 @@ def _heard(arguments: TranscribeAudioArguments) -> Touched:
 
 def _read(arguments: ReadFileArguments | SearchFilesArguments) -> Touched:
     return Touched(reads=(arguments.path,))
+
+
+def _uploaded(arguments: UploadArguments) -> Touched:
+    return Touched(reads=arguments.paths)
 
 
 def _replaced(arguments: WriteFileArguments) -> Touched:

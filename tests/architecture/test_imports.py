@@ -48,6 +48,7 @@ IMPORTED_LATE = (
     "opentelemetry",
     "paramiko",
     "piper",
+    "playwright",
     "prompt_toolkit",
     "psycopg",
     "pypdf",

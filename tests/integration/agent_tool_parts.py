@@ -11,13 +11,15 @@ from typing import Any, NoReturn
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
+from agent_service.assembly.tools import browsers_of
 from agent_service.clients.executors import Executors, LeftSandboxes
 from agent_service.clients.leases import SandboxLeases
+from agent_service.config.tools import BrowserConfig
 from agent_service.models.fallback import USUAL
 from agent_service.profiles.skills.files import HomeSkillFiles
 from agent_service.profiles.skills.shelf import SkillShelves
 from agent_service.records.calls import PendingCall
-from agent_service.records.commands import ToolReturned
+from agent_service.records.commands import ApprovalNeeded, ToolReturned
 from agent_service.records.model import ToolCall
 from agent_service.records.requests import TurnOptions, TurnRequest, Unattended
 from agent_service.records.turn_state import LiveTurn
@@ -27,7 +29,8 @@ from agent_service.storage.claims import Claimant, turn_leases
 from agent_service.storage.schema import metadata
 from agent_service.storage.turns import SessionDraft
 from agent_service.tools.base import Tool
-from agent_service.tools.builtin import builtin_tools
+from agent_service.tools.browser.browsers import Browsers
+from agent_service.tools.builtin import Asking, builtin_tools
 from agent_service.tools.schema import offered
 from agent_service.tools.sight import Sight
 from agent_service.tools.toolbox import Toolbox
@@ -66,6 +69,9 @@ class Tools:
         self.database = database
         self.library = library
         """The folder of the skills."""
+        self.browsers = Browsers()
+        self.asked: list[str] = []
+        """What a person is asked to approve; calls that wait for it return nothing."""
         self._toolbox = toolbox
         self._turn = turn
         self._numbers = count(1)
@@ -103,7 +109,9 @@ class Tools:
             for fact in outcome if isinstance(outcome, tuple) else ():
                 if isinstance(fact, ToolReturned):
                     returned[fact.call.key] = fact
-        return [returned[call.key] for call in pending]
+                if isinstance(fact, ApprovalNeeded):
+                    self.asked.append(fact.subject)
+        return [returned[call.key] for call in pending if not self.asked]
 
     def resumed(self, call: PendingCall) -> PendingCall:
         """The call as the next owner of its turn finds it."""
@@ -128,6 +136,8 @@ async def open_tools(
     *,
     away_s: float = AWAY_S,
     more: Sequence[Tool[Any]] = (),
+    browser: BrowserConfig | None = None,
+    asking: Asking | None = None,
 ) -> AsyncGenerator[Tools]:
     """The tools of a turn of a new session, and some more, with an executor at an address."""
     leases, clock = turn_leases(LEASE_S), SystemClock()
@@ -156,8 +166,12 @@ async def open_tools(
         screening = Screening(ThreatScanner(), Redactor())
         sight = Sight(lambda _model: True, USUAL, screening.screen_file)
         contexts = ToolContexts(database, leases, sandboxes, shelves, delegation, sight)
-        toolbox = Toolbox([*offered(builtin_tools(out_of_reach())), *more], contexts.make)
-        yield Tools(toolbox, turn, LeftSandboxes(executors, database), database, library)
+        browsers = browsers_of(browser or BrowserConfig(), executors)
+        reach = replace(out_of_reach(), browsers=browsers)
+        toolbox = Toolbox([*offered(builtin_tools(reach, asking=asking)), *more], contexts.make)
+        opened = Tools(toolbox, turn, LeftSandboxes(executors, database), database, library)
+        opened.browsers = browsers
+        yield opened
 
 
 @asynccontextmanager

@@ -1,0 +1,1 @@
+"""The browser tools, and the program that drives the browser."""
