@@ -12,10 +12,12 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from agent_service.models.picture_sizes import MAX_PICTURE_BYTES, fit
 from agent_service.records.model import Model, ModelEvent, ModelRequest, Purpose, encoded
 from agent_service.records.model_errors import ModelError
 
 MAX_PICTURES = 20
+MAX_FITTED = 8
 MAX_BYTES = 16_000_000
 """Limits of a request; some providers refuse 32 MB."""
 _DROPPED_TOGETHER = 5
@@ -32,6 +34,7 @@ _PART = re.compile(rb'{"type":"image_url","image_url":{"url":"upload:([\w.+/-]+)
 """In a text, its quotes would be escaped."""
 _UNSEEN = "[You cannot see this picture; vision_analyze can look at its file.]"
 _OLD = "[This older picture is not shown any more; vision_analyze can look at its file.]"
+_LARGE = "[This picture is too large to be shown.]"
 _GONE = "[This picture is gone.]"
 
 _ABOUT_PICTURES = ("image", "vision", "multimodal", "multi-modal", "modalit")
@@ -71,6 +74,8 @@ class PictureModel(Struct, frozen=True):
     """Returns the files that there are, by digest."""
     blind: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     """Routes and models that have refused pictures."""
+    fitted: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    """The last pictures that were made smaller, by the digest of the original."""
 
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
@@ -105,11 +110,22 @@ class PictureModel(Struct, frozen=True):
     async def _shown(self, request: ModelRequest) -> ModelRequest:
         found = map(_PART.findall, request.messages)
         digests = [digest.decode() for _, digest in chain.from_iterable(found)]
-        files = await self.load([*dict.fromkeys(digests[-MAX_PICTURES:])])
+        loaded = await self.load([*dict.fromkeys(digests[-MAX_PICTURES:])])
+        files = await asyncio.to_thread(self._fit, loaded)
         hidden = len(digests) - _count_shown(digests, files)
         # Encoding large pictures would block the event loop.
         filled = await asyncio.to_thread(_fill, request.messages, files, hidden)
         return replace(request, messages=filled)
+
+    def _fit(self, files: Mapping[str, bytes]) -> dict[str, bytes]:
+        """Return the files, with smaller pictures in place of those that are too large."""
+        large = [d for d, data in files.items() if len(data) > MAX_PICTURE_BYTES]
+        for digest in large:
+            if digest not in self.fitted and picture_type(files[digest]):
+                self.fitted[digest] = fit(files[digest])
+        for digest in [*self.fitted][:-MAX_FITTED]:
+            del self.fitted[digest]
+        return {digest: self.fitted.get(digest, data) for digest, data in files.items()}
 
 
 def _is_refusal(error: ModelError) -> bool:
@@ -141,7 +157,12 @@ def _fill(messages: Sequence[bytes], files: Mapping[str, bytes], hidden: int) ->
             return _noted(_OLD)
         if digest not in files:
             return _noted(_GONE)
-        url = b"data:" + mime_type + b";base64," + base64.b64encode(files[digest])
+        data = files[digest]
+        if kind := picture_type(data):
+            mime_type = kind.encode()
+            if len(data) > MAX_PICTURE_BYTES:
+                return _noted(_LARGE)
+        url = b"data:" + mime_type + b";base64," + base64.b64encode(data)
         return b'{"type":"image_url","image_url":{"url":"%b"}}' % url
 
     return [_PART.sub(put, m) if _REFERENCE in m else m for m in messages]

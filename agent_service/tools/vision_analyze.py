@@ -9,6 +9,7 @@ from pydantic import Field
 
 from agent_service.models.consult import NoAnswer
 from agent_service.models.fallback import Route
+from agent_service.models.picture_sizes import fit
 from agent_service.models.pictures import picture_type
 from agent_service.security.fetch.urls import Fetcher, FetchFailed, FetchLimits, FetchRefused
 from agent_service.tools.base import (
@@ -86,6 +87,7 @@ class VisionAnalyze(UsualTool[VisionAnalyzeArguments]):
             data = await self._fetched(image)
         else:
             data = await context.files.read(image, max_bytes=MAX_BYTES)
+        data = await asyncio.to_thread(fit, data)
         kind = picture_type(data)
         if kind is None:
             raise ToolFailed(f"{image} is not a PNG, JPEG, GIF or WebP picture.")

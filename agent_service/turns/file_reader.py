@@ -26,6 +26,11 @@ MAX_OPENED_BYTES = 20_000_000
 HEARD = frozenset({FileKind.VOICE, FileKind.AUDIO})
 _TEXT_TYPES = ("text/", "application/json", "application/xml", "application/x-yaml")
 
+_VIDEO = (
+    "You cannot see videos: if the sandbox has ffmpeg, make pictures of it and look at them with "
+    "vision_analyze; else say so."
+)
+
 NO_TRANSCRIPTION = (
     "Voice messages are not understood yet: set GROQ_API_KEY, ELEVENLABS_API_KEY or "
     "OPENAI_API_KEY, or auxiliary.transcription.model in config.yaml."
@@ -65,6 +70,8 @@ class FileReader(Struct, frozen=True):
         elif is_opened and _is_short_text(file, data):
             shown = await self.sight.screened(data.decode(errors="replace"), found)
             found.add(f"[The file {file.path}:]\n{shown}")
+        elif file.kind is FileKind.VIDEO:
+            found.add(f"[{_described(file)} {_VIDEO}]")
         else:
             found.add(f"[{_described(file)}]")
         return help_.consulted

@@ -18,6 +18,7 @@ from tests.architecture.source import (
 )
 
 IMPORTED_LATE = (
+    "PIL",
     "aiohttp",
     "aioimaplib",
     "aiosmtplib",

@@ -4,14 +4,17 @@ import asyncio
 import base64
 import hashlib
 import json
+import os
 import sqlite3
 from contextlib import closing
+from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import grpc.aio
 import pytest
+from PIL import Image
 
 from hermes.agent.v1 import turn_pb2
 from hermes.agent.v1.upload_pb2 import UploadFileRequest
@@ -102,15 +105,27 @@ async def test_a_model_that_sees_gets_pictures_the_same_ever_after(
         assert longer.startswith(shorter.partition(b'],"tools"')[0].removesuffix(b"]}"))
 
 
-async def test_what_is_too_large_to_be_shown_or_opened_is_named(tmp_path: Path) -> None:
+def noise() -> bytes:
+    """A picture of more than 3.7 MB."""
+    picture = BytesIO()
+    Image.frombytes("RGB", (1200, 1200), os.urandom(1200 * 1200 * 3)).save(picture, "PNG")
+    return picture.getvalue()
+
+
+async def test_large_pictures_are_made_smaller_and_videos_are_named(tmp_path: Path) -> None:
     await configure(tmp_path, SEES)
     async with fake_model(answers(WELL)) as model, agent(tmp_path, model.url) as client:
-        large = await client.upload(PNG + bytes(4_000_000), "large.png", FILE_KIND_IMAGE)
+        large = await client.upload(await asyncio.to_thread(noise), "large.png", FILE_KIND_IMAGE)
+        broken = await client.upload(PNG[:8] + bytes(4_000_000), "bad.png", FILE_KIND_IMAGE)
         video = await client.upload(b"clip", "clip.mp4", FILE_KIND_VIDEO)
-        await client.ask("", large, video)
-    told = model.bodies[0]["messages"][-1]["content"]
-    assert "uploads/large.png is too large to be shown" in told
-    assert told.endswith("[The file uploads/clip.mp4 (4 bytes).]")
+        await client.ask("", large, broken, video)
+    [_, shown, bad, left_out, told] = model.bodies[0]["messages"][-1]["content"]
+    kind, _, data = shown["image_url"]["url"].partition(";base64,")
+    assert kind == "data:image/jpeg"
+    assert len(data) < 3_700_000
+    assert "bad.png" in bad["text"]
+    assert left_out["text"] == "[This picture is too large to be shown.]"
+    assert told["text"].startswith("[The file uploads/clip.mp4 (4 bytes). You cannot see videos")
 
 
 async def test_another_model_describes_pictures_for_one_that_may_be_blind(tmp_path: Path) -> None:
