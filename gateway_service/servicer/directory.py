@@ -7,6 +7,7 @@ import grpc.aio
 from sqlalchemy import Connection
 
 from gateway_service.chats.directory import Directory
+from gateway_service.messages import CLI
 from gateway_service.storage.channels import Channel, Place
 from gateway_service.storage.statuses import AccountStatus
 from hermes.gateway.v1 import directory_pb2, directory_pb2_grpc, platform_pb2, platform_pb2_grpc
@@ -36,7 +37,7 @@ class DirectoryServicer(directory_pb2_grpc.DirectoryServiceServicer):
         self, request: directory_pb2.ListChannelsRequest, context: Context
     ) -> directory_pb2.ListChannelsResponse:
         profile = request.profile or DEFAULT_PROFILE
-        if request.platform:
+        if request.platform not in ("", CLI):
             self._directory.check(request.platform)
 
         def read(conn: Connection) -> tuple[Sequence[Channel], Sequence[Place]]:
