@@ -3,14 +3,12 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
-from urllib.parse import urlsplit
 
 from msgspec import Struct
 from pydantic import SecretStr
 
 from agent_service.models.media.failures import MediaFailed, explain
 from agent_service.models.wires.transport import types_deferred
-from services.rpc.public_addresses import is_local_host
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -30,11 +28,6 @@ class OpenAIServer(Struct, frozen=True):
     api_key: SecretStr
     setting: str
     """Which setting has its key."""
-
-    @property
-    def cost(self) -> int | None:
-        """What a call costs: nothing at a server of one's own, else that depends on the model."""
-        return 0 if is_local_host(urlsplit(self.base_url).hostname or "") else None
 
     async def call(self, make: Callable[["AsyncOpenAI"], Awaitable[_T]]) -> _T:
         """Make a call; raises MediaFailed."""

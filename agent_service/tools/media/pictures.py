@@ -90,11 +90,9 @@ class OpenAIPainter(Struct, frozen=True):
 
             made = await self.server.call(make)
             picture = made.data[0].b64_json if made.data else ""
-            used = Usage(cost_micro_usd=self.server.cost)
-            if made.usage is None:
-                used += Usage(completion_tokens=PICTURE_MADE_TOKENS)
-            else:
-                used += Usage(made.usage.input_tokens, made.usage.output_tokens)
+            used = Usage(completion_tokens=PICTURE_MADE_TOKENS)
+            if made.usage is not None:
+                used = Usage(made.usage.input_tokens, made.usage.output_tokens)
             return Paid(_decoded(picture or ""), used)
 
         return await pay(spend, self.model, self.server.provider, wanted.most(), call)

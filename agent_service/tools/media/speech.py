@@ -35,7 +35,7 @@ class OpenAISpeaker(Struct, frozen=True):
     voice: str
 
     async def speak(self, text: str, voice: str, suffix: str, spend: Spend) -> bytes:
-        used = Usage(prompt_tokens=len(text), cost_micro_usd=self.server.cost)
+        used = Usage(prompt_tokens=len(text))
 
         async def call() -> Paid:
             made = await self.server.call(
