@@ -119,7 +119,8 @@ async def test_what_cannot_be_done_says_what_can(
 async def test_services_are_listed_with_what_they_take(tmp_path: Path) -> None:
     async with house(tmp_path, call("ha_list_services", domain="light")) as here:
         said = await here.run()
-    assert "light.turn_on: Turns on.\n  brightness_pct: Brightness. (such as 47)" in said
+    shown = '{"description": "Brightness.", "example": 47}'
+    assert f"light.turn_on: Turns on.\n  brightness_pct: {shown}" in said
 
 
 async def test_a_lamp_is_turned_on_without_a_question(tmp_path: Path) -> None:

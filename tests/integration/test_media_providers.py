@@ -3,16 +3,16 @@
 import asyncio
 import base64
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from msgspec import Struct, field
 from pydantic import SecretStr
 
-from agent_service.config.senses import PicturesConfig, SpeechConfig
+from agent_service.config.senses import PicturesConfig
 from agent_service.models.consult import Paid
+from agent_service.models.media.elevenlabs import ElevenLabs
 from agent_service.models.media.failures import MediaFailed
 from agent_service.models.media.openai_sdk import OpenAIServer
 from agent_service.models.media.transcribers import elevenlabs_transcriber
@@ -31,21 +31,6 @@ SECRET = SecretStr(KEY)
 FETCHER = out_of_reach().web.fetcher
 
 
-class Till(Struct):
-    """Pays for calls, and keeps what they were allowed and used."""
-
-    most: list[tuple[str, str, Usage]] = field(default_factory=list[tuple[str, str, Usage]])
-    used: list[Usage] = field(default_factory=list[Usage])
-
-    async def __call__(
-        self, model: str, provider: str, most: Usage, call: Callable[[], Awaitable[Paid]]
-    ) -> bytes:
-        self.most.append((model, provider, most))
-        made = await call()
-        self.used.append(made.usage)
-        return made.data
-
-
 @pytest.fixture
 async def media() -> AsyncIterator[FakeMedia]:
     async with fake_media() as fake:
@@ -56,13 +41,15 @@ def openai(media: FakeMedia, name: str = "OpenAI") -> OpenAIServer:
     return OpenAIServer(name, media.url("/v1"), SECRET, "OPENAI_API_KEY")
 
 
-def elevenlabs(media: FakeMedia) -> SpeechConfig:
-    return SpeechConfig(elevenlabs_api_key=SECRET, elevenlabs_base_url=media.url("/eleven"))
+def elevenlabs(media: FakeMedia) -> ElevenLabs:
+    return ElevenLabs(media.url("/eleven"), SECRET)
 
 
 def speaker(name: str, media: FakeMedia) -> Speaker:
     if name == "elevenlabs":
-        return ElevenLabsSpeaker(elevenlabs(media))
+        return ElevenLabsSpeaker(
+            elevenlabs(media), "eleven_multilingual_v2", "JBFqnCBsd6RMkjVDRZzb"
+        )
     return OpenAISpeaker(openai(media), "gpt-4o-mini-tts", "alloy")
 
 
@@ -75,14 +62,13 @@ async def test_what_is_spoken_is_understood(
     media: FakeMedia, name: str, suffix: str, container: str, text: str
 ) -> None:
     await need_sound()
-    till = Till()
-    sound = await speaker(name, media).speak(text, "", suffix, till)
-    assert await container_of(sound) == container
-    assert await understood(sound) == text
-    [(model, _, most)] = till.most
-    assert (most.prompt_tokens, till.used) == (len(text), [most])
+    speaking = speaker(name, media)
+    made = await speaking.speak(text, "", suffix)
+    assert await container_of(made.data) == container
+    assert await understood(made.data) == text
+    assert made.usage == Usage(prompt_tokens=len(text))
     [(_, asked)] = media.asked
-    assert model in (asked.get("model"), asked.get("model_id"))
+    assert speaking.model in (asked.get("model"), asked.get("model_id"))
 
 
 async def test_elevenlabs_writes_down_what_is_said(media: FakeMedia) -> None:
@@ -90,7 +76,7 @@ async def test_elevenlabs_writes_down_what_is_said(media: FakeMedia) -> None:
     sound = base64.b64encode(await spoken(SENTENCES[2])).decode()
     part = {"type": "image_url", "image_url": {"url": f"data:audio/ogg;base64,{sound}"}}
     request = ModelRequest("scribe_v2", [encoded({"role": "user", "content": [part]})])
-    listening = elevenlabs_transcriber(elevenlabs(media).elevenlabs)
+    listening = elevenlabs_transcriber(elevenlabs(media))
     async with listening.stream(request) as events:
         [answer] = [event async for event in events]
     assert isinstance(answer, ModelMessage)
@@ -99,22 +85,21 @@ async def test_elevenlabs_writes_down_what_is_said(media: FakeMedia) -> None:
 
 
 async def test_openai_makes_pictures_and_changes_them(media: FakeMedia) -> None:
-    till, painter = Till(), OpenAIPainter(openai(media), "gpt-image-2")
-    assert await painter.paint(Wanted("an otter", "square"), till) == MADE
+    painter, paid = OpenAIPainter(openai(media), "gpt-image-2"), Paid(MADE, Usage(20, 1_500))
+    assert await painter.paint(Wanted("an otter", "square")) == paid
     sources = [picture(1), picture(2)]
-    assert await painter.paint(Wanted("as one", "portrait", sources), till) == MADE
+    assert await painter.paint(Wanted("as one", "portrait", sources)) == paid
     (made, about), (edited, changed) = media.asked
     assert (made, about["prompt"]) == ("/v1/images/generations", "an otter")
     assert edited == "/v1/images/edits"
     assert changed["size"] == "1024x1536"
     assert changed["image[]"] == sources[-1]
-    assert [(u.prompt_tokens, u.completion_tokens) for u in till.used] == [(20, 1_500)] * 2
 
 
 async def test_openrouter_says_what_a_picture_cost(media: FakeMedia) -> None:
-    till = Till()
     painter = OpenRouterPainter(openai(media, "OpenRouter"), "google/gemini-2.5-flash-image")
-    assert await painter.paint(Wanted("an otter", "portrait", [picture(1)]), till) == MADE
+    made = await painter.paint(Wanted("an otter", "portrait", [picture(1)]))
+    assert made == Paid(MADE, Usage(9, 1_290, cost_micro_usd=40_000))
     [(_, asked)] = media.asked
     assert asked["modalities"] == ["image", "text"]
     assert asked["image_config"] == {"aspect_ratio": "9:16"}
@@ -122,7 +107,6 @@ async def test_openrouter_says_what_a_picture_cost(media: FakeMedia) -> None:
     [text, shown] = asked["messages"][0]["content"]
     assert text["text"] == "an otter"
     assert shown["image_url"]["url"] == f"data:image/png;base64,{sent}"
-    assert till.used == [Usage(9, 1_290, cost_micro_usd=40_000)]
 
 
 @pytest.fixture
@@ -152,19 +136,18 @@ FAL_PORT = free_port()
 
 
 async def test_fal_makes_pictures_and_changes_them(fal: FakeMedia) -> None:
-    till = Till()
     painter = painter_of(PicturesConfig(fal_key=SECRET), None, None, FETCHER)
     assert painter is not None
-    assert await painter.paint(Wanted("an otter", "landscape"), till) == MADE
-    assert await painter.paint(Wanted("as one", "square", [picture(1)]), till) == MADE
+    paid = Paid(MADE, Usage(completion_tokens=1_000))
+    assert await painter.paint(Wanted("an otter", "landscape")) == paid
+    assert await painter.paint(Wanted("as one", "square", [picture(1)])) == paid
     (made, about), (edited, changed) = fal.asked
     assert (made, edited) == ("/fal-ai/nano-banana", "/fal-ai/nano-banana/edit")
     assert about["aspect_ratio"] == "16:9"
     assert changed["image_urls"][0].endswith(base64.b64encode(picture(1)).decode())
-    assert [model for model, *_ in till.most] == ["fal-ai/nano-banana", "fal-ai/nano-banana/edit"]
     fal.failure = (403, "no such key")
     with pytest.raises(MediaFailed, match=r"fal\.ai rejected the key; check FAL_KEY"):
-        await painter.paint(Wanted("an otter", "square"), till)
+        await painter.paint(Wanted("an otter", "square"))
 
 
 @pytest.mark.parametrize("name", ["openai", "elevenlabs"])
@@ -179,12 +162,10 @@ async def test_fal_makes_pictures_and_changes_them(fal: FakeMedia) -> None:
 async def test_a_refusal_says_what_to_do(
     media: FakeMedia, name: str, status: int, said: str, told: str
 ) -> None:
-    till = Till()
     media.failure = (status, said)
     with pytest.raises(MediaFailed, match=told) as failed:
-        await speaker(name, media).speak("hello", "", ".mp3", till)
+        await speaker(name, media).speak("hello", "", ".mp3")
     assert KEY not in str(failed.value)
-    assert till.used == []
 
 
 @pytest.mark.parametrize("name", ["openai", "elevenlabs"])
@@ -192,4 +173,4 @@ async def test_a_server_that_is_not_there_is_told(name: str) -> None:
     async with fake_media() as media:
         gone = speaker(name, media)
     with pytest.raises(MediaFailed, match="did not answer"):
-        await asyncio.wait_for(gone.speak("hello", "", ".mp3", Till()), 30)
+        await asyncio.wait_for(gone.speak("hello", "", ".mp3"), 30)

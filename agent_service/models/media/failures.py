@@ -1,10 +1,6 @@
 """What failures of providers of speech, sound and pictures mean to people."""
 
-from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-
-from agent_service.models.consult import Paid, Spend
-from agent_service.records.usage import Usage
 
 MOST_SHOWN_CHARS = 300
 
@@ -26,13 +22,3 @@ def explain(provider: str, setting: str, status: int | None, said: str) -> str:
             return f"{provider} did not answer: {said[:MOST_SHOWN_CHARS] or 'no connection'}."
         case _:
             return f"{provider} refused it ({status}): {said[:MOST_SHOWN_CHARS]}"
-
-
-async def pay(
-    spend: Spend, model: str, provider: str, most: Usage, call: Callable[[], Awaitable[Paid]]
-) -> bytes:
-    """What a paid call made; MediaFailed or NoAnswer."""
-    made = await spend(model, provider, most, call)
-    if not made:
-        raise MediaFailed(f"{provider} answered with nothing.")
-    return made

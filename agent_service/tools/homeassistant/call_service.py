@@ -89,15 +89,16 @@ class CallService(UsualTool[CallServiceArguments]):
     async def run(self, arguments: CallServiceArguments, context: ToolContext) -> ToolResult:
         async with self._server.connect() as connection:
             home = await Home.read(connection)
-            known = object_of(await connection.ask("get_services"))
-        service = _known_service(known, arguments)
-        data = dict(arguments.data)
-        things = _targets(home, arguments, data.pop("entity_id", ""))
-        await self._check(arguments, data, home.reached_by(things), context)
-        async with self._server.connect(UNCERTAIN) as connection:
-            called = await self._call(connection, arguments, data, things, service)
-            states = await _states(connection, things)
-        return ToolResult("\n".join(filter(None, (called, states))))
+            service = _known_service(object_of(await connection.ask("get_services")), arguments)
+            data = dict(arguments.data)
+            things = _targets(home, arguments, data.pop("entity_id", ""))
+            await self._check(arguments, data, home.reached_by(things), context)
+            connection.lost = UNCERTAIN
+            called = await _call(connection, arguments, data, things, service)
+            after = await Home.read(connection) if things else home
+        ids = {thing.entity_id for thing in things}
+        states = [str(thing) for thing in after.things if thing.entity_id in ids]
+        return ToolResult("\n".join((called, *states)))
 
     async def _check(
         self,
@@ -125,22 +126,22 @@ class CallService(UsualTool[CallServiceArguments]):
             binding = binding_of(arguments, *sorted(reached))
             await check_allowed(self.name, "\n".join(lines), binding, context)
 
-    async def _call(
-        self,
-        connection: Connection,
-        arguments: CallServiceArguments,
-        data: Mapping[str, Any],
-        things: Sequence[Thing],
-        service: Mapping[str, Any],
-    ) -> str:
-        more: dict[str, Any] = {"return_response": True} if service.get("response") else {}
-        if things:
-            more["target"] = {"entity_id": [thing.entity_id for thing in things]}
-        asked = {"domain": arguments.domain, "service": arguments.service, "service_data": data}
-        result = object_of(await connection.ask("call_service", **asked, **more))
-        said = f"Called {arguments.domain}.{arguments.service}."
-        answer = result.get("response")
-        return f"{said}\n{json.dumps(answer, ensure_ascii=False)}" if answer else said
+
+async def _call(
+    connection: Connection,
+    arguments: CallServiceArguments,
+    data: Mapping[str, Any],
+    things: Sequence[Thing],
+    service: Mapping[str, Any],
+) -> str:
+    more: dict[str, Any] = {"return_response": True} if service.get("response") else {}
+    if things:
+        more["target"] = {"entity_id": [thing.entity_id for thing in things]}
+    asked = {"domain": arguments.domain, "service": arguments.service, "service_data": data}
+    result = object_of(await connection.ask("call_service", **asked, **more))
+    said = f"Called {arguments.domain}.{arguments.service}."
+    answer = result.get("response")
+    return f"{said}\n{json.dumps(answer, ensure_ascii=False)}" if answer else said
 
 
 def _known_service(known: Mapping[str, Any], arguments: CallServiceArguments) -> Mapping[str, Any]:
@@ -178,12 +179,3 @@ def _names(given: object) -> Iterator[str]:
     listed = cast("list[object]", given) if isinstance(given, list) else [given]
     for each in listed:
         yield from str(each).split(",")
-
-
-async def _states(connection: Connection, things: Sequence[Thing]) -> str:
-    """How things are after a call."""
-    if not things:
-        return ""
-    home = await Home.read(connection)
-    ids = {thing.entity_id for thing in things}
-    return "\n".join(str(thing) for thing in home.things if thing.entity_id in ids)

@@ -34,6 +34,8 @@ class Connection:
     """A connection after its login."""
 
     def __init__(self, socket: "ClientWebSocketResponse") -> None:
+        self.lost = ""
+        """What to say if the connection is lost, if not that there is none."""
         self._socket = socket
         self._ids = count(1)
 
@@ -56,12 +58,11 @@ class HomeAssistant(Struct, frozen=True):
     config: HomeConfig
 
     @asynccontextmanager
-    async def connect(self, lost: str = "") -> AsyncGenerator[Connection]:
-        """Connect and log in; ToolFailed if it fails, with `lost` if that happens later."""
+    async def connect(self) -> AsyncGenerator[Connection]:
+        """Connect and log in; ToolFailed if the connection fails, also later."""
         import aiohttp
 
-        url = self.config.url.rstrip("/")
-        is_open = False
+        url, connection = self.config.url.rstrip("/"), None
         try:
             async with (
                 aiohttp.ClientSession() as http,
@@ -75,15 +76,11 @@ class HomeAssistant(Struct, frozen=True):
                 answer = await socket.receive_json(timeout=CALL_S)
                 if answer.get("type") != "auth_ok":
                     raise ToolFailed("Home Assistant refuses the token; check HASS_TOKEN.")
-                is_open = True
-                yield Connection(socket)
+                yield (connection := Connection(socket))
         except (aiohttp.ClientError, OSError, TimeoutError, TypeError, ValueError) as error:
             # A connection that was closed gives something that is no JSON.
-            if is_open and lost:
-                raise ToolFailed(lost) from error
-            raise ToolFailed(
-                f"Home Assistant cannot be reached at {url} ({type(error).__name__})."
-            ) from error
+            away = f"Home Assistant cannot be reached at {url} ({type(error).__name__})."
+            raise ToolFailed((connection and connection.lost) or away) from error
 
 
 class Thing(Struct, frozen=True):

@@ -1,8 +1,6 @@
 """The tools that look at a home: `ha_list_entities`, `ha_get_state`, `ha_list_services`."""
 
 import json
-from collections.abc import Mapping
-from typing import Any
 
 from pydantic import Field
 
@@ -19,6 +17,7 @@ from services.validation import object_of
 
 TOOLSET = "homeassistant"
 MOST_SHOWN = 200
+_SHOWN = ("description", "required", "example")
 
 
 class ListEntitiesArguments(ToolArguments):
@@ -114,21 +113,13 @@ class ListServices(UsualTool[ListServicesArguments]):
 
 
 def _described(domain: str, name: str, service: object) -> str:
+    """A service with what it takes, without the forms that Home Assistant shows for it."""
     told = object_of(service)
     fields = object_of(told.get("fields"))
-    # Home Assistant has rarely used fields in sections.
-    inner: dict[str, Any] = {}
-    for each in fields.values():
-        inner |= object_of(object_of(each).get("fields"))
-    lines = [
-        _field(key, object_of(value))
-        for key, value in (fields | inner).items()
-        if "fields" not in object_of(value)
-    ]
-    return "\n".join((f"{domain}.{name}: {told.get('description') or ''}", *lines))
-
-
-def _field(name: str, told: Mapping[str, Any]) -> str:
-    needed = ", required" if told.get("required") else ""
-    example = f" (such as {told['example']})" if told.get("example") is not None else ""
-    return f"  {name}{needed}: {told.get('description') or ''}{example}"
+    # Rarely used ones are in sections.
+    sections = [object_of(object_of(each).get("fields")) for each in fields.values()]
+    lines = [f"{domain}.{name}: {told.get('description') or ''}"]
+    for key, value in {k: v for part in (fields, *sections) for k, v in part.items()}.items():
+        kept = {n: object_of(value)[n] for n in _SHOWN if n in object_of(value)}
+        lines += [f"  {key}: {json.dumps(kept, ensure_ascii=False)}"] if kept else []
+    return "\n".join(lines)

@@ -1,5 +1,7 @@
 """The `image_generate` tool."""
 
+from functools import partial
+
 from pydantic import Field
 
 from agent_service.models.media.failures import MediaFailed
@@ -62,8 +64,10 @@ class ImageGenerate(UsualTool[ImageGenerateArguments]):
         async def paint() -> bytes:
             sources = [await _read(path, context) for path in arguments.images]
             wanted = Wanted(arguments.prompt, arguments.aspect_ratio, sources)
-            data = await painter.paint(wanted, context.spend)
-            if picture_type(data) is None:
+            model, most = painter.model_for(wanted), wanted.most(painter.made_tokens)
+            make = partial(painter.paint, wanted)
+            data = await context.spend(model, painter.provider, most, make)
+            if data and picture_type(data) is None:
                 raise MediaFailed("The provider answered with something that is no picture.")
             return data
 

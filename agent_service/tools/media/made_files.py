@@ -34,6 +34,8 @@ async def make_file(
             data = await make()
         except (MediaFailed, NoAnswer) as error:
             raise ToolFailed(str(error)) from error
+        if not data:
+            raise ToolFailed("The provider answered with nothing.")
         await context.files.write(path, data)
     chat = Target.of_origin(context.caller.origin)
     if chat is None or chat.platform in NO_CHATS:

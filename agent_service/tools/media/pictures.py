@@ -11,13 +11,13 @@ from msgspec import Struct
 from pydantic import SecretStr
 
 from agent_service.config.senses import PicturesConfig
-from agent_service.models.consult import Paid, Spend
+from agent_service.models.consult import Paid
 from agent_service.models.costs import PICTURE_TOKENS
-from agent_service.models.media.failures import MediaFailed, explain, pay
+from agent_service.models.media.failures import MediaFailed, explain
 from agent_service.models.media.openai_sdk import TIMEOUT_S, OpenAIServer
 from agent_service.models.media.prices import PICTURE_MADE_TOKENS
 from agent_service.models.pictures import picture_type
-from agent_service.models.wires.wire import micro_usd, tokens
+from agent_service.models.wires.wire import micro_usd, objects_of, tokens
 from agent_service.records.usage import Usage
 from agent_service.security.fetch.urls import Fetcher, FetchFailed, FetchLimits, FetchRefused
 from services.validation import object_of
@@ -42,10 +42,9 @@ class Wanted(Struct, frozen=True):
     sources: Sequence[bytes] = ()
     """Pictures that it is made from."""
 
-    def most(self, made_tokens: int = _MOST_TOKENS) -> Usage:
+    def most(self, made_tokens: int) -> Usage:
         """The maximum usage."""
-        prompt = len(self.prompt) + PICTURE_TOKENS * len(self.sources)
-        return Usage(prompt_tokens=prompt, completion_tokens=made_tokens)
+        return Usage(len(self.prompt) + PICTURE_TOKENS * len(self.sources), made_tokens)
 
     @property
     def urls(self) -> Sequence[str]:
@@ -59,85 +58,83 @@ class Wanted(Struct, frozen=True):
 class Painter(Protocol):
     """Makes pictures."""
 
-    async def paint(self, wanted: Wanted, spend: Spend) -> bytes:
+    @property
+    def provider(self) -> str: ...
+
+    @property
+    def made_tokens(self) -> int:
+        """What a picture counts at most."""
+        ...
+
+    def model_for(self, wanted: Wanted) -> str: ...
+
+    async def paint(self, wanted: Wanted) -> Paid:
         """The picture's file; raises MediaFailed."""
         ...
 
 
-class OpenAIPainter(Struct, frozen=True):
+class _ServerPainter(Struct, frozen=True):
+    server: OpenAIServer
+    model: str
+    made_tokens: int = _MOST_TOKENS
+
+    @property
+    def provider(self) -> str:
+        return self.server.provider
+
+    def model_for(self, wanted: Wanted) -> str:
+        return self.model
+
+
+class OpenAIPainter(_ServerPainter, frozen=True):
     """OpenAI's picture API."""
 
-    server: OpenAIServer
-    model: str
-
-    async def paint(self, wanted: Wanted, spend: Spend) -> bytes:
+    async def paint(self, wanted: Wanted) -> Paid:
+        kinds = [str(picture_type(data)) for data in wanted.sources]
         files = [
-            (f"{number}.{str(picture_type(data)).partition('/')[2]}", data, picture_type(data))
-            for number, data in enumerate(wanted.sources)
+            (kind.replace("/", "."), data, kind)
+            for kind, data in zip(kinds, wanted.sources, strict=True)
         ]
+        size = _SIZES[wanted.shape]
+        about: dict[str, Any] = {"model": self.model, "prompt": wanted.prompt, "size": size}
 
-        async def call() -> Paid:
-            about: dict[str, Any] = {
-                "model": self.model,
-                "prompt": wanted.prompt,
-                "size": _SIZES[wanted.shape],
-            }
+        async def make(client: Any) -> Any:
+            if files:
+                return await client.images.edit(image=files, **about)
+            return await client.images.generate(**about)
 
-            async def make(client: Any) -> Any:
-                if files:
-                    return await client.images.edit(image=files, **about)
-                return await client.images.generate(**about)
-
-            made = await self.server.call(make)
-            picture = made.data[0].b64_json if made.data else ""
-            used = Usage(completion_tokens=PICTURE_MADE_TOKENS)
-            if made.usage is not None:
-                used = Usage(made.usage.input_tokens, made.usage.output_tokens)
-            return Paid(_decoded(picture or ""), used)
-
-        return await pay(spend, self.model, self.server.provider, wanted.most(), call)
+        made = await self.server.call(make)
+        used = Usage(completion_tokens=PICTURE_MADE_TOKENS)
+        if made.usage is not None:
+            used = Usage(made.usage.input_tokens, made.usage.output_tokens)
+        return Paid(_decoded(made.data[0].b64_json if made.data else ""), used)
 
 
-class OpenRouterPainter(Struct, frozen=True):
+class OpenRouterPainter(_ServerPainter, frozen=True):
     """A model of OpenRouter that answers with pictures."""
 
-    server: OpenAIServer
-    model: str
+    async def paint(self, wanted: Wanted) -> Paid:
+        urls = await asyncio.to_thread(lambda: wanted.urls)
+        shown = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
+        asked = {"role": "user", "content": [{"type": "text", "text": wanted.prompt}, *shown]}
+        more = {
+            "modalities": ["image", "text"] if self.model.startswith(_SPEAKING) else ["image"],
+            "image_config": {"aspect_ratio": _RATIOS[wanted.shape]},
+            "usage": {"include": True},
+        }
 
-    async def paint(self, wanted: Wanted, spend: Spend) -> bytes:
-        async def call() -> Paid:
-            urls = await asyncio.to_thread(lambda: wanted.urls)
-            shown = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
-            modalities = ["image", "text"] if self.model.startswith(_SPEAKING) else ["image"]
-            more = {
-                "modalities": modalities,
-                "image_config": {"aspect_ratio": _RATIOS[wanted.shape]},
-                "usage": {"include": True},
-            }
-            content = [{"type": "text", "text": wanted.prompt}, *shown]
+        async def make(client: Any) -> Any:
+            return await client.chat.completions.create(
+                model=self.model, messages=[asked], extra_body=more
+            )
 
-            async def make(client: Any) -> Any:
-                asked = [{"role": "user", "content": content}]
-                return await client.chat.completions.create(
-                    model=self.model, messages=asked, extra_body=more
-                )
-
-            made = await self.server.call(make)
-            return _answered(made.model_dump())
-
-        return await pay(spend, self.model, self.server.provider, wanted.most(), call)
-
-
-def _answered(made: Mapping[str, Any]) -> Paid:
-    """The picture of an answer of OpenRouter, and what it used."""
-    usage = object_of(made.get("usage"))
-    counted = (tokens(usage.get("prompt_tokens")), tokens(usage.get("completion_tokens")))
-    used = Usage(*counted, cost_micro_usd=micro_usd(usage.get("cost")))
-    choices: list[Any] = made.get("choices") or [{}]
-    message = object_of(object_of(choices[0]).get("message"))
-    pictures: list[Any] = message.get("images") or [{}]
-    url = str(object_of(object_of(pictures[0]).get("image_url")).get("url") or "")
-    return Paid(_decoded(url.partition(";base64,")[2]), used)
+        made = object_of((await self.server.call(make)).model_dump())
+        usage = object_of(made.get("usage"))
+        counted = (tokens(usage.get("prompt_tokens")), tokens(usage.get("completion_tokens")))
+        message = object_of(_first(made.get("choices")).get("message"))
+        url = object_of(_first(message.get("images")).get("image_url")).get("url")
+        cost = micro_usd(usage.get("cost"))
+        return Paid(_decoded(url), Usage(*counted, cost_micro_usd=cost))
 
 
 class FalPainter(Struct, frozen=True):
@@ -147,24 +144,16 @@ class FalPainter(Struct, frozen=True):
     model: str
     edit_model: str
     fetcher: Fetcher
+    provider: str = "fal.ai"
+    made_tokens: int = PICTURE_MADE_TOKENS
 
-    async def paint(self, wanted: Wanted, spend: Spend) -> bytes:
-        model = self.edit_model if wanted.sources else self.model
-        most = wanted.most(PICTURE_MADE_TOKENS)
+    def model_for(self, wanted: Wanted) -> str:
+        return self.edit_model if wanted.sources else self.model
 
-        async def call() -> Paid:
-            data = await self._painted(model, wanted)
-            return Paid(data, Usage(completion_tokens=PICTURE_MADE_TOKENS))
-
-        return await pay(spend, model, "fal.ai", most, call)
-
-    async def _painted(self, model: str, wanted: Wanted) -> bytes:
-        about: dict[str, Any] = {
-            "prompt": wanted.prompt,
-            "num_images": 1,
-            "output_format": "png",
-            "sync_mode": True,
-        }
+    async def paint(self, wanted: Wanted) -> Paid:
+        model = self.model_for(wanted)
+        about: dict[str, Any] = {"prompt": wanted.prompt, "num_images": 1}
+        about |= {"output_format": "png", "sync_mode": True}
         if "flux" in model:
             about["image_size"] = _FLUX_SIZES[wanted.shape]
         else:
@@ -172,11 +161,9 @@ class FalPainter(Struct, frozen=True):
         if urls := await asyncio.to_thread(lambda: wanted.urls):
             about |= {"image_url": urls[0], "image_urls": urls}
         made = object_of(await self._run(model, about))
-        pictures: list[Any] = made.get("images") or [made.get("image")]
-        url = str(object_of(pictures[0]).get("url") or "")
-        if url.startswith("data:"):
-            return _decoded(url.partition(";base64,")[2])
-        return await self._fetched(url)
+        url = str(_first(made.get("images") or made.get("image")).get("url"))
+        data = _decoded(url) if url.startswith("data:") else await self._fetched(url)
+        return Paid(data, Usage(completion_tokens=self.made_tokens))
 
     async def _run(self, model: str, about: Mapping[str, Any]) -> object:
         sdk, client = await asyncio.to_thread(self._client)
@@ -207,11 +194,17 @@ class FalPainter(Struct, frozen=True):
         return b"" if fetched.status != 200 or fetched.is_cut else fetched.data
 
 
-def _decoded(text: str) -> bytes:
+def _decoded(url: object) -> bytes:
+    """The data of a data URL, or of base64 alone."""
     try:
-        return base64.b64decode(text)
+        return base64.b64decode(str(url or "").rpartition(",")[2])
     except binascii.Error:
         return b""
+
+
+def _first(listed: object) -> Mapping[str, Any]:
+    """The first of some objects; empty if there is none."""
+    return (objects_of(listed) or [{}])[0]
 
 
 def painter_of(

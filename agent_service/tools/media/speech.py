@@ -8,9 +8,8 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from agent_service.config.senses import SpeechConfig
-from agent_service.models.consult import Paid, Spend
-from agent_service.models.media.elevenlabs import API_KEY
-from agent_service.models.media.failures import pay
+from agent_service.models.consult import Paid
+from agent_service.models.media.elevenlabs import API_KEY, NAME, ElevenLabs
 from agent_service.models.media.local import OPUS, Piper
 from agent_service.models.media.openai_sdk import OpenAIServer
 from agent_service.records.usage import Usage
@@ -20,11 +19,22 @@ NOT_INSTALLED = "hermes-services[local-speech] is not installed"
 
 
 class Speaker(Protocol):
-    """Speaks a text."""
+    """Speaks texts."""
 
-    async def speak(self, text: str, voice: str, suffix: str, spend: Spend) -> bytes:
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def provider(self) -> str: ...
+
+    async def speak(self, text: str, voice: str, suffix: str) -> Paid:
         """Sound as OPUS or MP3; an empty voice is the configured one. Raises MediaFailed."""
         ...
+
+
+def usage_of(text: str) -> Usage:
+    """What speaking a text uses."""
+    return Usage(prompt_tokens=len(text))
 
 
 class OpenAISpeaker(Struct, frozen=True):
@@ -34,68 +44,63 @@ class OpenAISpeaker(Struct, frozen=True):
     model: str
     voice: str
 
-    async def speak(self, text: str, voice: str, suffix: str, spend: Spend) -> bytes:
-        used = Usage(prompt_tokens=len(text))
+    @property
+    def provider(self) -> str:
+        return self.server.provider
 
-        async def call() -> Paid:
-            made = await self.server.call(
-                lambda client: client.audio.speech.create(
-                    model=self.model,
-                    input=text,
-                    voice=voice or self.voice,
-                    response_format="opus" if suffix == OPUS else "mp3",
-                )
+    async def speak(self, text: str, voice: str, suffix: str) -> Paid:
+        made = await self.server.call(
+            lambda client: client.audio.speech.create(
+                model=self.model,
+                input=text,
+                voice=voice or self.voice,
+                response_format="opus" if suffix == OPUS else "mp3",
             )
-            return Paid(made.content, used)
-
-        return await pay(spend, self.model, self.server.provider, used, call)
+        )
+        return Paid(made.content, usage_of(text))
 
 
 class ElevenLabsSpeaker(Struct, frozen=True):
     """ElevenLabs."""
 
-    config: SpeechConfig
+    account: ElevenLabs
+    model: str
+    voice: str
+    provider: str = NAME
 
-    async def speak(self, text: str, voice: str, suffix: str, spend: Spend) -> bytes:
-        used = Usage(prompt_tokens=len(text))
-
-        async def call() -> Paid:
-            return Paid(await self._spoken(text, voice, suffix), used)
-
-        return await pay(spend, self.config.elevenlabs_model, "ElevenLabs", used, call)
-
-    async def _spoken(self, text: str, voice: str, suffix: str) -> bytes:
-        config = self.config
-
+    async def speak(self, text: str, voice: str, suffix: str) -> Paid:
         async def convert(client: Any) -> bytes:
             sound = client.text_to_speech.convert(
-                voice or config.elevenlabs_voice,
+                voice or self.voice,
                 text=text,
-                model_id=config.elevenlabs_model,
+                model_id=self.model,
                 output_format="opus_48000_32" if suffix == OPUS else "mp3_44100_64",
             )
             return b"".join([piece async for piece in sound])
 
-        return await config.elevenlabs.call(convert)
+        return Paid(await self.account.call(convert), usage_of(text))
 
 
 class PiperSpeaker:
     """Piper in this process, which speaks one text at a time."""
 
+    model = provider = "piper"
+
     def __init__(self, path: str) -> None:
         self._piper = Piper(path)
         self._speaking = asyncio.Lock()
 
-    async def speak(self, text: str, voice: str, suffix: str, spend: Spend) -> bytes:
+    async def speak(self, text: str, voice: str, suffix: str) -> Paid:
         async with self._speaking:
-            return await asyncio.to_thread(self._piper.speak, text, suffix)
+            return Paid(await asyncio.to_thread(self._piper.speak, text, suffix), Usage())
 
 
 def speaker_of(config: SpeechConfig, openai: OpenAIServer | None) -> Speaker | None:
     """The configured speaker; None if none is set up."""
     made: dict[str, Speaker] = {}
     if config.elevenlabs_api_key.get_secret_value() and find_spec("elevenlabs"):
-        made["elevenlabs"] = ElevenLabsSpeaker(config)
+        account, model = config.elevenlabs, config.elevenlabs_model
+        made["elevenlabs"] = ElevenLabsSpeaker(account, model, config.elevenlabs_voice)
     if openai is not None:
         made["openai"] = OpenAISpeaker(openai, config.openai_model, config.openai_voice)
     if config.piper_voice and all(map(find_spec, ("piper", "av"))):

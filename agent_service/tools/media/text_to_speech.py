@@ -1,11 +1,13 @@
 """The `text_to_speech` tool."""
 
+from functools import partial
+
 from pydantic import Field
 
 from agent_service.models.media.local import MP3, OPUS
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolResult, UsualTool
 from agent_service.tools.media.made_files import make_file
-from agent_service.tools.media.speech import Speaker
+from agent_service.tools.media.speech import Speaker, usage_of
 
 VOICE_NOTES = frozenset({"telegram", "whatsapp", "discord", "matrix", "signal"})
 """Platforms whose voice messages are Opus in Ogg; elsewhere more players know MP3."""
@@ -44,9 +46,11 @@ class TextToSpeech(UsualTool[TextToSpeechArguments]):
         speaker = self._speaker
         assert speaker is not None, "it is off without one"
         suffix = OPUS if context.caller.origin.get("platform") in VOICE_NOTES else MP3
-        return await make_file(
-            context,
-            "speech",
-            suffix,
-            lambda: speaker.speak(arguments.text, arguments.voice, suffix, context.spend),
-        )
+        text, voice = arguments.text, arguments.voice
+
+        async def speak() -> bytes:
+            used = usage_of(text)
+            make = partial(speaker.speak, text, voice, suffix)
+            return await context.spend(speaker.model, speaker.provider, used, make)
+
+        return await make_file(context, "speech", suffix, speak)
