@@ -173,6 +173,7 @@ def _write_settings(folder: Path, port: int) -> None:
         "federation_domain_whitelist": list[str](),
         "report_stats": False,
         "rc_message": _FREELY,
+        "rc_room_creation": _FREELY,
         "rc_registration": _FREELY,
         "rc_login": dict.fromkeys(("address", "account", "failed_attempts"), _FREELY),
         "rc_joins": dict.fromkeys(("local", "remote"), _FREELY),

@@ -73,9 +73,10 @@ class SignalPlatform(HttpPlatform[HttpApi]):
         url = f"/api/v1/events?account={quote(self.account_id)}"
         async with self._api.stream("GET", url) as stream:
             await sink.store()
-            async for text in _events(stream.content.iter_any()):
-                event = read_event(text, self.account_id) if text else None
-                await store_at_once(sink, Received((event,) if event else ()))
+            async for texts in _events(stream.content.iter_any()):
+                # What has come is stored together, as signal-cli does not send it again.
+                events = [read_event(text, self.account_id) for text in texts]
+                await store_at_once(sink, Received([each for each in events if each]))
         raise Unreachable("signal-cli has ended the stream of messages")
 
     async def send(self, destination: Destination, content: Content, key: str) -> str:
@@ -124,19 +125,19 @@ class SignalPlatform(HttpPlatform[HttpApi]):
         return {"jsonrpc": "2.0", "id": str(self._calls), "method": method, "params": params}
 
 
-async def _events(stream: AsyncIterator[bytes]) -> AsyncGenerator[str]:
-    """Yield the data of server-sent events, and nothing for signs of life."""
+async def _events(stream: AsyncIterator[bytes]) -> AsyncGenerator[list[str]]:
+    """Yield the data of the server-sent events that came together; maybe of none."""
     rest, data = b"", list[bytes]()
     async for chunk in stream:
         *lines, rest = (rest + chunk).split(b"\n")
+        found = list[str]()
         for line in lines:
             if line.startswith(b"data:"):
                 data.append(line.removeprefix(b"data:").strip())
-            elif line.startswith(b":"):
-                yield ""
             elif data and not line.strip():
-                yield b"\n".join(data).decode(errors="replace")
+                found.append(b"\n".join(data).decode(errors="replace"))
                 data.clear()
+        yield found
 
 
 def _result(said: dict[str, Any]) -> Any:
