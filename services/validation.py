@@ -67,7 +67,10 @@ def decode(data: bytes | str, kind: type[_T]) -> _T:
 def convert(value: object, kind: type[_T]) -> _T:
     """Convert builtins to a type; raises msgspec.ValidationError."""
     _decoder(kind)
-    return msgspec.convert(value, kind)
+    try:
+        return msgspec.convert(value, kind)
+    except UnicodeEncodeError as error:  # half of a surrogate pair
+        raise msgspec.ValidationError(str(error)) from None
 
 
 _describing = threading.Lock()

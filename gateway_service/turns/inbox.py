@@ -1,8 +1,8 @@
 """The inbox: events are stored before they are acknowledged."""
 
 import logging
-from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeAlias, TypeVar, cast
 
 from msgspec import Struct, ValidationError, to_builtins
 from msgspec.structs import replace
@@ -24,6 +24,9 @@ from services.validation import convert
 
 _log = logging.getLogger(__name__)
 
+ID_CHARS, EVENT_ID_CHARS = 255, 512
+
+_T = TypeVar("_T")
 Write: TypeAlias = Callable[[Callable[[Connection], int], str], Awaitable[int]]
 
 
@@ -70,15 +73,17 @@ class Inbox(Struct, frozen=True):
         await self._store(owner, received, self._database.write)
 
     async def _store(self, owner: inbox.Account, received: Received, write: Write) -> None:
-        sound = [event for event in received.events if _has_right_form(event, owner)]
+        sound = [each for each in (_sound(it, owner) for it in received.events) if each]
         rows = {event.event_id: self._clean(event) for event in sound}
+        moves = [each for each in (_sound(it, owner) for it in received.moves) if each]
+        failed = [each for each in (_sound(it, owner) for it in received.failures) if each]
         now = self._clock.now()
 
         def store(conn: Connection) -> int:
             new = inbox.add(conn, owner, rows, now)
-            for move in received.moves:
+            for move in moves:
                 follow(conn, owner, move)
-            for failure in received.failures:
+            for failure in failed:
                 failures.note(conn, owner, failure, now)
             if received.cursor:
                 accounts.store_cursor(conn, owner.id, received.cursor)
@@ -100,14 +105,31 @@ class Inbox(Struct, frozen=True):
         return session_key(source), replace(event, source=source)
 
 
-def _has_right_form(event: Event, owner: inbox.Account) -> bool:
-    """Return whether an event can be read again once it is stored; else it would hold up its chat.
+def _sound(record: _T, owner: inbox.Account) -> _T | None:
+    """Return a record that can be stored and read again; None for others, which hold up a chat.
 
     Libraries of platforms hand on what the platform says, not what it promises.
     """
     try:
-        convert(to_builtins(event), type(event))
+        found = convert(_storable(to_builtins(record)), type(record))
     except ValidationError as error:
         _log.error("an event of %s is passed over: %s", owner.platform, error)
-        return False
-    return True
+        return None
+    source = getattr(found, "source", None)
+    ids = (getattr(source, name, "") for name in ("chat_id", "thread_id", "user_id"))
+    if max(map(len, ids)) > ID_CHARS or len(getattr(found, "event_id", "")) > EVENT_ID_CHARS:
+        _log.error("an event of %s has too long an id and is passed over", owner.platform)
+        return None
+    return found
+
+
+def _storable(value: Any) -> Any:
+    """Return builtins without what PostgreSQL cannot store: NUL, and halves of surrogate pairs."""
+    if isinstance(value, str):
+        return value.replace("\0", "").encode(errors="replace").decode()
+    if isinstance(value, dict):
+        items = cast("dict[str, Any]", value).items()
+        return {name: _storable(each) for name, each in items}
+    if isinstance(value, list | tuple):
+        return [_storable(each) for each in cast("Sequence[Any]", value)]
+    return value

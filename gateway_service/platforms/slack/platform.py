@@ -143,7 +143,11 @@ class SlackPlatform(HttpPlatform[SlackApi]):
                 continue
             if frame.type is not aiohttp.WSMsgType.TEXT:
                 raise Unreachable(f"slack closed the connection ({socket.close_code})")
-            envelope = decode(frame.data, Envelope)
+            try:
+                envelope = decode(frame.data, Envelope)
+            except msgspec.DecodeError as error:
+                _log.error("a frame of slack cannot be read and is passed over: %s", error)
+                continue
             if envelope.type == "disconnect":
                 if envelope.reason in _REFRESH:
                     return

@@ -85,14 +85,16 @@ def read_updates(updates: Iterable["Update"], me: Bot) -> list[Event]:
 
 def find_moves(updates: Iterable["Update"]) -> list[ChatMove]:
     """Return the groups that have become supergroups; both chats say so."""
-    found: list[ChatMove] = []
-    for message in (each.message for each in updates if each.message is not None):
-        chat_id = message.chat.id
-        if message.migrate_to_chat_id:
-            found.append(ChatMove(str(chat_id), str(message.migrate_to_chat_id)))
-        elif message.migrate_from_chat_id:
-            found.append(ChatMove(str(message.migrate_from_chat_id), str(chat_id)))
-    return found
+    found = [_attempt(each.update_id, partial(_read_move, each.message)) for each in updates]
+    return [move for move in found if move is not None]
+
+
+def _read_move(message: "Message | None") -> ChatMove | None:
+    if message and message.migrate_to_chat_id:
+        return ChatMove(str(message.chat.id), str(message.migrate_to_chat_id))
+    if message and message.migrate_from_chat_id:
+        return ChatMove(str(message.migrate_from_chat_id), str(message.chat.id))
+    return None
 
 
 def _attempt(update_id: int, read: Callable[[], _T]) -> _T | None:

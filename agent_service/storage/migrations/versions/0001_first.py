@@ -83,7 +83,18 @@ sa.Table(
     sa.Column("day", sa.String(length=10), nullable=False),
     sa.Column("profile", sa.String(length=64), nullable=False),
     sa.Column("job_id", sa.String(length=128), nullable=False),
-    *(sa.Column(name, sa.BigInteger(), nullable=False) for name in ("prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens", "cost_micro_usd", "call_count")),
+    *(
+        sa.Column(name, sa.BigInteger(), nullable=False)
+        for name in (
+            "prompt_tokens",
+            "completion_tokens",
+            "cached_tokens",
+            "cache_write_tokens",
+            "reasoning_tokens",
+            "cost_micro_usd",
+            "call_count",
+        )
+    ),
     sa.PrimaryKeyConstraint("session_id", "model", "day"),
 )
 sa.Table(
