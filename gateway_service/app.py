@@ -25,12 +25,13 @@ from gateway_service.config import GatewayConfig
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.outbox.retention import keep_house
 from gateway_service.outbox.worker import OutboxWorker
+from gateway_service.platforms.api_config import ApiConfig
 from gateway_service.platforms.rate_limits import Limiter
 from gateway_service.servicer import conversation, delivery, directory, pairing
 from gateway_service.servicer.conversation import ConversationContext, ConversationServicer
 from gateway_service.servicer.delivery import DeliveryServicer
 from gateway_service.servicer.directory import DirectoryServicer, PlatformServicer
-from gateway_service.servicer.http.routes import api_routes
+from gateway_service.servicer.http.routes import Routes, api_routes
 from gateway_service.servicer.http.turns import ApiTurns
 from gateway_service.servicer.http.uploads import Uploads
 from gateway_service.servicer.http.webhooks import Webhook, Webhooks
@@ -46,7 +47,7 @@ from gateway_service.turns.presenter import TurnPresenter
 from gateway_service.turns.router import Router
 from gateway_service.turns.turn_events import TurnEvents
 from gateway_service.turns.turn_starter import TurnStarter
-from services.clock import Clock, SystemClock
+from services.clock import SystemClock
 from services.config.settings import Settings
 from services.database import Database
 from services.database.leases import LeaseKeeper, new_owner
@@ -61,6 +62,7 @@ from services.telemetry.metrics import Meter, redactions
 
 if TYPE_CHECKING:
     from gateway_service.servicer.http.listener import HttpListener
+    from gateway_service.servicer.mcp.server import McpEndpoint
 
 _log = logging.getLogger(__name__)
 
@@ -121,7 +123,11 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "GatewayServi
     }
     uploads = Uploads(agent, cache, config.media)
     turns = ApiTurns(agent, conversations.turns, database, clock, workers, uploads, config.api)
-    listener = _listener(turns, Webhooks(inbox, metrics, webhooks), settings.profile, clock)
+    deliveries = DeliveryServicer(database, clock, platforms, directory, redactor)
+    routes = api_routes(turns, clock)
+    received, profile = Webhooks(inbox, metrics, webhooks), settings.profile
+    mcp = _mcp(config.api, channels, deliveries, profile)
+    listener = _listener(config.api, profile, routes, received, mcp)
     ownership = Ownership(new_owner(chassis.instance), leases, LeaseKeeper(database, leases, clock))
     runners = [
         Runner(
@@ -136,21 +142,31 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "GatewayServi
         )
         for each in configured
     ]
-    deliveries = DeliveryServicer(database, clock, platforms, directory, redactor)
     parts = (database, workers, metrics, conversations, deliveries, ownership, runners, listener)
     return GatewayService(Parts(*parts, cache, (settings.home.root, settings.profile)))
 
 
+def _mcp(
+    config: ApiConfig, channels: Channels, deliveries: DeliveryServicer, profile: str
+) -> "McpEndpoint | None":
+    """Return the MCP server; None if no tier has a key."""
+    if not config.mcp_keys:
+        return None
+    from gateway_service.servicer.mcp.server import McpEndpoint
+    from gateway_service.servicer.mcp.tools import HermesTools
+
+    return McpEndpoint(config.mcp_keys, HermesTools(channels, deliveries.deliver, profile))
+
+
 def _listener(
-    turns: ApiTurns, webhooks: Webhooks, profile: str, clock: Clock
+    config: ApiConfig, profile: str, routes: Routes, webhooks: Webhooks, mcp: "McpEndpoint | None"
 ) -> "HttpListener | None":
     """Return the HTTP port; None if nobody needs it."""
-    config = turns.config
-    if not config.is_on and not webhooks:
+    if not config.is_on and not webhooks and mcp is None:
         return None
     from gateway_service.servicer.http.listener import HttpListener
 
-    return HttpListener(config, profile, api_routes(turns, clock), webhooks)
+    return HttpListener(config, profile, routes, webhooks, mcp=mcp)
 
 
 def _trouble_of(configured: Configured, listener: "HttpListener | None") -> Callable[[], str]:

@@ -44,6 +44,20 @@ class ApiConfig(ConfigModel):
     max_requests: Annotated[int, Field(ge=1, le=10_000)] = 128
     """Requests that are served at the same time; more are refused with status 429."""
 
+    mcp_read_key: SecretStr = SecretStr("")
+    """The key for tools of the MCP server (`/mcp`) that only read. Without a key, a tier is not
+    served; each needs one of its own, of at least 16 characters."""
+    mcp_operate_key: SecretStr = SecretStr("")
+    """The key for tools that also give tasks to Hermes, send messages and run jobs."""
+    mcp_own_key: SecretStr = SecretStr("")
+    """The key for all tools: they also decide approvals, and change memory, jobs and sessions."""
+
+    @property
+    def mcp_keys(self) -> dict[str, str]:
+        """The keys of the MCP server's tiers that have one."""
+        keys = {"read": self.mcp_read_key, "operate": self.mcp_operate_key, "own": self.mcp_own_key}
+        return {tier: key.get_secret_value() for tier, key in keys.items() if key}
+
     @property
     def is_on(self) -> bool:
         return bool(self.key.get_secret_value()) if self.enabled is None else self.enabled
@@ -80,6 +94,13 @@ class ApiConfig(ConfigModel):
             raise ValueError("without API_SERVER_KEY, the host must be a loopback address")
         if self.is_on and not key and self.public_url:
             raise ValueError("without API_SERVER_KEY, API_SERVER_PUBLIC_URL must be empty")
+        keys = [*self.mcp_keys.values()]
+        if any(len(each) < MIN_KEY_CHARS for each in keys):
+            raise ValueError(
+                f"keys of the MCP server must have at least {MIN_KEY_CHARS} characters"
+            )
+        if len({key, *keys}) <= len(keys):
+            raise ValueError("each tier of the MCP server needs a key of its own")
         if key and len(key) < MIN_KEY_CHARS and not self.is_local:
             raise ValueError(f"API_SERVER_KEY must have at least {MIN_KEY_CHARS} characters")
         return self

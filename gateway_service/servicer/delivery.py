@@ -94,6 +94,10 @@ class DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
     async def Deliver(
         self, request: delivery_pb2.DeliverRequest, context: Context
     ) -> delivery_pb2.DeliverResponse:
+        return await self.deliver(request)
+
+    async def deliver(self, request: delivery_pb2.DeliverRequest) -> delivery_pb2.DeliverResponse:
+        """Make a delivery."""
         _check(request)
         delivery_id, profile = request.delivery_id, request.profile or DEFAULT_PROFILE
         places = await self._database.read(partial(self._places, request=request))

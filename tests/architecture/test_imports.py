@@ -78,6 +78,8 @@ SLOW = (
     "agent_service.tools.mcp.results",
     "agent_service.tools.mcp.transports",
     "gateway_service.servicer.http.listener",
+    "gateway_service.servicer.mcp.server",
+    "gateway_service.servicer.mcp.tools",
     "services.cli.chat.renderer",
 )
 """Modules of ours that stand on such packages, and are imported as late."""

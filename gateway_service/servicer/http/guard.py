@@ -22,7 +22,7 @@ class Guard(Struct, frozen=True):
         key = self.config.key.get_secret_value()
         if not key:
             self._check_local(headers)
-        elif not hmac.compare_digest(_key(headers).encode(), key.encode()):
+        elif not hmac.compare_digest(key_of(headers).encode(), key.encode()):
             raise Unauthenticated(
                 "the key is missing or not valid; send it as Authorization: Bearer KEY",
                 metadata={"code": "invalid_api_key"},
@@ -48,6 +48,7 @@ FORWARDED = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-
 """What proxies add; without a key, only this machine itself may use the API."""
 
 
-def _key(headers: Mapping[str, str]) -> str:
+def key_of(headers: Mapping[str, str]) -> str:
+    """Return the key that a request has, or empty."""
     given = headers.get("authorization", "")
     return given[len(_BEARER) :].strip() if given.lower().startswith(_BEARER) else ""

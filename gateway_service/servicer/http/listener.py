@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, suppress
 from functools import partial
 from http import HTTPStatus
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from aiohttp import web
 from msgspec import Struct
@@ -29,9 +29,13 @@ from gateway_service.servicer.http.exchange import (
     refuse,
 )
 from gateway_service.servicer.http.guard import Guard
+from gateway_service.servicer.http.routes import Routes
 from gateway_service.servicer.http.webhooks import Webhooks
 from services.errors import Draining, HermesError, Internal, NotFound, ResourceExhausted
 from services.lifecycle import Workers, result_or_error
+
+if TYPE_CHECKING:
+    from gateway_service.servicer.mcp.server import McpEndpoint
 
 _log = logging.getLogger(__name__)
 
@@ -44,6 +48,7 @@ KEEP_ALIVE_S = 75.0
 LINGER_S = 2.0
 """How long a refused body is still read, so that the client sees the refusal."""
 SHUTDOWN_S = 1.0
+MCP = "/mcp"
 WEBHOOKS = "/webhooks/{platform}{rest:(/.*)?}"
 _STREAM = {
     "Content-Type": "text/event-stream; charset=utf-8",
@@ -58,8 +63,8 @@ _PREFLIGHT = {
     "Access-Control-Max-Age": "600",
 }
 
-Routes: TypeAlias = Mapping[tuple[str, str], Handler]
-"""By method and path."""
+Check: TypeAlias = Callable[[Mapping[str, str]], None]
+"""Raises unless a request with these headers may be answered."""
 
 
 class Waits(Struct, frozen=True):
@@ -86,12 +91,14 @@ class HttpListener:
         routes: Routes,
         webhooks: Webhooks,
         waits: Waits = _WAITS,
+        mcp: "McpEndpoint | None" = None,
     ) -> None:
         self._config = config
         self._guard = Guard(config)
         self._profile = profile
         self._routes = routes
         self._webhooks = webhooks
+        self._mcp = mcp
         self._waits = waits
         self._silent: dict[web.RequestHandler, asyncio.TimerHandle] = {}
         """Connections that sent no request yet."""
@@ -105,6 +112,8 @@ class HttpListener:
         """Serve until cancelled."""
         self._webhooks.initialize()
         async with AsyncExitStack() as stack:
+            if self._mcp is not None:
+                await stack.enter_async_context(self._mcp.running())
             runner = web.AppRunner(
                 self._application(),
                 handler_cancellation=True,
@@ -165,7 +174,10 @@ class HttpListener:
         app.router.add_route("*", WEBHOOKS, self._webhook)
         if self._config.is_on:
             for (method, path), handler in self._routes.items():
-                app.router.add_route(method, path, partial(self._serve, handler))
+                app.router.add_route(method, path, partial(self._serve, self._guard.check, handler))
+        if self._mcp is not None:
+            serve = partial(self._serve, self._mcp.check, self._mcp.handle)
+            app.router.add_post(MCP, serve)
         return app
 
     @web.middleware
@@ -217,13 +229,15 @@ class HttpListener:
         )
         return await self._webhooks.receive(platform, asked)
 
-    async def _serve(self, handler: Handler, request: web.Request) -> web.StreamResponse:
+    async def _serve(
+        self, check: Check, handler: Handler, request: web.Request
+    ) -> web.StreamResponse:
         if self._active >= self._config.max_requests:
             busy = ResourceExhausted("too many requests at the same time", retry_after_s=1)
             return self._response(request, refuse(busy))
         self._active += 1
         try:
-            answer = await result_or_error(self._handle(handler, request))
+            answer = await result_or_error(self._handle(check, handler, request))
             if isinstance(answer, EventStream):
                 return await self._stream(request, answer)
         except HermesError as refusal:
@@ -234,11 +248,13 @@ class HttpListener:
             return self._response(request, answer)
         return self._response(request, refuse(_internal(request, answer)))
 
-    async def _handle(self, handler: Handler, request: web.Request) -> Reply | EventStream:
+    async def _handle(
+        self, check: Check, handler: Handler, request: web.Request
+    ) -> Reply | EventStream:
         if self._is_draining:
             raise Draining("the gateway is shutting down")
         headers = _headers(request)
-        self._guard.check(headers)
+        check(headers)
         body = await self._body(request, MAX_BODY_BYTES)
         if body and request.content_type != JSON:
             raise web.HTTPUnsupportedMediaType(reason=f"send {JSON}")

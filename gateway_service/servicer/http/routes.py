@@ -1,6 +1,7 @@
 """The table of the HTTP API."""
 
 from collections.abc import Mapping
+from typing import TypeAlias
 
 from gateway_service.servicer.http.chat_completions import ChatCompletions
 from gateway_service.servicer.http.exchange import Handler
@@ -9,8 +10,11 @@ from gateway_service.servicer.http.runs import Runs
 from gateway_service.servicer.http.turns import ApiTurns
 from services.clock import Clock
 
+Routes: TypeAlias = Mapping[tuple[str, str], Handler]
+"""By method and path."""
 
-def api_routes(turns: ApiTurns, clock: Clock) -> Mapping[tuple[str, str], Handler]:
+
+def api_routes(turns: ApiTurns, clock: Clock) -> Routes:
     """Return the handlers by method and path."""
     chat, responses, runs = ChatCompletions(turns, clock), Responses(turns, clock), Runs(turns)
     return {

@@ -1,4 +1,4 @@
-"""Add, list, test and remove MCP servers, whose tools models may call."""
+"""Add, list, test and remove MCP servers, whose tools models may call; serve Hermes itself."""
 
 import json
 import shlex
@@ -8,6 +8,7 @@ from typing import Any
 from hermes.agent.v1 import mcp_pb2 as pb
 from hermes.agent.v1.mcp_pb2_grpc import McpServiceStub
 from services.amounts import plural
+from services.cli.admin.mcp_server import SERVE
 from services.cli.command import (
     JSON_LIST,
     JSON_OBJECT,
@@ -35,6 +36,7 @@ examples:
   hermes mcp test time                 connect now, and list its tools
   hermes mcp test time --accept        and agree to tools that have changed
   hermes mcp remove time
+  hermes mcp serve --tier operate      serve Hermes itself to another agent
 
 A command runs in a sandbox of its own, which reaches only the hosts that you list. A server
 behind a URL runs elsewhere. Hermes connects when a session first needs the tools."""
@@ -188,5 +190,7 @@ COMMAND = Command(
             services=("agent", "executor"),
         ),
         action(_remove, _NAME, YES, JSON_OBJECT),
+        SERVE,
     ),
+    defaults={"prefill": False, "warm_pool_size": 0},
 )

@@ -88,6 +88,20 @@ def test_what_cannot_work_is_said_at_the_start(tmp_path: Path, yaml: str, advice
 
 
 @pytest.mark.parametrize(
+    ("environ", "advice"),
+    [
+        ({"API_SERVER_MCP_OWN_KEY": "too-short"}, "must have at least 16 characters"),
+        (dict.fromkeys(("API_SERVER_KEY", "API_SERVER_MCP_READ_KEY"), "k" * 16), "of its own"),
+    ],
+)
+def test_keys_of_the_mcp_server_cannot_be_guessed_or_mixed_up(
+    tmp_path: Path, environ: dict[str, str], advice: str
+) -> None:
+    with pytest.raises(ConfigError, match=advice):
+        settings(tmp_path, environ=environ).load(GatewayConfig)
+
+
+@pytest.mark.parametrize(
     ("yaml", "environ", "expected"),
     [
         ("", {}, ("interrupt", "interrupt")),

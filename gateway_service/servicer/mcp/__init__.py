@@ -1,0 +1,1 @@
+"""The MCP server: what other agents and programs can ask of Hermes."""
