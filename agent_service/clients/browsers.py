@@ -46,6 +46,7 @@ _IDLE_S = 300
 """How long a sandbox stays after its browser's program has ended."""
 _LONGEST_SESSION_ID = 100
 _MAX_LINE_BYTES = 64_000_000
+_ERRORS_BYTES = 2000
 _ENDED = "nothing was asked of it for a while, or it crashed"
 
 
@@ -118,7 +119,7 @@ class BrowserSandbox:
         """Position after the last line in the program's input; None until it is known."""
         self._line_at: int | None = None
         self._stdout, self._stderr = read, 0
-        self._rest = b""
+        self._rest = self._errors = b""
 
     @property
     def place(self) -> Mapping[str, str]:
@@ -156,7 +157,8 @@ class BrowserSandbox:
                     if (found := self._found(message.output, number)) is not None:
                         return found
                 case "exited":
-                    raise BrowserGone(_ENDED)
+                    *_, said = self._errors.decode(errors="replace").strip().rpartition("\n")
+                    raise BrowserGone(said or _ENDED)
                 case _:
                     pass
         raise BrowserGone("its output ended")
@@ -166,6 +168,7 @@ class BrowserSandbox:
         end = output.offset + len(output.data)
         if output.stream != exec_pb2.OUTPUT_STREAM_STDOUT:
             self._stderr = end
+            self._errors = (self._errors + output.data)[-_ERRORS_BYTES:]
             return None
         self._stdout = end
         *lines, self._rest = (self._rest + output.data).split(b"\n")

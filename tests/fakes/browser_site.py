@@ -98,9 +98,9 @@ def _page(html: str) -> web.Response:
 
 
 @asynccontextmanager
-async def browser_site() -> AsyncGenerator[BrowserSite]:
-    """Serve the site on loopback."""
-    listener, url = bind()
+async def browser_site(host: str = "127.0.0.1") -> AsyncGenerator[BrowserSite]:
+    """Serve the site on an address of the loopback."""
+    listener, url = bind(host)
     site = BrowserSite(url)
     async with serving(listener, site.serve):
         yield site

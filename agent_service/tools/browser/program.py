@@ -64,7 +64,7 @@ class PageEvents:
         """Whether no download is running."""
         self.saved.set()
         self.failed: set[str] = set()
-        """Hosts of failed requests."""
+        """Addresses of failed requests."""
         self.request: Request = {}
         """The running request, which says how to answer dialogs."""
         self._folder = Path("downloads")
@@ -74,7 +74,7 @@ class PageEvents:
         page.on("pageerror", lambda error: self._log(f"uncaught: {error}"))
         page.on("download", self._save)
         page.on("dialog", self._answer)
-        page.on("requestfailed", lambda it: self.failed.add(urlsplit(it.url).hostname or ""))
+        page.on("requestfailed", lambda it: self.failed.add(it.url))
         page.on("crash", lambda _: self.told.append("The page crashed; navigate again."))
 
     def _log(self, line: str) -> None:
@@ -197,8 +197,12 @@ class Browser:
         """Return why requests of pages failed; the browser's own do not matter."""
         failed, self._events.failed = self._events.failed, set()
         refused, self._proxy.refused = self._proxy.refused, {}
-        found = [refused.get(host) or self._hosts.why_not(host) for host in sorted(failed)]
-        return [f"Not reached: {why}" for why in filter(None, found[:20])]
+        found = [
+            refused.get(urlsplit(url).hostname or "")
+            or self._hosts.why_not_url(url, is_direct=bool(self._cdp_url))
+            for url in sorted(failed)[:20]
+        ]
+        return [f"Not reached: {why}" for why in dict.fromkeys(filter(None, found))]
 
     async def _element(self, request: Request) -> Locator:
         ref = str(request["ref"]).strip().removeprefix("ref=").lstrip("@")
