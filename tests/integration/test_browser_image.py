@@ -27,10 +27,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.asyncio(lo
 
 IMAGE = "hermes-browser:latest"
 NAMES = {"shop.test": (FRIENDLY,), "inside.test": ("127.0.0.1",)}
-FIRST_PAGE_S = 2.0
-"""How long a warm sandbox takes until the first page is shown, on a machine of its own."""
-BUSY = 4
-"""How many times longer it may take on a machine that does other things as well."""
+FIRST_PAGE_S, SNAPSHOT_MS = 2.0, 150
+"""How long the first page of a warm sandbox may take, and a snapshot of 2,000 elements."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -81,13 +79,25 @@ def shop(site: BrowserSite, path: str) -> str:
     return site.url.replace(FRIENDLY, "shop.test") + path
 
 
-async def test_the_first_page_comes_soon_and_files_cross(tools: Tools, site: BrowserSite) -> None:
-    await asyncio.sleep(3)  # the pool fills
+@pytest.mark.alone
+async def test_the_first_page_and_large_snapshots_come_soon(
+    tools: Tools, site: BrowserSite
+) -> None:
+    await asyncio.sleep(5)  # the pool fills
     started = time.monotonic()
+    await tools.text("browser_navigate", url=shop(site, "/form"))
+    assert time.monotonic() - started < FIRST_PAGE_S
+    await tools.text("browser_navigate", url=shop(site, "/many"))
+    took_ms: list[float] = []
+    for _ in range(15):
+        started = time.monotonic()
+        await tools.text("browser_snapshot")
+        took_ms.append((time.monotonic() - started) * 1000)
+    assert sorted(took_ms)[7] < SNAPSHOT_MS
+
+
+async def test_pages_and_files_cross_the_walls(tools: Tools, site: BrowserSite) -> None:
     shown = await tools.text("browser_navigate", url=shop(site, "/upload"))
-    took_s = time.monotonic() - started
-    print(f"first page after {took_s:.2f} s")
-    assert took_s < FIRST_PAGE_S * BUSY
     await tools.text("write_file", path="one.txt", content="first")
     ref = re.search(r'button "Files" \[ref=(\w+)\]', shown)
     assert ref is not None, shown
@@ -100,24 +110,9 @@ async def test_the_first_page_comes_soon_and_files_cross(tools: Tools, site: Bro
     assert not (await tools("browser_screenshot")).is_error
 
 
-async def test_many_elements_are_shown_fast(tools: Tools, site: BrowserSite) -> None:
-    await tools.text("browser_navigate", url=shop(site, "/many"))
-    took_ms: list[float] = []
-    for _ in range(9):
-        started = time.monotonic()
-        await tools.text("browser_snapshot")
-        took_ms.append((time.monotonic() - started) * 1000)
-    print("snapshots in ms:", sorted(round(each) for each in took_ms))
-    assert sorted(took_ms)[4] < 150 * BUSY
-
-
 async def test_the_executor_refuses_what_is_not_public(tools: Tools, site: BrowserSite) -> None:
     for url in ("http://inside.test/", "http://169.254.169.254/latest/", "http://10.0.0.1/"):
-        returned = await tools("browser_navigate", url=url)
-        assert "no public address" in returned.text or returned.is_error, returned.text
-    shown = await tools.text("browser_navigate", url=shop(site, "/steals"))
-    assert site.url in site.url
-    assert "paragraph" in shown
+        assert "no public address" in (await tools("browser_navigate", url=url)).text
 
 
 async def test_the_session_s_sandbox_has_no_part_in_it(tools: Tools, site: BrowserSite) -> None:

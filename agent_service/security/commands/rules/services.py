@@ -36,22 +36,9 @@ _SQL_PROGRAMS = (
 )
 _GIT = "-C -c --git-dir --work-tree --namespace --exec-path --config-env"
 _ENGINES = "docker podman nerdctl docker-compose podman-compose crictl ctr"
-_CLUSTERS = (
-    "kubectl oc k3s microk8s helm kubeadm minikube kind k3d eksctl argocd flux nomad vault consul "
-    "nats rpk pulsar-admin kafkactl istioctl linkerd velero virsh VBoxManage qm pct lxc incus "
-    "multipass"
-)
-_PROVIDERS = (
-    "aws gcloud az doctl hcloud linode-cli ibmcloud oci scw yc flyctl fly heroku gsutil rclone mc "
-    "s3cmd gh glab vercel netlify wrangler firebase supabase railway render bq hub surge amplify "
-    "eb exo civo vultr-cli ovhcloud qovery dokku cf wasmer terraform tofu terragrunt pulumi cdk "
-    "vagrant sam sls serverless"
-)
-_UNMAKES = (
-    "delete|destroy|remove|rm|del|terminate|purge|deprovision|reset|wipe|uninstall|un|forget|undeploy"
-    "|unpublish|undefine|unregistervm|drain|disable|seal|revoke|stop|down|deregister|detach|release"
-    "|cancel|poweroff"
-)
+_CLUSTER = "-n --namespace --context --cluster --kubeconfig -s --user --kube-context"
+_ENDS = r"delete|destroy|remove|rm|terminate|purge|deprovision"
+_UNMAKES = rf"{_ENDS}|reset|wipe|uninstall|forget|undeploy|unpublish|down"
 _PRIVILEGES = (
     r"(?i)--privileged(?:=true)?(?:\s|$)|--cap-add[= ](?:all|(?:CAP_)?sys_(?:admin|ptrace|module"
     r"|rawio)|dac_read_search)|--(?:pid|userns|ipc|uts|cgroupns)[= ]host"
@@ -130,25 +117,56 @@ SERVICE_RULES: tuple[Rule, ...] = (
          r"(?:core\.(?:pager|sshCommand|editor|fsmonitor|hooksPath)|alias\.\w+)=!?.*(?:sh\b|rm\s|curl"
          r"|/tmp)|--upload-pack=.*[;|`$]|ext::"),
     Rule("system-config", "git", r"^(?=.*\bapply\b).*--unsafe-paths"),
-    # Containers, clusters and providers
-    Rule("container-lifecycle", _ENGINES,
-         verb=r"(?:[\w-]+ )?(?:rmi?|kill|stop|restart|remove|reset|down|leave)\b"
-         r"|(?:containers?|volume|network|system|pod) prune\b",
+    # Containers and clusters
+    Rule("container-lifecycle", _ENGINES, verb=r"(?:rm|rmi|kill|stop|restart)\b"
+         r"|(?:compose|stack|swarm|service|secret|config|node) (?:down|rm|kill|stop|leave|reset)\b"
+         r"|(?:containers?|images?|volume|network|system|pod|context|plugin|machine|tasks?|snapshots?"
+         r"|namespaces?|content|builder) (?:rm|kill|stop|remove|reset|restart)\b"
+         r"|(?:containers?|volume|network|system|pod|plugin) prune\b",
          valued="-H --host -c --context -f --file -p --project-name -l --env-file"),
     Rule("container-lifecycle", _ENGINES, options="a all", verb="(?:image|builder) prune"),
+    Rule("container-lifecycle", "docker-compose podman-compose", verb=r"(?:down|rm|kill|stop)\b",
+         valued="-p -f"),
     Rule("privilege-flags", f"{_ENGINES} kubectl lxc incus buildah", _PRIVILEGES),
-    Rule("cluster-destructive", _CLUSTERS, verb=rf"(?:\S+ ){{0,3}}(?:{_UNMAKES})(?:[\s-]|$)",
-         valued="-n --namespace --context --cluster --kubeconfig -s --user --kube-context"),
+    Rule("cluster-destructive", "kubectl oc k3s microk8s",
+         verb=r"(?:kubectl |oc )?(?:(?:delete|drain)\b|(?:\S+ )?delete-)", valued=_CLUSTER),
     Rule("cluster-destructive", "kubectl oc k3s microk8s",
          r"\bscale\b.*--replicas=0|--replicas=0.*\bscale\b|\btaint\b.*NoExecute"),
-    Rule("cloud-destructive", _PROVIDERS, rf"^(?:[^\s:]+[\s:]){{0,8}}(?:\w+-)?(?:{_UNMAKES})(?:[\s:-]|$)",
-         unless=r"--dryrun|\bhelp$"),
-    Rule("cloud-destructive", "aws gsutil rclone mc s3cmd lftp gh glab",
-         r"\brb\b|\bs3 (?:mv .*--recursive|sync .*--delete)|\bschedule-key|--desired-count[ =]0\b|\brsync .*-d\b"
-         r"|\bmirror\b.*(?:--delete|\s-e)\b|\bmrm\b|^sync\b|(?:-X|--method)[ =]?DELETE\b|\barchive\b",
-         unless="--dryrun", reads_stdin=True),
+    Rule("cluster-destructive", "helm", verb=r"(?:uninstall|delete|del|un)\b", valued=_CLUSTER),
+    Rule("cluster-destructive", "kubeadm", verb="reset"),
+    Rule("cluster-destructive", "minikube kind k3d eksctl", verb=r"(?:cluster )?delete\b"),
+    Rule("cluster-destructive",
+         "argocd flux nomad vault consul nats rpk pulsar-admin kafkactl istioctl linkerd velero",
+         verb=rf"(?:\S+ ){{0,3}}(?:{_UNMAKES}|disable|seal|revoke|drain|del)(?:\s|$)"
+         r"|(?:job )?stop\b"),
+    Rule("cluster-destructive", "virsh VBoxManage vboxmanage qm pct lxc incus multipass",
+         r"\b(?:destroy|undefine|vol-delete|pool-delete|vol-wipe|unregistervm\b.*--delete"
+         r"|snapshot-delete)\b|^delete\b|controlvm \S+ poweroff"),
+    # Providers
+    Rule("cloud-destructive", "terraform tofu terragrunt pulumi cdk vagrant sam sls serverless",
+         r"^(?:-\S+ )*(?:destroy|remove|delete|run-all destroy|state rm|workspace delete|stack rm"
+         r"|apply .*-destroy)\b"),
+    Rule("cloud-destructive", "aws",
+         r"\bs3 (?:rb|rm .*--recursive|sync .*--delete|mv .*--recursive)|\bschedule-key-deletion"
+         r"|(?:^|\s)(?:\w+-)?(?:delete|terminate|purge|deregister|detach|revoke|disable|remove"
+         r"|release|cancel|stop)-\w|--desired-count[ =]0\b", unless=r"--dryrun|\bhelp$"),
+    Rule("cloud-destructive",
+         "gcloud az doctl hcloud linode-cli ibmcloud oci scw yc flyctl fly heroku",
+         rf"^(?:\S+ ){{0,8}}(?:{_ENDS})(?:\s|$)"
+         r"|\b(?:apps?|addons|pg|config|domains):(?:destroy|reset|remove)\b", unless=r"\bhelp$"),
+    Rule("cloud-destructive", "gsutil", r"\brm\b.*-[a-z]*r|\brb\b|rsync .*-d\b"),
+    Rule("cloud-destructive", "rclone", r"^(?:purge|delete|sync)\b"),
+    Rule("cloud-destructive", "mc s3cmd", r"\brb\b|\b(?:rm|del)\b.*--(?:recursive|force)"),
+    Rule("cloud-destructive", "gh glab",
+         r"^(?:\w+ ){0,2}(?:delete|delete-asset|archive)\b|(?:-X|--method)[ =]?DELETE\b"),
+    Rule("cloud-destructive",
+         "vercel netlify wrangler firebase supabase railway render bq hub surge amplify eb exo "
+         "civo vultr-cli ovhcloud qovery dokku cf wasmer zeet porter",
+         rf"^(?:[^\s:]+[\s:-]+){{0,3}}-?(?:{_UNMAKES})(?:[\s:-]|$)"),
     Rule("cloud-destructive", "npm pnpm yarn gem cargo",
          verb=r"(?:unpublish|yank|owner remove|access revoke)\b"),
+    Rule("cloud-destructive", "lftp", r"\bmirror\b.*(?:--delete|\s-e)\b|\brm\s+-r|\bmrm\b",
+         reads_stdin=True),
     # Packages, networks and backups
     Rule("package-removal",
          "apt apt-get aptitude yum dnf pacman zypper dpkg rpm apk pkg emerge snap brew nala",
