@@ -8,17 +8,21 @@ from typing import Any
 from gateway_service.platforms.base import WebhookRequest
 from tests.fakes.telegram_rules import Refused
 
-METHODS = ("setWebhook", "deleteWebhook")
+METHODS = ("setWebhook", "deleteWebhook", "getWebhookInfo")
 
 
 class Webhook:
     """The bot's webhook."""
 
     def __init__(self) -> None:
-        self.url = self.secret = ""
+        self.url = self.secret = self.problem = ""
 
-    def answer(self, method: str, fields: Mapping[str, str]) -> bool:
-        """Set or delete the webhook."""
+    def answer(self, method: str, fields: Mapping[str, str]) -> object:
+        """Set, delete or describe the webhook."""
+        if method == "getWebhookInfo":
+            about = {"url": self.url, "has_custom_certificate": False}
+            failed = {"last_error_date": 1, "last_error_message": self.problem}
+            return {**about, "pending_update_count": 3, **(failed if self.problem else {})}
         self.url, self.secret = fields.get("url", ""), fields.get("secret_token", "")
         if method == "setWebhook":
             if not self.url.startswith("https://"):

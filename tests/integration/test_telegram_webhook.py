@@ -14,6 +14,7 @@ from tests.fakes.model import answers
 from tests.fakes.sink import Collected
 from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
 from tests.integration.http_parts import Api, api
+from tests.support.platform_checks import checked
 
 URL, SECRET = "https://hermes.example.org/webhooks/telegram", "0123456789abcdef_-"
 
@@ -62,6 +63,14 @@ async def test_a_replica_without_the_account_knows_who_is_addressed() -> None:
         [event] = found[0]
         assert isinstance(event, MessageEvent)
         assert (event.text, found[1]) == ("hello", [])
+
+
+async def test_the_doctor_says_why_telegram_cannot_call() -> None:
+    async with fake_telegram() as telegram:
+        assert (await checked(config(telegram.url))).message.startswith("@hermes_bot")
+        telegram.webhook.problem = "Connection refused"
+        found = await checked(config(telegram.url))
+        assert found.message == f"telegram cannot call {URL}: Connection refused"
 
 
 async def test_polling_takes_the_place_of_a_webhook() -> None:

@@ -123,6 +123,12 @@ class TelegramPlatform(Platform):
             else:
                 await self._bot.delete_webhook()
 
+    async def _webhook_problem(self) -> str:
+        """Return why updates wait to be called in; empty if none do."""
+        with _translated():
+            found = await self._bot.get_webhook_info()
+        return (found.last_error_message or "") if found.pending_update_count else ""
+
     def _received(self, updates: Sequence["Update"]) -> Received:
         me = Me(self.account_id, self.identity.removeprefix("@"), self._unfinished)
         return Received(read_updates(updates, me), moves=find_moves(updates))

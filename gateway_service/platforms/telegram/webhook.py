@@ -2,6 +2,7 @@
 
 import hmac
 
+from gateway_service.errors import Unreachable
 from gateway_service.platforms.base import Sink, WebhookRequest, WebhookResult, stay_alive
 from gateway_service.platforms.telegram.config import TelegramConfig
 from gateway_service.platforms.telegram.events import drop_unreadable
@@ -23,6 +24,14 @@ class TelegramWebhook(TelegramPlatform):
     async def listen(self, sink: Sink) -> None:
         await self._set_webhook(self._url, self._secret)
         await stay_alive(sink, self._clock)
+
+    async def check(self) -> str:
+        """Connect, and ask Telegram whether its last calls failed."""
+        async with self:
+            problem = await self._webhook_problem()
+        if problem:
+            raise Unreachable(f"telegram cannot call {self._url}: {problem}")
+        return self.identity
 
     async def webhook(self, request: WebhookRequest) -> WebhookResult:
         given = request.headers.get(_SIGNED, "")
