@@ -19,6 +19,9 @@ PICTURE_TOKENS = 2_000
 """Per picture of any size: about what the most expensive models count for a large one."""
 _UPLOADED = b'"url":"upload:'
 """Where a picture, or sound, is put in when a message is sent."""
+_SOUND = re.compile(rb"data:(?:audio|video)/[\w.+-]+;base64,[A-Za-z0-9+/=]*")
+_SOUND_CHARS_PER_TOKEN = 100
+"""Of base64, in speech at the lowest rates."""
 _PICTURE = re.compile(rb"data:image/[a-z.+-]+;base64,[A-Za-z0-9+/=]*")
 
 
@@ -58,7 +61,9 @@ def _estimated(part: bytes) -> int:
     if b";base64," not in part:
         return len(part) // BYTES_PER_TOKEN + part.count(_UPLOADED) * PICTURE_TOKENS
     text, pictures = _PICTURE.subn(b"", part)
-    return len(text) // BYTES_PER_TOKEN + pictures * PICTURE_TOKENS
+    speech = _SOUND.sub(b"", text)
+    sound = (len(text) - len(speech)) // _SOUND_CHARS_PER_TOKEN
+    return len(speech) // BYTES_PER_TOKEN + pictures * PICTURE_TOKENS + sound
 
 
 def count_usage(message: ModelMessage, prompt: Iterable[bytes]) -> ModelMessage:

@@ -8,7 +8,7 @@ from pydantic import SecretStr
 from gateway_service.messages import Attachment, Content, FileKind, MessageEvent
 from gateway_service.platforms.base import Destination
 from gateway_service.platforms.matrix.config import MatrixConfig
-from gateway_service.platforms.matrix.platform import EVENTS_PER_SYNC, MatrixPlatform
+from gateway_service.platforms.matrix.platform import EVENTS_PER_SYNC, VOICE, MatrixPlatform
 from tests.fakes.sink import Collected
 from tests.support.synapse import make_account, person, synapse
 
@@ -33,12 +33,16 @@ async def test_an_encrypted_room(tmp_path: Path) -> None:
                 data = b"\x89PNG\r\n\x1a\n" + bytes(100)
                 owl = Attachment("owl.png", len(data), "0" * 64, data)
                 sent = await platform.send(chat, Content("An owl", attachment=owl), "key-1")
+                said = Attachment("said.ogg", 4, "0" * 64, b"OggS")
+                voice = await platform.send(chat, Content("", attachment=said), "key-3")
                 assert await platform.send(chat, Content("twice"), "key-2") == await platform.send(
                     chat, Content("twice"), "key-2"
                 )
                 read = await ada.read(room_id)
                 assert read[sent]["msgtype"] == "m.image"
                 assert "url" not in read[sent], "the file is encrypted"
+                assert read[voice]["msgtype"] == "m.audio"
+                assert read[voice][VOICE] == {}
                 await ada.say(room_id, "owl.png", **read[sent] | {"body": "owl.png"})
                 events = await sink.until(2)
                 picture = events[-1]

@@ -46,6 +46,8 @@ EVENTS_PER_SYNC = 100
 MOST_KNOWN = 1000
 TYPING_MS = 8000
 OUTLINE_CHARS = 200
+VOICE = "org.matrix.msc3245.voice"
+"""Marks a sound as a voice message."""
 _UNNAMED = "application/octet-stream"
 _FILTER = {"room": {"timeline": {"limit": EVENTS_PER_SYNC}}, "presence": {"types": list[str]()}}
 _ONLY_STATE = {"room": {"timeline": {"limit": 1}}, "presence": {"types": list[str]()}}
@@ -257,7 +259,9 @@ class MatrixPlatform(Platform):
             uri = _checked(answer).content_uri
         where = {"file": {**keys, "url": uri}} if keys else {"url": uri}
         kind = mime.partition("/")[0]
+        is_voice = file.name.endswith((".ogg", ".opus"))
         return {
+            **({VOICE: {}} if is_voice else {}),
             "msgtype": f"m.{kind}" if kind in ("image", "audio", "video") else "m.file",
             "body": caption or file.name,
             "filename": file.name,
