@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from agent_service.security.commands.families import SENDS
-from agent_service.security.commands.marks import UNKNOWN
 from agent_service.security.commands.network_clients import URL, is_local
 from agent_service.security.commands.paths import (
     HOME,
@@ -136,7 +135,7 @@ _WAITS = re.compile(r"createServer|HTTPServer|BaseHTTPRequestHandler|HandleFunc|
 def judge(code: str) -> Judged:
     """Judge program text."""
     # Runs of blanks mean nothing and make some patterns slow.
-    code = _without_separators(_JOINED.sub("", _with_home(_BLANKS.sub(_one_blank, code))))
+    code = _JOINED.sub("", _with_home(_BLANKS.sub(_one_blank, code)))
     literals = [found for found in _literals(code) if found]
     findings = [*_find(code), *_files(code, literals)]
     texts = literals if _EVALUATES_TEXT.search(code) else []
@@ -227,14 +226,6 @@ _HOME_SAID = (
 _HOME_INSIDE = re.compile(rf"[$#]?\{{\s?{_HOME_SAID}\s?\}}|(?<=[\"']){_HOME_SAID}(?=[/\"'])")
 _HOME_NAMED = re.compile(rf"{_HOME_SAID}(?:\s?([+./])\s?([\"']))?")
 _TILDE = re.compile(r"([\"'])~(?=[/\"'])")
-_JOINS = re.compile(r"\b(join|Join|resolve)\(\s?([\"'])([^\"'\n]*)\2\s?,\s?([\"']?)")
-_BEGINS = re.compile(r"([\"'])(/[^\"'\n]*)\1(?=\s?\+\s?[\w$]|\s?\.\s?\$)")
-# A slash that only separates names is not a deleted path.
-_SEPARATES = re.compile(
-    r"(?:\.\w*(?:[sS]plit|join|[sS]trip|[rR]eplace\w*|partition|[wW]ith\??|[iI]ndex\w*|count"
-    r"|[pP]refix|[sS]uffix)|\b(?:ex|im)plode)\(\s?([\"'])/\1(?:\s?\)|(?=\s?,))"
-    r"|([\"'])/\2\s?(?:\.join|\bin\b)|(?<=[+.])\s?([\"'])/\3\s?(?=[+.])|[!=]==?\s?([\"'])/\4"
-)
 _DELETES = re.compile(
     r"rmtree|rm_rf|rm_r\b|remove_dir|remove_tree|rimraf|rmSync|fs\.rm\b|rmdirSync|rmdir\b|"
     r"remove_entry|secure_rm|deltree|File::Path|removeSync|emptyDir|RemoveAll|DirectoryNotEmpty"
@@ -247,18 +238,15 @@ _DELETES_ONE = re.compile(
 )
 # Iterates over every file of a folder.
 _WALKS_HERE = re.compile(
-    r"(?:glob|Dir)\w*\s*[(\[]\s*[\"'](?:\*\*?/?)+[\"']|listdir|iterdir|os\.walk|scandir|readdir"
+    r"(?:glob|Dir)\w*\s*[(\[]\s*[\"'][^\"'\n]*\*|listdir|iterdir|os\.walk|scandir|readdir"
     r"|each_child|Dir\.children|DirectoryIterator|\brglob|Find\.find|File::Find|WalkDir"
 )
-_WALKED = re.compile(
-    r"(?:walk\w*|Walk\w*|r?glob\w*|iglob|listdir|scandir|readdir\w*|opendir|DirectoryIterator"
-    r"|\bfind|children|each_child|\bentries|\bDir|EnumerateFiles|GetFiles)"
-    r"\s?[(\[ ]\s?[\"']([^\"'\n]*)[\"']"
-    r"|Path\w*(?:\.new)?\(\s?[\"']([^\"'\n]*)[\"']\s?\)\.(?:r?glob|iterdir|walk|children|find)"
-    r"|(?<![\w.])[\"'](/[^\"'\n]*)[\"']\.(?:r?glob|iterdir|walk)"
-    r"|\b(?:find|finddepth)\s?\(?\s?(?:sub\b|\\?&|\{)[^\n]{0,200}?,\s?[\"']([^\"'\n]*)[\"']\s?\)?\s?;?\s?$",
-    re.MULTILINE,
+_DELETES_ROOT = re.compile(
+    r"(?:rmtree|rm_rf|rm_r|remove_dir(?:_all)?|remove_tree|rimraf|rm|rmSync|rmdirSync|RemoveAll|removeSync"
+    r"|emptyDir\w*|remove_entry_secure|deleteDirectory|remove|walk|r?glob|iterdir|listdir|find|Path)"
+    r"\s?[(\[ ]{0,2}\s?[\"']([/~][^\"'\n]*)[\"']\s?[,)\];}]"
 )
+"""A delete, or a walk over a folder whose files are deleted, with its path."""
 
 
 def _with_home(code: str) -> str:
@@ -280,32 +268,16 @@ def _quoted_home(match: re.Match[str]) -> str:
 
 def _deletes(code: str, paths: Sequence[str]) -> Iterator[Finding]:
     """The findings for paths that the text deletes."""
-    if _DELETES.search(code):
-        found = {place(path) for path in paths}
-        if PathClass.ROOT in found:
-            yield Finding("delete-root")
-        yield Finding("recursive-delete", Reach.OUTSIDE if PathClass.TMP not in found else None)
-    elif _DELETES_ONE.search(code) and (_WALKS_HERE.search(code) or _WALKED.search(code)):
-        walked = (next(filter(None, match.groups()), "") for match in _WALKED.finditer(code))
-        if any(place(path) is PathClass.ROOT for path in walked):
-            yield Finding("delete-root")
+    is_deep = _DELETES.search(code)
+    if not is_deep and not (_DELETES_ONE.search(code) and _WALKS_HERE.search(code)):
+        return
+    if any(place(match[1]) is PathClass.ROOT for match in _DELETES_ROOT.finditer(code)):
+        yield Finding("delete-root")
+    is_inside = any(place(path) is PathClass.TMP for path in paths)
+    if is_deep:
+        yield Finding("recursive-delete", None if is_inside else Reach.OUTSIDE)
+    else:
         yield Finding("workspace-delete")
-
-
-def _without_separators(code: str) -> str:
-    """The text with joined path parts, and without slashes that only separate names."""
-    for _ in range(4):
-        joined = _JOINS.sub(_put_together, code)
-        if joined == code:
-            break
-        code = joined
-    return _BEGINS.sub(rf"\1\2{UNKNOWN}\1", _SEPARATES.sub(" ", code))
-
-
-def _put_together(match: re.Match[str]) -> str:
-    call, quote, path, following = match.groups()
-    start = f"{call}({following or quote}{path.rstrip('/')}/"
-    return start if following else f"{start}{UNKNOWN}{quote} "
 
 
 # Sending: whether it sends more than addresses that it contains

@@ -130,25 +130,6 @@ def _bang(invocation: Invocation) -> Started:
     return [match[1] for line in lines if (match := _BANG.match(line))]
 
 
-_EDITS = re.compile(r"(?:^|[\s\d;{}!$/,~+])s([ -/:-@\[\]-^`{-~])")
-# Each part ends at the next mark, which keeps matching linear.
-_EDITED_BY = re.compile(
-    r"(?<!\\)([ -/:-@\[\]-^`{-~])(?=((?:\\[\s\S]|(?!\1)[^\\\n])*)\1\w{0,4}e\w{0,4}(?:[\s;}#]|$))"
-)
-
-
-def _sed_exec(invocation: Invocation) -> Started:
-    found: Started = []
-    for arg in invocation.args:
-        if match := re.search(r"(?:^|[\d$;{/])e\s+(?:exec\s+)?(\S.*)", arg):
-            found.append(match[1])
-        edits = {match[1] for match in _EDITS.finditer(arg)}
-        for match in _EDITED_BY.finditer(arg) if edits else ():
-            if match[1] in edits:
-                found.append(match[2].replace(f"\\{match[1]}", match[1]))
-    return found
-
-
 def _recipes(invocation: Invocation) -> Started:
     texts = [*invocation.value_of("--eval"), invocation.stdin]
     lines = [line for text in texts for line in re.split(r"\n|;", text)]
@@ -158,7 +139,6 @@ def _recipes(invocation: Invocation) -> Started:
 _RUN_BY: Mapping[str, Callable[[Invocation], Started]] = {
     "find gfind": _found_exec,
     "ssh": _ssh_command,
-    "sed": _sed_exec,
     "ftp sqlite3 psql mysql lftp ed ex less dc": _bang,
     "make gmake": _recipes,
 }

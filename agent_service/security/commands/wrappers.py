@@ -164,7 +164,6 @@ _RUN_SWITCHES = re.compile(
     r"|-[a-zA-Z]\S*[^a-zA-Z\s]\S*"
 )
 """Options of `run` without a value."""
-_MOUNT = re.compile(r"(?:^|,)(source|src|target|destination|dst)=([^,]+)")
 
 
 def image_at(args: Sequence[str]) -> int:
@@ -176,27 +175,7 @@ def image_at(args: Sequence[str]) -> int:
 
 
 def _started(args: Sequence[str]) -> tuple[str, ...]:
-    """The command of a container, with its folders as named outside of it."""
+    """The command of a container."""
     at = image_at(args)
-    options = Invocation("run", tuple(args[:at]))
-    mounts = list(filter(None, map(_mount, options.value_of("-v", "--volume", "--mount"))))
-    return tuple(
-        _outside(word, mounts) for word in (*options.value_of("--entrypoint"), *args[at + 1 :])
-    )
-
-
-def _mount(value: str) -> tuple[str, str] | None:
-    """A mounted folder of the machine, with its name in the container."""
-    told = {name[0]: path for name, path in _MOUNT.findall(value)}
-    host, _, inside = value.partition(":")
-    if told:
-        host, inside = told.get("s", ""), told.get("t") or told.get("d", "")
-    inside = inside.partition(":")[0].rstrip("/")
-    return (inside, host.rstrip("/")) if host.startswith("/") and inside.startswith("/") else None
-
-
-def _outside(word: str, mounts: list[tuple[str, str]]) -> str:
-    for inside, host in mounts:
-        place = re.compile(rf"(?<![\w./-]){re.escape(inside)}(?=(/?)(?:$|[\s/'\";*&|]))")
-        word = place.sub(lambda match, host=host: host or ("" if match[1] else "/"), word)
-    return word
+    entry = Invocation("run", tuple(args[:at])).value_of("--entrypoint")
+    return (*entry, *args[at + 1 :])
