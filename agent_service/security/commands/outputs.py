@@ -137,14 +137,6 @@ def roots_of(find: Invocation) -> list[str]:
     return list(takewhile(lambda arg: not arg.startswith(("-", "(", "!")), args)) or ["."]
 
 
-_LITERAL = re.compile(r"(['\"])(.*?)\1", re.DOTALL)
-
-
-def _program(invocation: Invocation, read: Callable[[str], str]) -> str:
-    """What program text may print: its literals and unknown text."""
-    return "\n".join(match[2] for match in _LITERAL.finditer(invocation.text)) + UNKNOWN
-
-
 _TELLERS: Mapping[str, _Teller] = {
     "echo": _echo,
     "printf": _printf,
@@ -152,7 +144,4 @@ _TELLERS: Mapping[str, _Teller] = {
     "find": _find,
     **dict.fromkeys(("which", "command"), _which),
     "pwd": lambda _, __: ".",
-    "tee": lambda invocation, _: invocation.stdin or UNKNOWN,
-    **dict.fromkeys(("true", "false", "cd"), lambda _, __: ""),
-    **dict.fromkeys(("python", "python3", "perl", "ruby", "php", "node"), _program),
 }

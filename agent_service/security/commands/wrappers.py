@@ -38,21 +38,16 @@ _ITEMS = (
 )
 _TABLE = (
     Wrapper("command builtin nohup setsid busybox coproc not", "-"),
-    Wrapper("strace unshare systemd-run"),
     Wrapper("sudo sudo-rs doas", _SUDO, settings=True),
     Wrapper("env", "-u --unset -C --chdir -P", scripts="-S --split-string", settings=True),
     Wrapper("nice ionice", "-n --adjustment -c --class --classdata"),
     Wrapper("timeout gtimeout", "-s --signal -k --kill-after", skipped=1),
-    Wrapper("stdbuf", "-i -o -e --input --output --error"),
     Wrapper("time gtime", "-f -o --format --output"),
-    Wrapper("chroot", "--userspec --groups", skipped=1),
     Wrapper("exec", "-a"),
     Wrapper("xargs gxargs", _ITEMS),
     Wrapper("parallel", "-j -n -N -I -a -L -S --jobs --colsep --arg-file -d", as_text=True),
     Wrapper("watch", "-n --interval -q --equexit", as_text=True),
-    Wrapper("script", "-I -O -B -o -m -E -T", scripts="-c --command", skipped=1),
     Wrapper("su runuser", "-u -g -G -w -s", scripts="-c --command --session-command"),
-    Wrapper("flock", "-w -E --timeout --conflict-exit-code", skipped=1, scripts="-c --command"),
 )
 WRAPPERS: Mapping[str, Wrapper] = {
     program: wrapper for wrapper in _TABLE for program in wrapper.programs.split()

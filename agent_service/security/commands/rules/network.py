@@ -80,7 +80,8 @@ NETWORK_RULES: tuple[Rule, ...] = (
          r"\btcp\b|\bR:|--reverse|\blocal (?:22|3389|5900)"),
     Rule("remote-access", "xhost", r"(?:^|\s)\+"),
     Rule("remote-access", "gs-netcat", options="i e"),
-    Rule("hidden-command", "sed", r"(?:^|[\d$;{/])e\s+\S|([/|,!#@])\w{0,4}e\w{0,3}(?:[\s;}]|$)"),
+    Rule("hidden-command", "sed",
+         r"(?:^|[\d$;{/])e\s+\S|[/|,!#@][gpIiM\d]{0,4}e[gpIiM\d]{0,3}(?:[\s;}]|$)"),
     Rule("hidden-command", "cpan", r"(?m)^\s*!", reads_stdin=True),
     # Uploads
     Rule("upload", "curl curlie", when=effects.posts_file),
