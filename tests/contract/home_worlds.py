@@ -47,6 +47,9 @@ class HomeAssistantWorld:
             for tag, it in self._server.shown["5"].items()
         }
 
+    async def files(self) -> Sequence[tuple[str, bytes]]:
+        return []
+
 
 CONFIRMED = "mx.example.com; dkim=pass header.d=example.org"
 
@@ -76,6 +79,10 @@ class EmailWorld:
     async def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
         sent = self._server.sent
         return {str(it["Message-ID"])[1:-1]: (plain_text(it), []) for it in sent}
+
+    async def files(self) -> Sequence[tuple[str, bytes]]:
+        parts = [part for mail in self._server.sent for part in mail.iter_attachments()]
+        return [(part.get_filename() or "", part.get_content()) for part in parts]
 
 
 def email_config(server: MailServer, auth_server: str = "") -> EmailConfig:

@@ -37,3 +37,7 @@ class World(Protocol):
     async def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
         """The messages of the chat by id: what each says, and the data of its buttons."""
         ...
+
+    async def files(self) -> Sequence[tuple[str, bytes]]:
+        """The names and contents of the files that the chat has got, the oldest first."""
+        ...

@@ -1,10 +1,14 @@
 """Opening each implementation of the Platform seam in a world where people talk to it."""
 
 import asyncio
+import base64
+import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
+import nio
+from nio.crypto.attachments import decrypt_attachment
 from pydantic import SecretStr
 
 from gateway_service.errors import OutcomeUnknown, RateLimited, Refused
@@ -67,6 +71,10 @@ class MemoryWorld(World):
             for message_id, content in self._platform.chats.get("5", {}).items()
         }
 
+    async def files(self) -> Sequence[tuple[str, bytes]]:
+        sent = self._platform.chats.get("5", {}).values()
+        return [(each.name, each.data) for content in sent for each in content.attachments]
+
 
 class TelegramWorld(World):
     """People on a Telegram server."""
@@ -91,6 +99,10 @@ class TelegramWorld(World):
         messages = self._server.chats[5].values()
         return {str(shown.id): (shown.text, shown.buttons) for shown in messages}
 
+    async def files(self) -> Sequence[tuple[str, bytes]]:
+        shown = [each.file for each in self._server.chats[5].values()]
+        return [(each.name, each.data) for each in shown if each]
+
 
 class SlackWorld(World):
     """People in a Slack workspace."""
@@ -114,6 +126,9 @@ class SlackWorld(World):
     async def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
         messages = self._server.chats["5"]
         return {ts: (shown.text, shown.buttons) for ts, shown in messages.items()}
+
+    async def files(self) -> Sequence[tuple[str, bytes]]:
+        return list(self._server.files.items())
 
 
 class Called(WhatsAppPlatform):
@@ -156,6 +171,10 @@ class WhatsAppWorld(World):
         messages = self._server.chats["5"]
         return {message_id: (one.text, one.buttons) for message_id, one in messages.items()}
 
+    async def files(self) -> Sequence[tuple[str, bytes]]:
+        sent = [one.about for one in self._server.chats["5"].values()]
+        return [(about["filename"], self._server.media[about["id"]][1]) for about in sent]
+
 
 class CalledByTwilio(SmsPlatform):
     """A number whose calls are taken as the gateway's HTTP listener takes them."""
@@ -195,6 +214,12 @@ class SignalWorld(World):
     async def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
         return {sent: (text, []) for sent, text in self._server.sent.items()}
 
+    async def files(self) -> Sequence[tuple[str, bytes]]:
+        calls = [call["params"] for call in self._server.calls if call["method"] == "send"]
+        sent = [each["attachments"][0] for each in calls]
+        parts = [re.fullmatch(r"data:[^;,]+;filename=([^;,]+);base64,(.+)", each) for each in sent]
+        return [(each[1], base64.b64decode(each[2])) for each in parts if each]
+
 
 class SmsWorld(World):
     """People with a phone."""
@@ -216,6 +241,9 @@ class SmsWorld(World):
 
     async def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
         return {sid: (text, []) for sid, (_, text) in self._server.sent.items()}
+
+    async def files(self) -> Sequence[tuple[str, bytes]]:
+        return []
 
 
 class DiscordWorld(World):
@@ -241,6 +269,9 @@ class DiscordWorld(World):
         messages = self._server.chats["5"].values()
         return {shown.id: (shown.text, shown.buttons) for shown in messages}
 
+    async def files(self) -> Sequence[tuple[str, bytes]]:
+        return [file for each in self._server.chats["5"].values() for file in each.files]
+
 
 class MattermostWorld(World):
     """People on a Mattermost server."""
@@ -263,6 +294,9 @@ class MattermostWorld(World):
 
     async def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
         return {post["id"]: (post["message"], []) for post in self._server.shown("5")}
+
+    async def files(self) -> Sequence[tuple[str, bytes]]:
+        return list(self._server.files.values())
 
 
 class MatrixWorld(World):
@@ -304,6 +338,17 @@ class MatrixWorld(World):
     async def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
         read = await self._ada.read(self.chat.chat_id)
         return {message_id: (content["body"], []) for message_id, content in read.items()}
+
+    async def files(self) -> Sequence[tuple[str, bytes]]:
+        found = list[tuple[str, bytes]]()
+        for content in (await self._ada.read(self.chat.chat_id)).values():
+            about = content["file"]
+            answer = await self._ada.client.download(about["url"])
+            assert isinstance(answer, nio.DownloadResponse)
+            assert isinstance(answer.body, bytes)
+            keys = about["key"]["k"], about["hashes"]["sha256"], about["iv"]
+            found.append((content["filename"], decrypt_attachment(answer.body, *keys)))
+        return found
 
 
 class Joining:

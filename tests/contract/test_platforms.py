@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from gateway_service.errors import MessageGone, OutcomeUnknown, RateLimited, Refused, Unreachable
-from gateway_service.messages import Button, ButtonPress, Content, MessageEvent
+from gateway_service.messages import Attachment, Button, ButtonPress, Content, MessageEvent
 from gateway_service.platforms.telegram.platform import TelegramPlatform
 from services.errors import DatabaseUnavailable
 from tests.contract.platform_world import World
@@ -129,6 +130,21 @@ async def test_a_message_may_be_as_long_as_is_said(world: World) -> None:
         assert platform.traits.length(text) == platform.traits.message_units
         message_id = await platform.send(world.chat, Content(text), "key-6")
         assert (await world.shown())[message_id] == (text, [])
+
+
+async def test_files_arrive_whole_under_any_name(world: World) -> None:
+    names = ("plan.pdf", 'a "b"; filename=c,d.pdf', "Übersicht 日本.pdf", f"{'x' * 200}.pdf")
+    data = b"%PDF" + bytes(range(256)) * 4000
+    async with world.connect() as platform:
+        if not platform.traits.file_bytes:
+            return
+        for number, name in enumerate(names):
+            file = Attachment(name, len(data), sha256(data).hexdigest(), data)
+            await platform.send(world.chat, Content("", attachment=file), f"key-f{number}")
+        files = await world.files()
+    assert [len(content) for _, content in files] == [len(data)] * len(names)
+    assert all(content == data for _, content in files)
+    assert not any("/" in name or "\n" in name for name, _ in files)
 
 
 async def test_failures_tell_whether_anything_was_done(world: World) -> None:

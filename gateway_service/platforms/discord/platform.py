@@ -118,7 +118,12 @@ class DiscordPlatform(Platform):
         if content.buttons:
             options["view"] = _view(content)
         if files:
-            options["files"] = [File(BytesIO(each.data), filename=each.name) for each in files]
+            # The library does not quote names.
+            names = [each.name.replace('"', "'") for each in files]
+            options["files"] = [
+                File(BytesIO(each.data), filename=name)
+                for each, name in zip(files, names, strict=True)
+            ]
         async with translated(FILE_S if files else CALL_S):
             text = render(content.text) or None
             message = await channel.send(text, suppress_embeds=True, **options)

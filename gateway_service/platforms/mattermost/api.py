@@ -1,6 +1,7 @@
 """Mattermost's API, version 4."""
 
 from collections.abc import Mapping
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from gateway_service.errors import MessageGone, PlatformError, Refused
@@ -27,7 +28,7 @@ class MattermostApi(HttpApi):
         from aiohttp import FormData
 
         form = FormData({"channel_id": channel_id})
-        form.add_field("files", data, filename=name)
+        form.add_field("files", BytesIO(data), filename=name)
         answer = await self.call("POST", "/files", CALL_S * 4, data=form)
         return answer["file_infos"][0]["id"]
 

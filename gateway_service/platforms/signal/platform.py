@@ -1,9 +1,12 @@
 """Signal, through the HTTP port of signal-cli's daemon."""
 
+import asyncio
 import base64
+import json
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, suppress
+from io import BytesIO
 from typing import Any, Self
 from urllib.parse import quote
 
@@ -117,8 +120,10 @@ class SignalPlatform(HttpPlatform[HttpApi]):
         return await self._rpc(method, account=self.account_id, **params)
 
     async def _rpc(self, method: str, **params: Any) -> Any:
-        call = self._request(method, **params)
-        return _result(await self._api.call("POST", RPC, CALL_S, json=call))
+        body = await asyncio.to_thread(json.dumps, self._request(method, **params))
+        headers = {"Content-Type": "application/json"}
+        options = {"data": BytesIO(body.encode()), "headers": headers}
+        return _result(await self._api.call("POST", RPC, CALL_S, **options))
 
     def _request(self, method: str, **params: Any) -> dict[str, Any]:
         self._calls += 1
@@ -172,5 +177,5 @@ async def _decoded(answer: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
 
 
 def _encode(file: Attachment) -> str:
-    data = base64.b64encode(file.data).decode()
-    return f"data:{file.mime};filename={file.name};base64,{data}"
+    data, name = base64.b64encode(file.data).decode(), re.sub(r"[;,]", "_", file.name)
+    return f"data:{file.mime};filename={name};base64,{data}"

@@ -4,6 +4,7 @@ import hashlib
 import hmac
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from io import BytesIO
 from pathlib import PurePosixPath
 from typing import Any, Self
 
@@ -154,7 +155,7 @@ class WhatsAppPlatform(HttpPlatform[GraphApi]):
             kind = "document"
         mime = _TYPES.get(suffix, file.mime)
         form = FormData({"messaging_product": NAME, "type": mime})
-        form.add_field("file", file.data, content_type=mime, filename=file.name)
+        form.add_field("file", BytesIO(file.data), content_type=mime, filename=file.name)
         uploaded = await self._api.post("media", data=form, limit_s=UPLOAD_S)
         about: dict[str, Any] = {"id": uploaded["id"]}
         if kind == "document":
