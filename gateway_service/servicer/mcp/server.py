@@ -23,32 +23,13 @@ from services.rpc.channels import Channels
 PATH = "/mcp"
 TIERS = ("read", "operate", "own")
 """Each has the tools of those before it as well."""
-_TOOLS: Mapping[str, tuple[Callable[..., Awaitable[Json]], ...]] = {
+_TOOLS = {
     "read": (
-        HermesTools.sessions_list,
-        HermesTools.sessions_search,
-        HermesTools.session_read,
-        HermesTools.memory_read,
-        HermesTools.skills_list,
-        HermesTools.skill_read,
-        HermesTools.jobs_list,
-        HermesTools.approvals_list,
-        HermesTools.turn_follow,
+        *("sessions_list", "sessions_search", "session_read", "memory_read", "skills_list"),
+        *("skill_read", "jobs_list", "approvals_list", "turn_follow"),
     ),
-    "operate": (
-        HermesTools.ask,
-        HermesTools.turn_stop,
-        HermesTools.question_answer,
-        HermesTools.job_run,
-        HermesTools.message_send,
-    ),
-    "own": (
-        HermesTools.approval_decide,
-        HermesTools.memory_change,
-        HermesTools.job_add,
-        HermesTools.job_remove,
-        HermesTools.session_delete,
-    ),
+    "operate": ("ask", "turn_stop", "question_answer", "job_run", "message_send"),
+    "own": ("approval_decide", "memory_change", "job_add", "job_remove", "session_delete"),
 }
 _INSTRUCTIONS = (
     "Hermes is its user's own agent, with a sandbox, a memory, skills and scheduled jobs. Give it "
@@ -64,8 +45,8 @@ def server_of(tools: HermesTools, tier: str) -> MCPServer[Any]:
             read_only_hint=name == "read", destructive_hint=name == "own", open_world_hint=False
         )
         for tool in _TOOLS[name]:
-            bound = getattr(tools, tool.__name__)
-            server.add_tool(_reporting(bound), annotations=annotations, structured_output=True)
+            bound = _reporting(getattr(tools, tool))
+            server.add_tool(bound, annotations=annotations, structured_output=True)
     return server
 
 

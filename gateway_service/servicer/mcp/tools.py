@@ -6,7 +6,6 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-import grpc.aio
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 from pydantic import Field
@@ -53,9 +52,17 @@ class HermesTools:
     """Calls the services for clients, in one profile."""
 
     def __init__(self, channels: Channels, deliver: Deliver, profile: str) -> None:
+        agent = channels.to("agent")
+        self._turns, self._sessions = TurnServiceStub(agent), SessionServiceStub(agent)
+        self._memory, self._skills = MemoryServiceStub(agent), SkillServiceStub(agent)
+        self._approvals = ApprovalServiceStub(agent)
         self._channels = channels
         self._deliver = deliver
         self._profile = profile
+
+    @property
+    def _jobs(self) -> JobServiceStub:
+        return JobServiceStub(self._channels.to("scheduler"))  # which may have no address
 
     # ---- read
 
@@ -89,12 +96,12 @@ class HermesTools:
     async def skills_list(self) -> Json:
         """List the skills that Hermes has."""
         request = skill_pb2.ListSkillsRequest(profile=self._profile)
-        return _json(await SkillServiceStub(self._agent).ListSkills(request))
+        return _json(await self._skills.ListSkills(request))
 
     async def skill_read(self, name: str) -> Json:
         """Read a skill."""
         request = skill_pb2.GetSkillRequest(profile=self._profile, name=name)
-        return _json(await SkillServiceStub(self._agent).GetSkill(request))
+        return _json(await self._skills.GetSkill(request))
 
     async def jobs_list(self) -> Json:
         """List the scheduled jobs."""
@@ -110,20 +117,22 @@ class HermesTools:
         named: Any = {"turn_id": turn_id, "profile": self._profile}
         told: Json = {"turn_id": turn_id, "tools": [], "waits_for": {}}
         with suppress(TimeoutError):
-            async with (
-                asyncio.timeout(wait_s),
-                open_stream(self._turns.WatchTurn(WatchTurnRequest(**named))) as stream,
-            ):
-                async for batch in stream:
-                    for event in batch.events:
-                        _note(event, told)
-                    if told["waits_for"]:
-                        turn = (await self._turns.GetTurn(GetTurnRequest(**named))).turn
-                        if turn.state == TURN_STATE_WAITING_PERSON:
-                            break
+            async with asyncio.timeout(wait_s):
+                await self._watch(named, told)
         turn = (await self._turns.GetTurn(GetTurnRequest(**named))).turn
-        found = _json(turn)
-        return {**told, "session_id": turn.session_id, "state": found["state"]}
+        return {**told, "session_id": turn.session_id, "state": _json(turn)["state"]}
+
+    async def _watch(self, named: Any, told: Json) -> None:
+        """Note the events of a turn until it ends, or waits for a person."""
+        call = self._turns.WatchTurn(WatchTurnRequest(**named))
+        async with open_stream(call) as batches:
+            async for batch in batches:
+                for event in batch.events:
+                    _note(event, told)
+                if told["waits_for"]:
+                    turn = (await self._turns.GetTurn(GetTurnRequest(**named))).turn
+                    if turn.state == TURN_STATE_WAITING_PERSON:
+                        return
 
     # ---- operate
 
@@ -221,30 +230,6 @@ class HermesTools:
         """Delete a conversation for good."""
         request = DeleteSessionRequest(session_id=session_id, profile=self._profile)
         return _json(await self._sessions.DeleteSession(request))
-
-    @property
-    def _agent(self) -> grpc.aio.Channel:
-        return self._channels.to("agent")
-
-    @property
-    def _turns(self) -> TurnServiceStub:
-        return TurnServiceStub(self._agent)
-
-    @property
-    def _sessions(self) -> SessionServiceStub:
-        return SessionServiceStub(self._agent)
-
-    @property
-    def _memory(self) -> MemoryServiceStub:
-        return MemoryServiceStub(self._agent)
-
-    @property
-    def _approvals(self) -> ApprovalServiceStub:
-        return ApprovalServiceStub(self._agent)
-
-    @property
-    def _jobs(self) -> JobServiceStub:
-        return JobServiceStub(self._channels.to("scheduler"))
 
 
 def _note(event: TurnEvent, told: Json) -> None:
