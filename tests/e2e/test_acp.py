@@ -234,6 +234,19 @@ async def test_an_editor_goes_on_with_a_session_whose_approval_still_waits(home:
             await agent.load_session(session_id="20260101_000000_abcdef", cwd="/", mcp_servers=[])
 
 
+def test_a_signal_ends_it_while_the_editor_still_listens(home: Home) -> None:
+    with home.spawn("acp", stdin=subprocess.PIPE) as serving:
+        assert serving.stdin is not None
+        assert serving.stdout is not None
+        about: Any = {"cwd": str(home.path.parent / "project"), "mcpServers": []}
+        opening: Any = {"jsonrpc": "2.0", "id": 1, "method": "session/new", "params": about}
+        serving.stdin.write(json.dumps(opening) + "\n")
+        serving.stdin.flush()
+        assert "sessionId" in serving.stdout.readline()
+        serving.send_signal(signal.SIGTERM)
+        assert serving.wait(20) == 0
+
+
 async def test_an_editor_is_told_to_choose_a_model(home: Home) -> None:
     nothing = {"HERMES_BASE_URL": "", "HERMES_MODEL": ""}
     async with opened(home.set(**nothing), Editor()) as agent:

@@ -70,6 +70,10 @@ class Connection:
         self.wanted.set()
         return await asyncio.shield(self._outcome)
 
+    @property
+    def is_open(self) -> bool:
+        return self._outcome.done()
+
     def succeed(self, channels: Channels) -> None:
         self._outcome.set_result(channels)
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-from contextlib import suppress
 
 import acp
 from acp.core import DEFAULT_STDIO_BUFFER_LIMIT_BYTES
@@ -14,7 +13,6 @@ from services.cli.failures import EXPECTED, explain
 from services.cli.first_run import NoModel, with_model
 from services.config.settings import Settings, load_settings
 from services.lifecycle import Workers
-from services.rpc.channels import Channels
 
 _SERVICES = ("agent", "executor", "gateway")
 _AUTH_REQUIRED, _INTERNAL = -32000, -32603
@@ -27,12 +25,7 @@ async def serve(settings: Settings, profile: str) -> int:
     async with Workers() as workers:
         agent = HermesAgent(settings, profile, workers)
         talking = workers.start("editor", _talk(agent, reader, writer))
-        connecting = workers.start("services", _connect(settings, agent, talking))
-        await asyncio.wait({talking, connecting}, return_when=asyncio.FIRST_COMPLETED)
-        if not connecting.done():
-            connecting.cancel()
-        with suppress(asyncio.CancelledError):
-            await connecting
+        await _connect(settings, agent, talking)
     return 0
 
 
@@ -51,24 +44,25 @@ async def _talk(
 async def _connect(settings: Settings, agent: HermesAgent, talking: asyncio.Task[None]) -> None:
     """Connect to the services when a call needs them, at first at once; keep them to the end."""
     agent.connection.wanted.set()
-    while not talking.done():
+    talking.add_done_callback(lambda _: agent.connection.wanted.set())
+    while True:
         await agent.connection.wanted.wait()
+        if talking.done():
+            return
         settings = load_settings(settings.flags, settings.environ)
         try:
             needed = await _needed(settings)
             if "agent" in needed and not await has_services(settings, needed):
                 settings = await with_model(settings, may_ask=False)
             async with connected(settings, needed) as channels:
-                await _keep(agent, channels, talking)
+                agent.connection.succeed(channels)
+                await asyncio.wait({talking})
         except NoModel as missing:
             agent.connection.fail(acp.RequestError(_AUTH_REQUIRED, missing.message))
         except EXPECTED as error:
+            if agent.connection.is_open:
+                return  # this process was told to stop
             agent.connection.fail(acp.RequestError(_INTERNAL, explain(error)))
-
-
-async def _keep(agent: HermesAgent, channels: Channels, talking: asyncio.Task[None]) -> None:
-    agent.connection.succeed(channels)
-    await asyncio.wait({talking})
 
 
 async def _needed(settings: Settings) -> tuple[str, ...]:
