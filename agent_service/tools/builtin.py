@@ -37,7 +37,7 @@ from agent_service.tools.guards.taint import (
     Screen,
     Untrusted,
 )
-from agent_service.tools.homeassistant.call_service import CallService, HomePolicy
+from agent_service.tools.homeassistant.call_service import CallService
 from agent_service.tools.homeassistant.connection import SETTINGS as HOME_SETTINGS
 from agent_service.tools.homeassistant.connection import HomeAssistant
 from agent_service.tools.homeassistant.queries import GetState, ListEntities, ListServices
@@ -192,12 +192,9 @@ def _making(senses: Senses, screen: Screen, commands: CommandPolicy) -> Sequence
 
 def _at_home(config: HomeConfig, screen: Screen, asking: Asking) -> Sequence[Listed]:
     server = HomeAssistant(config)
-    policy = HomePolicy(
-        config.ask_domains, config.deny_domains, asking.commands.asks, asking.tainted
-    )
     tools: Sequence[Tool[Any]] = (
         *(ListEntities(server), GetState(server), ListServices(server)),
-        CallService(server, policy),
+        CallService(server, asks=asking.commands.asks, asks_if_tainted=asking.tainted),
     )
     missing = () if config.token.get_secret_value() else HOME_SETTINGS
     return [Listed(Untrusted(each, "Home Assistant", screen), missing=missing) for each in tools]

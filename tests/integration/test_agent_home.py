@@ -27,6 +27,7 @@ SERVICES: dict[str, dict[str, Any]] = {
     "lock": {"lock": {}, "unlock": {}},
     "homeassistant": {"turn_on": {}, "turn_off": {}},
     "notify": {"phone": {}},
+    "scene": {"apply": {}},
     "shell_command": {"wipe": {}},
     "weather": {"get_forecasts": {"response": {"optional": False}, "answers": {"rain": 3}}},
 }
@@ -147,6 +148,7 @@ LOCK: dict[str, Any] = {"domain": "lock", "service": "unlock", "entity_id": "loc
         LOCK,
         {"domain": "homeassistant", "service": "turn_off", "entity_id": "group.all"},
         {"domain": "homeassistant", "service": "turn_on", "area": "Kitchen"},
+        {"domain": "scene", "service": "apply", "data": {"entities": {"lock.back": "unlocked"}}},
     ],
 )
 async def test_a_lock_is_asked_about_however_it_is_reached(

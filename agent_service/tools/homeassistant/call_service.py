@@ -1,10 +1,9 @@
 """The `ha_call_service` tool."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from msgspec import Struct
 from pydantic import Field
 
 from agent_service.tools.base import (
@@ -63,16 +62,6 @@ class CallServiceArguments(ToolArguments):
     )
 
 
-class HomePolicy(Struct, frozen=True):
-    """What is asked about and what is denied."""
-
-    ask_domains: Sequence[str]
-    deny_domains: Sequence[str]
-    asks: bool = True
-    """Whether a person is asked at all."""
-    asks_if_tainted: bool = True
-
-
 class CallService(UsualTool[CallServiceArguments]):
     """Calls services."""
 
@@ -82,9 +71,9 @@ class CallService(UsualTool[CallServiceArguments]):
     usual_effect = Effect.UNSAFE
     usual_writes = frozenset({"home"})
 
-    def __init__(self, server: HomeAssistant, policy: HomePolicy) -> None:
-        self._server = server
-        self._policy = policy
+    def __init__(self, server: HomeAssistant, *, asks: bool, asks_if_tainted: bool) -> None:
+        """`asks` is whether a person is asked at all."""
+        self._server, self._asks, self._asks_if_tainted = server, asks, asks_if_tainted
 
     async def run(self, arguments: CallServiceArguments, context: ToolContext) -> ToolResult:
         async with self._server.connect() as connection:
@@ -92,7 +81,8 @@ class CallService(UsualTool[CallServiceArguments]):
             service = _known_service(object_of(await connection.ask("get_services")), arguments)
             data = dict(arguments.data)
             things = _targets(home, arguments, data.pop("entity_id", ""))
-            await self._check(arguments, data, home.reached_by(things), context)
+            reached = home.reached_by(things, json.dumps(data))
+            await self._check(arguments, data, reached, context)
             connection.lost = UNCERTAIN
             called = await _call(connection, arguments, data, things, service)
             after = await Home.read(connection) if things else home
@@ -108,15 +98,17 @@ class CallService(UsualTool[CallServiceArguments]):
         context: ToolContext,
     ) -> None:
         """Return if the call is allowed; else raise ToolFailed or DecisionRequired."""
-        policy = self._policy
+        config = self._server.config
         domains = {arguments.domain, *(thing.domain for thing in reached.values())}
-        if denied := sorted(domains & {*policy.deny_domains}):
+        if denied := sorted(domains & {*config.deny_domains}):
             raise ToolFailed(
                 f"homeassistant.deny_domains denies {', '.join(denied)}, so nothing was done."
             )
         sends = arguments.domain not in _AT_HOME or "://" in json.dumps(data)
-        is_tainted = sends and policy.asks_if_tainted and await must_ask(context)
-        asks = policy.asks and bool(domains & {*policy.ask_domains})
+        is_tainted = sends and self._asks_if_tainted and await must_ask(context)
+        # Without a thing the generic services are about Home Assistant itself, such as its stop.
+        is_administration = arguments.domain == GENERIC and not reached
+        asks = self._asks and (is_administration or bool(domains & {*config.ask_domains}))
         if asks or is_tainted or context.decision is not None:
             lines = [f"{arguments.domain}.{arguments.service} at home", *map(str, reached.values())]
             if data:
@@ -158,24 +150,15 @@ def _targets(home: Home, arguments: CallServiceArguments, in_data: object) -> Se
     """The things that a call names, each once."""
     if named := [key for key in _TARGETS if key in arguments.data]:
         raise RetryWithHint(f"Name things by entity_id or area, not by {named[0]} in data.")
-    names = [*arguments.entity_id.split(","), *_names(in_data)]
+    listed = cast("list[object]", in_data) if isinstance(in_data, list) else [in_data]
+    names = ",".join((arguments.entity_id, *map(str, listed))).split(",")
     if "all" in (name.strip().lower() for name in names):
         raise RetryWithHint("Name the things or an area; all at once cannot be called.")
     found = [home.find(name) for name in names if name.strip()]
     if arguments.area:
-        wanted = ("", arguments.domain) if arguments.domain != GENERIC else ()
         inside = home.in_area(arguments.area)
-        chosen = [thing for thing in inside if not wanted or thing.domain in wanted]
+        chosen = [thing for thing in inside if arguments.domain in (GENERIC, thing.domain)]
         if not chosen:
-            areas = ", ".join(sorted({thing.area for thing in home.things} - {""}))
-            raise ToolFailed(
-                f"The area {arguments.area} has no {arguments.domain}. Areas: {areas or 'none'}."
-            )
+            raise ToolFailed(f"{arguments.area} has no {arguments.domain}. Areas: {home.areas()}.")
         found += chosen
     return list({thing.entity_id: thing for thing in found}.values())
-
-
-def _names(given: object) -> Iterator[str]:
-    listed = cast("list[object]", given) if isinstance(given, list) else [given]
-    for each in listed:
-        yield from str(each).split(",")

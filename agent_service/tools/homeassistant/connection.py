@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from agent_service.config.senses import HomeConfig
 from agent_service.models.proxies import proxy_of
+from agent_service.models.wires.wire import objects_of
 from agent_service.tools.base import ToolFailed
 from services.validation import object_of
 
@@ -26,10 +27,6 @@ UNCERTAIN = (
 _GROUPS_WITHIN = 5
 
 
-class Refused(ToolFailed):
-    """Home Assistant does not know or refuses a command."""
-
-
 class Connection:
     """A connection after its login."""
 
@@ -40,7 +37,7 @@ class Connection:
         self._ids = count(1)
 
     async def ask(self, kind: str, **fields: Any) -> Any:
-        """The result of a command; raises Refused."""
+        """The result of a command; raises ToolFailed."""
         number = next(self._ids)
         await self._socket.send_json({"id": number, "type": kind, **fields})
         while True:
@@ -48,7 +45,7 @@ class Connection:
             if answer.get("id") == number and answer.get("type") == "result":
                 break
         if not answer.get("success"):
-            raise Refused(f"Home Assistant: {object_of(answer.get('error')).get('message')}")
+            raise ToolFailed(f"Home Assistant: {object_of(answer.get('error')).get('message')}")
         return answer.get("result")
 
 
@@ -115,18 +112,18 @@ class Home(Struct, frozen=True):
     @classmethod
     async def read(cls, connection: Connection) -> "Home":
         """Read all states, and where things are."""
-        states = _objects(await connection.ask("get_states"))
+        states = objects_of(await connection.ask("get_states"))
         areas = {
             each.get("area_id"): str(each.get("name"))
-            for each in _objects(await connection.ask("config/area_registry/list"))
+            for each in objects_of(await connection.ask("config/area_registry/list"))
         }
         devices = {
             each.get("id"): each.get("area_id")
-            for each in _objects(await connection.ask("config/device_registry/list"))
+            for each in objects_of(await connection.ask("config/device_registry/list"))
         }
         places = {
             each.get("entity_id"): each.get("area_id") or devices.get(each.get("device_id"))
-            for each in _objects(await connection.ask("config/entity_registry/list"))
+            for each in objects_of(await connection.ask("config/entity_registry/list"))
         }
         return cls([_thing(state, areas, places) for state in states])
 
@@ -142,18 +139,18 @@ class Home(Struct, frozen=True):
             ids = ", ".join(thing.entity_id for thing in found)
             raise ToolFailed(f"{name} may be {ids}. Use the id.")
         words = name.casefold().replace("_", " ").replace(".", " ").split()
-        like = [
-            thing.entity_id
-            for thing in self.things
-            if any(word in f"{thing.entity_id} {thing.name}".casefold() for word in words)
-        ]
-        hint = f" There are {', '.join(like[:10])}." if like else ""
-        raise ToolFailed(f"There is no {name}.{hint}")
+        called = ((thing.entity_id, f"{thing.entity_id} {thing.name}") for thing in self.things)
+        like = [each for each, text in called if any(word in text.casefold() for word in words)]
+        raise ToolFailed(f"There is no {name}. There are {', '.join(like[:10]) or 'other things'}.")
 
-    def reached_by(self, things: Iterable[Thing]) -> Mapping[str, Thing]:
-        """Things by id, with the members of groups among them."""
+    def areas(self) -> str:
+        return ", ".join(sorted({thing.area for thing in self.things} - {""})) or "none"
+
+    def reached_by(self, things: Iterable[Thing], data: str) -> Mapping[str, Thing]:
+        """Things by id, with those that JSON names, and the members of groups and scenes."""
         known = {thing.entity_id: thing for thing in self.things}
         reached = {thing.entity_id: thing for thing in things}
+        reached |= {each: thing for each, thing in known.items() if f'"{each}"' in data}
         for _ in range(_GROUPS_WITHIN):
             members = [
                 known[each]
@@ -170,11 +167,6 @@ def _thing(state: Mapping[str, Any], areas: Mapping[Any, str], places: Mapping[A
     name = str(attributes.get("friendly_name") or entity_id)
     area = areas.get(places.get(entity_id), "")
     return Thing(entity_id, name, str(state.get("state")), area, attributes)
-
-
-def _objects(value: object) -> Sequence[Mapping[str, Any]]:
-    listed = cast("list[object]", value) if isinstance(value, list) else []
-    return [object_of(each) for each in listed]
 
 
 def _texts(value: object) -> Sequence[str]:

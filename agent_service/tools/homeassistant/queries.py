@@ -5,6 +5,7 @@ import json
 from pydantic import Field
 
 from agent_service.tools.base import (
+    A,
     Effect,
     ToolArguments,
     ToolContext,
@@ -20,6 +21,14 @@ MOST_SHOWN = 200
 _SHOWN = ("description", "required", "example")
 
 
+class _Query(UsualTool[A]):
+    toolset = TOOLSET
+    usual_effect = Effect.PURE
+
+    def __init__(self, server: HomeAssistant) -> None:
+        self._server = server
+
+
 class ListEntitiesArguments(ToolArguments):
     """Lists the things of the user's home with their states: lights, sensors, locks and so on."""
 
@@ -27,16 +36,11 @@ class ListEntitiesArguments(ToolArguments):
     area: str = Field(default="", description="Only in this area, such as Kitchen.")
 
 
-class ListEntities(UsualTool[ListEntitiesArguments]):
+class ListEntities(_Query[ListEntitiesArguments]):
     """Lists things."""
 
     name = "ha_list_entities"
-    toolset = TOOLSET
     arguments = ListEntitiesArguments
-    usual_effect = Effect.PURE
-
-    def __init__(self, server: HomeAssistant) -> None:
-        self._server = server
 
     async def run(self, arguments: ListEntitiesArguments, context: ToolContext) -> ToolResult:
         async with self._server.connect() as connection:
@@ -45,8 +49,7 @@ class ListEntities(UsualTool[ListEntitiesArguments]):
         domain = arguments.domain.strip().lower()
         lines = sorted(str(thing) for thing in things if domain in ("", thing.domain))
         if not lines:
-            areas = ", ".join(sorted({thing.area for thing in home.things} - {""}))
-            return ToolResult(f"There is nothing like that. Areas: {areas or 'none'}.")
+            return ToolResult(f"There is nothing like that. Areas: {home.areas()}.")
         left = len(lines) - MOST_SHOWN
         more = (f"… and {left} more; ask for a domain or an area.",) if left > 0 else ()
         return ToolResult("\n".join((*lines[:MOST_SHOWN], *more)))
@@ -60,16 +63,11 @@ class GetStateArguments(ToolArguments):
     )
 
 
-class GetState(UsualTool[GetStateArguments]):
+class GetState(_Query[GetStateArguments]):
     """Shows a thing."""
 
     name = "ha_get_state"
-    toolset = TOOLSET
     arguments = GetStateArguments
-    usual_effect = Effect.PURE
-
-    def __init__(self, server: HomeAssistant) -> None:
-        self._server = server
 
     async def run(self, arguments: GetStateArguments, context: ToolContext) -> ToolResult:
         async with self._server.connect() as connection:
@@ -88,16 +86,11 @@ class ListServicesArguments(ToolArguments):
     domain: str = Field(default="", description="Such as light or media_player.")
 
 
-class ListServices(UsualTool[ListServicesArguments]):
+class ListServices(_Query[ListServicesArguments]):
     """Lists services."""
 
     name = "ha_list_services"
-    toolset = TOOLSET
     arguments = ListServicesArguments
-    usual_effect = Effect.PURE
-
-    def __init__(self, server: HomeAssistant) -> None:
-        self._server = server
 
     async def run(self, arguments: ListServicesArguments, context: ToolContext) -> ToolResult:
         async with self._server.connect() as connection:
