@@ -283,9 +283,12 @@ async def test_a_tainted_session_asks_before_it_says_something_to_a_page(
         shown = await tools.text("browser_navigate", url=f"{site.url}/form")
         ref = re.search(r'textbox "Name" \[ref=(\w+)\]', shown)
         assert ref is not None
+        await tools.text("browser_press", key="Tab")
+        await tools.all(("browser_press", {"key": "w"}))
         await tools.all(("browser_type", {"ref": ref[1], "text": "what I have read"}))
         await tools.all(("browser_navigate", {"url": f"{site.url}/?q=what-I-have-read"}))
         assert tools.asked == [
+            "browser_press w (127.0.0.1)",
             "browser_type what I have read (127.0.0.1)",
             f"browser_navigate {site.url}/?q=what-I-have-read",
         ]

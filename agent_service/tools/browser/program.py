@@ -30,7 +30,8 @@ SETTLE_MS = 3_000
 SNAPSHOT_CHARS, FULL_CHARS = 20_000, 90_000
 MAX_FILE_BYTES = 50_000_000
 MAX_REQUEST_BYTES = 1_000_000
-CHROMIUMS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
+# Debian's `chromium` is a script that needs files of /etc, which not all sandboxes have.
+CHROMIUMS = ("/usr/lib/chromium/chromium", "chromium", "chromium-browser", "google-chrome")
 FLAGS = (
     *("--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"),
@@ -334,7 +335,9 @@ class Browser:
         return "\n".join(lines)
 
     async def do_where(self, request: Request) -> str:
-        """Return the address of the frame that has an element."""
+        """Return the address of the frame that has an element, or of the page."""
+        if not request.get("ref"):
+            return self._page.url
         return await (await self._element(request)).evaluate("() => location.href")
 
 

@@ -49,7 +49,7 @@ class NavigateArguments(ToolArguments):
 
 
 class SnapshotArguments(ToolArguments):
-    """Shows the page as a tree of its elements with references, with frames and open dialogs.
+    """Shows the page as a tree of its elements with references, frames included.
 
     Take one after something has changed on the page.
     """
@@ -200,15 +200,17 @@ class AskBeforeEntering(Wrapper[A]):
         self._browsers = browsers
 
     async def run(self, arguments: A, context: ToolContext) -> ToolResult:
-        if await must_ask(context):
-            said = arguments.model_dump()
-            where = await self._browsers.ask(context, "where", ref=said["ref"])
+        said = arguments.model_dump()
+        # Keys such as Enter say nothing, but letters can spell something out.
+        is_text = len(said.get("key", "").rpartition("+")[2]) < 2
+        if is_text and await must_ask(context):
+            where = await self._browsers.ask(context, "where", ref=said.get("ref"))
             if where.is_error:
                 raise ToolFailed(where.text)
             host = urlsplit(where.text).hostname or where.text[:80]
             files = " ".join(said.get("paths", ()))
             if files or context.decision is not None or not is_named(host, context.conversation):
-                what = files or str(said.get("text"))
+                what = files or said.get("text") or said.get("key")
                 subject = f"{self.name} {what} ({host})"
                 await check_allowed(self.name, subject, f"{host} {files}".strip(), context)
         return await self._inner.run(arguments, context)
@@ -225,7 +227,7 @@ def is_named(host: str, conversation: Sequence[bytes]) -> bool:
 def browser_tools(browsers: Browsers, *, asks: bool) -> Sequence[Tool[Any]]:
     """The tools; with `asks`, what is entered into pages may need approval."""
     tools: list[Tool[Any]] = [BrowserTool(arguments, browsers) for arguments in _ARGUMENTS]
-    enters = {"browser_type", "browser_upload"} if asks else set[str]()
+    enters = {"browser_type", "browser_press", "browser_upload"} if asks else set[str]()
     return [AskBeforeEntering(tool, browsers) if tool.name in enters else tool for tool in tools]
 
 
