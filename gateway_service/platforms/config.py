@@ -29,6 +29,8 @@ class PlatformConfig(ConfigModel):
     """User ids that stand for no person."""
     needs: ClassVar[str]
     """The variables that it cannot be used without."""
+    credentials: ClassVar[tuple[str, ...]] = ("token",)
+    """The settings that the account cannot be used without."""
 
     enabled: Annotated[bool | None, Yaml("..enabled")] = None
     """Whether to use the platform; if unset, it is used if it has a token."""
@@ -73,7 +75,7 @@ class PlatformConfig(ConfigModel):
     @property
     def has_credentials(self) -> bool:
         """Return whether the account can be used."""
-        raise NotImplementedError
+        return all(getattr(self, name) for name in self.credentials)
 
     @property
     def is_on(self) -> bool:

@@ -40,10 +40,6 @@ class DiscordConfig(PlatformConfig):
     base_url: str = "https://discord.com/api/v10"
     """The URL of Discord's API."""
 
-    @property
-    def has_credentials(self) -> bool:
-        return bool(self.token.get_secret_value())
-
     @model_validator(mode="after")
     def _is_well_formed(self) -> "DiscordConfig":
         token = self.token.get_secret_value()

@@ -26,6 +26,7 @@ class EmailConfig(PlatformConfig):
     needs: ClassVar[str] = (
         "EMAIL_ADDRESS, EMAIL_PASSWORD, EMAIL_IMAP_HOST, EMAIL_SMTP_HOST and EMAIL_AUTH_SERVER"
     )
+    credentials: ClassVar[tuple[str, ...]] = ("address", "password")
 
     address: Annotated[str, Env("EMAIL_ADDRESS")] = ""
     """The address that people write to. Use a mailbox that nobody else reads."""
@@ -54,10 +55,6 @@ class EmailConfig(PlatformConfig):
     @property
     def advice(self) -> str:
         return "" if self.auth_server else "no sender is confirmed; set EMAIL_AUTH_SERVER"
-
-    @property
-    def has_credentials(self) -> bool:
-        return bool(self.address and self.password.get_secret_value())
 
     @property
     def login(self) -> tuple[str, str]:

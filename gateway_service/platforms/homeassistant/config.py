@@ -57,10 +57,6 @@ class HomeAssistantConfig(PlatformConfig):
     """What Hermes is told to do about a change."""
 
     @property
-    def has_credentials(self) -> bool:
-        return bool(self.token.get_secret_value())
-
-    @property
     def advice(self) -> str:
         if not self.watches or AUTOMATION in self.allowed_users:
             return ""

@@ -19,6 +19,7 @@ class MatrixConfig(PlatformConfig):
     )
     users: ClassVar[str] = "ids such as @ann:example.org"
     needs: ClassVar[str] = "MATRIX_USER_ID and MATRIX_ACCESS_TOKEN"
+    credentials: ClassVar[tuple[str, ...]] = ("token", "user_id")
 
     token: Annotated[SecretStr, Yaml("..token"), Env("MATRIX_ACCESS_TOKEN")] = SecretStr("")
     """The account's access token, of a device that only Hermes uses."""
@@ -29,10 +30,6 @@ class MatrixConfig(PlatformConfig):
     encryption: bool = True
     """Whether to read and write encrypted rooms. Their keys are kept in the home, in
     `state/matrix`: every replica of the gateway needs the same one."""
-
-    @property
-    def has_credentials(self) -> bool:
-        return bool(self.token.get_secret_value() and self.user_id)
 
     @property
     def url(self) -> str:

@@ -19,6 +19,7 @@ class MattermostConfig(PlatformConfig):
         "token."
     )
     needs: ClassVar[str] = "MATTERMOST_URL and MATTERMOST_TOKEN"
+    credentials: ClassVar[tuple[str, ...]] = ("url", "token")
 
     url: str = ""
     """The server's address, such as https://chat.example.com."""
@@ -26,10 +27,6 @@ class MattermostConfig(PlatformConfig):
         SecretStr, Yaml("..token"), Env("MATTERMOST_TOKEN", "MATTERMOST_BOT_TOKEN")
     ] = SecretStr("")
     """The bot account's access token."""
-
-    @property
-    def has_credentials(self) -> bool:
-        return bool(self.url and self.token.get_secret_value())
 
     @model_validator(mode="after")
     def _is_well_formed(self) -> "MattermostConfig":

@@ -18,13 +18,10 @@ class SignalConfig(PlatformConfig):
     )
     users: ClassVar[str] = "numbers such as +15551234567"
     needs: ClassVar[str] = "SIGNAL_ACCOUNT and SIGNAL_HTTP_URL"
+    credentials: ClassVar[tuple[str, ...]] = ("account", "http_url")
 
     account: str = ""
     """The number of Hermes, such as `+15551234567`."""
     http_url: str = ""
     """The URL of signal-cli's daemon, such as `http://localhost:8080`. It has no password: only
     the gateway may reach it."""
-
-    @property
-    def has_credentials(self) -> bool:
-        return bool(self.account and self.http_url)

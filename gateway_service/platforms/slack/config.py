@@ -35,10 +35,6 @@ class SlackConfig(PlatformConfig):
     base_url: str = "https://slack.com/api/"
     """The URL of Slack's Web API."""
 
-    @property
-    def has_credentials(self) -> bool:
-        return bool(self.token.get_secret_value())
-
     @model_validator(mode="after")
     def _is_complete(self) -> "SlackConfig":
         token, app_token = self.token.get_secret_value(), self.app_token.get_secret_value()

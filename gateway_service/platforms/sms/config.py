@@ -24,6 +24,7 @@ class SmsConfig(PlatformConfig):
     )
     users: ClassVar[str] = "numbers such as +15551234567"
     needs: ClassVar[str] = "TWILIO_ACCOUNT_SID, TWILIO_AUTH_TOKEN and TWILIO_PHONE_NUMBER"
+    credentials: ClassVar[tuple[str, ...]] = ("account_sid", "token", "phone_number")
 
     account_sid: Annotated[str, Yaml(".account_sid"), Env("TWILIO_ACCOUNT_SID")] = ""
     """The account's id at Twilio, which begins with AC."""
@@ -34,10 +35,6 @@ class SmsConfig(PlatformConfig):
     """
     base_url: str = "https://api.twilio.com"
     """The address of Twilio's API."""
-
-    @property
-    def has_credentials(self) -> bool:
-        return bool(self.account_sid and self.token.get_secret_value() and self.phone_number)
 
     @model_validator(mode="after")
     def _is_well_formed(self) -> "SmsConfig":

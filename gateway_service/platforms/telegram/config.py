@@ -36,10 +36,6 @@ class TelegramConfig(PlatformConfig):
     """A secret that Telegram sends with each call to `webhook_url`: 16 to 256 letters, digits, `_`
     and `-`."""
 
-    @property
-    def has_credentials(self) -> bool:
-        return bool(self.token.get_secret_value())
-
     @model_validator(mode="after")
     def _is_well_formed(self) -> "TelegramConfig":
         token = self.token.get_secret_value()

@@ -45,6 +45,7 @@ class WebhookConfig(PlatformConfig):
     name: ClassVar[str] = "webhook"
     package: ClassVar[str] = ""
     needs: ClassVar[str] = "platforms.webhook.extra.routes"
+    credentials: ClassVar[tuple[str, ...]] = ("routes",)
 
     secret: Annotated[SecretStr, Yaml(".secret")] = SecretStr("")
     """The secret of routes that have none of their own; at least 16 characters."""
@@ -52,10 +53,6 @@ class WebhookConfig(PlatformConfig):
     """Routes by name, with `secret`, `events`, `prompt`, `skills` and `deliver`."""
     rate_limit: Annotated[int, Field(ge=1, le=6000)] = 30
     """How many events a route takes in a minute."""
-
-    @property
-    def has_credentials(self) -> bool:
-        return bool(self.routes)
 
     def secret_of(self, route: Route) -> str:
         return route.secret.get_secret_value() or self.secret.get_secret_value()

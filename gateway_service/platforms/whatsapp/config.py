@@ -47,10 +47,6 @@ class WhatsAppConfig(PlatformConfig):
         # People write +49 151 23456789; WhatsApp does not.
         return tuple("".join(filter(str.isalnum, each)) for each in numbers)
 
-    @property
-    def has_credentials(self) -> bool:
-        return bool(self.token.get_secret_value())
-
     @model_validator(mode="after")
     def _is_complete(self) -> "WhatsAppConfig":
         secrets = (self.token, self.app_secret, self.verify_token)
