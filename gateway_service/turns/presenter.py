@@ -109,7 +109,7 @@ class TurnPresenter(Struct, frozen=True):
         """Show a turn up to its end, or why it was refused."""
         with bind(turn_id=turn.turn_id, session_id=turn.session_id):
             if not refusal:
-                self._notify("agent:start", turn)
+                self.hooks.notify_turn("agent:start", turn)
             await until_answered(
                 self.clock, "an answer", lambda: self._finish(turn, refusal, remark)
             )
@@ -134,12 +134,7 @@ class TurnPresenter(Struct, frozen=True):
             chats.touch_session(conn, turn.profile, turn.session_id, now)
 
         await self.account.write(write, notify=OUTBOX)
-        self._notify("agent:end", turn, response=said)
-
-    def _notify(self, event: str, turn: TurnRequest, **more: object) -> None:
-        self.hooks.notify_chat(
-            event, turn.source, turn.session_id, turn_id=turn.turn_id, message=turn.text, **more
-        )
+        self.hooks.notify_turn("agent:end", turn, response=said)
 
     def _delivery(self, turn: TurnRequest, delivery_id: str, *contents: Content) -> Delivery:
         address = self.account.address(turn.source)
@@ -188,7 +183,7 @@ class TurnPresenter(Struct, frozen=True):
                         await self._answer_for_nobody(turn, event)
                     if event.HasField("text_finished"):
                         step, tools = event.text_finished.step, draft.tools
-                        self._notify("agent:step", turn, iteration=step, tool_names=tools)
+                        self.hooks.notify_turn("agent:step", turn, iteration=step, tool_names=tools)
                         draft.tools = []
         raise AssertionError("a turn that is followed ends")
 

@@ -1,7 +1,6 @@
 """People's answers to the agent's questions: in words, with yes or no, or by a button."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 
 from msgspec import Struct
@@ -133,13 +132,8 @@ class PromptReplies(Struct, frozen=True):
         asked = await self._find_delivery(reaction.source, reaction.message_id)
         if not asked.startswith(APPROVAL_ID):
             return ""
-        if not may_decide(self.access, reaction.source, decision):
-            return NOT_YOURS
-        with suppress(AgentRefused):  # it is not open any more
-            await self._context.agent.decide(
-                asked, self._account.profile, decision, reaction.source.user
-            )
-        return ""
+        outcome = await self._decide(reaction.source, asked, decision)
+        return outcome if outcome == NOT_YOURS else ""  # else it is not open any more
 
     def _denied(self, source: Source) -> tuple[str, ...]:
         return denied(self._context.commands, self.access, source)

@@ -35,7 +35,7 @@ class TurnEvents(Struct, frozen=True):
 
     async def _follow(self, turn: TurnRequest) -> None:
         tools = list[str]()
-        self._notify("agent:start", turn)
+        self.hooks.notify_turn("agent:start", turn)
         watching = self.agent.watch(turn.turn_id, turn.profile, max_deltas_per_second=1)
         try:
             async with aclosing(watching) as batches:
@@ -45,17 +45,14 @@ class TurnEvents(Struct, frozen=True):
                             tools.append(event.tool_started.name)
                         case "text_finished":
                             step = event.text_finished.step
-                            self._notify("agent:step", turn, iteration=step, tool_names=[*tools])
+                            self.hooks.notify_turn(
+                                "agent:step", turn, iteration=step, tool_names=[*tools]
+                            )
                             tools.clear()
                         case "turn_finished":
                             answer = render_answer(event.turn_finished)
-                            self._notify("agent:end", turn, response=answer)
+                            self.hooks.notify_turn("agent:end", turn, response=answer)
                         case _:
                             pass
         except HermesError as error:
             _log.warning("hooks miss the end of turn %s: %s", turn.turn_id, error)
-
-    def _notify(self, event: str, turn: TurnRequest, **more: object) -> None:
-        self.hooks.notify_chat(
-            event, turn.source, turn.session_id, turn_id=turn.turn_id, message=turn.text, **more
-        )

@@ -16,7 +16,7 @@ from msgspec import Struct, ValidationError
 
 from gateway_service.chats.hooks.process import HookFailed, HookProcess
 from gateway_service.config import GatewayConfig
-from gateway_service.messages import CLI, Source
+from gateway_service.messages import CLI, Source, TurnRequest
 from services.config.settings import ConfigError, Settings, is_secret_name
 from services.config.sources import parse_yaml, plain
 from services.home.texts import decode_text
@@ -173,6 +173,11 @@ class Hooks:
         """Tell hooks of an event in a chat; there are none for terminals."""
         if source.platform != CLI:
             self.notify(event, chat_context(source, session_id, **more))
+
+    def notify_turn(self, event: str, turn: TurnRequest, **more: object) -> None:
+        """Tell hooks of an event of a turn."""
+        about = {"turn_id": turn.turn_id, "message": turn.text, **more}
+        self.notify_chat(event, turn.source, turn.session_id, **about)
 
     def notify_reset(self, source: Source, key: str, old: str, new: str, reason: str) -> None:
         """Tell hooks that a chat continues in a new session."""
