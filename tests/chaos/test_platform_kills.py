@@ -38,7 +38,7 @@ from tests.support.synapse import make_account, person, synapse
 
 MESSAGES, KILLS = (1000, 20) if scale_name() == "full" else (100, 4)
 CHATS = 20
-PATIENCE_S, REPEAT_AFTER_S = 120.0, 30.0
+PATIENCE_S, REPEAT_AFTER_S = 240.0, 60.0
 MOST_LOST = 0.01
 
 
@@ -301,7 +301,10 @@ async def test_each_message_is_answered_once(name: str, model: ModelProcess, fol
         for chat in place.chats:
             said = Counter(text for text in place.texts(chat) if text != PLACEHOLDER)
             assert {text.removeprefix(MARK) for text in said} == set(_answers(chat))
-            unmarked = [count for text, count in said.items() if not text.startswith(MARK)]
+            again = {f"re: {text}" for text in lost}
+            unmarked = [
+                n for text, n in said.items() if not text.startswith(MARK) and text not in again
+            ]
             assert max(unmarked, default=1) == 1, "nothing is there twice without a mark"
             assert place.may_repeat or not any(text.startswith(MARK) for text in said)
 

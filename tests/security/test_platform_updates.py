@@ -391,9 +391,9 @@ async def test_whatever_a_platform_sends_the_next_message_is_stored(
                 await kept.receive_webhook(owner, Received(found))
                 found.clear()
         assert count > UPDATES // 20, "most are not even read"
-        sound = MessageEvent("sound", Source(name, "7", user_id="7"), "hello")
+        sound = MessageEvent("sound", Source(name, "sound", user_id="7"), "hello")
         await kept.receive_webhook(owner, Received([sound]))
-        lane = (name, "1", session_key(sound.source), 10 * UPDATES)
+        lane = (name, "1", session_key(sound.source), 1)
         waiting = await database.read(lambda conn: inbox.waiting_of_lane(conn, *lane))
         last = waiting[-1].event
         assert isinstance(last, MessageEvent)
