@@ -119,7 +119,7 @@ class PicturesConfig(ConfigModel):
     """Model of OpenAI."""
     fal_key: Annotated[SecretStr, Env("FAL_KEY")] = _UNSET
     """Key for fal.ai."""
-    fal_model: Annotated[str, Yaml("image_gen.fal.model")] = "fal-ai/nano-banana"
+    fal_model: Annotated[str, Yaml("image_gen.fal.model", "image_gen.model")] = "fal-ai/nano-banana"
     """Model of fal.ai."""
     fal_edit_model: Annotated[str, Yaml("image_gen.fal.edit_model")] = ""
     """Model of fal.ai that changes pictures; unset is `/edit` below `image_gen.fal.model`."""
@@ -138,7 +138,7 @@ class HomeConfig(ConfigModel):
     )
     """Where Home Assistant is."""
     token: Annotated[SecretStr, Yaml("platforms.homeassistant.token"), Env("HASS_TOKEN")] = _UNSET
-    """A long-lived access token from the security page of your profile."""
+    """A long-lived access token of an administrator, from the security page of your profile."""
     ask_domains: tuple[str, ...] = ("alarm_control_panel", "cover", "lock")
     """Domains whose services a person approves first, also when another service reaches them."""
     deny_domains: tuple[str, ...] = (

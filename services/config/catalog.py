@@ -81,7 +81,9 @@ class ConfigCatalog:
         return f"is a section and takes no value itself; set {' or '.join(keys)}{meant}"
 
     def show(self, settings: Settings) -> list[Shown]:
-        return [_show_setting(declared, settings) for declared in self.declared]
+        # Two services may read the same setting, which is one to people.
+        shown = {(declared.yaml, declared.env): declared for declared in self.declared}
+        return [_show_setting(declared, settings) for declared in shown.values()]
 
 
 def _show_setting(setting: Declared, settings: Settings) -> Shown:

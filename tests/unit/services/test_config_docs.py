@@ -34,7 +34,7 @@ def tables(models: list[type[ConfigModel]]) -> str:
     """The settings of each group of config.yaml as a table."""
     entries = sorted(ConfigCatalog(models).declared, key=group)
     return "\n\n".join(
-        "\n".join([f"### {name}", "", HEAD, *map(row, members)])
+        "\n".join([f"### {name}", "", HEAD, *dict.fromkeys(map(row, members))])
         for name, members in groupby(entries, key=group)
     )
 
