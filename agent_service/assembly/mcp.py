@@ -18,10 +18,12 @@ from agent_service.tools.base import Tool
 from agent_service.tools.guards.taint import Screen
 from agent_service.tools.mcp.servers import Servers
 from agent_service.tools.toolbox import MCP
+from services.clock import SystemClock
 from services.config.settings import Settings
 from services.database import Database
 from services.runtime.config import ServiceConfig
 
+_SHOWN_CHARS = 500
 MAX_CONNECTIONS = 32
 """To one server; a call may keep its connection for minutes."""
 
@@ -83,17 +85,31 @@ class Dialer:
 
     @asynccontextmanager
     async def _http(self, name: str, server: McpServer) -> AsyncGenerator[Any]:
-        from agent_service.tools.mcp.transports import http_client, http_transport
+        from agent_service.tools.mcp.oauth import StoredLogin
 
-        fetch = self._config.fetch
-        destinations = Destinations(fetch.private, fetch.allow_ports, trusted=[server.url])
-        certificates = await asyncio.to_thread(ssl.create_default_context)
-        wire = vetted_transport(destinations, certificates, MAX_CONNECTIONS)
-        headers = {key: value.get_secret_value() for key, value in server.headers.items()}
         auth = None
-        client = http_client(wire, headers, auth, server.timeout)
-        async with http_transport(server.url, client, is_sse=server.transport == "sse") as streams:
+        if server.auth == "oauth":
+            auth = StoredLogin(name, server.url, self._logins, SystemClock())
+        async with http_streams(self._config, server, auth) as streams:
             yield streams
 
 
-_SHOWN_CHARS = 500
+@asynccontextmanager
+async def http_streams(
+    config: AgentConfig, server: McpServer, auth: Any = None
+) -> AsyncGenerator[Any]:
+    """The streams of a server behind a URL; `auth` is an `httpx2.Auth`."""
+    from agent_service.tools.mcp.transports import http_client, http_transport
+
+    fetch = config.fetch
+    destinations = Destinations(fetch.private, fetch.allow_ports, trusted=[server.url])
+    headers = {key: value.get_secret_value() for key, value in server.headers.items()}
+
+    def connect() -> Any:
+        wire = vetted_transport(destinations, ssl.create_default_context(), MAX_CONNECTIONS)
+        return http_client(wire, headers, auth, server.timeout)
+
+    # Loading certificates and code is slow.
+    client = await asyncio.to_thread(connect)
+    async with http_transport(server.url, client, is_sse=server.transport == "sse") as streams:
+        yield streams

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct, json
 
+LOGINS = "mcp_servers"
+"""The part of the login document with the logins at servers."""
 MAX_LISTED = 40
 """More tools than this are searched for instead of listed."""
 

@@ -20,7 +20,8 @@ TOOLS = (
     {"name": "write", "description": "Writes.", "annotations": {"idempotentHint": True}},
     {"name": "wrong_id", "description": "Answers somebody else."},
     {"name": "shell", "description": "Runs Python.", "annotations": {"readOnlyHint": True}},
-    {"name": "slow", "description": "Takes a second.", "annotations": {"readOnlyHint": True}},
+    {"name": "slow", "description": "Takes time.", "annotations": {"readOnlyHint": True}},
+    {"name": "slow_write", "description": "Takes time and writes."},
 )
 FORM = {
     "type": "object",
@@ -56,8 +57,8 @@ def called(request: int, name: str, text: str) -> str:
         raise SystemExit(3)
     if name == "hang":
         time.sleep(600)
-    if name == "slow":
-        time.sleep(1)
+    if name.startswith("slow"):
+        time.sleep(3)
     if name == "flood":
         for number in range(100_000):
             send({"method": "notifications/message", "params": {"level": "info", "data": number}})

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import shutil
+import signal
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -20,7 +21,9 @@ from tests.fakes.model import FakeModel, fake_model
 from tests.integration.agent_parts import AgentClient, agent, answer
 from tests.integration.test_agent_approvals import asked, resolve
 from tests.integration.test_agent_clarifications import give
+from tests.integration.test_agent_takeover import UNCERTAIN, staged
 from tests.integration.test_agent_web import answers, call
+from tests.support.executors import until
 
 TOLD = {"text": "{tool_result}"}
 
@@ -204,7 +207,112 @@ async def test_a_prompt_of_a_server_is_a_command(home: Path) -> None:
         assert answer(events) == "ok"
         test = mcp_pb2.TestMcpServerRequest(name="bad")
         tested = await McpServiceStub(agent_channel).TestMcpServer(test)
-        assert (len(tested.server.tools), tested.changes) == (11, "")
+        assert (len(tested.server.tools), tested.changes) == (12, "")
     text = model.bodies[-1]["messages"][-1]["content"]
     assert "Review {'what': 'the otters'}." in text
     assert "Untrusted data" in text
+
+
+SECRET = "sk-live-0123456789abcdef"
+ATTACKS = {
+    "home": "import pathlib; got = [p.read_text() for p in pathlib.Path({home!r}).rglob('*')]",
+    "environment": """
+import os, pathlib
+got = [*os.environ.items(), *(p.read_bytes() for p in pathlib.Path('/proc').glob('[0-9]*/environ'))]
+""",
+    "network": """
+import socket
+got = []
+for place in (('127.0.0.1', {port}), ('169.254.169.254', 80), ('1.1.1.1', 443)):
+    try:
+        socket.create_connection(place, 2).close()
+        got.append('connected')
+    except OSError as error:
+        got.append(type(error).__name__)
+""",
+    "files of sessions": """
+import os, pathlib
+got = [p for top in ('/workspace', '/tmp', '/home', '/root', '/var')
+       for p in pathlib.Path(top).rglob('*marker*')] if not os.chdir('/') else 0
+""",
+    "sockets": """
+import pathlib, socket
+got = []
+for path in {sockets!r}:
+    try:
+        socket.socket(socket.AF_UNIX).connect(path)
+        got.append('connected')
+    except OSError as error:
+        got.append(type(error).__name__)
+""",
+}
+"""What a hostile program tries, and what it must not get."""
+
+
+@pytest.mark.timeout(120)
+async def test_a_hostile_program_gets_nothing(home: Path) -> None:
+    """Files of the home, variables, the network, files of sessions, and sockets of services."""
+    await asyncio.to_thread((home / ".env").write_text, f"OTHER_API_KEY={SECRET}\n")
+    connections: list[object] = []
+
+    def note(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(writer)
+
+    listening = await asyncio.start_server(note, "127.0.0.1", 0)
+    port = listening.sockets[0].getsockname()[1]
+    sockets = [str(path) for path in await asyncio.to_thread(lambda: [*home.rglob("*.sock")])]
+    known = {"home": str(home), "port": port, "sockets": sockets or [str(home / "run" / "a.sock")]}
+    texts = [attack.format(**known) if "{" in attack else attack for attack in ATTACKS.values()]
+    calls = [call("mcp_bad_shell", text=text) for text in texts]
+    marker = call("terminal", command="echo marker >marker; mkdir -p /tmp/x; echo 1 >/tmp/x/marker")
+    async with listening, running(home, marker, *calls, {"text": "done"}) as (client, model):
+        assert answer(await client.ask("attack")) == "done"
+    results = [m["content"] for m in model.bodies[-1]["messages"] if m["role"] == "tool"][1:]
+    got = dict(zip(ATTACKS, results, strict=True))
+    for name, text in got.items():
+        assert SECRET not in text, name
+        assert "HERMES" not in text, name
+        assert "test-key" not in text, name
+        assert "'connected'" not in text, name
+    assert "marker" not in got["files of sessions"]
+    assert not connections
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize(
+    ("tool", "told", "runs"), [("slow", "slow: hi", 2), ("slow_write", UNCERTAIN, 1)]
+)
+async def test_a_call_that_a_kill_interrupts(
+    tmp_path: Path, postgres_url: str, tool: str, told: str, runs: int
+) -> None:
+    """A call that only reads is made again by another replica, and one that writes is not."""
+
+    def configure() -> Path:
+        folder = tmp_path / "program"
+        folder.mkdir()
+        shutil.copy(mcp_program.__file__, folder / "server.py")
+        folder.chmod(0o777)
+        entry = {"command": "python3", "args": ["/workspace/server.py"], "workdir": str(folder)}
+        for name in ("first", "second"):
+            (tmp_path / name).mkdir()
+            config = json.dumps({"mcp_servers": {"bad": entry}})
+            (tmp_path / name / "config.yaml").write_text(config)
+        return folder / "calls"
+
+    file = await asyncio.to_thread(configure)
+    script = dict(answers(call(f"mcp_bad_{tool}", text="hi"), TOLD))
+    async with (
+        staged(tmp_path, postgres_url, script, HERMES_ALLOW_WORKDIR="true") as stage,
+        stage.agent("first") as first,
+        stage.agent("second") as second,
+        first.client() as before,
+        second.client() as after,
+    ):
+        turn_id = (await before.start("go")).turn_id
+        await until(lambda: asyncio.to_thread(file.exists), 60)
+        first.signal(signal.SIGKILL)
+        assert told in answer(await after.watch(turn_id))
+        bodies = stage.model.bodies
+    assert (await asyncio.to_thread(file.read_text)).count(tool) == runs
+    assert bodies[0]["tools"] == bodies[1]["tools"]
+    assert bodies[1]["messages"][: len(bodies[0]["messages"])] == bodies[0]["messages"]

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from pathlib import Path
@@ -67,6 +67,22 @@ class LoginStore:
             document["active_provider"] = None
         document["providers"] = others
         await self._write(document, now)
+
+    async def read_entry(self, group: str, name: str) -> Mapping[str, Any]:
+        """Return a login of another kind; empty if there is none."""
+        return object_of(object_of((await self.place.read()).get(group)).get(name))
+
+    async def keep_entry(
+        self, group: str, name: str, entry: Mapping[str, Any], secrets: Iterable[str], now: datetime
+    ) -> None:
+        """Store such a login, or forget it if it is empty."""
+        for secret in secrets:
+            self._redactor.known.add_passing(secret)
+        async with self.place.locked():
+            document = await self.place.read()
+            others = {k: v for k, v in object_of(document.get(group)).items() if k != name}
+            document[group] = {**others, **({name: dict(entry)} if entry else {})}
+            await self._write(document, now)
 
     def _hide(self, login: Login) -> None:
         for secret in (login.access.value, login.refresh, login.key.value):

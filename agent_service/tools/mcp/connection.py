@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 import anyio
 import httpx2
 import mcp_types as types
+from mcp.client.auth import OAuthFlowError
 from mcp.client.client import Client
 from mcp.client.session import ClientRequestContext
 from mcp.shared.exceptions import MCPError
@@ -33,7 +34,7 @@ _MARGIN_S = 5.0
 _T = TypeVar("_T")
 _FAILURES = (
     *(MCPError, OSError, TimeoutError, ValidationError, ValueError, RuntimeError),
-    *(httpx2.HTTPError, FetchFailed, FetchRefused, SandboxUnavailable),
+    *(httpx2.HTTPError, FetchFailed, FetchRefused, SandboxUnavailable, OAuthFlowError),
     *(anyio.BrokenResourceError, anyio.ClosedResourceError, BaseExceptionGroup),
 )
 """What servers and their connections fail with, alone or grouped."""
@@ -128,6 +129,8 @@ class Connection:
                     client_info=types.Implementation(name="hermes", version=release),
                 )
                 async with client:
+                    # A server's schema may have a pattern that takes for ever.
+                    client.session.validate_tool_result = _unvalidated
                     self.catalog = await self._list(client)
                     limit.reschedule(None)
                     self._client = client
@@ -141,9 +144,13 @@ class Connection:
             self._closing.set()
             self._opened.set()
 
+    async def settled(self) -> None:
+        """Wait until it is known whether it can be used."""
+        await self._opened.wait()
+
     async def opened(self) -> None:
         """Wait until it can be used; ServerFailed if it cannot."""
-        await self._opened.wait()
+        await self.settled()
         if not self.is_open:
             raise ServerFailed(self.failure or "the connection was closed")
 
@@ -292,6 +299,10 @@ class _Dialled:
 
     async def __aexit__(self, *error: Any) -> bool | None:
         return await self._inner.__aexit__(*error)
+
+
+async def _unvalidated(name: str, result: types.CallToolResult) -> None:
+    """Takes a result as it is, for a person's model to judge."""
 
 
 async def _outcome(asked: Awaitable[_T]) -> _T | BaseException:

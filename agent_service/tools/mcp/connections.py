@@ -34,10 +34,11 @@ def load_sdk() -> Sequence[object]:
     """Import what takes a second; run in a thread."""
     from agent_service.tools.mcp.connection import Connection
     from agent_service.tools.mcp.host import ToolHost
+    from agent_service.tools.mcp.oauth import StoredLogin
     from agent_service.tools.mcp.results import of_call
     from agent_service.tools.mcp.transports import program_transport
 
-    return Connection, ToolHost, of_call, program_transport
+    return Connection, ToolHost, StoredLogin, of_call, program_transport
 
 
 class Connections:

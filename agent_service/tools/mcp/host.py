@@ -15,7 +15,7 @@ from agent_service.tools.base import ToolContext, ToolFailed
 from agent_service.tools.clarify import MAX_CHOICES
 from agent_service.tools.guards.approval import check_each_allowed
 
-MAX_QUESTIONS = 8
+MAX_QUESTIONS = 20
 MAX_SAMPLES = 10
 MAX_SAMPLE_CHARS = 200_000
 _SHOWN_CHARS = 500

@@ -2,12 +2,15 @@
 
 import json
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from typing import Any
 
 from hermes.agent.v1 import mcp_pb2 as pb
 from hermes.agent.v1.mcp_pb2_grpc import McpServiceStub
 from services.amounts import plural
+from services.cli.admin.login import check_place
 from services.cli.admin.mcp_server import SERVE
 from services.cli.command import (
     JSON_LIST,
@@ -21,10 +24,11 @@ from services.cli.command import (
     flag,
 )
 from services.cli.output import Column
-from services.cli.startup import keep
+from services.cli.startup import imported, keep
 from services.config.edit import remove_path
 from services.config.settings import is_secret_name
 from services.errors import AlreadyExists, InvalidArgument, NotFound
+from services.runtime.logins import LoggedIn
 
 EXAMPLES = """\
 examples:
@@ -35,6 +39,9 @@ examples:
   hermes mcp add notes --url https://notes.example.com/mcp --oauth
   hermes mcp test time                 connect now, and list its tools
   hermes mcp test time --accept        and agree to tools that have changed
+  hermes mcp login notes               log in with a browser on this machine
+  hermes mcp login notes --port 8765   the same over ssh -L 8765:127.0.0.1:8765
+  hermes mcp logout notes
   hermes mcp remove time
   hermes mcp serve --tier operate      serve Hermes itself to another agent
 
@@ -42,6 +49,8 @@ A command runs in a sandbox of its own, which reaches only the hosts that you li
 behind a URL runs elsewhere. Hermes connects when a session first needs the tools."""
 
 SECTION = "mcp_servers"
+LOG_IN = "agent_service.assembly.mcp_logins:log_in"
+LOG_OUT = "agent_service.assembly.mcp_logins:log_out"
 _TEST_S = 120.0
 
 
@@ -122,6 +131,31 @@ async def _test(context: Context) -> None:
     context.print_value(value, "\n".join(lines))
 
 
+async def _login(context: Context) -> None:
+    """Log in to a server with a browser on this machine."""
+    given, settings = context.given, context.settings
+    check_place(settings)
+    steps = imported(LOG_IN)(settings, given.name, given.port)
+    async with aclosing(steps):
+        async for step in steps:
+            if isinstance(step, LoggedIn):
+                told = f"Logged in to {given.name}. The login is in {step.place}."
+                context.print_value({"event": "logged_in", "file": step.place}, told)
+            else:
+                told = f"Open this page in a browser on this machine:\n\n  {step}\n"
+                context.print_value({"event": "page", "url": step}, told)
+            sys.stdout.flush()
+
+
+async def _logout(context: Context) -> None:
+    """Forget the login at a server."""
+    given, settings = context.given, context.settings
+    check_place(settings)
+    was_there = await imported(LOG_OUT)(settings, given.name)
+    told = f"The login at {given.name} is forgotten." if was_there else "There was no login."
+    context.print_value({"name": given.name, "was_there": was_there}, told)
+
+
 async def _remove(context: Context) -> None:
     """Remove a server from config.yaml."""
     given, settings = context.given, context.settings
@@ -189,6 +223,13 @@ COMMAND = Command(
             JSON_OBJECT,
             services=("agent", "executor"),
         ),
+        action(
+            _login,
+            _NAME,
+            arg("--port PORT", "port on which the browser's answer is awaited", int, default=0),
+            flag("--json", "print one JSON object a line"),
+        ),
+        action(_logout, _NAME, JSON_OBJECT),
         action(_remove, _NAME, YES, JSON_OBJECT),
         SERVE,
     ),

@@ -1,0 +1,101 @@
+"""MCP servers behind HTTP, and logins at them."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from agent_service.assembly.mcp_logins import log_in, log_out
+from services.config.settings import load_settings
+from services.runtime.logins import LoggedIn
+from tests.fakes.model import fake_model
+from tests.integration.agent_parts import agent, answer, notices
+from tests.integration.test_agent_web import answers, call
+from tests.support.executors import until
+from tests.support.ports import free_port
+
+TOLD = {"text": "{tool_result}"}
+
+
+@asynccontextmanager
+async def serving(*options: str) -> AsyncGenerator[str]:
+    """The fake server; yields its URL."""
+    port = free_port()
+    command = (sys.executable, "-m", "tests.fakes.mcp_http", str(port), *options)
+    process = await asyncio.create_subprocess_exec(*command)
+
+    async def answers_now() -> bool:
+        try:
+            async with httpx.AsyncClient() as client:
+                await client.get(f"http://127.0.0.1:{port}/")
+        except httpx.ConnectError:
+            return False
+        return True
+
+    try:
+        await until(answers_now, 60)
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.kill()
+        await process.wait()
+
+
+def configure(home: Path, url: str, **more: Any) -> None:
+    home.mkdir(exist_ok=True)
+    (home / "config.yaml").write_text(json.dumps({"mcp_servers": {"far": {"url": url, **more}}}))
+
+
+@pytest.mark.timeout(180)
+async def test_tools_and_resources_of_a_url_of_the_newest_protocol(tmp_path: Path) -> None:
+    calls = (
+        call("mcp_far_add", a=2, b=3),
+        call("read_mcp_resource", server="far"),
+        call("read_mcp_resource", server="far", uri="memo://first"),
+        call("mcp_far_much"),
+        TOLD,
+    )
+    async with serving() as url:
+        await asyncio.to_thread(configure, tmp_path, url)
+        async with fake_model(answers(*calls)) as model, agent(tmp_path, model.url) as client:
+            await client.ask("go")
+    results = [m["content"] for m in model.bodies[-1]["messages"] if m["role"] == "tool"]
+    assert "\n5\n" in results[0]
+    assert "memo://first: The first memo." in results[1]
+    assert "Feed the otters." in results[2]
+    assert "The MCP server far failed" in results[3]
+
+
+@pytest.mark.timeout(180)
+async def test_a_login_is_kept_renewed_and_forgotten(tmp_path: Path) -> None:
+    async with serving("--logins") as url:
+        await asyncio.to_thread(configure, tmp_path, url, auth="oauth")
+        settings = await asyncio.to_thread(
+            load_settings, {"home": str(tmp_path)}, {"HOME": str(tmp_path)}
+        )
+        calls = answers(call("mcp_far_add", a=2, b=3), TOLD)
+        async with fake_model(calls) as model:
+            async with agent(tmp_path, model.url) as client:
+                events = await client.ask("add")
+                assert "run hermes mcp login far" in "".join(notices(events))
+            async with (
+                aclosing(log_in(settings, "far", 0)) as steps,
+                httpx.AsyncClient() as browser,
+            ):
+                page = await anext(steps)
+                assert isinstance(page, str)
+                visit = asyncio.create_task(browser.get(page, follow_redirects=True))
+                done = await anext(steps)
+                assert isinstance(done, LoggedIn)
+                assert done.place.endswith("auth.json")
+                assert "go back to the terminal" in (await visit).text
+            await asyncio.sleep(2.1)  # the token is no longer good
+            async with agent(tmp_path, model.url) as client:
+                assert "\n5\n" in answer(await client.ask("add", session_id="second"))
+            assert await log_out(settings, "far")
+            assert not await log_out(settings, "far")
