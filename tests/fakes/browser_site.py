@@ -42,6 +42,7 @@ addEventListener('scroll', () => {
     "/upload": """<title>Upload</title><input type="file" multiple aria-label="Files"
  onchange="Promise.all([...this.files].map(f => f.text())).then(t => out.textContent = t.join())">
 <p id="out"></p>""",
+    "/slow": "<title>Slow</title><p>slow</p>",
     "/popup": "<title>Terms</title><p>The terms.</p>",
     "/console": """<title>Console</title>
 <button onclick="console.warn('odd'); missing()">Go</button>""",
@@ -86,8 +87,8 @@ class BrowserSite:
             return web.Response(body=b"a,b\n1,2\n", headers=headers)
         if path == "/worker.js":
             return web.Response(text=WORKER, content_type="text/javascript")
-        if path == "/slow":
-            await asyncio.sleep(3600)
+        if path == "/slow" and self.paths.count(path) == 1:
+            await asyncio.sleep(5)
         if path == "/away":
             raise web.HTTPFound(request.query["to"])
         return _page(PAGES[path]) if path in PAGES else web.Response(status=404)

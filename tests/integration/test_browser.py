@@ -1,25 +1,31 @@
 """The browser tools with a real Chromium: tasks on a site with what real sites have."""
 
 import asyncio
+import json
 import re
 import shutil
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
 from agent_service.config.tools import BrowserConfig
 from agent_service.tools.builtin import Asking
-from executor_service.backends import Site
+from executor_service.backends import Site as BackendSite
 from executor_service.backends.base import Backend
 from executor_service.sandboxes import opener
 from tests.fakes.browser_site import BrowserSite, browser_site
+from tests.fakes.model import fake_model
 from tests.fakes.plain_backend import PlainBackend
+from tests.integration.agent_parts import answer
+from tests.integration.agent_processes import AgentProcess, Site
 from tests.integration.agent_tool_parts import Tools, open_tools
-from tests.support.executors import Executor, executor_settings, serving
+from tests.integration.test_agent_web import answers, call
+from tests.support.executors import Executor, executor_settings, serving, until
 from tests.support.replacement import replaced
 from tests.support.requirements import require
 
@@ -36,7 +42,7 @@ async def executor(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[E
     home = tmp_path_factory.mktemp("home")
     backend = PlainBackend(home)
 
-    def make(_site: Site) -> Backend:
+    def make(_site: BackendSite) -> Backend:
         return backend
 
     with replaced(opener, "BACKENDS", {"bubblewrap": make}):
@@ -260,6 +266,33 @@ async def test_sessions_have_cookies_of_their_own_and_keep_them_over_a_restart(
         assert "URL: " in await one.text("browser_snapshot")
         shown = await one.text("browser_navigate", url=f"{site.url}/cookie")
         assert "had id=secret" in shown
+
+
+async def test_a_killed_agent_s_page_is_there_for_the_next(
+    executor: Executor, site: BrowserSite, tmp_path: Path
+) -> None:
+    """The one that looks at the page again needs no new browser, and no answer is mixed up."""
+    config = {
+        "browser": {"template": "default", "python": sys.executable},
+        "security": {"browser": {"allow": ["127.0.0.1"]}, "taint": "off"},
+    }
+    for name in ("one", "two"):
+        await asyncio.to_thread((tmp_path / name).mkdir)
+        await asyncio.to_thread((tmp_path / name / "config.yaml").write_text, json.dumps(config))
+    pages = [call("browser_navigate", url=f"{site.url}/{path}") for path in ("cookie", "slow")]
+    steps = answers(*pages, call("browser_back"), {"text": "done"})
+    async with fake_model(steps) as model:
+        database = f"sqlite:///{tmp_path}/agent.db"
+        where = Site(tmp_path, model.url, database, executor.address, executor.tokens)
+        async with AgentProcess(where, "one") as first, first.client() as client:
+            turn = await client.start("look")
+            await until(lambda: "/slow" in site.paths, 60)
+        async with AgentProcess(where, "two") as second, second.client() as client:
+            assert answer(await client.watch(turn.turn_id)) == "done"
+    told = [m["content"] for m in model.bodies[-1]["messages"] if m["role"] == "tool"]
+    assert "Page: Slow" in told[1]
+    # The page before is still there: the browser is the same.
+    assert "had id=secret" in told[2]
 
 
 async def test_a_lost_browser_is_told_and_its_page_loaded_again(
