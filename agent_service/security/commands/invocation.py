@@ -23,8 +23,6 @@ class Invocation(Struct, frozen=True):
     settings: tuple[tuple[str, str], ...] = ()
     is_fed: bool = False
     """Whether it has piped or redirected input."""
-    guesses: frozenset[str] = frozenset()
-    """Values that stand for unknown variables."""
 
     @property
     def letters(self) -> frozenset[str]:

@@ -15,7 +15,7 @@ from agent_service.security.commands.paths import HOME
 
 _LOCAL = re.compile(
     r"(?:[a-z][a-z0-9+.-]*://)?(?:localhost|ip6-localhost|127(?:\.\d{1,3}){3}|0\.0\.0\.0|\[::1?\])"
-    rf"(?::(?:\d{{0,5}}|{PORT}{UNKNOWN}?))?(?:[/?#].*)?|::1?"
+    rf"(?::\d{{0,5}}(?:{PORT}{UNKNOWN}?)?)?(?:[/?#].*)?|::1?"
     # Databases accept a user name before the host.
     r"|(?!https?|ftp|ws)[a-z]\w*://[^/@\s]*@(?:localhost|127\.0\.0\.1)(?:[:/?].*)?"
     r"|(?:unix|data|about|chrome|npipe|mem|cid|fd|jar|memory|sqlite\d?|file):.*",
@@ -223,7 +223,7 @@ def _talk_of(call: Invocation, talker: NetworkClient) -> NetworkCall:
         gives = gives or items
     addresses += _hosts(call, operands)
     is_untold = is_untold or any("*" in address for address in addresses)
-    return NetworkCall(tuple(addresses), gives, is_untold or _is_guessed(call, addresses))
+    return NetworkCall(tuple(addresses), gives, is_untold)
 
 
 def _requested(operands: list[str]) -> tuple[list[str], bool]:
@@ -248,14 +248,10 @@ def _hosts(call: Invocation, operands: list[str]) -> list[str]:
     return [each.removeprefix("@") for each in operands if not _NO_HOST.fullmatch(each)]
 
 
-def _is_guessed(call: Invocation, addresses: list[str]) -> bool:
-    return any(part in address for address in addresses for part in call.guesses)
-
-
 def sends(call: Invocation) -> bool:
     """Whether it sends others more than an address, or text unknown here."""
     if (talker := TALKERS.get(call.name)) is None:
-        return any(not is_known(each) or _is_guessed(call, [each]) for each in _addresses(call))
+        return any(not is_known(each) for each in _addresses(call))
     talk = _talk_of(call, talker)
     return not talk.is_here and (talk.gives or talk.is_untold)
 

@@ -2,10 +2,6 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from fnmatch import translate
-from itertools import chain, islice
-
-from msgspec.structs import replace
 
 from agent_service.security.commands import code
 from agent_service.security.commands.builtins import (
@@ -61,6 +57,7 @@ _PLAIN = listed(
 )
 _VERBS = listed("shutdown reboot halt poweroff del rd batch at passwd")
 """Programs with the names of common subcommands."""
+_NAME = re.compile(r"\[\[?|[^*?[]*")
 _LEAD = re.compile(r"(?:-{0,2}[\w.:-]+=|[!|@;.]|(?:shell|system|exec)\s+)*")
 """What comes before a command within a word, as in `ProxyCommand=` or `.shell `."""
 _RUNS_WORDS = listed("git tmux screen ansible npx tar fd pssh salt")
@@ -71,11 +68,8 @@ _TOLD = re.compile(r"-\w*m|--(?:message|body|title|notes?|description|subject|co
 _CONFIGURED = listed("curl wget wget2 git http https xh xhs")
 """Programs whose hosts depend on settings in the user's home."""
 _SERVICE_SCRIPTS = ("/etc/init.d/", "/etc/rc.d/")
-_MOST_GUESSES = 6
 _MOST_WORDS = 12
 """Words of an unknown program that are considered."""
-_LONGEST_NAME = 256
-"""Longest pattern that is matched with program names."""
 _CALL = 50
 """Base cost of judging a program."""
 _ARGUMENT = 25
@@ -127,13 +121,13 @@ class Programs:
             fed=pipes.fed,
             settings=tuple(settings),
             is_fed=pipes.is_fed,
-            guesses=frozenset(shell.words.fallbacks),
         )
         judge_origin(scene, argv[0])
         if (handled := self._defined(shell, argv, invocation, pipes)) is not None:
             return handled
-        if not is_known(argv[0]) or (set(invocation.name) & set("*?[") and invocation.name != "["):
-            self._guess(shell, argv, invocation, pipes)
+        is_named = is_known(argv[0]) and _NAME.fullmatch(invocation.name)
+        if not is_named and _looks_destructive(invocation):
+            scene.find("hidden-command")
         return self._known(shell, invocation, pipes)
 
     def _defined(
@@ -152,24 +146,6 @@ class Programs:
         if "/" in name and (text := scene.read(name)):
             return run_with_arguments(shell, text, argv, pipes)
         return None
-
-    def _guess(
-        self, shell: Shell, argv: Sequence[str], invocation: Invocation, pipes: Pipes
-    ) -> None:
-        """Judge a program with a partly unknown name by every name that fits."""
-        pattern = re.sub(r"\*+", "*", program_name(argv[0].replace(UNKNOWN, "*")))
-        scene = shell.scene
-        if not pattern.strip("*?") or len(pattern) > _LONGEST_NAME:
-            if _looks_destructive(invocation):
-                scene.find("hidden-command")
-            return
-        named = filter(re.compile(translate(pattern)).match, chain(self._rules, SHELLS))
-        fitting = list(islice(named, _MOST_GUESSES))
-        before = len(scene.findings)
-        for name in fitting:
-            self._known(shell, replace(invocation, name=name), pipes)
-        if len(scene.findings) > before or (fitting and _looks_destructive(invocation)):
-            scene.find("hidden-command")
 
     def _known(self, shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
         scene, name, args = shell.scene, invocation.name, invocation.args
@@ -222,8 +198,8 @@ class Programs:
         output = ""
         for script in scripts:
             output += run_text(shell, script, pipes)
-        for words in filter(None, (argv, *inner.others)):
-            output += self.call(shell, words, pipes, inner.settings)
+        if argv:
+            output += self.call(shell, argv, pipes, inner.settings)
         if not argv and not scripts and invocation.name in _TO_SHELL:
             return run_stdin(shell, pipes) or UNKNOWN
         if invocation.name in ("kubectl", "docker", "podman", "nerdctl", "oc", "adb"):

@@ -52,8 +52,6 @@ class Words(Struct):
     """Returns the path of a process substitution that is read (`<`) or written (`>`)."""
     spend: Callable[[int], None]
     variables: MutableMapping[str, str] = field(default_factory=dict[str, str])
-    fallbacks: set[str] = field(default_factory=set[str])
-    """Values that stand for unknown variables."""
     depth: int = 0
     is_set_elsewhere: bool = False
     """Whether unknown text was run, which may have set any variable."""
@@ -112,9 +110,7 @@ class Words(Struct):
         if (other := re.match(r":?[-=]", rest)) is not None:
             fallback = self._nested(rest[other.end() :])
             if value is None:
-                fallback = fallback or UNKNOWN
-                self.fallbacks.add(fallback)
-                fallback += UNKNOWN if self.is_set_elsewhere else ""
+                fallback += self.unknown_text(name)
             if "=" in other[0] and not value:
                 self.variables[name] = fallback
             return value or fallback

@@ -4,7 +4,7 @@ Other programs need no entry: their words are followed in any case.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -17,7 +17,7 @@ class Wrapper(Struct, frozen=True):
 
     programs: str
     valued: str = ""
-    """Options that take the next argument; if empty, any option may."""
+    """Options that take the next argument."""
     skipped: int = 0
     """Operands before the inner command."""
     settings: bool = False
@@ -74,8 +74,6 @@ class Inner(Struct, frozen=True):
     argv: tuple[str, ...] = ()
     scripts: tuple[str, ...] = ()
     settings: tuple[tuple[str, str], ...] = ()
-    others: tuple[Sequence[str], ...] = ()
-    """What it runs instead if its options take values."""
 
 
 _SETS = re.compile(r"(?<!\S)(?:-[eE] ?|--(?:set)?env[ =])(\w+)[ =](\S*)")
@@ -85,14 +83,13 @@ def unwrap(call: Invocation) -> Inner:
     """What a wrapper runs, with the variables that it sets."""
     inner = _executed(call) if call.name in _CONTAINERS else _wrapped(call, WRAPPERS[call.name])
     settings = (*_SETS.findall(call.text), *inner.settings)
-    return Inner(inner.argv, inner.scripts, settings, inner.others)
+    return Inner(inner.argv, inner.scripts, settings)
 
 
 def _wrapped(call: Invocation, wrapper: Wrapper) -> Inner:
     args = list(call.args)
     scripts = tuple(call.value_of(*wrapper.scripts.split())) if wrapper.scripts else ()
     rest = _behind_options(args, wrapper)
-    is_loose = not wrapper.valued and len(rest) < len(args)
     settings: list[tuple[str, str]] = []
     while wrapper.settings and rest and _sets(rest):
         name, _, value = rest.pop(0).partition("=")
@@ -105,17 +102,7 @@ def _wrapped(call: Invocation, wrapper: Wrapper) -> Inner:
         return Inner(scripts=scripts, settings=tuple(settings))
     if wrapper.as_text or (len(rest) == 1 and " " in rest[0]):
         return Inner(scripts=(" ".join(rest),), settings=tuple(settings))
-    others = tuple(_behind_values(rest, wrapper)) if is_loose else ()
-    return Inner(tuple(rest), settings=tuple(settings), others=others)
-
-
-def _behind_values(rest: list[str], wrapper: Wrapper) -> Iterator[list[str]]:
-    """The rest after the options, with more and more of them taking a value."""
-    has_options = True
-    while has_options and len(rest) > 1:
-        behind = _behind_options(rest[1:], wrapper)
-        has_options, rest = len(behind) < len(rest) - 1, behind
-        yield rest
+    return Inner(tuple(rest), settings=tuple(settings))
 
 
 def _sets(words: list[str]) -> bool:
