@@ -8,7 +8,6 @@ from msgspec import Struct
 from agent_service.security.commands.families import SENDS
 from agent_service.security.commands.network_clients import URL, is_local
 from agent_service.security.commands.paths import (
-    HOME,
     PathClass,
     is_credential,
     is_device,
@@ -103,7 +102,7 @@ _WRITES = re.compile(
 )
 _PATH = re.compile(
     # Text after an unknown part is kept, since the path is no whole folder then.
-    r"(?:~|\.{0,2}/|[A-Za-z]:[\\/])[\w./@*~\x91-]+|/|\.(?:ssh|aws|env|hermes|bashrc|netrc)[\w./-]*"
+    r"(?:~|\.{0,2}/|[A-Za-z]:[\\/])[\w./@*~\x91-]+|/|(?<!\w)\.(?:ssh|aws|env|hermes|bashrc|netrc)[\w./-]*"
 )
 _KILL = re.compile(
     r"\bkill\s*\(?\s*(?:-1\b|['\"]?(?:SIG)?KILL['\"]?\s*,\s*-1|9\s*,\s*-1|-1\s*,)|"
@@ -135,7 +134,7 @@ _WAITS = re.compile(r"createServer|HTTPServer|BaseHTTPRequestHandler|HandleFunc|
 def judge(code: str) -> Judged:
     """Judge program text."""
     # Runs of blanks mean nothing and make some patterns slow.
-    code = _JOINED.sub("", _with_home(_BLANKS.sub(_one_blank, code)))
+    code = _JOINED.sub("", _BLANKS.sub(_one_blank, code))
     literals = [found for found in _literals(code) if found]
     findings = [*_find(code), *_files(code, literals)]
     texts = literals if _EVALUATES_TEXT.search(code) else []
@@ -217,15 +216,6 @@ def _files(code: str, literals: list[str]) -> Iterator[Finding]:
 
 # Deletes: which literals are removed, or walked and removed
 
-_HOME_SAID = (
-    r"(?:(?:os\.path\.)?expand(?:user|_path)\(\s?[\"']~[\"']\s?\)|(?:(?:Posix)?Path"
-    r"|Dir)\.home(?:\(\))?|(?:\w+\.){0,2}(?:homedir|UserHomeDir)\(\)|\$?(?:\w+\.){0,2}(?:environ"
-    r"|ENV|env|_SERVER|_ENV|getenv|Getenv|getProperty)(?:\.get|\.fetch)?\s?[\[({]\s?[\"']?(?:HOME"
-    r"|user\.home)[\"']?[^\])}\n]{0,80}[\])}]|(?:process|Bun)\.env\.HOME|\$(?:env:)?\{?HOME\}?\b)"
-)
-_HOME_INSIDE = re.compile(rf"[$#]?\{{\s?{_HOME_SAID}\s?\}}|(?<=[\"']){_HOME_SAID}(?=[/\"'])")
-_HOME_NAMED = re.compile(rf"{_HOME_SAID}(?:\s?([+./])\s?([\"']))?")
-_TILDE = re.compile(r"([\"'])~(?=[/\"'])")
 _DELETES = re.compile(
     r"rmtree|rm_rf|rm_r\b|remove_dir|remove_tree|rimraf|rmSync|fs\.rm\b|rmdirSync|rmdir\b|"
     r"remove_entry|secure_rm|deltree|File::Path|removeSync|emptyDir|RemoveAll|DirectoryNotEmpty"
@@ -247,23 +237,6 @@ _DELETES_ROOT = re.compile(
     r"\s?[(\[ ]{0,2}\s?[\"']([/~][^\"'\n]*)[\"']\s?[,)\];}]"
 )
 """A delete, or a walk over a folder whose files are deleted, with its path."""
-
-
-def _with_home(code: str) -> str:
-    """The text with expressions for the home replaced by its path."""
-    if "ome" in code or "HOME" in code or "~" in code:
-        code = _HOME_INSIDE.sub(HOME, code)
-        code = _HOME_NAMED.sub(_quoted_home, code)
-    if "~" in code:
-        code = _TILDE.sub(rf"\1{HOME}", code)
-    return code
-
-
-def _quoted_home(match: re.Match[str]) -> str:
-    operator, quote = match[1], match[2]
-    if not quote:
-        return f'"{HOME}"'
-    return f"{quote}{HOME}{'/' if operator == '/' else ''}"
 
 
 def _deletes(code: str, paths: Sequence[str]) -> Iterator[Finding]:
