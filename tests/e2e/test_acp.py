@@ -19,6 +19,7 @@ from acp.client.connection import ClientSideConnection
 from tests.e2e.backends import need_backend, sandboxed
 from tests.e2e.home import HERMES, Home
 from tests.e2e.model import ModelProcess, calls, model_process, rule, terminal_call, tool_call
+from tests.e2e.processes import with_marker
 from tests.support.requirements import require
 
 pytestmark = pytest.mark.timeout(120)
@@ -273,7 +274,13 @@ def test_acpx_holds_a_whole_session(home: Home) -> None:
     acpx = cache / "hermes-tests" / "acpx" / "acpx"
     require("acpx", acpx.exists(), "tests/acp/make-acpx installs it")
     project = home.path.parent / "project"
-    usual = [acpx, "--agent", shlex.join([str(HERMES), "acp"]), "--cwd", project]
+    usual = [
+        acpx,
+        "--agent",
+        shlex.join([str(HERMES), "acp", "--home", str(home.path)]),
+        "--cwd",
+        project,
+    ]
 
     def run(*argv: str) -> str:
         ran = subprocess.run(
@@ -302,7 +309,8 @@ def test_acpx_holds_a_whole_session(home: Home) -> None:
         assert "cancel requested" in run("cancel")
         assert "[done] cancelled" in waiting.stdout.read()
     assert "mode set: deny" in run("set-mode", "deny")
-    # A new owner of the session starts the agent anew, and goes on with the session.
-    os.kill(json.loads(run("--format", "json", "status"))["pid"], signal.SIGTERM)
+    # acpx starts an agent that died anew, and goes on with the session.
+    (agent,) = with_marker(f"--home\0{home.path}")
+    os.kill(agent, signal.SIGKILL)
     assert "session/resume" in run("hello again")
-    run("sessions", "close")
+    os.kill(json.loads(run("--format", "json", "status"))["pid"], signal.SIGTERM)
