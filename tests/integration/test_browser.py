@@ -263,7 +263,7 @@ async def test_sessions_have_cookies_of_their_own_and_keep_them_over_a_restart(
             assert "had id" not in shown
         # Another process of the agent finds the browser as it was.
         one.browsers.sessions.clear()
-        assert "URL: " in await one.text("browser_snapshot")
+        assert "started anew" not in await one.text("browser_snapshot")
         shown = await one.text("browser_navigate", url=f"{site.url}/cookie")
         assert "had id=secret" in shown
 
@@ -291,6 +291,7 @@ async def test_a_killed_agent_s_page_is_there_for_the_next(
             assert answer(await client.watch(turn.turn_id)) == "done"
     told = [m["content"] for m in model.bodies[-1]["messages"] if m["role"] == "tool"]
     assert "Page: Slow" in told[1]
+    assert "started anew" not in told[1]
     # The page before is still there: the browser is the same.
     assert "had id=secret" in told[2]
 
