@@ -2,34 +2,28 @@
 
 import hashlib
 from base64 import urlsafe_b64decode
-from collections.abc import AsyncGenerator, Callable
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from urllib.parse import quote, urlsplit
 
 from gateway_service.errors import Refused
+from gateway_service.platforms.http_api import HttpApi
+from gateway_service.platforms.matrix.config import MatrixConfig
 from gateway_service.platforms.matrix.events import Keys
-from services.rpc.uploads import CHUNK_BYTES
-from services.validation import json_object
 
-if TYPE_CHECKING:
-    from nio import AsyncClient
+_MEDIA = "/_matrix/client/v1/media/download"
 
 
-async def read_file(
-    client: "AsyncClient", url: str, check: Callable[[Any], object]
-) -> AsyncGenerator[bytes]:
-    """Yield a file's content; `check` gets the homeserver's refusal."""
-    from nio import Api, DownloadError
-
+async def read_file(config: MatrixConfig, url: str) -> AsyncGenerator[bytes]:
+    """Yield the content of a file by its `mxc:` URL."""
     place = urlsplit(url)
-    method, path = Api.download(place.netloc, place.path.strip("/"))
-    path = path.partition("?")[0]  # which would show the token in logs
-    headers = {"Authorization": f"Bearer {client.access_token}"}
-    async with await client.send(method, path, headers=headers, timeout=0) as answer:
-        if answer.status != 200:
-            refusal = json_object(await answer.content.read(CHUNK_BYTES))
-            check(DownloadError.from_dict(refusal or {}))
-        async for chunk in answer.content.iter_chunked(CHUNK_BYTES):
+    path = f"{_MEDIA}/{quote(place.netloc)}/{quote(place.path.strip('/'), safe='')}"
+    headers = {"Authorization": f"Bearer {config.token.get_secret_value()}"}
+    async with (
+        HttpApi("matrix", config.url, headers, "MATRIX_ACCESS_TOKEN") as api,
+        aclosing(api.download(path, follow=True)) as chunks,
+    ):
+        async for chunk in chunks:
             yield chunk
 
 

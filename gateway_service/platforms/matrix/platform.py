@@ -159,11 +159,9 @@ class MatrixPlatform(Platform):
     async def download(self, file: RemoteFile) -> AsyncGenerator[bytes]:
         locked = convert(json.loads(file.id), Keys) if file.id.startswith("{") else None
         lock = Decryption(locked) if locked else None
-        with _translated():
-            chunks = read_file(self._client, locked.url if locked else file.id, _checked)
-            async with aclosing(chunks):
-                async for chunk in chunks:
-                    yield lock.read(chunk) if lock else chunk
+        async with aclosing(read_file(self._config, locked.url if locked else file.id)) as chunks:
+            async for chunk in chunks:
+                yield lock.read(chunk) if lock else chunk
         if lock:
             lock.finish()
 
