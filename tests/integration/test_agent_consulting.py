@@ -103,7 +103,7 @@ async def test_a_picture_of_the_sandbox_is_read_there() -> None:
 
     class Files:
         async def read(self, path: str, max_bytes: int) -> bytes:
-            if path != "a.png":
+            if path not in ("a.png", "c.png"):
                 raise PathRefused("there is no such file")
             return PNG
 
@@ -120,6 +120,12 @@ async def test_a_picture_of_the_sandbox_is_read_there() -> None:
     result = await tool.run(VisionAnalyzeArguments(image="a.png"), context)
     assert result.text == "a dot"
     assert "Describe" in asked[0][0][1]["content"][0]["text"]
+    both = VisionAnalyzeArguments(image="a.png", images=["c.png"], question="Which is larger?")
+    await tool.run(both, context)
+    text, *pictures = asked[1][0][1]["content"]
+    assert text["text"] == "Which is larger?"
+    assert [each["type"] for each in pictures] == ["image_url"] * 2
+    assert tool.writes(both) == {"/workspace/a.png", "/workspace/c.png"}
     with pytest.raises(PathRefused):
         await tool.run(VisionAnalyzeArguments(image="b.png"), context)
 
