@@ -20,6 +20,7 @@ def _price(input_usd: float, output_usd: float = 0.0) -> Price:
 
 
 PRICES: Mapping[str, Price] = {
+    "piper": _price(0),
     "gpt-4o-mini-tts": _price(17),
     "tts-1": _price(15),
     "tts-1-hd": _price(30),

@@ -65,6 +65,16 @@ async def test_a_free_variant_costs_nothing(tmp_path: Path) -> None:
     assert catalog.cost_of("deepseek/deepseek-v3.2:free", usage) == 0
 
 
+async def test_speech_and_pictures_have_prices_and_are_no_models_to_talk_to(tmp_path: Path) -> None:
+    dearer = Price(1, 2, 1, 1)
+    catalog = await opened(tmp_path, {"gpt-image-2": Override(price=dearer)})
+    assert catalog.cost_of("whisper-1", Usage(prompt_tokens=600)) == 6_000, "a minute"
+    assert catalog.cost_of("fal-ai/nano-banana", Usage(completion_tokens=1_000)) == 39_000
+    assert catalog.cost_of("piper", Usage(prompt_tokens=100)) == 0
+    assert catalog.find("gpt-image-2").price == dearer
+    assert [model.id for model in catalog.search("whisper")] == []
+
+
 async def test_the_config_overrides_the_refresh_and_that_what_is_packaged(tmp_path: Path) -> None:
     overrides = {"gpt-5.4": Override(window=50_000)}
     cheap = Price(1, 2, 1, 1)
