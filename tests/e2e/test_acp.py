@@ -15,6 +15,7 @@ import acp
 import pytest
 from acp import schema
 from acp.client.connection import ClientSideConnection
+from msgspec.structs import replace
 
 from tests.e2e.backends import need_backend, sandboxed
 from tests.e2e.home import HERMES, Home
@@ -246,6 +247,16 @@ def test_a_signal_ends_it_while_the_editor_still_listens(home: Home) -> None:
         assert "sessionId" in serving.stdout.readline()
         serving.send_signal(signal.SIGTERM)
         assert serving.wait(20) == 0
+
+
+def test_it_prints_what_an_editor_can_start(home: Home) -> None:
+    started = replace(home, forks=False)  # else its program is not that of a user
+    printed = started.run("acp", "--setup", "--home", home.path).out
+    zed, _ = json.JSONDecoder().raw_decode(printed[printed.index("{") :])
+    entry = zed["agent_servers"]["Hermes"]
+    assert entry["args"] == ["acp", "--home", str(home.path)]
+    assert Path(entry["command"]).is_file()
+    assert shlex.join([entry["command"], *entry["args"]]) == printed.splitlines()[-1]
 
 
 async def test_an_editor_is_told_to_choose_a_model(home: Home) -> None:

@@ -4,7 +4,6 @@ The editor starts this command by itself; --setup prints what to paste into its 
 
 import json
 import shlex
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,8 @@ BY_HAND = "this speaks JSON with an editor; to see what to paste there: hermes a
 def _acp(context: Context) -> int:
     given = context.given
     if given.setup:
-        say(setup(_program(), _options(context)))
+        program = str(Path(sys.argv[0]).absolute())  # editors may have another PATH
+        say(setup(program, _options(context)))
         return 0
     try:
         serve = imported("services.cli.acp.serve:serve")
@@ -46,7 +46,6 @@ def setup(program: str, options: list[str]) -> str:
     arguments = ["acp", *options]
     entry = {"type": "custom", "command": program, "args": arguments, "env": dict[str, str]()}
     command = shlex.join([program, *arguments])
-    lua = ", ".join(json.dumps(word) for word in (program, *arguments))
     return f"""\
 Zed: add this to settings.json (zed: open settings file), then choose Hermes in a new agent thread.
 
@@ -56,28 +55,13 @@ JetBrains IDEs: put this into ~/.jetbrains/acp.json.
 
 {_json({"agent_servers": {"Hermes": {"command": program, "args": arguments}}})}
 
-Neovim with CodeCompanion: add this to the adapters of its setup.
-
-adapters = {{ acp = {{ hermes = function()
-  return require("codecompanion.adapters").extend("gemini_cli", {{
-    name = "hermes", formatted_name = "Hermes", commands = {{ default = {{ {lua} }} }},
-  }})
-end }} }}
-
-Emacs with agent-shell, acpx and other clients: start this command.
+Neovim, Emacs (agent-shell), acpx and other clients: let them start this command.
 
 {command}"""
 
 
 def _json(value: dict[str, Any]) -> str:
     return json.dumps(value, indent=2)
-
-
-def _program() -> str:
-    """Return this program's path, as editors may have another PATH."""
-    name = sys.argv[0]
-    found = shutil.which(name) if "/" not in name else name
-    return str(Path(found or name).absolute())
 
 
 def _options(context: Context) -> list[str]:
