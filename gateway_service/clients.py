@@ -234,6 +234,7 @@ class AgentClient:
             sandbox_template=turn.sandbox_template,
             skip_context_files=turn.skip_context_files,
             retries=command == RETRY,
+            is_command=turn.is_shell_command,
             skills=[turn.skill] if turn.skill else (),
             context_file=notes and ContextFile(path=notes.path, text=notes.text),
             denied_commands=turn.denied,

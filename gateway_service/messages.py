@@ -280,12 +280,19 @@ class TurnRequest(Struct, frozen=True, omit_defaults=True):
     def own_mode(self) -> BusyMode:
         """Return the mode of its command, or else of its chat."""
         mode = _COMMAND_MODES.get(self.command[0], self.busy_mode)
-        return BusyMode.QUEUE if self.files and mode is BusyMode.STEER else mode
+        must_wait = self.is_shell_command or (self.files and mode is BusyMode.STEER)
+        return BusyMode.QUEUE if must_wait else mode
+
+    @property
+    def is_shell_command(self) -> bool:
+        """Return whether a person at a terminal wrote a command for the sandbox."""
+        text = self.text.strip()
+        return self.source.platform == CLI and text[:1] == "!" != text and not self.files
 
     @property
     def remark(self) -> str:
         """Return what the sender is told while it waits for work in progress."""
-        return _REMARKS.get(self.own_mode, "")
+        return "" if self.is_shell_command else _REMARKS.get(self.own_mode, "")
 
 
 _REMARKS = {

@@ -206,6 +206,8 @@ class TurnRequest(Struct, frozen=True, omit_defaults=True):
     """Names of skills whose texts join the message."""
     files: tuple[MessageFile, ...] = ()
     """They are read before the message is stored."""
+    is_command: bool = False
+    """Its text is a command of the sender for the sandbox; no model is called."""
     # The agent sets the fields below.
     allowed: tuple[str, ...] = ()
     """The toolsets of the options that the configuration permits; empty means all."""

@@ -165,7 +165,6 @@ class Transition(Struct):
         step, message = fact.step, fact.message
         is_first = not self.after.model_calls
         usage = message.used
-        self._count(message.model, usage)
         self.after.tokens_per_byte = fact.tokens_per_byte or self.after.tokens_per_byte
         self.after.model_calls += 1
         self.after.failures_in_row = 0
@@ -174,7 +173,9 @@ class Transition(Struct):
         said = assistant_message(message)
         self.messages.append(new_message(self.after.message_count, said, message.reasoning))
         self._event(TextFinished(step, message.text, len(message.tool_calls)))
-        self._event(UsageReported(step, usage, fact.window_tokens))
+        if not self.turn.request.is_command:  # no model has answered a command
+            self._count(message.model, usage)
+            self._event(UsageReported(step, usage, fact.window_tokens))
         if is_first:
             self._note(self.turn.notices)
         for call in message.tool_calls:

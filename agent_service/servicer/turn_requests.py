@@ -101,6 +101,8 @@ def _check_kind(asked: TurnRequest) -> None:
         raise InvalidArgument("no platform", fields={"origin.platform": "must not be empty"})
     if asked.files and (asked.kind in (COMPRESS, REVIEW) or asked.script is not None):
         raise InvalidArgument("nobody reads it", fields={"parts.file": "only in messages"})
+    if asked.is_command and (asked.kind != "user" or asked.files or asked.retries):
+        raise InvalidArgument("it is no command", fields={"is_command": "only with a USER's text"})
     if asked.retries and asked.kind == COMPRESS:
         raise InvalidArgument("it says nothing", fields={"retries": "not with COMPRESS"})
     if asked.retries and asked.steers:

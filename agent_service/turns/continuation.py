@@ -1,10 +1,10 @@
-"""Continues answers that were cut off at the model's output limit."""
+"""Continues answers that were cut off at the model's output limit, and answers for commands."""
 
 import json
 from collections.abc import Sequence
 from typing import Any
 
-from agent_service.records.model import ModelMessage, encoded
+from agent_service.records.model import ModelMessage, ToolCall, encoded
 from agent_service.records.turn_state import LiveTurn
 
 MAX_CONTINUATIONS = 3
@@ -27,6 +27,14 @@ def said_before(messages: Sequence[bytes]) -> tuple[str, ...]:
         pieces.insert(0, fields.get("content") or "")
         at -= 2
     return tuple(pieces)
+
+
+def typed_command(turn: LiveTurn) -> ModelMessage:
+    """Return the call of a command that a person typed, as if the model had made it."""
+    command = turn.request.text.strip().removeprefix("!").strip()
+    arguments = json.dumps({"command": command}, ensure_ascii=False)
+    call = ToolCall(f"typed_{turn.id}", "terminal", arguments)
+    return ModelMessage("", "", (call,), None, "tool_calls", turn.model, "")
 
 
 def goes_on(turn: LiveTurn, message: ModelMessage) -> bool:

@@ -37,14 +37,12 @@ from agent_service.records.sent_history import sent_history
 from agent_service.records.turn_state import STOP_AT, LiveTurn
 from agent_service.tools.toolbox import Toolbox
 from agent_service.turns.answer_files import AnswerFiles, answer_in_wait
-from agent_service.turns.continuation import CUT_OFF, GO_ON, goes_on, said_before
+from agent_service.turns.continuation import CUT_OFF, GO_ON, goes_on, said_before, typed_command
 from agent_service.turns.file_reader import FileReader
 from agent_service.turns.script_turns import Scripts
 from services.amounts import plural
 
 Step = Live | tuple[Fact, ...]
-
-NOTHING_TO_CONDENSE = "There is nothing to condense yet."
 
 
 class LoopParts(Struct, frozen=True):
@@ -88,7 +86,7 @@ async def _begin(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
 
 
 async def _converse(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
-    while True:
+    while not turn.finished:
         if turn.pending:
             async with aclosing(parts.toolbox.run(turn)) as outcomes:
                 async for outcome in outcomes:
@@ -109,8 +107,6 @@ async def _converse(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
                     yield event
         assert message is not None, "a model call ends with its message or raises"
         yield _answer_facts(turn, message, parts)
-        if turn.finished:
-            return
 
 
 def _answer_facts(turn: LiveTurn, message: base.ModelMessage, parts: LoopParts) -> tuple[Fact, ...]:
@@ -129,6 +125,8 @@ def _answer_facts(turn: LiveTurn, message: base.ModelMessage, parts: LoopParts) 
 
 async def _ending(turn: LiveTurn, files: AnswerFiles) -> TurnFinished | None:
     """Return the end of a turn that needs no more model calls; None if it does."""
+    if turn.request.is_command and turn.model_calls:
+        return TurnFinished(Outcome.COMPLETED)
     if (answer := answer_in_wait(turn)) is not None:
         return TurnFinished(Outcome.COMPLETED, text=await files.send(turn, answer))
     return _limit_reached(turn)
@@ -141,7 +139,7 @@ def _told_of_tools(turn: LiveTurn, parts: LoopParts) -> bytes:
 
 async def _condense(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
     """Compact the conversation at a person's request, and report the effect."""
-    tools, text = _told_of_tools(turn, parts), NOTHING_TO_CONDENSE
+    tools, text = _told_of_tools(turn, parts), "There is nothing to condense yet."
     in_vain: Consulted | None = None
     async with aclosing(parts.compressor.run(turn, tools, parts.beside, by_half=True)) as steps:
         async for step in steps:
@@ -159,6 +157,9 @@ async def _condense(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
 
 async def _answer(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step | base.ModelMessage]:
     """Call the model with the conversation, compacted if necessary."""
+    if turn.request.is_command:
+        yield typed_command(turn)
+        return
     compressor, tools = parts.compressor, _told_of_tools(turn, parts)
     is_refused = False
     while True:

@@ -69,7 +69,8 @@ class Recall(Struct, frozen=True):
 
     async def __call__(self, turn: LiveTurn) -> Recalled | None:
         # A session's first message has the provider's block in the prompt.
-        if turn.model_calls or turn.message_count < 2 or not turn.request.is_of_one_person:
+        is_answered = turn.request.is_of_one_person and not turn.request.is_command
+        if turn.model_calls or turn.message_count < 2 or not is_answered:
             return None
         if with_recalled(turn.messages[-1], "") is None:
             return None  # recalled before a restart
@@ -189,6 +190,7 @@ class MemorySync:
             is_user = entry["role"] == "user"
             # A message without a time is not a person's.
             is_said = "sent_at" in entry if is_user else not only_user
+            is_said = is_said and not row.request.is_command
             if is_said and row.request.is_of_one_person and (text := _own_words(entry).strip()):
                 said.append(Said(text, is_user, row.created_at))
         return said, [rows[-1].created_at.isoformat(), rows[-1].sequence]

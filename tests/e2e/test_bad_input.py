@@ -30,7 +30,7 @@ def home(model: ModelProcess, tmp_path: Path) -> Home:
     [
         (["chat", "--moedl", "x"], "--moedl x; see hermes chat --help"),
         (["serve", "kitchen"], "'agent', 'executor', 'gateway', 'scheduler'); see hermes serve"),
-        (["chat", "--json"], "--json and --file need -q"),
+        (["chat", "--json"], "--json needs -q"),
         (["chat"], "to ask one question: hermes chat -q"),
     ],
 )

@@ -1,6 +1,7 @@
 """Turns of a real agent service, its model a real server, on SQLite and on PostgreSQL."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import grpc
@@ -9,9 +10,11 @@ import pytest
 
 from hermes.agent.v1 import turn_pb2
 from hermes.common.v1.error_pb2 import ErrorReason
+from hermes.common.v1.origin_pb2 import Origin
 from services.errors import Reason, reason_of
 from tests.fakes.model import answers, fake_model
-from tests.integration.agent_parts import agent, answer, kinds, sequences
+from tests.integration.agent_parts import agent, answer, kinds, said, sequences
+from tests.support.executors import refused
 
 TEXT = {"text": "Hello there.", "chunk_chars": 3}
 PLAN = {"name": "todo", "arguments": {"todos": [{"id": "1", "content": "look"}]}}
@@ -169,3 +172,33 @@ async def test_a_failed_model_call_ends_the_turn_with_a_reason(
     assert ErrorReason.Name(failure.reason) == f"ERROR_REASON_{reason}"
     assert failure.message
     assert "test-key" not in failure.message
+
+
+async def test_a_persons_command_calls_no_model_and_the_next_message_shows_it(
+    tmp_path: Path,
+) -> None:
+    async with fake_model(answers(TEXT)) as model, agent(tmp_path, model.url) as client:
+        request = turn_pb2.StartTurnRequest(
+            turn_id="typed",
+            session_id="session",
+            parts=said("! ls -l"),
+            origin=Origin(platform="cli"),
+            is_command=True,
+        )
+        await client.turns.StartTurn(request)
+        events = await client.watch("typed")
+        assert not model.bodies
+        assert "usage_reported" not in kinds(events)
+        (called,) = [event.tool_started for event in events if event.HasField("tool_started")]
+        assert (called.name, json.loads(called.arguments_json)) == (
+            "terminal",
+            {"command": "ls -l"},
+        )
+        assert events[-1].turn_finished.HasField("completed")
+        await client.ask("And?")
+        roles = [message["role"] for message in model.bodies[0]["messages"]]
+        assert roles == ["system", "user", "assistant", "tool", "assistant", "user"]
+        usage = events[-1].turn_finished.usage
+        assert (usage.prompt_tokens, usage.cost_micro_usd) == (0, 0)
+        request.turn_id, request.retries = "again", True
+        assert await refused(client.turns.StartTurn(request)) is Reason.INVALID_ARGUMENT

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hermes.common.v1.content_pb2 import ContextFile
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest
-from services.cli.chat.attachments import upload
+from services.cli.chat.attachments import find, read, read_picture, upload
 from services.cli.chat.dialogue import Dialogue
 from services.cli.chat.one_shot import OneShot
 from services.cli.chat.screen import can_talk, standard_screen
@@ -40,7 +40,8 @@ examples:
   hermes chat --resume 20261121_101500_a1b2c3
   hermes chat --resume "holiday plans"
   hermes chat -q "how much disk is left?"     ask one question
-  hermes chat -q "what is in it?" --file photo.jpg
+  hermes chat -q "what is in it?" --image photo.jpg
+  hermes chat -q "explain @src/main.py:10-40"
   git log -20 | hermes chat -q "summarise this"
   hermes chat -q "run the tests" --here --json
   hermes chat --sandbox gvisor                run commands in sandboxes of this template
@@ -65,8 +66,10 @@ TOO_LONG = (
 def _chat(context: Context) -> int:
     """Talk until the user leaves, or until the one question is answered."""
     given = context.given
-    if given.question is None and (given.json or given.files):
-        raise InvalidArgument("--json and --file need -q")
+    if given.question is None and given.json:
+        raise InvalidArgument("--json needs -q")
+    files = [read(Path(path)) for path in given.files]
+    given.attached = [*files, *(read_picture(Path(path)) for path in given.images)]
     question = _question(given.question)
     given.preload_model = question is not None  # its first turn is about to begin
     settings = context.settings
@@ -118,7 +121,7 @@ def _can_mount(settings: Settings, folder: Path) -> bool:
 async def _run(settings: Settings, arguments: argparse.Namespace, question: str | None) -> int:
     needed = at_home(settings, BEHIND_A_CHAT)
     if "gateway" not in needed:
-        needed = ("gateway", "agent") if arguments.files else ("gateway",)
+        needed = ("gateway", "agent") if arguments.attached else ("gateway",)
     else:
         await reach(settings, ("agent",))  # a gateway here would wait for it silently
     if "agent" in needed and not await has_services(settings, needed):
@@ -133,7 +136,8 @@ async def _run(settings: Settings, arguments: argparse.Namespace, question: str 
             talk = imported("services.cli.chat.talk:Talk")
             near = "agent" in needed
             opened = opening(arguments)
-            return await talk(channels, opened, settings, agent_is_near=near).run()
+            files = arguments.attached
+            return await talk(channels, opened, settings, agent_is_near=near, files=files).run()
         return await _ask(settings, channels, arguments, question)
 
 
@@ -144,8 +148,10 @@ async def _ask(
     if not arguments.json:
         view = TurnView(standard_screen(settings.environ), tells_failure=False)
     once = OneShot(view)
-    files = await upload(channels, arguments.files)
-    await once.ask(Dialogue(channels.to("gateway"), opening(arguments)), question, files)
+    asked, found = (question, []) if question.startswith("/") else find(question)
+    found = [*arguments.attached, *found]
+    files = await upload(channels.to("agent"), found) if found else []
+    await once.ask(Dialogue(channels.to("gateway"), opening(arguments)), asked, files)
     if arguments.json:
         print_json(once.as_json())
     elif once.reply:
@@ -179,8 +185,15 @@ COMMAND = Command(
         arg("-q --question TEXT", "ask one question and print the answer"),
         arg(
             "--file PATH",
-            "with -q: a picture, sound or document for the agent; repeatable",
+            "a picture, sound or document for the first message; repeatable",
             field="files",
+            action="append",
+            default=[],
+        ),
+        arg(
+            "--image FILE",
+            "a picture for the first message; repeatable",
+            field="images",
             action="append",
             default=[],
         ),

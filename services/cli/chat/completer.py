@@ -1,6 +1,7 @@
 """Completes slash commands and their arguments from the gateway's list."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import grpc.aio
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
@@ -57,6 +58,10 @@ class CommandCompleter(Completer):
     def get_completions(
         self, document: Document, complete_event: CompleteEvent
     ) -> Iterator[Completion]:
+        word = document.get_word_before_cursor(WORD=True)
+        if word.startswith("@"):
+            yield from _paths(word[1:].removeprefix('"'))
+            return
         typed = document.text_before_cursor.lstrip()
         if not typed.startswith("/"):
             return
@@ -76,3 +81,16 @@ class CommandCompleter(Completer):
         for word in words:
             if " " not in rest and word.startswith(rest.lower()):
                 yield Completion(word, start_position=-len(rest))
+
+
+def _paths(begun: str) -> Iterator[Completion]:
+    """Yield the paths that begin so; hidden ones only after a dot."""
+    folder, slash, name = begun.rpartition("/")
+    try:
+        found = sorted(Path(f"{folder}{slash}" or ".").expanduser().iterdir())
+    except OSError:
+        return
+    for each in found:
+        if each.name.startswith(name) and (name.startswith(".") or not each.name.startswith(".")):
+            end = "/" if each.is_dir() else ""
+            yield Completion(f"{each.name}{end}", start_position=-len(name))

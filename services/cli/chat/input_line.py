@@ -73,6 +73,10 @@ class Typist(Protocol):
         """Handle Ctrl-O."""
         ...
 
+    def paste(self) -> None:
+        """Handle Ctrl-V, which terminals do not use for text."""
+        ...
+
 
 class TypedHistory(FileHistory):
     """Lines in a file of the home, redacted; in this session they are as typed."""
@@ -152,6 +156,10 @@ class InputLine:
         output.flush()
         app.invalidate()
 
+    def insert(self, text: str) -> None:
+        """Add text to the input, at the cursor."""
+        self._typed.insert_text(text)
+
     def edit(self, text: str) -> None:
         """Open the input in $VISUAL or $EDITOR, with a text if it is empty."""
         if self._kept is None:
@@ -226,6 +234,11 @@ class InputLine:
 
         keys.add("escape", "enter", filter=has_focus(DEFAULT_BUFFER))(newline)
         keys.add("c-j", filter=has_focus(DEFAULT_BUFFER))(newline_or_early_enter)
+
+        def paste(_event: KeyPressEvent) -> None:
+            self._typist.paste()
+
+        keys.add("c-v")(paste)
         keys.add("c-x", "c-e")(edit)
         keys.add("c-o")(unfold)
         keys.add("c-c", filter=has_focus(DEFAULT_BUFFER))(stop)

@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from pathlib import Path
 
@@ -13,6 +13,8 @@ import grpc.aio
 from hermes.agent.v1.session_pb2 import Session
 from hermes.agent.v1.turn_event_pb2 import TurnEvent
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
+from services.cli.chat.attachments import Attachment, MessageSender
+from services.cli.chat.clipboard import paste_picture
 from services.cli.chat.completer import CommandCompleter
 from services.cli.chat.dialogue import Dialogue
 from services.cli.chat.downloads import Downloads
@@ -27,7 +29,9 @@ from services.config.settings import Settings
 from services.lifecycle import Workers
 from services.rpc.channels import Channels
 
-WELCOME = "Ctrl-C interrupts, Ctrl-D leaves, /help lists the commands."
+WELCOME = (
+    "Ctrl-C interrupts, Ctrl-D leaves, /help lists the commands, @ names files, ! runs a command."
+)
 
 LEAVE = ("/quit", "/exit")
 STOP, EDIT = "/stop", "/edit"
@@ -80,8 +84,9 @@ class Talk:
         settings: Settings,
         *,
         agent_is_near: bool = True,
+        files: Sequence[Attachment] = (),
     ) -> None:
-        """Take the conversation to open; only a local agent can return earlier messages."""
+        """Take the conversation and files for its first message; a remote agent takes none."""
         self._goes_on = opening.latest or bool(opening.session_id)
         self._profile = opening.profile
         self._agent = channels.to("agent") if agent_is_near else None
@@ -93,6 +98,9 @@ class Talk:
         history = TypedHistory(settings.home.run / "chat_history", settings.redactor())
         self._line = InputLine(history, self._completer, self)
         self._screen = _screen_above(self._line, settings.environ)
+        self._sender = MessageSender(self._agent, self._dialogue, files, self._unsent)
+        self._pasted = settings.home.run / "pasted"
+        self._workers = Workers()
         self._home = settings.home.root
         self._downloads = Downloads(self._gateway, self._profile, settings.home)
         self._session_id = ""
@@ -100,11 +108,8 @@ class Talk:
         """Messages without any response yet."""
         self._all_heard = asyncio.Event()
         self._turns: dict[str, TurnView] = {}
-        """Open turns in order of execution."""
         self._shown = ""
-        """The turn whose words are written."""
         self._answered: set[str] = set()
-        """Questions that were answered here."""
         self._folded: Lines = ()
         self._status = Status()
         self._asked: Question | None = None
@@ -112,7 +117,8 @@ class Talk:
         """The question that the input answers; None: the input is a message."""
 
     async def run(self) -> int:
-        async with Workers() as workers:
+        async with self._workers as workers:
+            workers.start("messages", self._sender.run())
             tasks = {
                 workers.start("responses", self._read(workers)),
                 workers.start("prompt", self._prompt()),
@@ -171,6 +177,14 @@ class Talk:
             self._screen.aside(text, style, wraps=False)
         self._folded = ()
 
+    def paste(self) -> None:
+        pasting = paste_picture(self._pasted, self._line.insert, self._screen.aside)
+        self._workers.start("clipboard", pasting)
+
+    def _unsent(self, message_id: str, why: str) -> None:
+        self._screen.aside(f"Not sent: {why}", "red")
+        self._heard(message_id)
+
     def _keep(self, folded: Lines) -> None:
         self._folded = folded
 
@@ -211,7 +225,6 @@ class Talk:
                     await self._all_heard.wait()
 
     async def _recall(self) -> None:
-        """Show the last exchanges of a session that goes on."""
         if self._agent is None:
             return
         with suppress(TimeoutError, grpc.aio.AioRpcError):
@@ -228,13 +241,12 @@ class Talk:
             await self._fetch(reply)
 
     async def _fetch(self, reply: ConverseResponse.Reply) -> None:
-        """Fetch the file of news; show its place or the failure."""
         text, style = await self._downloads.receive(reply)
         self._screen.aside(NEWS, "dim")
         self._screen.aside(text, style)
 
     def _say(self, said: str) -> None:
-        self._waiting.add(self._dialogue.say(self._completer.expand(said)))
+        self._waiting.add(self._sender.say(self._completer.expand(said)))
 
     def _answer(self, question: Question, said: str) -> None:
         decision = question.decision(said) if question.is_approval else None

@@ -232,6 +232,7 @@ class StartTurnRequest(_message.Message):
     SCRIPT_FIELD_NUMBER: _builtins.int
     SKILLS_FIELD_NUMBER: _builtins.int
     DENIED_COMMANDS_FIELD_NUMBER: _builtins.int
+    IS_COMMAND_FIELD_NUMBER: _builtins.int
     turn_id: _builtins.str
     """Chosen by the caller, 1 to 100 characters of [A-Za-z0-9_.:-]; unique over all profiles."""
     profile: _builtins.str
@@ -268,6 +269,11 @@ class StartTurnRequest(_message.Message):
     """
     unattended: _approval_pb2.UnattendedPolicy.ValueType
     """What becomes of calls that a person would have to allow, in turns of jobs and subagents."""
+    is_command: _builtins.bool
+    """Whether the text is a shell command of the person, behind a "!". It is run as if the model had called
+    the tool `terminal` with it, with the same approvals and limits. The model is not called; it sees
+    the command and its output with the next message. Only with USER, without files and `retries`.
+    """
     @_builtins.property
     def parts(self) -> _containers.RepeatedCompositeFieldContainer[_content_pb2.MessagePart]:
         """The message; at least one part, but for REVIEW and for a turn that is all script."""
@@ -337,10 +343,11 @@ class StartTurnRequest(_message.Message):
         script: Global___TurnScript | None = ...,
         skills: _abc.Iterable[_builtins.str] | None = ...,
         denied_commands: _abc.Iterable[_builtins.str] | None = ...,
+        is_command: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["context_file", b"context_file", "origin", b"origin", "overlays", b"overlays", "script", b"script"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["busy_mode", b"busy_mode", "context_file", b"context_file", "denied_commands", b"denied_commands", "kind", b"kind", "max_model_calls", b"max_model_calls", "model", b"model", "origin", b"origin", "overlays", b"overlays", "parts", b"parts", "profile", b"profile", "retries", b"retries", "sandbox_template", b"sandbox_template", "script", b"script", "session_id", b"session_id", "skills", b"skills", "skip_context_files", b"skip_context_files", "system_message", b"system_message", "toolsets", b"toolsets", "turn_id", b"turn_id", "unattended", b"unattended", "workdir", b"workdir"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["busy_mode", b"busy_mode", "context_file", b"context_file", "denied_commands", b"denied_commands", "is_command", b"is_command", "kind", b"kind", "max_model_calls", b"max_model_calls", "model", b"model", "origin", b"origin", "overlays", b"overlays", "parts", b"parts", "profile", b"profile", "retries", b"retries", "sandbox_template", b"sandbox_template", "script", b"script", "session_id", b"session_id", "skills", b"skills", "skip_context_files", b"skip_context_files", "system_message", b"system_message", "toolsets", b"toolsets", "turn_id", b"turn_id", "unattended", b"unattended", "workdir", b"workdir"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

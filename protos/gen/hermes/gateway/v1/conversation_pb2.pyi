@@ -217,8 +217,8 @@ class ConverseRequest(_message.Message):
         message_id: _builtins.str
         """Chosen by the client; the same id is accepted once. 1 to 64 characters of [A-Za-z0-9_.:-]."""
         text: _builtins.str
-        """What the user typed, at most 1 MiB; a slash command when it starts with "/". Empty only with
-        files.
+        """What the user typed, at most 1 MiB; a slash command when it starts with "/", and a command for
+        the session's sandbox when it starts with "!". Empty only with files.
         """
         @_builtins.property
         def files(self) -> _containers.RepeatedCompositeFieldContainer[_content_pb2.MessageFile]:
