@@ -317,6 +317,10 @@ async def test_a_tainted_session_asks_before_it_says_something_to_a_page(
         shown = await tools.text("browser_navigate", url=f"{site.url}/form")
         ref = re.search(r'textbox "Name" \[ref=(\w+)\]', shown)
         assert ref is not None
+        (session,) = tools.browsers.sessions.values()
+        await session.connection.close()
+        told = await tools.refusal("browser_type", ref=ref[1], text="hello")
+        assert "[Untrusted data" in told.partition('textbox "Name"')[0]
         await tools.text("browser_press", key="Tab")
         await tools.all(("browser_press", {"key": "w"}))
         await tools.all(("browser_type", {"ref": ref[1], "text": "what I have read"}))

@@ -31,7 +31,7 @@ _LOOKS = frozenset({"navigate", "snapshot", "screenshot", "tabs"})
 """What can be done in a page that was loaded again."""
 
 
-class BrowserGone(Exception):
+class BrowserGone(ToolFailed):
     """The browser has ended; the message says why."""
 
 
@@ -114,7 +114,9 @@ class Browsers(Struct, frozen=True):
 
     async def put(self, context: ToolContext, name: str, data: bytes) -> str:
         """Write a file where the browser is, and return its path."""
-        session, _ = await self._session(context)
+        session, note = await self._session(context)
+        if note:
+            raise ToolFailed(note.partition("\n")[0])
         return await session.connection.put(name, data)
 
     async def get(self, context: ToolContext, path: str, max_bytes: int) -> bytes:

@@ -18,7 +18,6 @@ from agent_service.tools.base import (
     Tool,
     ToolArguments,
     ToolContext,
-    ToolFailed,
     ToolResult,
     UsualTool,
     Wrapper,
@@ -206,7 +205,7 @@ class AskBeforeEntering(Wrapper[A]):
         if is_text and await must_ask(context):
             where = await self._browsers.ask(context, "where", ref=said.get("ref"))
             if where.is_error:
-                raise ToolFailed(where.text)
+                return ToolResult(where.text, is_error=True)
             host = urlsplit(where.text).hostname or where.text[:80]
             files = " ".join(said.get("paths", ()))
             if files or context.decision is not None or not is_named(host, context.conversation):
