@@ -94,6 +94,8 @@ class NetworkClient(Struct, frozen=True):
                 yield from (("", each) for each in rest)
             elif self._is_valued(arg):
                 yield arg, next(rest, "")
+            elif not self.has_letters and self._is_attached(arg):
+                yield arg[:2], arg[2:]
             elif arg.startswith("--") or not self.has_letters:
                 name, sign, value = arg.partition("=")
                 option = self._resolve(without_marks(name))
@@ -103,6 +105,10 @@ class NetworkClient(Struct, frozen=True):
 
     def _is_valued(self, option: str) -> bool:
         return option in self.quiet or option in self.gives or option in self.reads
+
+    def _is_attached(self, arg: str) -> bool:
+        """Whether a value follows its letter without a blank."""
+        return self._is_valued(arg[:2]) and not self._is_valued(arg.partition("=")[0])
 
     def _resolve(self, given: str) -> str:
         if self._is_valued(given) or len(given) < _SHORTEST:
@@ -221,6 +227,7 @@ def _talk_of(call: Invocation, talker: NetworkClient) -> NetworkCall:
     if call.name in HTTPIES:
         operands, items = _requested(operands)
         gives = gives or items
+    gives = gives and _asks(call)
     addresses += _hosts(call, operands)
     is_untold = is_untold or any("*" in address for address in addresses)
     return NetworkCall(tuple(addresses), gives, is_untold)
@@ -235,6 +242,11 @@ def _requested(operands: list[str]) -> tuple[list[str], bool]:
     says = not all(map(_SAYS_NOTHING.fullmatch, (method, *operands[1:])))
     address = re.sub(r"^:(?=\d*(?:/|$))", "localhost:", operands[0]) if operands else ""
     return ([address] if address else []), says
+
+
+def _asks(call: Invocation) -> bool:
+    """Whether its verb, if it needs one, contacts a host."""
+    return call.name not in _ASKING_VERBS or not _ASKING_VERBS[call.name].isdisjoint(call.args)
 
 
 def _hosts(call: Invocation, operands: list[str]) -> list[str]:

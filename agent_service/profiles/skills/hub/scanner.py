@@ -179,10 +179,11 @@ class SkillScanner:
             families = {each.family for each in judged.findings}
             for script in judged.scripts:
                 families.update(self._classifier.classify(script).families)
-            for family in sorted(families & scan_shell.WORST):
+            found = sorted(families & scan_shell.WORST)
+            for family in found:
                 verdict = scan_shell.severity(family)
                 yield Finding(verdict, family, path, number, excerpt(line))
-            if _DYNAMIC.search(line):
+            if not found and _DYNAMIC.search(line):
                 yield Finding(Verdict.CAUTION, "dynamic-code", path, number, excerpt(line))
 
 
