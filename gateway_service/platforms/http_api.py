@@ -110,7 +110,7 @@ class HttpApi:
                 yield answer
 
     async def download(
-        self, url: str, hosts: Sequence[str] = (), *, follow: bool = False
+        self, url: str, hosts: Sequence[str] = (), *, follow: bool = False, **options: Any
     ) -> AsyncGenerator[bytes]:
         """Yield a file's content, from the API or below one of the hosts, which begin with a dot.
 
@@ -120,7 +120,7 @@ class HttpApi:
         is_known = place.scheme == "https" and f".{place.hostname}".endswith(tuple(hosts))
         if not is_known and place.netloc != urlsplit(self.base_url).netloc:
             raise Refused(f"{self.service}: a file is at {place.hostname}, which is elsewhere")
-        async with self.stream("GET", url, allow_redirects=follow) as answer:
+        async with self.stream("GET", url, allow_redirects=follow, **options) as answer:
             async for chunk in answer.content.iter_chunked(CHUNK_BYTES):
                 yield chunk
 
@@ -162,9 +162,9 @@ class HttpApi:
             yield
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             # Not the error's own text, which may contain the URL with a secret.
-            number = getattr(error, "errno", 0) or 0
-            why = os.strerror(number) if number > 0 else "check its address and the network"
-            raise Unreachable(f"{self.service} cannot be reached: {why}") from None
+            number, place = getattr(error, "errno", 0) or 0, urlsplit(self.base_url).hostname
+            why = os.strerror(number) if number > 0 else "check the address and the network"
+            raise Unreachable(f"{self.service} cannot be reached at {place}: {why}") from None
         except aiohttp.InvalidURL:
             raise Unreachable(f"{self.service} has an address that is no URL") from None
         except (aiohttp.ClientError, TimeoutError, OSError) as error:

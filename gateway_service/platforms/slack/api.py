@@ -48,8 +48,7 @@ class SlackApi:
     def __init__(self, config: SlackConfig) -> None:
         self._token = config.token.get_secret_value()
         self._app_token = config.app_token.get_secret_value()
-        headers = {"Authorization": f"Bearer {self._token}"}
-        self._http = HttpApi(NAME, config.base_url, headers)
+        self._http = HttpApi(NAME, config.base_url)
         self._client: AsyncWebClient | None = None
 
     @property
@@ -100,7 +99,8 @@ class SlackApi:
 
     def download(self, url: str) -> AsyncGenerator[bytes]:
         """Yield a private file's content; what the token may not read leads to a page."""
-        return self._http.download(url, HOSTS)
+        headers = {"Authorization": f"Bearer {self._token}"}
+        return self._http.download(url, HOSTS, headers=headers)
 
     async def _load(self) -> "AsyncWebClient":
         if self._client is None:
