@@ -65,6 +65,8 @@ ChannelOf = Callable[[str], grpc.aio.Channel]
 UNREAD = "[A file ({kind}) came with this message, but could not be fetched.]"
 """What the model is told of files that it does not get."""
 UPLOAD_S = 120.0
+END_S = 3.0
+"""Short, as nobody needs the answer."""
 CHUNK_BYTES = 256 * 1024
 
 SCHEDULER_S = 10.0
@@ -267,7 +269,7 @@ class AgentClient:
         """Note that a person has left a session; a failure only costs an external memory that."""
         request = memory_pb2.EndSessionRequest(session_id=session_id, profile=profile)
         try:
-            await call_agent(self.memories.EndSession(request))
+            await call_agent(self.memories.EndSession(request, timeout=END_S))
         except HermesError as error:
             _log.info("the end of session %s is not noted: %s", session_id, error)
 

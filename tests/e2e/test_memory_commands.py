@@ -19,3 +19,16 @@ def test_memories_are_shown_and_changes_taken_back(tmp_path: Path) -> None:
     undone = home.run("memory", "undo", "chg_none")
     assert (undone.status, undone.out) == (1, "")
     assert undone.err == "hermes: there is no change chg_none\n"
+
+
+def test_honcho_is_set_up_and_its_state_is_told(tmp_path: Path) -> None:
+    home = Home.make(tmp_path)
+    assert "hermes memory setup" in home.run("memory", "status").out
+    asked = home.run("memory", "setup")
+    assert (asked.status, "HONCHO_API_KEY" in asked.err) == (1, True)
+    done = home.run("memory", "setup", "--base-url", "http://127.0.0.1:9")
+    assert (done.status, "is now honcho" in done.out) == (0, True)
+    told = home.run("memory", "status", "--json").json
+    assert told["name"] == "honcho"
+    assert told["problem"].startswith("Honcho cannot be reached")
+    assert "Honcho cannot be reached" in home.run("doctor").out
