@@ -11,7 +11,17 @@ docs/developers/benchmarks.md.
 
 import sys
 
-from tests.bench import commands, compression, gateway, http_api, search, startup, throughput, turns
+from tests.bench import (
+    commands,
+    compression,
+    gateway,
+    http_api,
+    mcp,
+    search,
+    startup,
+    throughput,
+    turns,
+)
 from tests.bench.executor import commands as in_sandboxes
 from tests.bench.executor import pools
 from tests.bench.figures import FIGURES
@@ -33,6 +43,7 @@ _GROUPS = (
     Group(("command_turns_per_s_64",), throughput.with_commands),
     Group(("exec_docker_ms",), in_sandboxes.docker),
     Group(("exec_bubblewrap_ms",), in_sandboxes.bubblewrap),
+    Group(("mcp_call_ms",), mcp.calls),
     Group(search.keys_of("sqlite"), search.sqlite),
     Group(search.keys_of("postgresql"), search.postgresql),
     Group(("acquire_warm_ms", "acquire_cold_ms"), pools.acquisitions),
