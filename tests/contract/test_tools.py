@@ -47,11 +47,24 @@ SAMPLES: dict[str, dict[str, Any]] = {
     "honcho_context": {"query": "a"},
     "honcho_search": {"query": "a"},
     "honcho_conclude": {"conclusion": "a"},
+    "browser_navigate": {"url": "https://example.com/"},
+    "browser_snapshot": {},
+    "browser_click": {"ref": "e1"},
+    "browser_type": {"ref": "e1", "text": "a"},
+    "browser_press": {"key": "Enter"},
+    "browser_select": {"ref": "e1", "values": ["a"]},
+    "browser_scroll": {},
+    "browser_back": {},
+    "browser_screenshot": {},
+    "browser_console": {},
+    "browser_upload": {"ref": "e1", "paths": ["a"]},
+    "browser_download": {},
+    "browser_tabs": {"action": "list"},
 }
 TOOLSETS = {
     *("terminal", "file", "todo", "memory", "skills", "web", "vision", "mixture", "messaging"),
     *("clarify", "delegation", "code_execution", "session", "cron", "honcho"),
-    *("transcription", "tts", "image_gen", "homeassistant"),
+    *("transcription", "tts", "image_gen", "homeassistant", "browser"),
 }
 PARAMETERS = {
     "terminal": "command* background timeout=180 workdir pty notify_on_complete watch_patterns",
@@ -88,6 +101,19 @@ PARAMETERS = {
     "honcho_context": "query*",
     "honcho_search": "query* limit=10",
     "honcho_conclude": "conclusion*",
+    "browser_navigate": "url*",
+    "browser_snapshot": "full",
+    "browser_click": "ref* double accept_dialog dialog_text",
+    "browser_type": "ref* text* submit",
+    "browser_press": "key*",
+    "browser_select": "ref* values*",
+    "browser_scroll": "direction ref",
+    "browser_back": "",
+    "browser_screenshot": "full_page ref",
+    "browser_console": "clear",
+    "browser_upload": "ref* paths*",
+    "browser_download": "ref",
+    "browser_tabs": "action tab",
 }
 """What models know of each tool by heart; `*` is required."""
 CHOICES = {
@@ -98,6 +124,8 @@ CHOICES = {
     ("memory", "action"): "add replace remove",
     ("skill_manage", "action"): "create patch edit write_file remove_file archive delete",
     ("send_message", "action"): "send list",
+    ("browser_scroll", "direction"): "down up",
+    ("browser_tabs", "action"): "list new select close",
     ("cronjob", "action"): "create list update pause resume remove run",
 }
 # None is ever called here.
