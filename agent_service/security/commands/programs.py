@@ -52,7 +52,7 @@ _WORDS = re.compile(r"[\s;|&$`]")
 _PLAIN = listed(
     "echo printf true false : test [ ls pwd cat grep man which type help info apropos cd let sleep "
     "wait jobs exit return break continue local shift umask ulimit dirs getopts bind complete "
-    "compgen docker podman kubectl npm yarn pnpm pip cargo go apt apt-get dnf yum brew aws "
+    "compgen docker podman kubectl npm yarn pnpm pip pacman cargo go apt apt-get dnf yum brew aws "
     "gcloud az systemctl logger notify-send figlet cowsay tldr alias export read rg sed awk jq"
 )
 _VERBS = listed("shutdown reboot halt poweroff del rd batch at passwd")
@@ -68,7 +68,7 @@ _TOLD = re.compile(r"-\w*m|--(?:message|body|title|notes?|description|subject|co
 _CONFIGURED = listed("curl wget wget2 git http https xh xhs")
 """Programs whose hosts depend on settings in the user's home."""
 _SERVICE_SCRIPTS = ("/etc/init.d/", "/etc/rc.d/")
-_MOST_WORDS = 12
+_MOST_WORDS = 40
 """Words of an unknown program that are considered."""
 _CALL = 50
 """Base cost of judging a program."""
@@ -222,6 +222,8 @@ class Programs:
     def _try_inner(self, shell: Shell, invocation: Invocation, pipes: Pipes) -> None:
         """Follow the words of a program that may run another one."""
         args = invocation.args[:_MOST_WORDS]
+        if "install" in args[:2] or "add" in args[:2]:
+            return  # names of packages
         for number, word in enumerate(args):
             if _WORDS.search(word):
                 if not (number and _TOLD.fullmatch(args[number - 1])):
