@@ -210,7 +210,9 @@ def _read_command(command: Command) -> MessageEvent:
     return MessageEvent(command.trigger_id, source, said)
 
 
-def _read_press(found: Interaction) -> ButtonPress:
+def _read_press(found: Interaction) -> ButtonPress | None:
+    if not found.actions:
+        return None
     place, user, action = found.container, found.user, found.actions[0]
     source = _source(place.channel_id, user.id, user.name or user.username, place.thread_ts)
     event_id = f"{place.channel_id}:{place.message_ts}:{action.action_ts}:{user.id}"
