@@ -229,10 +229,14 @@ class Servers:
             ): name
             for name in names
         }
-        _, late = await asyncio.wait(tasks, timeout=FIRST_LOOK_S)
-        problems = {tasks[task]: task.result() for task in tasks if task not in late}
-        problems |= {
-            tasks[task]: "it is still starting; new sessions have its tools" for task in late
+        # A server that could not be reached the last time is not waited for.
+        failures = {name: self._connections.failure(profile, name) for name in names}
+        if fresh := [task for task, name in tasks.items() if not failures[name]]:
+            await asyncio.wait(fresh, timeout=FIRST_LOOK_S)
+        starting = "it is still starting; new sessions have its tools"
+        problems = {
+            name: task.result() if task.done() else failures[name] or starting
+            for task, name in tasks.items()
         }
         return tuple(
             f"The tools of the MCP server {name} are missing: {problem}"

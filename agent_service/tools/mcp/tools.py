@@ -191,14 +191,16 @@ def session_tools(servers: Servers) -> Callable[[SessionServers], Sequence[Tool[
     return made
 
 
-class _Unlisted(UsualTool[ServerArguments]):
+class _Unlisted(DescribedTool[ServerArguments]):
     """Stands for the tools of a server that are not known."""
 
     toolset = "mcp"
     arguments = ServerArguments
+    parameters = "{}"
 
     def __init__(self, server: str) -> None:
         self.name = f"mcp_{server}_*"
+        self.description = f"The tools of the MCP server {server}."
 
     async def run(self, arguments: ServerArguments, context: ToolContext) -> ToolResult:
         raise ToolFailed("This tool is not known.")
