@@ -143,7 +143,10 @@ def _files(content: _Content) -> tuple[RemoteFile, ...]:
         return ()
     if kind is FileKind.AUDIO and content.voice is not None:
         kind = FileKind.VOICE
-    file_id = msgspec.json.encode(content.file).decode() if content.file else content.url
+    try:
+        file_id = msgspec.json.encode(content.file).decode() if content.file else content.url
+    except UnicodeEncodeError:  # its keys have half of a surrogate pair
+        return ()
     name = content.filename or content.body
     # Nothing says whether it was forwarded.
     return (
