@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from agent_service.security.commands.invocation import Invocation
 from agent_service.security.commands.marks import DECODED, REMOTE, UNKNOWN, is_known, without_marks
+from agent_service.security.commands.outputs import output_of
 from agent_service.security.commands.paths import HOME
 from agent_service.security.commands.scene import NO_PIPES, Pipes, Scene
 from agent_service.security.commands.shell import Shell, declare
@@ -53,13 +54,7 @@ def run_stdin(shell: Shell, pipes: Pipes) -> str:
         if shell.scene.has_socket and not pipes.is_fed:
             shell.scene.find("reverse-shell")
         return ""
-    if UNKNOWN in pipes.stdin and any(_is_program(each) for each in pipes.feeds):
-        shell.scene.find("hidden-command")
     return run_text(shell, pipes.stdin, Pipes())
-
-
-def _is_program(entry: str) -> bool:
-    return not entry.startswith("<") and entry != "cat"
 
 
 def run_shell(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
@@ -147,6 +142,10 @@ def _export(shell: Shell, invocation: Invocation, pipes: Pipes) -> None:
 
 
 def _read(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
+    if invocation.name in ("mapfile", "readarray"):
+        names = invocation.without_options(("-d", "-n", "-O", "-s", "-u", "-C", "-c"))
+        shell.words.variables[(names or ["MAPFILE"])[-1]] = pipes.stdin.strip() or UNKNOWN
+        return ""
     names = invocation.without_options(("-d", "-n", "-N", "-p", "-t", "-u", "-i"))
     is_remote = shell.scene.has_socket and bool(invocation.value_of("-u"))
     words = pipes.stdin.split() or [REMOTE if is_remote else UNKNOWN]
@@ -157,6 +156,13 @@ def _read(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
     return ""
 
 
+def _printf(shell: Shell, invocation: Invocation, pipes: Pipes) -> str | None:
+    if invocation.args[:1] == ("-v",) and len(invocation.args) > 2:
+        shell.words.variables[invocation.args[1]] = output_of(invocation, shell.scene)
+        return ""
+    return None
+
+
 def _alias(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
     for arg in invocation.args:
         name, equals, value = arg.partition("=")
@@ -164,6 +170,13 @@ def _alias(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
             shell.scene.aliases[name] = value
             run_text(shell, value, Pipes())
     return "" if "=" in invocation.text else UNKNOWN
+
+
+def _trap(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
+    if len(invocation.operands) > 1:
+        run_text(shell, invocation.operands[0], pipes)
+        return ""
+    return UNKNOWN
 
 
 def _copy(shell: Shell, invocation: Invocation, pipes: Pipes) -> str | None:
@@ -184,7 +197,7 @@ def _fetch(shell: Shell, invocation: Invocation, pipes: Pipes) -> str | None:
     """A download that is saved to a file, which may be run later."""
     named = ("-o", "--output") if invocation.name == "curl" else ("-o", "-O", "--output-document")
     targets = invocation.value_of(*named)
-    if invocation.name in ("wget", "aria2c") or invocation.short("OJ"):
+    if invocation.name in ("wget", "aria2c", "axel") or invocation.short("OJ"):
         urls = [arg for arg in invocation.operands if "://" in arg or "/" in arg]
         targets = targets or [url.split("?")[0].rpartition("/")[2] for url in urls]
     for target in targets:
@@ -199,16 +212,26 @@ def _tee(shell: Shell, invocation: Invocation, pipes: Pipes) -> str | None:
     return None
 
 
+def _schedule(shell: Shell, invocation: Invocation, pipes: Pipes) -> str | None:
+    text = pipes.stdin or "".join(shell.scene.read(operand) for operand in invocation.operands)
+    for line in text.splitlines():
+        try_text(shell, re.sub(r"^\s*(?:@\w+|[\d*/,-]+\s+(?:\S+\s+){4})", "", line))
+    return None
+
+
 BUILTINS: Mapping[str, Callable[[Shell, Invocation, Pipes], str | None]] = {
     "eval": _eval,
     "set": _set,
+    "printf": _printf,
     "alias": _alias,
+    "trap": _trap,
     **dict.fromkeys(["cd", "pushd"], _cd),
     **dict.fromkeys(["source", "."], _source),
     **dict.fromkeys(["declare", "export", "readonly", "typeset"], _export),
-    "read": _read,
+    **dict.fromkeys(["read", "mapfile", "readarray"], _read),
     **dict.fromkeys(["cp", "ln", "mv", "install"], _copy),
-    **dict.fromkeys(["curl", "wget", "aria2c"], _fetch),
-    "tee": _tee,
+    **dict.fromkeys(["curl", "wget", "aria2c", "axel"], _fetch),
+    **dict.fromkeys(["tee", "sponge"], _tee),
+    **dict.fromkeys(["crontab", "at", "batch"], _schedule),
 }
 """The effects of builtins; None means that it prints like any program."""

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from agent_service.security.commands.families import SENDS
+from agent_service.security.commands.marks import UNKNOWN
 from agent_service.security.commands.network_clients import URL, is_local
 from agent_service.security.commands.paths import (
+    HOME,
     PathClass,
     is_credential,
     is_device,
@@ -44,9 +46,9 @@ _JOINED = re.compile(r"([\"'])\s*[+.]\s*\1")
 _RUNS = re.compile(
     r"\bsystem\b|popen|\bexec(?:[vl]p?e?|File|Sync|FileSync)?\b|spawn|subprocess|shell_exec|"
     r"passthru|proc_open|pcntl_exec|child_process|Runtime|ProcessBuilder|\bpty\b|os\.execute|io\.popen"
-    r"|\brun\(|Process\.|do shell script|\bsh\b\s*\(|commands\.getoutput|"
+    r"|\brun\(|Process\.|do shell script|\bsh\b\s*\(|commands\.getoutput|Start-Process|"
     r"callCommand|\bqx\b|%x|shell\(|IO\.popen|Open3|esyscmd|execSync|System\.cmd|os[:.]cmd|\bProc\b|\bcall\("
-    r"|check_output|write18|Kernel|backtick|\bsource\b|getline|"
+    r"|check_output|write18|invoke-expression|\biex\b|Kernel|backtick|\bsource\b|getline|"
     r"shell-command|call-process|start-process|Deno\.Command|run-program|Sys\.command|"
     r"\.execute\(|\|&?\s*\"|"
     # Code in backquotes that is only a variable.
@@ -54,7 +56,7 @@ _RUNS = re.compile(
 )
 _SHELL = re.compile(
     r"(?<![\w.])(?:/(?:usr/)?(?:local/)?bin/)?(?:ba|da|z|k|a|tc|c|mk)?sh\b(?!\.)|"
-    r"\bpty\b|/bin/\w*sh"
+    r"cmd(?:\.exe)?\b(?=[\"'])|powershell|\bpty\b|/bin/\w*sh|\biex\b|invoke-expression"
 )
 _SOCKET = re.compile(
     r"\bsocket\b|TCPSocket|TCPServer|UDPSocket|fsockopen|pfsockopen|stream_socket|IO::Socket"
@@ -63,7 +65,7 @@ _SOCKET = re.compile(
     r"|require\(?\s*['\"](?:net|tls|dgram)['\"]|ztcp|gen_tcp|socket_create|sockaddr_in"
     r"|pack_sockaddr|Socket::INET|socat|luasocket|/dev/tcp/|/dev/udp/|Deno\.connect|Bun\.connect"
     r"|\bSocketAddr|TcpListener|open_connection|start_server|websocket|socketserver|"
-    r"socketConnection|Net::Telnet"
+    r"socketConnection|tcpclient|Net::Telnet|\[socket\b"
 )
 _LISTENS = re.compile(
     r"\bbind\b|listen|accept\b|TCPServer|createServer|TcpListener|Listen\b|start_server|"
@@ -78,31 +80,31 @@ _HANDS_OVER = re.compile(
 _FETCH = re.compile(
     r"urllib|urlopen|requests\.(?:get|post)|http\.client|HTTPClient|httpx\.|LWP::|open-uri|"
     r"URI\.open|Net::HTTP|file_get_contents\s*\(\s*['\"]\s*(?:http|ftp)|curl_exec|https?\.get|fetch\(|axios|"
-    r"http\.request|\bget\s*\(?\s*[\"'](?:https?|ftp):|getstore|File::Fetch|openStream|HTTP\.\w+\(|\bURI\(|\bdownload\(|\bgot\("
+    r"http\.request|\bget\s*\(?\s*[\"'](?:https?|ftp):|DownloadString|DownloadFile|Invoke-WebRequest|getstore|File::Fetch|openStream|HTTP\.\w+\(|\biwr\b|\bURI\(|\bdownload\(|\bgot\("
 )
 _EVALUATES = re.compile(
     r"\bexec\b[\s(]|\beval\b|__import__|\bcompile\(|\bsystem\b|popen|subprocess|spawn|"
-    r"execSync|shell_exec|passthru|Function\(|loadstring|(?<![\w.])load\(|assert\s*\(|marshal|"
+    r"execSync|shell_exec|passthru|Function\(|loadstring|(?<![\w.])load\(|(?i:\biex\b|invoke-expression)|assert\s*\(|marshal|"
     r"create_function|instance_eval|os\.execute|include\b|require_once|vm\.run|pickle\.loads|child_process|"
     r"getattr"
 )
 _DECODES = re.compile(
     r"b64decode|b32decode|b16decode|b85decode|a85decode|unhexlify|fromhex|base64_decode|"
     r"str_rot13|rot_?13|gzinflate|gzuncompress|unpack1?\s*\(?\s*[\"'](?:m|u|H\*)|decode64|MIME::Base64|decode_base64|"
-    r"\batob\b|Buffer\.from|pack\s*\(?\s*[\"'](?:H\*|C\*|c\*)|chr\(|String\.fromCharCode|"
+    r"\batob\b|Buffer\.from|pack\s*\(?\s*[\"'](?:H\*|C\*|c\*)|chr\(|String\.fromCharCode|FromBase64String|"
     r"zlib\.decompress|hex2bin|codecs\.decode|\[::-1\]|strrev|\.reverse\b|marshal\.loads|bytes\(\s*\[|"
     r"bytearray\(\s*\["
 )
 _WRITES = re.compile(
     r"open\w{0,20}+\s*\(?[^;\n]{0,200}?[\"'](?:[wax]\+?b?\+?|r\+b?|>>?|\+<)[\"',]|[\"']\+?>{1,2}\s*[/~$]|\.write|writeFile|"
     r"appendFile|file_put_contents|fputs|fwrite|write_text|write_bytes|copyfile|shutil\.(?:copy|move)|"
-    r"os\.(?:rename|replace|link|symlink)|FileWriter|print\s*>|>\s*[\"']/|truncate|"
+    r"os\.(?:rename|replace|link|symlink)|FileWriter|Out-File|Set-Content|Add-Content|print\s*>|>\s*[\"']/|truncate|"
     r"createWriteStream|\bspit\b|openout|fopen\s*\([^)]{0,200}[\"'][wa]|copy\s*\(|rename\s*\(|File\.(?:write|open|rename)|"
     r"IO\.write|\bunlink\b|os\.remove|\bopen\(f\s*->|symlink|download\(|chmod|\bsed\b|urlretrieve|getstore|copy_stream"
 )
 _PATH = re.compile(
     # Text after an unknown part is kept, since the path is no whole folder then.
-    r"(?:~|\.{0,2}/|[A-Za-z]:[\\/])[\w./@*~\x91-]+|/|(?<!\w)\.(?:ssh|aws|env|hermes|bashrc|netrc)[\w./-]*"
+    r"(?:~|\.{0,2}/|[A-Za-z]:[\\/])[\w./@*~\x91-]+|/|\.(?:ssh|aws|env|hermes|bashrc|netrc)[\w./-]*"
 )
 _KILL = re.compile(
     r"\bkill\s*\(?\s*(?:-1\b|['\"]?(?:SIG)?KILL['\"]?\s*,\s*-1|9\s*,\s*-1|-1\s*,)|"
@@ -134,7 +136,7 @@ _WAITS = re.compile(r"createServer|HTTPServer|BaseHTTPRequestHandler|HandleFunc|
 def judge(code: str) -> Judged:
     """Judge program text."""
     # Runs of blanks mean nothing and make some patterns slow.
-    code = _JOINED.sub("", _BLANKS.sub(_one_blank, code))
+    code = _without_separators(_JOINED.sub("", _with_home(_BLANKS.sub(_one_blank, code))))
     literals = [found for found in _literals(code) if found]
     findings = [*_find(code), *_files(code, literals)]
     texts = literals if _EVALUATES_TEXT.search(code) else []
@@ -168,7 +170,7 @@ _ROWS = (
     ("upload", _SERVES),
     ("kill-all", _KILL),
     ("fork-bomb", _FORKS),
-    ("shutdown", re.compile(r"\breboot\s*\(|RB_AUTOBOOT")),
+    ("shutdown", re.compile(r"\breboot\s*\(|RB_AUTOBOOT|(?:Stop|Restart)-Computer|ExitWindowsEx")),
     ("privilege-flags", re.compile(r"set\w*uid\s*\(?\s*0\b|\$[<>]\s*=\s*0\b"), _RUNS),
     ("permissions", _MODES),
     (SENDS, _SOCKET),
@@ -216,10 +218,27 @@ def _files(code: str, literals: list[str]) -> Iterator[Finding]:
 
 # Deletes: which literals are removed, or walked and removed
 
+_HOME_SAID = (
+    r"(?:(?:os\.path\.)?expand(?:user|_path)\(\s?[\"']~[\"']\s?\)|(?:(?:Posix)?Path"
+    r"|Dir)\.home(?:\(\))?|(?:\w+\.){0,2}(?:homedir|UserHomeDir)\(\)|\$?(?:\w+\.){0,2}(?:environ"
+    r"|ENV|env|_SERVER|_ENV|getenv|Getenv|getProperty)(?:\.get|\.fetch)?\s?[\[({]\s?[\"']?(?:HOME"
+    r"|user\.home)[\"']?[^\])}\n]{0,80}[\])}]|(?:process|Bun)\.env\.HOME|\$(?:env:)?\{?HOME\}?\b)"
+)
+_HOME_INSIDE = re.compile(rf"[$#]?\{{\s?{_HOME_SAID}\s?\}}|(?<=[\"']){_HOME_SAID}(?=[/\"'])")
+_HOME_NAMED = re.compile(rf"{_HOME_SAID}(?:\s?([+./])\s?([\"']))?")
+_TILDE = re.compile(r"([\"'])~(?=[/\"'])")
+_JOINS = re.compile(r"\b(join|Join|resolve)\(\s?([\"'])([^\"'\n]*)\2\s?,\s?([\"']?)")
+_BEGINS = re.compile(r"([\"'])(/[^\"'\n]*)\1(?=\s?\+\s?[\w$]|\s?\.\s?\$)")
+# A slash that only separates names is not a deleted path.
+_SEPARATES = re.compile(
+    r"(?:\.\w*(?:[sS]plit|join|[sS]trip|[rR]eplace\w*|partition|[wW]ith\??|[iI]ndex\w*|count"
+    r"|[pP]refix|[sS]uffix)|\b(?:ex|im)plode)\(\s?([\"'])/\1(?:\s?\)|(?=\s?,))"
+    r"|([\"'])/\2\s?(?:\.join|\bin\b)|(?<=[+.])\s?([\"'])/\3\s?(?=[+.])|[!=]==?\s?([\"'])/\4"
+)
 _DELETES = re.compile(
     r"rmtree|rm_rf|rm_r\b|remove_dir|remove_tree|rimraf|rmSync|fs\.rm\b|rmdirSync|rmdir\b|"
     r"remove_entry|secure_rm|deltree|File::Path|removeSync|emptyDir|RemoveAll|DirectoryNotEmpty"
-    r"|\bremovedirs\b|Directory\]?(?:::|\.)Delete|unlink\s*\(?\s*(?:glob|<)"
+    r"|Remove-Item|\bremovedirs\b|Directory\]?(?:::|\.)Delete|unlink\s*\(?\s*(?:glob|<)"
     r"|Deno\.remove|FileUtils\.remove|file\.remove|Dir\.delete|rm_tree|delete_recursive"
     r"|deleteDirectory|recursive\s*[=:]\s*(?:true|TRUE|True)"
 )
@@ -228,29 +247,65 @@ _DELETES_ONE = re.compile(
 )
 # Iterates over every file of a folder.
 _WALKS_HERE = re.compile(
-    r"(?:glob|Dir)\w*\s*[(\[]\s*[\"'][^\"'\n]*\*|listdir|iterdir|os\.walk|scandir|readdir"
+    r"(?:glob|Dir)\w*\s*[(\[]\s*[\"'](?:\*\*?/?)+[\"']|listdir|iterdir|os\.walk|scandir|readdir"
     r"|each_child|Dir\.children|DirectoryIterator|\brglob|Find\.find|File::Find|WalkDir"
 )
-_DELETES_ROOT = re.compile(
-    r"(?:rmtree|rm_rf|rm_r|remove_dir(?:_all)?|remove_tree|rimraf|rm|rmSync|rmdirSync|RemoveAll|removeSync"
-    r"|emptyDir\w*|remove_entry_secure|deleteDirectory|remove|walk|r?glob|iterdir|listdir|find|Path)"
-    r"\s?[(\[ ]{0,2}\s?[\"']([/~][^\"'\n]*)[\"']\s?[,)\];}]"
+_WALKED = re.compile(
+    r"(?:walk\w*|Walk\w*|r?glob\w*|iglob|listdir|scandir|readdir\w*|opendir|DirectoryIterator"
+    r"|\bfind|children|each_child|\bentries|\bDir|EnumerateFiles|GetFiles)"
+    r"\s?[(\[ ]\s?[\"']([^\"'\n]*)[\"']"
+    r"|Path\w*(?:\.new)?\(\s?[\"']([^\"'\n]*)[\"']\s?\)\.(?:r?glob|iterdir|walk|children|find)"
+    r"|(?<![\w.])[\"'](/[^\"'\n]*)[\"']\.(?:r?glob|iterdir|walk)"
+    r"|\b(?:find|finddepth)\s?\(?\s?(?:sub\b|\\?&|\{)[^\n]{0,200}?,\s?[\"']([^\"'\n]*)[\"']\s?\)?\s?;?\s?$",
+    re.MULTILINE,
 )
-"""A delete, or a walk over a folder whose files are deleted, with its path."""
+
+
+def _with_home(code: str) -> str:
+    """The text with expressions for the home replaced by its path."""
+    if "ome" in code or "HOME" in code or "~" in code:
+        code = _HOME_INSIDE.sub(HOME, code)
+        code = _HOME_NAMED.sub(_quoted_home, code)
+    if "~" in code:
+        code = _TILDE.sub(rf"\1{HOME}", code)
+    return code
+
+
+def _quoted_home(match: re.Match[str]) -> str:
+    operator, quote = match[1], match[2]
+    if not quote:
+        return f'"{HOME}"'
+    return f"{quote}{HOME}{'/' if operator == '/' else ''}"
 
 
 def _deletes(code: str, paths: Sequence[str]) -> Iterator[Finding]:
     """The findings for paths that the text deletes."""
-    is_deep = _DELETES.search(code)
-    if not is_deep and not (_DELETES_ONE.search(code) and _WALKS_HERE.search(code)):
-        return
-    if any(place(match[1]) is PathClass.ROOT for match in _DELETES_ROOT.finditer(code)):
-        yield Finding("delete-root")
-    is_inside = any(place(path) is PathClass.TMP for path in paths)
-    if is_deep:
-        yield Finding("recursive-delete", None if is_inside else Reach.OUTSIDE)
-    else:
+    if _DELETES.search(code):
+        found = {place(path) for path in paths}
+        if PathClass.ROOT in found:
+            yield Finding("delete-root")
+        yield Finding("recursive-delete", Reach.OUTSIDE if PathClass.TMP not in found else None)
+    elif _DELETES_ONE.search(code) and (_WALKS_HERE.search(code) or _WALKED.search(code)):
+        walked = (next(filter(None, match.groups()), "") for match in _WALKED.finditer(code))
+        if any(place(path) is PathClass.ROOT for path in walked):
+            yield Finding("delete-root")
         yield Finding("workspace-delete")
+
+
+def _without_separators(code: str) -> str:
+    """The text with joined path parts, and without slashes that only separate names."""
+    for _ in range(4):
+        joined = _JOINS.sub(_put_together, code)
+        if joined == code:
+            break
+        code = joined
+    return _BEGINS.sub(rf"\1\2{UNKNOWN}\1", _SEPARATES.sub(" ", code))
+
+
+def _put_together(match: re.Match[str]) -> str:
+    call, quote, path, following = match.groups()
+    start = f"{call}({following or quote}{path.rstrip('/')}/"
+    return start if following else f"{start}{UNKNOWN}{quote} "
 
 
 # Sending: whether it sends more than addresses that it contains
@@ -267,21 +322,39 @@ _TALKS = re.compile(
     r"urllib(?!\.parse)|urlopen|\bimport requests\b|\brequests\.\w+\(|httpx|aiohttp|"
     r"\bhttps?2?\.(?:get|request)|(?<![\w.])(?:window\.|globalThis\.)?fetch\s*\(|axios|"
     r"\bgot\s*\(|undici|XMLHttpRequest|LWP::|HTTP::Tiny|Net::HTTP|open-uri|URI\.open|RestClient|"
-    r"HTTParty|Faraday|curl_init|HttpClient|WebClient|WebRequest|RestMethod|\birm\b|"
+    r"HTTParty|Faraday|curl_init|HttpClient|WebClient|WebRequest|RestMethod|\biwr\b|\birm\b|"
     r"openStream|download\.file|"
     r"(?:file_get_contents|fopen|readfile|copy|\bget\w*|open)\s*\(?\s*[\"'](?:https?|ftp):",
     re.IGNORECASE,
 )
-_STARTED = re.compile(
-    r"(?:[\[(]\s*[fr]?[\"'`](?=[\w-]+[\"'`]\s*,)|[\"'`](?=[\w-]+\s))(?:curl|wget|https?|xh|aria2c"
-    r"|lynx|w3m|dig|drill|host|nslookup|getent|ping6?|traceroute|mtr|whois|ncat|nc)\b"
+_READS = re.compile(
+    r"(?<![\w.])open\s*\(\s*(?![\"'](?:https?|ftp):|[^()]{1,120},\s*(?:mode\s*=\s*)?[\"'][wxa])|"
+    r"\.read_(?:text|bytes)\(|readFile|(?:File|IO|Deno)\.(?:read|open)|\benviron\b|getenv|\bENV\b|"
+    r"process\.env|\$_ENV|subprocess|popen|check_output|child_process|shell_exec|\bstdin\b|STDIN|"
+    r"\binput\(|\bglob\b|listdir|readdir|scandir|sys\.argv|process\.argv|\bARGV\b|"
+    r"file_get_contents\s*\(\s*(?![\"'](?:https?|ftp):)|gethostname|getpass|Get-Content"
 )
-"""A network program, as code starts it."""
+"""Reads local data: files, the environment, other programs or input."""
+_TEXT = r"\s*(?:\"[^\"\n${]*\"|'[^'\n]*'|`[^`$]*`)\s*"
+_PLAIN = re.compile(
+    r"(?:\burlopen|\b(?:requests|httpx|https?|axios|session|client|r)\.(?:get|head|options|urlopen)|"
+    r"->get|require\(['\"]https?['\"]\)\.get|(?<![\w.])(?:get|getprint|fetch|axios|got)|\bURI\.open|"
+    r"Net::HTTP\.get(?:_response)?|\bfile_get_contents|\bcurl_init|\burlretrieve|\bgetstore)"
+    rf"\s*\({_TEXT}(?:,{_TEXT})?(?:,\s*(?:timeout|verify|stream|allow_redirects|follow_redirects|"
+    r"context)\s*=\s*[\w.]+\s*)*(?:,?\s*\)|,\s*(?:async\s*)?(?:\w+|\(\w*\))\s*=>|,\s*function\b)"
+    r"|\b(?:import|from)\s[\w.,* ]+|\brequire\s*\(?['\"][\w./-]+['\"]\)?(?!\.)"
+)
+"""A request to a constant address that sends nothing else; or an import."""
 _BUILDS = re.compile(
     r"[\"'`\w)\]]\s*[+%]=?\s*[\"'`\w({]|(?<![\w.])[fF][rR]?[\"']|[#$]\{|\{\$|%[sd]|\"[^\"\n]*\$\w|"
     r"\.\s*(?:format|concat|join|replace)\b|[\"']\s*\.\s*\$|<>|\|\||&\s"
 )
 """Concatenates texts, which may form an address."""
+_STARTED = re.compile(
+    r"(?:[\[(]\s*[fr]?[\"'`](?=[\w-]+[\"'`]\s*,)|[\"'`](?=[\w-]+\s))(?:curl|wget|https?|xh|aria2c"
+    r"|lynx|w3m|dig|drill|host|nslookup|getent|ping6?|traceroute|mtr|whois|ncat|nc)\b"
+)
+"""A network program, as code starts it."""
 
 
 def _sends(code: str) -> bool:
@@ -289,9 +362,12 @@ def _sends(code: str) -> bool:
     found = list(URL.finditer(code))
     if found and all(is_local(url[0]) for url in found):
         return False
-    if any(each.search(code) for each in (_GIVES, _STARTED, _TALKS)):
+    if _GIVES.search(code) or _STARTED.search(code):
         return True
-    return bool(found) and _BUILDS.search(code) is not None
+    talks = list(_TALKS.finditer(code))
+    if not talks:
+        return bool(found) and _BUILDS.search(code) is not None
+    return not found or any(each.search(_PLAIN.sub("", code)) for each in (_TALKS, _READS, _BUILDS))
 
 
 def _addresses(code: str) -> tuple[str, ...]:

@@ -12,6 +12,8 @@ SHELLS = listed(
     "elvish xonsh hush osh bash5 bsh"
 )
 """Shells that are parsed like bash."""
+POWERSHELLS = ("pwsh", "powershell")
+"""Shells with another syntax."""
 
 _OPTIONS = {
     "python pypy ipython guile expect": "-c",
@@ -28,6 +30,8 @@ _OPTIONS = {
     "vim vi nvim ex rvim view rview vimdiff": "-c --cmd",
     "gdb": "-ex --eval-command -iex",
     "lldb": "-o -O",
+    "pwsh powershell": "-e -enc -EncodedCommand",
+    "cmd": "/c /C /k",
     "awk": "-e --source",
     "gimp": "-b --batch",
     "rpm rpmquery": "--eval -E",
@@ -63,7 +67,9 @@ def code_of(call: Invocation, scene: Scene) -> list[str]:
     language = language_of(call.name)
     options = CODE_OPTIONS[language]
     found = call.value_of(*options) + _clustered(call.args, options)
-    if language in _EDITORS:
+    if language in POWERSHELLS:
+        found += _commands_of(call.args)
+    elif language in _EDITORS:
         found += [arg[1:] for arg in call.args if arg.startswith("+")]
     elif language == "awk":
         found += call.without_options(("-v", "-F", "-f", "--file", "-i", "-l"))[:1]
@@ -97,3 +103,11 @@ def _clustered(args: Sequence[str], options: Sequence[str]) -> list[str]:
         for number, arg in enumerate(args[:-1])
         if shape.fullmatch(arg) and arg not in options and is_known(arg)
     ]
+
+
+def _commands_of(args: Sequence[str]) -> list[str]:
+    for number, arg in enumerate(args):
+        option = arg.lower()
+        if option[:1] in "-/" and len(option) > 1 and "command".startswith(option[1:]):
+            return [" ".join(args[number + 1 :])]
+    return [arg for arg in args if " " in arg]

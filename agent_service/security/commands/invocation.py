@@ -1,5 +1,6 @@
 """One program call, and how its options are read."""
 
+import re
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
@@ -23,6 +24,8 @@ class Invocation(Struct, frozen=True):
     settings: tuple[tuple[str, str], ...] = ()
     is_fed: bool = False
     """Whether it has piped or redirected input."""
+    guesses: frozenset[str] = frozenset()
+    """Values that stand for unknown variables."""
 
     @property
     def letters(self) -> frozenset[str]:
@@ -115,5 +118,6 @@ def listed(text: str) -> frozenset[str]:
 
 
 def program_name(word: str) -> str:
-    """A program's name without folder."""
-    return without_marks(word).rstrip("/").rpartition("/")[2]
+    """A program's name without folder and suffix."""
+    name = without_marks(word).replace("\\", "/").rstrip("/").rpartition("/")[2]
+    return re.sub(r"\.(?:exe|cmd|bat)$", "", name, flags=re.IGNORECASE)

@@ -12,8 +12,10 @@ REMOTE = "\x92"
 """Text from the network."""
 DECODED = "\x93"
 """Encoded text that could not be decoded here."""
-PORT = "\x94"
-ANY = UNKNOWN + REMOTE + DECODED + PORT
+EVERY_PROCESS = "\x94"
+"""The unfiltered list of all processes."""
+PORT = "\x95"
+ANY = UNKNOWN + REMOTE + DECODED + EVERY_PROCESS + PORT
 
 _MARKS = str.maketrans("", "", ANY)
 _INVISIBLE = re.compile(

@@ -15,7 +15,7 @@ from agent_service.security.commands.paths import HOME
 
 _LOCAL = re.compile(
     r"(?:[a-z][a-z0-9+.-]*://)?(?:localhost|ip6-localhost|127(?:\.\d{1,3}){3}|0\.0\.0\.0|\[::1?\])"
-    rf"(?::\d{{0,5}}(?:{PORT}{UNKNOWN}?)?)?(?:[/?#].*)?|::1?"
+    rf"(?::(?:\d{{0,5}}|{PORT}{UNKNOWN}?))?(?:[/?#].*)?|::1?"
     # Databases accept a user name before the host.
     r"|(?!https?|ftp|ws)[a-z]\w*://[^/@\s]*@(?:localhost|127\.0\.0\.1)(?:[:/?].*)?"
     r"|(?:unix|data|about|chrome|npipe|mem|cid|fd|jar|memory|sqlite\d?|file):.*",
@@ -94,8 +94,6 @@ class NetworkClient(Struct, frozen=True):
                 yield from (("", each) for each in rest)
             elif self._is_valued(arg):
                 yield arg, next(rest, "")
-            elif not self.has_letters and self._is_attached(arg):
-                yield arg[:2], arg[2:]
             elif arg.startswith("--") or not self.has_letters:
                 name, sign, value = arg.partition("=")
                 option = self._resolve(without_marks(name))
@@ -105,10 +103,6 @@ class NetworkClient(Struct, frozen=True):
 
     def _is_valued(self, option: str) -> bool:
         return option in self.quiet or option in self.gives or option in self.reads
-
-    def _is_attached(self, arg: str) -> bool:
-        """Whether a value follows its letter without a blank."""
-        return self._is_valued(arg[:2]) and not self._is_valued(arg.partition("=")[0])
 
     def _resolve(self, given: str) -> str:
         if self._is_valued(given) or len(given) < _SHORTEST:
@@ -152,29 +146,52 @@ _WGET = NetworkClient(
     ),
     reads=listed("-i -e --input-file --execute --config --use-askpass"),
 )
+_HTTPIE = NetworkClient(
+    quiet=listed("-A -s -p -o --auth-type --style --print --output --pretty --verify --timeout"),
+    gives=listed("-a --auth --raw --session --session-read-only --cert --cert-key --bearer"),
+    reads=listed("--proxy"),
+)
+_FETCHER = NetworkClient(
+    quiet=listed("-o -d -x -s -j -k -l -t -u -n --out --dir --split --log --timeout --checksum"),
+    gives=listed(
+        "-H -C -c -m -U --user-agent --referer --load-cookies --http-user --http-passwd --ftp-user "
+        "--ftp-passwd --header"
+    ),
+    reads=listed("-i -S -T -M --input-file --conf-path --torrent-file --metalink-file"),
+)
 _OTHERS = NetworkClient(
+    quiet=listed("-c -i -m -s -t -w -y -b -k -I -M -O -P -Q -R -T -V -W -X -G -e --wait --exec"),
+    gives=listed("-p --proxy-auth"),
+    reads=listed("-f"),
+)
+_PAGER = NetworkClient(
     quiet=listed(
-        "-o -x -s -j -k -l -m -t -u -n -w -y -b -O -P -Q -R -W -X -G -T -E -B -V -c -I -oN -oX "
-        "--out --output --dir --timeout --verify --wait --top-ports --style --print --pretty "
-        "-width -cols -servername -CAfile -CApath -cert -key -port --script"
+        "-width -T -I -O -cols -o -l -p -oN -oX -oG -oA --script --top-ports -servername -CAfile "
+        "-CApath -cert -key -port"
     ),
     gives=listed(
-        "-a -H -C -U -p -i --ftp-user --ftp-passwd --auth --raw --session --cert --cert-key "
-        "--session-read-only --bearer "
-        "--user-agent --referer --load-cookies --http-user --http-passwd --header --proxy-auth "
-        "-auth -pauth -cookie_file -useragent -post -post_data --data --data-string --script-args"
+        "-auth -pauth -cookie_file -useragent -post -header -post_data -post-data -get_data --data "
+        "--data-string --script-args"
     ),
-    reads=listed("-f -F -S --proxy --input-file --conf-path -cmd_script -cfg -iL"),
+    reads=listed("-cmd_script -cfg -iL"),
     has_letters=False,
 )
+_SSH = NetworkClient(quiet=listed("-p -l -i -E -c -m -e -b -B"), reads=listed("-F -o"))
+
 HTTPIES = listed("http https xh xhs")
 _OTHER_PROGRAMS = (
-    "http https xh xhs ssh aria2c axel GET HEAD POST lwp-request lwp-download lynx links w3m "
-    "nslookup nmap openssl "
     "dig kdig delv drill dog doggo ssh-keyscan ping ping4 ping6 fping arping traceroute tracepath "
     f"mtr host whois telnet getent resolvectl mosquitto_pub {NETCATS}"
 )
-_TABLE = (("curl curlie", _CURL), ("wget wget2", _WGET), (_OTHER_PROGRAMS, _OTHERS))
+_TABLE = (
+    ("curl curlie", _CURL),
+    ("wget wget2", _WGET),
+    ("http https xh xhs", _HTTPIE),
+    ("ssh", _SSH),
+    ("aria2c axel GET HEAD POST lwp-request lwp-download", _FETCHER),
+    ("lynx links w3m nslookup nmap openssl", _PAGER),
+    (_OTHER_PROGRAMS, _OTHERS),
+)
 TALKERS: Mapping[str, NetworkClient] = {
     program: talker for programs, talker in _TABLE for program in programs.split()
 }
@@ -227,10 +244,9 @@ def _talk_of(call: Invocation, talker: NetworkClient) -> NetworkCall:
     if call.name in HTTPIES:
         operands, items = _requested(operands)
         gives = gives or items
-    gives = gives and _asks(call)
     addresses += _hosts(call, operands)
     is_untold = is_untold or any("*" in address for address in addresses)
-    return NetworkCall(tuple(addresses), gives, is_untold)
+    return NetworkCall(tuple(addresses), gives, is_untold or _is_guessed(call, addresses))
 
 
 def _requested(operands: list[str]) -> tuple[list[str], bool]:
@@ -244,11 +260,6 @@ def _requested(operands: list[str]) -> tuple[list[str], bool]:
     return ([address] if address else []), says
 
 
-def _asks(call: Invocation) -> bool:
-    """Whether its verb, if it needs one, contacts a host."""
-    return call.name not in _ASKING_VERBS or not _ASKING_VERBS[call.name].isdisjoint(call.args)
-
-
 def _hosts(call: Invocation, operands: list[str]) -> list[str]:
     verbs = _ASKING_VERBS.get(call.name)
     if verbs is not None:
@@ -260,10 +271,14 @@ def _hosts(call: Invocation, operands: list[str]) -> list[str]:
     return [each.removeprefix("@") for each in operands if not _NO_HOST.fullmatch(each)]
 
 
+def _is_guessed(call: Invocation, addresses: list[str]) -> bool:
+    return any(part in address for address in addresses for part in call.guesses)
+
+
 def sends(call: Invocation) -> bool:
     """Whether it sends others more than an address, or text unknown here."""
     if (talker := TALKERS.get(call.name)) is None:
-        return any(not is_known(each) for each in _addresses(call))
+        return any(not is_known(each) or _is_guessed(call, [each]) for each in _addresses(call))
     talk = _talk_of(call, talker)
     return not talk.is_here and (talk.gives or talk.is_untold)
 

@@ -2,6 +2,10 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from fnmatch import translate
+from itertools import chain, islice
+
+from msgspec.structs import replace
 
 from agent_service.security.commands import code
 from agent_service.security.commands.builtins import (
@@ -14,8 +18,8 @@ from agent_service.security.commands.builtins import (
     run_with_arguments,
     try_text,
 )
-from agent_service.security.commands.families import FAMILIES, SENDS
-from agent_service.security.commands.interpreters import SHELLS, code_of, language_of
+from agent_service.security.commands.families import SENDS
+from agent_service.security.commands.interpreters import POWERSHELLS, SHELLS, code_of, language_of
 from agent_service.security.commands.invocation import Invocation, listed, program_name
 from agent_service.security.commands.marks import UNKNOWN, is_known, without_marks
 from agent_service.security.commands.network_clients import URL, new_addresses, sends
@@ -40,7 +44,7 @@ from agent_service.security.commands.runners import (
 )
 from agent_service.security.commands.scene import MOST_STARTED, Pipes, Reach, Scene
 from agent_service.security.commands.shell import Settings, Shell, judge_setting
-from agent_service.security.commands.wrappers import WRAPPERS, is_wrapper, unwrap
+from agent_service.security.commands.wrappers import is_wrapper, unwrap
 
 _RUN_LATER = listed(
     "PROMPT_COMMAND BASH_ENV ENV PERL5OPT PERL5DB PYTHONSTARTUP RUBYOPT LESSOPEN LESSCLOSE "
@@ -52,24 +56,15 @@ _WORDS = re.compile(r"[\s;|&$`]")
 _PLAIN = listed(
     "echo printf true false : test [ ls pwd cat grep man which type help info apropos cd let sleep "
     "wait jobs exit return break continue local shift umask ulimit dirs getopts bind complete "
-    "compgen docker podman kubectl npm yarn pnpm pip pacman cargo go apt apt-get dnf yum brew aws "
+    "compgen git docker podman kubectl npm yarn pnpm pip cargo go apt apt-get dnf yum brew aws "
     "gcloud az systemctl logger notify-send figlet cowsay tldr alias export read rg sed awk jq"
 )
-_VERBS = listed("shutdown reboot halt poweroff del rd batch at passwd")
-"""Programs with the names of common subcommands."""
-_NAME = re.compile(r"\[\[?|[^*?[]*")
-_LEAD = re.compile(r"(?:-{0,2}[\w.:-]+=|[!|@;.]|(?:shell|system|exec)\s+)*")
-"""What comes before a command within a word, as in `ProxyCommand=` or `.shell `."""
-_RUNS_WORDS = listed("git tmux screen ansible npx tar fd pssh salt")
-"""Programs that run commands given as one word."""
-_DESTROYS = re.compile(r"(?:^|\s)(?:-(?:rf|fr|Rf|r\s+-f|f\s+-r)|/bin/\w*sh)\b|/dev/tcp/|of=/dev/")
-_TOLD = re.compile(r"-\w*m|--(?:message|body|title|notes?|description|subject|comment|text)")
-"""Options whose value is text for people."""
 _CONFIGURED = listed("curl wget wget2 git http https xh xhs")
 """Programs whose hosts depend on settings in the user's home."""
 _SERVICE_SCRIPTS = ("/etc/init.d/", "/etc/rc.d/")
-_MOST_WORDS = 40
-"""Words of an unknown program that are considered."""
+_MOST_GUESSES = 6
+_LONGEST_NAME = 256
+"""Longest pattern that is matched with program names."""
 _CALL = 50
 """Base cost of judging a program."""
 _ARGUMENT = 25
@@ -121,13 +116,13 @@ class Programs:
             fed=pipes.fed,
             settings=tuple(settings),
             is_fed=pipes.is_fed,
+            guesses=frozenset(shell.words.fallbacks),
         )
         judge_origin(scene, argv[0])
         if (handled := self._defined(shell, argv, invocation, pipes)) is not None:
             return handled
-        is_named = is_known(argv[0]) and _NAME.fullmatch(invocation.name)
-        if not is_named and _looks_destructive(invocation):
-            scene.find("hidden-command")
+        if not is_known(argv[0]) or (set(invocation.name) & set("*?[") and invocation.name != "["):
+            self._guess(shell, argv, invocation, pipes)
         return self._known(shell, invocation, pipes)
 
     def _defined(
@@ -146,6 +141,24 @@ class Programs:
         if "/" in name and (text := scene.read(name)):
             return run_with_arguments(shell, text, argv, pipes)
         return None
+
+    def _guess(
+        self, shell: Shell, argv: Sequence[str], invocation: Invocation, pipes: Pipes
+    ) -> None:
+        """Judge a program with a partly unknown name by every name that fits."""
+        pattern = re.sub(r"\*+", "*", program_name(argv[0].replace(UNKNOWN, "*")))
+        scene = shell.scene
+        if not pattern.strip("*?") or len(pattern) > _LONGEST_NAME:
+            if _looks_destructive(invocation):
+                scene.find("hidden-command")
+            return
+        named = filter(re.compile(translate(pattern)).match, chain(self._rules, SHELLS))
+        fitting = list(islice(named, _MOST_GUESSES))
+        before = len(scene.findings)
+        for name in fitting:
+            self._known(shell, replace(invocation, name=name), pipes)
+        if len(scene.findings) > before or (fitting and _looks_destructive(invocation)):
+            scene.find("hidden-command")
 
     def _known(self, shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
         scene, name, args = shell.scene, invocation.name, invocation.args
@@ -167,7 +180,7 @@ class Programs:
             self._run_arguments(shell, invocation, pipes)
         if language_of(name):
             self._interpret(shell, invocation, pipes)
-        elif name not in _PLAIN:
+        elif name not in _PLAIN and name not in self._rules:
             self._try_inner(shell, invocation, pipes)
         output = output_of(invocation, scene)
         if name == "base64" and is_known(output) and output.strip():
@@ -198,8 +211,8 @@ class Programs:
         output = ""
         for script in scripts:
             output += run_text(shell, script, pipes)
-        if argv:
-            output += self.call(shell, argv, pipes, inner.settings)
+        for words in filter(None, (argv, *inner.others)):
+            output += self.call(shell, words, pipes, inner.settings)
         if not argv and not scripts and invocation.name in _TO_SHELL:
             return run_stdin(shell, pipes) or UNKNOWN
         if invocation.name in ("kubectl", "docker", "podman", "nerdctl", "oc", "adb"):
@@ -216,26 +229,20 @@ class Programs:
                 run_text(shell, found, pipes)
             elif found:
                 self.call(shell, found, pipes, ())
-        if invocation.name == "ssh":
+        if invocation.name in ("ssh", "mosh", "sshpass", "ansible", "pdsh", "pssh", "salt"):
             _reach_out(shell.scene)
 
     def _try_inner(self, shell: Shell, invocation: Invocation, pipes: Pipes) -> None:
-        """Follow the words of a program that may run another one."""
-        args = invocation.args[:_MOST_WORDS]
-        if "install" in args[:2] or "add" in args[:2]:
-            return  # names of packages
-        for number, word in enumerate(args):
-            if _WORDS.search(word):
-                if not (number and _TOLD.fullmatch(args[number - 1])):
-                    _try_word(shell, word, is_run=invocation.name in _RUNS_WORDS)
-            elif self._may_start(program_name(word), args[:number]):
-                self.call(shell, invocation.args[number:], pipes, ())
-                return
-
-    def _may_start(self, name: str, before: Sequence[str]) -> bool:
-        if name in _VERBS and not any(word.startswith("-") for word in before):
-            return False
-        return name in self._rules or name in SHELLS or name in WRAPPERS or bool(language_of(name))
+        """Judge an unknown program's words as if it ran them; keeps only the worst findings."""
+        scene = shell.scene
+        for number, word in enumerate(invocation.args[:12]):
+            name = program_name(word)
+            if name not in self._rules or name in ("cat", "find"):
+                continue
+            inner = Invocation(name, invocation.args[number + 1 :], cwd=scene.cwd)
+            for rule in self._rules[name]:
+                if rule.family in _WORST and holds(rule, inner):
+                    scene.find(rule.family, rule.reach)
 
     def _interpret(self, shell: Shell, invocation: Invocation, pipes: Pipes) -> None:
         scene = shell.scene
@@ -248,6 +255,8 @@ class Programs:
             judge_origin(scene, text)
             if not all(is_known(address[0]) for address in URL.finditer(text)):
                 scene.find(SENDS)
+            if invocation.name in (*POWERSHELLS, "cmd"):
+                try_text(shell, text)
             if any(home in text for home in scene.own):
                 scene.find("own-config")
             judged = code.judge(without_marks(text))
@@ -258,21 +267,12 @@ class Programs:
                 try_text(shell, script)
 
 
+_WORST = frozenset(
+    {"delete-root", "make-filesystem", "device-write", "kill-all", "reverse-shell", "bind-shell"}
+)
 _TO_SHELL = listed(
     "sudo su doas env exec nohup setsid chroot busybox script unshare runuser stdbuf"
 )
-
-
-def _try_word(shell: Shell, word: str, *, is_run: bool) -> None:
-    """Follow a word that is run, or may only look like a command: then a person is asked."""
-    scene = shell.scene
-    before = dict(scene.findings)
-    lead = _LEAD.match(word)
-    try_text(shell, word[lead.end() :] if lead else word)
-    new = [each for each in scene.findings if each not in before]
-    if not is_run and any(FAMILIES[each.family].hardline for each in new):
-        scene.findings = before
-        scene.find("hidden-command")
 
 
 def _reach_out(scene: Scene) -> None:
@@ -285,10 +285,7 @@ def _looks_destructive(invocation: Invocation) -> bool:
         is_critical(operand, invocation.cwd) or is_device(operand) or is_credential(operand)
         for operand in invocation.operands
     ) or bool(
-        re.search(
-            r"(?:^|\s)-(?:rf|fr|Rf|r\s+-f|f\s+-r)\b|/dev/tcp/|of=/dev/|(?:^|\s)/bin/\w*sh\b",
-            invocation.text,
-        )
+        re.search(r"(?:^|\s)-(?:rf|fr|Rf|r\s+-f|f\s+-r)\b|/dev/tcp/|of=/dev/", invocation.text)
     )
 
 

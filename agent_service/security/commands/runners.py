@@ -101,6 +101,18 @@ def _found_exec(invocation: Invocation) -> Started:
     return found
 
 
+def _fd_exec(invocation: Invocation) -> Started:
+    args = list(invocation.args)
+    at = next((n for n, arg in enumerate(args) if arg in _EXECS), len(args))
+    told = replace(invocation, args=tuple(args[:at]))
+    valued = ("-e", "-t", "-E", "-d", "-S", "-c", "-j", "--extension", "--type")
+    pattern, *folders = told.without_options(valued) or [""]
+    folders = folders or told.value_of("--search-path", "--base-directory") or ["."]
+    name = folders[0] if pattern in ("", ".", ".*") else f"{folders[0]}/{UNKNOWN}"
+    argv = args[at + 1 :]
+    return [_filled(argv, "{}", [name]) if "{}" in argv else [*argv, name]] if argv else []
+
+
 _SSH_VALUED = listed("-b -c -D -E -e -F -I -i -J -L -l -m -O -o -p -Q -R -S -W -w")
 
 
@@ -109,25 +121,63 @@ def _ssh_command(invocation: Invocation) -> Started:
     for value in invocation.value_of("-o"):
         if re.match(r"(?:Proxy|Local)Command[= ]", value, re.IGNORECASE):
             found.append(re.split(r"[= ]", value, maxsplit=1)[1])
+    if invocation.name == "sshpass":
+        args = args[args.index("ssh") + 1 :] if "ssh" in args else []
+    while args and args[0].startswith("-"):
+        args = args[2 if args[0] in _SSH_VALUED else 1 :]
     # Options may also follow the host, and end there.
-    host = list[str]()
-    for _ in range(2):
-        while args and args[0].startswith("-"):
-            args = args[2 if args[0] in _SSH_VALUED else 1 :]
-        host, args = (host, args) if host else (args[:1], args[1:])
-    found.append(" ".join(args))
-    if not args and invocation.stdin:
+    rest = args[1:]
+    while rest and rest[0].startswith("-"):
+        rest = rest[2 if rest[0] in _SSH_VALUED else 1 :]
+    found.append(" ".join(rest))
+    if len(args) < 2 and invocation.stdin:
         found.append(without_marks(invocation.stdin))
     return found
 
 
-_BANG = re.compile(r"\s*(?:\.shell\s|\.system\s|\\!|:?!|shell\s|system\s)(.*)", re.IGNORECASE)
+def _matches(pattern: str) -> Callable[[Invocation], Started]:
+    """Runs what follows a pattern in each argument and each line of the input."""
+    matcher = re.compile(pattern, re.IGNORECASE)
+
+    def run(invocation: Invocation) -> Started:
+        lines = [*invocation.args, *invocation.stdin.splitlines()]
+        return [match[1] for line in lines if (match := matcher.match(line))]
+
+    return run
 
 
-def _bang(invocation: Invocation) -> Started:
-    """What follows a mark in each argument and each line of the input."""
-    lines = [*invocation.args, *invocation.stdin.splitlines()]
-    return [match[1] for line in lines if (match := _BANG.match(line))]
+_BANG = _matches(r"\s*(?:\.shell\s+|\.system\s+|\\!\s*|:?!|shell\s+|system\s+)(.*)")
+_EDITS = re.compile(r"(?:^|[\s\d;{}!$/,~+])s([ -/:-@\[\]-^`{-~])")
+# Each part ends at the next mark, which keeps matching linear.
+_EDITED_BY = re.compile(
+    r"(?<!\\)([ -/:-@\[\]-^`{-~])(?=((?:\\[\s\S]|(?!\1)[^\\\n])*)\1\w{0,4}e\w{0,4}(?:[\s;}#]|$))"
+)
+
+
+def _sed_exec(invocation: Invocation) -> Started:
+    found: Started = []
+    for arg in invocation.args:
+        if match := re.search(r"(?:^|[\d$;{/])e\s+(?:exec\s+)?(\S.*)", arg):
+            found.append(match[1])
+        edits = {match[1] for match in _EDITS.finditer(arg)}
+        for match in _EDITED_BY.finditer(arg) if edits else ():
+            if match[1] in edits:
+                found.append(match[2].replace(f"\\{match[1]}", match[1]))
+    return found
+
+
+def _git_runs(invocation: Invocation) -> Started:
+    args = list(invocation.args)
+    found: Started = [
+        " ".join(args[args.index(word) + 1 :])
+        for word in ("foreach", "run", "--exec", "-x")
+        if word in args
+    ]
+    found += [text for each in invocation.value_of("-c") if (text := each.partition("=!")[2])]
+    if "config" in args:
+        found += [arg[1:] for arg in args if arg.startswith("!")]
+    filters = ("tree", "index", "env", "msg", "parent", "commit", "tag-name")
+    return [*found, *invocation.value_of(*(f"--{each}-filter" for each in filters))]
 
 
 def _recipes(invocation: Invocation) -> Started:
@@ -136,12 +186,49 @@ def _recipes(invocation: Invocation) -> Started:
     return [*texts[:-1], *(line.strip().lstrip("@-") for line in lines if line[:1].isspace())]
 
 
+def _behind_hosts(invocation: Invocation) -> Started:
+    return [" ".join(invocation.without_options(("-w", "-R", "-l")))]
+
+
+def _last_word(invocation: Invocation) -> Started:
+    return list(invocation.operands[-1:])
+
+
+def _values(options: str) -> Callable[[Invocation], Started]:
+    return lambda invocation: list(invocation.value_of(*options.split()))
+
+
+_OPTIONS = {
+    "zip": "-TT --unzip-command",
+    "rsync": "-e --rsh",
+    "split": "--filter",
+    "man": "-P --pager",
+    "ansible": "-a --args",
+    "openvpn": "--up --down",
+    "tcpdump": "-z",
+    "dmsetup": "--exec",
+    "nc": "-c --sh-exec",
+    "ncat": "-c --sh-exec",
+    "npm": "-c --call",
+    "logrotate": "-m",
+}
 _RUN_BY: Mapping[str, Callable[[Invocation], Started]] = {
     "find gfind": _found_exec,
-    "ssh": _ssh_command,
-    "ftp sqlite3 psql mysql lftp ed ex less dc": _bang,
+    "fd fdfind": _fd_exec,
+    "ssh sshpass mosh": _ssh_command,
+    "git": _git_runs,
+    "sed": _sed_exec,
+    "tar bsdtar": lambda invocation: [
+        *_matches(r"(?:--checkpoint-action=)?exec=(.*)")(invocation),
+        *invocation.value_of("--to-command", "--use-compress-program", "-I"),
+    ],
+    "ftp sqlite3 psql mysql lftp ed ex less dc": _BANG,
+    "pdsh": _behind_hosts,
+    "pssh parallel-ssh clush dsh salt": _last_word,
+    "socat": _matches(r"(?:exec|system):['\"]?([^'\",]*)"),
     "make gmake": _recipes,
 }
 RUNNERS: Mapping[str, Callable[[Invocation], Started]] = {
-    name: run for names, run in _RUN_BY.items() for name in names.split()
+    **{name: _values(options) for name, options in _OPTIONS.items()},
+    **{name: run for names, run in _RUN_BY.items() for name in names.split()},
 }

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, MutableMapping
+from fnmatch import translate
 
 from msgspec import Struct, field
 
@@ -20,10 +21,13 @@ _BEFORE_TILDE = re.compile(r"(?:[A-Za-z_]\w*=)?(?=~)")
 _TILDE = re.compile(r"~(\w*)(?=/|$|:)")
 _NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
 _PARAMETER = re.compile(r"(?P<bang>!?)(?P<name>[A-Za-z_]\w*|\d+|[@*#?$!-])")
+_SLICE = re.compile(r":\s*(?P<from>\(?\s*-?\d+\s*\)?)\s*(?::\s*(?P<count>-?\d+))?")
 _LONGEST = 65_536
 _EACH = 10
 """The base cost of expanding a word."""
 _DEEPEST = 24  # nesting limit of parameters in words
+_TRIMMING = 2_000
+"""The cost of trimming the beginning or end of a value."""
 _WORDS = re.compile(r"[^\\'\"$`<>]+")
 _WITHIN_QUOTES = re.compile(r"[^\\$`]+")
 
@@ -52,6 +56,8 @@ class Words(Struct):
     """Returns the path of a process substitution that is read (`<`) or written (`>`)."""
     spend: Callable[[int], None]
     variables: MutableMapping[str, str] = field(default_factory=dict[str, str])
+    fallbacks: set[str] = field(default_factory=set[str])
+    """Values that stand for unknown variables."""
     depth: int = 0
     is_set_elsewhere: bool = False
     """Whether unknown text was run, which may have set any variable."""
@@ -110,7 +116,9 @@ class Words(Struct):
         if (other := re.match(r":?[-=]", rest)) is not None:
             fallback = self._nested(rest[other.end() :])
             if value is None:
-                fallback += self.unknown_text(name)
+                fallback = fallback or UNKNOWN
+                self.fallbacks.add(fallback)
+                fallback += UNKNOWN if self.is_set_elsewhere else ""
             if "=" in other[0] and not value:
                 self.variables[name] = fallback
             return value or fallback
@@ -123,9 +131,9 @@ class Words(Struct):
         if value is None:
             self._nested(rest)
             return UNKNOWN
-        # The value in another form, which is not worked out.
-        self._nested(rest)
-        return marks(value) or UNKNOWN
+        if (slice_ := _SLICE.fullmatch(rest)) is not None:
+            return _sliced(value, slice_)
+        return self._edited(value, rest)
 
     def _nested(self, text: str) -> str:
         if self.depth >= _DEEPEST:
@@ -135,6 +143,23 @@ class Words(Struct):
             return self.one(text)
         finally:
             self.depth -= 1
+
+    def _edited(self, value: str, rest: str) -> str:
+        if rest[0] in "#%":
+            operator = rest[:2] if rest[:2] in ("##", "%%") else rest[0]
+            self.spend(_TRIMMING)
+            return _trimmed(value, operator, self._nested(rest[len(operator) :]))
+        if rest[0] == "/":
+            everywhere = rest.startswith("//")
+            rest = rest[2 if everywhere else 1 :]
+            end = find_plain(rest, "/")
+            pattern, to = (rest, "") if end < 0 else (rest[:end], rest[end + 1 :])
+            return _replaced(value, self._nested(pattern), self._nested(to), everywhere)
+        self._nested(rest)
+        folded = {"^^": str.upper, ",,": str.lower, "@U": str.upper, "@L": str.lower}
+        if rest[:2] in folded:
+            return folded[rest[:2]](value)
+        return value
 
 
 class _Word:
@@ -287,3 +312,34 @@ class _Word:
         if self._begun:
             self._done.append(self._current)
         self._current, self._begun = "", False
+
+
+def _sliced(value: str, match: re.Match[str]) -> str:
+    if marks(value):
+        return marks(value)
+    start = int(match["from"].strip("() ")[:9])
+    count = None if match["count"] is None else int(match["count"][:9])
+    tail = value[start:]
+    return tail if count is None else tail[:count]
+
+
+def _matcher(pattern: str) -> re.Pattern[str]:
+    return re.compile(translate(pattern[:256]))
+
+
+def _trimmed(value: str, operator: str, pattern: str) -> str:
+    matcher, length = _matcher(pattern), min(len(value), 256)
+    counts = range(length + 1) if len(operator) == 1 else range(length, -1, -1)
+    for count in counts:
+        part = value[:count] if operator[0] == "#" else value[len(value) - count :]
+        if matcher.fullmatch(part):
+            return value[count:] if operator[0] == "#" else value[: len(value) - count]
+    return value
+
+
+def _replaced(value: str, pattern: str, to: str, everywhere: bool) -> str:
+    if not pattern:
+        return value
+    if not set(pattern) & set("*?["):
+        return value.replace(pattern, to) if everywhere else value.replace(pattern, to, 1)
+    return marks(value) or UNKNOWN

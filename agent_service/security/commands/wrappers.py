@@ -1,10 +1,7 @@
-"""Well-known programs that run another program, and where it stands in their arguments.
-
-Other programs need no entry: their words are followed in any case.
-"""
+"""Programs that run another program, and where it stands in their arguments."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -17,7 +14,7 @@ class Wrapper(Struct, frozen=True):
 
     programs: str
     valued: str = ""
-    """Options that take the next argument."""
+    """Options that take the next argument; if empty, any option may."""
     skipped: int = 0
     """Operands before the inner command."""
     settings: bool = False
@@ -26,28 +23,90 @@ class Wrapper(Struct, frozen=True):
     """Options whose value is shell text."""
     as_text: bool = False
     """Whether the inner words are joined and parsed as shell text."""
+    paired: str = ""
+    """Options that take the next two arguments."""
+    after: str = ""
+    """A word that the inner command must follow."""
+
+    @property
+    def takes(self) -> list[str]:
+        return [*self.valued.split(), *self.scripts.split()]
 
 
 _SUDO = (
     "-u --user -g --group -h --host -p --prompt -C --close-from -r --role -t --type -T "
     "--command-timeout -U --other-user -D --chdir -R --chroot -a"
 )
+_BWRAP = (
+    "--args --argv0 --userns --userns2 --pidns --uid --gid --hostname --chdir --unsetenv "
+    "--lock-file --sync-fd --exec-label --file-label --proc --dev --tmpfs --mqueue --dir "
+    "--remount-ro --overlay-src --tmp-overlay --ro-overlay --seccomp --add-seccomp-fd --block-fd "
+    "--userns-block-fd --info-fd --json-status-fd --cap-add --cap-drop --perms --size"
+)
+_BWRAP_PAIRED = (
+    "--bind --bind-try --dev-bind --dev-bind-try --ro-bind --ro-bind-try --bind-fd --ro-bind-fd "
+    "--file --bind-data --ro-bind-data --symlink --setenv --chmod"
+)
 _ITEMS = (
     "-I -n -P -L -d -a -s -E -i --replace --max-args --max-procs --delimiter --arg-file "
     "--max-lines --max-chars --eof --process-slot-var"
 )
+_PLAIN = (
+    "command builtin nohup setsid unbuffer valgrind fakechroot firejail torify tsocks entr busybox "
+    "toybox catchsegv winpty eatmydata linux32 linux64 arch coproc not bunx pnpx flatpak-spawn "
+    "dbus-launch ld.so ld-linux.so.2 ld-linux-x86-64.so.2 ld-linux-aarch64.so.1"
+)
+_LOOSE = (
+    "proot fakeroot torsocks proxychains proxychains4 tini dumb-init rlwrap xvfb-run ltrace chpst "
+    "dbus-run-session cgexec prlimit softlimit caffeinate ssh-agent daemonize openvt uvx numactl "
+    "pkexec setpriv systemd-inhibit systemd-run strace unshare nsenter"
+)
+_NEVER = "\0"
+"""Never matches an argument."""
 _TABLE = (
-    Wrapper("command builtin nohup setsid busybox coproc not", "-"),
+    Wrapper(_PLAIN, "--library-path --preload --audit --argv0 --package"),
+    Wrapper(_LOOSE),
     Wrapper("sudo sudo-rs doas", _SUDO, settings=True),
+    Wrapper("gosu su-exec taskset setarch s6-setuidgid faketime logsave", "--pid", skipped=1),
+    Wrapper("run0", "-u --user -g --unit --property --setenv", settings=True),
     Wrapper("env", "-u --unset -C --chdir -P", scripts="-S --split-string", settings=True),
     Wrapper("nice ionice", "-n --adjustment -c --class --classdata"),
+    Wrapper("chrt", "-T -P -D", skipped=1),
     Wrapper("timeout gtimeout", "-s --signal -k --kill-after", skipped=1),
+    Wrapper("stdbuf", "-i -o -e --input --output --error"),
     Wrapper("time gtime", "-f -o --format --output"),
+    Wrapper("perf", "-e -o -F -p", skipped=1),
+    Wrapper("chroot", "--userspec --groups", skipped=1),
+    Wrapper("capsh", scripts="-c"),
+    Wrapper("bwrap", _BWRAP, paired=_BWRAP_PAIRED),
     Wrapper("exec", "-a"),
     Wrapper("xargs gxargs", _ITEMS),
     Wrapper("parallel", "-j -n -N -I -a -L -S --jobs --colsep --arg-file -d", as_text=True),
     Wrapper("watch", "-n --interval -q --equexit", as_text=True),
-    Wrapper("su runuser", "-u -g -G -w -s", scripts="-c --command --session-command"),
+    Wrapper("script", "-I -O -B -o -m -E -T", scripts="-c --command", skipped=1),
+    Wrapper("su", "-g -G -w -s", scripts="-c --command --session-command", after=_NEVER),
+    Wrapper("runuser", "-u -g -G -w -s", scripts="-c --command --session-command"),
+    Wrapper("sg", scripts="-c", skipped=1, as_text=True),
+    Wrapper("newgrp crun", after=_NEVER),
+    Wrapper("flock", "-w -E --timeout --conflict-exit-code", skipped=1, scripts="-c --command"),
+    Wrapper("daemon", "-n -u -o -r", settings=True),
+    Wrapper("hyperfine", "-w -r -m -M -p -c -n --warmup --runs", as_text=True),
+    Wrapper("start-stop-daemon ts dotenv op composer lxc incus distrobox", after="--"),
+    Wrapper("wsl", "-d -u -e", after="--"),
+    Wrapper("lxc-attach", "-n --name -P -v", after="--"),
+    Wrapper("xdotool", after="--sync"),
+    Wrapper("uv", "--with --python -p --project --directory", after="run"),
+    Wrapper("poetry pipenv git-bisect", after="run"),
+    Wrapper("conda toolbox", "-n -p -c --name --prefix --container", after="run"),
+    Wrapper("rustup", after="run", skipped=1),
+    Wrapper("bundle", after="exec"),
+    Wrapper("direnv", after="exec", skipped=1),
+    Wrapper("nix-shell", "-p", scripts="--run --command", after=_NEVER),
+    Wrapper("tmux", "-s -n -c -t -L -f -S -x -y -F", as_text=True),
+    Wrapper("screen", "-S -c -t -T -h -s -X -p -L -Logfile"),
+    Wrapper("npx", "-p --package", scripts="-c --call"),
+    Wrapper("machinectl", "-M --uid -E --setenv", after="shell", skipped=1),
+    Wrapper("adb", "-s -t -H -P", after="shell", as_text=True),
 )
 WRAPPERS: Mapping[str, Wrapper] = {
     program: wrapper for wrapper in _TABLE for program in wrapper.programs.split()
@@ -74,6 +133,8 @@ class Inner(Struct, frozen=True):
     argv: tuple[str, ...] = ()
     scripts: tuple[str, ...] = ()
     settings: tuple[tuple[str, str], ...] = ()
+    others: Iterable[Sequence[str]] = ()
+    """What it runs instead if its options take values."""
 
 
 _SETS = re.compile(r"(?<!\S)(?:-[eE] ?|--(?:set)?env[ =])(\w+)[ =](\S*)")
@@ -83,13 +144,22 @@ def unwrap(call: Invocation) -> Inner:
     """What a wrapper runs, with the variables that it sets."""
     inner = _executed(call) if call.name in _CONTAINERS else _wrapped(call, WRAPPERS[call.name])
     settings = (*_SETS.findall(call.text), *inner.settings)
-    return Inner(inner.argv, inner.scripts, settings)
+    return Inner(inner.argv, inner.scripts, settings, inner.others)
 
 
 def _wrapped(call: Invocation, wrapper: Wrapper) -> Inner:
     args = list(call.args)
     scripts = tuple(call.value_of(*wrapper.scripts.split())) if wrapper.scripts else ()
+    if call.name == "tmux":
+        return Inner(scripts=(*(arg for arg in args if " " in arg), _last_command(args, wrapper)))
+    if wrapper.after:
+        if wrapper.after not in args:
+            return Inner(scripts=scripts)
+        args = args[args.index(wrapper.after) + 1 :]
+    if call.name == "start-stop-daemon":
+        return Inner((*call.value_of("--exec", "-x", "--startas", "-a")[-1:], *args))
     rest = _behind_options(args, wrapper)
+    is_loose = not wrapper.valued and len(rest) < len(args)
     settings: list[tuple[str, str]] = []
     while wrapper.settings and rest and _sets(rest):
         name, _, value = rest.pop(0).partition("=")
@@ -102,7 +172,17 @@ def _wrapped(call: Invocation, wrapper: Wrapper) -> Inner:
         return Inner(scripts=scripts, settings=tuple(settings))
     if wrapper.as_text or (len(rest) == 1 and " " in rest[0]):
         return Inner(scripts=(" ".join(rest),), settings=tuple(settings))
-    return Inner(tuple(rest), settings=tuple(settings))
+    others = _behind_values(rest, wrapper) if is_loose else ()
+    return Inner(tuple(rest), settings=tuple(settings), others=others)
+
+
+def _behind_values(rest: list[str], wrapper: Wrapper) -> Iterator[list[str]]:
+    """The rest after the options, with more and more of them taking a value."""
+    has_options = True
+    while has_options and len(rest) > 1:
+        behind = _behind_options(rest[1:], wrapper)
+        has_options, rest = len(behind) < len(rest) - 1, behind
+        yield rest
 
 
 def _sets(words: list[str]) -> bool:
@@ -113,7 +193,7 @@ def _sets(words: list[str]) -> bool:
 
 
 def _behind_options(args: list[str], wrapper: Wrapper) -> list[str]:
-    takes, at = [*wrapper.valued.split(), *wrapper.scripts.split()], 0
+    takes, paired, at = wrapper.takes, wrapper.paired.split(), 0
     while at < len(args):
         arg = args[at]
         if arg == "--":
@@ -122,7 +202,7 @@ def _behind_options(args: list[str], wrapper: Wrapper) -> list[str]:
             break
         # Of combined short options the last may take the next argument.
         is_valued = arg in takes or (len(arg) > 2 and arg[1:].isalpha() and f"-{arg[-1]}" in takes)
-        at += 2 if is_valued else 1
+        at += 3 if arg in paired else 2 if is_valued else 1
     return args[at:]
 
 
@@ -137,6 +217,14 @@ def _executed(call: Invocation) -> Inner:
     return Inner(tuple(_behind_options(args, _CONTAINER)[1:]))
 
 
+_TMUX_VERBS = listed("new-session new-window split-window splitw neww new run-shell run")
+
+
+def _last_command(args: list[str], tmux: Wrapper) -> str:
+    at = next((at for at, arg in enumerate(args, 1) if arg in _TMUX_VERBS), len(args))
+    return " ".join(_behind_options(args[at:], tmux))
+
+
 # Containers
 
 _RUN_SWITCHES = re.compile(
@@ -146,6 +234,7 @@ _RUN_SWITCHES = re.compile(
     r"|-[a-zA-Z]\S*[^a-zA-Z\s]\S*"
 )
 """Options of `run` without a value."""
+_MOUNT = re.compile(r"(?:^|,)(source|src|target|destination|dst)=([^,]+)")
 
 
 def image_at(args: Sequence[str]) -> int:
@@ -157,7 +246,27 @@ def image_at(args: Sequence[str]) -> int:
 
 
 def _started(args: Sequence[str]) -> tuple[str, ...]:
-    """The command of a container."""
+    """The command of a container, with its folders as named outside of it."""
     at = image_at(args)
-    entry = Invocation("run", tuple(args[:at])).value_of("--entrypoint")
-    return (*entry, *args[at + 1 :])
+    options = Invocation("run", tuple(args[:at]))
+    mounts = list(filter(None, map(_mount, options.value_of("-v", "--volume", "--mount"))))
+    return tuple(
+        _outside(word, mounts) for word in (*options.value_of("--entrypoint"), *args[at + 1 :])
+    )
+
+
+def _mount(value: str) -> tuple[str, str] | None:
+    """A mounted folder of the machine, with its name in the container."""
+    told = {name[0]: path for name, path in _MOUNT.findall(value)}
+    host, _, inside = value.partition(":")
+    if told:
+        host, inside = told.get("s", ""), told.get("t") or told.get("d", "")
+    inside = inside.partition(":")[0].rstrip("/")
+    return (inside, host.rstrip("/")) if host.startswith("/") and inside.startswith("/") else None
+
+
+def _outside(word: str, mounts: list[tuple[str, str]]) -> str:
+    for inside, host in mounts:
+        place = re.compile(rf"(?<![\w./-]){re.escape(inside)}(?=(/?)(?:$|[\s/'\";*&|]))")
+        word = place.sub(lambda match, host=host: host or ("" if match[1] else "/"), word)
+    return word

@@ -76,9 +76,15 @@ def test_nothing_takes_long_for_being_repeated(command: str) -> None:
     assert time.process_time() - started < QUICK_S
 
 
-@pytest.mark.parametrize("script", ["s/x/rm -rf \\//e", "s/a/b/;s|x|reboot|ge", "1e rm -rf /"])
-def test_an_edit_that_runs_something_asks(script: str) -> None:
-    assert "hidden-command" in CLASSIFIER.classify(f"sed '{script}' a").families
+@pytest.mark.parametrize(
+    "script",
+    [
+        *("s/x/rm -rf \\//e", "s/[/]*x/rm -rf \\//e", "s/a/b/; s|x|rm -rf /|ge", "1s,x,rm -rf /,e"),
+        *("/a/s!x!rm -rf /!e;p", "s/a/b/;s/x/rm -rf \\//e}", "1e rm -rf /"),
+    ],
+)
+def test_what_an_edit_runs_is_followed(script: str) -> None:
+    assert "delete-root" in CLASSIFIER.classify(f"sed '{script}' a").families
 
 
 @pytest.mark.parametrize("command", HOSTILE.values(), ids=HOSTILE)

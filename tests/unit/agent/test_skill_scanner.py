@@ -85,12 +85,12 @@ BAD: list[tuple[str, Mapping[str, str | bytes], Verdict, str, str, int]] = [
     (
         "decoded by way of a name",
         script("x.py", "from base64 import b64decode as d", "t = d('eA==')", "exec(t)"),
-        *(C, "dynamic-code", "scripts/x.py", 3),
+        *(D, "decode-to-shell", "scripts/x.py", 3),
     ),
     (
         "fetched and run",
         script("x.py", "import urllib.request as u", "eval(u.urlopen('https://x.io').read())"),
-        *(C, "remote-to-shell", "scripts/x.py", 2),
+        *(D, "remote-to-shell", "scripts/x.py", 2),
     ),
     (
         "a shell of python",
@@ -98,6 +98,8 @@ BAD: list[tuple[str, Mapping[str, str | bytes], Verdict, str, str, int]] = [
         *(C, "remote-to-shell", "scripts/x.py", 2),
     ),
     ("made code", script("x.py", "import sys", "exec(sys.argv[1])"), C, "dynamic-code", "", 2),
+    ("no python", script("x.py", "def ("), C, "unreadable", "scripts/x.py", 1),
+    ("deep python", script("x.py", "(" * 5000), C, "unreadable", "scripts/x.py", 1),
     ("node", script("x.js", NODE), D, "decode-to-shell", "scripts/x.js", 1),
     ("drop", script("x.py", "URL = 'https://webhook.site/1'"), C, "drop-place", "", 1),
     ("blob", script("x.py", f"D = '{'QUJD' * 150}'"), C, "opaque-data", "scripts/x.py", 1),

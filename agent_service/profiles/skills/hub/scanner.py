@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from agent_service.profiles.skills.hub import scan_shell
+from agent_service.profiles.skills.hub import scan_python, scan_shell
 from agent_service.profiles.skills.hub.verdicts import Finding, Review, Verdict, excerpt, reviewed
 from agent_service.security.commands import code
 from agent_service.security.commands.classifier import CommandClassifier
@@ -71,8 +71,8 @@ _SHELL_FENCES = frozenset(
     {*_SHELLS, "", "shell", "console", "terminal", "shell-session", "shellscript", "text"}
 )
 _UNSAID = frozenset({"", "text"})
-_FENCES = frozenset({"python", "python3", "javascript", "typescript", "ruby", "perl"})
-_OTHERS = frozenset({"py", "pyw", "js", "mjs", "cjs", "ts", "rb", "pl", "php", "lua", "ps1"})
+_PYTHON_FENCES = frozenset({"python", "python3", "py"})
+_OTHERS = frozenset({"js", "mjs", "cjs", "ts", "rb", "pl", "php", "lua", "ps1"})
 _DOCUMENTS = frozenset({"md", "markdown", "txt", "rst", "html"})
 _BAD_THREATS = frozenset({"override", "exfiltration", "hidden-markup", "encoded"})
 _FENCE = re.compile(
@@ -89,11 +89,6 @@ _TURNS = re.compile("[\u202a-\u202e\u2066-\u2069\U000e0001-\U000e007f]")
 _MIXED = re.compile(r"[^\W\d_]+")
 _OPAQUE = re.compile(r"[A-Za-z0-9+/=]{400,}|(?:\\x[0-9a-fA-F]{2}){80,}")
 _PROGRAMS = (b"\x7fELF", b"MZ", b"\xfe\xed\xfa", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe", b"\0asm")
-_DYNAMIC = re.compile(
-    r"(?<![\w.])(?:builtins\.)?(?:exec|eval|compile|__import__|Function)\s*\(\s*(?![\"'\s)])"
-    r"|\b(?:marshal|pickle|dill)\.loads?\s*\(|\bos\.dup2\b"
-)
-"""Runs code that is made at run time."""
 _ARCHIVES = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"7z\xbc\xaf", b"\xfd7zXZ", b"Rar!")
 _PICTURES = (b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"%PDF", b"wOFF", b"wOF2", b"\0\1\0\0")
 _STARTS = {"program": _PROGRAMS, "archive": _ARCHIVES, "picture": _PICTURES}
@@ -128,8 +123,10 @@ class SkillScanner:
         yield from _opaque(path, text)
         if kind_of == "sh":
             yield from scan_shell.of_script(self._classifier, path, text)
+        elif kind_of == "py":
+            yield from scan_python.of_program(self._classifier, path, text)
         elif kind_of in _OTHERS:
-            yield from self._program(path, text)
+            yield from _program(path, text)
 
     def _scan_orders(
         self, path: str, text: str, examples: Sequence[tuple[int, int]]
@@ -164,27 +161,17 @@ class SkillScanner:
                 for each in found
                 if is_shell or each.family in scan_shell.WORST or each.family == "exfiltration"
             )
-        elif language in _OTHERS or language in _FENCES:
-            yield from self._program(path, text, first)
+        elif language in _PYTHON_FENCES:
+            yield from scan_python.of_program(
+                self._classifier, path, text, first=first, is_whole=False
+            )
+        elif language in _OTHERS or language in ("javascript", "typescript", "ruby", "perl"):
+            yield from _program(path, text, first)
 
     def _sentences(self, path: str, text: str, begin: int, end: int) -> Iterator[Finding]:
         for match in _MENTION.finditer(text, begin, end):
             line = text.count("\n", 0, match.start()) + 1
             yield from scan_shell.of_mention(self._classifier, path, line, match[0])
-
-    def _program(self, path: str, text: str, first: int = 1) -> Iterator[Finding]:
-        """Scan a program line by line; code that is made at run time is for a person to judge."""
-        for number, line in enumerate(text.split("\n"), first):
-            judged = code.judge(line[:2000])
-            families = {each.family for each in judged.findings}
-            for script in judged.scripts:
-                families.update(self._classifier.classify(script).families)
-            found = sorted(families & scan_shell.WORST)
-            for family in found:
-                verdict = scan_shell.severity(family)
-                yield Finding(verdict, family, path, number, excerpt(line))
-            if not found and _DYNAMIC.search(line):
-                yield Finding(Verdict.CAUTION, "dynamic-code", path, number, excerpt(line))
 
 
 def _kind(data: bytes) -> str:
@@ -209,6 +196,8 @@ def _language(path: str, text: str) -> str:
     suffix = path.rpartition(".")[2].lower() if "." in path.rpartition("/")[2] else ""
     if suffix in _SHELLS:
         return "sh"
+    if suffix in ("py", "pyw"):
+        return "py"
     if suffix in _OTHERS or suffix in _DOCUMENTS:
         return suffix
     return "sh" if path.startswith("scripts/") and not suffix else suffix or "md"
@@ -223,6 +212,16 @@ _INTERPRETERS = {
     "php": "php",
     "lua": "lua",
 }
+
+
+def _program(path: str, text: str, first: int = 1) -> Iterator[Finding]:
+    """Scan a program in another language line by line."""
+    for number, line in enumerate(text.split("\n"), first):
+        for finding in code.judge(line[:2000]).findings:
+            if finding.family not in scan_shell.WORST:
+                continue
+            verdict = scan_shell.severity(finding.family)
+            yield Finding(verdict, finding.family, path, number, excerpt(line))
 
 
 def _letters(path: str, text: str) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from agent_service.security.commands.interpreters import SHELLS
 from agent_service.security.commands.invocation import Invocation, listed, program_name
-from agent_service.security.commands.marks import UNKNOWN, marks
+from agent_service.security.commands.marks import EVERY_PROCESS, UNKNOWN, marks
 from agent_service.security.commands.outputs import roots_of
 from agent_service.security.commands.paths import (
     PathClass,
@@ -26,8 +26,8 @@ from agent_service.security.commands.wrappers import image_at
 
 # Deletes
 
-DELETERS = "rm rimraf srm find unlink shred"
-_ALWAYS_DEEP = listed("rimraf trash-rm srm")
+DELETERS = "rm rimraf srm find rmdir del rd deltree unlink shred Remove-Item"
+_ALWAYS_DEEP = listed("rimraf trash-rm srm del rd Remove-Item deltree")
 _FIND_VALUED = listed("-name -iname -path -regex -type -maxdepth -mindepth")
 
 
@@ -39,12 +39,16 @@ def deletes_folders(call: Invocation) -> bool:
                 r"-(?:exec|ok)(?:dir)? (?:\S+ )?(?:\S*/)?(?:rm|unlink|shred|srm)\b", call.text
             )
         )
+    if call.name == "rmdir":
+        return "/s" in call.text.lower().split()
     if call.name in _ALWAYS_DEEP:
         return True
     return call.short("rR") or call.long("recursive", "no-preserve-root")
 
 
 def _deleted(call: Invocation) -> Sequence[str]:
+    if call.name == "Remove-Item":
+        return [*call.operands, *call.stdin.split()]
     return roots_of(call) if call.name == "find" else call.operands
 
 
@@ -297,7 +301,7 @@ def kills_all(call: Invocation) -> bool:
     if call.name == "killall5":
         return True
     if not call.has("-0", "-l", "-CONT", "-18") and any(
-        _EVERY_NUMBER.fullmatch(arg) for arg in call.args
+        EVERY_PROCESS in arg or _EVERY_NUMBER.fullmatch(arg) for arg in call.args
     ):
         return True
     args = [arg for arg in call.args if arg != "--"]

@@ -38,8 +38,8 @@ _LOOKS = r"(?:^|\s)-\w*[zlh]|--(?:listen|help)"
 _ASKS = r"^(?:--help|--version|-V|-h)$"
 _SOURCE_UNTOLD = (
     r"\b(?:clone|fetch|pull|ls-remote|incoming|checkout|co|export|inspect|copy|list-tags)"
-    r"(?: -\w(?: [^-\s:/]+)??| -\S+| \d+)*? [\x91-\x94]"
-    r"|\b(?:remote|submodule) (?:add|set-url)\b.* [\x91-\x94]"
+    r"(?: -\w(?: [^-\s:/]+)??| -\S+| \d+)*? [\x91-\x95]"
+    r"|\b(?:remote|submodule) (?:add|set-url)\b.* [\x91-\x95]"
 )
 """The source of a fetch is unknown, even its scheme."""
 
@@ -80,8 +80,7 @@ NETWORK_RULES: tuple[Rule, ...] = (
          r"\btcp\b|\bR:|--reverse|\blocal (?:22|3389|5900)"),
     Rule("remote-access", "xhost", r"(?:^|\s)\+"),
     Rule("remote-access", "gs-netcat", options="i e"),
-    Rule("hidden-command", "sed",
-         r"(?:^|[\d$;{/])e\s+\S|[/|,!#@][gpIiM\d]{0,4}e[gpIiM\d]{0,3}(?:[\s;}]|$)"),
+    Rule("decode-to-shell", "pwsh powershell", r"(?i)(?:^|\s)[-/]e(?:c|n[a-z]*)?\s"),
     Rule("hidden-command", "cpan", r"(?m)^\s*!", reads_stdin=True),
     # Uploads
     Rule("upload", "curl curlie", when=effects.posts_file),
