@@ -11,7 +11,7 @@ ROOMS = 14
 MODULES = 24
 ODD_NAMES = 5
 LINES = 121_500
-"""The goal is 115,000 with every platform, tool and protocol. Until it is met again, no more come."""
+"""The goal is 115,000 with every platform, tool and protocol; what comes above it makes room."""
 
 _ODD = re.compile(r"\w+(ing|ed)|told|said|kept|left|seen|given|meant|wanted")
 """Names that are no nouns."""

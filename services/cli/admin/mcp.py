@@ -12,6 +12,7 @@ from hermes.agent.v1.mcp_pb2_grpc import McpServiceStub
 from services.amounts import plural
 from services.cli.admin.login import check_place
 from services.cli.admin.mcp_server import SERVE
+from services.cli.arguments import up_to
 from services.cli.command import (
     JSON_LIST,
     JSON_OBJECT,
@@ -226,7 +227,12 @@ COMMAND = Command(
         action(
             _login,
             _NAME,
-            arg("--port PORT", "port on which the browser's answer is awaited", int, default=0),
+            arg(
+                "--port PORT",
+                "port for the browser's answer (any free one)",
+                up_to(65535),
+                default=0,
+            ),
             flag("--json", "print one JSON object a line"),
         ),
         action(_logout, _NAME, JSON_OBJECT),
