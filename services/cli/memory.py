@@ -20,7 +20,7 @@ examples:
   hermes memory history --limit 5
   hermes memory undo chg_06gzq0v2k5t1v9d3c4m8h7w2a0
   hermes memory status                        whether an external memory is used, and answers
-  hermes memory setup                         use Honcho besides the own memory
+  hermes memory setup                         use Honcho in addition to Hermes' memory
   hermes memory setup --base-url http://localhost:8000"""
 
 _MEMORY = tuple(map(Column, ("entries", "char_count", "char_limit", "version", "drifted")))
@@ -83,7 +83,7 @@ async def _status(context: Context) -> None:
 
 
 def _setup(context: Context) -> None:
-    """Use Honcho besides the own memory."""
+    """Use Honcho in addition to Hermes' memory."""
     given, settings = context.given, context.settings
     found = settings.variable("HONCHO_API_KEY")
     key = "" if found is None else str(found.value)

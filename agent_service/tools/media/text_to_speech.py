@@ -15,10 +15,10 @@ MAX_CHARACTERS = 4_000
 
 
 class TextToSpeechArguments(ToolArguments):
-    """Speaks a text, into a sound file of the workspace that goes along with your answer.
+    """Turns text into speech: an audio file in the workspace, which is sent with your answer.
 
-    In chats with voice messages it is one. Use it if the user wants to hear something, or has sent
-    a voice message and the answer is short and without code or tables.
+    Chats that have voice messages show it as one. Use it if the user wants to hear something, or
+    has sent a voice message and the answer is short and without code or tables.
     """
 
     text: str = Field(

@@ -20,5 +20,5 @@ async def _serve(context: Context) -> None:
     await serve(context.channels, context.profile, context.given.tier)
 
 
-_TIER = arg("--tier", "tools: read, operate or all (read)", choices=TIERS, default="read")
+_TIER = arg("--tier", "rights of the client (read)", choices=TIERS, default="read")
 SERVE = action(_serve, _TIER, services=process.ALL)
