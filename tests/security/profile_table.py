@@ -40,7 +40,8 @@ _PLAIN: Mapping[Kind, Mapping[str, str]] = {
     },
     Kind.ALIKE: {
         "agent.CatalogService": "ListPersonalities",
-        "agent.MemoryService": "UndoMemoryChange",
+        "agent.McpService": "TestMcpServer",
+        "agent.MemoryService": "EndSession UndoMemoryChange",
         "agent.SessionService": ("GetSession ListMessages UndoTurns DeleteSession ExportSession"),
         "agent.TurnService": "WatchTurn GetTurn",
         "agent.UsageService": "GetUsage GetBudget",
@@ -52,7 +53,8 @@ _PLAIN: Mapping[Kind, Mapping[str, str]] = {
     },
     Kind.APART: {
         "agent.CurationService": "ListCurations ListCurationReports",
-        "agent.MemoryService": "GetMemory ListMemoryChanges",
+        "agent.McpService": "ListMcpServers",
+        "agent.MemoryService": "GetMemory GetMemoryProvider ListMemoryChanges",
         "agent.SessionService": "ListSessions PruneSessions",
         "agent.SkillService": "ListSkills",
         "agent.ToolCatalogService": "ListTools",
