@@ -7,6 +7,7 @@ from agent_service.tools.mcp.servers import Servers, ServerState
 from hermes.agent.v1 import mcp_pb2 as pb
 from hermes.agent.v1.mcp_pb2_grpc import McpServiceServicer
 from services.errors import FailedPrecondition, NotFound
+from services.redaction.redactor import Redactor
 
 
 class McpServicer(McpServiceServicer):
@@ -38,9 +39,10 @@ class McpServicer(McpServiceServicer):
 
     def _server(self, state: ServerState) -> pb.McpServer:
         configured = self._servers.configured[state.name]
+        target = configured.url.partition("?")[0] or " ".join(configured.argv)
         return pb.McpServer(
             name=state.name,
-            target=configured.url.partition("?")[0] or " ".join(configured.argv),
+            target=Redactor().redact(target),
             problem=state.problem,
             tools=[tool.name for tool in state.catalog.tools],
             prompts=[prompt.name for prompt in state.catalog.prompts],

@@ -1,6 +1,7 @@
 """Add, list, test and remove MCP servers, whose tools models may call; serve Hermes itself."""
 
 import json
+import re
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -29,6 +30,7 @@ from services.cli.startup import imported, keep
 from services.config.edit import remove_path
 from services.config.settings import is_secret_name
 from services.errors import AlreadyExists, InvalidArgument, NotFound
+from services.redaction.redactor import MASK, Redactor
 from services.runtime.logins import LoggedIn
 
 EXAMPLES = """\
@@ -53,6 +55,8 @@ SECTION = "mcp_servers"
 LOG_IN = "agent_service.assembly.mcp_logins:log_in"
 LOG_OUT = "agent_service.assembly.mcp_logins:log_out"
 _TEST_S = 120.0
+_NAME_FORM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
+_SECRET_HEADERS = frozenset({"authorization", "proxy_authorization", "cookie"})
 
 
 async def _list(context: Context) -> None:
@@ -65,6 +69,8 @@ async def _list(context: Context) -> None:
 async def _add(context: Context) -> None:
     """Add a server to config.yaml."""
     given, settings = context.given, context.settings
+    if _NAME_FORM.fullmatch(given.name) is None:
+        raise InvalidArgument(f"{given.name!r} is not a name: use letters, digits, _ and -")
     if given.name in _configured(settings.yaml.data):
         raise AlreadyExists(f"there is an MCP server {given.name} already; remove it first")
     entry = _entry(given)
@@ -73,7 +79,8 @@ async def _add(context: Context) -> None:
         f"{given.name} is in {path}. Restart Hermes to apply it, then try: "
         f"hermes mcp test {given.name}"
     )
-    context.print_value({"name": given.name, "server": entry, "file": str(path)}, told)
+    shown = {**entry, "headers": dict.fromkeys(entry["headers"], MASK)} if given.headers else entry
+    context.print_value({"name": given.name, "server": shown, "file": str(path)}, told)
 
 
 def _entry(given: Any) -> dict[str, Any]:
@@ -83,6 +90,7 @@ def _entry(given: Any) -> dict[str, Any]:
         raise InvalidArgument(f"--command cannot be read: {error}") from None
     if bool(command) == bool(given.url):
         raise InvalidArgument("give either --command or --url")
+    _check_words([*command, given.url])
     entry: dict[str, Any] = {}
     if command:
         entry = {"command": command[0], "args": command[1:]}
@@ -108,8 +116,36 @@ def _pairs(given: Sequence[str], sign: str, option: str) -> dict[str, str]:
                 f"{name} looks like a secret, which a sandbox must not hold: put it into "
                 f"executor.secrets, and give --secret {name}"
             )
+        is_secret = _names_secret(name) or Redactor().redact(value) != value
+        if sign == ":" and is_secret and "${" not in value:
+            raise InvalidArgument(
+                f"the header {name.strip()} looks like a secret: put it into .env, and give "
+                f"--header '{name.strip()}: ${{VARIABLE}}'"
+            )
         pairs[name.strip()] = value.strip()
     return pairs
+
+
+def _check_words(words: Sequence[str]) -> None:
+    """Refuse secrets in a command or URL, which lists of servers and of processes show."""
+    option = ""
+    for word in words:
+        name, _, value = word.partition("=")
+        if (
+            (name.strip("-") and value and _names_secret(name))
+            or (option and not word.startswith("-"))
+            or Redactor().redact(word) != word
+        ):
+            raise InvalidArgument(
+                "the command or URL looks as if it has a secret: put it into executor.secrets and "
+                "give --secret NAME, or into .env and give it with --header"
+            )
+        option = name if word.startswith("-") and not value and _names_secret(name) else ""
+
+
+def _names_secret(name: str) -> bool:
+    plain = name.strip().strip("-").replace("-", "_").lower()
+    return plain in _SECRET_HEADERS or is_secret_name(plain)
 
 
 async def _test(context: Context) -> None:
@@ -165,6 +201,9 @@ async def _remove(context: Context) -> None:
     await context.confirm(
         f"Remove the MCP server {given.name}?", "add --yes to remove it", "nothing was removed"
     )
+    if _configured(settings.yaml.data)[given.name].get("url"):
+        check_place(settings)
+        await imported(LOG_OUT)(settings, given.name)
     path = remove_path(settings.home, (SECTION, given.name))
     told = f"{given.name} is no longer in {path}. Restart Hermes to apply it."
     context.print_value({"name": given.name, "file": str(path)}, told)
@@ -180,7 +219,10 @@ def _offers(server: pb.McpServer) -> str:
 
 
 def _state(server: pb.McpServer) -> str:
-    return f"off: {server.problem}" if server.problem else "on"
+    if server.problem:
+        return f"off: {server.problem}"
+    is_known = server.tools or server.prompts or server.has_resources
+    return "on" if is_known else "not connected yet"
 
 
 _COLUMNS = (
