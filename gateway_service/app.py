@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -52,6 +53,7 @@ from services.config.settings import Settings
 from services.database import Database
 from services.database.leases import LeaseKeeper, new_owner
 from services.database.migrations import prepare
+from services.errors import FailedPrecondition
 from services.lifecycle import Workers
 from services.redaction.redactor import Redactor
 from services.rpc.auth import Policy
@@ -152,6 +154,11 @@ def _mcp(
     """Return the MCP server; None if no tier has a key."""
     if not config.mcp_keys:
         return None
+    if find_spec("mcp") is None:
+        raise FailedPrecondition(
+            "the MCP server has a key, and its SDK is not installed: "
+            "pip install 'hermes-services[mcp]'"
+        )
     from gateway_service.servicer.mcp.server import McpEndpoint
     from gateway_service.servicer.mcp.tools import HermesTools
 
