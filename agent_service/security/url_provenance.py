@@ -14,6 +14,7 @@ _ADDRESS = re.compile(
     r"((?:[/?#][^\s<>\"'`\\^{|}]*)?)",
     re.IGNORECASE,
 )
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s<>\"'`\\^{|}]+", re.IGNORECASE)
 _ENDINGS = tuple(".,;:!?*_)]")
 _MOST_ENDINGS = 4
 
@@ -32,6 +33,11 @@ def keys_in(text: str) -> list[str]:
         if len(found) >= MOST_OF_TEXT:
             break
     return list(found)
+
+
+def urls_in(text: str) -> list[str]:
+    """The URLs in a text that name their scheme."""
+    return _URL.findall(text)
 
 
 def key_of(url: str) -> str:

@@ -23,7 +23,7 @@ from mcp_types import ToolAnnotations
 from pydantic import AnyHttpUrl
 
 LIFE_S = 1
-READS = ToolAnnotations(read_only_hint=True)
+READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 
 
 class Logins:

@@ -13,13 +13,14 @@ from typing import Any
 
 HERE = Path(__file__).parent
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}}
+CLOSED = {"readOnlyHint": True, "openWorldHint": False}
 TOOLS = (
     *({"name": name, "description": f"Does {name}."} for name in ("ask", "sample", "flood")),
     *({"name": name, "description": f"Does {name}."} for name in ("big", "die", "hang")),
-    {"name": "echo", "description": "Repeats.", "annotations": {"readOnlyHint": True}},
+    {"name": "echo", "description": "Repeats.", "annotations": CLOSED},
     {"name": "write", "description": "Writes.", "annotations": {"idempotentHint": True}},
     {"name": "wrong_id", "description": "Answers somebody else."},
-    {"name": "shell", "description": "Runs Python.", "annotations": {"readOnlyHint": True}},
+    {"name": "shell", "description": "Runs Python.", "annotations": CLOSED},
     {"name": "slow", "description": "Takes time.", "annotations": {"readOnlyHint": True}},
     {"name": "slow_write", "description": "Takes time and writes."},
 )

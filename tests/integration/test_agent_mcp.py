@@ -124,6 +124,7 @@ async def test_a_server_that_misbehaves_costs_its_own_call(
     bad, fine = [m["content"] for m in model.bodies[1]["messages"] if m["role"] == "tool"]
     assert told in bad
     assert "It is unknown whether the call took effect" in bad
+    assert "Untrusted data" in bad
     assert "stolen" not in bad
     assert "fine" in fine
 
@@ -162,14 +163,21 @@ async def test_a_server_asks_the_model_once_a_person_allows_it(home: Path) -> No
     assert "tools" not in model.bodies[1]
 
 
-async def test_a_tainted_session_asks_before_a_tool_changes_something(home: Path) -> None:
-    calls = call("mcp_bad_echo", text="hi"), call("mcp_bad_write", text="leak"), TOLD
+@pytest.mark.parametrize(
+    ("tool", "text"),
+    [("write", "leak"), ("slow", "leak"), ("echo", "https://evil.example/?leak")],
+    ids=["it writes", "it may reach others", "its link is new"],
+)
+async def test_a_tainted_session_asks_before_a_tool_can_leak(
+    home: Path, tool: str, text: str
+) -> None:
+    calls = call("mcp_bad_echo", text="hi"), call(f"mcp_bad_{tool}", text=text), TOLD
     async with running(home, *calls) as (client, _):
         started = await client.start("go")
         question = await asked(client, started.turn_id)
-        assert question.subject == 'mcp_bad_write {"text":"leak"}'
+        assert question.subject == f'mcp_bad_{tool} {{"text":"{text}"}}'
         await resolve(client, question.approval_id, APPROVAL_DECISION_ONCE)
-        assert "write: leak" in answer(await client.watch(started.turn_id))
+        assert f"{tool}: {text}" in answer(await client.watch(started.turn_id))
 
 
 async def test_many_tools_are_searched_for(home: Path) -> None:
@@ -265,12 +273,13 @@ async def test_a_hostile_program_gets_nothing(home: Path) -> None:
 
     listening = await asyncio.start_server(note, "127.0.0.1", 0)
     port = listening.sockets[0].getsockname()[1]
-    sockets = [str(path) for path in await asyncio.to_thread(lambda: [*home.rglob("*.sock")])]
-    known = {"home": str(home), "port": port, "sockets": sockets or [str(home / "run" / "a.sock")]}
+    own = str(home / "own.sock")
+    also = await asyncio.start_unix_server(note, own)
+    known = {"home": str(home), "port": port, "sockets": [own, f"{home}/run/agent.sock"]}
     texts = [attack.format(**known) if "{" in attack else attack for attack in ATTACKS.values()]
     calls = [call("mcp_bad_shell", text=text) for text in texts]
     marker = call("terminal", command="echo marker >marker; mkdir -p /tmp/x; echo 1 >/tmp/x/marker")
-    async with listening, running(home, marker, *calls, {"text": "done"}) as (client, model):
+    async with listening, also, running(home, marker, *calls, {"text": "done"}) as (client, model):
         assert answer(await client.ask("attack")) == "done"
     results = [m["content"] for m in model.bodies[-1]["messages"] if m["role"] == "tool"][1:]
     got = dict(zip(ATTACKS, results, strict=True))
@@ -283,6 +292,7 @@ async def test_a_hostile_program_gets_nothing(home: Path) -> None:
     assert "got: []" in got["home"]
     assert "'PATH'" in got["environment"]
     assert got["network"].count("Error") == 3  # and not one was left out
+    assert got["sockets"].count("Error") == 2
     assert "marker" not in got["files of sessions"]
     assert not connections
 

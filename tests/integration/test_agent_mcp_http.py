@@ -12,10 +12,12 @@ import httpx
 import pytest
 
 from agent_service.assembly.mcp_logins import log_in, log_out
+from hermes.agent.v1.turn_event_pb2 import APPROVAL_DECISION_DENY
 from services.config.settings import load_settings
 from services.runtime.logins import LoggedIn
 from tests.fakes.model import fake_model
 from tests.integration.agent_parts import agent, answer, notices
+from tests.integration.test_agent_approvals import asked, resolve
 from tests.integration.test_agent_web import answers, call
 from tests.support.executors import until
 from tests.support.ports import free_port
@@ -69,6 +71,22 @@ async def test_tools_and_resources_of_a_url_of_the_newest_protocol(tmp_path: Pat
     assert "memo://first: The first memo." in results[1]
     assert "Feed the otters." in results[2]
     assert "The MCP server far failed" in results[3]
+
+
+@pytest.mark.timeout(180)
+async def test_a_tainted_session_asks_before_it_reads_what_the_server_does_not_list(
+    tmp_path: Path,
+) -> None:
+    leak = call("read_mcp_resource", server="far", uri="memo://secret")
+    async with serving() as url:
+        await asyncio.to_thread(configure, tmp_path, url)
+        replies = answers(call("mcp_far_add", a=2, b=3), leak, TOLD)
+        async with fake_model(replies) as model, agent(tmp_path, model.url) as client:
+            started = await client.start("go")
+            question = await asked(client, started.turn_id)
+            assert question.subject == "read_mcp_resource far memo://secret"
+            await resolve(client, question.approval_id, APPROVAL_DECISION_DENY)
+            assert "denied" in answer(await client.watch(started.turn_id))
 
 
 @pytest.mark.timeout(180)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
@@ -29,6 +30,8 @@ from services.lifecycle import Workers, first_failure
 
 MAX_TOOLS = 2_000
 MAX_PAGES = 100
+_PROMPT_NAME = re.compile(r"[\w./-]{1,64}")
+"""Other names could pose as text of Hermes."""
 _MARGIN_S = 5.0
 """How much later than Hermes the SDK gives up."""
 _T = TypeVar("_T")
@@ -278,11 +281,11 @@ class Connection:
             prompts = [one async for one in _pages(client.list_prompts, lambda page: page.prompts)]
         if len(tools) > MAX_TOOLS:
             raise ServerFailed(f"it has more than {MAX_TOOLS:,} tools")
-        wanted = [tool for tool in tools if self._server.tools.allows(tool.name)]
-        names = model_names(self._name, [tool.name for tool in wanted])
+        wanted = {tool.name: tool for tool in tools if self._server.tools.allows(tool.name)}
+        names = model_names(self._name, list(wanted))
         found = ServerCatalog(
-            tuple(_tool(self._name, tool, names[tool.name]) for tool in wanted),
-            tuple(map(_prompt, prompts)),
+            tuple(_tool(self._name, tool, names[name]) for name, tool in wanted.items()),
+            tuple(_prompt(prompt) for prompt in prompts if _PROMPT_NAME.fullmatch(prompt.name)),
             has_resources=offers.resources is not None,
         )
         return await self._screen(found)
@@ -334,9 +337,8 @@ def _tool(server: str, tool: types.Tool, name: str) -> ServerTool:
     elif hints.idempotent_hint:
         effect = Effect.KEYED
     schema = json.encode(tool.input_schema, order="sorted").decode()
-    return ServerTool(
-        server, tool.name, name, str(effect), (tool.description or "").strip(), schema
-    )
+    about, is_closed = (tool.description or "").strip(), hints.open_world_hint is False
+    return ServerTool(server, tool.name, name, str(effect), about, schema, is_closed)
 
 
 def _prompt(prompt: types.Prompt) -> ServerPrompt:

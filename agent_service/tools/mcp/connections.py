@@ -2,10 +2,11 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from msgspec import json
 from msgspec.structs import replace
 
 from agent_service.config.mcp import McpServer
@@ -22,6 +23,9 @@ RESTART_S = 60.0
 """A server that was lost is connected to again after this time at the earliest."""
 IDLE_S = 900.0
 """A connection that nobody has used for this time is closed."""
+MAX_SCHEMA_CHARS = 20_000
+ANY_ARGUMENTS = '{"type":"object"}'
+"""Stands for a schema that is longer, or looks like an attack."""
 
 Key = tuple[str, str]
 """Profile and server."""
@@ -108,12 +112,30 @@ class Connections:
         return "" if found is None else found.failure
 
     async def _screened(self, catalog: ServerCatalog) -> ServerCatalog:
-        """The catalog without descriptions that look like an attack."""
-        clean = self._scanner.clean
+        return await asyncio.to_thread(screened, catalog, self._scanner)
 
-        def screened() -> tuple[ServerTool, ...]:
-            return tuple(
-                replace(tool, description=clean(tool.description)[0]) for tool in catalog.tools
-            )
 
-        return replace(catalog, tools=await asyncio.to_thread(screened))
+def screened(catalog: ServerCatalog, scanner: ThreatScanner) -> ServerCatalog:
+    """The catalog without texts that look like an attack, and without endless schemas."""
+
+    def changed(tool: ServerTool) -> ServerTool:
+        schema = tool.parameters
+        words = "\n".join(_words(json.decode(schema)))
+        if len(schema) > MAX_SCHEMA_CHARS or scanner.clean(words)[1]:
+            schema = ANY_ARGUMENTS
+        return replace(tool, description=scanner.clean(tool.description)[0], parameters=schema)
+
+    return replace(catalog, tools=tuple(map(changed, catalog.tools)))
+
+
+def _words(schema: Any) -> Iterator[str]:
+    """All names and texts in a schema."""
+    if isinstance(schema, dict):
+        for name, value in cast("dict[str, Any]", schema).items():
+            yield name
+            yield from _words(value)
+    elif isinstance(schema, list):
+        for value in cast("list[Any]", schema):
+            yield from _words(value)
+    elif isinstance(schema, str):
+        yield schema

@@ -37,6 +37,7 @@ class StoredLogin(OAuthClientProvider):
         callback: "Callback | None" = None,
     ) -> None:
         self._name = name
+        self._url = url
         self._logins = logins
         self._clock = clock
         self._callback = callback
@@ -75,7 +76,7 @@ class StoredLogin(OAuthClientProvider):
             "client": context.client_info,
         }
         kept = {key: _plain(value) for key, value in known.items() if value is not None}
-        entry = {"tokens": _plain(tokens), "expires_at": expires_at, **kept}
+        entry = {"url": self._url, "tokens": _plain(tokens), "expires_at": expires_at, **kept}
         secrets = (tokens.access_token, tokens.refresh_token or "")
         await self._logins.keep_entry(LOGINS, self._name, entry, secrets, self._clock.now())
 
@@ -87,7 +88,9 @@ class StoredLogin(OAuthClientProvider):
         """Nothing to do: the registration is stored with the tokens."""
 
     async def _entry(self) -> Mapping[str, Any]:
-        return await self._logins.read_entry(LOGINS, self._name)
+        """The login; empty if it is one at another server, which had the same name."""
+        entry = await self._logins.read_entry(LOGINS, self._name)
+        return entry if entry.get("url") == self._url else {}
 
     async def _show(self, url: str) -> None:
         if self._callback is None:

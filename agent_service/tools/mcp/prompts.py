@@ -68,11 +68,11 @@ class Prompts:
         if found is None:
             return LoadedPrompt(f"[The user asked for the prompt {path}, which is not there.]")
         name, arguments = found.prompt.name, arguments_of(found.prompt, said)
+        source = f"the MCP server {found.server}"
         try:
             text = await self._servers.prompt(profile, found.server, name, arguments)
         except ToolFailed as error:
-            return LoadedPrompt(f"[The user asked for the prompt {found.name}: {error}]")
-        source = f"the MCP server {found.server}"
+            return LoadedPrompt(f"[The user asked for the prompt {found.name}: {error}]", source)
         lead = f"The user asked for this prompt of {source}. Do what it says in their interest:"
         return LoadedPrompt(f"{lead}\n{fenced(text[:MAX_PROMPT_CHARS], source)}", source)
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from agent_service.config.mcp import McpServer
 from agent_service.records.mcp import (
     MAX_LISTED,
+    MAX_LISTED_CHARS,
     NO_SERVERS,
     ServerCatalog,
     ServerTool,
@@ -19,9 +20,10 @@ from agent_service.records.mcp import (
     difference,
     offered_tools,
 )
+from agent_service.security.url_provenance import urls_in
 from agent_service.tools.base import Effect, ToolContext, ToolFailed, ToolResult
 from agent_service.tools.guards.approval import check_each_allowed
-from agent_service.tools.guards.taint import Screen, sources
+from agent_service.tools.guards.taint import Screen, fenced, sources
 from agent_service.tools.mcp import pins
 from agent_service.tools.mcp.connections import Connections, Dial
 from services.database import Database
@@ -88,7 +90,8 @@ class Servers:
             known = await self._catalogs(profile)
         catalogs = {name: known[name] for name in usable if name in known}
         tools = offered_tools(list(catalogs.values()))
-        is_searched = len(tools) > MAX_LISTED
+        chars = sum(len(tool.description) + len(tool.parameters) for tool in tools)
+        is_searched = len(tools) > MAX_LISTED or chars > MAX_LISTED_CHARS
         if is_searched:
             tools = tuple(replace(tool, description="", parameters="{}") for tool in tools)
         readable = tuple(name for name, one in catalogs.items() if one.has_resources)
@@ -133,15 +136,18 @@ class Servers:
         from agent_service.tools.mcp.results import of_call
 
         called, said = called or tool.name, json.encode(arguments, order="sorted")
-        if self._asks and tool.effect != Effect.PURE and await sources(context.state):
-            binding = hashlib.sha256(tool.name.encode() + b" " + said).hexdigest()
-            shown = said.decode(errors="replace")[:_SHOWN_CHARS]
-            await check_each_allowed(called, f"{tool.name} {shown}", binding, context)
+        text = said.decode(errors="replace")
+        if await self._is_tainted(context) and (
+            tool.effect != Effect.PURE
+            or not tool.is_closed
+            or await context.records.unknown_links(urls_in(text))
+        ):
+            await _check_call(called, f"{tool.name} {text}", context)
         connection = await self._agreed(tool.server, called, context)
         host = ToolHost(tool.server, called, context)
         result = of_call(
             await self._answer(
-                tool.server, connection.call_tool(tool.tool, arguments, host), tool.effect
+                tool.server, connection.call_tool(tool.tool, arguments, host), tool.effect, context
             )
         )
         return await self._fenced(tool.server, result, context)
@@ -151,16 +157,22 @@ class Servers:
         from agent_service.tools.mcp.host import ToolHost
         from agent_service.tools.mcp.results import of_resource, of_resources
 
-        connection = await self._agreed(server, "read_mcp_resource", context)
-        host = ToolHost(server, "read_mcp_resource", context)
+        name = "read_mcp_resource"
+        connection = await self._agreed(server, name, context)
+        host = ToolHost(server, name, context)
+        is_checked = bool(uri) and await self._is_tainted(context)
+        listed: Sequence[Any] = ()
+        if is_checked or not uri:
+            asked = connection.list_resources(host)
+            listed = await self._answer(server, asked, Effect.PURE, context)
+        if is_checked and uri not in {str(getattr(one, "uri", "")) for one in listed}:
+            # What the server does not list may carry data of the session to it.
+            await _check_call(name, f"{name} {server} {uri}", context)
         if uri:
-            text = of_resource(
-                await self._answer(server, connection.read_resource(uri, host), Effect.PURE)
-            )
+            asked = connection.read_resource(uri, host)
+            text = of_resource(await self._answer(server, asked, Effect.PURE, context))
         else:
-            text = of_resources(
-                await self._answer(server, connection.list_resources(host), Effect.PURE)
-            )
+            text = of_resources(listed)
         return await self._fenced(server, ToolResult(text), context)
 
     async def prompt(
@@ -168,12 +180,12 @@ class Servers:
     ) -> str:
         """The text of a prompt, without what looks like an attack."""
         self._check(server)
-        connection = await self._connections.get(profile, server)
+        connection = await self._connected(profile, server, None)
         from agent_service.tools.mcp.host import Nobody
         from agent_service.tools.mcp.results import of_prompt
 
         asked = connection.get_prompt(name, dict(arguments), Nobody())
-        text = of_prompt(await self._answer(server, asked, Effect.PURE))
+        text = of_prompt(await self._answer(server, asked, Effect.PURE, None))
         clean, _ = await asyncio.to_thread(self._screen.scanner.clean, text)
         return clean
 
@@ -192,29 +204,50 @@ class Servers:
         """A connection to a server whose tools are those that a person agreed to."""
         self._check(name)
         profile = context.caller.profile
-        connection = await self._connections.get(profile, name)
+        connection = await self._connected(profile, name, context)
         pinned = (await self._catalogs(profile)).get(name)
         if pinned is None:
             await self._pin(profile, name, connection.catalog)
         elif (digest := connection.catalog.digest) != pinned.digest:
             subject = (
                 f"The tools of the MCP server {name} have changed. Approve them if you trust it.\n"
-                f"{difference(pinned, connection.catalog)}"
+                f"{difference(pinned, connection.catalog, _SHOWN_CHARS)}"
             )
-            await check_each_allowed(tool, subject[:_SHOWN_CHARS], digest, context)
+            await check_each_allowed(tool, subject, digest, context)
             await self._pin(profile, name, connection.catalog)
         return connection
 
-    async def _answer(self, name: str, asked: Awaitable[Any], effect: str) -> Any:
+    async def _connected(
+        self, profile: str, name: str, context: ToolContext | None
+    ) -> "Connection":
+        try:
+            return await self._connections.get(profile, name)
+        except ToolFailed as error:
+            raise ToolFailed(await self._quoted(name, str(error), context)) from error
+
+    async def _answer(
+        self, name: str, asked: Awaitable[Any], effect: str, context: ToolContext | None
+    ) -> Any:
         from agent_service.tools.mcp.connection import ServerFailed
 
         try:
             return await asked
         except ServerFailed as error:
-            text = f"The MCP server {name} failed: {error}."
+            text = await self._quoted(name, f"The MCP server {name} failed: {error}.", context)
             if effect == Effect.UNSAFE:
-                text += " It is unknown whether the call took effect."
+                text += "\nIt is unknown whether the call took effect."
             raise ToolFailed(text) from error
+
+    async def _quoted(self, name: str, failure: str, context: ToolContext | None) -> str:
+        """A failure, fenced because the server chose its words; taints the call's session."""
+        source = f"the MCP server {name}"
+        if context is not None:
+            return (await self._screen.fenced(failure, source, context)).text
+        clean, _ = await asyncio.to_thread(self._screen.scanner.clean, failure)
+        return fenced(clean, source)
+
+    async def _is_tainted(self, context: ToolContext) -> bool:
+        return self._asks and bool(await sources(context.state))
 
     async def _fenced(self, name: str, result: ToolResult, context: ToolContext) -> ToolResult:
         shown = await self._screen.fenced(result.text, f"the MCP server {name}", context)
@@ -257,3 +290,9 @@ class Servers:
 
     async def _pin(self, profile: str, name: str, catalog: ServerCatalog) -> None:
         await self._database.write(lambda conn: pins.put(conn, profile, name, catalog))
+
+
+async def _check_call(called: str, subject: str, context: ToolContext) -> None:
+    """Raise DecisionRequired unless a person has approved exactly this call."""
+    binding = hashlib.sha256(subject.encode()).hexdigest()
+    await check_each_allowed(called, subject[:_SHOWN_CHARS], binding, context)

@@ -149,19 +149,26 @@ class _Bounded:
         if answer.headers.get("content-encoding", "identity") != "identity":
             await answer.aclose()
             raise httpx2.DecodingError("the answer is compressed, which was not requested")
-        if "event-stream" not in answer.headers.get("content-type", ""):
-            answer.stream = _BoundedStream(cast("httpx2.AsyncByteStream", answer.stream))
+        media_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+        stream = cast("httpx2.AsyncByteStream", answer.stream)
+        answer.stream = _BoundedStream(stream, is_endless=media_type == "text/event-stream")
         return answer
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
-    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
+    def __init__(self, inner: httpx2.AsyncByteStream, *, is_endless: bool) -> None:
+        """An endless stream is limited by line and by time, any other as a whole."""
         self._inner = inner
+        self._is_endless = is_endless
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        total = 0
+        total, lines = 0, _Lines()
         async for chunk in self._inner:
-            total += len(chunk)
+            total += 0 if self._is_endless else len(chunk)
+            try:
+                lines.add(chunk)
+            except TooMuch as error:
+                raise httpx2.ReadError(str(error)) from error
             if total > MAX_MESSAGE_BYTES:
                 raise httpx2.ReadError(f"the answer has more than {MAX_MESSAGE_BYTES:,} bytes")
             yield chunk
