@@ -169,7 +169,7 @@ class TurnUpdates:
                 if monotonic() - call.shown_at >= PROGRESS_S:
                     call.shown_at = monotonic()
                     yield acp.update_tool_call(
-                        event.tool_progress.call_id, content=[fenced(call.output)]
+                        event.tool_progress.call_id, content=[preview(call.output)]
                     )
             case "tool_finished" if event.tool_finished.name == "todo":
                 yield from plan(event.tool_finished.preview)
@@ -241,7 +241,7 @@ def end_of(finished: ToolFinished, arguments: dict[str, Any], folder: Folder) ->
     return acp.update_tool_call(
         finished.call_id,
         status="failed" if finished.is_error else "completed",
-        content=shown or ([fenced(finished.preview)] if finished.preview.strip() else None),
+        content=shown or ([preview(finished.preview)] if finished.preview.strip() else None),
     )
 
 
@@ -258,9 +258,13 @@ def kind_of(tool: str) -> ToolKind:
     return _KINDS.get(tool, "other")
 
 
+def preview(text: str) -> ContentToolCallContent:
+    """Return the result of a call for an editor, without the marks that are for the model."""
+    return fenced(_LABEL.sub("", text))
+
+
 def fenced(text: str) -> ContentToolCallContent:
     """Return text for an editor that shows Markdown as it is."""
-    text = _LABEL.sub("", text)
     fence = max(("```", *_FENCE.findall(text)), key=len)
     fence = f"{fence}`" if fence in text else fence
     return acp.tool_content(acp.text_block(f"{fence}\n{text.rstrip()}\n{fence}"))
