@@ -27,7 +27,11 @@ class TextToSpeechArguments(ToolArguments):
         description="What to say, as plain words without Markdown, at most 4,000 characters.",
     )
     voice: str = Field(
-        default="", max_length=100, description="Voice of the provider, if not the usual one."
+        default="",
+        max_length=100,
+        # It becomes part of an address.
+        pattern=r"^([A-Za-z0-9][A-Za-z0-9_.+() -]*)?$",
+        description="Voice of the provider, if not the usual one.",
     )
 
 

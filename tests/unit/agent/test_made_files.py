@@ -3,12 +3,14 @@
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from agent_service.models.media.failures import MediaFailed
 from agent_service.records.model import encoded
 from agent_service.records.sandbox import FileStat
 from agent_service.tools.base import Caller, ToolContext, ToolFailed
 from agent_service.tools.media.made_files import attached_by, make_file
+from agent_service.tools.media.text_to_speech import TextToSpeechArguments
 
 CHAT = {"platform": "telegram", "chat_id": "42"}
 
@@ -76,3 +78,11 @@ async def test_an_answer_takes_along_what_its_turn_has_made() -> None:
     assert attached_by("trn_1", [result(own.text, "user")]) == ()
     silent = await make_file(context(disk, "trn_1:3", platform="cli"), "speech", ".ogg", make)
     assert attached_by("trn_1", [result(silent.text)]) == ()
+
+
+@pytest.mark.parametrize("voice", ["..", "a/b", "?x=1", "a\n"])
+def test_a_voice_cannot_lead_to_another_address(voice: str) -> None:
+    for known in ("", "en_US-lessac-medium", "af_bella+af_sky(2)", "21m00Tcm4TlvDq8ikWAM"):
+        assert TextToSpeechArguments(text="a", voice=known).voice == known
+    with pytest.raises(ValidationError):
+        TextToSpeechArguments(text="a", voice=voice)
