@@ -232,8 +232,13 @@ class TurnRequest(Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_of_one_person(self) -> bool:
-        """Return whether it answers a person with whom nobody shares the session."""
-        return self.kind == "user" and not self.speaker
+        """Return whether it answers a person in a chat that nobody else reads."""
+        return self.kind == "user" and self.is_private
+
+    @property
+    def is_private(self) -> bool:
+        """Return whether nobody else reads the chat."""
+        return not self.speaker and self.origin.get("chat_type", "dm") == "dm"
 
     @property
     def platform(self) -> str:

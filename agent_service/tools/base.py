@@ -86,6 +86,8 @@ class Caller(Struct, frozen=True):
     origin: Mapping[str, str] = field(default_factory=dict[str, str])
     """Platform, chat, thread and user of the turn's message."""
     options: TurnOptions = TurnOptions()
+    is_private: bool = True
+    """Whether nobody else reads the chat."""
 
 
 class SessionRecords(Protocol):

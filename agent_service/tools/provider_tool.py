@@ -25,6 +25,8 @@ class ProviderCall(UsualTool[Any]):
         self._tool = tool
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolResult:
+        if not context.caller.is_private:
+            raise ToolFailed(f"Others read this chat, so {self._external.name} is not used here.")
         scope = Scope(context.caller.profile, context.caller.session_id)
         external, tool = self._external, self._tool
         try:

@@ -101,7 +101,8 @@ def _conversation(turn: LiveTurn) -> Sequence[bytes]:
 
 
 def _caller(turn: LiveTurn) -> Caller:
-    return Caller(turn.profile, turn.session_id, turn.id, turn.origin, turn.options)
+    own = (turn.profile, turn.session_id, turn.id, turn.origin, turn.options)
+    return Caller(*own, is_private=turn.request.is_private)
 
 
 async def _sandbox_info(sandbox: TurnSandbox) -> SandboxInfo:

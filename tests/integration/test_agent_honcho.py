@@ -15,6 +15,7 @@ from hermes.agent.v1.home_pb2_grpc import HomeServiceStub
 from hermes.agent.v1.memory_pb2_grpc import MemoryServiceStub
 from hermes.agent.v1.tool_catalog_pb2 import ListToolsRequest
 from hermes.agent.v1.tool_catalog_pb2_grpc import ToolCatalogServiceStub
+from hermes.common.v1.origin_pb2 import Origin
 from services.rpc.channels import Channels
 from tests.fakes.honcho import KEY, FakeHoncho
 from tests.fakes.http_server import bind, serving
@@ -162,6 +163,23 @@ async def test_models_ask_honcho_and_tell_it(tmp_path: Path) -> None:
     assert "Nothing was found." in results[2]
     assert "The user likes tea." in results[3]
     assert "query" in results[4]
+
+
+async def test_nothing_is_told_where_others_read_nor_to_subagents(tmp_path: Path) -> None:
+    search = {"name": "honcho_search", "arguments": {"query": "tea"}}
+    hand_on = {"name": "delegate_task", "arguments": {"goal": "Look.", "toolsets": ["honcho"]}}
+    script = {"rules": [{"steps": [{"tool_calls": [search, hand_on]}, {"text": "done"}]}]}
+    honcho = FakeHoncho(knows="Is a vegetarian.")
+    async with beside(tmp_path, script, honcho) as (model, client):
+        group = Origin(platform="slack", chat_id="c", user_id="u", chat_type="channel")
+        turn = await client.start("What do I like?", origin=group)
+        assert answer(await client.watch(turn.turn_id)) == "done"
+        assert honcho.asked == []
+        assert (await provider(client.channels)).waiting_session_count == 0
+    searched, handed_on = [each["content"] for each in sent(model)[-1] if each["role"] == "tool"]
+    assert "Others read this chat" in searched
+    assert "may have none of these toolsets" in handed_on
+    assert "vegetarian" not in json.dumps(sent(model))
 
 
 async def test_a_profile_knows_nothing_of_another(tmp_path: Path) -> None:
