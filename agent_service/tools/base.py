@@ -26,6 +26,10 @@ class ToolFailed(Exception):
     """The tool failed; the model sees the message as an error."""
 
 
+class ForeignFailure(ToolFailed):
+    """A failure whose message has words of others, which `Untrusted` fences."""
+
+
 class RetryWithHint(Exception):
     """The call was invalid; the model sees the message as a hint."""
 

@@ -16,7 +16,15 @@ from msgspec.structs import replace
 from agent_service.records.sandbox import Opening
 from agent_service.security.threats import Source, Threat, ThreatScanner
 from agent_service.storage.sessions import TAINT
-from agent_service.tools.base import A, SessionState, Tool, ToolContext, ToolResult, Wrapper
+from agent_service.tools.base import (
+    A,
+    ForeignFailure,
+    SessionState,
+    Tool,
+    ToolContext,
+    ToolResult,
+    Wrapper,
+)
 from agent_service.tools.guards.approval import binding_of, check_allowed
 from agent_service.tools.guards.model import GuardModel
 
@@ -142,7 +150,10 @@ class Untrusted(Wrapper[A]):
 
     async def run(self, arguments: A, context: ToolContext) -> ToolResult:
         """Run the inner tool, and store the taint before returning the result."""
-        result = await self._inner.run(arguments, context)
+        try:
+            result = await self._inner.run(arguments, context)
+        except ForeignFailure as error:
+            result = ToolResult(str(error), is_error=True)
         await taint(context.state, self._source)
         text, threats = await self._screen.clean(result.text, context)
         await context.records.add_links(text)

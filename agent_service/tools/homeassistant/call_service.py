@@ -8,6 +8,7 @@ from pydantic import Field
 
 from agent_service.tools.base import (
     Effect,
+    ForeignFailure,
     RetryWithHint,
     ToolArguments,
     ToolContext,
@@ -23,6 +24,7 @@ from agent_service.tools.homeassistant.connection import (
     Home,
     HomeAssistant,
     Thing,
+    one_line,
 )
 from agent_service.tools.homeassistant.queries import TOOLSET
 from services.validation import object_of
@@ -38,7 +40,10 @@ _AT_HOME = frozenset(
         *("select", "siren", "switch", "timer", "vacuum", "valve", "water_heater"),
     }
 )
-"""Domains whose services only change things at home; others may send text elsewhere."""
+"""Domains whose services only change things at home; others may send text or run programs."""
+_READS = frozenset({"calendar.get_events", "todo.get_items", "weather.get_forecasts"})
+_FREE_FORM = frozenset({"scene.apply", "scene.create"})
+"""They take states of any things."""
 _SENT_FROM = "This session has read untrusted text, and this may send data out of the home."
 
 
@@ -81,7 +86,7 @@ class CallService(UsualTool[CallServiceArguments]):
             service = _known_service(object_of(await connection.ask("get_services")), arguments)
             data = dict(arguments.data)
             things = _targets(home, arguments, data.pop("entity_id", ""))
-            reached = home.reached_by(things, json.dumps(data))
+            reached = home.reached_by(things, json.dumps(data, ensure_ascii=False))
             await self._check(arguments, data, reached, context)
             connection.lost = UNCERTAIN
             called = await _call(connection, arguments, data, things, service)
@@ -104,15 +109,18 @@ class CallService(UsualTool[CallServiceArguments]):
             raise ToolFailed(
                 f"homeassistant.deny_domains denies {', '.join(denied)}, so nothing was done."
             )
-        sends = arguments.domain not in _AT_HOME or "://" in json.dumps(data)
+        called = f"{arguments.domain}.{arguments.service}"
+        is_beyond = called not in _READS and (called in _FREE_FORM or not domains <= _AT_HOME)
+        sends = is_beyond or "://" in json.dumps(data)
         is_tainted = sends and self._asks_if_tainted and await must_ask(context)
         # Without a thing the generic services are about Home Assistant itself, such as its stop.
         is_administration = arguments.domain == GENERIC and not reached
-        asks = self._asks and (is_administration or bool(domains & {*config.ask_domains}))
+        is_asked = is_administration or is_beyond or bool(domains & {*config.ask_domains})
+        asks = self._asks and is_asked
         if asks or is_tainted or context.decision is not None:
-            lines = [f"{arguments.domain}.{arguments.service} at home", *map(str, reached.values())]
+            lines = [f"{called} at home", *map(str, reached.values())]
             if data:
-                lines.append(json.dumps(data, ensure_ascii=False))
+                lines.append(one_line(json.dumps(data, ensure_ascii=False)))
             if is_tainted:
                 lines.append(_SENT_FROM)
             binding = binding_of(arguments, *sorted(reached))
@@ -159,6 +167,8 @@ def _targets(home: Home, arguments: CallServiceArguments, in_data: object) -> Se
         inside = home.in_area(arguments.area)
         chosen = [thing for thing in inside if arguments.domain in (GENERIC, thing.domain)]
         if not chosen:
-            raise ToolFailed(f"{arguments.area} has no {arguments.domain}. Areas: {home.areas()}.")
+            raise ForeignFailure(
+                f"{arguments.area} has no {arguments.domain}. Areas: {home.areas()}."
+            )
         found += chosen
     return list({thing.entity_id: thing for thing in found}.values())

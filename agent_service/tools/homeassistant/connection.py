@@ -10,7 +10,7 @@ from msgspec import Struct
 from agent_service.config.senses import HomeConfig
 from agent_service.models.proxies import proxy_of
 from agent_service.models.wires.wire import objects_of
-from agent_service.tools.base import ToolFailed
+from agent_service.tools.base import ForeignFailure, ToolFailed
 from services.validation import object_of
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Connection:
         self._ids = count(1)
 
     async def ask(self, kind: str, **fields: Any) -> Any:
-        """The result of a command; raises ToolFailed."""
+        """The result of a command; raises ForeignFailure."""
         number = next(self._ids)
         await self._socket.send_json({"id": number, "type": kind, **fields})
         while True:
@@ -45,7 +45,7 @@ class Connection:
             if answer.get("id") == number and answer.get("type") == "result":
                 break
         if not answer.get("success"):
-            raise ToolFailed(f"Home Assistant: {object_of(answer.get('error')).get('message')}")
+            raise ForeignFailure(f"Home Assistant: {object_of(answer.get('error')).get('message')}")
         return answer.get("result")
 
 
@@ -101,7 +101,7 @@ class Thing(Struct, frozen=True):
         unit = self.attributes.get("unit_of_measurement")
         state = f"{self.state} {unit}" if unit else self.state
         where = f" ({self.area})" if self.area else ""
-        return f"{self.entity_id}: {self.name}{where}: {state}"
+        return one_line(f"{self.entity_id}: {self.name}{where}: {state}")
 
 
 class Home(Struct, frozen=True):
@@ -137,20 +137,25 @@ class Home(Struct, frozen=True):
             return found[0]
         if found:
             ids = ", ".join(thing.entity_id for thing in found)
-            raise ToolFailed(f"{name} may be {ids}. Use the id.")
+            raise ForeignFailure(f"{name} may be {ids}. Use the id.")
         words = name.casefold().replace("_", " ").replace(".", " ").split()
         called = ((thing.entity_id, f"{thing.entity_id} {thing.name}") for thing in self.things)
         like = [each for each, text in called if any(word in text.casefold() for word in words)]
-        raise ToolFailed(f"There is no {name}. There are {', '.join(like[:10]) or 'other things'}.")
+        listed = ", ".join(like[:10]) or "other things"
+        raise ForeignFailure(f"There is no {name}. There are {listed}.")
 
     def areas(self) -> str:
         return ", ".join(sorted({thing.area for thing in self.things} - {""})) or "none"
 
     def reached_by(self, things: Iterable[Thing], data: str) -> Mapping[str, Thing]:
-        """Things by id, with those that JSON names, and the members of groups and scenes."""
+        """Things by id, with those that JSON names, and the members of groups and scenes.
+
+        Home Assistant takes ids in upper case as well.
+        """
+        data = data.lower()
         known = {thing.entity_id: thing for thing in self.things}
         reached = {thing.entity_id: thing for thing in things}
-        reached |= {each: thing for each, thing in known.items() if f'"{each}"' in data}
+        reached |= {each: thing for each, thing in known.items() if each in data}
         for _ in range(_GROUPS_WITHIN):
             members = [
                 known[each]
@@ -160,6 +165,11 @@ class Home(Struct, frozen=True):
             ]
             reached |= {thing.entity_id: thing for thing in members}
         return reached
+
+
+def one_line(text: str) -> str:
+    """Return a text that cannot break out of its line or hide parts of it."""
+    return " ".join("".join(each if each.isprintable() else " " for each in text).split())
 
 
 def _thing(state: Mapping[str, Any], areas: Mapping[Any, str], places: Mapping[Any, Any]) -> Thing:
