@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import secrets
 import shutil
 import tempfile
 from asyncio.subprocess import DEVNULL, PIPE, Process
@@ -44,9 +45,10 @@ from services.validation import json_object
 _LIFE_S = 24 * 3600.0
 _IDLE_S = 300
 """How long a sandbox stays after its browser's program has ended."""
-_LONGEST_SESSION_ID = 100
+_LONGEST_SESSION_ID = 90
 _MAX_LINE_BYTES = 64_000_000
 _ERRORS_BYTES = 2000
+_TOO_LONG = f"it answered with more than {_MAX_LINE_BYTES:,} bytes"
 _ENDED = "nothing was asked of it for a while, or it crashed"
 
 
@@ -55,8 +57,9 @@ class _Box:
 
     resumed = False
 
-    def __init__(self, held: HeldSandbox) -> None:
+    def __init__(self, held: HeldSandbox, session_id: str) -> None:
         self.held = held
+        self.session_id = session_id
         self.place: SandboxInfo = held.place
 
     async def hold(
@@ -80,7 +83,9 @@ class BrowserSandboxes(Struct, frozen=True):
 
     async def connect(self, caller: Caller, place: Mapping[str, str]) -> Connection:
         """Return the session's browser, started if it does not run."""
-        session_id = f"{caller.session_id[-_LONGEST_SESSION_ID:]}.browser"
+        # Nobody can name a session like this and use the browser's sandbox as its own.
+        part = f"{caller.session_id[-_LONGEST_SESSION_ID:]}.{secrets.token_hex(16)}"
+        session_id = place.get("session_id") or part
         request = sandbox_pb2.AcquireSandboxRequest(
             request_id=new_id("acq"),
             profile=caller.profile,
@@ -94,7 +99,8 @@ class BrowserSandboxes(Struct, frozen=True):
             answer = await self.executors.acquire(request, *known)
         except grpc.aio.AioRpcError as error:
             raise SandboxUnavailable(f"No browser can be had: {message_of(error)}") from error
-        box = _Box(HeldSandbox.from_answer(self.executors, caller.profile, answer, ""))
+        held = HeldSandbox.from_answer(self.executors, caller.profile, answer, "")
+        box = _Box(held, session_id)
         commands, key = SessionCommands(box), place.get("key", "")
         running = {each.key for each in await commands.list() if each.exit is None}
         if key in running:
@@ -124,7 +130,12 @@ class BrowserSandbox:
     @property
     def place(self) -> Mapping[str, str]:
         binding = self._box.held.binding
-        return {"sandbox_id": binding.sandbox_id, "endpoint": binding.endpoint, "key": self._key}
+        return {
+            "session_id": self._box.session_id,
+            "sandbox_id": binding.sandbox_id,
+            "endpoint": binding.endpoint,
+            "key": self._key,
+        }
 
     async def exchange(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         line = json.dumps(request).encode() + b"\n"
@@ -156,6 +167,9 @@ class BrowserSandbox:
                 case "output":
                     if (found := self._found(message.output, number)) is not None:
                         return found
+                    if len(self._rest) > _MAX_LINE_BYTES:
+                        await self.close()
+                        raise BrowserGone(_TOO_LONG)
                 case "exited":
                     *_, said = self._errors.decode(errors="replace").strip().rpartition("\n")
                     raise BrowserGone(said or _ENDED)
@@ -230,6 +244,9 @@ class BrowserProcess:
                     return found
         except OSError as error:
             raise BrowserGone(_ENDED) from error
+        except ValueError as error:
+            await self.close()
+            raise BrowserGone(_TOO_LONG) from error
         await self.close()
         raise BrowserGone(_ENDED)
 
@@ -245,6 +262,8 @@ class BrowserProcess:
     async def close(self) -> None:
         with suppress(ProcessLookupError):
             self._process.kill()
+        while self._process.stdout and await self._process.stdout.read(_MAX_LINE_BYTES):
+            pass  # else the pipe stays open
         await self._process.wait()
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 

@@ -58,6 +58,11 @@ navigator.serviceWorker.oncontrollerchange = () => fetch('/made').then(a => a.te
 Promise.allSettled(['http://169.254.169.254/latest', 'http://10.0.0.1/', 'http://localhost:1/',
   'file:///etc/passwd'].map(url => fetch(url, {mode: 'no-cors'})))
   .then(all => out.textContent = all.map(one => one.status).join())</script>""",
+    "/embeds": """<title>Embeds</title><iframe id="in"></iframe><script>
+document.getElementById('in').src = '/away' + location.search</script>""",
+    "/talks": """<title>Talks</title><p id="out"></p><script>
+const socket = new WebSocket(new URLSearchParams(location.search).get('to'))
+socket.onclose = () => out.textContent = 'closed'</script>""",
     "/cookie": """<title>Cookie</title><p id="out"></p><script>
 out.textContent = 'had ' + document.cookie; document.cookie = 'id=secret'</script>""",
 }

@@ -261,6 +261,9 @@ async def test_sessions_have_cookies_of_their_own_and_keep_them_over_a_restart(
         for tools in (one, two):
             shown = await tools.text("browser_navigate", url=f"{site.url}/cookie")
             assert "had id" not in shown
+        (session,) = one.browsers.sessions.values()
+        sandbox_session = session.connection.place["session_id"]
+        assert re.search(r"\.[0-9a-f]{32}$", sandbox_session), "its name could be guessed"
         # Another process of the agent finds the browser as it was.
         one.browsers.sessions.clear()
         assert "started anew" not in await one.text("browser_snapshot")
@@ -322,11 +325,15 @@ async def test_a_tainted_session_asks_before_it_says_something_to_a_page(
         told = await tools.refusal("browser_type", ref=ref[1], text="hello")
         assert "[Untrusted data" in told.partition('textbox "Name"')[0]
         await tools.text("browser_press", key="Tab")
-        await tools.all(("browser_press", {"key": "w"}))
+        await tools.text("browser_click", ref=ref[1])
+        await tools.all(("browser_press", {"key": "KeyW"}))
+        click = {"ref": ref[1], "accept_dialog": True, "dialog_text": "read"}
+        await tools.all(("browser_click", click))
         await tools.all(("browser_type", {"ref": ref[1], "text": "what I have read"}))
         await tools.all(("browser_navigate", {"url": f"{site.url}/?q=what-I-have-read"}))
         assert tools.asked == [
-            "browser_press w (127.0.0.1)",
+            "browser_press KeyW (127.0.0.1)",
+            "browser_click read (127.0.0.1)",
             "browser_type what I have read (127.0.0.1)",
             f"browser_navigate {site.url}/?q=what-I-have-read",
         ]

@@ -56,6 +56,17 @@ class Hosts:
             return f"{parts.hostname} is not a public address"
         return self.why_not(parts.hostname)
 
+    async def why_not_direct(self, url: str) -> str:
+        """The same if no proxy is between; a name is resolved here, if it can be."""
+        why, host = self.why_not_url(url, is_direct=True), urlsplit(url).hostname or ""
+        if not why and not self.names(host):
+            loop, found = asyncio.get_running_loop(), []
+            with suppress(OSError, UnicodeError):
+                found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+            if not all(is_public(str(each[4][0])) for each in found):
+                return f"{host} is not a public address"
+        return why
+
 
 def _matches(host: str, name: str) -> bool:
     return host.endswith(name[1:]) if name.startswith("*.") else host == name

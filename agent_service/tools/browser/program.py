@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from agent_service.tools.browser.egress import Hosts, Proxy, Refused
+from agent_service.tools.browser.elsewhere import RequestChecks
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Dialog, Download, Locator, Page, Playwright
@@ -41,12 +42,13 @@ FLAGS = (
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
 )
 WINDOW: Any = {"width": 1280, "height": 800}
-NO_WORKERS = "delete Navigator.prototype.serviceWorker"
-"""A browser elsewhere does not show the requests of workers, so they could not be checked."""
 INSTALL = (
     "The browser cannot start: {0}. `make browser-image` makes an image with all that it needs. "
     "Elsewhere install Chromium, and playwright for the Python that browser.python names."
 )
+NOT_CONNECTED = "The browser at browser.cdp_url cannot be used. Check that it runs."
+"""Says no more, as errors have the address, which can have a password."""
+CLOSED = "The page was closed and is not shown, as it was redirected: {0}."
 GONE = "There is no element {0} on the page now. Take a new browser_snapshot."
 
 Request = dict[str, Any]
@@ -77,6 +79,9 @@ class PageEvents:
         page.on("dialog", self._answer)
         page.on("requestfailed", lambda it: self.failed.add(it.url))
         page.on("crash", lambda _: self.told.append("The page crashed; navigate again."))
+
+    def forget(self) -> None:
+        self.told, self.console, self.files = [], [], []
 
     def _log(self, line: str) -> None:
         self.console = [*self.console[-199:], line[:1000]]
@@ -129,14 +134,14 @@ class Browser:
         self._failures = failures
         self._folder = Path.cwd()
         self._events = PageEvents()
+        self._checks = RequestChecks(proxy.hosts, proxy.refused, failures)
 
     async def open(self, playwright: Playwright, proxy_url: str) -> None:
         """Start the browser, or connect to one elsewhere."""
         if self._cdp_url:
             browser = await playwright.chromium.connect_over_cdp(self._cdp_url)
             self._context = await browser.new_context(viewport=WINDOW)
-            await self._context.route(self._is_refused, lambda route: route.abort())
-            await self._context.add_init_script(NO_WORKERS)
+            await self._checks.watch(self._context)
         else:
             self._context = await self._launched(playwright, proxy_url)
         self._context.set_default_timeout(ACTION_MS)
@@ -162,10 +167,6 @@ class Browser:
         with suppress(*self._failures):
             await self._context.close()
 
-    def _is_refused(self, url: str) -> bool:
-        is_inside = url.startswith(("data:", "blob:", "about:"))
-        return not is_inside and bool(self._hosts.why_not_url(url, is_direct=True))
-
     def _added(self, page: Page) -> None:
         self._events.watch(page)
         number = len(self._context.pages)
@@ -184,6 +185,10 @@ class Browser:
                 answer["text"] += f"\n{await self._shown(SNAPSHOT_CHARS)}"
         except self._failures as error:
             answer = {"text": _first_line(error), "is_error": True}
+        if why := await self._checks.close_refused(self._context):
+            self._events.forget()
+            await self._find_page()
+            answer = {"text": CLOSED.format(why), "is_error": True}
         if request["op"] == "where":
             return answer
         told, self._events.told = [*self._events.told, *self._refusals()], []
@@ -197,7 +202,8 @@ class Browser:
     def _refusals(self) -> list[str]:
         """Return why requests of pages failed; the browser's own do not matter."""
         failed, self._events.failed = self._events.failed, set()
-        refused, self._proxy.refused = self._proxy.refused, {}
+        refused = dict(self._proxy.refused)
+        self._proxy.refused.clear()
         found = [
             refused.get(urlsplit(url).hostname or "")
             or self._hosts.why_not_url(url, is_direct=bool(self._cdp_url))
@@ -365,6 +371,7 @@ async def serve() -> None:
             await browser.open(playwright, proxy_url)
         except failures as error:
             why = INSTALL.format(_first_line(error).rstrip("."))
+            why = NOT_CONNECTED if settings.get("cdp_url") else why
             _say(settings["id"], {"text": why, "is_error": True})
             return
         _say(settings["id"], {"text": "ready"})

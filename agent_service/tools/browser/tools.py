@@ -11,8 +11,10 @@ from urllib.parse import urlsplit
 
 from pydantic import Field
 
+from agent_service.records.requests import SUBAGENT
 from agent_service.tools.base import (
     A,
+    Caller,
     Effect,
     Picture,
     Tool,
@@ -173,14 +175,20 @@ class BrowserTool(UsualTool[Any]):
     async def _saved(self, file: Mapping[str, str], context: ToolContext) -> str:
         """Bring a download into the workspace, and return what the model is told of it."""
         data = await self._browsers.get(context, file["path"], MAX_FILE_BYTES)
-        path = f"{FOLDER}/{file['name']}"
+        name = file_name(file["name"])
+        path = f"{FOLDER}/{name}"
         if await context.files.stat(path) is not None:
-            path = f"{FOLDER}/{secrets.token_hex(2)}-{file['name']}"
+            path = f"{FOLDER}/{secrets.token_hex(2)}-{name}"
         await context.files.write(path, data)
         return f"Saved {path} ({len(data):,} bytes)."
 
 
 _PURE = frozenset({"navigate", "snapshot", "screenshot", "console", "scroll"})
+_ENTERS = frozenset({"browser_type", "browser_press", "browser_upload", "browser_click"})
+_SILENT_KEY = re.compile(
+    r"(?:Shift\+)?Tab|Enter|Escape|Arrow(?:Up|Down|Left|Right)|Page(?:Up|Down)|Home|End|Backspace"
+    r"|Delete|F(?:[1-9]|1[0-2])"
+)
 _ARGUMENTS: Sequence[type[ToolArguments]] = (
     *(NavigateArguments, SnapshotArguments, ClickArguments, TypeArguments, PressArguments),
     *(SelectArguments, ScrollArguments, BackArguments, ScreenshotArguments, ConsoleArguments),
@@ -200,23 +208,35 @@ class AskBeforeEntering(Wrapper[A]):
 
     async def run(self, arguments: A, context: ToolContext) -> ToolResult:
         said = arguments.model_dump()
-        # Keys such as Enter say nothing, but letters can spell something out.
-        is_text = len(said.get("key", "").rpartition("+")[2]) < 2
-        if is_text and await must_ask(context):
+        is_silent = is_silent_key(said.get("key", "")) or said.get("dialog_text") == ""
+        if not is_silent and await must_ask(context):
             where = await self._browsers.ask(context, "where", ref=said.get("ref"))
             if where.is_error:
                 return ToolResult(where.text, is_error=True)
             host = urlsplit(where.text).hostname or where.text[:80]
             files = " ".join(said.get("paths", ()))
-            if files or context.decision is not None or not is_named(host, context.conversation):
-                what = files or said.get("text") or said.get("key")
+            is_known = is_named(host, context.conversation, context.caller)
+            if files or context.decision is not None or not is_known:
+                what = files or said.get("text") or said.get("key") or said.get("dialog_text")
                 subject = f"{self.name} {what} ({host})"
                 await check_allowed(self.name, subject, f"{host} {files}".strip(), context)
         return await self._inner.run(arguments, context)
 
 
-def is_named(host: str, conversation: Sequence[bytes]) -> bool:
-    """Return whether the user has named a host."""
+def file_name(given: str) -> str:
+    """Return the name to keep a download by; a page that took over the browser may give any."""
+    return PurePosixPath(given).name.lstrip(".") or "file"
+
+
+def is_silent_key(key: str) -> bool:
+    """Return whether a key enters nothing; other keys can spell something out or paste it."""
+    return _SILENT_KEY.fullmatch(key) is not None
+
+
+def is_named(host: str, conversation: Sequence[bytes], caller: Caller) -> bool:
+    """Return whether the user has named a host; a model writes the messages to a subagent."""
+    if caller.origin.get("platform") == SUBAGENT:
+        return False
     name = re.escape(host.removeprefix("www.").encode())
     pattern = re.compile(rb"(?<![\w-])(?<![\w-]\.)(?:www\.)?%b(?![\w-]|\.\w)" % name)
     own = (m for m in conversation if m.startswith(b'{"role":"user"') and b"[Untrusted" not in m)
@@ -226,7 +246,7 @@ def is_named(host: str, conversation: Sequence[bytes]) -> bool:
 def browser_tools(browsers: Browsers, *, asks: bool) -> Sequence[Tool[Any]]:
     """The tools; with `asks`, what is entered into pages may need approval."""
     tools: list[Tool[Any]] = [BrowserTool(arguments, browsers) for arguments in _ARGUMENTS]
-    enters = {"browser_type", "browser_press", "browser_upload"} if asks else set[str]()
+    enters = _ENTERS if asks else frozenset[str]()
     return [AskBeforeEntering(tool, browsers) if tool.name in enters else tool for tool in tools]
 
 

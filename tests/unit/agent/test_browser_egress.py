@@ -1,12 +1,17 @@
 """What a browser's proxy lets through, and where it leads."""
 
 import asyncio
+from asyncio.subprocess import PIPE
+from pathlib import Path
 
 import pytest
 
+from agent_service.clients.browsers import BrowserProcess
 from agent_service.records.model import encoded
+from agent_service.tools.base import Caller
+from agent_service.tools.browser.browsers import BrowserGone
 from agent_service.tools.browser.egress import Hosts, Proxy, is_public
-from agent_service.tools.browser.tools import is_named
+from agent_service.tools.browser.tools import file_name, is_named, is_silent_key
 
 LISTS = Hosts(["shop.example", "*.news.example"], ["ads.news.example"])
 
@@ -125,6 +130,24 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
     writer.close()
 
 
+async def test_names_without_a_proxy_are_resolved() -> None:
+    # The resolver takes this for 127.0.0.1.
+    assert await Hosts([], []).why_not_direct("http://127.1/") == "127.1 is not a public address"
+    assert await Hosts(["127.1"], []).why_not_direct("http://127.1/") == ""
+    assert await Hosts([], []).why_not_direct(f"http://{'a' * 70}.example/") == ""
+
+
+@pytest.mark.parametrize(
+    ("keys", "is_silent"),
+    [
+        ("Enter Tab Shift+Tab Escape ArrowUp PageDown Home End Backspace Delete F1 F12", True),
+        ("a KeyA Digit1 Control+KeyV Control+v Shift+Insert Space Numpad1 Shift+Enter F13", False),
+    ],
+)
+def test_keys_that_enter_nothing_are_listed(keys: str, is_silent: bool) -> None:
+    assert {is_silent_key(key) for key in keys.split()} == {is_silent}
+
+
 @pytest.mark.parametrize(
     ("said", "is_said"),
     [
@@ -139,4 +162,23 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 def test_a_host_is_named_by_the_user_alone(said: str, is_said: bool) -> None:
     own = encoded({"role": "user", "content": said})
     other = encoded({"role": "tool", "tool_call_id": "x", "content": "shop.example"})
-    assert is_named("shop.example", [other, own]) == is_said
+    assert is_named("shop.example", [other, own], Caller()) == is_said
+    subagent = Caller(origin={"platform": "subagent"})
+    assert not is_named("shop.example", [other, own], subagent)
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [("a.csv", "a.csv"), ("../../.bashrc", "bashrc"), ("..", "file"), ("/", "file")],
+)
+def test_downloads_have_no_name_outside_their_folder(given: str, name: str) -> None:
+    assert file_name(given) == name
+
+
+async def test_a_driver_that_says_too_much_is_ended(tmp_path: Path) -> None:
+    process = await asyncio.create_subprocess_exec(
+        "cat", "/dev/zero", stdin=PIPE, stdout=PIPE, limit=1000
+    )
+    with pytest.raises(BrowserGone, match="it answered with more than"):
+        await BrowserProcess(process, tmp_path / "none").exchange({"id": 1})
+    assert process.returncode is not None
