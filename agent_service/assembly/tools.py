@@ -33,7 +33,7 @@ from agent_service.tools.guards.model import GuardModel
 from agent_service.tools.guards.second_opinion import SecondOpinion
 from agent_service.tools.guards.shell_input import ShellInput
 from agent_service.tools.guards.taint import Screen
-from agent_service.tools.media.pictures import painter_of
+from agent_service.tools.media.pictures import image_model_of
 from agent_service.tools.media.speech import speaker_of, why_silent
 from agent_service.tools.schema import Listed
 from agent_service.tools.shell.script import ScriptArguments, ScriptTool
@@ -128,7 +128,7 @@ def _senses(config: AgentConfig, fetcher: Fetcher) -> Senses:
         route_of(config.tasks, TRANSCRIPTION),
         speaker_of(speech, speaking),
         why_silent(speech),
-        painter_of(config.pictures, openai, openrouter, fetcher),
+        image_model_of(config.pictures, openai, openrouter, fetcher),
         config.home,
     )
 

@@ -43,9 +43,9 @@ from agent_service.tools.homeassistant.connection import HomeAssistant
 from agent_service.tools.homeassistant.queries import GetState, ListEntities, ListServices
 from agent_service.tools.media.image_generate import ImageGenerate
 from agent_service.tools.media.pictures import SETTINGS as PICTURE_SETTINGS
-from agent_service.tools.media.pictures import Painter
+from agent_service.tools.media.pictures import ImageModel
 from agent_service.tools.media.speech import SETTINGS as SPEECH_SETTINGS
-from agent_service.tools.media.speech import Speaker
+from agent_service.tools.media.speech import SpeechModel
 from agent_service.tools.media.text_to_speech import TextToSpeech
 from agent_service.tools.media.transcribe_audio import SETTINGS as TRANSCRIPTION_SETTINGS
 from agent_service.tools.media.transcribe_audio import TranscribeAudio, TranscribeAudioArguments
@@ -81,10 +81,10 @@ class Senses(Struct, frozen=True):
     """What tools hear, speak and make pictures with; None if nothing is set up."""
 
     transcription: Route = USUAL
-    speaker: Speaker | None = None
+    speaker: SpeechModel | None = None
     why_silent: tuple[Sequence[str], str] = (SPEECH_SETTINGS, "")
     """Why there is no speaker: settings of which one is missing, or another reason."""
-    painter: Painter | None = None
+    painter: ImageModel | None = None
     home: HomeConfig = HomeConfig()
 
 

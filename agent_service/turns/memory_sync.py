@@ -18,8 +18,8 @@ from agent_service.profiles.memory.provider import (
     SYNC_S,
     ExternalMemory,
     ProviderFailed,
-    Said,
     Scope,
+    Utterance,
 )
 from agent_service.records.commands import Recalled
 from agent_service.records.sandbox import Opening
@@ -172,7 +172,7 @@ class MemorySync:
             await self._database.write(mark)
             raise
 
-    def _unsynced(self, conn: Connection, scope: Scope) -> tuple[Sequence[Said], Any] | None:
+    def _unsynced(self, conn: Connection, scope: Scope) -> tuple[Sequence[Utterance], Any] | None:
         """Return what to send next, and through which message that is; None at the end."""
         asked = _SAID.where(message.c.session_id == scope.session_id)
         if through := get_state(conn, scope.session_id, THROUGH):
@@ -184,7 +184,7 @@ class MemorySync:
             return None
         read = get_state(conn, scope.session_id, TAINT) or ()
         only_user = self._guards_strangers and not {*map(str, Opening)}.issuperset(read)
-        said: list[Said] = []
+        said: list[Utterance] = []
         for row in rows:
             entry: dict[str, Any] = json.loads(row.content)
             is_user = entry["role"] == "user"
@@ -192,7 +192,7 @@ class MemorySync:
             is_said = "sent_at" in entry if is_user else not only_user
             is_said = is_said and not row.request.is_command
             if is_said and row.request.is_of_one_person and (text := _own_words(entry).strip()):
-                said.append(Said(text, is_user, row.created_at))
+                said.append(Utterance(text, is_user, row.created_at))
         return said, [rows[-1].created_at.isoformat(), rows[-1].sequence]
 
 

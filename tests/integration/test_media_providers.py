@@ -18,8 +18,13 @@ from agent_service.models.media.openai_sdk import OpenAIServer
 from agent_service.models.media.transcribers import elevenlabs_transcriber
 from agent_service.records.model import ModelMessage, ModelRequest, encoded
 from agent_service.records.usage import Usage
-from agent_service.tools.media.pictures import OpenAIPainter, OpenRouterPainter, Wanted, painter_of
-from agent_service.tools.media.speech import ElevenLabsSpeaker, OpenAISpeaker, Speaker
+from agent_service.tools.media.pictures import (
+    OpenAIImages,
+    OpenRouterImages,
+    PictureRequest,
+    image_model_of,
+)
+from agent_service.tools.media.speech import ElevenLabsSpeech, OpenAISpeech, SpeechModel
 from services.rpc import certs
 from services.rpc.auth import Identity
 from tests.fakes.media import KEY, MADE, FakeMedia, fake_media, picture
@@ -45,12 +50,10 @@ def elevenlabs(media: FakeMedia) -> ElevenLabs:
     return ElevenLabs(media.url("/eleven"), SECRET)
 
 
-def speaker(name: str, media: FakeMedia) -> Speaker:
+def speaker(name: str, media: FakeMedia) -> SpeechModel:
     if name == "elevenlabs":
-        return ElevenLabsSpeaker(
-            elevenlabs(media), "eleven_multilingual_v2", "JBFqnCBsd6RMkjVDRZzb"
-        )
-    return OpenAISpeaker(openai(media), "gpt-4o-mini-tts", "alloy")
+        return ElevenLabsSpeech(elevenlabs(media), "eleven_multilingual_v2", "JBFqnCBsd6RMkjVDRZzb")
+    return OpenAISpeech(openai(media), "gpt-4o-mini-tts", "alloy")
 
 
 @pytest.mark.parametrize("name", ["openai", "elevenlabs"])
@@ -85,10 +88,10 @@ async def test_elevenlabs_writes_down_what_is_said(media: FakeMedia) -> None:
 
 
 async def test_openai_makes_pictures_and_changes_them(media: FakeMedia) -> None:
-    painter, paid = OpenAIPainter(openai(media), "gpt-image-2"), Paid(MADE, Usage(20, 1_500))
-    assert await painter.paint(Wanted("an otter", "square")) == paid
+    painter, paid = OpenAIImages(openai(media), "gpt-image-2"), Paid(MADE, Usage(20, 1_500))
+    assert await painter.paint(PictureRequest("an otter", "square")) == paid
     sources = [picture(1), picture(2)]
-    assert await painter.paint(Wanted("as one", "portrait", sources)) == paid
+    assert await painter.paint(PictureRequest("as one", "portrait", sources)) == paid
     (made, about), (edited, changed) = media.asked
     assert (made, about["prompt"]) == ("/v1/images/generations", "an otter")
     assert edited == "/v1/images/edits"
@@ -97,8 +100,8 @@ async def test_openai_makes_pictures_and_changes_them(media: FakeMedia) -> None:
 
 
 async def test_openrouter_says_what_a_picture_cost(media: FakeMedia) -> None:
-    painter = OpenRouterPainter(openai(media, "OpenRouter"), "google/gemini-2.5-flash-image")
-    made = await painter.paint(Wanted("an otter", "portrait", [picture(1)]))
+    painter = OpenRouterImages(openai(media, "OpenRouter"), "google/gemini-2.5-flash-image")
+    made = await painter.paint(PictureRequest("an otter", "portrait", [picture(1)]))
     assert made == Paid(MADE, Usage(9, 1_290, cost_micro_usd=40_000))
     [(_, asked)] = media.asked
     assert asked["modalities"] == ["image", "text"]
@@ -136,18 +139,18 @@ FAL_PORT = free_port()
 
 
 async def test_fal_makes_pictures_and_changes_them(fal: FakeMedia) -> None:
-    painter = painter_of(PicturesConfig(fal_key=SECRET), None, None, FETCHER)
+    painter = image_model_of(PicturesConfig(fal_key=SECRET), None, None, FETCHER)
     assert painter is not None
     paid = Paid(MADE, Usage(completion_tokens=1_000))
-    assert await painter.paint(Wanted("an otter", "landscape")) == paid
-    assert await painter.paint(Wanted("as one", "square", [picture(1)])) == paid
+    assert await painter.paint(PictureRequest("an otter", "landscape")) == paid
+    assert await painter.paint(PictureRequest("as one", "square", [picture(1)])) == paid
     (made, about), (edited, changed) = fal.asked
     assert (made, edited) == ("/fal-ai/nano-banana", "/fal-ai/nano-banana/edit")
     assert about["aspect_ratio"] == "16:9"
     assert changed["image_urls"][0].endswith(base64.b64encode(picture(1)).decode())
     fal.failure = (403, "no such key")
     with pytest.raises(MediaFailed, match=r"fal\.ai rejected the key; check FAL_KEY"):
-        await painter.paint(Wanted("an otter", "square"))
+        await painter.paint(PictureRequest("an otter", "square"))
 
 
 @pytest.mark.parametrize("name", ["openai", "elevenlabs"])

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import Struct
 from pydantic import Field, ValidationError
 
-from agent_service.profiles.memory.provider import ProviderFailed, ProviderTool, Said, Scope
+from agent_service.profiles.memory.provider import ProviderFailed, ProviderTool, Scope, Utterance
 from agent_service.records.arguments import ToolArguments
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class HonchoMemory:
     async def recall(self, scope: Scope, query: str) -> str:
         return await self._context(scope, "", search_query=query[:QUERY_CHARS], search_top_k=10)
 
-    async def sync(self, scope: Scope, said: Sequence[Said]) -> None:
+    async def sync(self, scope: Scope, said: Sequence[Utterance]) -> None:
         from honcho.api_types import MessageCreateParams, SessionPeerConfig
 
         async with self._reached(scope) as (agent, user):

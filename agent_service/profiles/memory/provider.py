@@ -52,7 +52,7 @@ class Scope(Struct, frozen=True):
     session_id: str = ""
 
 
-class Said(Struct, frozen=True):
+class Utterance(Struct, frozen=True):
     """What was said in a session."""
 
     text: str
@@ -82,7 +82,7 @@ class MemoryProvider(Protocol):
         """Return what fits a message; may be empty."""
         ...
 
-    async def sync(self, scope: Scope, said: Sequence[Said]) -> None:
+    async def sync(self, scope: Scope, said: Sequence[Utterance]) -> None:
         """Take in what was said in a session since the last call."""
         ...
 

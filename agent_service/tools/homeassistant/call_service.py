@@ -21,9 +21,9 @@ from agent_service.tools.guards.taint import must_ask
 from agent_service.tools.homeassistant.connection import (
     UNCERTAIN,
     Connection,
+    Entity,
     Home,
     HomeAssistant,
-    Thing,
     one_line,
 )
 from agent_service.tools.homeassistant.queries import TOOLSET
@@ -99,7 +99,7 @@ class CallService(UsualTool[CallServiceArguments]):
         self,
         arguments: CallServiceArguments,
         data: Mapping[str, Any],
-        reached: Mapping[str, Thing],
+        reached: Mapping[str, Entity],
         context: ToolContext,
     ) -> None:
         """Return if the call is allowed; else raise ToolFailed or DecisionRequired."""
@@ -131,7 +131,7 @@ async def _call(
     connection: Connection,
     arguments: CallServiceArguments,
     data: Mapping[str, Any],
-    things: Sequence[Thing],
+    things: Sequence[Entity],
     service: Mapping[str, Any],
 ) -> str:
     more: dict[str, Any] = {"return_response": True} if service.get("response") else {}
@@ -154,7 +154,7 @@ def _known_service(known: Mapping[str, Any], arguments: CallServiceArguments) ->
     raise RetryWithHint(f"There is no domain {arguments.domain}. There are {', '.join(known)}.")
 
 
-def _targets(home: Home, arguments: CallServiceArguments, in_data: object) -> Sequence[Thing]:
+def _targets(home: Home, arguments: CallServiceArguments, in_data: object) -> Sequence[Entity]:
     """The things that a call names, each once."""
     if named := [key for key in _TARGETS if key in arguments.data]:
         raise RetryWithHint(f"Name things by entity_id or area, not by {named[0]} in data.")

@@ -80,7 +80,7 @@ class HomeAssistant(Struct, frozen=True):
             raise ToolFailed((connection and connection.lost) or away) from error
 
 
-class Thing(Struct, frozen=True):
+class Entity(Struct, frozen=True):
     """An entity."""
 
     entity_id: str
@@ -107,7 +107,7 @@ class Thing(Struct, frozen=True):
 class Home(Struct, frozen=True):
     """What there is at home."""
 
-    things: Sequence[Thing]
+    things: Sequence[Entity]
 
     @classmethod
     async def read(cls, connection: Connection) -> "Home":
@@ -127,10 +127,10 @@ class Home(Struct, frozen=True):
         }
         return cls([_thing(state, areas, places) for state in states])
 
-    def in_area(self, name: str) -> Sequence[Thing]:
+    def in_area(self, name: str) -> Sequence[Entity]:
         return [thing for thing in self.things if thing.area.casefold() == name.strip().casefold()]
 
-    def find(self, name: str) -> Thing:
+    def find(self, name: str) -> Entity:
         """The thing that a name or id means; ToolFailed unless it is exactly one."""
         found = [thing for thing in self.things if thing.is_called(name)]
         if len(found) == 1:
@@ -147,7 +147,7 @@ class Home(Struct, frozen=True):
     def areas(self) -> str:
         return ", ".join(sorted({thing.area for thing in self.things} - {""})) or "none"
 
-    def reached_by(self, things: Iterable[Thing], data: str) -> Mapping[str, Thing]:
+    def reached_by(self, things: Iterable[Entity], data: str) -> Mapping[str, Entity]:
         """Things by id, with those that JSON names, and the members of groups and scenes.
 
         Home Assistant takes ids in upper case as well.
@@ -172,11 +172,11 @@ def one_line(text: str) -> str:
     return " ".join("".join(each if each.isprintable() else " " for each in text).split())
 
 
-def _thing(state: Mapping[str, Any], areas: Mapping[Any, str], places: Mapping[Any, Any]) -> Thing:
+def _thing(state: Mapping[str, Any], areas: Mapping[Any, str], places: Mapping[Any, Any]) -> Entity:
     entity_id, attributes = str(state.get("entity_id")), object_of(state.get("attributes"))
     name = str(attributes.get("friendly_name") or entity_id)
     area = areas.get(places.get(entity_id), "")
-    return Thing(entity_id, name, str(state.get("state")), area, attributes)
+    return Entity(entity_id, name, str(state.get("state")), area, attributes)
 
 
 def _texts(value: object) -> Sequence[str]:

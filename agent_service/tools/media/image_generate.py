@@ -15,7 +15,7 @@ from agent_service.tools.base import (
     UsualTool,
 )
 from agent_service.tools.media.made_files import make_file
-from agent_service.tools.media.pictures import Painter, Shape, Wanted
+from agent_service.tools.media.pictures import ImageModel, PictureRequest, Shape
 from agent_service.tools.texts import same_file
 
 MAX_SOURCES = 4
@@ -50,7 +50,7 @@ class ImageGenerate(UsualTool[ImageGenerateArguments]):
     arguments = ImageGenerateArguments
     usual_effect = Effect.KEYED
 
-    def __init__(self, painter: Painter | None) -> None:
+    def __init__(self, painter: ImageModel | None) -> None:
         self._painter = painter
 
     def writes(self, arguments: ImageGenerateArguments) -> frozenset[str]:
@@ -63,7 +63,7 @@ class ImageGenerate(UsualTool[ImageGenerateArguments]):
 
         async def paint() -> bytes:
             sources = [await _read(path, context) for path in arguments.images]
-            wanted = Wanted(arguments.prompt, arguments.aspect_ratio, sources)
+            wanted = PictureRequest(arguments.prompt, arguments.aspect_ratio, sources)
             model, most = painter.model_for(wanted), wanted.most(painter.made_tokens)
             make = partial(painter.paint, wanted)
             data = await context.spend(model, painter.provider, most, make)

@@ -34,7 +34,7 @@ _SPEAKING = ("google/", "openai/")
 """Vendors at OpenRouter whose models answer with text as well."""
 
 
-class Wanted(Struct, frozen=True):
+class PictureRequest(Struct, frozen=True):
     """The picture to make."""
 
     prompt: str
@@ -55,7 +55,7 @@ class Wanted(Struct, frozen=True):
         ]
 
 
-class Painter(Protocol):
+class ImageModel(Protocol):
     """Makes pictures."""
 
     @property
@@ -66,14 +66,14 @@ class Painter(Protocol):
         """What a picture counts at most."""
         ...
 
-    def model_for(self, wanted: Wanted) -> str: ...
+    def model_for(self, wanted: PictureRequest) -> str: ...
 
-    async def paint(self, wanted: Wanted) -> Paid:
+    async def paint(self, wanted: PictureRequest) -> Paid:
         """The picture's file; raises MediaFailed."""
         ...
 
 
-class _ServerPainter(Struct, frozen=True):
+class _ImageServer(Struct, frozen=True):
     server: OpenAIServer
     model: str
     made_tokens: int = _MOST_TOKENS
@@ -82,14 +82,14 @@ class _ServerPainter(Struct, frozen=True):
     def provider(self) -> str:
         return self.server.provider
 
-    def model_for(self, wanted: Wanted) -> str:
+    def model_for(self, wanted: PictureRequest) -> str:
         return self.model
 
 
-class OpenAIPainter(_ServerPainter, frozen=True):
+class OpenAIImages(_ImageServer, frozen=True):
     """OpenAI's picture API."""
 
-    async def paint(self, wanted: Wanted) -> Paid:
+    async def paint(self, wanted: PictureRequest) -> Paid:
         kinds = [str(picture_type(data)) for data in wanted.sources]
         files = [
             (kind.replace("/", "."), data, kind)
@@ -110,10 +110,10 @@ class OpenAIPainter(_ServerPainter, frozen=True):
         return Paid(_decoded(made.data[0].b64_json if made.data else ""), used)
 
 
-class OpenRouterPainter(_ServerPainter, frozen=True):
+class OpenRouterImages(_ImageServer, frozen=True):
     """A model of OpenRouter that answers with pictures."""
 
-    async def paint(self, wanted: Wanted) -> Paid:
+    async def paint(self, wanted: PictureRequest) -> Paid:
         urls = await asyncio.to_thread(lambda: wanted.urls)
         shown = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
         asked = {"role": "user", "content": [{"type": "text", "text": wanted.prompt}, *shown]}
@@ -137,7 +137,7 @@ class OpenRouterPainter(_ServerPainter, frozen=True):
         return Paid(_decoded(url), Usage(*counted, cost_micro_usd=cost))
 
 
-class FalPainter(Struct, frozen=True):
+class FalImages(Struct, frozen=True):
     """A model of fal.ai."""
 
     key: SecretStr
@@ -147,10 +147,10 @@ class FalPainter(Struct, frozen=True):
     provider: str = "fal.ai"
     made_tokens: int = PICTURE_MADE_TOKENS
 
-    def model_for(self, wanted: Wanted) -> str:
+    def model_for(self, wanted: PictureRequest) -> str:
         return self.edit_model if wanted.sources else self.model
 
-    async def paint(self, wanted: Wanted) -> Paid:
+    async def paint(self, wanted: PictureRequest) -> Paid:
         model = self.model_for(wanted)
         about: dict[str, Any] = {"prompt": wanted.prompt, "num_images": 1}
         about |= {"output_format": "png", "sync_mode": True}
@@ -207,19 +207,19 @@ def _first(listed: object) -> Mapping[str, Any]:
     return (objects_of(listed) or [{}])[0]
 
 
-def painter_of(
+def image_model_of(
     config: PicturesConfig,
     openai: OpenAIServer | None,
     openrouter: OpenAIServer | None,
     fetcher: Fetcher,
-) -> Painter | None:
+) -> ImageModel | None:
     """What makes pictures as configured; None if nothing is set up."""
-    made: dict[str, Painter] = {}
+    made: dict[str, ImageModel] = {}
     if config.fal_key.get_secret_value() and find_spec("fal_client"):
         edits = config.fal_edit_model or f"{config.fal_model}/edit"
-        made["fal"] = FalPainter(config.fal_key, config.fal_model, edits, fetcher)
+        made["fal"] = FalImages(config.fal_key, config.fal_model, edits, fetcher)
     if openai is not None:
-        made["openai"] = OpenAIPainter(openai, config.openai_model)
+        made["openai"] = OpenAIImages(openai, config.openai_model)
     if openrouter is not None:
-        made["openrouter"] = OpenRouterPainter(openrouter, config.openrouter_model)
+        made["openrouter"] = OpenRouterImages(openrouter, config.openrouter_model)
     return made.get(config.provider) or next(iter(made.values()), None)

@@ -18,7 +18,7 @@ SETTINGS = (API_KEY, "OPENAI_API_KEY", "tts.piper.voice")
 NOT_INSTALLED = "hermes-services[local-speech] is not installed"
 
 
-class Speaker(Protocol):
+class SpeechModel(Protocol):
     """Speaks texts."""
 
     @property
@@ -37,7 +37,7 @@ def usage_of(text: str) -> Usage:
     return Usage(prompt_tokens=len(text))
 
 
-class OpenAISpeaker(Struct, frozen=True):
+class OpenAISpeech(Struct, frozen=True):
     """OpenAI, or another server with its speech API."""
 
     server: OpenAIServer
@@ -60,7 +60,7 @@ class OpenAISpeaker(Struct, frozen=True):
         return Paid(made.content, usage_of(text))
 
 
-class ElevenLabsSpeaker(Struct, frozen=True):
+class ElevenLabsSpeech(Struct, frozen=True):
     """ElevenLabs."""
 
     account: ElevenLabs
@@ -81,7 +81,7 @@ class ElevenLabsSpeaker(Struct, frozen=True):
         return Paid(await self.account.call(convert), usage_of(text))
 
 
-class PiperSpeaker:
+class PiperSpeech:
     """Piper in this process, which speaks one text at a time."""
 
     model = provider = "piper"
@@ -95,16 +95,16 @@ class PiperSpeaker:
             return Paid(await asyncio.to_thread(self._piper.speak, text, suffix), Usage())
 
 
-def speaker_of(config: SpeechConfig, openai: OpenAIServer | None) -> Speaker | None:
+def speaker_of(config: SpeechConfig, openai: OpenAIServer | None) -> SpeechModel | None:
     """The configured speaker; None if none is set up."""
-    made: dict[str, Speaker] = {}
+    made: dict[str, SpeechModel] = {}
     if config.elevenlabs_api_key.get_secret_value() and find_spec("elevenlabs"):
         account, model = config.elevenlabs, config.elevenlabs_model
-        made["elevenlabs"] = ElevenLabsSpeaker(account, model, config.elevenlabs_voice)
+        made["elevenlabs"] = ElevenLabsSpeech(account, model, config.elevenlabs_voice)
     if openai is not None:
-        made["openai"] = OpenAISpeaker(openai, config.openai_model, config.openai_voice)
+        made["openai"] = OpenAISpeech(openai, config.openai_model, config.openai_voice)
     if config.piper_voice and all(map(find_spec, ("piper", "av"))):
-        made["piper"] = PiperSpeaker(config.piper_voice)
+        made["piper"] = PiperSpeech(config.piper_voice)
     return made.get(config.provider) or next(iter(made.values()), None)
 
 

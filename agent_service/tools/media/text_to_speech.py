@@ -7,7 +7,7 @@ from pydantic import Field
 from agent_service.models.media.local import MP3, OPUS
 from agent_service.tools.base import Effect, ToolArguments, ToolContext, ToolResult, UsualTool
 from agent_service.tools.media.made_files import make_file
-from agent_service.tools.media.speech import Speaker, usage_of
+from agent_service.tools.media.speech import SpeechModel, usage_of
 
 VOICE_NOTES = frozenset({"telegram", "whatsapp", "discord", "matrix", "signal"})
 """Platforms whose voice messages are Opus in Ogg; elsewhere more players know MP3."""
@@ -43,7 +43,7 @@ class TextToSpeech(UsualTool[TextToSpeechArguments]):
     arguments = TextToSpeechArguments
     usual_effect = Effect.KEYED
 
-    def __init__(self, speaker: Speaker | None) -> None:
+    def __init__(self, speaker: SpeechModel | None) -> None:
         self._speaker = speaker
 
     async def run(self, arguments: TextToSpeechArguments, context: ToolContext) -> ToolResult:
