@@ -160,6 +160,9 @@ class FolderWorld(World):
     def fail(self, how: Failure) -> None:
         raise NotImplementedError
 
+    async def files(self) -> Sequence[tuple[str, bytes]]:
+        return []
+
     async def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
         return {path.name: (path.read_text(), []) for path in self._root.glob("out/5-*.md")}
 
