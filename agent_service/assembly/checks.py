@@ -74,7 +74,6 @@ async def checks(settings: Settings) -> list[Check]:
 
 
 async def _memory(settings: Settings) -> list[Check]:
-    """Check the external memory, if one is configured."""
     config = await asyncio.to_thread(honcho_config, settings)
     if (why := why_unused(config)) == NOT_CHOSEN:
         return []

@@ -195,7 +195,6 @@ def _site(packages: Sequence[Package]) -> Mapping[str, bytes]:
 
 
 def _packed(files: Mapping[str, bytes]) -> bytes:
-    """A reproducible archive."""
     packed = io.BytesIO()
     with (
         gzip.GzipFile(fileobj=packed, mode="wb", mtime=0) as stream,

@@ -54,7 +54,6 @@ async def log_out(settings: Settings, provider: str, clock: Clock | None = None)
 
 
 def _configured(settings: Settings, config: AgentConfig) -> str:
-    """The configured model provider; empty if there is none."""
     try:
         endpoint = configured_endpoint(endpoint_settings(settings, config))
     except InvalidEndpoint:

@@ -112,7 +112,6 @@ def tool_reach(
 
 
 def _senses(config: AgentConfig, fetcher: Fetcher) -> Senses:
-    """What hears, speaks and makes pictures, as the settings have it."""
     model, speech, urls = config.model, config.speech, config.providers
     openai = _server("OpenAI", urls.openai or OPENAI_URL, model.openai_api_key, "OPENAI_API_KEY")
     openrouter = _server(

@@ -139,7 +139,6 @@ class SessionCommands:
         await self._held(key, feed)
 
     async def _begin(self, command: Command, on_output: OnOutput | None) -> CommandStatus:
-        """Start the command, and follow it if there is a consumer of its output."""
         held = await self._sandbox.hold()
         progress, is_second = _Progress(self._sandbox.resumed), False
         patience = Patience(held.patience_s)
@@ -292,7 +291,6 @@ async def attached(held: HeldSandbox, first: _Request) -> AsyncGenerator[Attache
 
 
 async def _feed(call: Answers, requests: Sent, data: bytes, at: int | None, *, eof: bool) -> None:
-    """Send the input that the command does not have yet, and wait until it has arrived."""
     first = wanted = None
     async for message in call:
         match message.WhichOneof("kind"):
@@ -317,7 +315,6 @@ async def _feed(call: Answers, requests: Sent, data: bytes, at: int | None, *, e
 
 
 def _why_not(error: grpc.aio.AioRpcError, may_run: bool) -> Exception:
-    """Return the error for a command that was not followed to its end."""
     if reason_of(error) is Reason.PATH_INVALID:
         # Its program or folder is at fault, so it never ran.
         return PathRefused(message_of(error))

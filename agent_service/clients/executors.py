@@ -215,7 +215,6 @@ class Executors:
         return answer
 
     async def _next(self) -> sandbox_pb2.GetCapabilitiesResponse:
-        """Return an executor's capabilities; each call goes to the next executor."""
         stub = SandboxServiceStub(self.channel(""))
         look = sandbox_pb2.GetCapabilitiesRequest()
         return await stub.GetCapabilities(look, timeout=PROBE_S)

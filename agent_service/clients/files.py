@@ -102,7 +102,6 @@ class SessionFiles:
     async def _ask(
         self, path: str, request: Leased, call: Callable[[FileServiceStub], Awaitable[_T]]
     ) -> _T:
-        """Make a call that may be repeated; retry once if the sandbox had to be claimed anew."""
         is_second = False
         while True:
             held = await self._sandbox.hold(keyed=False)

@@ -119,7 +119,6 @@ def _view(job: job_pb2.Job, notes: Iterable[str] = ()) -> JobView:
 
 
 def _fields(wish: JobChange) -> dict[str, Any]:
-    """Return the changed settings by their field paths in a job."""
     named = {name: getattr(wish, name) for name in JobChange.__struct_fields__}
     if wish.script == "":
         named["script_mode"] = None

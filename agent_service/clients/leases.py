@@ -239,7 +239,6 @@ class SandboxLeases:
         return held
 
     async def _take_up(self, profile: str, session_id: str, owner: Owner) -> HeldSandbox:
-        """Claim the sandbox that a session has, and no other."""
         may = partial(self._check_idle, session_id, owner)
         bound = await self._database.read(lambda conn: bindings.get(conn, session_id))
         wish = await self._database.read(lambda conn: bindings.wish(conn, session_id))
@@ -393,7 +392,6 @@ def place_of(sandbox: sandbox_pb2.Sandbox, workdir: str) -> SandboxInfo:
 
 
 def _news(before: Binding, now: Binding) -> str:
-    """Return news for the model if a session continues at another executor."""
     if before.endpoint in ("", now.endpoint):
         return ""
     is_kept = before.workspace_id == now.workspace_id != ""

@@ -47,8 +47,6 @@ class Projects:
 
 
 class _NewSandbox:
-    """The sandbox of a session that is not stored yet."""
-
     def __init__(self, executors: Executors, request: TurnRequest, template: str) -> None:
         self._executors = executors
         self._request = sandbox_pb2.AcquireSandboxRequest(

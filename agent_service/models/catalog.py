@@ -146,7 +146,6 @@ class Catalog:
         return [info for info in found if all(word in info.id.lower() for word in words)]
 
     def _completed(self, listed: ModelInfo) -> ModelInfo:
-        """What is known of a model that an endpoint lists."""
         known = self.find(listed.id)
         return replace(
             listed,
@@ -190,7 +189,6 @@ def _spelled(model: str) -> str:
 
 
 def _is_plain(model: str) -> bool:
-    """Whether it names a model itself, not a version or variant."""
     return _DATE.sub("", _spelled(model)) == _spelled(model) and ":" not in model
 
 

@@ -255,7 +255,6 @@ def _entries(listing: bytes, kind: type[T]) -> Iterable[T]:
 
 
 def _price(told: _Pricing) -> Price | None:
-    """The price of a million tokens in micro-USD."""
     prompt, completion = told.prompt, told.completion
     if prompt is None or completion is None:
         return None

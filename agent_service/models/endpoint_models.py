@@ -84,7 +84,6 @@ def _signature(endpoint: Endpoint) -> dict[str, str]:
 
 
 def _reason(error: BaseException) -> str:
-    """What the system says at the root of an error."""
     while (cause := error.__cause__ or error.__context__) is not None:
         several = cast("BaseExceptionGroup[BaseException]", cause)
         error = several.exceptions[0] if isinstance(cause, BaseExceptionGroup) else cause

@@ -156,7 +156,6 @@ def _custom(settings: EndpointSettings) -> Endpoint:
 
 
 def _endpoint(base_url: str, api: Api, keys: Sequence[SecretStr], named: Sequence[str]) -> Endpoint:
-    """An endpoint; `named` has its model, provider, source and key name."""
     first = keys[0] if keys else _UNSET
     return Endpoint(_base(base_url, api), first, *named, api=api, more_keys=tuple(keys[1:]))
 
@@ -170,7 +169,6 @@ def _provider_at(host: str) -> tuple[str, str]:
 
 
 def _api(told: str, base_url: str, provider: str) -> Api:
-    """The API: as configured, else guessed from the URL."""
     if told:
         return Api(told)
     path = urlsplit(base_url).path
@@ -187,7 +185,6 @@ def _base(base_url: str, api: Api) -> str:
 
 
 def _known(provider: str, settings: EndpointSettings) -> Endpoint | None:
-    """OpenRouter, OpenAI or Anthropic, if a key or another URL is configured."""
     keys, place = _own_keys(settings, provider), settings.places.get(provider)
     if place is not None and place.base_url:
         own = _keys([place.api_key], place.key_name)
@@ -230,7 +227,6 @@ def _placed(
 
 
 def _is_of(login: str, base_url: str) -> bool:
-    """Whether a base URL is empty, or the provider's own as older programs wrote it."""
     host = urlsplit(base_url).hostname or ""
     own = "nousresearch.com" if login == "nous" else "chatgpt.com"
     return not base_url or _is_host(host, own)
@@ -251,7 +247,6 @@ def _at_login(login: str, settings: EndpointSettings) -> Endpoint:
 
 
 def _native_name(model: str) -> str:
-    """Convert OpenRouter's name of a model to Anthropic's; others are unchanged."""
     bare = model.removeprefix("anthropic/")
     return bare if bare == model else bare.replace(".", "-")
 
@@ -268,7 +263,6 @@ def key_header(base_url: str, usual: str) -> str:
 
 
 def _without_suffixes(base_url: str, *suffixes: str) -> str:
-    """A base URL without the ends of its path that people often copy along."""
     parts = urlsplit(base_url)
     path = parts.path.rstrip("/")
     for suffix in suffixes:

@@ -230,7 +230,6 @@ def retry_after_s(headers: Mapping[str, str], now: datetime) -> float | None:
 
 
 def _resets_in_s(body: object) -> float | None:
-    """Seconds until a used-up subscription resets, in Codex's format."""
     error = _error_object(body)
     told = "" if isinstance(error, str) else error.get("resets_in_seconds")
     return _number(str(told or ""))
@@ -335,7 +334,6 @@ def _status(name: str) -> int:
 
 
 def _clean(text: str, endpoint: Endpoint) -> str:
-    """Return one short printable line without the key in any encoding."""
     key = endpoint.api_key.get_secret_value()
     hidden = Redactor([key]).redact(text.replace(key, "[key]") if key else text)
     line = " ".join("".join(char if char.isprintable() else " " for char in hidden).split())

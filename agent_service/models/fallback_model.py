@@ -83,7 +83,6 @@ class FallbackModel:
     def _find_next(
         self, route: Route, error: Failure, failures: dict[str, Failure]
     ) -> Route | None:
-        """The next route to try; None if no other can help."""
         if isinstance(error, ModelError):
             if not is_worth_another_model(error):
                 return None
@@ -108,7 +107,6 @@ class FallbackModel:
 
 
 def _combine(failures: dict[str, Failure], last: Failure) -> Failure:
-    """The first call's failure, with the results of the later attempts."""
     first, *others = failures.items()
     if not others or (isinstance(last, ModelError) and not is_worth_another_model(last)):
         return last

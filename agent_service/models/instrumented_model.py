@@ -185,7 +185,6 @@ class InstrumentedModel(Struct, frozen=True):
         return self._finish(ModelRequest(model, (), purpose=Purpose.TOOL), made).used
 
     def _finish(self, request: ModelRequest, message: ModelMessage) -> ModelMessage:
-        """Return the answer redacted and priced, and count its usage."""
         message = clean_message(message, self.redactor)
         message = count_usage(message, (*request.messages, request.tools))
         assert message.usage is not None, "it has been counted"

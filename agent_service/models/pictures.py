@@ -87,7 +87,6 @@ class PictureModel(Struct, frozen=True):
             yield events
 
     async def _answer(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        """Show the pictures; if the model refuses that, tell it of them."""
         place, is_asked = (request.route, request.model), request.purpose is Purpose.TOOL
         if is_asked or (self.sees(request.model) and place not in self.blind):
             try:
@@ -118,7 +117,6 @@ class PictureModel(Struct, frozen=True):
         return replace(request, messages=filled)
 
     def _fit(self, files: Mapping[str, bytes]) -> dict[str, bytes]:
-        """Return the files, with smaller pictures in place of those that are too large."""
         large = [d for d, data in files.items() if len(data) > MAX_PICTURE_BYTES]
         for digest in large:
             if digest not in self.fitted and picture_type(files[digest]):
@@ -129,13 +127,11 @@ class PictureModel(Struct, frozen=True):
 
 
 def _is_refusal(error: ModelError) -> bool:
-    """Return whether a model refused a request for its pictures."""
     is_final = error.status in (400, 404, 415, 422)
     return is_final and any(word in (error.detail or "").lower() for word in _ABOUT_PICTURES)
 
 
 def _count_shown(digests: Sequence[str], files: Mapping[str, bytes]) -> int:
-    """Return how many of the newest pictures are shown."""
     count = size_bytes = 0
     for digest in reversed(digests[-MAX_PICTURES:]):
         size_bytes += len(files.get(digest, b""))

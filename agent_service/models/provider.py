@@ -102,7 +102,6 @@ class SSEDecoder:
 
 
 def _as_error(data: bytes) -> bytes:
-    """Data that reports an error, however the server wrote it."""
     told = json_object(data)
     if told is not None and reported_error(told):
         return data
@@ -204,7 +203,6 @@ class Provider:
     async def _instead_of(
         self, endpoint: Endpoint | None, error: ModelError, replaced: int
     ) -> tuple[Endpoint | None, ModelError]:
-        """The endpoint to try next, or None with the error to raise."""
         if endpoint is None:
             return None, error
         try:
@@ -242,7 +240,6 @@ class _Attempt:
         """Whether the server says that the answer is whole, if only by its form."""
 
     async def next_delta(self) -> ModelEvent | None:
-        """The next delta; None at the end."""
         while not self._deltas:
             if self._has_ended:
                 await self._answer.drain()
@@ -252,7 +249,6 @@ class _Attempt:
         return self._deltas.pop(0) if self._deltas else None
 
     def message(self) -> ModelMessage:
-        """The answer; raises an error if it is incomplete."""
         if not (self._reading.finish_reason or self._is_certain or self._reading.ended):
             raise cut_failure(self._endpoint, "it has no end")
         if self._reading.finish_reason == "error":
@@ -309,7 +305,6 @@ class _Attempt:
         return whole
 
     def _parse(self, payload: bytes) -> list[Json]:
-        """The objects of a payload, which is one or a list of them."""
         try:
             found: object = json.loads(payload)
         except (ValueError, RecursionError):

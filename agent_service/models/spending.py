@@ -186,7 +186,6 @@ class Spending:
         return profile in self._limited
 
     def _most(self, request: ModelRequest, tokens_per_byte: float = 0.0) -> Amount:
-        """The maximum cost of a call at this rate of tokens."""
         scale = max(1.0, tokens_per_byte * BYTES_PER_TOKEN)
         info = self._catalog.find(request.model)
         answer = self._catalog.longest_answer(request.model, request.max_tokens)
@@ -197,13 +196,11 @@ class Spending:
         return Amount(info.price.most(prompt, answer), prompt + answer)
 
     def _priced(self, model: str, most: Usage) -> Amount:
-        """The cost of a call with this usage."""
         cost = self._catalog.cost_of(model, most)
         unpriced = "" if cost is not None or self.policy.unpriced_is_free else model
         return Amount(cost or 0, most.tokens, unpriced)
 
     def _is_free(self, route: str) -> bool:
-        """Whether a model without a price counts as free."""
         return self.policy.unpriced_is_free or self._is_local(route)
 
     async def unpriced_model(self) -> str:

@@ -73,7 +73,6 @@ class PersonalLayers:
         return await self._external.block(Scope(request.profile), request.granted)
 
     async def _index(self, profile: str, toolsets: frozenset[str], platform: str) -> Screened:
-        """The index of skills, fixed for the session; empty without skills."""
         if TOOLSET not in toolsets:
             return Screened()
         tools = frozenset(name for name, toolset in self._tools.items() if toolset in toolsets)

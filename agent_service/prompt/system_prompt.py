@@ -132,7 +132,6 @@ def build(facts: SessionFacts) -> str:
 
 
 def _fitting(text: str, facts: SessionFacts) -> str:
-    """The text of a person's file, cut where the model has little context."""
     if not facts.is_lean or len(text) <= LEAN_FILE_CHARS:
         return text
     return f"{text[:LEAN_FILE_CHARS]}\n[The rest is cut off: it is too long for this model.]"

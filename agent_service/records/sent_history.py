@@ -71,7 +71,6 @@ def sent_history(messages: Sequence[bytes], zone: tzinfo | None) -> Sequence[byt
 
 
 def _dated(message: bytes, day: str, zone: tzinfo | None) -> tuple[bytes, str]:
-    """Return a message as it is sent, and the day that is told by then."""
     found = _SENT_AT.search(message, max(0, len(message) - _SENT_AT_BYTES))
     if found is None:
         return message, day
@@ -89,7 +88,6 @@ def _dated(message: bytes, day: str, zone: tzinfo | None) -> tuple[bytes, str]:
 
 
 def _joined(message: bytes) -> bytes:
-    """Return a message with what is recalled for it as a part of its text."""
     at = message.rfind(_RECALLED)
     if at < 0:
         return message

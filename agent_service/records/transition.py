@@ -110,7 +110,6 @@ class Transition(Struct):
                 setattr(self.turn, name, getattr(self.after, name))
 
     def _send(self) -> None:
-        """Update the conversation to what the next request sends."""
         after = self.after
         after.messages = [*after.messages, *(m.content for m in self.messages if m.role != "tool")]
         if not after.pending:

@@ -90,7 +90,6 @@ def _closed(plain: Plain) -> Plain:
 
 
 def _join(text: str, places: tuple[int, ...]) -> Plain:
-    """Joins words spelt with gaps or with digits."""
     text = _LEET.sub(_without_digits, text)
     letters: list[str] = []
     kept: list[int] = []
@@ -212,7 +211,6 @@ def _unescaped(text: str) -> str:
 
 
 def _disguised(text: str) -> Iterator[Encoded]:
-    """Lines in ROT13 or written backwards."""
     for pattern in (_TURNED, _BACKWARDS):
         end = -1
         for match in pattern.finditer(text):

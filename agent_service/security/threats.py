@@ -110,7 +110,6 @@ def _compiled(families: Mapping[str, Sequence[str]]) -> _Patterns:
 
 
 def _hidden(text: str) -> list[int]:
-    """Positions of invisible characters that hide or break words."""
     return [
         at
         for at in invisible_at(text)
@@ -128,7 +127,6 @@ class _Lines:
         self._cuts: dict[tuple[int, int], list[int]] = {}
 
     def around(self, begin: int, end: int) -> tuple[int, int]:
-        """The bounds of the lines that contain a match."""
         first = self._text.rfind("\n", 0, begin) + 1
         last = self._text.find("\n", end)
         last = len(self._text) if last < 0 else last

@@ -97,7 +97,6 @@ def _curation(standing: CurationStatus) -> pb.Curation:
 
 
 def _ages(message: pb.SkillAges) -> Ages:
-    """Return valid ages; InvalidArgument otherwise."""
     found = Ages(message.stale_after.ToTimedelta(), message.archive_after.ToTimedelta())
     if not timedelta() < found.stale <= found.archived:
         raise InvalidArgument("the ages are none", fields={"ages": "0 < stale <= archive"})

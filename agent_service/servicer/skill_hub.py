@@ -98,7 +98,6 @@ class SkillHubServicer(SkillHubServiceServicer):
 
 
 def _step_fields(one: Step | Outcome) -> dict[str, Any]:
-    """Return a hub's progress or result on the wire."""
     return {"step": one.text} if isinstance(one, Step) else {"outcome": _outcome(one)}
 
 

@@ -79,7 +79,6 @@ def turn_request(request: turn_pb2.StartTurnRequest) -> TurnRequest:
 
 
 def _refusal(error: ValidationError) -> InvalidArgument:
-    """Return the refusal of an invalid value, with its field's name."""
     what, _, where = str(error).partition(" - at ")
     field = ".".join(re.findall(r"\w*[A-Za-z_]\w*", where))
     return InvalidArgument(f"{field or 'the request'} is not valid: {what}", fields={field: what})

@@ -95,7 +95,6 @@ class Histories:
         return count
 
     async def _take_file(self, profile: str, path: Path) -> Imported | None:
-        """Return the outcome for a file; None if it is to be tried again."""
         try:
             data, changed_at = await asyncio.to_thread(_read, path)
             found = await asyncio.to_thread(self._parse, data, path.stem, changed_at)
@@ -109,7 +108,6 @@ class Histories:
         return await self._database.write(lambda conn: storage.add(conn, profile, found, now))
 
     def _parse(self, data: bytes, name: str, fallback: datetime) -> Transcript:
-        """Return a document's session without secrets."""
         found, redact = transcripts.parse(data, name, fallback), self._redactor.redact
         said = (
             replace(

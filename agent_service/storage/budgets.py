@@ -227,7 +227,6 @@ def _applying(
 def _counted(
     conn: Connection, standing: BudgetStatus, account: Account, own: Holder = _NOBODY
 ) -> BudgetStatus:
-    """Return a budget without the call's own reservation."""
     scope = standing.scope
     scope_id = standing.scope_id or (account.id_in(scope) if _is_one(scope) else "")
     if not scope_id:
@@ -241,7 +240,6 @@ def _counted(
 
 
 def _is_one(scope: Scope) -> bool:
-    """Return whether a profile has only one budget of this scope at a time."""
     return scope in (Scope.PROFILE, Scope.DAY)
 
 
@@ -256,7 +254,6 @@ _owner = sa.case(
 
 
 def _most(which: sa.ColumnElement[str], *of_today: sa.ColumnElement[bool]) -> sa.Select[int, int]:
-    """Select the highest use among those that have used anything today."""
     each = (
         sa.select(
             sa.func.sum(_used.cost_micro_usd).label("micro_usd"),
@@ -295,7 +292,6 @@ def used_ratios(conn: Connection, policy: Policy, day: str) -> Mapping[Scope, fl
 
 
 def _of_greatest(conn: Connection, standing: BudgetStatus, profile: str, day: str) -> BudgetStatus:
-    """Return a per-session or per-job budget as it stands for the one that used most."""
     if standing.scope_id or standing.scope not in _MOST:
         return standing
     micro_usd, tokens = conn.execute(_MOST[standing.scope], {"profile": profile, "day": day}).one()

@@ -93,7 +93,6 @@ def script_of(turn: sa.Row[Any], *, resumed: bool = False) -> PendingScript:
 
 
 def _begin_script(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime) -> StoredTurn:
-    """Record the intent of the turn's script; the prompt is stored after it has run."""
     call = script_of(turn).call
     insert_steps(conn, turn.id, [NewStep(SCRIPT_STEP, 1, call.message_sequence, call)])
     what = events.TurnStarted(turn.session_id, turn.request.options.model)
@@ -105,7 +104,6 @@ def _begin_script(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime
 
 
 def _begin_files(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime) -> StoredTurn:
-    """Record the intent to read the message's files."""
     insert_steps(conn, turn.id, [NewStep(FILES_STEP, 1, turn.message_count + 1)])
     what = events.TurnStarted(turn.session_id, turn.request.options.model)
     started = (events.Recorded(1, now, epoch, what),)

@@ -64,7 +64,6 @@ def record(conn: Connection, transition: Transition) -> None:
 
 
 def _deny(conn: Connection, request: TurnRequest, more: Iterable[str]) -> TurnRequest:
-    """Deny more commands to a stored turn; return its request."""
     if (kept := request.deny(more)) is not request:
         conn.execute(_KEEP, {"turn_key": request.turn_id, "new_request": kept})
     return kept

@@ -31,8 +31,6 @@ _PUT = upsert(sealed_login, ["id"], ["data"])
 
 
 class _Seal:
-    """Encrypts a document."""
-
     def __init__(self, key: SecretStr) -> None:
         from cryptography.fernet import Fernet
         from cryptography.hazmat.primitives.hashes import SHA256

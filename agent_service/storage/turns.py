@@ -227,7 +227,6 @@ def new_turn(request: TurnRequest, digest: str, now: datetime) -> dict[str, Any]
 def _open_session(
     conn: Connection, request: TurnRequest, draft: SessionDraft | None, now: datetime
 ) -> str:
-    """Create the session if necessary; return its chosen model, or an empty text."""
     known = _SESSION.rows(conn, {"id": request.session_id}).one_or_none()
     if known is not None and known.profile != request.profile:
         raise NotFound(f"there is no session {request.session_id}")
@@ -270,7 +269,6 @@ def _open_session(
 
 
 def _keep(conn: Connection, session_id: str, draft: SessionDraft) -> None:
-    """Store session values of a new session."""
     if draft.notices:
         sessions.put_state(conn, session_id, NOTICES, {"after": 0, "texts": draft.notices})
     if draft.overlay != NOTHING:

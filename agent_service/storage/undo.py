@@ -119,7 +119,6 @@ def _last_turns(conn: Connection, session_id: str, most: int) -> Sequence[sa.Row
 
 
 def _last_said(conn: Connection, session_id: str) -> sa.Row[*tuple[Any, ...]] | None:
-    """Return the first message of the last turn that a person started."""
     for found in _last_turns(conn, session_id, 1):
         began = _message(conn, session_id, found.first)
         return began if began.role == "user" else None
@@ -129,7 +128,6 @@ def _last_said(conn: Connection, session_id: str) -> sa.Row[*tuple[Any, ...]] | 
 def _take_back(
     conn: Connection, session_id: str, row: sa.Row[Any], after: int, undo_id: str, now: datetime
 ) -> int:
-    """Remove the messages after a sequence; return the session's new revision."""
     index.remove(conn, session_id, after)
     taken = message.c.session_id == session_id, message.c.sequence > after
     kept = sa.select(*message.columns, sa.literal(undo_id), sa.literal(now, UtcTime()))

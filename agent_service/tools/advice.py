@@ -72,7 +72,6 @@ def _before_last_answer(messages: Sequence[bytes]) -> Sequence[bytes]:
 
 
 def _has_failed(answer: dict[str, Any], results: dict[str, str], call: ToolCall, text: str) -> bool:
-    """Whether an answer has only this call, with the same result."""
     calls: list[dict[str, Any]] = answer.get("tool_calls") or []
     same = [each for each in calls if _is_same(each["function"], call)]
     return bool(same) and all(

@@ -98,7 +98,6 @@ class ContextFiles:
             yield name, await self._read(files, f"{ROOT}/{name}", name)
 
     async def _read(self, files: Files, path: str, name: str) -> Screened:
-        """A file's content, if it exists and is readable."""
         try:
             data = await files.read(path, MAX_BYTES)
             if data and await self._leads_astray(files, path):

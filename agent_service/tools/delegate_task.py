@@ -95,7 +95,6 @@ def _tasks(arguments: DelegateTaskArguments, most: int) -> list[Task]:
 
 
 def _render(reports: Sequence[Report]) -> str:
-    """All reports, each cut in the middle to fit together."""
     if len(reports) == 1:
         return _cut(_titled(reports[0], ""), MAX_CHARS)
     each = MAX_CHARS // len(reports) - len("\n\n")

@@ -65,7 +65,6 @@ class CommandOutput(OutputWindow):
         return super().text(written_bytes)
 
     def _flush(self) -> None:
-        """Show what has accumulated; only its end if it is long."""
         if self._waiting:
             self._show(bytes(self._waiting[-PROGRESS_BYTES:]).decode(errors="replace"))
             self._waiting.clear()

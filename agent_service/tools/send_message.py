@@ -166,7 +166,6 @@ class SendMessage(UsualTool[SendMessageArguments]):
 
 
 async def _read_files(media: Sequence[Media], source: Files) -> Sequence[MediaFile]:
-    """The files of a message; ToolFailed or RetryWithHint if one cannot be sent."""
     if len(media) > MAX_FILES:
         raise RetryWithHint(f"A message can have at most {MAX_FILES} files. Send several messages.")
     files: list[MediaFile] = []
@@ -210,7 +209,6 @@ def _question(message: Message, places: Sequence[str], found: Mapping[str, str])
 
 
 def _check(arguments: SendMessageArguments, origin: Target | None, *, has_files: bool) -> None:
-    """Raise RetryWithHint if the message cannot be sent to the origin."""
     if arguments.target.strip() not in ("", ORIGIN):
         return
     takes_files = origin is not None and has_files and origin.platform == TERMINAL

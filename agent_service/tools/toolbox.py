@@ -360,7 +360,6 @@ def _returned(
 
 
 def _advised(turn: LiveTurn, returned: ToolReturned, last: str) -> ToolReturned:
-    """A result with any advice for the model; `last` is the key of the message's last call."""
     call, failures = returned.call, 0
     if returned.is_error:
         failures = advice.failures_in_row(turn.messages, call.call, returned.text)

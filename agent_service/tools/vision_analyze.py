@@ -82,7 +82,6 @@ class VisionAnalyze(UsualTool[VisionAnalyzeArguments]):
             raise ToolFailed(f"The picture could not be analyzed: {error}") from error
 
     async def _shown(self, image: str, context: ToolContext) -> str:
-        """A picture as a data URL."""
         if _is_url(image):
             data = await self._fetched(image)
         else:

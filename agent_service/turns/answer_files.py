@@ -105,7 +105,6 @@ class AnswerFiles:
     async def _read_all(
         self, turn: LiveTurn, media: Sequence[Media]
     ) -> tuple[Sequence[MediaFile], Mapping[Media, str]]:
-        """Return the files, and why others cannot be sent."""
         work, left = self._workplace(turn), MAX_FILE_BYTES
         files: list[MediaFile] = []
         problems = dict.fromkeys(media[MAX_FILES:], f"an answer has at most {MAX_FILES} files.")

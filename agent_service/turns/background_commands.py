@@ -149,7 +149,6 @@ class CommandMonitor:
         return status if status.exit is not None else None
 
     async def _read(self, stream: Stream, most_pages: int) -> None:
-        """Search a stream's new output, at most `most_pages` if that is not 0."""
         pages = 0
         while not most_pages or pages < most_pages:
             at = self._lines.reads_at(stream)
@@ -161,7 +160,6 @@ class CommandMonitor:
             pages += 1
 
     async def _last(self, ended: CommandStatus, progress: Progress) -> CommandNews:
-        """Return the report of a command's end, with its last matching lines."""
         assert ended.exit is not None, "it has ended"
         end: list[str] = []
         if self._watched.wanted.end:
@@ -182,7 +180,6 @@ class CommandMonitor:
         return [said_of_matches(self._watched, lines, more, told, self._fence)] if lines else []
 
     def _fence(self, quoted: str) -> str:
-        """Mark output as untrusted if others may have put data into its sandbox."""
         opening = self._opening()
         # The marks were explained with the result of the call that started the command.
         return quoted if opening is None else fenced(quoted, opening, explained=False)
@@ -266,7 +263,6 @@ class BackgroundCommands:
             self._watching.discard(watched.key)
 
     async def _follow(self, lease: Lease, watched: WatchedCommand, news: CommandNews) -> None:
-        """Watch a command and report on it, until nothing is left to report."""
         sandbox = WatchedSandbox(self._sandboxes, watched, self._owner)
         watch = CommandMonitor(
             SessionCommands(sandbox),
@@ -302,7 +298,6 @@ class BackgroundCommands:
         watched: WatchedCommand,
         progress: Progress,
     ) -> CommandNews:
-        """Return a command's next report, even if its executor is away for a while."""
         while True:
             try:
                 return await watch.next(progress)

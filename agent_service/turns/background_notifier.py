@@ -93,7 +93,6 @@ def turn_id_of(key: str, number: int) -> str:
 
 
 def _answer(finished: TurnFinished) -> str:
-    """Return what to send; empty if the report joined other work or a person stopped it."""
     if finished.outcome is Outcome.CANCELLED or finished.text == PASSED_ON:
         return ""
     if finished.outcome is Outcome.COMPLETED:

@@ -96,8 +96,6 @@ class FileReader(Struct, frozen=True):
 
 
 class _Help:
-    """Asks other models, and counts what that costs."""
-
     def __init__(self, consult: Consult, model: Model) -> None:
         self._consult = consult
         self._model = model

@@ -110,7 +110,6 @@ async def _converse(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
 
 
 def _answer_facts(turn: LiveTurn, message: base.ModelMessage, parts: LoopParts) -> tuple[Fact, ...]:
-    """Return the facts of a model's message."""
     rate = counted_rate(turn, _told_of_tools(turn, parts), message)
     answered = ModelAnswered(turn.step, message, rate, parts.compressor.window_of(turn.model))
     if message.tool_calls:
@@ -156,7 +155,6 @@ async def _condense(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
 
 
 async def _answer(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step | base.ModelMessage]:
-    """Call the model with the conversation, compacted if necessary."""
     if turn.request.is_command:
         yield typed_command(turn)
         return

@@ -90,7 +90,6 @@ def _redacted(begun: SessionOptions, redact: Callable[[str], str]) -> SessionOpt
 
 
 def _screened(quote: Quote, scanner: ThreatScanner) -> tuple[str, tuple[str, ...]]:
-    """Return a quote as the model sees it, and warnings for the person."""
     name = quoted_name(quote.author)
     wrote = f"{name} {'came to' if quote.is_output else 'wrote'}:\n" if name else ""
     text, threats = scanner.clean(f"{wrote}{quote.text}", Source.QUOTE)

@@ -78,7 +78,6 @@ def keep(conn: Connection, session_id: str, counts: Counts) -> None:
 
 
 def _step_of(key: str | None, turn_id: str) -> int | None:
-    """Return the number of a call's step, if it is of this turn."""
     of_turn, _, number = (key or "").rpartition(":")
     return int(number) if of_turn == turn_id and number.isdecimal() else None
 
@@ -115,7 +114,6 @@ class Nudges:
         keep(conn, turn.session_id, counts)
 
     def _asked_of(self, turn: LiveTurn) -> tuple[bool, bool]:
-        """Return whether memory and skills are reviewed and usable in the turn."""
         has = self._toolsets & turn.toolsets if turn.toolsets else self._toolsets
         return (
             self._config.memory_nudge_interval > 0 and MEMORY in has,

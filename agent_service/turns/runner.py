@@ -132,7 +132,6 @@ class Runner:
                 await after(driving.turn)
 
     async def _attempt(self, driving: RunningTurn, work: _Work) -> _Work | None:
-        """Do the work; return other work if the database rejected it."""
         try:
             return await self._stoppable(driving, work)
         except DatabaseUnavailable as error:
@@ -144,7 +143,6 @@ class Runner:
             return self._retreat
 
     async def _stoppable(self, driving: RunningTurn, work: _Work) -> _Work | None:
-        """Do the work; return other work if it was stopped."""
         try:
             await work(driving)
         except asyncio.CancelledError:
@@ -189,7 +187,6 @@ class Runner:
         driving.stream.publish(Recorded(0, self._clock.now(), driving.turn.epoch, event))
 
     async def _commit(self, driving: RunningTurn, facts: tuple[Fact, ...]) -> None:
-        """Store and show facts, even if the turn is stopped meanwhile."""
         # Stored facts must be applied, or the next ones are based on an old state.
         await unbroken(self._store(driving, facts))
 
@@ -267,8 +264,6 @@ class Runner:
 
 
 class _Left:
-    """What an interrupted turn may have left running."""
-
     def __init__(self) -> None:
         self.survivor_count = 0
         self._unreached: set[str] = set()
@@ -285,12 +280,10 @@ class _Left:
             self.survivor_count += status.exit.survivor_count if status.exit is not None else 0
 
     def describe(self, key: str) -> str:
-        """Return the result of a call for the model."""
         return f"{_INTERRUPTED} {_UNREACHED}" if key in self._unreached else _INTERRUPTED
 
     @property
     def message(self) -> str:
-        """Return a warning for the person; may be empty."""
         if self._unreached:
             return _UNREACHED
         if self.survivor_count:

@@ -124,7 +124,6 @@ def what_to_do(output: str) -> tuple[bool, str]:
 
 
 def _order(line: str) -> dict[str, Any] | None:
-    """Return the object of a line that decides whether the model is called, else None."""
     order = json_object(line) or {}
     return order if isinstance(order.get(WAKE), bool) else None
 

@@ -277,7 +277,6 @@ class Turns:
         return None if driving is None else driving.stream
 
     def _stop(self, turn_id: str, profile: str) -> None:
-        """Stop a turn at once, even if another replica drives it."""
         if turn_id in self._driven:
             self._driven[turn_id].stop(Stop.INTERRUPT)
         else:
@@ -316,7 +315,6 @@ class Turns:
     def _take(
         self, conn: Connection, turn_id: str, last: LiveTurn | None, now: datetime
     ) -> journal.Loaded | None:
-        """Claim and load a turn; None if another replica was faster."""
         claimed = claims.claim(conn, turn_id, self._claimant, now)
         if claimed is None:
             return None
@@ -326,7 +324,6 @@ class Turns:
         return set(await self._database.read(claims.waiting_sessions))
 
     async def _stop_cancelled(self) -> None:
-        """Stop our turns that another replica was asked to stop."""
         if self._driven:
             asked = await self._database.read(lambda conn: claims.cancelled(conn, self._claimant))
             for turn_id in asked:

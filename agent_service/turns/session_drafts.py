@@ -202,7 +202,6 @@ class SessionDrafts:
 
 
 def _notices(personal: Personal, *, remembers: bool) -> tuple[str, ...]:
-    """Return notices on memory and skills for a new session's person."""
     memories = personal.memories
     of_memories = (*memories.too_long, *memories.blocked) if remembers else ()
     return *of_memories, *personal.skills.blocked

@@ -111,8 +111,6 @@ async def _sandbox_info(sandbox: TurnSandbox) -> SandboxInfo:
 
 
 class _SessionRows:
-    """Session values of a turn; writes are fenced."""
-
     def __init__(
         self, database: Database, turns: LeaseTable, turn: LiveTurn, sandbox: TurnSandbox
     ) -> None:
@@ -179,12 +177,10 @@ class _SessionRows:
         return [url for url in urls if url_provenance.key_of(url) not in known]
 
     async def keep_file(self, path: str, sha256: str, data: bytes) -> None:
-        """Keep a file that messages refer to with the session."""
         file, its = PlacedFile(path, sha256), (self._turn.session_id, SystemClock().now())
         await self._write(lambda conn: uploads.keep(conn, data, file, *its))
 
     async def watch(self, key: str, command: str, wanted: WatchRequest) -> None:
-        """Watch a started command, under the turn's fence."""
         sandbox_id = self._sandbox.place.sandbox_id
         watched = WatchedCommand(key, sandbox_id, command, notice_of(self._turn), wanted)
         if not await self._write(lambda conn: background.add(conn, watched)):
@@ -194,5 +190,4 @@ class _SessionRows:
             )
 
     async def mark_seen(self, key: str) -> None:
-        """Note that the model knows that a command has ended."""
         await self._database.write(lambda conn: background.mark_seen(conn, key))

@@ -121,7 +121,6 @@ class OpenAICodex(Issuer):
 
 
 def _account(token: str) -> str:
-    """The id of the ChatGPT account that a token is for."""
     account = text(object_of(claims(token).get(_OWN_CLAIMS)).get("chatgpt_account_id"))
     return account if account.isascii() and account.isprintable() else ""
 

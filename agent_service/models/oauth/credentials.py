@@ -143,7 +143,6 @@ class Credentials:
         raise LoginFailed("The code has expired before anybody confirmed it: begin anew")
 
     async def _put(self, login: Login) -> Login | None:
-        """Store a login; returns the previous one."""
         async with self._store.place.locked():
             before = await self.stored()
             await unbroken(self._store.keep(self._issuer, login, self._clock.now()))

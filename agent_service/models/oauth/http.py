@@ -75,7 +75,6 @@ class LoginServer:
     async def _post(
         self, path: str, form: str, fields: Fields, headers: Fields, bearer: SecretStr = NOTHING
     ) -> Answer:
-        """Post; LoginUnavailable without a usable response."""
         import httpx  # takes 0.1 s, and only logins need it
 
         told = {"Accept": "application/json", **_revealed(headers)}

@@ -124,7 +124,6 @@ class Issuer(ABC):
         return Wait.PENDING
 
     def _granted(self, answer: Answer, before: Login) -> Login:
-        """The login with the tokens of an answer, without a known expiry."""
         told = self._accepted(answer)
         access, refresh = text(told.get("access_token")), text(told.get("refresh_token"))
         if not access:
@@ -137,13 +136,11 @@ class Issuer(ABC):
             raise self._refused(Answer(401, {}))
 
     def _accepted(self, answer: Answer) -> Mapping[str, Any]:
-        """The body of an answer; raises an error if it was refused."""
         if not answer.ok:
             raise self._refused(answer)
         return answer.body
 
     def _after(self, told: Mapping[str, Any], usual_s: float) -> datetime:
-        """The expiry that an answer states, counted from now."""
         return self._clock.now() + timedelta(seconds=seconds(told.get("expires_in"), usual_s))
 
     def _refused(self, answer: Answer) -> LoginFailed | LoginNeeded:

@@ -65,8 +65,6 @@ class AiohttpClient(httpx2.AsyncClient):
 
 
 class _Transport(httpx2.AsyncBaseTransport):
-    """Sends requests over aiohttp; raises the errors of httpx2."""
-
     def __init__(
         self, verify: ssl.SSLContext | str | bool, proxy: httpx2.Proxy | None = None
     ) -> None:
@@ -106,7 +104,6 @@ class _Transport(httpx2.AsyncBaseTransport):
             await self._session.close()
 
     def _opened(self) -> aiohttp.ClientSession:
-        """The session, created inside the event loop."""
         if self._session is None:
             connector = aiohttp.TCPConnector(
                 ssl=self._verify,

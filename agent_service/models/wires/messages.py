@@ -79,7 +79,6 @@ def _source(url: str) -> Block:
 
 
 def _name(text: str) -> str:
-    """Return another provider's name in the characters that this API allows."""
     return _NOT_IN_NAMES.sub("_", text)[:_LONGEST_NAME] or "_"
 
 

@@ -141,7 +141,6 @@ class MessagesReading:
         return "".join(self._pieces.get((index, field), ()))
 
     def _finished(self, index: int) -> dict[str, Any]:
-        """Return a block in the form that is sent back."""
         block = dict(self._blocks[index])
         for field in ("text", "thinking", "signature"):
             grown = self._join(index, field)

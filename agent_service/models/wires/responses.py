@@ -155,7 +155,6 @@ class Responses:
 
 
 def _translated(messages: Sequence[bytes], thinking: bool) -> tuple[str, list[dict[str, Any]]]:
-    """Return the system prompt, and the items of the other messages."""
     system: list[str] = []
     items: list[dict[str, Any]] = []
     for raw in messages:

@@ -72,7 +72,6 @@ class StreamedCalls:
         return tuple(calls)
 
     def _find(self, index: object, call_id: str) -> _Call | None:
-        """The newest call that a delta may belong to: by its id, else by its index."""
         near = [
             call
             for call in reversed(self._calls)
@@ -104,7 +103,6 @@ def _split(arguments: str) -> list[str]:
 
 
 def _values(text: str) -> list[str]:
-    """The JSON values that a text consists of; none if it is not only such."""
     found: list[str] = []
     while text := text.strip():
         try:

@@ -75,7 +75,6 @@ class Drafting:
         return Draft(tuple(changes), tuple(self._done), tuple(self._refused))
 
     def _unfit(self, name: str) -> str:
-        """Return why a model may not merge or archive a skill; empty if it may."""
         held = self._snapshot.skills.get(name)
         if held is None:
             return "there is no such skill, or there are several"
@@ -106,7 +105,6 @@ class Drafting:
             self._archive(CurationResult(Kind.MERGED, merge.source, into, merge.reason))
 
     def _umbrella(self, into: str, merges: Sequence[Merge]) -> Umbrella:
-        """Return the skill that takes the others in; BadSkill if none can."""
         held = self._snapshot.skills.get(into)
         if held is not None:
             if into in self._gone:

@@ -128,7 +128,6 @@ class Rollback:
         yield from found.items()
 
     def _problem(self, folder: str, paths: Sequence[str], backup: Backup) -> str:
-        """Return why a skill stays as it is; empty if it can be restored."""
         name = folder.rpartition("/")[2]
         here = [path for path in self._goal if path.startswith(f"{folder}/")]
         if not here:

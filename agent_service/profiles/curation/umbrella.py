@@ -111,7 +111,6 @@ def _with_section(body: str, added: str) -> str:
 
 
 def _with_pointer(body: str, path: str, description: str) -> str:
-    """Return a text that lists one more of its files at its end."""
     line = f"- `{path}`: {description}\n"
     head, found, tail = body.rpartition(f"\n{POINTERS}\n")
     is_last = found and all(each.startswith("- `") for each in tail.split("\n") if each.strip())

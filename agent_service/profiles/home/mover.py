@@ -83,7 +83,6 @@ class Moving(Struct, frozen=True):
         return Outgoing(wanted or profiles, files, left_out, texts)
 
     async def _external_file(self, profile: str) -> tuple[HomeFile, bytes] | LeftOut | None:
-        """Return what the external memory knows, as a file."""
         external, path = self.external, f"memories/{self.external.name}.json"
         if not external.is_on:
             return None

@@ -107,7 +107,6 @@ class RowHomes:
 
 
 def _read(incoming: Incoming) -> tuple[dict[tuple[str, str], _File], list[LeftOut]]:
-    """Return the files for the database, and those that are left out."""
     coming: dict[tuple[str, str], _File] = {}
     left_out: list[LeftOut] = []
     left = MAX_HOME_BYTES

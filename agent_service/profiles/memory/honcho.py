@@ -188,7 +188,6 @@ class HonchoMemory:
         return "Honcho remembers it."
 
     async def _people(self, honcho: "Honcho", scope: Scope) -> "tuple[Peer, Peer]":
-        """Return the agent and the user as Honcho knows them."""
         if scope.profile not in self._peers:
             agent = self._settings.agent
             agent = agent if scope.profile == "default" else f"{agent}-{scope.profile}"

@@ -216,7 +216,6 @@ class MemoryStore:
                 )
 
     def _render(self, memory: Memory) -> tuple[str, str]:
-        """Return the prompt text of a memory, and a warning about what was left out."""
         blocked: list[str] = []
 
         def screened(entry: str) -> str:
@@ -247,7 +246,6 @@ class MemoryStore:
     async def _made(
         self, asked: MemoryChangeRequest, after: Callable[[Memory, Document], Awaitable[str]]
     ) -> Memory:
-        """Return the memory after a change that this request or an earlier attempt made."""
         async with self._profiles.opened(asked.profile, _DOCUMENTS[asked.target]) as document:
             memory = await self._writable(asked.target, document.data, asked.limit)
             known = await self._database.read(lambda conn: storage.find(conn, asked.key))

@@ -215,7 +215,6 @@ async def _clear(files: SkillFiles, folder: str) -> None:
 
 
 def _folder_of(tree: Tree, skill: Shipped) -> str:
-    """Return the folder of a skill of that name in any category; empty if there is none."""
     found = [each for each in skill_folders(tree) if each.rpartition("/")[2] == skill.name]
     return min(found, key=lambda top: (top != skill.folder, top), default="")
 
@@ -234,7 +233,6 @@ def _is_in(path: str, folder: str) -> bool:
 
 
 async def _digest(files: SkillFiles, tree: Tree, folder: str) -> str:
-    """Return the digest of a folder; empty if it has files that were never bundled."""
     contents: dict[str, bytes] = {}
     for path in tree:
         if _is_in(path, folder):

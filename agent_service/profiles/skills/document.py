@@ -295,7 +295,6 @@ def _text(fields: Mapping[str, Value], name: str) -> str:
 
 
 def _words(value: Value) -> frozenset[str]:
-    """Return a list of words, in whichever form it was written."""
     if isinstance(value, str):
         items: list[Value] = [*value.strip("[]").replace(",", " ").split()]
     else:
@@ -305,6 +304,5 @@ def _words(value: Value) -> frozenset[str]:
 
 
 def _opening(body: str) -> str:
-    """Return the first words of a text, for skills without a description."""
     lines = (line.strip() for line in body.splitlines())
     return next((line for line in lines if line and not line.startswith(("#", "<!--"))), "")

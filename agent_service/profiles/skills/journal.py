@@ -154,7 +154,6 @@ async def _make(files: SkillFiles, change: Change) -> None:
 
 
 def _is_unchanged(path: str, found: bytes | None, before: str, after: str) -> bool:
-    """Return whether a file is still as it was when its change was committed."""
     now = digest(found)
     if now not in (before, after):
         _log.warning("%s was changed before its change was made, and stays", path)

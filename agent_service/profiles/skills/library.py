@@ -258,7 +258,6 @@ def _is_hidden(path: str) -> bool:
 
 
 def _support_files(manifest: Mapping[str, FileFact]) -> Mapping[str, list[str]]:
-    """Return the support files of each folder that may be a skill."""
     found: defaultdict[str, list[str]] = defaultdict(list)
     for path in sorted(manifest):
         folder, _, name = path.rpartition("/")

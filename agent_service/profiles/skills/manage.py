@@ -147,7 +147,6 @@ class SkillManager:
         return sorted({each[1] for each in parts if len(each) == 3 and each[2] == DOCUMENT})
 
     async def _name(self, folder: str) -> str:
-        """Return an archived skill's name, without the time that its folder may end in."""
         try:
             text = await self._library.text(f"{ARCHIVE}/{folder}/{DOCUMENT}")
         except FileRefused as error:

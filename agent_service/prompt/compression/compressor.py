@@ -162,7 +162,6 @@ class Compressor:
         return self.window_of(model) * BYTES_PER_TOKEN // 2
 
     def _end(self, conversation: Conversation, kept_bytes: float) -> int:
-        """The index of the first message that is kept."""
         messages = conversation.messages
         end = len(messages)
         while end > 1 and (kept_bytes > 0 or len(messages) - end < self._config.protect_last_n):
@@ -171,7 +170,6 @@ class Compressor:
         return max(conversation.before_results(end), conversation.first_kept)
 
     def _threshold(self, turn: LiveTurn) -> float:
-        """How many tokens make a request of the turn too long."""
         window = self.window_of(turn.model)
         usual = LARGE_SHARE if window >= LARGE_WINDOW else SMALL_SHARE
         share = usual if self._config.threshold is None else self._config.threshold
@@ -194,5 +192,4 @@ def counted_rate(turn: LiveTurn, tools: bytes, answer: ModelMessage) -> float:
 
 
 def _rate(turn: LiveTurn) -> float:
-    """Tokens per byte of the session's last request, else the default."""
     return turn.tokens_per_byte or USUAL_RATE

@@ -77,7 +77,6 @@ def message(notes: str, middle: Sequence[bytes], plan: str) -> bytes:
 
 
 def _within(parts: Iterable[str], most: int) -> list[str]:
-    """The first texts that fit into a length."""
     taken: list[str] = []
     for part in parts:
         most -= len(part)
@@ -119,7 +118,6 @@ def _paths(middle: Iterable[bytes]) -> Iterator[str]:
 
 
 def _named_files(arguments: Mapping[str, Any]) -> Iterator[str]:
-    """The files that a call's arguments name, directly or in a patch."""
     path, patch = arguments.get("path"), arguments.get("patch")
     if isinstance(path, str) and path:
         yield path

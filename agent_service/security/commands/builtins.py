@@ -180,7 +180,6 @@ def _trap(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
 
 
 def _copy(shell: Shell, invocation: Invocation, pipes: Pipes) -> str | None:
-    """A program copied under another name, or a copy of a file that the text wrote."""
     operands = invocation.operands
     if len(operands) == 2:
         source, target = operands
@@ -194,7 +193,6 @@ def _copy(shell: Shell, invocation: Invocation, pipes: Pipes) -> str | None:
 
 
 def _fetch(shell: Shell, invocation: Invocation, pipes: Pipes) -> str | None:
-    """A download that is saved to a file, which may be run later."""
     named = ("-o", "--output") if invocation.name == "curl" else ("-o", "-O", "--output-document")
     targets = invocation.value_of(*named)
     if invocation.name in ("wget", "aria2c", "axel") or invocation.short("OJ"):

@@ -67,7 +67,6 @@ class CommandClassifier:
 
 
 def _judge_typed(scene: Scene, text: str) -> None:
-    """Judge text after a waiting interpreter as its input."""
     typed = _TYPED.fullmatch(text)
     if typed is not None and language_of(program_name(typed[1])):
         for finding in code.judge(typed[2]).findings:

@@ -262,7 +262,6 @@ _WALKED = re.compile(
 
 
 def _with_home(code: str) -> str:
-    """The text with expressions for the home replaced by its path."""
     if "ome" in code or "HOME" in code or "~" in code:
         code = _HOME_INSIDE.sub(HOME, code)
         code = _HOME_NAMED.sub(_quoted_home, code)
@@ -279,7 +278,6 @@ def _quoted_home(match: re.Match[str]) -> str:
 
 
 def _deletes(code: str, paths: Sequence[str]) -> Iterator[Finding]:
-    """The findings for paths that the text deletes."""
     if _DELETES.search(code):
         found = {place(path) for path in paths}
         if PathClass.ROOT in found:

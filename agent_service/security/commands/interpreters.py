@@ -93,7 +93,6 @@ def _may_be_read(path: str, named: Sequence[str]) -> bool:
 
 
 def _clustered(args: Sequence[str], options: Sequence[str]) -> list[str]:
-    """The text after combined short options, such as `-ne text`."""
     letters = "".join(option[1] for option in options if len(option) == 2)
     if not letters:
         return []

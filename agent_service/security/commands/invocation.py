@@ -103,7 +103,6 @@ class Invocation(Struct, frozen=True):
 
 
 def _ends_cluster(arg: str, option: str) -> bool:
-    """Whether an option ends a group of short options, as in `-so file`."""
     return (
         len(option) == 2
         and 3 <= len(arg) <= 6

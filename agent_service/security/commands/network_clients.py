@@ -321,7 +321,6 @@ _REGISTRIES = re.compile(
 
 
 def _addresses(call: Invocation) -> Iterator[str]:
-    """The remote addresses among its arguments and settings, known or not."""
     if call.name in _SILENT or (call.name == "git" and call.operand(0) in _SILENT_VERBS):
         return
     for word in (*call.args, *(value for _, value in call.settings)):

@@ -209,7 +209,6 @@ _LITERAL = re.compile(r"(['\"])(.*?)\1", re.DOTALL)
 
 
 def _program(invocation: Invocation, read: Callable[[str], str]) -> str:
-    """What program text may print: its literals and unknown text."""
     return "\n".join(match[2] for match in _LITERAL.finditer(invocation.text)) + UNKNOWN
 
 

@@ -128,7 +128,6 @@ class Programs:
     def _defined(
         self, shell: Shell, argv: Sequence[str], invocation: Invocation, pipes: Pipes
     ) -> str | None:
-        """Follow an alias, function or file that the text has defined."""
         scene, name = shell.scene, argv[0]
         if name in scene.functions:
             return shell.call_function(name, argv[1:], pipes)

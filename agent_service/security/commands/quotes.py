@@ -113,7 +113,6 @@ def braces(word: str, spend: Callable[[int], None]) -> list[str]:
 
 
 def _alternatives(word: str) -> list[str]:
-    """The expansion of the first innermost pair of braces."""
     edges, at = list[int](), 0
     while at < len(word):
         if word[at] == "{":

@@ -54,7 +54,6 @@ def with_items(
 
 
 def _filled(argv: list[str], mark: str, items: list[str]) -> list[str]:
-    """The words with the items in place of the mark, up to a limit."""
     joined, left, found = " ".join(items), _LONGEST, list[str]()
     for arg in argv:
         count = min(arg.count(mark), max(1, left // (len(joined) + 1)))

@@ -327,13 +327,11 @@ def declare(scene: Scene, words: Words, field: str) -> None:
 
 
 def _elements(inner: str, words: Words) -> list[str]:
-    """The elements of an array, without indexes."""
     inner = re.sub(r"(?:^|(?<=\s))\[\w+\]=", "", inner)
     return [field for word in split_words(inner) for field in words.fields(word)]
 
 
 def _multiplies(name: str, body: str) -> bool:
-    """Whether a function is a fork bomb."""
     called = re.escape(name)
     itself = re.compile(rf"(?<![\w./-]){called}(?![\w=./-])")
     if re.search(rf"{itself.pattern}\s*\|&?\s*{called}", body):
@@ -347,7 +345,6 @@ def _multiplies(name: str, body: str) -> bool:
 
 
 def _touching(node: Node) -> list[str]:
-    """The words of a node, joined where the grammar splits them."""
     words, end = list[str](), -1
     for child in node.named_children:
         if words and child.start_byte == end:

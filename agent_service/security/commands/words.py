@@ -188,7 +188,6 @@ class _Word:
         return self._done
 
     def quoted(self) -> str:
-        """Its text, read as in double quotes."""
         return self._inside(self._text)
 
     def _tilde(self) -> None:

@@ -227,8 +227,6 @@ def _charset(parameters: str) -> str:
 
 
 class _Body:
-    """Collects and decompresses a body up to a size limit."""
-
     def __init__(self, encoding: str, limit_bytes: int) -> None:
         """`encoding` is the Content-Encoding; FetchFailed if it is not supported."""
         self.data = bytearray()
@@ -242,7 +240,6 @@ class _Body:
         self._inflating = None if is_plain else zlib.decompressobj(_WINDOW_BITS)
 
     async def read(self, chunks: AsyncIterator[bytes]) -> None:
-        """Take chunks until they end or the limit is reached."""
         async for chunk in chunks:
             self._take(chunk)
             if self.is_cut:

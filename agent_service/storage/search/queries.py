@@ -225,7 +225,6 @@ def _find_on_sqlite(wanted: SearchQuery, enough: int) -> Find:
 
 
 def _match(wanted: SearchQuery) -> str:
-    """Return the query in FTS5 syntax; words consist of letters and digits only."""
     wants, never = wanted.scope()
     scopes = [f'scope : "{name}"' for name in wants]
     groups = (" OR ".join(f'"{phrase}"' for phrase in group) for group in wanted.query.groups)
@@ -282,7 +281,6 @@ def _find_on_postgresql(conn: Connection, wanted: SearchQuery, enough: int) -> F
 def _places(
     conn: Connection, wanted: SearchQuery, enough: int
 ) -> Iterator[tuple[_Range, list[str]]]:
-    """Return the slices to search in order, and the time spans of each."""
     limits = wanted.limits()
     least, greatest = limits["least"], limits["greatest"]
     if wanted.session_id:

@@ -203,7 +203,6 @@ def _local(name: str) -> str:
 
 
 def _add_lines(text: Text, said: Any) -> None:
-    """Add text that is stored whole or as a list of lines."""
     whole = "".join(cast("list[str]", said)) if isinstance(said, list) else str(said)
     if whole := _COLOURS.sub("", whole).rstrip("\n"):
         text.add(whole)

@@ -37,7 +37,6 @@ class ListDirectory(UsualTool[ListDirectoryArguments]):
 
 
 async def _list(context: ToolContext, path: str, depth: int, indent: str, lines: list[str]) -> bool:
-    """Add a folder's entries to the lines; returns whether some were left out."""
     entries, cut = await context.files.list(path, MAX_ENTRIES - len(lines))
     for entry in entries:
         if len(lines) >= MAX_ENTRIES:

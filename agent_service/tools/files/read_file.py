@@ -63,7 +63,6 @@ class ReadFile(UsualTool[ReadFileArguments]):
         return ToolResult("\n".join(shown) or "[the file is empty]")
 
     async def _lines(self, path: str, context: ToolContext) -> tuple[list[str], str]:
-        """The lines of a file, and a note about its end."""
         kind, note = named_kind(path), ""
         data = await context.files.read(path, MAX_DOCUMENT_BYTES if kind else MAX_FILE_BYTES)
         if kind := kind_of(path, data):

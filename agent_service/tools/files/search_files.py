@@ -150,7 +150,6 @@ class _Below(Struct, frozen=True):
     own: Sequence[str]
 
     def is_guarded(self, path: str) -> bool:
-        """Whether showing the file at a path of the output needs approval."""
         ends = (posixpath.join(WORKSPACE, each) for each in (path, self.given))
         whole, above = map(posixpath.normpath, ends)
         real = f"{self.root.rstrip('/')}/{whole.removeprefix(above).lstrip('/')}"
@@ -158,14 +157,12 @@ class _Below(Struct, frozen=True):
 
 
 def _sorted(text: str) -> tuple[str, list[str]]:
-    """The result, and the ignored files that match as well."""
     lines = text.rstrip("\n").split("\n")
     ignored = [line[1:] for line in lines if line.startswith("\0")]
     return "\n".join(line for line in lines if not line.startswith("\0")), ignored
 
 
 def _cut(text: str, arguments: SearchFilesArguments) -> tuple[str, str]:
-    """The lines that were asked for, and a note if there are more."""
     lines = text.split("\n")
     if len(lines) <= arguments.limit:
         return text, ""
@@ -185,7 +182,6 @@ def _left_out(ignored: Sequence[str]) -> str:
 
 
 def _without_guarded(text: str, arguments: SearchFilesArguments, below: _Below) -> str:
-    """The output without lines from files that need approval."""
     kept: list[str] = []
     left_out = 0
     for line in text.split("\n"):

@@ -132,7 +132,6 @@ async def real_path(files: Files, path: str) -> str:
 
 
 async def _followed(files: Files, parts: Sequence[str]) -> list[str] | None:
-    """The path with its first link followed; None if it has none."""
     ends = [parts[: number + 1] for number in range(len(parts))]
     found = await all_of(files.stat("/" + "/".join(end)) for end in ends)
     for end, stat in zip(ends, found, strict=True):

@@ -65,7 +65,6 @@ def _messages(lines: list[str]) -> list[dict[str, str]]:
 
 
 def _threats(answer: str, pieces: list[tuple[int, int]]) -> list[Threat]:
-    """The threats of an answer, in order, ignoring lines that do not exist."""
     families: dict[int, str] = {}
     for family, lines in _FOUND.findall(answer):
         for first, last in _RANGE.findall(lines):

@@ -69,7 +69,6 @@ class Lasting(Wrapper[A]):
             )
 
     async def _why_not(self, text: str, context: ToolContext) -> str:
-        """Why a review may not keep a text; empty if it may."""
         _, threats = await self._screen.clean(text, context)
         if threats:
             return "it reads like an attack"
@@ -142,7 +141,6 @@ def _words(text: str) -> list[str]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Every text in a JSON value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):

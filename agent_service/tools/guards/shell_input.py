@@ -90,7 +90,6 @@ class PriorInput(Struct, frozen=True):
 
 
 def _unfinished(text: str) -> str:
-    """The last line, if it may continue."""
     end = text.rfind("\n")
     while end > 0 and text[end - 1] == "\\":
         end = text.rfind("\n", 0, end)

@@ -22,8 +22,6 @@ _NOTHING = "Nothing was changed."
 
 
 class _File(Struct, eq=False):
-    """A file before and after the patch; None means that it does not exist."""
-
     path: str
     before: bytes | None
     after: bytes | None
@@ -135,7 +133,6 @@ class PatchedFiles:
             await self._files.write(state.path, state.after)
 
     async def _restore(self, state: _File) -> list[str]:
-        """Restore a file; returns what could not be restored."""
         try:
             source = state.source if _is_moved(state) else None
             if source is not None and source.before is not None:

@@ -143,7 +143,6 @@ class _EnvelopeReading:
         self._drafts: list[HunkDraft] = []
 
     def take(self, line: str) -> bool:
-        """Take a line; returns whether more may follow."""
         said = line.strip() if line.startswith("***") else ""
         if said == _END:
             return False

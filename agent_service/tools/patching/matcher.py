@@ -219,7 +219,6 @@ def _edit(lines: Sequence[str], hunk: Hunk, before: Sequence[_Edit]) -> _Edit:
 
 
 def _lines(there: Sequence[str], hunk: Hunk, shift: IndentShift) -> list[str]:
-    """The resulting lines: kept lines as in the file, new ones with the same indentation."""
     kept = iter(there)
     after: list[str] = []
     for sign, text in hunk.lines:
@@ -282,7 +281,6 @@ def _free(found: Sequence[LineRange], hunk: Hunk, before: Sequence[_Edit]) -> li
 
 
 def _anchored(lines: Sequence[str], text: str, start: int) -> int:
-    """Where an anchor line stands, from `start` on or else anywhere."""
     order = [*range(start, len(lines)), *range(min(start, len(lines)))]
     same = (index for index in order if lines[index].strip() == text)
     close = (index for index in order if text in lines[index])

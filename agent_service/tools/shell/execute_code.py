@@ -131,7 +131,6 @@ class _Program:
                     pass
 
     def _understood(self, line: bytes) -> dict[str, Any]:
-        """The call in a line; empty if the line is other output of Python."""
         said: dict[str, Any] = {}
         try:
             match json.loads(line):
@@ -151,7 +150,6 @@ class _Program:
             self._understood(self._lines.get_nowait())
 
     async def _functions(self) -> Any:
-        """The functions that the program started with, even if others are available now."""
         key, state = self._context.key, self._context.state
         found: dict[str, Any] = await state.get(_FUNCTIONS) or {}
         if found.get("key") != key:

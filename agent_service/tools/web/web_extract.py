@@ -102,7 +102,6 @@ def _is_text(page: Fetched) -> bool:
 
 
 async def _texts(pages: Mapping[str, Fetched]) -> dict[str, str]:
-    """The text of each page, by requested URL."""
     texts = {url: page.text for url, page in pages.items() if not _is_html(page)}
     markup = [url for url in pages if url not in texts]
     if not markup:

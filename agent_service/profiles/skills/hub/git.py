@@ -179,7 +179,6 @@ def _environment(folder: Path, protocol: str) -> dict[str, str]:
 
 
 async def _talk(process: asyncio.subprocess.Process, said: bytes, most: int) -> tuple[bytes, bytes]:
-    """Return a process's output; HubRefused if it exceeds `most` bytes."""
     assert process.stdin is not None
     async with asyncio.TaskGroup() as group:
         answer = group.create_task(_read(process, process.stdout, most))
@@ -218,7 +217,6 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 
 def _first_line(problem: bytes) -> str:
-    """Return the first line of git's error output."""
     lines = problem.decode(errors="replace").splitlines()
     line = next((each for each in lines if each.startswith(("fatal:", "error:"))), "")
     shown = "".join(each for each in line or "it has failed" if each.isprintable())

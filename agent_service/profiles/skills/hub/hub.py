@@ -100,7 +100,6 @@ class Hub:
             await self._shelf.recover()
 
     async def _candidate(self, opened: Opened, offer: Offer, known: str = "") -> Candidate:
-        """Return a scanned skill; the known version is not scanned again."""
         package = await opened.take(offer)
         is_known = package.digest == known
         review = Review() if is_known else await looked_through(package.name, package.files)
@@ -181,7 +180,6 @@ class Hub:
 
 
 def _stopped(candidate: Candidate, terms: Terms, there: str, why: str) -> Outcome | None:
-    """Return why a skill is not written now; None if nothing prevents it."""
     verdict, name = candidate.review.verdict, candidate.package.name
     if verdict is Verdict.DANGEROUS:
         told = f"{name} is dangerous and is not installed, whoever accepts it"
@@ -207,7 +205,6 @@ def _again(candidate: Candidate, entry: Installed, here: str) -> Outcome:
 
 
 def _conflict(shelf: Shelf, name: str) -> str:
-    """Return why the name is not free, and what to do; empty if it is."""
     found = shelf.catalogue.find(name)
     if found:
         where = found[0].folder
@@ -228,7 +225,6 @@ def _conflict(shelf: Shelf, name: str) -> str:
 
 
 def _compared(candidate: Candidate, entry: Installed) -> Candidate:
-    """Return the candidate with findings from a comparison with the installed version."""
     version = candidate.package.version
     if candidate.source.kind is not Kind.INDEX or not version or version != entry.version:
         return candidate

@@ -44,8 +44,6 @@ def of_program(
 
 
 class _Program:
-    """One program."""
-
     def __init__(
         self, classifier: CommandClassifier, path: str, text: str, tree: ast.Module, first: int
     ) -> None:
@@ -133,7 +131,6 @@ class _Program:
 
 
 def _imported(tree: ast.Module) -> dict[str, str]:
-    """Return the modules and members that imported names stand for."""
     found: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

@@ -83,7 +83,6 @@ def _line_of(
 
 
 def _logical(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the logical lines of a script, with continuation lines joined."""
     held, at = "", 0
     for number, line in enumerate(text.split("\n")[:MAX_LINES]):
         at = at if held else number
@@ -99,7 +98,6 @@ def _logical(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _parts(text: str, first: int) -> Iterator[tuple[int, str]]:
-    """Yield the script in parts that can be parsed."""
     begin, held, size = first, list[str](), 0
     for number, line in enumerate(text.split("\n"), first):
         if held and size + len(line) > LONGEST - 1024:

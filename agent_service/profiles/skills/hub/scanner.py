@@ -175,7 +175,6 @@ class SkillScanner:
 
 
 def _kind(data: bytes) -> str:
-    """Return the family of a file that is not text, or `picture`; empty for text."""
     for family, starts in _STARTS.items():
         if data.startswith(starts):
             return family
@@ -215,7 +214,6 @@ _INTERPRETERS = {
 
 
 def _program(path: str, text: str, first: int = 1) -> Iterator[Finding]:
-    """Scan a program in another language line by line."""
     for number, line in enumerate(text.split("\n"), first):
         for finding in code.judge(line[:2000]).findings:
             if finding.family not in scan_shell.WORST:

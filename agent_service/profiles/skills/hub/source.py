@@ -77,7 +77,6 @@ def parse_source(text: str) -> Source:
 
 
 def _without_ref(place: str) -> tuple[str, str]:
-    """Split off the ref after the last @ of the last path segment."""
     head, slash, last = place.rpartition("/")
     name, at, ref = last.rpartition("@")
     if at and name:

@@ -139,7 +139,6 @@ def copies_raw(call: Invocation) -> bool:
 
 
 def _ends_of_dd(call: Invocation) -> tuple[str, str]:
-    """The input and output of dd: its operands, else its redirections."""
     values = dict(arg.split("=", 1) for arg in call.args if "=" in arg)
     return (
         values.get("if") or _redirected(call.feeds, "<"),
