@@ -1,7 +1,7 @@
 """Accounts of platforms: held by one replica at a time, and left in a state that the next knows."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import cast
 
 import pytest
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from gateway_service.errors import AccountRefused, OutcomeUnknown, Unreachable
-from gateway_service.messages import ButtonPress, Content
+from gateway_service.messages import ButtonPress, Content, FileKind, RemoteFile
 from gateway_service.outbox.worker import PLACEHOLDER, UNSHOWN
 from gateway_service.platforms.base import Destination
 from gateway_service.storage import accounts, inbox, migrations, outbox, schema
@@ -304,12 +304,21 @@ async def test_a_message_of_which_nothing_can_be_shown_is_given_up(
     assert platform.texts("5") == []
 
 
+class _Unreadable(MemoryPlatform):
+    """One whose files cannot be read, for a reason that is none of ours."""
+
+    async def download(self, file: RemoteFile) -> AsyncGenerator[bytes]:
+        if file.name:
+            raise ValueError(file.name)
+        yield b""
+
+
 async def test_a_message_that_fails_for_no_passing_reason_is_told_and_leaves_the_chat_free(
     database: Database, agent: Agent
 ) -> None:
-    platform = MemoryPlatform()
+    platform = _Unreadable()
     async with replica(database, platform, agent):
-        platform.say("5", "answer \ud800")  # no message of gRPC can have it
+        platform.say("5", "answer two", files=(RemoteFile(FileKind.DOCUMENT, "1", "notes.txt"),))
         await until(lambda: platform.texts("5") == [MISTAKE])
         platform.say("5", "answer one")
         await until(lambda: platform.texts("5") == [MISTAKE, "one"])
