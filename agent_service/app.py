@@ -216,7 +216,6 @@ class AgentService:
         await self._opened.aclose()
 
     def register(self, server: grpc.aio.Server) -> None:
-        """Adds the servicers to the server."""
         add_servicers(server, *self._servicers)
 
     async def run(self) -> None:
@@ -230,7 +229,6 @@ class AgentService:
                 group.create_task(chore())
 
     async def drain(self) -> None:
-        """Lets every turn go for another replica or the next start."""
         await self._turns.drain()
 
 

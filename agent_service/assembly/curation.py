@@ -83,7 +83,6 @@ class Curations:
             return ""
 
     async def mark_reported(self, profile: str, summary: str) -> None:
-        """Note that a person was told; if this fails, another person is told too."""
         try:
             with _telling():
                 await self._curation(profile).mark_reported(summary)

@@ -71,7 +71,6 @@ class Executors:
 
     @property
     def lost_s(self) -> float:
-        """Return after how long one of several unreachable executors counts as gone for good."""
         return LOST_TIMES * self._away_s
 
     def is_away(self, endpoint: str, error: grpc.aio.AioRpcError) -> bool:
@@ -100,7 +99,6 @@ class Executors:
     async def acquire_at(
         self, request: sandbox_pb2.AcquireSandboxRequest, endpoint: str, sandbox_id: str
     ) -> sandbox_pb2.AcquireSandboxResponse:
-        """Claim a session's sandbox at its executor, and nowhere else."""
         # A claim may take a minute; first check quickly whether the executor is there.
         look = sandbox_pb2.GetSandboxRequest(profile=request.profile, sandbox_id=sandbox_id)
         await self._reach(endpoint, look)
@@ -131,7 +129,6 @@ class Executors:
         return taken if taken.sandbox.sandbox_id == sandbox_id else None
 
     async def renew(self, lease: sandbox_pb2.Lease, profile: str, endpoint: str) -> None:
-        """Renew a lease, which also shows whether it is valid."""
         stub = SandboxServiceStub(self.channel(endpoint))
         request = sandbox_pb2.RenewLeaseRequest(lease=lease, profile=profile)
         await patiently(
@@ -241,7 +238,6 @@ class LeftSandboxes:
         self._database = database
 
     async def run(self) -> None:
-        """End sandboxes whenever possible, until cancelled."""
         while True:
             await asyncio.sleep(LOOK_EVERY_S)
             try:

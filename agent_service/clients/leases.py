@@ -114,7 +114,6 @@ class HeldSandbox(Struct):
     async def ask(
         self, request: Leased, call: Callable[[], Awaitable[_T]], patience_s: float | None = None
     ) -> _T:
-        """Make a call with the lease; it may be repeated."""
         request.lease.CopyFrom(self.lease)
         request.profile = self.profile
         return await patiently(call, self.patience_s if patience_s is None else patience_s)

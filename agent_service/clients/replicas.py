@@ -54,7 +54,6 @@ class Replicas:
         self._missed_at[endpoint] = self._clock.monotonic()
 
     async def interrupt(self, turn: TurnInfo, profile: str) -> None:
-        """Have the owner stop a turn now; if unreachable, it finds the request in the journal."""
         if not (endpoint := self.owner_of(turn)):
             return
         request = turn_pb2.InterruptTurnRequest(turn_id=turn.id, profile=profile)

@@ -47,7 +47,6 @@ class SandboxSkills:
         self._database = database
 
     async def bring(self, turn: LiveTurn, held: HeldSandbox) -> str:
-        """Put in the session's loaded skills; return news for the model."""
         folders: Sequence[str] | None = await self._database.read(
             lambda conn: sessions.get_state(conn, turn.session_id, LOADED)
         )

@@ -28,7 +28,6 @@ class SandboxUploads:
         self._database = database
 
     async def bring(self, turn: LiveTurn, held: HeldSandbox) -> str:
-        """Put in the files of the session's messages; return news for the model."""
         if held.has_uploads_of == turn.id:
             return ""
         async with held.supplying:
@@ -72,5 +71,4 @@ class AllSupplies(Struct, frozen=True):
     supplies: Sequence[Supplies]
 
     async def bring(self, turn: LiveTurn, held: HeldSandbox) -> str:
-        """Put in what any of them supplies; return their news."""
         return " ".join(filter(None, [await each.bring(turn, held) for each in self.supplies]))

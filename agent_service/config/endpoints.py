@@ -61,7 +61,6 @@ class FallbackEntry(EndpointModel):
 
     @property
     def route(self) -> Route:
-        """Its place in the chain."""
         return Route(self.name, self.model)
 
 

@@ -47,7 +47,6 @@ class McpToolFilter(ConfigModel):
     """Names of tools that are not offered."""
 
     def allows(self, name: str) -> bool:
-        """Whether a tool is offered."""
         return name not in self.exclude and (not self.include or name in self.include)
 
 

@@ -55,7 +55,6 @@ class LoginConfig(ConfigModel):
         return bool(self.shared_key.get_secret_value())
 
     def issuer(self, name: str, clock: Clock) -> Issuer:
-        """The provider of that name."""
         if name == "nous":
             return nous.NousPortal(clock, self.nous_portal_url)
         return codex.OpenAICodex(clock, self.codex_auth_url)
@@ -138,7 +137,6 @@ class ModelConfig(ConfigModel):
 
     @property
     def endpoint(self) -> EndpointSettings:
-        """What the choice of the endpoint depends on."""
         return EndpointSettings(
             base_url=self.base_url,
             api_key=self.api_key,
@@ -168,7 +166,6 @@ class PriceSettings(ConfigModel):
 
     @property
     def price(self) -> Price:
-        """The price in micro-USD."""
         read = self.input if self.cache_read is None else self.cache_read
         write = self.input if self.cache_write is None else self.cache_write
         return Price(*(round(usd * 1e6) for usd in (self.input, self.output, read, write)))
@@ -188,6 +185,5 @@ class ModelSettings(ConfigModel):
 
     @property
     def override(self) -> Override:
-        """The same as the catalogue takes it."""
         price = None if self.price is None else self.price.price
         return Override(self.window, self.max_output, price, self.vision)

@@ -51,7 +51,6 @@ class SpeechConfig(ConfigModel):
 
     @property
     def elevenlabs(self) -> ElevenLabs:
-        """The account at ElevenLabs."""
         return ElevenLabs(self.elevenlabs_base_url, self.elevenlabs_api_key)
 
 

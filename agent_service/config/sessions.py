@@ -66,7 +66,6 @@ class HonchoConfig(ConfigModel):
 
     @property
     def setting(self) -> HonchoSettings:
-        """The same as the provider takes it."""
         return HonchoSettings(
             self.api_key.get_secret_value(),
             self.base_url.rstrip("/"),
@@ -152,7 +151,6 @@ class HubConfig(ConfigModel):
 
     @property
     def setting(self) -> HubSetting:
-        """The same as hubs are asked."""
         return HubSetting(self.name, parse_source(self.url), Trust(self.trust))
 
 
@@ -198,7 +196,6 @@ class BudgetConfig(ConfigModel):
 
     @property
     def policy(self) -> budget.Policy:
-        """The same as it is held to."""
         limits = {
             budget.Scope.PROFILE: (self.profile_usd, self.profile_tokens),
             budget.Scope.SESSION: (self.session_usd, self.session_tokens),
@@ -247,7 +244,6 @@ class OverlayConfig(ConfigModel):
 
     @property
     def overlay(self) -> Overlay:
-        """The same as sessions keep it."""
         told = (self.ephemeral_system_prompt,) if self.ephemeral_system_prompt.strip() else ()
         return Overlay(
             told, tuple(OverlayMessage(said.role, said.content) for said in self.prefill_messages)

@@ -186,7 +186,6 @@ class FetchConfig(ConfigModel):
 
     @property
     def private(self) -> tuple[Network, ...]:
-        """The private networks that are open."""
         return tuple(ranges(self.allow_private_networks))
 
 

@@ -125,7 +125,6 @@ class ConfiguredModel:
                 self._learn(model, served.window)
 
     async def list_models(self) -> tuple[ModelInfo, ...]:
-        """The endpoint's own models; raises ModelNotConfigured or ModelError."""
         _, model = await self._choose()
         return await list_models(await model.reached())
 

@@ -81,7 +81,6 @@ class Endpoint(Struct, frozen=True):
 
     @property
     def shown_url(self) -> str:
-        """The URL without credentials or query, fit for messages."""
         parts = urlsplit(self.base_url)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 

@@ -86,7 +86,6 @@ class ModelMetrics(Metrics, frozen=True):
         return cls.create(meter, models=models, providers=LabelValues(_MOST_PROVIDERS))
 
     def count_use(self, request: ModelRequest, message: ModelMessage) -> None:
-        """Count an answer's usage, even if it is empty."""
         usage = message.usage
         if usage is None:
             return
@@ -175,12 +174,10 @@ class InstrumentedModel(Struct, frozen=True):
             self.catalog.learn_window(request.model, int(told[1]))
 
     def interrupted(self, request: ModelRequest, said: str) -> ModelMessage:
-        """The partial answer of an interrupted call, with its estimated cost."""
         broken_off = ModelMessage(said, "", (), None, "interrupted", request.model, "")
         return self._finish(request, broken_off)
 
     def count_call(self, model: str, provider: str, usage: Usage) -> Usage:
-        """Price and count a call that is no conversation, such as for a picture."""
         made = ModelMessage("", "", (), usage, "stop", model, provider)
         return self._finish(ModelRequest(model, (), purpose=Purpose.TOOL), made).used
 

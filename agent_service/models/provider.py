@@ -145,7 +145,6 @@ class Provider:
         return aclosing(self._attempts(request))
 
     async def reached(self) -> Endpoint:
-        """The endpoint with its current key; raises `ModelError`."""
         return await self._access.current()
 
     def ask_progress(self) -> None:

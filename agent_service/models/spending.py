@@ -70,11 +70,9 @@ class Spending:
         return _BudgetedModel(self._model, partial(self.reserve, turn))
 
     def interrupted(self, turn: LiveTurn, partial: str) -> ModelMessage:
-        """The partial answer of an interrupted call, with its estimated cost."""
         return self._model.interrupted(_broken_off(turn), partial)
 
     def record(self, conn: Connection, transition: Transition) -> None:
-        """Count the usage of a transition's answers, in the transaction that stores them."""
         usage.record(conn, transition, self._day(transition.now))
         if not transition.turn.has_reserved:
             return
@@ -113,7 +111,6 @@ class Spending:
         return found
 
     def count_call(self, model: str, provider: str, usage: Usage) -> Usage:
-        """Price a paid call that is no conversation, and count it in the metrics."""
         return self._model.count_call(model, provider, usage)
 
     async def hold_outside(self, turn: Charged, request: ModelRequest, time_limit_s: float) -> str:

@@ -87,7 +87,6 @@ class BudgetStatus(Struct, frozen=True):
         return any(limit and spent * 100 >= limit * percent for spent, limit in self._pairs)
 
     def refusal(self, asked: Amount) -> str:
-        """Return why a model call is refused, and what to do about it."""
         which = f"{self.scope} --id {self.scope_id}" if self.scope_id else f"{self.scope}"
         if asked.unpriced and self.limit.micro_usd:
             return (

@@ -106,7 +106,6 @@ class Media(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Return what people know it by."""
         return PurePosixPath(self.path.partition("?")[0]).name or self.path
 
 

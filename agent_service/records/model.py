@@ -222,7 +222,6 @@ class Unwatched:
         self._request = request
 
     async def answer(self) -> ModelMessage:
-        """Return the whole answer; raises what the model's stream raises."""
         async with self._model.stream(self._request) as events:
             async for event in events:
                 match event:

@@ -159,5 +159,4 @@ class LiveTurn(Struct):
 
     @property
     def step(self) -> int:
-        """Return the number of the running or next model call, from 1."""
         return self.model_calls + 1

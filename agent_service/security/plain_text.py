@@ -40,7 +40,6 @@ class Plain(Struct, frozen=True):
     """None if no character has moved."""
 
     def place(self, at: int) -> int:
-        """The character's position in the original."""
         return at if self.places is None else self.places[min(at, len(self.places) - 1)]
 
 

@@ -47,7 +47,6 @@ class RowLocks:
 
     @asynccontextmanager
     async def hold(self, profile: str, path: str) -> AsyncGenerator[Lease]:
-        """Lock a file until the context ends; writes are fenced if the lease is lost."""
         name = f"{profile}/{path}"
         here = self._here.setdefault(name, _Here())
         try:

@@ -42,9 +42,7 @@ class Document:
 class ProfileStore(Protocol):
     """Stores the documents of profiles by name, such as `memories/MEMORY.md`."""
 
-    async def read(self, profile: str, *names: str) -> list[bytes]:
-        """Return the whole documents; empty for those that do not exist."""
-        ...
+    async def read(self, profile: str, *names: str) -> list[bytes]: ...
 
     def opened(self, profile: str, name: str) -> AbstractAsyncContextManager[Document]:
         """Open a document for a change, and lock it against other writers."""
@@ -65,7 +63,6 @@ class FileProfiles:
 
     @asynccontextmanager
     async def opened(self, profile: str, name: str) -> AsyncGenerator[Document]:
-        """Open a file for a change, under the advisory lock of `<file>.lock`."""
         path = self._path(profile, name)
         what, lock = f"{path.name} of this home", path.with_name(f"{path.name}.lock")
 

@@ -40,14 +40,10 @@ class Charged(Protocol):
     def profile(self) -> str: ...
 
     @property
-    def session_id(self) -> str:
-        """Return the session that usage is counted under."""
-        ...
+    def session_id(self) -> str: ...
 
     @property
-    def charged_session_id(self) -> str:
-        """Return the session whose budgets apply."""
-        ...
+    def charged_session_id(self) -> str: ...
 
 
 class UsageQuery(Struct, frozen=True):

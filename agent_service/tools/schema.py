@@ -164,12 +164,10 @@ class Listed(Struct, frozen=True):
 
     @property
     def is_on(self) -> bool:
-        """Whether models may call it."""
         return not self.missing and not self.reason
 
     @property
     def summary(self) -> str:
-        """The first paragraph of the description, on one line."""
         description: str = describe(self.tool)["function"]["description"]
         return _first_paragraph(description)
 

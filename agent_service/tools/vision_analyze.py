@@ -53,7 +53,6 @@ class VisionAnalyzeArguments(ToolArguments):
 
     @property
     def all(self) -> Sequence[str]:
-        """All pictures, in order."""
         return (self.image, *self.images)
 
 

@@ -85,7 +85,6 @@ class Delegation:
             await asyncio.Event().wait()
 
     async def report(self, key: str, number: int, profile: str) -> Report:
-        """Return the outcome of a task after its turn ended, on whichever replica."""
         finished = await self._turns().watching.wait_for_end(turn_id_of(key, number), profile)
         session_id = session_id_of(key, number)
         found: Sequence[str] | None = await self._database.read(

@@ -65,7 +65,6 @@ class Subscription:
             self._urgent.set()
 
     def close(self, error: HermesError | None = None) -> None:
-        """End the stream; `error` is raised for the watcher."""
         self._closed, self._error = True, error
         self._ready.set()
         self._urgent.set()
@@ -106,7 +105,6 @@ class TurnStream:
 
     @property
     def partial_text(self) -> str:
-        """Return the text of the running model call so far."""
         return self._partial.text
 
     def publish(self, item: Recorded) -> None:
@@ -138,7 +136,6 @@ class TurnStream:
         self._subscriptions.discard(subscription)
 
     def close(self) -> None:
-        """End all subscriptions: the turn has ended, or is not owned here any more."""
         for subscription in self._subscriptions:
             subscription.close(self.failed)
 

@@ -46,7 +46,6 @@ class FileReader(Struct, frozen=True):
     transcription: Route
 
     async def run(self, turn: LiveTurn, model: Model) -> AsyncGenerator[tuple[Fact, ...]]:
-        """Read the files of the turn's message, which then has what they say; `model` helps."""
         found = Found()
         for file in turn.request.files:
             paid = await self._read(turn, file, _Help(self.consult, model), found)

@@ -57,7 +57,6 @@ class Screening(Struct, frozen=True):
         )
 
     async def screen_file(self, text: str) -> tuple[str, tuple[str, ...]]:
-        """Return a file's words as the model sees them, and notices for the person."""
         text = await asyncio.to_thread(self.redactor.redact, text)
         clean, threats = await asyncio.to_thread(self.scanner.clean, text, Source.QUOTE)
         return screened(clean, threats, FROM_FILE)

@@ -104,17 +104,14 @@ class AgentMetrics(Metrics, frozen=True):
         return cls.create(meter, tools=names, platforms=LabelValues(_MOST_PLATFORMS))
 
     def began(self, turn: LiveTurn) -> None:
-        """Count a turn that is now driven here."""
         self.active.inc()
         self.subagents.inc(turn.kind == SUBAGENT)
 
     def let_go(self, turn: LiveTurn) -> None:
-        """Count a turn that is no longer driven here."""
         self.active.dec()
         self.subagents.dec(turn.kind == SUBAGENT)
 
     def committed(self, turn: LiveTurn, facts: tuple[Fact, ...], seconds: float) -> None:
-        """Count stored facts; `seconds` is the turn's age."""
         for fact in facts:
             match fact:
                 case ToolReturned() | ScriptReturned():

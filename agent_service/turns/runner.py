@@ -110,7 +110,6 @@ class Runner:
         self._metrics = metrics
 
     async def drive(self, driving: RunningTurn, claimed: Claimed) -> None:
-        """Drive a turn to its end, to a person's decision, or until it is stopped."""
         review = partial(self._review, stuck_count=claimed.stuck_count)
         work: _Work | None = review if claimed.is_stuck else self._run
         if driving.stopped is not None:

@@ -57,7 +57,6 @@ class Scripts(Struct, frozen=True):
     scanner: ThreatScanner
 
     async def run(self, turn: LiveTurn, pending: PendingScript) -> tuple[Fact, ...]:
-        """Run a turn's script, or find its run; return the resulting facts."""
         call, started = pending.call, time.monotonic()
         # The refusal that nobody can be asked goes to people, not to a model.
         context = replace(self.context(turn, call, _unseen), unattended=None)

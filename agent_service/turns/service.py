@@ -186,7 +186,6 @@ class Turns:
     async def resolve(
         self, approval_id: str, profile: str, decision: Decision, decided_by: str
     ) -> ApprovalInfo:
-        """Store a person's decision; the turn continues once nothing else is undecided."""
         now = self._clock.now()
         info, is_new = await self._database.write(
             lambda conn: approvals.resolve(conn, approval_id, profile, decision, decided_by, now)
@@ -198,7 +197,6 @@ class Turns:
         return info
 
     async def answer(self, given: Answer) -> ApprovalInfo:
-        """Store a person's answer; the turn continues once it waits for nothing else."""
         now = self._clock.now()
         answered = await self._database.write(lambda conn: approvals.answer(conn, given, now))
         self._wake.set()
@@ -233,7 +231,6 @@ class Turns:
             _log.info("taking up %d turns of the last run", freed)
 
     async def keep_leases(self) -> None:
-        """Renew the leases of driven turns, and stop turns whose leases are lost."""
         await self._keeper.run()
 
     def _let_go_of_all(self) -> None:

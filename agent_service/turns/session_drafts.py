@@ -106,13 +106,9 @@ class Instructions(Struct, frozen=True):
 class SessionNews(Protocol):
     """News that a person is told once, in whichever session begins next."""
 
-    async def notices(self, profile: str, kind: str) -> Sequence[str]:
-        """Return notices for a session that a turn of this kind begins."""
-        ...
+    async def notices(self, profile: str, kind: str) -> Sequence[str]: ...
 
-    async def mark_reported(self, profile: str, session_id: str) -> None:
-        """Note that this session has told them."""
-        ...
+    async def mark_reported(self, profile: str, session_id: str) -> None: ...
 
 
 class SessionDrafts:
@@ -196,7 +192,6 @@ class SessionDrafts:
         )
 
     async def begun(self, request: TurnRequest, draft: SessionDraft) -> None:
-        """Note that a session was stored with a draft."""
         if draft.notices:
             await self._news.mark_reported(request.profile, request.session_id)
 

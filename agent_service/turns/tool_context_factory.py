@@ -85,7 +85,6 @@ class ToolContexts:
         )
 
     def workplace(self, turn: LiveTurn) -> Workplace:
-        """Return the turn's workplace, which is independent of its calls."""
         sandbox = TurnSandbox(self._sandboxes, turn, resumed=False)
         rows = _SessionRows(self._database, self._turns, turn, sandbox)
         return Workplace(SessionFiles(sandbox), lambda: _sandbox_info(sandbox), rows, rows)

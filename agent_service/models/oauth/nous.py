@@ -78,7 +78,6 @@ class NousPortal(Issuer):
         yield login
 
     async def revoke(self, login: Login) -> bool:
-        """The portal has only a web page for that."""
         del login
         return False
 

@@ -60,7 +60,6 @@ class LoginStore:
         await self._write(document, now)
 
     async def forget(self, issuer: Issuer, now: datetime) -> None:
-        """Remove a login; only while `locked`."""
         document = await self.place.read()
         others = {k: v for k, v in _providers(document).items() if k != issuer.entry}
         if document.get("active_provider") == issuer.entry:

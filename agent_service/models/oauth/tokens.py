@@ -93,7 +93,6 @@ class Login(Struct, frozen=True):
 
     @property
     def bearer(self) -> Token:
-        """The token that signs requests to models."""
         return self.key if self.wants_key else self.access
 
 

@@ -105,7 +105,6 @@ class Messages:
         self._effort = effort
 
     def headers(self) -> Mapping[str, str]:
-        """The version of the API."""
         return {"anthropic-version": MESSAGES_VERSION}
 
     def body(self, request: ModelRequest, dialect: Dialect) -> bytes:

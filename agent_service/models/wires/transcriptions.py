@@ -89,7 +89,6 @@ class Transcriptions:
         return {"Content-Type": f" multipart/form-data; boundary={self._boundary}"}
 
     def body(self, request: ModelRequest, dialect: Dialect) -> bytes:
-        """Return a form with the sound of the only message."""
         mime_type, sound = sound_of(request)
         line = f"--{self._boundary}\r\nContent-Disposition: form-data; name="
         name = f"sound.{_SUFFIXES.get(mime_type, 'ogg')}"

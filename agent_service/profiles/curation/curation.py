@@ -121,7 +121,6 @@ class Curation:
         return await reports.listed(self._reports, most)
 
     async def recover(self) -> None:
-        """Complete changes that were committed when a process died."""
         if await self._files.read(JOURNAL, journal.MAX_BYTES) is not None:
             async with self._files.locked():
                 await journal.recover(self._files, self._finish, JOURNAL)

@@ -59,7 +59,6 @@ class Umbrella:
         return self._document.description
 
     def take_in(self, held: KnownSkill, merge: Merge) -> None:
-        """Make a skill a part of this one; BadSkill if it cannot be."""
         name = held.skill.name
         if not held.text or held.has_large_files:
             raise BadSkill(f"{name} has what no skill may have, such as a file of more than 1 MiB")
@@ -79,7 +78,6 @@ class Umbrella:
         self._body = _with_pointer(self._body, path, about)
 
     def check(self) -> None:
-        """Raise BadSkill if this is no valid skill any more."""
         self._render()
         if any(len(data) > MAX_SUPPORT_BYTES for data in self._files.values()):
             raise BadSkill("a file of a skill has 1 MiB at most")

@@ -149,7 +149,6 @@ class ExternalMemory:
         return await self._shown(lambda: self.provider.recall(scope, query), RECALL_S)
 
     async def call(self, work: Callable[[], Awaitable[T]], limit_s: float) -> T:
-        """Ask the provider something; raises ProviderFailed."""
         if self.rests:
             raise ProviderFailed(f"{self.name} failed several times and is left alone for a minute")
         try:
@@ -167,7 +166,6 @@ class ExternalMemory:
         return found
 
     async def cleaned(self, text: str) -> str:
-        """Return a text without what looks like an attack."""
         clean, _ = await asyncio.to_thread(self._scanner.clean, text, Source.MEMORY)
         return clean.strip()
 

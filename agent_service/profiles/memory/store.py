@@ -162,8 +162,6 @@ class MemoryStore:
         )
 
     async def change(self, asked: MemoryChangeRequest) -> Memory:
-        """Make a change as a whole; MemoryRefused says why it cannot be made."""
-
         async def after(memory: Memory, document: Document) -> str:
             if asked.version and asked.version != memory.version:
                 raise Aborted("the memory was changed meanwhile; look at it again")
@@ -175,7 +173,6 @@ class MemoryStore:
         return await self._made(asked, after)
 
     async def undo(self, profile: str, undone: str, key: str, by: str) -> Memory:
-        """Undo a change; MemoryRefused if the memory was changed since."""
         change = await self._database.read(lambda conn: storage.get(conn, profile, undone))
 
         async def after(memory: Memory, _: Document) -> str:
@@ -194,7 +191,6 @@ class MemoryStore:
         return {memory.target: memory.text for memory in await self.load(profile)}
 
     async def note_import(self, profile: str, before: Mapping[Target, str], by: str) -> None:
-        """Record in the history what an import replaced, so that it can be undone."""
         for target, after in (await self.texts(profile)).items():
             if before[target] != after:
                 key = new_id("chg")
@@ -204,7 +200,6 @@ class MemoryStore:
                 await self._note(key)
 
     async def history(self, profile: str, most: int) -> Sequence[MemoryChange]:
-        """Return a profile's latest changes, newest first."""
         return await self._database.read(lambda conn: storage.latest(conn, profile, most))
 
     def _check(self, operations: Sequence[Operation]) -> None:

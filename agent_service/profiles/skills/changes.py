@@ -86,7 +86,6 @@ class Changes:
         self._library = library
 
     async def plan(self, wanted: SkillChangeRequest, now: datetime) -> Change:
-        """Return the change; BadSkill or FileRefused says why there is none."""
         catalogue = await self._library.catalogue()
         if wanted.action is Action.CREATE:
             return await asyncio.to_thread(_created, wanted, catalogue)

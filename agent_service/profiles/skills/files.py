@@ -97,7 +97,6 @@ class HomeSkillFiles:
 
     @asynccontextmanager
     async def locked(self) -> AsyncGenerator[None]:
-        """Hold the lock that every program takes to change usage records."""
         handle = await asyncio.to_thread(self._open_lock)
         try:
             await wait_for(handle, self._patience_s)

@@ -91,7 +91,6 @@ class SkillRecord(Struct, frozen=True):
 
     @property
     def trust(self) -> str:
-        """Return the skill's trust; empty if it is the user's own."""
         return trust_of(self.origin, self.note)
 
 
@@ -118,7 +117,6 @@ class ProfileSkills(SkillManager):
         return await self._library.catalogue()
 
     async def ready(self) -> None:
-        """Copy the bundled skills, once per process."""
         if self._has_bundled or self._bundled is None:
             return
         async with self._copying:
@@ -192,12 +190,10 @@ class ProfileSkills(SkillManager):
         return await self._library.text(f"{skill.folder}/{path}")
 
     async def editions(self, folders: Sequence[str]) -> Mapping[str, Mapping[str, FileFact]]:
-        """Return the current files of those skills that still exist."""
         await self.catalogue()
         return {folder: facts for folder in folders if (facts := self._library.facts(folder))}
 
     async def contents(self, folder: str, paths: Iterable[str]) -> Mapping[str, bytes]:
-        """Return the raw content of a skill's files."""
         held = {
             path: await self._library.files.read(f"{folder}/{path}", MAX_SUPPORT_BYTES)
             for path in paths
@@ -209,17 +205,14 @@ class ProfileSkills(SkillManager):
         return await self._screen.text(skill.name, text)
 
     async def archive(self, skill: Skill) -> str:
-        """Archive a skill; return its new folder."""
         self._recent = None
         return await super().archive(skill)
 
     async def restore(self, folder: str) -> str:
-        """Restore a skill into its category; return its name, which is that of its folder."""
         self._recent = None
         return await super().restore(folder)
 
     async def manage(self, key: str, wanted: SkillChangeRequest, notes: Notes) -> str:
-        """Change the library, once per key."""
         try:
             return await super().manage(key, wanted, notes)
         finally:

@@ -114,7 +114,6 @@ class UsageFile:
         return cls(loaded)
 
     def get(self, name: str) -> Usage:
-        """Return a skill's record; a new one if there is none."""
         return lenient(self._kept.get(name), Usage)
 
     @property

@@ -92,10 +92,8 @@ class Scene(Struct):
             self.is_certain = False
 
     def write(self, path: str, text: str, *, append: bool = False) -> None:
-        """Store content that the text writes to a file."""
         key = resolve(path, self.cwd)
         self.files[key] = (self.files.get(key, "") if append else "") + text
 
     def read(self, path: str) -> str:
-        """Content that the text wrote to a file; empty if none."""
         return self.files.get(resolve(path, self.cwd), "")

@@ -86,7 +86,6 @@ class Words(Struct):
         return GIVEN.get(name) if found is None else found
 
     def unknown_text(self, name: str) -> str:
-        """The text that stands for an unknown variable."""
         return PORT if not self.is_set_elsewhere and _PORT.fullmatch(name) else UNKNOWN
 
     def parameter(self, inner: str) -> str:

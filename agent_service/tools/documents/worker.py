@@ -46,7 +46,6 @@ class Text:
         self._ends_at = time.monotonic() + MAX_S
 
     def add(self, text: str) -> None:
-        """Add one or several lines; Full if there is no more room or time."""
         self._room -= len(text) + 1
         if self._room < 0:
             raise Full("it is too long to show in full")

@@ -49,7 +49,6 @@ class PriorInput(Struct, frozen=True):
 
     @classmethod
     async def find(cls, typed: ShellInput, key: str, state: SessionState) -> Self:
-        """What the call with this key continues; the same if it is repeated."""
         if not typed.process and not typed.has_folder:
             return cls()
         begun: dict[str, str] = await state.get(_BEGUN) or {}

@@ -124,7 +124,6 @@ class Screen(Struct, frozen=True):
         return text, (*threats, *more)
 
     async def judged(self, text: str, context: ToolContext) -> tuple[str, tuple[Threat, ...]]:
-        """The text checked only by the guard model."""
         if self.guard is None:
             return text, ()
         text, threats = await self.guard.clean(text, context.ask)

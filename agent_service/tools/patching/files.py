@@ -46,7 +46,6 @@ class PatchedFiles:
         self._bytes = 0
 
     async def apply(self, changes: Sequence[FileChange]) -> ToolResult:
-        """Apply all changes; ToolFailed if one does not apply, and nothing is written."""
         for change in changes:
             try:
                 await self._plan(change)

@@ -27,7 +27,6 @@ class IndentShift(Struct, frozen=True):
     less: str = ""
 
     def apply(self, line: str) -> str | None:
-        """The line, indented like the file; None if it lacks the indentation to remove."""
         if not line.strip():
             return line
         if not line.startswith(self.less):

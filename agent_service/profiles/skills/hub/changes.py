@@ -50,7 +50,6 @@ class Shelf(Struct, frozen=True):
         return next((each for each in places if f"{each}/{DOCUMENT}" in self.paths), "")
 
     def inside(self, folder: str) -> Sequence[str]:
-        """Return the files in a folder, without hidden ones."""
         below = f"{folder}/"
         return [
             path
@@ -77,7 +76,6 @@ class HubShelf:
         return Shelf(catalogue, provenance, sorted(await self.files.tree()))
 
     async def content(self, shelf: Shelf, folder: str) -> Mapping[str, bytes]:
-        """Return the files of a skill; none if it has no folder."""
         found: dict[str, bytes] = {}
         for path in shelf.inside(folder) if folder else ():
             data = await self.files.read(path, MAX_SUPPORT_BYTES * 64)
@@ -93,7 +91,6 @@ class HubShelf:
         kept_at: str,
         noted: "Noted",
     ) -> None:
-        """Replace the files in a folder, and move the old ones to `kept_at` if given."""
         changes: list[Change] = []
         if kept_at:
             changes += [Write(f"{kept_at}/{path}", "", data) for path, data in there.items()]

@@ -51,7 +51,6 @@ class Git:
     """A temporary bare repository."""
 
     def __init__(self, folder: Path, program: str, pack_bytes: int) -> None:
-        """Limit each file that git writes to `pack_bytes`."""
         self._folder = folder
         self._program = program
         self._pack_bytes = pack_bytes
@@ -93,7 +92,6 @@ class Git:
         )
 
     async def blobs(self, ids: Sequence[str], total_bytes: int) -> Sequence[bytes]:
-        """Return files by their ids; `total_bytes` is their total size."""
         said = "".join(f"{each}\n" for each in ids).encode()
         most = total_bytes + 128 * (len(ids) + 1)
         answer = await self._run(READ_S, "cat-file", "--batch", said=said, most=most)

@@ -83,7 +83,6 @@ class Candidate(Struct, frozen=True):
         )
 
     def consent(self, there: str) -> str:
-        """Return the token that accepts this skill in place of the current one."""
         seen = (self.package.name, self.package.digest, self.review.verdict.value, there)
         families = sorted({each.family for each in self.review.findings})
         return hashlib.sha256("\n".join([*seen, *families]).encode()).hexdigest()[:32]

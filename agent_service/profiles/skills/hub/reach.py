@@ -32,7 +32,6 @@ class HubReach:
         return (await self.fetched(url, most_bytes))[1]
 
     async def fetched(self, url: str, most_bytes: int) -> tuple[str, bytes]:
-        """Return the final URL after redirects, and its content."""
         answer = await self._answer(url, most_bytes)
         if answer.status != 200:
             raise HubFailed(f"{url} answers with status {answer.status}")
@@ -54,7 +53,6 @@ class HubReach:
         return _spelled_out(answer.url.partition("?")[0].removesuffix(_REFS))
 
     async def pinned(self, url: str) -> Sequence[str]:
-        """Return the addresses that git must use for a URL; none if its host is an address."""
         origin = Origin.parse(url)
         try:
             found = await self._destinations.addresses(url)
