@@ -8,7 +8,7 @@ COPY docker/sandbox-packages.txt docker/browser-packages.txt docker/browser-requ
 RUN apt-get update \
  && sed 's/#.*//' /opt/recipe/sandbox-packages.txt /opt/recipe/browser-packages.txt \
   | DEBIAN_FRONTEND=noninteractive xargs apt-get install --yes --no-install-recommends \
- && pip install --no-cache-dir --no-compile --break-system-packages --requirement /opt/recipe/browser-requirements.txt \
+ && pip install --no-cache-dir --break-system-packages --requirement /opt/recipe/browser-requirements.txt \
  && /opt/recipe/sandbox-setup \
  && rm -rf /opt/recipe
 ENV LANG=C.UTF-8 \
