@@ -128,7 +128,7 @@ def _senses(config: AgentConfig, fetcher: Fetcher) -> Senses:
         speaker_of(speech, speaking),
         why_silent(speech),
         image_model_of(config.pictures, openai, openrouter, fetcher),
-        config.home,
+        config.homeassistant,
     )
 
 

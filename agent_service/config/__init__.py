@@ -17,7 +17,7 @@ from agent_service.config.endpoints import (
 from agent_service.config.mcp import McpServer, ServerName
 from agent_service.config.models import ModelConfig, ModelSettings
 from agent_service.config.senses import (
-    HomeConfig,
+    HomeAssistantConfig,
     PicturesConfig,
     SpeechConfig,
     TranscriptionConfig,
@@ -80,7 +80,7 @@ class AgentConfig(ConfigModel):
     speech: SpeechConfig
     transcription: TranscriptionConfig
     pictures: PicturesConfig
-    home: HomeConfig
+    homeassistant: HomeAssistantConfig
     browser: BrowserConfig
     mixture: MixtureConfig
     budget: BudgetConfig

@@ -1,4 +1,4 @@
-"""Settings of speech, sound, pictures and the home: what the tools of each use."""
+"""Settings of speech, sound, pictures and Home Assistant: what the tools of each use."""
 
 from typing import Annotated, Literal
 
@@ -129,7 +129,7 @@ class PicturesConfig(ConfigModel):
 
 
 @section("homeassistant")
-class HomeConfig(ConfigModel):
+class HomeAssistantConfig(ConfigModel):
     """What the Home Assistant tools may do."""
 
     url: Annotated[_BaseUrl, Yaml("platforms.homeassistant.extra.url"), Env("HASS_URL")] = (

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from agent_service.config.senses import HomeConfig
+from agent_service.config.senses import HomeAssistantConfig
 from agent_service.config.tools import MixtureConfig
 from agent_service.models.fallback import USUAL, Route
 from agent_service.profiles.memory.store import MemoryStore
@@ -85,7 +85,7 @@ class Senses(Struct, frozen=True):
     why_silent: tuple[Sequence[str], str] = (SPEECH_SETTINGS, "")
     """Why there is no speaker: settings of which one is missing, or another reason."""
     painter: ImageModel | None = None
-    home: HomeConfig = HomeConfig()
+    homeassistant: HomeAssistantConfig = HomeAssistantConfig()
 
 
 class Reach(Struct, frozen=True):
@@ -165,7 +165,7 @@ def _reaching(reach: Reach, asking: Asking) -> Sequence[Listed]:
         ),
         Listed(Untrusted(looking, "a picture", reach.screen)),
         *_making(reach.senses, reach.screen, asking.commands),
-        *_at_home(reach.senses.home, reach.screen, asking),
+        *_home_assistant(reach.senses.homeassistant, reach.screen, asking),
         Listed(mixture, missing=() if mixed.references else MIXTURE_SETTINGS),
         *_browsing(reach, asking),
         Listed(Cronjob(reach.jobs, reach.screen, asks=asking.tainted)),
@@ -190,7 +190,9 @@ def _making(senses: Senses, screen: Screen, commands: CommandPolicy) -> Sequence
     )
 
 
-def _at_home(config: HomeConfig, screen: Screen, asking: Asking) -> Sequence[Listed]:
+def _home_assistant(
+    config: HomeAssistantConfig, screen: Screen, asking: Asking
+) -> Sequence[Listed]:
     server = HomeAssistant(config)
     tools: Sequence[Tool[Any]] = (
         *(ListEntities(server), GetState(server), ListServices(server)),

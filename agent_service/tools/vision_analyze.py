@@ -1,13 +1,13 @@
 """The `vision_analyze` tool."""
 
 import asyncio
-import base64
 from collections.abc import Sequence
 from typing import Any
 
 from pydantic import Field
 
 from agent_service.models.consult import NoAnswer
+from agent_service.models.data_urls import data_url
 from agent_service.models.fallback import Route
 from agent_service.models.picture_sizes import fit
 from agent_service.models.pictures import picture_type
@@ -89,8 +89,7 @@ class VisionAnalyze(UsualTool[VisionAnalyzeArguments]):
         kind = picture_type(data)
         if kind is None:
             raise ToolFailed(f"{image} is not a PNG, JPEG, GIF or WebP picture.")
-        encoded = await asyncio.to_thread(base64.b64encode, data)
-        return f"data:{kind};base64,{encoded.decode()}"
+        return await asyncio.to_thread(data_url, kind, data)
 
     async def _fetched(self, url: str) -> bytes:
         try:

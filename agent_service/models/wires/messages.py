@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
+from agent_service.models.data_urls import DATA_URL
 from agent_service.models.endpoints import MESSAGES_VERSION
 from agent_service.models.wires.messages_reader import THINKING, MessagesReading
 from agent_service.models.wires.wire import MARKED_MESSAGES, Corrections, Dialect, cache_control
@@ -14,7 +15,6 @@ from services.validation import json_object
 _OWN = THINKING | {"text", "tool_use"}
 
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
-_DATA_URL = re.compile(r"data:([\w.+/-]+);base64,(.*)", re.DOTALL)
 _LONGEST_NAME = 128
 
 Block = dict[str, Any]
@@ -72,7 +72,7 @@ def _texts(text: str) -> list[Block]:
 
 
 def _source(url: str) -> Block:
-    inline = _DATA_URL.fullmatch(url)
+    inline = DATA_URL.fullmatch(url)
     if inline is None:
         return {"type": "url", "url": url}
     return {"type": "base64", "media_type": inline[1], "data": inline[2]}

@@ -2,10 +2,10 @@
 
 import base64
 import json
-import re
 import secrets
 from collections.abc import Mapping
 
+from agent_service.models.data_urls import DATA_URL
 from agent_service.models.media.prices import TOKENS_PER_S
 from agent_service.models.wires.wire import (
     Corrections,
@@ -20,7 +20,6 @@ from agent_service.records.model import ModelMessage, ModelRequest
 from agent_service.records.usage import Usage
 from services.validation import object_of
 
-_DATA_URL = re.compile(r"data:([\w.+/-]+);base64,(.*)", re.DOTALL)
 _SUFFIXES = {
     "audio/mpeg": "mp3",
     "audio/mp4": "m4a",
@@ -37,7 +36,7 @@ SILENCE = "[Nothing is said.]"
 def sound_of(request: ModelRequest) -> tuple[str, bytes]:
     """The MIME type and data of the sound in a request's only message."""
     message = json.loads(request.messages[-1])
-    found = _DATA_URL.fullmatch(message["content"][0].get("image_url", {}).get("url", ""))
+    found = DATA_URL.fullmatch(message["content"][0].get("image_url", {}).get("url", ""))
     mime_type, data = found.groups() if found else ("audio/ogg", "")
     return mime_type, base64.b64decode(data)
 

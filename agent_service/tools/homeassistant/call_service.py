@@ -22,8 +22,8 @@ from agent_service.tools.homeassistant.connection import (
     UNCERTAIN,
     Connection,
     Entity,
-    Home,
     HomeAssistant,
+    HomeAssistantEntities,
     one_line,
 )
 from agent_service.tools.homeassistant.queries import TOOLSET
@@ -82,7 +82,7 @@ class CallService(UsualTool[CallServiceArguments]):
 
     async def run(self, arguments: CallServiceArguments, context: ToolContext) -> ToolResult:
         async with self._server.connect() as connection:
-            home = await Home.read(connection)
+            home = await HomeAssistantEntities.read(connection)
             service = _known_service(object_of(await connection.ask("get_services")), arguments)
             data = dict(arguments.data)
             things = _targets(home, arguments, data.pop("entity_id", ""))
@@ -90,7 +90,7 @@ class CallService(UsualTool[CallServiceArguments]):
             await self._check(arguments, data, reached, context)
             connection.lost = UNCERTAIN
             called = await _call(connection, arguments, data, things, service)
-            after = await Home.read(connection) if things else home
+            after = await HomeAssistantEntities.read(connection) if things else home
         ids = {thing.entity_id for thing in things}
         states = [str(thing) for thing in after.things if thing.entity_id in ids]
         return ToolResult("\n".join((called, *states)))
@@ -154,7 +154,9 @@ def _known_service(known: Mapping[str, Any], arguments: CallServiceArguments) ->
     raise RetryWithHint(f"There is no domain {arguments.domain}. There are {', '.join(known)}.")
 
 
-def _targets(home: Home, arguments: CallServiceArguments, in_data: object) -> Sequence[Entity]:
+def _targets(
+    home: HomeAssistantEntities, arguments: CallServiceArguments, in_data: object
+) -> Sequence[Entity]:
     """The things that a call names, each once."""
     if named := [key for key in _TARGETS if key in arguments.data]:
         raise RetryWithHint(f"Name things by entity_id or area, not by {named[0]} in data.")

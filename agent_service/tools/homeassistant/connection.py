@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import Struct
 
-from agent_service.config.senses import HomeConfig
+from agent_service.config.senses import HomeAssistantConfig
 from agent_service.models.proxies import proxy_of
 from agent_service.models.wires.wire import objects_of
 from agent_service.tools.base import ForeignFailure, ToolFailed
@@ -52,7 +52,7 @@ class Connection:
 class HomeAssistant(Struct, frozen=True):
     """A Home Assistant, as configured."""
 
-    config: HomeConfig
+    config: HomeAssistantConfig
 
     @asynccontextmanager
     async def connect(self) -> AsyncGenerator[Connection]:
@@ -104,13 +104,13 @@ class Entity(Struct, frozen=True):
         return one_line(f"{self.entity_id}: {self.name}{where}: {state}")
 
 
-class Home(Struct, frozen=True):
+class HomeAssistantEntities(Struct, frozen=True):
     """What there is at home."""
 
     things: Sequence[Entity]
 
     @classmethod
-    async def read(cls, connection: Connection) -> "Home":
+    async def read(cls, connection: Connection) -> "HomeAssistantEntities":
         """Read all states, and where things are."""
         states = objects_of(await connection.ask("get_states"))
         areas = {

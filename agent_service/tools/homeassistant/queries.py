@@ -13,7 +13,7 @@ from agent_service.tools.base import (
     ToolResult,
     UsualTool,
 )
-from agent_service.tools.homeassistant.connection import Home, HomeAssistant
+from agent_service.tools.homeassistant.connection import HomeAssistant, HomeAssistantEntities
 from services.validation import object_of
 
 TOOLSET = "homeassistant"
@@ -44,7 +44,7 @@ class ListEntities(_Query[ListEntitiesArguments]):
 
     async def run(self, arguments: ListEntitiesArguments, context: ToolContext) -> ToolResult:
         async with self._server.connect() as connection:
-            home = await Home.read(connection)
+            home = await HomeAssistantEntities.read(connection)
         things = home.in_area(arguments.area) if arguments.area else home.things
         domain = arguments.domain.strip().lower()
         lines = sorted(str(thing) for thing in things if domain in ("", thing.domain))
@@ -71,7 +71,7 @@ class GetState(_Query[GetStateArguments]):
 
     async def run(self, arguments: GetStateArguments, context: ToolContext) -> ToolResult:
         async with self._server.connect() as connection:
-            home = await Home.read(connection)
+            home = await HomeAssistantEntities.read(connection)
         thing = home.find(arguments.entity_id)
         attributes = json.dumps(thing.attributes, ensure_ascii=False, indent=1)
         return ToolResult(f"{thing}\n{attributes}")

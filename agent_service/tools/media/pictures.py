@@ -13,6 +13,7 @@ from pydantic import SecretStr
 from agent_service.config.senses import PicturesConfig
 from agent_service.models.consult import Paid
 from agent_service.models.costs import PICTURE_TOKENS
+from agent_service.models.data_urls import data_url
 from agent_service.models.media.failures import MediaFailed, explain
 from agent_service.models.media.openai_sdk import TIMEOUT_S, OpenAIServer
 from agent_service.models.media.prices import PICTURE_MADE_TOKENS
@@ -49,10 +50,7 @@ class PictureRequest(Struct, frozen=True):
     @property
     def urls(self) -> Sequence[str]:
         """The sources as data URLs; blocks."""
-        return [
-            f"data:{picture_type(data)};base64,{base64.b64encode(data).decode()}"
-            for data in self.sources
-        ]
+        return [data_url(str(picture_type(data)), data) for data in self.sources]
 
 
 class ImageModel(Protocol):

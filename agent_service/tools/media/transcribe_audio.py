@@ -1,11 +1,11 @@
 """The `transcribe_audio` tool."""
 
 import asyncio
-import base64
 
 from pydantic import Field
 
 from agent_service.models.consult import NoAnswer
+from agent_service.models.data_urls import data_url
 from agent_service.models.fallback import Route
 from agent_service.tools.base import (
     Effect,
@@ -56,8 +56,7 @@ class TranscribeAudio(UsualTool[TranscribeAudioArguments]):
         if not data:
             raise ToolFailed(f"{arguments.audio} is empty.")
         kind = media_type(arguments.audio, "audio/ogg")
-        encoded = await asyncio.to_thread(base64.b64encode, data)
-        url = f"data:{kind};base64,{encoded.decode()}"
+        url = await asyncio.to_thread(data_url, kind, data)
         sound = {"type": "image_url", "image_url": {"url": url}}
         messages = [{"role": "user", "content": [sound]}]
         try:
