@@ -278,7 +278,7 @@ def notes_on(spec: JobSpec) -> tuple[str, ...]:
         notes.append(
             f"{_counted(count)} taken out of its script, which does not run as it was written: "
             "let it use a variable instead, such as $GITHUB_TOKEN, whose value is in "
-            "`executor.secrets` (docs/network.md)"
+            "`executor.secrets` (docs/sandboxes.md)"
         )
     return tuple(notes)
 

@@ -6,7 +6,7 @@
 
 The exit status is 0 also where a bar is missed, which the table says; it is 1 where something could
 not be measured that this machine has the parts for. The figures are explained in
-docs/developers/benchmarks.md.
+docs/developers/testing.md.
 """
 
 import sys

@@ -131,7 +131,7 @@ class Person:
         git = ("git", "-c", "user.name=me", "-c", "user.email=me@example.org")
         for argv in (("init", "--quiet"), ("commit", "--quiet", "--allow-empty", "-m", "begin")):
             subprocess.run([*git, *argv], cwd=place, check=True)
-        if place.name == "executors.md":  # which begins where others have ended
+        if place.name == "scaling.md":  # which begins where others have ended
             self.alone.run("certs", "init", "--folder", "certs", cwd=place)
 
 

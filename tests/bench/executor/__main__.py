@@ -3,7 +3,7 @@
     python -m tests.bench.executor --json figures.json
     python -m tests.bench.executor --only exec_ssh_ms
 
-docs/developers/benchmarks.md explains the figures.
+docs/developers/testing.md explains the figures.
 """
 
 import sys

@@ -3,7 +3,7 @@
     python -m tests.bench.scheduler --json figures.json
     python -m tests.bench.scheduler --samples 1000    # a tenth of the jobs
 
-docs/developers/benchmarks.md explains the figures.
+docs/developers/testing.md explains the figures.
 """
 
 import sys
