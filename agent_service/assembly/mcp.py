@@ -1,6 +1,7 @@
 """Connects the agent to MCP servers."""
 
 import asyncio
+import re
 import ssl
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -24,6 +25,8 @@ from services.database import Database
 from services.runtime.config import ServiceConfig
 
 _SHOWN_CHARS = 500
+_SLOW = "it did not answer in time"
+_NETWORK = re.compile("EAI_AGAIN|ENOTFOUND|unreachable|resol(ve|ution)", re.IGNORECASE)
 MAX_CONNECTIONS = 32
 """To one server; a call may keep its connection for minutes."""
 
@@ -76,12 +79,14 @@ class Dialer:
 
         async with self._processes.run(program) as process:
 
-            def told(why: str) -> None:
-                last = process.error_text[-_SHOWN_CHARS:]
-                ended(f"{why}; its last errors: {last}" if last else why)
+            def report(why: str) -> None:
+                ended(explain(why, program, process.error_text))
 
-            async with program_transport(process, told) as streams:
-                yield streams
+            try:
+                async with program_transport(process, report) as streams:
+                    yield streams
+            finally:
+                report(process.ending or _SLOW)
 
     @asynccontextmanager
     async def _http(self, name: str, server: McpServer) -> AsyncGenerator[Any]:
@@ -92,6 +97,19 @@ class Dialer:
             auth = StoredLogin(name, server.url, self._logins, SystemClock())
         async with http_streams(self._config, server, auth) as streams:
             yield streams
+
+
+def explain(why: str, program: Program, errors: str) -> str:
+    """Say why a program ended or did not answer, what it wrote last, and what to do."""
+    said = f"{why}; its last errors: {errors[-_SHOWN_CHARS:]}" if errors else why
+    if f"No such file or directory: {program.argv[0]}" in why or "exit code 127" in why:
+        return (
+            f"{said}\nThe sandbox lacks a program: add its package to docker/sandbox-packages.txt "
+            "and run make sandbox-image, or set a template whose image has it"
+        )
+    if not program.hosts and (why == _SLOW or _NETWORK.search(errors)):
+        return f"{said}\nIt has no network, because hosts is not set"
+    return said
 
 
 @asynccontextmanager

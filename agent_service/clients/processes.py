@@ -96,8 +96,7 @@ class Process:
                         pass
         except grpc.aio.AioRpcError as error:
             self.ending = message_of(error)
-        finally:
-            self.ending = self.ending or "it has ended"
+        self.ending = self.ending or "it has ended"
 
 
 class Processes:
