@@ -26,7 +26,7 @@ async def log_in(settings: Settings, name: str, port: int) -> AsyncGenerator[str
     if not server.url:
         raise FailedPrecondition(f"{name} is a command, which has no login")
     await asyncio.to_thread(load_sdk)
-    from agent_service.tools.mcp.connection import Connection, ServerFailed
+    from agent_service.tools.mcp.connection import ServerConnection, ServerFailed
     from agent_service.tools.mcp.oauth import Callback, StoredLogin
 
     patient = server.model_copy(update={"connect_timeout": LOGIN_S, "auth": "oauth"})
@@ -37,7 +37,7 @@ async def log_in(settings: Settings, name: str, port: int) -> AsyncGenerator[str
         Workers() as workers,
     ):
         login = StoredLogin(name, server.url, store, SystemClock(), callback)
-        connection = Connection(
+        connection = ServerConnection(
             name, patient, lambda _: http_streams(config, patient, login), _same
         )
         running = workers.start("the login", connection.run())

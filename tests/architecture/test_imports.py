@@ -73,7 +73,7 @@ CHOSEN = ("executor_service.backends",)
 SLOW = (
     "agent_service.models.wires.http_client",
     "agent_service.tools.mcp.connection",
-    "agent_service.tools.mcp.host",
+    "agent_service.tools.mcp.request_handlers",
     "agent_service.tools.mcp.oauth",
     "agent_service.tools.mcp.results",
     "agent_service.tools.mcp.transports",

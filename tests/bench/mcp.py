@@ -11,8 +11,8 @@ from agent_service.config import AgentConfig
 from agent_service.config.mcp import McpServer
 from agent_service.models.oauth.store import LoginFile, LoginStore
 from agent_service.records.mcp import ServerCatalog
-from agent_service.tools.mcp.connection import Connection
-from agent_service.tools.mcp.host import Nobody
+from agent_service.tools.mcp.connection import ServerConnection
+from agent_service.tools.mcp.request_handlers import RefusingHandler
 from services.config.settings import load_settings
 from services.lifecycle import Workers
 from tests.bench.executor.process import executor
@@ -38,7 +38,7 @@ async def calls(plan: Plan) -> list[Reading]:
         dial = Dialer(config, processes, LoginStore(LoginFile(plan.folder / "auth.json"))).dial(
             "default", "bench", server
         )
-        connection = Connection("bench", server, dial, _same)
+        connection = ServerConnection("bench", server, dial, _same)
         work.start("server", connection.run())
         await connection.opened()
         times_ms = [await _call_ms(connection) for _ in range(_WARM_UP + plan.samples)]
@@ -50,8 +50,8 @@ async def _same(catalog: ServerCatalog) -> ServerCatalog:
     return catalog
 
 
-async def _call_ms(connection: Connection) -> float:
+async def _call_ms(connection: ServerConnection) -> float:
     await asyncio.sleep(0)
     begun = perf_counter()
-    await connection.call_tool("echo", {"text": "hi"}, Nobody())
+    await connection.call_tool("echo", {"text": "hi"}, RefusingHandler())
     return (perf_counter() - begun) * 1_000

@@ -28,7 +28,7 @@ FORM = {
     "type": "object",
     "properties": {
         "size": {"type": "string", "enum": ["small", "large"]},
-        "count": {"type": "integer"},
+        "count": {"type": "integer", "minimum": 1},
     },
     "required": ["size", "count"],
 }

@@ -129,24 +129,30 @@ async def test_a_server_that_misbehaves_costs_its_own_call(
     assert "fine" in fine
 
 
-async def question_about(client: AgentClient, turn_id: str, field: str) -> str:
-    """The question about a field of a form."""
+async def question_with(client: AgentClient, turn_id: str, text: str) -> str:
+    """The question of a turn that has a text."""
     request = turn_pb2.WatchTurnRequest(turn_id=turn_id)
     async with open_stream(client.turns.WatchTurn(request)) as watched:
         async for message in watched:
             for event in message.events:
-                if f"\n{field}\n" in (asked := event.clarification_requested.question):
+                if text in (asked := event.clarification_requested.question):
                     return asked
-    raise AssertionError(f"{field} was not asked for")
+    raise AssertionError(f"{text} was not asked")
 
 
-async def test_a_question_of_a_server_is_answered_by_the_user(home: Path) -> None:
+async def test_a_question_of_a_server_is_asked_until_the_answer_fits(home: Path) -> None:
     async with running(home, call("mcp_bad_ask"), TOLD) as (client, _):
         started = await client.start("ask")
-        for expected, text in (("size", "2"), ("count", "7")):
-            question = await question_about(client, started.turn_id, expected)
+        answers_to = (
+            ("\nsize\nAnswer with one of small, large,", "huge"),
+            ("\nsize\n“huge” does not fit. Answer with one of small, large,", "2"),
+            ("\ncount\nAnswer with a whole number, at least 1,", "many"),
+            ("\ncount\n“many” does not fit. Answer with a whole number,", "7"),
+        )
+        for number, (expected, text) in enumerate(answers_to):
+            question = await question_with(client, started.turn_id, expected)
             assert question.startswith("The MCP server bad asks: Which one?")
-            await give(client, text, session_id="session", answer_id=f"cli:{expected}")
+            await give(client, text, session_id="session", answer_id=f"cli:{number}")
         told = answer(await client.watch(started.turn_id))
     assert '{"action": "accept", "content": {"size": "large", "count": 7}}' in told
 
@@ -156,6 +162,7 @@ async def test_a_server_asks_the_model_once_a_person_allows_it(home: Path) -> No
     async with running(home, *calls) as (client, model):
         started = await client.start("sample")
         question = await asked(client, started.turn_id)
+        assert "at your cost and up to 10 times in this call" in question.subject
         assert question.subject.endswith("What is an otter?")
         await resolve(client, question.approval_id, APPROVAL_DECISION_ONCE)
         told = answer(await client.watch(started.turn_id))

@@ -13,7 +13,7 @@ from tests.fakes.model import fake_model
 from tests.integration.agent_parts import agent, answer
 from tests.integration.test_agent_approvals import asked, resolve
 from tests.integration.test_agent_clarifications import give
-from tests.integration.test_agent_mcp import question_about
+from tests.integration.test_agent_mcp import question_with
 from tests.integration.test_agent_web import answers, call
 from tests.support.requirements import require
 
@@ -98,6 +98,6 @@ async def test_questions_of_a_server_to_the_model_and_the_user(home: Path) -> No
     form = answers(call("mcp_all_trigger-elicitation-request"), TOLD)
     async with fake_model(form) as model, _running(home, model.url) as client:
         started = await client.start("ask", session_id="second")
-        await question_about(client, started.turn_id, "String: Your full, legal name")
+        await question_with(client, started.turn_id, "\nString: Your full, legal name\n")
         await give(client, "decline", session_id="second", answer_id="cli:1")
         assert "declined" in answer(await client.watch(started.turn_id))

@@ -15,7 +15,7 @@ import mcp_types as types
 from mcp.client.auth import OAuthFlowError
 from mcp.client.client import Client
 from mcp.client.session import ClientRequestContext
-from mcp.shared.exceptions import MCPError
+from mcp.shared.exceptions import MCPError, UrlElicitationRequiredError
 from msgspec import json
 from pydantic import ValidationError
 
@@ -48,7 +48,7 @@ Dial = Callable[[Callable[[str], None]], AbstractAsyncContextManager[Any]]
 """Opens the streams of a server, given a function that is told how they ended."""
 
 
-class CallHost(Protocol):
+class RequestHandler(Protocol):
     """What a server may ask of the one who called it; raises what ends the call."""
 
     async def elicit(self, params: types.ElicitRequestParams) -> types.ElicitResult: ...
@@ -65,8 +65,8 @@ class ServerFailed(Exception):
 
 
 class _Call:
-    def __init__(self, host: CallHost) -> None:
-        self.host = host
+    def __init__(self, handler: RequestHandler) -> None:
+        self.handler = handler
         self.interrupted: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
 
     def interrupt(self, error: Exception) -> None:
@@ -77,7 +77,7 @@ class _Call:
 _calling: ContextVar[_Call | None] = ContextVar("mcp_call", default=None)
 
 
-class Connection:
+class ServerConnection:
     """A client of a server; `run` owns it, other tasks call it."""
 
     def __init__(
@@ -164,34 +164,44 @@ class Connection:
             self.catalog = await self._asking(self._list(self._client))
 
     async def call_tool(
-        self, tool: str, arguments: dict[str, Any], host: CallHost
+        self, tool: str, arguments: dict[str, Any], handler: RequestHandler
     ) -> types.CallToolResult:
-        """The result of a call; raises what the host raised, or ServerFailed."""
+        """The result of a call; raises what the handler raises, or ServerFailed."""
         limit_s = self._server.timeout
 
         async def progress(progress: float, total: float | None, message: str | None) -> None:
             share = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
-            host.progress(f"{self._name}: {message or 'at'} {share}\n")
+            handler.progress(f"{self._name}: {message or 'at'} {share}\n")
 
-        return await self._hosted(
-            host,
-            lambda client: client.call_tool(
+        async def call(client: Client) -> types.CallToolResult:
+            return await client.call_tool(
                 tool,
                 arguments,
                 read_timeout_seconds=limit_s + _MARGIN_S,
                 progress_callback=progress,
-            ),
-        )
+            )
+
+        async def call_with_pages(client: Client) -> types.CallToolResult:
+            try:
+                return await call(client)
+            except MCPError as error:
+                if error.code != types.URL_ELICITATION_REQUIRED or not await self._show(error):
+                    raise
+                return await call(client)
+
+        return await self._ask(handler, call_with_pages)
 
     async def get_prompt(
-        self, name: str, arguments: dict[str, str], host: CallHost
+        self, name: str, arguments: dict[str, str], handler: RequestHandler
     ) -> types.GetPromptResult:
-        return await self._hosted(host, lambda client: client.get_prompt(name, arguments))
+        return await self._ask(handler, lambda client: client.get_prompt(name, arguments))
 
-    async def read_resource(self, uri: str, host: CallHost) -> types.ReadResourceResult:
-        return await self._hosted(host, lambda client: client.read_resource(uri))
+    async def read_resource(self, uri: str, handler: RequestHandler) -> types.ReadResourceResult:
+        return await self._ask(handler, lambda client: client.read_resource(uri))
 
-    async def list_resources(self, host: CallHost) -> list[types.Resource | types.ResourceTemplate]:
+    async def list_resources(
+        self, handler: RequestHandler
+    ) -> list[types.Resource | types.ResourceTemplate]:
         async def listed(client: Client) -> list[types.Resource | types.ResourceTemplate]:
             found = [
                 one async for one in _pages(client.list_resources, lambda page: page.resources)
@@ -199,14 +209,14 @@ class Connection:
             templates = _pages(client.list_resource_templates, lambda page: page.resource_templates)
             return [*found, *[one async for one in templates]]
 
-        return await self._hosted(host, listed)
+        return await self._ask(handler, listed)
 
-    async def _hosted(self, host: CallHost, ask: Callable[[Client], Awaitable[_T]]) -> _T:
-        """Ask the server, whose own questions go to the host."""
+    async def _ask(self, handler: RequestHandler, ask: Callable[[Client], Awaitable[_T]]) -> _T:
+        """Ask the server, whose own questions the handler answers."""
         client = self._client
         if client is None:
             raise ServerFailed(self.failure or "the connection was closed")
-        call = _Call(host)
+        call = _Call(handler)
         self._calls.add(call)
         token = _calling.set(call)
         try:
@@ -236,8 +246,10 @@ class Connection:
             raise ServerFailed(self.failure or reason_of(error)) from error
 
     def _lost(self, why: str) -> None:
-        self.failure = self.failure or why
-        self._closing.set()
+        """Note how its streams ended, unless it was closed before."""
+        if not self._closing.is_set():
+            self.failure = why
+            self._closing.set()
 
     def _caller(self) -> _Call | None:
         """The call on whose behalf the server asks; None if that cannot be told."""
@@ -249,19 +261,27 @@ class Connection:
     async def _elicit(
         self, context: ClientRequestContext, params: types.ElicitRequestParams
     ) -> types.ElicitResult | types.ErrorData:
-        return await self._put(lambda host: host.elicit(params))
+        return await self._put(lambda it: it.elicit(params))
 
     async def _sample(
         self, context: ClientRequestContext, params: types.CreateMessageRequestParams
     ) -> types.CreateMessageResult | types.ErrorData:
-        return await self._put(lambda host: host.sample(params))
+        return await self._put(lambda it: it.sample(params))
 
-    async def _put(self, ask: Callable[[CallHost], Awaitable[_T]]) -> _T | types.ErrorData:
+    async def _show(self, error: MCPError) -> bool:
+        """Ask the user to open the pages that a call needs first; return whether they did."""
+        for page in UrlElicitationRequiredError.from_error(error.error).elicitations:
+            result = await self._put(lambda it, page=page: it.elicit(page))
+            if not isinstance(result, types.ElicitResult) or result.action != "accept":
+                return False
+        return True
+
+    async def _put(self, ask: Callable[[RequestHandler], Awaitable[_T]]) -> _T | types.ErrorData:
         call = self._caller()
         if call is None:
             return _refusal("Several calls are under way, so nobody can be asked. Try again later.")
         try:
-            return await ask(call.host)
+            return await ask(call.handler)
         except (DecisionRequired, ToolFailed) as error:
             call.interrupt(error)
             return _refusal("The call was ended.")

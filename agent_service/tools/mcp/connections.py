@@ -17,7 +17,7 @@ from services.errors import Draining
 from services.lifecycle import Workers
 
 if TYPE_CHECKING:
-    from agent_service.tools.mcp.connection import Connection
+    from agent_service.tools.mcp.connection import ServerConnection
 
 RESTART_S = 60.0
 """A server that was lost is connected to again after this time at the earliest."""
@@ -36,13 +36,13 @@ Dial = Callable[
 
 def load_sdk() -> Sequence[object]:
     """Import what takes a second; run in a thread."""
-    from agent_service.tools.mcp.connection import Connection
-    from agent_service.tools.mcp.host import ToolHost
+    from agent_service.tools.mcp.connection import ServerConnection
     from agent_service.tools.mcp.oauth import StoredLogin
-    from agent_service.tools.mcp.results import of_call
+    from agent_service.tools.mcp.request_handlers import ToolRequestHandler
+    from agent_service.tools.mcp.results import render_call
     from agent_service.tools.mcp.transports import program_transport
 
-    return Connection, ToolHost, StoredLogin, of_call, program_transport
+    return ServerConnection, ToolRequestHandler, StoredLogin, render_call, program_transport
 
 
 class Connections:
@@ -55,13 +55,13 @@ class Connections:
         self._dial = dial
         self._scanner = scanner
         self.workers = Workers()
-        self._known: dict[Key, Connection] = {}
+        self._known: dict[Key, ServerConnection] = {}
         self._locks: defaultdict[Key, asyncio.Lock] = defaultdict(asyncio.Lock)
 
-    async def get(self, profile: str, name: str) -> "Connection":
+    async def get(self, profile: str, name: str) -> "ServerConnection":
         """Return an open connection; ToolFailed if there is none."""
         await asyncio.to_thread(load_sdk)
-        from agent_service.tools.mcp.connection import Connection, ServerFailed
+        from agent_service.tools.mcp.connection import ServerConnection, ServerFailed
 
         key = (profile, name)
         async with self._locks[key]:
@@ -71,7 +71,7 @@ class Connections:
                     self._check_restart(name, found)
                     server = self._configured[name]
                     dial = self._dial(profile, name, server)
-                    found = Connection(name, server, dial, self._screened)
+                    found = ServerConnection(name, server, dial, self._screened)
                     self._known[key] = found
                     self.workers.start(f"MCP server {name}", found.run())
                 await found.opened()
@@ -80,7 +80,7 @@ class Connections:
                 raise ToolFailed(f"The MCP server {name} is not there: {error}.") from error
             return found
 
-    def _check_restart(self, name: str, lost: "Connection | None") -> None:
+    def _check_restart(self, name: str, lost: "ServerConnection | None") -> None:
         """Raise ToolFailed if a server was started a moment ago."""
         if lost is None or not lost.failure:
             return

@@ -1,4 +1,4 @@
-"""What a server may ask during a call: questions to the user, and answers of the model.
+"""Answers what a server asks during a call: questions to the user and to the model.
 
 If a person must decide first, the call ends and is made again with the decision.
 Imports the SDK's types, so it is imported late.
@@ -14,20 +14,19 @@ from agent_service.models.consult import NoAnswer
 from agent_service.tools.base import ToolContext, ToolFailed
 from agent_service.tools.clarify import MAX_CHOICES
 from agent_service.tools.guards.approval import check_each_allowed
+from agent_service.tools.mcp.forms import FormField, Value
 
-MAX_QUESTIONS = 20
+MAX_QUESTIONS = 40
 MAX_SAMPLES = 10
 MAX_SAMPLE_CHARS = 200_000
 _SHOWN_CHARS = 500
 _MAX_QUESTION_CHARS = 1_200
 _REFUSALS = frozenset({"decline", "cancel"})
-_YES, _NO = frozenset({"yes", "true", "y", "1"}), frozenset({"no", "false", "n", "0"})
-
-Value = str | int | float | bool | list[str] | None
+_KEY_CHARS = 12
 
 
-class Nobody:
-    """Answers a server when no tool call is under way."""
+class RefusingHandler:
+    """Refuses all requests, as no tool call is under way."""
 
     def progress(self, text: str) -> None:
         return
@@ -39,7 +38,7 @@ class Nobody:
         raise ToolFailed("It asked the model, which prompts cannot do.")
 
 
-class ToolHost:
+class ToolRequestHandler:
     """Answers a server on behalf of one tool call."""
 
     def __init__(self, server: str, tool: str, context: ToolContext) -> None:
@@ -57,22 +56,31 @@ class ToolHost:
         said = f"The MCP server {self._server} asks: {params.message[:_MAX_QUESTION_CHARS]}"
         if isinstance(params, types.ElicitRequestURLParams):
             question = f"{said}\nOpen this page, if you trust the server: {params.url}"
-            answer = await self._ask(question, ("done", "decline"))
+            # The answer counts for this page only, even if the repeated call asks for another.
+            page = int(hashlib.sha256(params.url.encode()).hexdigest()[:_KEY_CHARS], 16)
+            answer = await self._ask(question, ("done", "decline"), page)
             return types.ElicitResult(action="accept" if answer == "done" else "decline")
         schema = cast("Mapping[str, Any]", params.requested_schema)
-        fields: Mapping[str, Mapping[str, Any]] = schema.get("properties") or {}
-        if not fields:
+        schemas: Mapping[str, Mapping[str, Any]] = schema.get("properties") or {}
+        if not schemas:
             answer = await self._ask(said, ("accept", "decline"))
             return types.ElicitResult(action="accept" if answer == "accept" else "decline")
+        try:
+            fields = {name: FormField.from_schema(one) for name, one in schemas.items()}
+        except (ValueError, AttributeError, TypeError) as error:
+            raise ToolFailed(f"The MCP server {self._server} asks the user: {error}.") from error
         content: dict[str, Value] = {}
         for name, field in fields.items():
-            optional = name not in (schema.get("required") or ())
-            answer = await self._field(said, name, field, optional=optional)
-            if answer is None or answer.strip().lower() in _REFUSALS:
-                return types.ElicitResult(action="cancel" if answer is None else "decline")
-            if answer.strip() or not optional:
-                content[name] = _value(field, answer.strip())
-        return types.ElicitResult(action="accept", content=content)
+            title = schemas[name].get("title") or name
+            about = ": ".join(map(str, filter(None, (title, schemas[name].get("description")))))
+            is_optional = name not in (schema.get("required") or ())
+            answer = await self._answer(
+                f"{said}\n{about[:_MAX_QUESTION_CHARS]}", field, is_optional
+            )
+            if isinstance(answer, types.ElicitResult):
+                return answer
+            content |= {} if answer is None else {name: answer}
+        return types.ElicitResult(action="accept", content=cast("Any", content))
 
     async def sample(self, params: types.CreateMessageRequestParams) -> types.CreateMessageResult:
         """Ask the conversation's model, within its budget, once a person allows it."""
@@ -82,7 +90,10 @@ class ToolHost:
         if self._samples > MAX_SAMPLES or words > MAX_SAMPLE_CHARS:
             raise ToolFailed(f"The MCP server {self._server} asks the model for too much.")
         shown = messages[-1]["content"][:_SHOWN_CHARS] if messages else ""
-        subject = f"The MCP server {self._server} wants to ask the model, at your cost: {shown}"
+        subject = (
+            f"The MCP server {self._server} wants to ask the model, at your cost and up to "
+            f"{MAX_SAMPLES} times in this call. Its first question: {shown}"
+        )
         binding = hashlib.sha256(f"mcp sampling {self._server}".encode()).hexdigest()
         await check_each_allowed(self._tool, subject, binding, self._context)
         try:
@@ -94,53 +105,38 @@ class ToolHost:
             role="assistant", content=content, model="hermes", stop_reason="endTurn"
         )
 
-    async def _field(
-        self, said: str, name: str, field: Mapping[str, Any], *, optional: bool
-    ) -> str | None:
-        title = field.get("title") or name
-        about = f": {field['description']}" if field.get("description") else ""
-        choices = _choices(field)
-        lines = [said, f"{title}{about}"[:_MAX_QUESTION_CHARS]]
-        if len(choices) > MAX_CHOICES:
-            lines.append(f"One of: {', '.join(choices)}"[:_MAX_QUESTION_CHARS])
-        lines.append("Answer “decline” to refuse." + (" “-” leaves it out." if optional else ""))
-        shown = tuple(choices) if len(choices) <= MAX_CHOICES else ()
-        answer = await self._ask("\n".join(lines), shown)
-        return "" if optional and answer is not None and answer.strip() == "-" else answer
-
-    async def _ask(self, question: str, choices: Sequence[str]) -> str | None:
-        context = self._context
-        if context.inner is None or self._asked >= MAX_QUESTIONS:
-            return None
-        self._asked += 1
-        return await context.inner.ask(self._asked, question, choices)
-
-
-def _choices(field: Mapping[str, Any]) -> Sequence[str]:
-    if field.get("type") == "boolean":
-        return ("yes", "no")
-    options = field.get("oneOf") or field.get("anyOf") or ()
-    named = [str(one["const"]) for one in options if "const" in one]
-    return named or [str(one) for one in field.get("enum") or ()]
-
-
-def _value(field: Mapping[str, Any], answer: str) -> Value:
-    """An answer in the field's type, or as it is if that is impossible; the server judges it."""
-    word = answer.lower()
-    match field.get("type"):
-        case "boolean" if word in _YES or word in _NO:
-            return word in _YES
-        case "integer" if word.removeprefix("-").isdigit():
-            return int(word)
-        case "number":
+    async def _answer(
+        self, said: str, field: FormField, is_optional: bool
+    ) -> Value | types.ElicitResult | None:
+        """Ask until an answer fits; None if the user leaves the field out."""
+        default = field.default_text
+        skips = f" “-” is {default}." if default else " “-” leaves it out." if is_optional else ""
+        problem = ""
+        shown = field.names if field.type != "array" and len(field.names) <= MAX_CHOICES else ()
+        shown += ("decline",) if shown and len(shown) < MAX_CHOICES else ()
+        while True:
+            wish = f"{problem}Answer with {field.requirement}"[:_MAX_QUESTION_CHARS]
+            question = f"{said}\n{wish}, or with “decline” to refuse.{skips}"
+            answer = await self._ask(question, shown)
+            if answer is None or answer.strip().lower() in _REFUSALS:
+                return types.ElicitResult(action="cancel" if answer is None else "decline")
+            answer = answer.strip()
+            if answer in ("", "-") and skips:
+                if not default:
+                    return None
+                answer = default
             try:
-                return float(word)
+                return field.parse(answer)
             except ValueError:
-                return answer
-        case "array":
-            return [one.strip() for one in answer.split(",") if one.strip()]
-        case _:
-            return answer
+                problem = f"“{answer[:_SHOWN_CHARS]}” does not fit. "
+
+    async def _ask(self, question: str, choices: Sequence[str], number: int = 0) -> str | None:
+        """A person's answer; questions without a number are counted."""
+        context = self._context
+        self._asked += 1
+        if context.inner is None or self._asked > MAX_QUESTIONS:
+            return None
+        return await context.inner.ask(number or self._asked, question, choices)
 
 
 def _messages(params: types.CreateMessageRequestParams) -> Sequence[dict[str, str]]:

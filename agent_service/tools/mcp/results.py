@@ -12,7 +12,7 @@ from agent_service.tools.base import Picture, ToolResult
 _SHOWABLE = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 
-def of_call(result: types.CallToolResult) -> ToolResult:
+def render_call(result: types.CallToolResult) -> ToolResult:
     """A call's result; structured content stands in if there is nothing else."""
     text, pictures = "\n".join(map(_block, result.content)), tuple(_pictures(result.content))
     if not text and result.structured_content is not None:
@@ -29,12 +29,12 @@ def _pictures(blocks: Iterable[Any]) -> Iterator[Picture]:
                 continue
 
 
-def of_resource(result: types.ReadResourceResult) -> str:
+def render_resource(result: types.ReadResourceResult) -> str:
     """The contents of a resource."""
     return "\n".join(map(_contents, result.contents)) or "[empty]"
 
 
-def of_resources(listed: Iterable[types.Resource | types.ResourceTemplate]) -> str:
+def render_resources(listed: Iterable[types.Resource | types.ResourceTemplate]) -> str:
     """A list of resources and of templates for them."""
     lines: list[str] = []
     for one in listed:
@@ -43,7 +43,7 @@ def of_resources(listed: Iterable[types.Resource | types.ResourceTemplate]) -> s
     return "\n".join(lines) or "There are no resources."
 
 
-def of_prompt(result: types.GetPromptResult) -> str:
+def render_prompt(result: types.GetPromptResult) -> str:
     """A prompt's messages as one text."""
     texts = [_block(message.content) for message in result.messages]
     roles = {message.role for message in result.messages}

@@ -29,7 +29,7 @@ from agent_service.tools.mcp.connections import Connections, Dial
 from services.database import Database
 
 if TYPE_CHECKING:
-    from agent_service.tools.mcp.connection import Connection
+    from agent_service.tools.mcp.connection import ServerConnection
 
 FIRST_LOOK_S = 20.0
 """How long a new session waits for servers whose tools are not known yet."""
@@ -132,8 +132,8 @@ class Servers:
 
         `called` is the name that the model called, if it is not the tool's.
         """
-        from agent_service.tools.mcp.host import ToolHost
-        from agent_service.tools.mcp.results import of_call
+        from agent_service.tools.mcp.request_handlers import ToolRequestHandler
+        from agent_service.tools.mcp.results import render_call
 
         called, said = called or tool.name, json.encode(arguments, order="sorted")
         text = said.decode(errors="replace")
@@ -144,35 +144,32 @@ class Servers:
         ):
             await _check_call(called, f"{tool.name} {text}", context)
         connection = await self._agreed(tool.server, called, context)
-        host = ToolHost(tool.server, called, context)
-        result = of_call(
-            await self._answer(
-                tool.server, connection.call_tool(tool.tool, arguments, host), tool.effect, context
-            )
-        )
+        handler = ToolRequestHandler(tool.server, called, context)
+        asked = connection.call_tool(tool.tool, arguments, handler)
+        result = render_call(await self._answer(tool.server, asked, tool.effect, context))
         return await self._fenced(tool.server, result, context)
 
     async def read(self, server: str, uri: str, context: ToolContext) -> ToolResult:
         """Read a resource, or list those of a server if the URI is empty."""
-        from agent_service.tools.mcp.host import ToolHost
-        from agent_service.tools.mcp.results import of_resource, of_resources
+        from agent_service.tools.mcp.request_handlers import ToolRequestHandler
+        from agent_service.tools.mcp.results import render_resource, render_resources
 
         name = "read_mcp_resource"
         connection = await self._agreed(server, name, context)
-        host = ToolHost(server, name, context)
+        handler = ToolRequestHandler(server, name, context)
         is_checked = bool(uri) and await self._is_tainted(context)
         listed: Sequence[Any] = ()
         if is_checked or not uri:
-            asked = connection.list_resources(host)
+            asked = connection.list_resources(handler)
             listed = await self._answer(server, asked, Effect.PURE, context)
         if is_checked and uri not in {str(getattr(one, "uri", "")) for one in listed}:
             # What the server does not list may carry data of the session to it.
             await _check_call(name, f"{name} {server} {uri}", context)
         if uri:
-            asked = connection.read_resource(uri, host)
-            text = of_resource(await self._answer(server, asked, Effect.PURE, context))
+            asked = connection.read_resource(uri, handler)
+            text = render_resource(await self._answer(server, asked, Effect.PURE, context))
         else:
-            text = of_resources(listed)
+            text = render_resources(listed)
         return await self._fenced(server, ToolResult(text), context)
 
     async def prompt(
@@ -181,11 +178,11 @@ class Servers:
         """The text of a prompt, without what looks like an attack."""
         self._check(server)
         connection = await self._connected(profile, server, None)
-        from agent_service.tools.mcp.host import Nobody
-        from agent_service.tools.mcp.results import of_prompt
+        from agent_service.tools.mcp.request_handlers import RefusingHandler
+        from agent_service.tools.mcp.results import render_prompt
 
-        asked = connection.get_prompt(name, dict(arguments), Nobody())
-        text = of_prompt(await self._answer(server, asked, Effect.PURE, None))
+        asked = connection.get_prompt(name, dict(arguments), RefusingHandler())
+        text = render_prompt(await self._answer(server, asked, Effect.PURE, None))
         clean, _ = await asyncio.to_thread(self._screen.scanner.clean, text)
         return clean
 
@@ -200,7 +197,7 @@ class Servers:
         if problem := self.problem_of(name):
             raise ToolFailed(f"The MCP server {name} cannot be used: {problem}.")
 
-    async def _agreed(self, name: str, tool: str, context: ToolContext) -> "Connection":
+    async def _agreed(self, name: str, tool: str, context: ToolContext) -> "ServerConnection":
         """A connection to a server whose tools are those that a person agreed to."""
         self._check(name)
         profile = context.caller.profile
@@ -219,7 +216,7 @@ class Servers:
 
     async def _connected(
         self, profile: str, name: str, context: ToolContext | None
-    ) -> "Connection":
+    ) -> "ServerConnection":
         try:
             return await self._connections.get(profile, name)
         except ToolFailed as error:
