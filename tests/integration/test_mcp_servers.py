@@ -21,12 +21,18 @@ pytestmark = pytest.mark.timeout(240)
 TOLD = {"text": "{tool_result}"}
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Path:
-    """A home with the servers; skipped where they are not installed."""
+def installed() -> Path:
+    """The folder with the servers; the test is skipped if they are not installed."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = cache / "hermes-tests" / "mcp"
     require("mcp-servers", (folder / "installed").exists(), "tests/mcp/make-servers installs them")
+    return folder
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A home with the servers."""
+    folder = installed()
     modules = "/workspace/node_modules/@modelcontextprotocol"
     python = {"command": "python3", "env": {"PYTHONPATH": "/workspace/python"}}
     node = {"command": "/workspace/node"}
