@@ -1,6 +1,7 @@
 """An MCP server of the SDK behind HTTP: of the newest protocol, with an OAuth server of its own.
 
-`python -m tests.fakes.mcp_http PORT` serves it at /mcp. Logins need nobody; tokens live a second.
+`python -m tests.fakes.mcp_http PORT` serves it at /mcp, and at /sse in the older way. Logins need
+nobody; tokens live a second.
 """
 
 import secrets
@@ -123,7 +124,9 @@ def served(port: int, *, has_logins: bool) -> Any:
         """The first memo."""
         return "Feed the otters."
 
-    return server.streamable_http_app()
+    app = server.streamable_http_app()
+    app.router.routes.extend(server.sse_app().routes)
+    return app
 
 
 if __name__ == "__main__":

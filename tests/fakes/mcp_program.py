@@ -24,6 +24,11 @@ TOOLS = (
     {"name": "slow", "description": "Takes time.", "annotations": {"readOnlyHint": True}},
     {"name": "slow_write", "description": "Takes time and writes."},
 )
+LISTED = {
+    "prompts": [{"name": "review", "description": "Reviews.", "arguments": [{"name": "what"}]}],
+    "resources": [{"uri": "memo://slow", "name": "slow"}],
+}
+"""What each kind of list has; clients read only their own."""
 FORM = {
     "type": "object",
     "properties": {
@@ -51,9 +56,13 @@ def ask(method: str, params: dict[str, Any]) -> dict[str, Any]:
     raise SystemExit(0)
 
 
-def called(request: int, name: str, text: str) -> str:
+def note(name: str) -> None:
     with (HERE / "calls").open("a") as file:
         file.write(f"{name}\n")
+
+
+def called(request: int, name: str, text: str) -> str:
+    note(name)
     if name == "die":
         raise SystemExit(3)
     if name == "hang":
@@ -99,19 +108,18 @@ def answer(request: int, method: str, params: dict[str, Any]) -> dict[str, Any] 
         case "initialize":
             return {
                 "protocolVersion": params["protocolVersion"],
-                "capabilities": {"tools": {}, "prompts": {}},
+                "capabilities": {"tools": {}, "prompts": {}, "resources": {}},
                 "serverInfo": {"name": "bad", "version": "1"},
             }
         case "tools/list":
             listed = json.loads(tools.read_text()) if tools.exists() else TOOLS
             return {"tools": [{"inputSchema": SCHEMA, **tool} for tool in listed]}
-        case "prompts/list":
-            of_prompt = {
-                "name": "review",
-                "description": "Reviews.",
-                "arguments": [{"name": "what"}],
-            }
-            return {"prompts": [of_prompt]}
+        case "prompts/list" | "resources/list":
+            return LISTED
+        case "resources/read":
+            note("read")
+            time.sleep(3)
+            return {"contents": [{"uri": params["uri"], "text": "Feed the otters."}]}
         case "prompts/get":
             said = f"Review {params.get('arguments')}."
             return {"messages": [{"role": "user", "content": {"type": "text", "text": said}}]}

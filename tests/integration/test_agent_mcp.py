@@ -4,7 +4,9 @@ import asyncio
 import json
 import shutil
 import signal
-from collections.abc import AsyncGenerator
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -205,8 +207,8 @@ async def test_many_tools_are_searched_for(home: Path) -> None:
     async with running(home, *calls) as (client, model):
         assert "otters: four" in answer(await client.ask("count"))
     names = [tool["function"]["name"] for tool in model.bodies[0]["tools"]]
-    assert names[-2:] == ["tool_search", "tool_call"]
-    assert len(json.dumps(model.bodies[0]["tools"][-2:])) / 4 < 600
+    assert names[-3:] == ["tool_search", "tool_call", "read_mcp_resource"]
+    assert len(json.dumps(model.bodies[0]["tools"][-3:])) / 4 < 600
     (found,) = [m["content"] for m in model.bodies[1]["messages"] if m["role"] == "tool"]
     assert found.startswith("mcp_bad_otters: Counts otters.\nparameters: {")
 
@@ -228,9 +230,25 @@ async def test_a_prompt_of_a_server_is_a_command(home: Path) -> None:
     assert "Untrusted data" in text
 
 
+async def test_a_prompt_does_nothing_that_is_denied_to_its_user(home: Path) -> None:
+    keep = call("memory", target="memory", action="add", content="Tea at five.")
+    prompt, refused = "mcp-prompts/bad_review", "may not use /memory show here"
+    async with running(home, keep, TOLD) as (client, model):
+        assert refused not in answer(await client.ask("first"))  # connects
+        started = await client.start(
+            "tea", session_id="second", skills=[prompt], denied_commands=["memory show"]
+        )
+        assert refused in answer(await client.watch(started.turn_id))
+    assert "Review {'what': 'tea'}." in json.dumps(model.bodies[-1]["messages"])
+
+
 SECRET = "sk-live-0123456789abcdef"
+CANARY = "a-variable-of-hermes"
 ATTACKS = {
-    "home": "import pathlib; got = [p.read_text() for p in pathlib.Path({home!r}).rglob('*')]",
+    "home": """
+import pathlib
+got = [p.read_bytes() for p in pathlib.Path({home!r}).rglob('*') if p.is_file()]
+""",
     "environment": """
 import os, pathlib
 got = [*os.environ.items()]
@@ -253,7 +271,7 @@ for place in (('127.0.0.1', {port}), ('169.254.169.254', 80), ('1.1.1.1', 443)):
     "files of sessions": """
 import os, pathlib
 got = [p for top in ('/workspace', '/tmp', '/home', '/root', '/var')
-       for p in pathlib.Path(top).rglob('*marker*')] if not os.chdir('/') else 0
+       for p in pathlib.Path(top).rglob('*marker*.txt')] if not os.chdir('/') else 0
 """,
     "sockets": """
 import pathlib, socket
@@ -269,9 +287,28 @@ for path in {sockets!r}:
 """What a hostile program tries, and what it must not get."""
 
 
+async def unconfined(folder: Path, texts: Sequence[str]) -> list[str]:
+    """What the same program gets when it runs beside Hermes instead of in a sandbox."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, str(folder / "server.py")), stdin=PIPE, stdout=PIPE, limit=1 << 26
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    results: list[str] = []
+    for text in texts:
+        params = {"name": "shell", "arguments": {"text": text}}
+        request = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        process.stdin.write(json.dumps(request).encode() + b"\n")
+        results.append((await process.stdout.readline()).decode())
+    process.stdin.close()
+    await process.wait()
+    return results
+
+
 @pytest.mark.timeout(120)
-async def test_a_hostile_program_gets_nothing(home: Path) -> None:
+async def test_a_hostile_program_gets_nothing(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of the home, variables, the network, files of sessions, and sockets of services."""
+    monkeypatch.setenv("HERMES_CANARY", CANARY)
     await asyncio.to_thread((home / ".env").write_text, f"OTHER_API_KEY={SECRET}\n")
     connections: list[object] = []
 
@@ -285,31 +322,43 @@ async def test_a_hostile_program_gets_nothing(home: Path) -> None:
     known = {"home": str(home), "port": port, "sockets": [own, f"{home}/run/agent.sock"]}
     texts = [attack.format(**known) if "{" in attack else attack for attack in ATTACKS.values()]
     calls = [call("mcp_bad_shell", text=text) for text in texts]
-    marker = call("terminal", command="echo marker >marker; mkdir -p /tmp/x; echo 1 >/tmp/x/marker")
+    marker = call("terminal", command="echo 1 >marker.txt; mkdir /tmp/x; echo 1 >/tmp/x/marker.txt")
     async with listening, also, running(home, marker, *calls, {"text": "done"}) as (client, model):
         assert answer(await client.ask("attack")) == "done"
+        assert not connections
+        free = await unconfined(home.parent / "program", texts)
     results = [m["content"] for m in model.bodies[-1]["messages"] if m["role"] == "tool"][1:]
-    got = dict(zip(ATTACKS, results, strict=True))
-    for name, text in got.items():
-        assert SECRET not in text, name
-        assert "HERMES_HOME" not in text, name
-        assert "test-key" not in text, name
-        assert "'connected'" not in text, name
+    loot = {
+        "home": SECRET,
+        "environment": CANARY,
+        "network": "'connected'",
+        "files of sessions": "marker.txt",
+        "sockets": "'connected'",
+    }
+    for (name, stolen), text, text_outside in zip(loot.items(), results, free, strict=True):
+        assert stolen in text_outside, f"{name}: the attack is none"
         assert "got: [" in text, name
+        for never in (*loot.values(), "HERMES_HOME", "test-key"):
+            assert never not in text, name
+    got = dict(zip(ATTACKS, results, strict=True))
     assert "got: []" in got["home"]
     assert "'PATH'" in got["environment"]
     assert got["network"].count("Error") == 3  # and not one was left out
     assert got["sockets"].count("Error") == 2
-    assert "marker" not in got["files of sessions"]
-    assert not connections
 
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize(
-    ("tool", "told", "runs"), [("slow", "slow: hi", 2), ("slow_write", UNCERTAIN, 1)]
+    ("made", "noted", "told", "runs"),
+    [
+        (call("mcp_bad_slow", text="hi"), "slow\n", "slow: hi", 2),
+        (call("mcp_bad_slow_write", text="hi"), "slow_write\n", UNCERTAIN, 1),
+        (call("read_mcp_resource", server="bad", uri="memo://slow"), "read\n", "the otters", 2),
+    ],
+    ids=["reads", "writes", "a resource"],
 )
 async def test_a_call_that_a_kill_interrupts(
-    tmp_path: Path, postgres_url: str, tool: str, told: str, runs: int
+    tmp_path: Path, postgres_url: str, made: Mapping[str, Any], noted: str, told: str, runs: int
 ) -> None:
     """A call that only reads is made again by another replica, and one that writes is not."""
 
@@ -326,7 +375,7 @@ async def test_a_call_that_a_kill_interrupts(
         return folder / "calls"
 
     file = await asyncio.to_thread(configure)
-    script = dict(answers(call(f"mcp_bad_{tool}", text="hi"), TOLD))
+    script = dict(answers(made, TOLD))
     async with (
         staged(tmp_path, postgres_url, script, HERMES_ALLOW_WORKDIR="true") as stage,
         stage.agent("first") as first,
@@ -339,6 +388,6 @@ async def test_a_call_that_a_kill_interrupts(
         first.signal(signal.SIGKILL)
         assert told in answer(await after.watch(turn_id))
         bodies = stage.model.bodies
-    assert (await asyncio.to_thread(file.read_text)).count(tool) == runs
+    assert (await asyncio.to_thread(file.read_text)) == noted * runs
     assert bodies[0]["tools"] == bodies[1]["tools"]
     assert bodies[1]["messages"][: len(bodies[0]["messages"])] == bodies[0]["messages"]

@@ -54,7 +54,8 @@ def configure(home: Path, url: str, **more: Any) -> None:
 
 
 @pytest.mark.timeout(180)
-async def test_tools_and_resources_of_a_url_of_the_newest_protocol(tmp_path: Path) -> None:
+@pytest.mark.parametrize("transport", ["http", "sse"])
+async def test_tools_and_resources_of_a_url(tmp_path: Path, transport: str) -> None:
     calls = (
         call("mcp_far_add", a=2, b=3),
         call("read_mcp_resource", server="far"),
@@ -62,8 +63,9 @@ async def test_tools_and_resources_of_a_url_of_the_newest_protocol(tmp_path: Pat
         call("mcp_far_much"),
         TOLD,
     )
-    async with serving() as url:
-        await asyncio.to_thread(configure, tmp_path, url)
+    async with serving() as served:
+        url = served if transport == "http" else served.replace("/mcp", "/sse")
+        await asyncio.to_thread(configure, tmp_path, url, transport=transport)
         async with fake_model(answers(*calls)) as model, agent(tmp_path, model.url) as client:
             await client.ask("go")
     results = [m["content"] for m in model.bodies[-1]["messages"] if m["role"] == "tool"]
