@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -60,7 +60,7 @@ class Histories:
             after = page[-1].sequence
             data = waiting.encode(errors="replace")
             waiting = ""
-            for piece in _pieces(data):
+            for piece in [data[at : at + PIECE_BYTES] for at in range(0, len(data), PIECE_BYTES)]:
                 yield piece
         yield (waiting + transcripts.CLOSING).encode()
 
@@ -118,10 +118,6 @@ class Histories:
             for one in found.messages
         )
         return replace(found, title=redact(found.title), messages=tuple(said))
-
-
-def _pieces(data: bytes) -> Sequence[bytes]:
-    return [data[at : at + PIECE_BYTES] for at in range(0, len(data), PIECE_BYTES)]
 
 
 def _folders(home: HomePaths) -> list[tuple[str, Path]]:

@@ -171,7 +171,7 @@ async def _put(files: SkillFiles, tree: Tree, skill: Shipped, listed: str | None
     """Install a skill if allowed; return the digest for the manifest, None to keep its line."""
     folder = _folder_of(tree, skill)
     if not folder:
-        if listed is None and not _was_put_away(tree, skill.name):
+        if listed is None and not any(_is_in(path, f"{ARCHIVE}/{skill.name}") for path in tree):
             await _install(files, skill, _place(tree, skill), "")
             return skill.digest
         return None
@@ -222,10 +222,6 @@ def _folder_of(tree: Tree, skill: Shipped) -> str:
 def _place(tree: Tree, skill: Shipped) -> str:
     """Return the folder for a new skill; a person's skill may be named like its category."""
     return skill.name if f"{skill.category}/{DOCUMENT}" in tree else skill.folder
-
-
-def _was_put_away(tree: Tree, name: str) -> bool:
-    return any(_is_in(path, f"{ARCHIVE}/{name}") for path in tree)
 
 
 def _is_in(path: str, folder: str) -> bool:

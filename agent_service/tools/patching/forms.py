@@ -103,7 +103,7 @@ def read(text: str) -> list[FileChange]:
         if "```" in lines:
             lines = lines[: len(lines) - 1 - lines[::-1].index("```")]
     for at, line in enumerate(lines):
-        if _is_envelope(line):
+        if line.strip() == _BEGIN or _HEADER.fullmatch(line.strip()) is not None:
             return _read_envelope(lines)
         if _is_diff(lines, at):
             return _read_diff(lines)
@@ -116,10 +116,6 @@ def read(text: str) -> list[FileChange]:
 _HEADER = re.compile(r"\*\*\* (Add|Update|Delete|Move) (File|to):\s*(.+)")
 _MOVE = re.compile(r"(.+?)\s+->\s+(.+)")
 _BEGIN, _END, _END_OF_FILE = "*** Begin Patch", "*** End Patch", "*** End of File"
-
-
-def _is_envelope(line: str) -> bool:
-    return line.strip() == _BEGIN or _HEADER.fullmatch(line.strip()) is not None
 
 
 def _read_envelope(lines: Sequence[str]) -> list[FileChange]:
