@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from agent_service.profiles.curation.state import forget_first_look
 from agent_service.profiles.skills.bundled_skills import BundledSkills, Own
-from agent_service.profiles.skills.changes import SkillChangeRequest
 from agent_service.profiles.skills.document import BadSkill, Surroundings
 from agent_service.profiles.skills.files import FileFact, FileRefused, SkillFiles
 from agent_service.profiles.skills.index import index
@@ -24,7 +23,7 @@ from agent_service.profiles.skills.library import (
     Skill,
     trust_of,
 )
-from agent_service.profiles.skills.manage import Notes, SkillManager
+from agent_service.profiles.skills.manage import SkillManager
 from agent_service.profiles.skills.names import DOCUMENT, MAX_SUPPORT_BYTES, support_file
 from agent_service.profiles.skills.usage import SkillState, Usage
 from agent_service.security.threats import Screened, Source, ThreatScanner
@@ -75,9 +74,6 @@ LOADED = "loaded_skills"
 """The session note that holds the folders of loaded skills."""
 
 PROFILES_KEPT = 64
-FRESH_S = 1.0
-"""How old the skill list in a new session's prompt may be; changes made through this class show at
-once."""
 
 
 class SkillRecord(Struct, frozen=True):
@@ -110,7 +106,6 @@ class ProfileSkills(SkillManager):
         self._has_bundled = bundled is None
         self._copying = asyncio.Lock()
         self._screen = SkillScreen(scanner)
-        self._recent: tuple[float, Catalogue] | None = None
 
     async def catalogue(self) -> Catalogue:
         await self.ready()
@@ -142,7 +137,7 @@ class ProfileSkills(SkillManager):
         async with self._copying:
             if self._bundled is not None:
                 await self._bundled.withdraw(self._library.files)
-                self._has_bundled, self._recent = False, None
+                self._has_bundled = False
             await forget_first_look(self._library.files)
             yield
 
@@ -152,10 +147,7 @@ class ProfileSkills(SkillManager):
 
     async def index(self, around: Surroundings) -> Screened:
         """Return the index for a session's prompt; empty if there is nothing to list."""
-        now = self._clock.monotonic()
-        if self._recent is None or now - self._recent[0] > FRESH_S:
-            self._recent = (now, await self.offered())
-        return index(self._recent[1], around)
+        return index(await self.offered(), around)
 
     async def records(self) -> list[SkillRecord]:
         catalogue, provenance = await self.catalogue(), await self._library.provenance()
@@ -203,20 +195,6 @@ class ProfileSkills(SkillManager):
     async def screened(self, skill: Skill, text: str) -> tuple[str, tuple[str, ...]]:
         """Return part of a skill's text as models see it, and the families of what was blocked."""
         return await self._screen.text(skill.name, text)
-
-    async def archive(self, skill: Skill) -> str:
-        self._recent = None
-        return await super().archive(skill)
-
-    async def restore(self, folder: str) -> str:
-        self._recent = None
-        return await super().restore(folder)
-
-    async def manage(self, key: str, wanted: SkillChangeRequest, notes: Notes) -> str:
-        try:
-            return await super().manage(key, wanted, notes)
-        finally:
-            self._recent = None
 
 
 def _record(skill: Skill, provenance: Provenance) -> SkillRecord:
