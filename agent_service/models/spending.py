@@ -29,9 +29,6 @@ from services.database import Database
 from services.database.leases import LeaseTable
 from services.ids import new_id
 
-LOOK_AGAIN_S = 1.0
-"""Delay until a first budget that was set on another replica takes effect here."""
-
 
 class Spending:
     """The model as turns use it, and the record of what they spend."""
@@ -53,9 +50,6 @@ class Spending:
         self.policy = policy
         self._clock = clock
         self._zone = zone
-        self._limited: frozenset[str] = frozenset()
-        self._looked_at: float | None = None
-        self._changes = 0
 
     def model_for(self, turn: LiveTurn) -> Model:
         """The model that a turn calls; raises BudgetReached above a budget."""
@@ -151,8 +145,6 @@ class Spending:
                 conn, profile, scope, scope_id, limit, keeps_set=keeps_set
             )
         )
-        self._changes += 1
-        self._looked_at = None
 
     async def _hold(
         self, holder: Holder, turn: Charged, most: Callable[[], Amount]
@@ -169,18 +161,9 @@ class Spending:
         return found
 
     async def _has_budget(self, profile: str) -> bool:
-        """Whether a profile has any budget, from a short-lived cache."""
-        if self.policy.is_limiting:
-            return True
-        now = self._clock.monotonic()
-        if self._looked_at is None or now - self._looked_at >= LOOK_AGAIN_S:
-            changes = self._changes
-            found = await self._database.read(budgets.limited_profiles)
-            # Cache only if no budget changed during the read.
-            if changes == self._changes:
-                self._limited, self._looked_at = found, now
-            return profile in found
-        return profile in self._limited
+        return self.policy.is_limiting or profile in await self._database.read(
+            budgets.limited_profiles
+        )
 
     def _most(self, request: ModelRequest, tokens_per_byte: float = 0.0) -> Amount:
         scale = max(1.0, tokens_per_byte * BYTES_PER_TOKEN)

@@ -121,7 +121,6 @@ class Transport:
         self._headers = dict(wire.headers())
         self._opened: tuple[Any, Any] | None = None
         """The SDK's module and its client."""
-        self._call: tuple[str, Any] | None = None
         self._connecting = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
@@ -141,12 +140,16 @@ class Transport:
         """
         sdk, client = await self.ready(endpoint)
         import httpx2  # loaded by the SDK
+        from openai._models import FinalRequestOptions  # options of its generic `post`
 
+        # With the whole URL, since the SDK would join it for each request.
+        url = url_below(endpoint.base_url, self._path)
+        headers = self._headers_of(endpoint, sdk)
         try:
             response = await client.request(
                 httpx2.Response,
-                self._call_to(endpoint.base_url).model_copy(
-                    update={"content": body, "headers": self._headers_of(endpoint, sdk)}
+                FinalRequestOptions.construct(
+                    method="post", url=url, content=body, headers=headers
                 ),
                 stream=True,
                 stream_cls=sdk.AsyncStream,
@@ -166,16 +169,6 @@ class Transport:
             raise connection_failure(endpoint, str(error.__cause__ or error)) from error
         except httpx2.RequestError as error:
             raise cut_failure(endpoint, str(error) or "the connection is gone") from error
-
-    def _call_to(self, base_url: str) -> Any:
-        """The SDK's request options, which every request copies; making them is 10 times slower."""
-        if self._call is None or self._call[0] != base_url:
-            from openai._models import FinalRequestOptions  # options of its generic `post`
-
-            # With the whole URL, since the SDK would join it for each request.
-            url = url_below(base_url, self._path)
-            self._call = base_url, FinalRequestOptions.construct(method="post", url=url)
-        return self._call[1]
 
     def _headers_of(self, endpoint: Endpoint, sdk: Any) -> dict[str, Any]:
         """Replaces the SDK's authentication header, since the key may have changed."""
