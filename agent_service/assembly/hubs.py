@@ -3,9 +3,7 @@
 import asyncio
 import gzip
 import hashlib
-import io
 import logging
-import tarfile
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
 import msgspec
@@ -14,6 +12,7 @@ from msgspec import Struct
 from agent_service.assembly.stores import Stores
 from agent_service.config import AgentConfig
 from agent_service.profiles.home.base import HomeStore
+from agent_service.profiles.skills.archives import packed
 from agent_service.profiles.skills.document import BadSkill
 from agent_service.profiles.skills.files import FileRefused, SkillFiles
 from agent_service.profiles.skills.hub.changes import HubShelf, Shelf
@@ -183,7 +182,9 @@ def _site(packages: Sequence[Package]) -> Mapping[str, bytes]:
     for each in packages:
         is_archive = len(each.files) > 1
         path = f"{each.name}.tar.gz" if is_archive else f"{each.name}/{DOCUMENT}"
-        data = _packed(each.files) if is_archive else each.files[DOCUMENT]
+        data = each.files[DOCUMENT]
+        if is_archive:
+            data = gzip.compress(packed(each.files, lambda _: 0o644), mtime=0)
         found[f"{SITE}/{path}"] = data
         digest = hashlib.sha256(data).hexdigest()
         kind = "archive" if is_archive else "skill-md"
@@ -192,16 +193,3 @@ def _site(packages: Sequence[Package]) -> Mapping[str, bytes]:
     listing = msgspec.json.encode(Listing(tuple(entries), SCHEMA))
     found[f"{SITE}/index.json"] = msgspec.json.format(listing, indent=2) + b"\n"
     return found
-
-
-def _packed(files: Mapping[str, bytes]) -> bytes:
-    packed = io.BytesIO()
-    with (
-        gzip.GzipFile(fileobj=packed, mode="wb", mtime=0) as stream,
-        tarfile.open(fileobj=stream, mode="w") as archive,
-    ):
-        for path in sorted(files):
-            member = tarfile.TarInfo(path)
-            member.size, member.mode = len(files[path]), 0o644
-            archive.addfile(member, io.BytesIO(files[path]))
-    return packed.getvalue()

@@ -6,9 +6,7 @@ none. Isolated sandboxes have a folder of their own for them; others use the wor
 
 import asyncio
 import hashlib
-import io
 import logging
-import tarfile
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
@@ -16,6 +14,7 @@ import grpc.aio
 
 from agent_service.clients.files import is_missing, uploaded
 from agent_service.clients.leases import HeldSandbox, Supply, is_gone
+from agent_service.profiles.skills.archives import packed
 from agent_service.profiles.skills.document import BadSkill
 from agent_service.profiles.skills.files import FileFact, FileRefused
 from agent_service.profiles.skills.shelf import LOADED, PLACE, ProfileSkills, SkillShelves
@@ -81,7 +80,7 @@ class SandboxSkills:
         self, skills: ProfileSkills, held: HeldSandbox, edition: tuple[str, Edition]
     ) -> str:
         folder, facts = edition
-        archive = await asyncio.to_thread(_packed, await skills.contents(folder, facts))
+        archive = await asyncio.to_thread(packed, await skills.contents(folder, facts), _mode)
         name = folder.rpartition("/")[2]
         # Without isolation, nothing is written outside the workspace.
         has_place = held.place.isolation != NO_ISOLATION
@@ -148,12 +147,5 @@ async def _listed(held: HeldSandbox, path: str, edition: Edition) -> frozenset[b
     return frozenset(each for entries in found for each in entries)
 
 
-def _packed(contents: Mapping[str, bytes]) -> bytes:
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as archive:
-        for path, data in sorted(contents.items()):
-            entry = tarfile.TarInfo(path)
-            entry.size = len(data)
-            entry.mode = _RUN if data.startswith(b"#!") else _READ
-            archive.addfile(entry, io.BytesIO(data))
-    return packed.getvalue()
+def _mode(content: bytes) -> int:
+    return _RUN if content.startswith(b"#!") else _READ

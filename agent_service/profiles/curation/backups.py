@@ -1,6 +1,7 @@
 """Backups of whole libraries: compressed files beside the skills, of which the latest are kept."""
 
 import asyncio
+import gzip
 import io
 import tarfile
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -10,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from agent_service.profiles.curation.changes import STAMP, free_stamp, stamp_order
+from agent_service.profiles.skills.archives import packed
 from agent_service.profiles.skills.files import FileRefused, SkillFiles
 from services.errors import FailedPrecondition, NotFound
 from services.validation import decode
@@ -95,14 +97,8 @@ def _path(backup_id: str) -> str:
 
 
 def _packed(backup: Backup) -> bytes:
-    packed = io.BytesIO()
     library = {**backup.library, _AFTER: msgspec.json.encode(backup.after)}
-    with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=6) as archive:
-        for path, data in library.items():
-            member = tarfile.TarInfo(path)
-            member.size, member.mode = len(data), 0o600
-            archive.addfile(member, io.BytesIO(data))
-    return packed.getvalue()
+    return gzip.compress(packed(library, lambda _: 0o600), 6)
 
 
 def _unpacked(backup_id: str, data: bytes) -> Backup:
