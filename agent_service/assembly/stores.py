@@ -36,7 +36,6 @@ class Stores(Struct, frozen=True):
     skills: Callable[[str], SkillFiles]
     homes: HomeStore
     reports: Callable[[str], SkillFiles]
-    """The curator's reports on a profile."""
 
 
 def in_files(home: HomePaths) -> Stores:

@@ -31,7 +31,6 @@ from services.rpc.deadlines import DEFAULT_UNARY_S
 
 ACQUIRE_DEADLINE_S = 90
 PROBE_S = 1.5
-"""The time limit for an executor to show that it is up."""
 REMEMBERED_S = 30.0
 """How long an executor that was away gets one attempt only, without waiting."""
 LOST_TIMES = 12
@@ -46,7 +45,6 @@ _LEAST_S = 0.05
 """The minimum time that a claim queues; 0 would mean the default."""
 
 AWAY = frozenset({Reason.SERVICE_UNAVAILABLE, Reason.DRAINING})
-"""Errors after which another executor may be used."""
 
 
 class Executors:

@@ -36,7 +36,6 @@ ACQUIRE_WAIT_S = 60
 MAX_HELD = 1024
 
 GONE = frozenset({Reason.LEASE_INVALID, Reason.SANDBOX_LOST, Reason.NOT_FOUND, Reason.STALE_EPOCH})
-"""Errors after which the sandbox must be claimed anew."""
 
 _T = TypeVar("_T")
 
@@ -61,7 +60,6 @@ class Supply(Struct, frozen=True):
 
     edition: Mapping[str, object]
     path: str = ""
-    """Where it is; empty if it could not be put there."""
     listed: frozenset[bytes] | None = None
     """Its files as they were then; None if unknown."""
 
@@ -78,9 +76,7 @@ class HeldSandbox(Struct):
     replaced: bool
     """The session's previous sandbox is gone."""
     bound: bool
-    """The session's row names this sandbox."""
     news: str = ""
-    """News about it for the model."""
     supplies: dict[str, Supply] = field(default_factory=dict[str, "Supply"])
     """What was put into it beside the workspace."""
     has_uploads_of: str = ""  # the last turn whose files were put into it
@@ -299,7 +295,6 @@ class TurnSandbox:
     ) -> None:
         self.place = SandboxInfo()
         self.news = ""
-        """News about the sandbox for the model, beside the call's result."""
         self.resumed = resumed
         """An earlier owner of the turn may have started the call."""
         self._leases = leases

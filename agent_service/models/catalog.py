@@ -52,7 +52,6 @@ class ModelInfo(Struct, frozen=True):
     source: str = ""
     """The strongest source that knows the model; empty if none does."""
     sees: bool | None = None
-    """Whether it can look at pictures."""
 
 
 class Override(Struct, frozen=True):

@@ -41,7 +41,6 @@ class Api(StrEnum):
     MESSAGES = "anthropic_messages"
     RESPONSES = "responses"
     TRANSCRIPTIONS = "transcriptions"
-    """Of sound, for the task of that name."""
 
 
 _KNOWN = {

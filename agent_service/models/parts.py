@@ -19,9 +19,7 @@ class ModelParts(Struct, frozen=True):
     chain: Chain
     catalog: Catalog
     priced: InstrumentedModel
-    """`routed` with redaction, prices and metrics."""
     consult: Consult
-    """Asks the configured model single questions."""
     is_local: Callable[[str], bool]
     """Whether the route of this name leads to a server of one's own."""
     notes: Route

@@ -12,7 +12,6 @@ from services.redaction.redactor import Redactor, changed_texts
 from services.redaction.stream import RedactedStream
 
 _OPAQUE = frozenset({"signature", "data", "encrypted_content", "id", "thought_signature"})
-"""Fields of reasoning that only its provider can read."""
 _SIGNED = "thinking"
 _CALLS = frozenset({"tool_use", "function_call"})
 

@@ -212,7 +212,6 @@ def _broken_off(turn: LiveTurn) -> ModelRequest:
 
 
 Commit = Callable[[Fact], Awaitable[None]]
-"""Stores a fact of the turn; returns when it is stored."""
 
 
 class Consulting:

@@ -11,7 +11,6 @@ class SandboxKind(Struct, frozen=True):
     isolation: str = ""
     network_mode: str = ""
     keeps_workspace: bool = False
-    """Whether /workspace outlives the sandbox."""
     account: str = ""
     """The account that commands run as without isolation, as user@host."""
 

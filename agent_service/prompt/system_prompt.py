@@ -107,7 +107,6 @@ class SessionFacts(Struct, frozen=True):
     """With the user's time zone."""
     toolsets: frozenset[str]
     is_lean: bool = False
-    """Whether the model has little context."""
     announces: bool = False
     """Whether the model tends to announce actions without taking them."""
     sandbox: SandboxKind | None = None
@@ -119,9 +118,7 @@ class SessionFacts(Struct, frozen=True):
     soul: str = ""
     """The user's text about the agent's identity; empty is the default."""
     external: str = ""
-    """What an external memory knows of the user."""
     memories: tuple[str, ...] = ()
-    """Memory entries at the start of the session."""
     skills: str = ""
     project: str = ""
 

@@ -15,7 +15,6 @@ Fence = Callable[[str], str]
 """Wraps output as the sandbox that it comes from requires."""
 
 MAX_LINES = 20
-"""The limit for one notice."""
 MAX_LINE_CHARS = 300
 MAX_PARTIAL_BYTES = 16 * 1024
 """A line that has not ended counts as ended beyond this length."""

@@ -42,7 +42,6 @@ class Recalled(Struct, frozen=True):
     """A memory recalled something for the turn's message, which is sent with it."""
 
     message: bytes
-    """The stored message with it."""
 
 
 class ToolDispatched(Struct, frozen=True):
@@ -67,7 +66,6 @@ class ToolReturned(_Returned, frozen=True):
     """A tool call has its result; the next model call may use it once this is committed."""
 
     parts: Sequence[Mapping[str, Any]] = ()
-    """More parts of the message, such as pictures."""
     failures_in_row: int = 0
     """The number of successive messages in which the call failed like this; 0 if it did not fail.
     """
@@ -97,7 +95,6 @@ class Compacted(Struct, frozen=True):
     """Whether it is short enough now."""
     usage: Usage
     model: str = ""
-    """The model that wrote the summary."""
 
 
 class Consulted(Struct, frozen=True):

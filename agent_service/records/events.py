@@ -20,7 +20,6 @@ class Decision(StrEnum):
     ALWAYS = "always"
     DENY = "deny"
     NOBODY = "nobody"
-    """Nobody could be asked."""
     ANSWERED = "answered"
     EXPIRED = "expired"
 

@@ -55,7 +55,6 @@ class JobView(Struct, frozen=True, kw_only=True):
     pause_reason: str = ""
     """Why the scheduler paused it; empty if a person did."""
     notes: tuple[str, ...] = ()
-    """Notes for the caller that created or changed it."""
 
 
 class JobRefused(Exception):

@@ -22,14 +22,12 @@ class ServerTool(Struct, frozen=True, omit_defaults=True):
 
     server: str
     tool: str
-    """Its name at the server."""
     name: str
     """The name that models call."""
     effect: str
     """A value of `Effect`, by the server's annotations."""
     description: str = ""
     parameters: str = "{}"
-    """JSON schema of the arguments."""
     is_closed: bool = False
     """Whether the server says that it passes nothing on to others."""
 

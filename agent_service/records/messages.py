@@ -65,7 +65,6 @@ class Message(Struct, frozen=True):
     """Identifies the message in retries."""
     profile: str
     origin: Target | None
-    """The chat that the request came from."""
     text: str
     """Markdown; may be empty only with files."""
     files: Sequence[MediaFile] = ()

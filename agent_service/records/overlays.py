@@ -31,7 +31,6 @@ class Overlay(Struct, frozen=True):
     prefill: tuple[OverlayMessage, ...] = ()
     personality: str = ""
     personality_prompt: str = ""
-    """Its prompt at the time it was chosen."""
     terminal_timeout_s: float = 0.0
     """The default time limit of commands; 0 means the tools' own."""
     is_lean: bool = False

@@ -45,7 +45,6 @@ REVIEW_KIND = "review_kind"
 """The key in its origin for what it may change: memory, skills or both."""
 
 UNATTENDED_KINDS = frozenset({JOB, SUBAGENT, NOTICE, REVIEW})
-"""Kinds of turns without a person present."""
 
 
 class Unattended(StrEnum):
@@ -199,7 +198,6 @@ class TurnRequest(Struct, frozen=True, omit_defaults=True):
     speaker: str = ""
     """The sender's name, if several people share the session."""
     script: Script | None = None
-    """Runs before the model is called, and decides whether it is."""
     skills: Annotated[
         tuple[Annotated[str, Meta(max_length=128, pattern=r"\S")], ...], Meta(max_length=20)
     ] = ()
@@ -212,9 +210,7 @@ class TurnRequest(Struct, frozen=True, omit_defaults=True):
     allowed: tuple[str, ...] = ()
     """The toolsets of the options that the configuration permits; empty means all."""
     screened: tuple[str, ...] = ()
-    """The quotes as the model sees them."""
     loaded: tuple[str, ...] = ()
-    """The skills' texts as the model sees them."""
     notices: tuple[str, ...] = ()
     """Notices for the person, shown with the first answer."""
     untrusted: tuple[str, ...] = ()
@@ -224,7 +220,6 @@ class TurnRequest(Struct, frozen=True, omit_defaults=True):
     asked: str = ""
     """The digest of the original request, if secrets were removed from this one."""
     switched: Switched | None = None
-    """The model that has taken over."""
 
     @property
     def is_script_only(self) -> bool:
@@ -299,7 +294,6 @@ class TurnInfo(Struct, frozen=True):
     owner_endpoint: str = ""
     usage: Usage = field(default_factory=Usage)
     is_new: bool = False
-    """Whether this request created it."""
 
     @property
     def is_finished(self) -> bool:

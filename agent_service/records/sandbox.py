@@ -132,7 +132,6 @@ class SandboxInfo(Struct, frozen=True):
     opening: Opening | None = None
     """None if it holds nothing but the session's own data."""
     has_network: bool = False
-    """Whether data can be sent from it."""
 
     @property
     def warning(self) -> str:

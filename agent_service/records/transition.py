@@ -77,14 +77,11 @@ class Transition(Struct):
     step_states: list[tuple[int, StepState]] = field(default_factory=list[tuple[int, StepState]])
     messages: list[NewMessage] = field(default_factory=list[NewMessage])
     recalled: bytes | None = None
-    """The turn's message, replaced."""
     events: list[Recorded] = field(default_factory=list[Recorded])
     approvals: list[ApprovalRequested] = field(default_factory=list[ApprovalRequested])
     compacted: Compacted | None = None
     answers: list[tuple[str, Usage]] = field(default_factory=list[tuple[str, Usage]])
-    """Each answer's model and usage."""
     settled: list[str] = field(default_factory=list[str])
-    """Budget reservations to release."""
     state: str = "RUNNING"
 
     @classmethod

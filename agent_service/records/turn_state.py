@@ -41,13 +41,11 @@ class LiveTurn(Struct):
     lease: Lease
     """Fences every write of the turn."""
     max_tokens: int
-    """The limit for one answer."""
     messages: list[bytes]
     """The encoded conversation as sent, the system prompt first."""
     message_count: int
     """Messages of the session, including those reserved for pending calls."""
     sequence: int
-    """The number of the last durable event."""
     steps: int
     started_at: datetime
     approval_timeout: timedelta

@@ -35,7 +35,6 @@ MAX_FILES = 20
 MAX_NAME_CHARS = 255
 
 _KINDS = frozenset({"user", JOB, SUBAGENT, COMPRESS, REVIEW})
-"""Kinds that a client may request."""
 _MIME_TYPE = re.compile(r"[\w.+-]{1,60}/[\w.+-]{1,60}")
 _TRUST = {origin_pb2.TRUST_OWNER: "owner", origin_pb2.TRUST_SERVICE: "service"}
 

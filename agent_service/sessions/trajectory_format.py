@@ -39,7 +39,6 @@ class Sample(Struct, frozen=True):
 
     system_prompt: str
     tools: str
-    """As JSON."""
     messages: Sequence[TrajectoryMessage]
     model: str
     is_completed: bool
@@ -120,9 +119,7 @@ class Places(Struct, frozen=True):
     """Where samples come from and go to."""
 
     folder: Callable[[str], Path]
-    """By profile."""
     tools: Callable[[frozenset[str], Overlay], bytes]
-    """Returns the JSON of a session's toolsets."""
     redact: Callable[[str], str]
 
 

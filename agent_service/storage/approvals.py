@@ -45,7 +45,6 @@ class Answer(Struct, frozen=True):
     answered_by: str
     clarification_id: str = ""
     session_id: str = ""
-    """If no question is named: the session whose oldest question is meant."""
     answer_id: str = ""
     """Identifies the answer in retries."""
     denied: tuple[str, ...] = ()

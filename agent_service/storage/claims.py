@@ -32,9 +32,7 @@ _TOUCH_SESSION = Prepared(
 
 
 SCRIPT_STEP = "SCRIPT"
-"""The kind of the step that is a turn's script."""
 FILES_STEP = "FILES"
-"""The kind of the step that reads the files of a turn's message."""
 
 
 class StoredTurn(Struct, frozen=True):

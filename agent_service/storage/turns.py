@@ -50,13 +50,11 @@ class SessionDraft(Struct, frozen=True):
     workdir: str
     sandbox_template: str = ""
     notices: tuple[str, ...] = ()
-    """Notices for the person, shown with the session's first answer."""
     skips_context_files: bool = False
     overlay: Overlay = NOTHING
     memory_limits: Mapping[str, int] = field(default_factory=dict[str, int])
     """Limits of its memories in characters, by name; empty means the settings'."""
     refusal: str = ""
-    """Why there can be no such session."""
 
 
 class Stored(Struct, frozen=True):

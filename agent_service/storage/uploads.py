@@ -19,7 +19,6 @@ from services.database import Database, insert_ignore
 from services.errors import DatabaseUnavailable, FailedPrecondition
 
 FOLDER = "uploads"
-"""The folder of the workspace with the files of messages."""
 EVERY_S = 3600.0
 KEEP_UNUSED = timedelta(days=1)
 """How long a file waits for its message."""

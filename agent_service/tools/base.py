@@ -91,7 +91,6 @@ class Caller(Struct, frozen=True):
     """Platform, chat, thread and user of the turn's message."""
     options: TurnOptions = TurnOptions()
     is_private: bool = True
-    """Whether nobody else reads the chat."""
 
 
 class SessionRecords(Protocol):
@@ -142,7 +141,6 @@ class ToolContext(Struct, frozen=True):
     place: Callable[[], SandboxInfo] = SandboxInfo
     """The sandbox of the call's commands and files so far."""
     news: Callable[[], str] = str
-    """News about the sandbox for the model; usually empty."""
     caller: Caller = Caller()
     decided_on: str = ""
     """The binding that the person was shown when deciding."""
@@ -162,7 +160,6 @@ class ToolContext(Struct, frozen=True):
     conversation: Sequence[bytes] = ()
     """The messages before the call, as they are stored, without prompt and summary."""
     terminal_timeout_s: float = 180.0
-    """Default timeout of foreground commands."""
 
     @property
     def library(self) -> ProfileSkills:
@@ -247,7 +244,6 @@ class DescribedTool(UsualTool[A_contra]):
 
     description: str
     parameters: str
-    """JSON schema."""
 
 
 class Wrapper(UsualTool[A]):

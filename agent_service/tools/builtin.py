@@ -72,7 +72,6 @@ class Asking(Struct, frozen=True):
     """When a person is asked before a tool runs."""
 
     commands: CommandPolicy = field(default_factory=lambda: CommandPolicy(asks=False))
-    """What happens to commands of each class."""
     tainted: bool = True
     """Whether a tainted session asks before anything leaves or outlasts it."""
 
@@ -97,9 +96,7 @@ class Reach(Struct, frozen=True):
     messenger: Messenger
     jobs: Jobs
     screen: Screen
-    """Checks untrusted text."""
     external: Sequence[Listed] = ()
-    """Tools of the external memory."""
     senses: Senses = Senses()
     browsers: Browsers = Browsers()
 

@@ -158,9 +158,7 @@ class Listed(Struct, frozen=True):
 
     tool: Tool[Any]
     missing: tuple[str, ...] = ()
-    """Settings of which at least one must be set."""
     reason: str = ""
-    """Another reason why it cannot be used; empty if there is none."""
 
     @property
     def is_on(self) -> bool:

@@ -25,7 +25,6 @@ class Report(Struct, frozen=True):
     text: str
     """The last message of the turn, or why there is none."""
     untrusted: tuple[str, ...] = ()
-    """Sources of untrusted data that it used."""
 
 
 class Subagents(Protocol):

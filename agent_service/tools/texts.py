@@ -19,7 +19,6 @@ class Encoding(Struct, frozen=True):
 
     name: str
     mark: bytes = b""
-    """The byte order mark before the text."""
 
 
 def decode_text(path: str, data: bytes) -> tuple[str, Encoding]:

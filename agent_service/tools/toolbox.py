@@ -56,7 +56,6 @@ from services.redaction.redactor import Redactor
 
 MAX_PARALLEL_CALLS = 8
 MCP = "mcp"
-"""The toolset of servers' tools."""
 _SESSIONS = 128
 """The number of sessions whose tools and schemas are kept."""
 _READING = frozenset({"terminal", "file"})

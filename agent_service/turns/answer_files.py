@@ -33,9 +33,7 @@ from agent_service.tools.texts import same_file
 from agent_service.turns.continuation import said_before
 
 TOOLSET = "messaging"
-"""The toolset that a turn needs to send files."""
 WEB = "web"
-"""The toolset that it needs to fetch pictures."""
 MOST_FETCHED_BYTES = 10_000_000
 _PICTURES = {"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp"}
 _BEGINNING = b'{"role":"assistant"'

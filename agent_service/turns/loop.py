@@ -49,7 +49,6 @@ class LoopParts(Struct, frozen=True):
     """What turns are driven with."""
 
     model: base.Model
-    """Answers in the conversation."""
     beside: base.Model
     """The same model for calls outside the conversation; it has no fallback."""
     toolbox: Toolbox
@@ -58,7 +57,6 @@ class LoopParts(Struct, frozen=True):
     files: AnswerFiles
     reader: FileReader
     redact: Callable[[str], str]
-    """Removes secrets from text of an interrupted model call."""
     zone: tzinfo | None = None
     """The user's time zone; None is the system's."""
     recall: Callable[[LiveTurn], Awaitable[Fact | None]] | None = None

@@ -25,7 +25,6 @@ from services.errors import HermesError
 READ_S = 10.0
 """The interval of queries, and the delay of the first."""
 FILES_EVERY = 6
-"""Memories and skills are read in every so manyth round."""
 
 _log = logging.getLogger(__name__)
 

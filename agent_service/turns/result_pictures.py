@@ -15,9 +15,7 @@ from agent_service.tools.base import Picture, ShownPictures
 from agent_service.tools.sight import Found, Sight
 
 FOLDER = "pictures"
-"""The folder of the workspace with pictures of results."""
 MOST_SHOWN = 8
-"""Further pictures of a result are left out."""
 _UNSAFE = re.compile(r"[^\w-]+")
 
 

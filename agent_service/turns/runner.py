@@ -78,7 +78,6 @@ class TurnHooks(Struct, frozen=True):
 
     spending: Spending
     on_commit: Sequence[Callable[[Connection, Transition], None]]
-    """In the transaction that stores a transition."""
     after_turn: Sequence[Callable[[LiveTurn], Awaitable[None]]]
 
 

@@ -42,7 +42,6 @@ class Places(Struct, frozen=True):
     projects: Projects
     policy: SandboxPolicy
     servers: Callable[[str], Awaitable[tuple[SessionServers, tuple[str, ...]]]] = _no_servers
-    """The tools of a profile's MCP servers, and notices about missing ones."""
 
     async def offer(
         self, request: TurnRequest, toolsets: frozenset[str]

@@ -35,14 +35,11 @@ class Dialect(Struct, frozen=True):
     encrypted_reasoning: bool = True
     output_cap: bool = True
     effort: bool = True
-    """Whether it accepts a reasoning effort."""
     summary: bool = True
     progress: bool = False
     """Whether it tells how much of the prompt it has read."""
     temperature: bool = True
-    """Whether it accepts a temperature."""
     attached: bool = True
-    """Whether it accepts the fields that it attached to its answers."""
     bare_answers: bool = True
     """Whether it accepts answers of others, which have no `reasoning_content` of its own."""
     unsigned_calls: bool = True
@@ -91,9 +88,7 @@ class Wire(Protocol):
     """How requests and answers of one kind of API look."""
 
     key_header: str
-    """The header of the key: Authorization or X-Api-Key."""
     path: str
-    """The path after the base URL."""
     corrections: Corrections
 
     def headers(self) -> Mapping[str, str]:

@@ -32,7 +32,6 @@ class Order(Struct, frozen=True):
     run_id: str
     ages: Ages = Ages()
     plan: str = ""
-    """A model's answer; empty means no plan."""
     plan_failure: str = ""
     job_skills: frozenset[str] = frozenset()
     dry_run: bool = False

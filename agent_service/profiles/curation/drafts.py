@@ -21,7 +21,6 @@ from agent_service.profiles.skills.names import archive_place, is_one_off
 from agent_service.profiles.skills.usage import SkillState, Usage, timestamp
 
 MIN_MEMBERS = 2
-"""The least number of skills that a new skill may be merged from."""
 
 
 class Drafting:

@@ -40,7 +40,6 @@ class Merge(Struct, frozen=True, forbid_unknown_fields=True, rename=_NAMES):
     reason: str
     form: Form = Form.SECTION
     description: str = ""
-    """The description of `into`, if that is a new skill."""
 
 
 class Pruning(Struct, frozen=True, forbid_unknown_fields=True):

@@ -48,11 +48,8 @@ class Rollback:
         self._goal = dict(now)
         self._records = dict(UsageFile.parse(now.get(USAGE)).records)
         self._undone: defaultdict[str, set[str]] = defaultdict(set)
-        """Restored files of skills, by skill name."""
         self._folders: dict[str, str] = {}
-        """Folders of those skills, by name."""
         self._away: dict[str, str] = {}
-        """The archive folders that they were in, by name."""
         self._refused: dict[str, CurationResult] = {}
         self._states: set[str] = set()
 

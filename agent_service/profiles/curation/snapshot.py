@@ -46,7 +46,6 @@ class Snapshot(Struct, frozen=True):
     archived: frozenset[str]
     usage: UsageFile
     usage_data: bytes | None
-    """The usage file as stored."""
 
 
 async def take_snapshot(library: Library, wanted: Collection[str] = ()) -> Snapshot:

@@ -20,7 +20,6 @@ class Target(StrEnum):
     MEMORY = "memory"
     """What the agent has learned from its work."""
     USER = "user"
-    """What the agent knows about the user."""
 
 
 class Limits(Struct, frozen=True):
@@ -68,9 +67,7 @@ class Operation(Struct, frozen=True):
 
     action: Action
     content: str = ""
-    """The new entry, for `add` and `replace`."""
     old_text: str = ""
-    """A part of the entry to change, which must be unique."""
 
 
 def parse(text: str) -> list[str]:

@@ -102,7 +102,6 @@ class Snapshot(Struct, frozen=True):
     limits: Mapping[str, int] = field(default_factory=dict[str, int])
     """Limits in characters for the whole session; empty if the current settings always apply."""
     too_long: tuple[str, ...] = ()
-    """Warnings for people about memories that exceed their limits."""
     blocked: tuple[str, ...] = ()
     """Warnings for people about entries that are kept out of prompts."""
 
@@ -111,7 +110,6 @@ class MemoryChangeRequest(Struct, frozen=True):
     """A requested change."""
 
     key: str
-    """Identifies the request; the same if it is repeated."""
     profile: str
     target: Target
     operations: Sequence[Operation]

@@ -29,7 +29,6 @@ class Shipped(Struct, frozen=True):
     name: str
     category: str
     files: Mapping[str, bytes]
-    """Content by path in the skill's folder."""
 
     @property
     def folder(self) -> str:

@@ -145,7 +145,6 @@ class Surroundings(Struct, frozen=True):
     toolsets: frozenset[str]
     tools: frozenset[str]
     platform: str
-    """The platform of the conversation, such as cli or telegram."""
     system: str = "linux"
     """linux, macos or windows."""
 

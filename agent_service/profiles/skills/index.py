@@ -9,7 +9,6 @@ from agent_service.security.threats import Screened
 
 MAX_DESCRIPTION_CHARS = 240
 UNSORTED = "general"
-"""The heading for skills without a category."""
 
 _INSTRUCTION = """\
 # Skills

@@ -52,7 +52,6 @@ class Entry(Struct, frozen=True):
 
     changes: tuple[Change, ...]
     report: Mapping[str, Any]
-    """What `Finish` reports."""
 
 
 Finish = Callable[[Mapping[str, Any]], Awaitable[None]]

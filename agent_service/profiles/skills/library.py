@@ -52,7 +52,6 @@ class Skill(Struct, frozen=True):
     conditions: Conditions
     tags: tuple[str, ...]
     files: tuple[str, ...]
-    """Support files, such as references/api.md."""
 
     @property
     def folder(self) -> str:
@@ -64,7 +63,6 @@ class Catalogue(Struct, frozen=True):
 
     skills: tuple[Skill, ...] = ()
     categories: Mapping[str, str] | None = None
-    """Descriptions of categories that have one."""
     blocked: Mapping[str, str] = field(default_factory=dict[str, str])
     """What was removed from descriptions before models see them, by folder of skill or category."""
 
@@ -88,11 +86,9 @@ class Installed(Struct, frozen=True):
     install_path: str = ""
     files: Sequence[str] = ()
     version: str = ""
-    """The version that the skill states."""
     commit: str = ""
     """Its commit; empty if the source has none."""
     accepted: Sequence[str] = ()
-    """Families of findings that a person accepted."""
     installed_at: str = ""
     updated_at: str = ""
 

@@ -83,7 +83,6 @@ class SkillRecord(Struct, frozen=True):
     origin: Origin
     usage: Usage
     note: Installed = Installed()
-    """Where it was installed from."""
 
     @property
     def trust(self) -> str:

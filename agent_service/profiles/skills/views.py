@@ -23,7 +23,6 @@ class Viewed(Struct, frozen=True):
 
     text: str
     warning: str
-    """A warning for the model; may be empty."""
 
 
 async def view(

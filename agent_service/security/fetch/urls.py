@@ -56,7 +56,6 @@ class Fetched(RedactedRepr, frozen=True):
     """As declared by the response; empty if it declares none."""
     data: bytes
     is_cut: bool
-    """Whether the body exceeded the limit."""
 
     @property
     def text(self) -> str:

@@ -47,10 +47,8 @@ class SearchQuery(Struct, frozen=True):
     since: datetime | None = None
     until: datetime | None = None
     between: tuple[int, int] | None = None
-    """The range of sequences, both ends included."""
     excluding: tuple[str, ...] = ()
     before: int | None = None
-    """Return hits after this one, in order from newest to oldest."""
 
     def limits(self) -> Mapping[str, int]:
         least = 0 if self.since is None else id_at(self.since)

@@ -40,7 +40,6 @@ _ELSEWHERE = (
     "ask for the others in a private chat with you."
 )
 
-"""`origin`, `local`, or a platform, meaning its home channel."""
 
 _MODES = {None: None, True: "only", False: "gate"}
 

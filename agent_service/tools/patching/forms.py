@@ -20,7 +20,6 @@ class Hunk(Struct, frozen=True):
     line: int = 0
     """The stated start line, from 1; 0 if none is stated."""
     at_end: bool = False
-    """Whether it is stated to be the end of the file."""
     bare: frozenset[str] = frozenset()
     """Signs of the lines that end the file without a newline."""
 
@@ -42,7 +41,6 @@ class FileChange(Struct, frozen=True):
     is_new: bool = False
     is_gone: bool = False
     target: str = ""
-    """Where the file moves; empty if it stays."""
 
     @property
     def paths(self) -> tuple[str, ...]:

@@ -40,7 +40,6 @@ class Package(Struct, frozen=True):
     document: SkillDocument
     files: Mapping[str, bytes]
     left_out: Sequence[str]
-    """Files that a library does not keep."""
 
     @property
     def digest(self) -> str:

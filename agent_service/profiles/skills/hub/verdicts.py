@@ -31,7 +31,6 @@ class Finding(Struct, frozen=True):
     line: int
     """From 1; 0 means the whole file."""
     text: str = ""
-    """The line in displayable form: single-line, with hidden characters shown."""
 
     @property
     def about(self) -> str:
