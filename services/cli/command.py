@@ -7,6 +7,7 @@ settings loaded, the home created, the log open, and a connection to its service
 import argparse
 import asyncio
 import inspect
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NoReturn, Protocol, TypeVar, cast
@@ -21,6 +22,7 @@ from services.cli.console import EXIT_USAGE, complain, print_json, printable, sa
 from services.cli.output import Column, describe, print_details, print_rows
 from services.cli.standard_input import agreed
 from services.cli.startup import load, run_in_home
+from services.config.paths import nearest, suggestion
 from services.config.settings import Settings
 from services.errors import FailedPrecondition, InvalidArgument, NotFound
 from services.rpc.channels import Channels
@@ -28,6 +30,10 @@ from services.rpc.channels import Channels
 _M = TypeVar("_M", bound=Message)
 _T = TypeVar("_T")
 SHOWING, HELP = ("list", "show", "status"), ("-h", "--help")
+_CHOICE = re.compile(
+    r"argument (?P<what>.+): invalid choice: (?P<given>.+) \(choose from (?P<known>.+)\)"
+)
+"""How argparse refuses a value."""
 _SHOWN = 5
 """How many ambiguous ids an error names."""
 
@@ -277,7 +283,15 @@ class Command(Struct, frozen=True):
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        complain(f"{message}; see {self.prog} --help")
+        advice = f"; see {self.prog} --help"
+        if wrong := _CHOICE.fullmatch(message):
+            known = re.findall("[^', ]+", wrong["known"])
+            advice = suggestion(nearest(wrong["given"].strip("'"), known)) or (
+                f"; choose from {', '.join(known)}{advice}"
+            )
+            what = "action" if "|" in wrong["what"] else wrong["what"]
+            message = f"unknown {what} {wrong['given']}"
+        complain(f"{message}{advice}")
         raise SystemExit(EXIT_USAGE)
 
 

@@ -2,7 +2,9 @@
 
 import grpc.aio
 
-from services.errors import HermesError, message_of
+from services.cli.console import EXIT_FAILURE, EXIT_USAGE
+from services.config.fields import ConfigError
+from services.errors import HermesError, InvalidArgument, Reason, details_of, message_of
 
 EXPECTED = (HermesError, grpc.aio.AioRpcError)
 """Errors with a message for people; others are bugs and show a traceback."""
@@ -13,6 +15,18 @@ def explain(error: BaseException) -> str:
     if isinstance(error, grpc.aio.AioRpcError):
         return message_of(error)
     return str(error)
+
+
+def status_of(error: BaseException) -> int:
+    """Return the exit status: whether the command line is wrong, or something has failed."""
+    match error:
+        case ConfigError():
+            is_usage = any(problem.key.startswith("--") for problem in error.problems)
+        case grpc.aio.AioRpcError():  # only the services parse schedules
+            is_usage = details_of(error).reason == Reason.SCHEDULE_INVALID
+        case _:
+            is_usage = isinstance(error, InvalidArgument)
+    return EXIT_USAGE if is_usage else EXIT_FAILURE
 
 
 def in_short(error: grpc.aio.AioRpcError) -> str:

@@ -132,6 +132,8 @@ def _run(arguments: list[str]) -> int:
         return 0
     if arguments[:1] == ["help"]:
         arguments = [*arguments[1:], "--help"]
+        if len(arguments) > 1 and arguments[0] not in COMMANDS:
+            arguments.pop()
     name = arguments[0] if arguments else ""
     if name not in COMMANDS:
         return _without_command(arguments)
@@ -169,7 +171,9 @@ def _without_command(arguments: list[str]) -> int:
     if unknown[0].startswith("-"):
         complain(f"put the command before {unknown[0]}; see hermes --help")
     else:
-        complain(f"unknown command {unknown[0]!r}; see hermes --help")
+        names = importlib.import_module("services.config.paths")
+        similar = names.suggestion(names.nearest(unknown[0], COMMANDS))
+        complain(f"unknown command {unknown[0]!r}{similar or '; see hermes --help'}")
     return EXIT_USAGE
 
 
@@ -179,4 +183,4 @@ def _guarded(run: Callable[[argparse.Namespace], int], arguments: argparse.Names
         return run(arguments)
     except failures.EXPECTED as error:
         complain(failures.explain(error))
-        return EXIT_FAILURE
+        return failures.status_of(error)

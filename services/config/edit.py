@@ -12,14 +12,7 @@ from pydantic import SecretStr
 
 from services.clock import Clock
 from services.config.catalog import ConfigCatalog
-from services.config.fields import (
-    ConfigError,
-    ConfigModel,
-    Declared,
-    Problem,
-    origin_of,
-    without_none,
-)
+from services.config.fields import ConfigError, ConfigModel, Declared, origin_of, without_none
 from services.config.paths import nearest, suggestion
 from services.config.settings import Settings, is_secret_name, provider_variables
 from services.config.sources import (
@@ -33,6 +26,7 @@ from services.config.sources import (
     round_trip,
     scalars,
 )
+from services.errors import InvalidArgument
 from services.home.paths import DEFAULT_PROFILE, HomePaths, replace_file
 
 _PRIVATE = 0o600
@@ -47,7 +41,7 @@ _BARE_VALUE = re.compile(r"[A-Za-z0-9_./:@%+=,~-]*")
 def set_value(home: HomePaths, key: str, value: str, models: Iterable[type[ConfigModel]]) -> Path:
     """Set a path of config.yaml or a variable of `.env`; return the changed file.
 
-    Comments and other content stay. Unknown keys and invalid values raise ConfigError. A secret
+    Comments and other content stay. Unknown keys and invalid values raise InvalidArgument. A secret
     that has a variable goes to `.env`.
     """
     catalog, path = ConfigCatalog(models), tuple(key.split("."))
@@ -200,7 +194,8 @@ def _validate(declared: Declared, key: str, settings: Settings) -> None:
         inside = (f"{key}.", f"{key}[")
         problems = [p for p in error.problems if p.key == key or p.key.startswith(inside)]
         if problems:
-            raise ConfigError([Problem(p.key, "", p.message) for p in problems]) from None
+            told = "\n".join(f"{problem.key}: {problem.message}" for problem in problems)
+            raise InvalidArgument(told) from None
 
 
 def _typed(annotation: Any, value: str) -> Any:
@@ -266,5 +261,5 @@ def _with_variable(text: str, name: str, value: str) -> str:
     return "".join(lines)
 
 
-def _refused(key: str, message: str) -> ConfigError:
-    return ConfigError([Problem(key, "", message)])
+def _refused(key: str, message: str) -> InvalidArgument:
+    return InvalidArgument(f"{key}: {message}")

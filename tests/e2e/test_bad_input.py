@@ -29,13 +29,15 @@ def home(model: ModelProcess, tmp_path: Path) -> Home:
     ("argv", "part"),
     [
         (["chat", "--moedl", "x"], "--moedl x; see hermes chat --help"),
-        (["serve", "kitchen"], "'agent', 'executor', 'gateway', 'scheduler'); see hermes serve"),
+        (["serve", "kitchen"], "choose from agent, executor, gateway, scheduler; see hermes serve"),
         (["chat", "--json"], "--json needs -q"),
         (["chat"], "to ask one question: hermes chat -q"),
     ],
 )
 def test_a_wrong_command_line_says_what_to_do(home: Home, argv: list[str], part: str) -> None:
-    check_complaint(home.run(*argv), part)
+    wrong = home.run(*argv)
+    check_complaint(wrong, part)
+    assert wrong.status == 2
 
 
 def test_a_home_that_wants_the_host_gets_a_sandbox(home: Home, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def test_honcho_is_set_up_and_its_state_is_told(tmp_path: Path) -> None:
     home = Home.make(tmp_path)
     assert "hermes memory setup" in home.run("memory", "status").out
     asked = home.run("memory", "setup")
-    assert (asked.status, "HONCHO_API_KEY" in asked.err) == (1, True)
+    assert (asked.status, "HONCHO_API_KEY" in asked.err) == (2, True)
     done = home.run("memory", "setup", "--base-url", "http://127.0.0.1:9")
     assert (done.status, "is now honcho" in done.out) == (0, True)
     told = home.run("memory", "status", "--json").json

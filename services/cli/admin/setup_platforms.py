@@ -10,7 +10,7 @@ from services.cli.admin.setup_answers import Answers, Option
 from services.cli.console import complain, printable, say
 from services.cli.startup import imported
 from services.config.settings import Settings, is_secret_name, load_settings
-from services.errors import HermesError, InvalidArgument
+from services.errors import FailedPrecondition, HermesError, InvalidArgument
 from services.runtime.checks import Check, Verdict
 
 CONFIG = "gateway_service.config:GatewayConfig"
@@ -56,7 +56,7 @@ class PlatformSetup(Struct):
                 raise InvalidArgument(f"{config.name} needs {config.needs}; set them, or use .env")
             found[name] = str(value.value)
         if problem := self._check(config, found):
-            raise InvalidArgument(problem)
+            raise FailedPrecondition(problem)
         self._keep(config, found, users or "")
 
     def _connect(self, config: Any) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from executor_service.config import ExecutorConfig
 from services.config.edit import set_value
-from services.config.settings import ConfigError
+from services.errors import InvalidArgument
 from services.home.paths import HomePaths
 from services.runtime import config
 from tests.unit.services.settings import MODELS, AgentConfig, LoopConfig, settings
@@ -104,7 +104,7 @@ def test_what_is_not_known_or_not_valid_is_not_written(
     home: HomePaths, key: str, value: str, told: str
 ) -> None:
     home.config.write_text("model: a/b\napprovals: x\n")
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(InvalidArgument) as caught:
         set_value(home, key, value, ALL)
     assert told in str(caught.value)
     assert home.config.read_text() == "model: a/b\napprovals: x\n"
@@ -147,7 +147,7 @@ def test_a_variable_goes_to_the_private_file(home: HomePaths) -> None:
 def test_a_secret_goes_to_the_private_file_whatever_it_was_called(home: HomePaths) -> None:
     assert set_value(home, "model.api_key", "a-long-enough-key", ALL) == home.env
     assert home.env.read_text() == "MODEL_API_KEY=a-long-enough-key\n"
-    with pytest.raises(ConfigError) as caught:
+    with pytest.raises(InvalidArgument) as caught:
         set_value(home, "model.api_key", "hunter22", ALL)
     assert "MODEL_API_KEY" in str(caught.value)
     assert "hunter22" not in str(caught.value)
@@ -155,7 +155,7 @@ def test_a_secret_goes_to_the_private_file_whatever_it_was_called(home: HomePath
 
 
 def test_what_the_file_cannot_hold_is_refused(home: HomePaths) -> None:
-    with pytest.raises(ConfigError, match="cannot hold"):
+    with pytest.raises(InvalidArgument, match="cannot hold"):
         set_value(home, "LLM_MODEL", "a${b}c", ALL)
     assert not home.env.exists()
 
@@ -172,7 +172,7 @@ def test_a_link_into_somebodys_dotfiles_stays_one(home: HomePaths, tmp_path: Pat
 
 @pytest.mark.parametrize("name", ["DEEP_SEA_API_KEY", "DEEP_SEA_BASE_URL", "SPARE_TOKEN"])
 def test_a_variable_of_a_provider_that_is_named_can_be_set(home: HomePaths, name: str) -> None:
-    with pytest.raises(ConfigError, match="is not a known key"):
+    with pytest.raises(InvalidArgument, match="is not a known key"):
         set_value(home, name, "https://deep.example", ALL)
     home.config.write_text(
         "model: {provider: deep-sea}\nfallback_providers: [{model: m, key_env: SPARE_TOKEN}]\n"

@@ -5,10 +5,15 @@ import os
 import subprocess
 import sys
 from contextlib import redirect_stdout
+from pathlib import Path
 
+import grpc.aio
 import pytest
 
-from services.cli.console import print_json
+from services.cli.console import EXIT_FAILURE, EXIT_USAGE, print_json
+from services.cli.failures import status_of
+from services.config.fields import ConfigError, Problem
+from services.errors import DETAILS_KEY, HermesError, InvalidArgument, NotFound, Reason, to_status
 
 _COMMAND = """
 import atexit, sys
@@ -42,14 +47,47 @@ def test_help_is_a_command(typed: str) -> None:
 @pytest.mark.parametrize(
     ("typed", "told"),
     [
-        (("--profile", "ann", "memory", "show"), "put the command before --profile"),
-        (("memroy", "--json"), "unknown command 'memroy'"),
+        ("--profile ann memory show", "put the command before --profile; see hermes --help"),
+        ("nothing", "unknown command 'nothing'; see hermes --help"),
+        ("memroy --json", "unknown command 'memroy'; did you mean memory?"),
+        ("help memroy", "unknown command 'memroy'; did you mean memory?"),
+        ("jobs lst", "unknown action 'lst'; did you mean list?"),
+        (
+            "certs x",
+            "unknown action 'x'; choose from init, issue, publish; see hermes certs --help",
+        ),
+        ("serve agnt", "unknown service 'agnt'; did you mean agent?"),
+        ("chat --json", "--json needs -q"),
+        ("config set agnt.max_turns 3", "agnt.max_turns: is not a known key; did you mean "),
+        ("serve agent --listen x", "--listen (command line): 'x' is not an address; "),
     ],
 )
-def test_a_line_without_a_command_is_told_what_it_lacks(typed: tuple[str, ...], told: str) -> None:
-    command = [sys.executable, "-c", _COMMAND, *typed]
-    run = subprocess.run(command, check=False, capture_output=True, text=True)
-    assert (run.returncode, run.stderr) == (2, f"hermes: {told}; see hermes --help\n")
+def test_a_wrong_command_line_is_told_what_is_wrong(typed: str, told: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _COMMAND, *typed.split()]
+    environ = {**os.environ, "HERMES_HOME": str(tmp_path)}
+    run = subprocess.run(command, check=False, capture_output=True, text=True, env=environ)
+    assert run.returncode == EXIT_USAGE, run.stderr
+    assert run.stderr.startswith(f"hermes: {told}")
+    assert run.stderr.count("\n") == 1
+
+
+def _failed_call(error: HermesError) -> grpc.aio.AioRpcError:
+    status, none = to_status(error), grpc.aio.Metadata()
+    details = grpc.aio.Metadata((DETAILS_KEY, status.SerializeToString()))
+    return grpc.aio.AioRpcError(error.reason.status, none, details, error.message, None)
+
+
+def test_only_what_was_typed_wrong_counts_as_usage() -> None:
+    schedule = InvalidArgument("no schedule", reason=Reason.SCHEDULE_INVALID)
+    typed, set_wrong = (Problem(key, "", "is wrong") for key in ("--listen", "agent.max_turns"))
+    for usage in (InvalidArgument("it is wrong"), ConfigError([typed]), _failed_call(schedule)):
+        assert status_of(usage) == EXIT_USAGE
+    for failure in (
+        NotFound("it is not there"),
+        ConfigError([set_wrong]),
+        _failed_call(InvalidArgument("what the hub has is wrong")),
+    ):
+        assert status_of(failure) == EXIT_FAILURE
 
 
 def test_a_reader_that_has_enough_is_no_failure() -> None:
