@@ -151,7 +151,6 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "GatewayServi
 def _mcp(
     config: ApiConfig, channels: Channels, deliveries: DeliveryServicer, profile: str
 ) -> "McpEndpoint | None":
-    """Return the MCP server; None if no tier has a key."""
     if not config.mcp_keys:
         return None
     if find_spec("mcp") is None:
@@ -168,7 +167,6 @@ def _mcp(
 def _listener(
     config: ApiConfig, profile: str, routes: Routes, webhooks: Webhooks, mcp: "McpEndpoint | None"
 ) -> "HttpListener | None":
-    """Return the HTTP port; None if nobody needs it."""
     if not config.is_on and not webhooks and mcp is None:
         return None
     from gateway_service.servicer.http.listener import HttpListener

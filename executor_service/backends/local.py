@@ -85,7 +85,6 @@ class LocalBackend:
         """Does nothing; the boxes live on."""
 
     def _permit(self) -> None:
-        """Fails with BackendUnavailable if boxes are not allowed."""
         if not self._options.is_allowed:
             raise BackendUnavailable(
                 "it runs commands on this machine without isolation; to allow that for "
@@ -125,7 +124,6 @@ class LocalBackend:
         return done.stdout
 
     def _install(self) -> Path:
-        """Install the supervisor in a folder of the commands' user; returns its path."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._options.user is not None:
             os.chown(self._folder, self._options.user, self._options.user)

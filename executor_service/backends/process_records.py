@@ -170,7 +170,6 @@ def _socket(path: Path) -> Generator[tuple[socket.socket, str]]:
 
 
 def _changed_at(folder: Path) -> float:
-    """When a folder last changed; now, if it is gone."""
     try:
         return folder.stat().st_mtime
     except FileNotFoundError:

@@ -204,7 +204,6 @@ class ExecRegistry:
         await self._stores.journal.put_commands([await self._remove_output(record)])
 
     async def _remove_output(self, record: CommandRecord) -> CommandRecord:
-        """Removes the output and returns the changed record, before it is stored."""
         await self._stores.spool.remove_command(self.sandbox_id, record.exec_id)
         self._stores.spool.account(-record.stored_bytes)
         ended = replace(record.exit, truncated=True) if record.exit else None

@@ -19,8 +19,6 @@ T = TypeVar("T")
 
 
 class _Operation(Protocol):
-    """A pending operation in the box."""
-
     def data(self, offset: int, data: memoryview) -> None: ...
 
     def done(self, message: Message) -> None: ...

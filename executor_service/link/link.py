@@ -52,8 +52,6 @@ class Hello(RedactedRepr, frozen=True):
 
 
 class _Starting(Struct, frozen=True):
-    """A start that the box has not answered yet."""
-
     request: StartCommand
     adopt: Adopt
 

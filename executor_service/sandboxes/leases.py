@@ -293,7 +293,6 @@ class Leases:
 def _check_workspace(
     allocator: WorkspaceAllocator, current: Sandbox, request: AcquireRequest
 ) -> None:
-    """Refuses a different workspace while the session has a sandbox."""
     has = Path(current.claim.workspace).name
     if request.workspace_id and request.workspace_id != has:
         allocator.check(request.profile, request.workspace_id)

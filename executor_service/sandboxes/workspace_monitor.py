@@ -151,7 +151,6 @@ class WorkspaceMonitor:
             raise _full(most_bytes)
 
     def _limit_of(self, sandbox: Sandbox) -> tuple[int, WorkspaceStore] | None:
-        """The limit of its workspace and the store that measures it; None if there is none."""
         if sandbox.connection is None or not self._workspaces.is_ours(
             Path(sandbox.claim.workspace)
         ):

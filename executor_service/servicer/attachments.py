@@ -105,7 +105,6 @@ class CommandView:
         return [Event(stdin_ack_offset=offset)]
 
     async def _read(self, stream: int) -> list[Event]:
-        """What comes next of a stream."""
         position = self._sent[stream]
         if position >= self._command.spool.end(stream):
             return []

@@ -138,7 +138,6 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
         )
 
     async def _start(self, request: exec_pb2.StartExecRequest) -> tuple[Sandbox, Command]:
-        """Starts the command unless it is known, and returns it with its sandbox."""
         sandbox = self._leases.authorize(proof(request.lease, request.profile))
         connection = sandbox.get_connection()
         placeholders = connection.placeholders(request.secret_refs)
@@ -152,7 +151,6 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
         return sandbox, command
 
     async def _attach(self, first: exec_pb2.AttachExecRequest) -> tuple[Attachment, exec_pb2.Exec]:
-        """Returns what the first message requests, and the command as it is now."""
         match first.WhichOneof("kind"):
             case "start":
                 try:

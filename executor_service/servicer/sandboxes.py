@@ -169,7 +169,6 @@ def _sandbox(found: Sandbox) -> sandbox_pb2.Sandbox:
 
 
 def _of_template(template: Template) -> sandbox_pb2.BackendCapabilities:
-    """What a backend can do, with the settings of a template."""
     found = template.capabilities
     return _capabilities(
         found,

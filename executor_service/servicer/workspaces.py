@@ -98,7 +98,6 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
         kind: WorkspaceKind,
         source_id: str,
     ) -> tuple[list[Workspace], str]:
-        """Returns a page of a profile's workspaces, and the token of the next page."""
         size = page_size(request.page_size, _PAGE_ENTRIES)
         found = [
             one

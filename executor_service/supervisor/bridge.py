@@ -81,7 +81,6 @@ def _copy_until_end(sock: int) -> None:
 
 
 def _connect(path: str, wait_s: float) -> socket.socket:
-    """Connect, and wait for a supervisor that is still starting."""
     give_up_at = time.monotonic() + wait_s
     folder, name = os.path.split(path)
     if folder:

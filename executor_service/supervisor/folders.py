@@ -179,7 +179,6 @@ class _Copying:
 
 
 def _next_data(fd: int, offset: int, size: int) -> tuple[int, int]:
-    """Return start and end of the next part that is not a hole."""
     try:
         start = os.lseek(fd, offset, os.SEEK_DATA)
         return min(start, size), min(os.lseek(fd, start, os.SEEK_HOLE), size)

@@ -183,7 +183,6 @@ def _listener(options: Options) -> socket.socket:
 
 
 def _receive_listener(path: str, timeout_s: float) -> socket.socket:
-    """Receive the listening socket that the executor made; OSError without one."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as executor:
         executor.settimeout(timeout_s)
         executor.connect(path)

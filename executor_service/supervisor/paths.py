@@ -90,7 +90,6 @@ class Paths:
         return os.path.join(self._workspace, path)
 
     def _read_link(self, name: str, folder: int) -> str | None:
-        """Return the target of a symbolic link; None if it is not a link or does not exist."""
         try:
             found = os.stat(name, dir_fd=folder, follow_symlinks=False)
         except FileNotFoundError:
@@ -129,7 +128,6 @@ class Paths:
 
 
 def _components(path: str) -> list[str]:
-    """Return the names in path, last first."""
     return [part for part in reversed(path.split("/")) if part not in ("", ".")]
 
 

@@ -216,7 +216,6 @@ class Transfers:
             self._pump(ident)
 
     def _cancel(self, ident: int, _payload: memoryview) -> None:
-        """Cancel an operation that is not answered yet."""
         steps = self._working.pop(ident, None)
         if steps is not None:
             steps.close()
@@ -289,7 +288,6 @@ class Transfers:
 
     @contextmanager
     def _answering(self, ident: int) -> Generator[None, None, None]:
-        """Turn file errors into an answer."""
         try:
             yield
         except FileError as error:

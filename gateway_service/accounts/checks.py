@@ -74,7 +74,6 @@ async def check_platform(
 
 
 async def _connect(platform: Platform) -> str:
-    """Connect an account for a moment; return whose it is."""
     if isinstance(platform, HasCheck):
         return await platform.check()
     async with platform:

@@ -66,7 +66,6 @@ class Directory(Struct, frozen=True):
         return [self._chat(conn, profile, platform, chat)]
 
     def _chat(self, conn: Connection, profile: str, platform: str, chat: str) -> Place:
-        """Return a chat of a platform; its home channel if none is named."""
         self.check(platform)
         if platform == WEBHOOK:
             raise _unknown("webhooks bring events and take no messages; name a chat")

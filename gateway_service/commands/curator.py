@@ -101,7 +101,6 @@ async def _roll_back(context: CommandContext, chat: Chat, arguments: str) -> Ans
 
 
 async def _ask_first(context: CommandContext, chat: Chat, backup: str) -> Answer:
-    """Return what a roll-back would do."""
     there = (await _curator(context, chat)).backup_ids
     if backup not in (*there, "") or not there:
         return wrong(f"there is no backup {backup}".strip())

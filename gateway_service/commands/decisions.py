@@ -30,7 +30,6 @@ Decision: TypeAlias = "turn_event_pb2.ApprovalDecision.ValueType"
 async def _decide(
     decision: Decision, context: CommandContext, chat: Chat, arguments: str
 ) -> Answer:
-    """Decide the oldest approval."""
     if arguments and decision == APPROVAL_DECISION_ONCE:
         return wrong("Say /approve, /approve session or /approve always.")
     waiting = await context.agent.open_approvals(chat.session_id, chat.profile)

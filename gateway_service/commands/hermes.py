@@ -47,7 +47,6 @@ async def _help(context: CommandContext, chat: Chat, arguments: str) -> Answer:
 
 
 async def _all(context: CommandContext, chat: Chat) -> str:
-    """Return the commands that the person may use, by topic."""
     mine, parts = list_offered(context.commands, chat), list[str]()
     for group in Group:
         lines = [f"- `{_usage(each, chat)}` {each.help}" for each in mine if each.group is group]

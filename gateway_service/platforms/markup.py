@@ -57,8 +57,6 @@ def first_part(markdown: str, limit: int, length: Length = units) -> str:
 
 
 class _Fence(Struct):
-    """The open code block."""
-
     opening: str
     mark: str
 

@@ -91,7 +91,6 @@ class ConversationServicer(conversation_pb2_grpc.ConversationServiceServicer):
         )
 
     async def _session(self, opening: ConverseRequest.Open) -> tuple[str, bool]:
-        """Return the session to open, and whether it existed before."""
         profile, sessions = opening.profile or DEFAULT_PROFILE, self._context.sessions
         session_id: str | None = opening.session_id
         if session_id:

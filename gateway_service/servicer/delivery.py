@@ -305,7 +305,6 @@ def _refuse(what: str, wrong: dict[str, str]) -> None:
 
 
 def _read_header(header: delivery_pb2.UploadAttachmentRequest.Header) -> FileKey:
-    """Return the announced file; InvalidArgument if the header is invalid."""
     check_id("header.delivery_id", header.delivery_id)
     found = wrong_contents(header.length_bytes, header.sha256)
     wrong = {f"header.{field}": problem for field, problem in found.items()}
@@ -314,7 +313,6 @@ def _read_header(header: delivery_pb2.UploadAttachmentRequest.Header) -> FileKey
 
 
 def _delivery(delivery_id: str, parts: Sequence[Stored]) -> delivery_pb2.Delivery:
-    """Return a delivery on the wire, in the state of its least advanced part."""
     states = [part.state for part in parts]
     created = Timestamp()
     created.FromDatetime(parts[0].created_at)

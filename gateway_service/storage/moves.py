@@ -42,7 +42,6 @@ def follow(conn: Connection, account: Account, move: ChatMove) -> None:
 
 
 def _keys(conn: Connection, account: Account, chat_id: str) -> set[str]:
-    """Return the session keys of a chat: one for each thread and person."""
     found: set[str] = set()
     for table in (chat_session, inbox):
         named = table.c.session_key.like(f"agent:main:{account.platform}:%:{chat_id}%")

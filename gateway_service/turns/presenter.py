@@ -260,7 +260,6 @@ class TurnPresenter(Struct, frozen=True):
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:
-    """Wait for an event, at most so long."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await event.wait()

@@ -139,13 +139,11 @@ class PromptReplies(Struct, frozen=True):
         return denied(self._context.commands, self.access, source)
 
     async def _replied_to(self, event: MessageEvent) -> str:
-        """Return the id of the delivery that a message replies to; else an empty id."""
         if not event.replies_to:
             return ""
         return await self._find_delivery(event.source, event.replies_to)
 
     async def _find_delivery(self, source: Source, message_id: str) -> str:
-        """Return the id of the delivery that a message of ours belongs to; else an empty id."""
         address = self._account.address(source)
         found = await self._account.database.read(
             lambda conn: outbox.find_delivery(conn, address, message_id)

@@ -249,7 +249,6 @@ class Router:
             await self._reply(key, waiting, outcome)
 
     async def _reply(self, key: str, waiting: Waiting, answer: Answer) -> None:
-        """Answer an event that has no turn, and close it."""
         account, now, event = self._account, self._context.clock.now(), waiting.event
         address = account.address(event.source)
         reply = Delivery(

@@ -295,7 +295,6 @@ def _script(given: Mapping[str, Any], own: Mapping[str, Any], reading: ImportCon
 
 
 def _targets(given: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the delivery targets, if there are others than the origin."""
     places: list[str] = []
     origin, named = _origin(given), _places(given)
     if named == [LOCAL] and origin is not None:
@@ -341,7 +340,6 @@ def _id(given: Mapping[str, Any], profile: str, otherwise: str) -> str:
 
 
 def _read_own(own: Mapping[str, Any]) -> JobSpec:
-    """Return the fields that only our own exports have."""
     try:
         said = convert({name: own[name] for name in OWN if name in own}, JobSpec)
         if said.time_zone:
@@ -355,7 +353,6 @@ def _read_own(own: Mapping[str, Any]) -> JobSpec:
 
 
 def _time_of(part: Mapping[str, Any], name: str, zone: str) -> datetime | None:
-    """Return a time in UTC; without an offset it is in `zone`."""
     try:
         at = datetime.fromisoformat(_text_of(part, name))
         return (at if at.tzinfo else at.replace(tzinfo=ZoneInfo(zone))).astimezone(UTC)

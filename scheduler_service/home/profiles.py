@@ -26,7 +26,6 @@ def zones_of(settings: Settings) -> ZoneOf:
 
 
 def _settings_of(settings: Settings, profile: str) -> Settings:
-    """Return the settings that the profile's own scheduler would have."""
     home = settings.home
     is_inside = home.name == DEFAULT_PROFILE != profile and is_profile_name(profile)
     if not is_inside or not home.profile(profile).root.is_dir():

@@ -280,7 +280,6 @@ def _stored(connection: sa.Connection, profile: str, job_id: str) -> StoredJob:
 
 
 def _is_of(job: Job, profile: str) -> bool:
-    """Return whether the users of a profile see the job."""
     return job.profile == profile and job.kind is JobKind.AGENT
 
 

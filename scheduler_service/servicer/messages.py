@@ -144,7 +144,6 @@ def _wrong(message: job_pb2.Job) -> dict[str, str]:
 
 
 def _wrong_options(options: job_options_pb2.JobOptions) -> dict[str, str]:
-    """Return what is wrong with options beyond their types, by field."""
     wrong: dict[str, str] = {}
     for field, given in options.ListFields():
         least, most = _DURATIONS_S.get(field.name, (0, 0))

@@ -91,7 +91,6 @@ def _is_busy(connection: sa.Connection, profile: str) -> bool:
 
 
 def _job(connection: sa.Connection, profile: str, now: datetime) -> str:
-    """Create the profile's curator job if missing, and lock it."""
     curator = Job(
         id=job_id_of(profile),
         kind=JobKind.CURATOR,

@@ -149,7 +149,6 @@ def _set_variable(home: HomePaths, declared: Declared, name: str, value: str) ->
 
 
 def _is_of_a_provider(home: HomePaths, name: str) -> bool:
-    """Return whether config.yaml names the variable or its provider."""
     for path, value in scalars(parse_yaml(read_text(home.config), home.config)):
         group, last = next(iter(path), ""), "".join(path[-1:])
         if last == "key_env" and value == name:

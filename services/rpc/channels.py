@@ -178,8 +178,6 @@ class ManagedChannel:
 
 
 class _Method:
-    """One method of a stub, on the channel's current connection."""
-
     def __init__(
         self,
         channel: ManagedChannel,

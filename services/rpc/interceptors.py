@@ -131,8 +131,6 @@ class CallPipeline(grpc.aio.ServerInterceptor):  # pyright: ignore[reportMissing
 
 
 class _Call:
-    """One call, from its admission to its status."""
-
     def __init__(self, pipeline: CallPipeline, method: str, context: _Context) -> None:
         self._pipeline = pipeline
         self._method = method

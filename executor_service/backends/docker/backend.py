@@ -180,7 +180,6 @@ class DockerBackend:
             raise BoxLost(f"box {box.key} does not answer: {error}") from error
 
     async def _bridge(self, box: Box) -> ByteStream:
-        """Run a bridge in the container and use its streams."""
         bridge = {
             "AttachStdin": True,
             "AttachStdout": True,

@@ -129,7 +129,6 @@ class VolumeStore:
 
     @asynccontextmanager
     async def _container(self, mounts: _Mounts, request: str) -> AsyncGenerator[ExecStream]:
-        """Run a container with this request for the time of the block; yields its output."""
         ident = await make_or_destroy(
             self._engine.call(lambda sdk: self._make(sdk, mounts, request)),
             self._engine.remove_container,

@@ -94,7 +94,6 @@ async def _check_policies(
 
 
 async def _check_admission(cluster: Cluster, options: KubernetesConfig, spec: BoxSpec) -> None:
-    """Let the cluster judge a box without making it."""
     wanted = manifest(spec, options, Objects({}, "none"))
     del wanted["metadata"]["ownerReferences"]
     try:

@@ -143,8 +143,6 @@ class SshBackend:
 
 
 class _Place(Struct, frozen=True):
-    """What the machine has."""
-
     host: str
     """Its own name."""
     python: str

@@ -92,7 +92,6 @@ def read_reaction(
 
 
 def _answered(message: "Message") -> "Message | None":
-    """Return the message that is replied to, unless it was deleted."""
     from discord import Message
 
     answered = message.reference and message.reference.resolved

@@ -204,8 +204,6 @@ def _tame(page: str) -> str:
 
 
 class _Text(HTMLParser):
-    """The text of a page, without quotes."""
-
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self._pieces = list[str]()

@@ -225,7 +225,6 @@ async def _first(mailbox: Mailbox) -> int:
 
 
 def _failed(error: Exception) -> RateLimited | Refused | OutcomeUnknown:
-    """Return what a failure after the login means."""
     from aiosmtplib import SMTPRecipientsRefused, SMTPResponseException
 
     if isinstance(error, SMTPRecipientsRefused):

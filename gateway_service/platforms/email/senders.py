@@ -86,5 +86,4 @@ def _passes(results: str, domain: str) -> bool:
 
 
 def _is_same(domain: str, named: str) -> bool:
-    """Return whether a domain is the named one or below it."""
     return "." in named and (domain == named or domain.endswith(f".{named}"))

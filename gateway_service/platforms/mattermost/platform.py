@@ -115,7 +115,6 @@ class MattermostPlatform(HttpPlatform[MattermostApi]):
                 await self._take_reaction(sink, frame)
 
     async def _take(self, sink: Sink, told: Any, *, is_new: bool) -> None:
-        """Store a post, or the one that a frame tells of."""
         try:
             post: Post = told if "id" in told else json.loads(told["data"]["post"])
             event = await self._reader.read(post, is_new=is_new)

@@ -76,7 +76,6 @@ class PostReader:
         return None if source is None else Reaction(event_id, source, post["id"], emoji)
 
     async def _source(self, post: Post, person_id: str) -> Source | None:
-        """Return where a post is, and who does something there; None for bots."""
         channel = await self._find(f"/channels/{post['channel_id']}")
         person = await self._find(f"/users/{person_id}")
         is_direct, root_id = channel["type"] == _DIRECT, post["root_id"]

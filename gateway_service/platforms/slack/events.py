@@ -149,7 +149,6 @@ class EventReader:
         return tuple([await self._quote(each) for each in said])
 
     async def _earlier(self, message: Message) -> Sequence[Message]:
-        """Return the messages of a thread before one."""
         try:
             found = await self._api.look_up(
                 "conversations_replies", channel=message.channel, ts=message.thread, limit=200

@@ -246,7 +246,6 @@ def _press(event_id: str, query: "CallbackQuery") -> ButtonPress | None:
 
 
 def _reaction(event_id: str, update: "MessageReactionUpdated") -> Reaction | None:
-    """Return an emoji that a person added."""
     person, chat = update.user, update.chat
     old = [getattr(each, "emoji", "") for each in update.old_reaction]
     new = [getattr(each, "emoji", "") for each in update.new_reaction]

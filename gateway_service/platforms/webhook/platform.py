@@ -142,7 +142,6 @@ def _is_json(content_type: str) -> bool:
 
 
 def _kind_of(headers: Mapping[str, str], payload: Mapping[str, Any]) -> str:
-    """Return the kind of an event, with the action if there is one; empty if unknown."""
     named = (headers.get(name, "") for name in _EVENT_HEADERS)
     said = (payload.get(name) for name in _EVENT_FIELDS)
     kind = next((str(each) for each in (*named, *said) if isinstance(each, str) and each), "")

@@ -182,7 +182,6 @@ def _noted(text: str, files: Sequence[GivenFile]) -> str:
 
 
 def _read(content: Content, field: str) -> tuple[str, tuple[GivenFile, ...]]:
-    """Return a message's text and files."""
     if content is None or isinstance(content, str):
         return content or "", ()
     texts = [part.text for part in content if part.type in _TEXTS]

@@ -87,8 +87,6 @@ class Responses(Struct, frozen=True):
 
 
 class _Numbers:
-    """Numbers the events of a stream."""
-
     def __init__(self) -> None:
         self._next = 0
 
@@ -117,7 +115,6 @@ def _document(name: str, model: str, created: float) -> Document:
 
 
 def _end(document: Document, answer: str, finished: TurnFinished) -> Document:
-    """Add to a response how its turn has ended."""
     failure, is_complete = failure_of(finished), finished.HasField("completed")
     status = "completed" if is_complete else "cancelled"
     if finished.HasField("limit_reached"):

@@ -107,8 +107,6 @@ class Runs(Struct, frozen=True):
 
 
 class _Streamed:
-    """Describes events for a run's stream."""
-
     def __init__(self) -> None:
         self._text = AnswerText()
 

@@ -239,7 +239,6 @@ class ApiTurns(Struct, frozen=True):
         return self._agent.watch(turn_id, profile, after)
 
     async def _session(self, profile: str, wish: Wish, named: str) -> tuple[str, str, bool]:
-        """Return the session, the key that its conversation is known by, and whether it exists."""
         said, session_id, key = wish.conversation, named, ""
         if not named:
             key = _key(said, wish.user)
