@@ -33,17 +33,14 @@ class Killable:
         self.read, self.tree, self.locked = files.read, files.tree, files.locked
 
     async def write(self, path: str, data: bytes) -> None:
-        """Replace or make the file."""
         self._spend()
         await self._files.write(path, data)
 
     async def remove(self, path: str) -> None:
-        """Remove the file."""
         self._spend()
         await self._files.remove(path)
 
     async def move(self, source: str, target: str) -> None:
-        """Give a folder another place."""
         self._spend()
         await self._files.move(source, target)
 

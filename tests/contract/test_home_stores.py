@@ -32,7 +32,6 @@ async def store(profiles_url: str, tmp_path: Path) -> AsyncIterator[HomeStore]:
 async def put(
     store: HomeStore, tree: Tree, existing: Existing = REFUSE, *, dry_run: bool = False
 ) -> ImportedFiles:
-    """Take files."""
     async with store.incoming() as incoming:
         for (profile, path), data in tree.items():
             await incoming.add(HomeFile(profile, path, 0, 0o755 if path.endswith(".sh") else 0o644))
@@ -42,7 +41,6 @@ async def put(
 
 
 async def held(store: HomeStore) -> Tree:
-    """Everything that the store has."""
     return {
         (file.profile, file.path): b"".join([piece async for piece in store.read(file)])
         for profile in await store.profiles()

@@ -46,13 +46,11 @@ async def disk(tmp_path: Path) -> SkillFiles:
 
 
 async def held(files: SkillFiles) -> Mapping[str, bytes | None]:
-    """What a library holds, but for locks."""
     paths = [path for path in await files.tree() if not path.endswith(".lock")]
     return {path: await files.read(path, MOST) for path in paths}
 
 
 async def lock(files: SkillFiles) -> dict[str, dict[str, object]]:
-    """What is noted of skills of hubs."""
     return json.loads(await files.read(".hub/lock.json", MOST) or b"{}").get("installed", {})
 
 

@@ -52,7 +52,6 @@ class Parts:
         return json.loads(await self.text())
 
     async def text(self) -> str:
-        """All of auth.json; empty where there is none."""
         path = self.path
         return await asyncio.to_thread(lambda: path.read_text("latin-1") if path.exists() else "")
 

@@ -35,7 +35,6 @@ class Parts:
     databases: list[Database]
 
     def store(self, number: int, key: SecretStr = KEY) -> LoginStore:
-        """The logins as a replica has them."""
         owner = new_owner(REPLICAS[number])
         return LoginStore(LoginRows(self.databases[number], owner, key, wait_s=5))
 
@@ -49,7 +48,6 @@ class Parts:
         self.server.token_s = 3600
 
     async def sealed(self) -> list[tuple[str, bytes]]:
-        """All rows, as the database has them."""
         rows = await self.databases[0].read(lambda conn: conn.execute(sealed_login.select()).all())
         return [(row.id, row.data) for row in rows]
 

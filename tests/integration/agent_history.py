@@ -23,7 +23,6 @@ BEGUN = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 @asynccontextmanager
 async def history(url: str) -> AsyncGenerator[Database]:
-    """An agent's database with its tables."""
     async with Database(url, "agent") as database:
         await prepare(database, migrations)
         yield database

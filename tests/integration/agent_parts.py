@@ -39,7 +39,6 @@ class AgentClient:
         origin: Origin | None = None,
         **more: Any,
     ) -> turn_pb2.Turn:
-        """Start a turn."""
         more.setdefault("kind", turn_pb2.TURN_KIND_USER)
         answer = await self.turns.StartTurn(
             turn_pb2.StartTurnRequest(
@@ -61,7 +60,6 @@ class AgentClient:
             return [event async for message in call for event in message.events]
 
     async def until(self, turn_id: str, *kinds: str) -> TurnEvent:
-        """The turn's first event of one of some kinds."""
         request = turn_pb2.WatchTurnRequest(turn_id=turn_id)
         async with open_stream(self.turns.WatchTurn(request)) as call:
             async for message in call:
@@ -81,14 +79,12 @@ class AgentClient:
         session_id: str = "session",
         skills: Sequence[str] = (),
     ) -> list[TurnEvent]:
-        """Start a turn and watch it to its end."""
         started = await self.start(said(text, *files), session_id=session_id, skills=skills)
         return await self.watch(started.turn_id)
 
     async def upload(
         self, data: bytes, name: str, kind: FileKind.ValueType = FILE_KIND_DOCUMENT, **more: Any
     ) -> MessageFile:
-        """Upload a file for a message."""
         sha256 = hashlib.sha256(data).digest()
         header = UploadFileRequest.Header(length_bytes=len(data), sha256=sha256)
         pieces = (data[at : at + 500_000] for at in range(0, len(data), 500_000))
@@ -98,7 +94,6 @@ class AgentClient:
 
 
 def said(text: str, *files: MessageFile) -> list[MessagePart]:
-    """The parts of a message."""
     words = [MessagePart(text=text)] if text or not files else []
     return [*words, *(MessagePart(file=file) for file in files)]
 
@@ -123,7 +118,6 @@ async def agent(
 
 
 def kinds(events: Sequence[TurnEvent]) -> list[str]:
-    """The durable events' kinds, in order."""
     return [str(event.WhichOneof("kind")) for event in events if event.sequence]
 
 
@@ -133,10 +127,8 @@ def notices(events: Sequence[TurnEvent]) -> list[str]:
 
 
 def sequences(events: Sequence[TurnEvent]) -> list[int]:
-    """The durable events' sequences."""
     return [event.sequence for event in events if event.sequence]
 
 
 def answer(events: Sequence[TurnEvent]) -> str:
-    """The answer that the turn ended with."""
     return events[-1].turn_finished.completed.answer

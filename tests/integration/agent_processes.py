@@ -37,7 +37,6 @@ class Site(Struct, frozen=True):
     gateway: str = ""
 
     def environ(self, instance: str) -> dict[str, str]:
-        """The environment of an agent of that name."""
         return {
             "HOME": "/nonexistent",
             "HERMES_HOME": str(self.folder / instance),
@@ -53,7 +52,6 @@ class Site(Struct, frozen=True):
         }
 
     def socket(self, instance: str) -> Path:
-        """Where an agent of that name listens."""
         return self.folder / f"{instance}.sock"
 
 
@@ -88,22 +86,18 @@ class AgentProcess:
         await self.ended()
 
     def signal(self, number: signal.Signals) -> None:
-        """Send it a signal, if it runs."""
         assert self._process is not None
         with suppress(ProcessLookupError):
             self._process.send_signal(number)
 
     async def ended(self) -> None:
-        """Wait for its end."""
         assert self._process is not None
         await self._process.wait()
 
     async def log(self) -> str:
-        """What it complained about."""
         return await asyncio.to_thread(self._log.read_text)
 
     async def metric(self, name: str) -> float:
-        """The value of a metric without labels."""
         async with httpx.AsyncClient(trust_env=False) as client:
             text = (await client.get(self._metrics_url)).text
         (line,) = [line for line in text.splitlines() if line.startswith(f"{name} ")]
@@ -111,7 +105,6 @@ class AgentProcess:
 
     @asynccontextmanager
     async def client(self) -> AsyncGenerator[AgentClient]:
-        """A client of it."""
         token = self._site.tokens[Identity.GATEWAY]
         places = {"agent": UnixAddress(self._socket)}
         async with Channels(Identity.GATEWAY, places, token=token) as channels:
@@ -136,5 +129,4 @@ async def _main(said: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Serve one agent until it is told to stop."""
     asyncio.run(_main(json.loads(sys.stdin.read())))

@@ -77,7 +77,6 @@ class Tools:
         self._numbers = count(1)
 
     async def __call__(self, name: str, /, **arguments: Any) -> ToolReturned:
-        """What a call returns."""
         (returned,) = await self.all((name, arguments))
         return returned
 
@@ -88,7 +87,6 @@ class Tools:
         return returned.text
 
     async def refusal(self, name: str, /, **arguments: Any) -> str:
-        """What a call that must fail tells the model."""
         returned = await self(name, **arguments)
         assert returned.is_error, returned.text
         return returned.text
@@ -118,7 +116,6 @@ class Tools:
         return replace(call, resumed=True)
 
     def pending(self, name: str, arguments: dict[str, Any]) -> PendingCall:
-        """A new call of the turn."""
         number = next(self._numbers)
         call = ToolCall(f"call_{number}", name, json.dumps(arguments))
         return PendingCall(f"{self._turn.id}:{number}", call, number, number)

@@ -22,7 +22,6 @@ ORDER = Order(
 
 
 def main() -> None:
-    """Work until it is killed, or done."""
     home, left, *backups = sys.argv[1:]
     Steps(int(left)).count_what_is_halfway()
     curating = curation(Path(home))

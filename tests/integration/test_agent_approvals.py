@@ -53,7 +53,6 @@ def home(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
 async def resolve(
     client: AgentClient, approval_id: str, decision: turn_event_pb2.ApprovalDecision.ValueType
 ) -> approval_pb2.Approval:
-    """Decide an approval."""
     answered = await ApprovalServiceStub(client.channels.to("agent")).ResolveApproval(
         approval_pb2.ResolveApprovalRequest(
             approval_id=approval_id, decision=decision, decided_by="cli:ada"
@@ -63,7 +62,6 @@ async def resolve(
 
 
 async def asked(client: AgentClient, turn_id: str) -> turn_event_pb2.ApprovalRequested:
-    """What a turn waits for."""
     return (await client.until(turn_id, "approval_requested")).approval_requested
 
 
@@ -214,7 +212,6 @@ async def test_a_job_does_what_needs_nobody_and_is_told_of_the_rest(
 
 
 async def job(client: AgentClient, policy: UnattendedPolicy.ValueType) -> turn_pb2.Turn:
-    """Start a turn that nobody sits before."""
     answered = await client.turns.StartTurn(
         turn_pb2.StartTurnRequest(
             turn_id=new_id("trn"),

@@ -39,7 +39,6 @@ def impatient(tmp_path: Path) -> Path:
 
 
 def _results(model: FakeModel) -> list[str]:
-    """The results that the last request had."""
     messages = model.bodies[-1]["messages"]
     return [message["content"] for message in messages if message["role"] == "tool"]
 

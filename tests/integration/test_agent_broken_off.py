@@ -21,7 +21,6 @@ HI = {"text": "Hi."}
 
 
 def kept(home: Path) -> bytes:
-    """Whatever a home has in files by now."""
     return b"".join(path.read_bytes() for path in home.rglob("*") if path.is_file())
 
 

@@ -24,7 +24,6 @@ SCRIPT = answers(call("clarify", **QUESTION), {"text": "{tool_result}"})
 async def asked(
     client: AgentClient, turn_id: str, question: str = "Which otter?"
 ) -> ClarificationRequested:
-    """A question that a turn waits for."""
     request = turn_pb2.WatchTurnRequest(turn_id=turn_id)
     async with open_stream(client.turns.WatchTurn(request)) as call:
         async for message in call:
@@ -35,7 +34,6 @@ async def asked(
 
 
 async def give(client: AgentClient, text: str, **fields: str) -> str:
-    """Answer a question; returns its id."""
     stub = ApprovalServiceStub(client.channels.to("agent"))
     answered = await stub.AnswerClarification(
         approval_pb2.AnswerClarificationRequest(answer=text, answered_by="cli:ada", **fields)

@@ -26,7 +26,6 @@ PNG = base64.b64decode(
 
 
 async def picture(request: web.Request) -> web.StreamResponse:
-    """A picture, what is none, or nothing."""
     bodies = {"/red.png": PNG, "/page": b"<html>", "/large": PNG + bytes(11_000_000)}
     if request.path not in bodies:
         return web.Response(status=404)
@@ -206,8 +205,6 @@ async def test_tools_ask_nothing_past_a_budget(tmp_path: Path) -> None:
 
 
 async def add(folder: Path, text: str) -> None:
-    """Add to a home's settings."""
-
     def write() -> None:
         with (folder / "config.yaml").open("a") as out:
             out.write(text)

@@ -30,7 +30,6 @@ LOOK = {"action": "create", "schedule": "every 2h", "prompt": "look"}
 
 @asynccontextmanager
 async def everything(folder: Path, model: FakeModel, **variables: str) -> AsyncGenerator[Channels]:
-    """All services of a home, in this process."""
     environ = {
         "HOME": str(folder),
         "HERMES_BASE_URL": model.url,

@@ -53,8 +53,6 @@ class Pair:
         return executor
 
     async def lead_to(self, executor: Process) -> None:
-        """New sessions go there from now on."""
-
         def lead() -> None:
             self.near.path.unlink(missing_ok=True)
             self.near.path.symlink_to(executor.address.path)
@@ -68,7 +66,6 @@ class Pair:
 
     @property
     def settings(self) -> list[Settings]:
-        """Those of both."""
         return [self.first.settings, self.second.settings]
 
 
@@ -97,7 +94,6 @@ async def pair_of_one_machine(tmp_path: Path, machine: SshServer) -> AsyncIterat
 
 @asynccontextmanager
 async def running(pair: Pair) -> AsyncGenerator[Pair]:
-    """Two that run; no box is left at the end."""
     try:
         async with pair.first, pair.second:
             await pair.lead_to(pair.first)
@@ -108,13 +104,11 @@ async def running(pair: Pair) -> AsyncGenerator[Pair]:
 
 
 async def boxes_of(executor: Process) -> int:
-    """How many sandboxes an executor has."""
     async with executor.client() as client:
         return len(await sandboxes_of(client))
 
 
 async def sandboxes_of(client: Client) -> Sequence[sandbox_pb2.Sandbox]:
-    """The sandboxes of an executor."""
     request = sandbox_pb2.ListSandboxesRequest()
     # Clients in one process share their lines, and another may have found the executor away.
     return (await client.sandboxes.ListSandboxes(request, wait_for_ready=True)).sandboxes

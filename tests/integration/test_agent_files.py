@@ -106,7 +106,6 @@ async def test_a_model_that_sees_gets_pictures_the_same_ever_after(
 
 
 def noise() -> bytes:
-    """A picture of more than 3.7 MB."""
     picture = BytesIO()
     Image.frombytes("RGB", (1200, 1200), os.urandom(1200 * 1200 * 3)).save(picture, "PNG")
     return picture.getvalue()

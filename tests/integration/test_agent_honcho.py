@@ -41,14 +41,12 @@ async def beside(
 
 
 async def eventually(met: Callable[[], bool]) -> None:
-    """Wait for what happens in the background."""
     async with asyncio.timeout(10):
         while not met():  # noqa: ASYNC110 - another service changes it
             await asyncio.sleep(0.02)
 
 
 def sent(model: FakeModel) -> Sequence[Sequence[dict[str, Any]]]:
-    """The messages of each request."""
     return [body["messages"] for body in model.bodies]
 
 
@@ -58,7 +56,6 @@ async def provider(channels: Channels) -> memory_pb2.GetMemoryProviderResponse:
 
 
 async def exported(client: AgentClient) -> dict[str, bytes]:
-    """The files of an export of the home."""
     files: dict[str, bytes] = {}
     path = ""
     async for each in HomeServiceStub(client.channels.to("agent")).ExportHome(ExportHomeRequest()):

@@ -28,13 +28,11 @@ NOTE = call("memory", target="memory", action="add", content="Otters swim.")
 
 
 def results(model: FakeModel) -> list[str]:
-    """What tools have told the model so far."""
     messages = model.bodies[-1]["messages"]
     return [message["content"] for message in messages if message["role"] == "tool"]
 
 
 def written(home: Path, config: str) -> None:
-    """Give a home its settings."""
     home.mkdir(exist_ok=True)
     (home / "config.yaml").write_text(config)
 

@@ -14,7 +14,6 @@ FULL_TOKENS, LEAN_TOKENS, SMALL = 7_000, 2_000, 8_192
 
 
 def tokens(model: FakeModel) -> int:
-    """What the last request costs, by a usual rule."""
     return len(model.requests[-1].body) // 4
 
 

@@ -42,7 +42,6 @@ class Print(UsualTool[PrintArguments]):
     """Nothing happens."""
 
     async def run(self, arguments: PrintArguments, context: ToolContext) -> ToolResult:
-        """Say it."""
         text = "begin" + "x" * (arguments.count - 8) + "end"
         return ToolResult(text, beside="n" * arguments.beside)
 
@@ -110,7 +109,6 @@ async def test_what_is_told_beside_a_result_is_held_to_its_room_too(tools: Tools
 
 class _NoFiles:
     async def _fail(self, *_arguments: object) -> NoReturn:
-        """Say that there is no sandbox."""
         raise SandboxUnavailable("No sandbox can be had.")
 
     stat = list = read = write = _fail

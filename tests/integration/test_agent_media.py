@@ -160,7 +160,6 @@ async def test_what_is_no_file_to_send_is_told_and_nothing_is_sent(
 async def decide(
     approvals: ApprovalServiceStub, approval_id: str, decision: ApprovalDecision.ValueType
 ) -> None:
-    """Decide as the user does."""
     await approvals.ResolveApproval(
         approval_pb2.ResolveApprovalRequest(
             approval_id=approval_id, decision=decision, decided_by="telegram:u1"

@@ -145,7 +145,6 @@ async def test_what_was_read_from_the_web_is_not_sent_elsewhere_unasked(tmp_path
 
 
 async def one_open(approvals: ApprovalServiceStub) -> approval_pb2.Approval:
-    """The question that waits, once there is one."""
     async with asyncio.timeout(20):
         while True:
             listed = await approvals.ListApprovals(approval_pb2.ListApprovalsRequest())

@@ -80,7 +80,6 @@ class Projects:
         """What was to be read with the last answer."""
 
     async def make(self, files: Mapping[str, str]) -> Path:
-        """A new folder with these files."""
         folder = self._folder / new_id("project")
         await asyncio.to_thread(_write, folder, files)
         return folder
@@ -119,12 +118,10 @@ class Projects:
 
     @property
     def system(self) -> list[str]:
-        """The prompts of all requests so far."""
         return [body["messages"][0]["content"] for body in self.model.bodies]
 
     @property
     def results(self) -> list[str]:
-        """The results that the last request had."""
         messages = self.model.bodies[-1]["messages"]
         return [message["content"] for message in messages if message["role"] == "tool"]
 
@@ -137,7 +134,6 @@ def _write(folder: Path, files: Mapping[str, str]) -> None:
 
 @asynccontextmanager
 async def working(folder: Path) -> AsyncGenerator[Projects]:
-    """An agent that may be talked to in any folder."""
     settings = executor_settings(folder / "executor", "bubblewrap", HERMES_ALLOW_WORKDIR="true")
     executor, url = Process(settings), f"sqlite:///{folder}/agent.db"
     async with fake_model(SCRIPT) as model, executor:

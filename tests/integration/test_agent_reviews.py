@@ -49,7 +49,6 @@ def _script(*of_review: dict[str, Any]) -> dict[str, Any]:
 
 
 def _of_reviews(model: FakeModel) -> list[int]:
-    """Where the requests of reviews are among all."""
     return [
         index
         for index, body in enumerate(model.bodies)

@@ -36,7 +36,6 @@ async def _set(home: Path, **settings: dict[str, Any]) -> None:
 
 
 def _looks(model: FakeModel) -> int:
-    """How many requests reviews have made."""
     return sum(PROMPT in str(body["messages"]) for body in model.bodies)
 
 

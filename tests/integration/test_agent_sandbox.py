@@ -40,7 +40,6 @@ class Stage:
 
     @asynccontextmanager
     async def tools(self) -> AsyncGenerator[Tools]:
-        """The tools of a new session."""
         await asyncio.to_thread(self.settings.home.create)
         address = UnixAddress(self.settings.home.socket)
         async with open_tools(self.settings.home.root, address, self.tokens) as tools:

@@ -129,7 +129,6 @@ class _NoModel(Site, frozen=True):
     provider: str = ""
 
     def environ(self, instance: str) -> dict[str, str]:
-        """The environment of an agent of that name."""
         kept = super().environ(instance)
         for name in ("HERMES_MODEL", "HERMES_API_KEY", "HERMES_BASE_URL"):
             del kept[name]

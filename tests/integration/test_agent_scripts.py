@@ -31,7 +31,6 @@ async def start(
     prompt: str = "what is new?",
     **fields: Any,
 ) -> str:
-    """Start a job's turn with a script."""
     request = turn_pb2.StartTurnRequest(
         turn_id=new_id("run"),
         session_id=new_id("cron"),

@@ -66,14 +66,12 @@ def _call(name: str, arguments: str) -> dict[str, object]:
 
 
 def places(hits: list[Hit]) -> list[Place]:
-    """Where the hits are."""
     return [(hit.session_id, hit.sequence) for hit in hits]
 
 
 async def found(
     database: Database, text: str, profile: str = "default", **how: object
 ) -> list[Place]:
-    """Where the newest matches are."""
     wanted = SearchQuery(profile, parse(text), **how)  # type: ignore[arg-type]
     return places(await database.read(lambda conn: queries.newest(conn, wanted, 10)))
 

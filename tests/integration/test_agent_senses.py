@@ -28,7 +28,6 @@ DRAW = call("image_generate", prompt="an otter")
 async def senses(
     folder: Path, *steps: Any, more: str = ""
 ) -> AsyncGenerator[tuple[Stage, FakeMedia]]:
-    """A stage whose agent has a key of OpenAI."""
     async with fake_media() as media, stage(folder, *steps) as on:
         await asyncio.to_thread(_configure, on.place.folder / "only", media.url("/v1"), more)
         yield on, media
@@ -41,7 +40,6 @@ def _configure(home: Path, url: str, more: str) -> None:
 
 
 async def costs(client: AgentClient) -> dict[str, int]:
-    """What was spent, in micro-USD by model."""
     request = usage_pb2.GetUsageRequest(group_by=usage_pb2.USAGE_GROUP_MODEL)
     found = await UsageServiceStub(client.channels.to("agent")).GetUsage(request)
     return {one.key: one.usage.cost_micro_usd for one in found.sums}
@@ -94,7 +92,6 @@ async def test_a_voice_message_is_understood_with_only_a_key(
 
 
 def said(model: FakeModel) -> str:
-    """The last message to a model."""
     return str(model.bodies[-1]["messages"][-1]["content"])
 
 

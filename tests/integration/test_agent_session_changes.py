@@ -50,7 +50,6 @@ async def filled(database_url: str) -> AsyncIterator[Database]:
 def _turn(
     conn: Connection, session_id: str, state: str, turn_id: str = "", kind: str = "user"
 ) -> None:
-    """A turn."""
     empty: dict[str, Any] = {
         "usage": Usage(),
         "request": TurnRequest("", "", "", "", {}, "", options=TurnOptions("its/model")),
@@ -67,19 +66,16 @@ def _turn(
 def undo(
     conn: Connection, session_id: str, profile: str, turns: int, expected: int, by: str = ""
 ) -> Undone:
-    """Take turns back."""
     wanted = UndoRequest(session_id, profile, by or new_id("und"), turns, expected)
     return undoing.undo(conn, wanted, NOW)
 
 
 async def texts(database: Database, session_id: str) -> list[str]:
-    """What the session's messages say."""
     found = await database.read(lambda conn: sessions.messages(conn, session_id, "default", 0, 99))
     return [message.content["content"] for message in found]
 
 
 async def where(database: Database, word: str, session_id: str = "") -> list[tuple[str, int]]:
-    """Where a word is found."""
     wanted = SearchQuery("default", parse(word), session_id=session_id)
     hits = await database.read(lambda conn: queries.newest(conn, wanted, 10))
     return [(hit.session_id, hit.sequence) for hit in hits]

@@ -31,7 +31,6 @@ def _shell(command: str) -> dict[str, Any]:
 
 
 def steps(*said: dict[str, Any]) -> dict[str, Any]:
-    """A model that says one thing after the other."""
     return {"rules": [{"steps": list(said)}]}
 
 
@@ -48,11 +47,9 @@ class Stage:
         self._database = database
 
     def agent(self, instance: str) -> AgentProcess:
-        """An agent that does not run yet."""
         return AgentProcess(self.site, instance)
 
     async def lose_sandboxes(self) -> None:
-        """Let the executor and all that it has be gone."""
         await self.executor.kill()
         await end_boxes(self.executor.settings)
 
@@ -65,11 +62,9 @@ class Stage:
         await until(written)
 
     async def file(self, name: str) -> str:
-        """What is in a file of the only workspace."""
         return await asyncio.to_thread(self._read, name)
 
     async def rows(self, table: sa.Table) -> list[tuple[Any, ...]]:
-        """All rows of a table of the agent's."""
         query = sa.select(table).order_by(*table.primary_key.columns)
         return await self._database.read(lambda conn: [tuple(r) for r in conn.execute(query)])
 
@@ -92,7 +87,6 @@ class Stage:
 async def staged(
     folder: Path, url: str, script: dict[str, Any], gateway: str = "", **of_executor: str
 ) -> AsyncGenerator[Stage]:
-    """Everything that agents need."""
     variables = {"HERMES_KEEP_SANDBOXES": "true", **of_executor}
     settings = await asyncio.to_thread(
         lambda: executor_settings(folder / "executor", "bubblewrap", **variables)

@@ -47,8 +47,6 @@ async def rename(client: AgentClient, title: str) -> None:
 
 
 async def titled(client: AgentClient, title: str) -> session_pb2.Session:
-    """The session, once it has the title."""
-
     async def has_title() -> bool:
         return (await session(client)).title == title
 

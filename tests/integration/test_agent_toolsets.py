@@ -21,14 +21,12 @@ SCRIPT = {"rules": [{"steps": [CALL, {"text": "{tool_result}"}]}]}
 
 
 def hermes(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """What a command line gives."""
     program = "from services.cli.main import main; main()"
     argv = [sys.executable, "-c", program, *arguments, "--home", str(home)]
     return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=50)
 
 
 def offered(body: dict[str, Any]) -> set[str]:
-    """The tools that a request offers the model."""
     return {tool["function"]["name"] for tool in body["tools"]}
 
 

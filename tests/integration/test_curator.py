@@ -52,7 +52,6 @@ async def serving(home: Path, model: FakeModel) -> AsyncGenerator[Channels]:
 
 
 def job_using(skills: list[str]) -> job_pb2.CreateJobRequest:
-    """A job whose runs are given skills."""
     options = job_options_pb2.JobOptions(skills=skills)
     job = job_pb2.Job(job_id="job", schedule="every 2h", prompt="look", options=options)
     return job_pb2.CreateJobRequest(job=job)
@@ -63,7 +62,6 @@ def curator(channels: Channels) -> CuratorServiceStub:
 
 
 async def ran(channels: Channels, run_id: str, *, dry_run: bool = False) -> curator_pb2.CuratorRun:
-    """A run, once it has ended."""
     request = curator_pb2.RunCuratorRequest(run_id=run_id, dry_run=dry_run)
     while True:
         found = (await curator(channels).RunCurator(request)).run
@@ -115,7 +113,6 @@ async def test_a_run_merges_skills_and_jobs_follow_and_a_rollback_undoes_both(
 
 
 async def notices(channels: Channels, session_id: str) -> list[str]:
-    """What a turn tells the person before it."""
     stub = TurnServiceStub(channels.to("agent"))
     request = turn_pb2.StartTurnRequest(
         turn_id=new_id("trn"),

@@ -49,7 +49,6 @@ HOUR = timedelta(hours=1)
 
 
 def due(profile: str = "default", **more: Any) -> Curation:
-    """A curation that is due."""
     now = datetime.now(UTC)
     found = Curation(profile, last_run_time=now - 169 * HOUR, idle_since=now - 3 * HOUR)
     return replace(found, **more)

@@ -38,23 +38,19 @@ class Remembering:
         )
 
     async def change(self, key: str, *operations: Operation, version: str = "") -> str:
-        """Change USER.md; its text after that."""
         asked = MemoryChangeRequest(
             key, "default", Target.USER, operations, "test", version=version
         )
         return (await self.store.change(asked)).text
 
     async def text(self, name: str = "USER.md") -> str:
-        """What stands in a file."""
         return await asyncio.to_thread((self.folder / name).read_text)
 
     async def write(self, data: bytes) -> None:
-        """Edit USER.md by hand."""
         await asyncio.to_thread(self.folder.mkdir, exist_ok=True)
         await asyncio.to_thread((self.folder / "USER.md").write_bytes, data)
 
     def copies(self) -> list[bytes]:
-        """What was kept of USER.md."""
         found = self.folder.glob("USER.md.bak.*")
         return [path.read_bytes() for path in found]
 

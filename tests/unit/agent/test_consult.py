@@ -41,7 +41,6 @@ class Scripted:
 
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:
-        """Say it."""
         yield self._said()
 
     async def _said(self) -> AsyncGenerator[ModelEvent]:
@@ -57,8 +56,6 @@ async def _unasked() -> list[ModelInfo]:
 
 
 async def asked(model: Scripted, time_limit_s: float | None = None) -> ConsultAnswer:
-    """What comes of a question."""
-
     async def name() -> str:
         return "m"
 

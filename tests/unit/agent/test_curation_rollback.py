@@ -24,7 +24,6 @@ def back(home: Path, run_id: str = "back", backup_id: str = "") -> Report:
 
 
 def kept(report: Report) -> dict[str, str]:
-    """The skills that stay as they are, and why."""
     return {done.name: done.reason for done in report.refusals}
 
 

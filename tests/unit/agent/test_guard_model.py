@@ -27,7 +27,6 @@ class Answering:
         *,
         time_limit_s: float | None = None,
     ) -> str:
-        """The answer."""
         self.shown.append(messages[-1]["content"])
         if not self.answer:
             raise NoAnswer("the budget is spent")

@@ -49,7 +49,6 @@ class Disk:
         self._root = root
 
     async def stat(self, path: str) -> FileStat | None:
-        """What is there."""
         whole = self._root / path
         try:
             fact = await asyncio.to_thread(os.lstat, whole)
@@ -60,7 +59,6 @@ class Disk:
         return FileStat(path, "symlink", 0, 0, await asyncio.to_thread(os.readlink, whole))
 
     async def read(self, path: str, max_bytes: int) -> bytes:
-        """What it says."""
         assert max_bytes
         try:
             return await asyncio.to_thread((self._root / path).read_bytes)
@@ -75,7 +73,6 @@ class Bash:
         self._home = home
 
     async def run(self, command: Command, on_output: OnOutput) -> CommandStatus:
-        """Run one to its end."""
         programs = self._home / "bin"
         is_there = await asyncio.to_thread(programs.exists)
         process = await asyncio.create_subprocess_exec(
@@ -98,7 +95,6 @@ class Chats:
         self.sent: list[Message] = []
 
     async def has(self, key: str, profile: str) -> bool:
-        """Nothing was sent before."""
         return False
 
     async def chats(self, profile: str) -> Sequence[KnownChat]:
@@ -108,7 +104,6 @@ class Chats:
         raise AssertionError("a file of an answer has a chat")
 
     async def send(self, message: Message) -> Sequence[str]:
-        """Keep it."""
         self.sent.append(message)
         return ()
 
@@ -142,7 +137,6 @@ def _program(name: str) -> str:
 
 
 def tool_of(name: str, home: Path, chats: Chats, *, asks: bool) -> Tool[Any]:
-    """A tool as the agent has it."""
     asking = Asking(CommandPolicy(asks=asks, own=own_places(home / "linked")))
     reach = replace(out_of_reach(), messenger=chats)
     (found,) = [each.tool for each in builtin_tools(reach, asking=asking) if each.tool.name == name]

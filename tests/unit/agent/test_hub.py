@@ -23,7 +23,6 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def live(event: Live) -> Recorded:
-    """A live event."""
     return Recorded(0, NOW, 1, event)
 
 

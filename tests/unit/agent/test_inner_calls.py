@@ -25,15 +25,12 @@ class State:
         self.values: dict[str, Any] = {}
 
     async def get(self, name: str) -> Any:
-        """The value, or None."""
         return self.values.get(name)
 
     async def add(self, name: str, text: str) -> None:
-        """Not called."""
         raise AssertionError(name)
 
     async def put(self, name: str, value: Any) -> None:
-        """Keep it."""
         self.values[name] = value
 
 
@@ -47,7 +44,6 @@ class Door:
         self.journal: list[dict[str, Any]] = []
 
     async def __call__(self, call: PendingCall) -> ToolResult:
-        """Make a call."""
         self.calls.append(call)
         self.journal.append(dict(self.state.values))
         return await self.does()
@@ -66,7 +62,6 @@ async def _asks() -> ToolResult:
 
 
 def calls_of(door: Door, outer: PendingCall = OUTER) -> JournaledCalls:
-    """What a program's calls go through."""
     memory = MemoryTool.__new__(MemoryTool)
     return JournaledCalls(outer, door.state, door, [Terminal(), Patch(), memory], {})
 

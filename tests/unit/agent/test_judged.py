@@ -60,15 +60,12 @@ class State:
         self.values: dict[str, Any] = {TAINT: list(sources)}
 
     async def get(self, name: str) -> Any:
-        """The stored value."""
         return self.values.get(name)
 
     async def add(self, name: str, text: str) -> None:
-        """Not called."""
         raise AssertionError(name)
 
     async def put(self, name: str, value: Any) -> None:
-        """Store it."""
         self.values[name] = value
 
 
@@ -79,23 +76,19 @@ class Records:
         self.bindings = bindings if isinstance(bindings, set) else set(bindings)
 
     async def is_allowed(self, tool: str, binding: str) -> bool:
-        """Whether it is there."""
         return binding in self.bindings
 
     async def allow(self, tool: str, binding: str, given_by: str) -> None:
-        """Keep it."""
         assert given_by == "model"
         self.bindings.add(binding)
 
     async def unknown_links(self, urls: Sequence[str]) -> list[str]:
-        """Those of other pages."""
         return [url for url in urls if url != "https://example.com/docs?page=2"]
 
     async def add_links(self, text: str) -> None:
         """Forget them."""
 
     async def watch(self, key: str, command: str, wanted: WatchRequest) -> None:
-        """Not called."""
         raise AssertionError(key)
 
     async def mark_seen(self, key: str) -> None:
@@ -107,8 +100,6 @@ def context_of(
     granted: frozenset[str] | set[str] = frozenset(),
     state: State | None = None,
 ) -> ToolContext:
-    """What a tool has when nothing is decided."""
-
     async def sandbox() -> SandboxInfo:
         return SandboxInfo(backend, has_network=state is not None and state.has_network)
 

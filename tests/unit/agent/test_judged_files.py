@@ -28,18 +28,15 @@ class Machine:
         self.links: dict[str, str] = {}
 
     async def stat(self, path: str) -> FileStat | None:
-        """What is there."""
         if path in self.links:
             return FileStat(path, "symlink", 0, 0, self.links[path])
         return FileStat(path, "file", 0, 0) if path in self.files else None
 
     async def read(self, path: str, max_bytes: int) -> bytes:
-        """What it says."""
         assert max_bytes
         return self.files[posixpath.join("/workspace", path)]
 
     async def write(self, path: str, data: bytes) -> None:
-        """Put a file there."""
         self.files[posixpath.join("/workspace", path)] = data
 
 
@@ -50,7 +47,6 @@ def machine() -> Machine:
 
 
 def tool_of(name: str, *, asks: bool = True) -> Tool[Any]:
-    """A tool as the agent has it."""
     asking = Asking(CommandPolicy(asks=asks))
     (found,) = [
         each.tool for each in builtin_tools(out_of_reach(), asking=asking) if each.tool.name == name

@@ -42,7 +42,6 @@ def marked(sent: dict[str, Any]) -> dict[str, Any]:
 
 
 def unmarked(message: dict[str, Any]) -> tuple[str, list[Any]]:
-    """A message as the model is to read it."""
     content = message["content"]
     parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
     clean = [{k: v for k, v in part.items() if k != "cache_control"} for part in parts]

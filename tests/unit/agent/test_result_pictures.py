@@ -77,7 +77,6 @@ async def test_without_eyes_a_person_is_told_what_to_set() -> None:
 
 
 def stored(live: Any, **fields: Any) -> bytes:
-    """The message of a result as it is stored."""
     call = next(iter(live.pending.values()))
     returned = ToolReturned(call, "result", **fields)
     return Transition.from_facts(live, (returned,), datetime.now(UTC)).messages[0].content

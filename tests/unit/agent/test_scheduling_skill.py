@@ -24,17 +24,14 @@ KINDS = {
 
 
 def quoted(text: str) -> list[str]:
-    """What stands in backticks."""
     return re.findall(r"`([^`\n]+)`", text)
 
 
 def section(title: str) -> str:
-    """The text under a heading."""
     return TEXT.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
 
 
 def arguments(call: str) -> dict[str, Any]:
-    """The arguments of a call as the text has it."""
     parsed = ast.parse(call, mode="eval").body
     assert isinstance(parsed, ast.Call)
     assert not parsed.args

@@ -104,7 +104,6 @@ def test_what_was_sent_stays_as_more_is_said() -> None:
 
 
 def json_calls(work: Callable[[], object]) -> int:
-    """How often work parses or encodes JSON."""
     counted = {json.loads.__code__, json.dumps.__code__}
     calls: list[CodeType] = []
 

@@ -44,7 +44,6 @@ class DyingNotes(Kept):
         self._stored = stored
 
     async def add(self, name: str, text: str) -> None:
-        """Not called."""
         raise AssertionError(name)
 
     async def put(self, name: str, value: Mapping[str, Any]) -> None:

@@ -59,11 +59,9 @@ class Sample(UsualTool[SampleArguments]):
     arguments = SampleArguments
 
     def effect(self, arguments: SampleArguments) -> Effect:
-        """As the test wants it."""
         return self.kind
 
     def writes(self, arguments: SampleArguments) -> frozenset[str]:
-        """The thing, unless it is a free one."""
         return frozenset() if arguments.thing == "free" else frozenset({arguments.thing})
 
     async def run(self, arguments: SampleArguments, context: ToolContext) -> ToolResult:
@@ -87,7 +85,6 @@ class Asking(Sample):
     """The same where a person is asked first."""
 
     async def run(self, arguments: SampleArguments, context: ToolContext) -> ToolResult:
-        """Ask about the thing."""
         await check_allowed(self.name, arguments.thing, binding_of(arguments), context)
         return await super().run(arguments, context)
 
@@ -142,7 +139,6 @@ def toolbox(
 
 
 async def facts(box: Toolbox, live: LiveTurn) -> list[Fact]:
-    """What running the turn's calls gives."""
     found: list[Fact] = []
     async with aclosing(box.run(live)) as outcomes:
         async for outcome in outcomes:

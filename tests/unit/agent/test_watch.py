@@ -33,11 +33,9 @@ class _Command:
         """How often its executor is asked before it knows nothing of the command."""
 
     def grow(self, output: bytes) -> None:
-        """Write something more."""
         self._output += output
 
     def end(self) -> None:
-        """End well."""
         self._status = CommandStatus("k", 0, ENDED)
 
     async def wait(self, key: str, most_s: float) -> CommandStatus:
