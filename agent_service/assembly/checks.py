@@ -12,11 +12,12 @@ from sqlalchemy import make_url
 from agent_service.assembly.logins import opened_store
 from agent_service.assembly.memory import honcho_config, why_unused
 from agent_service.assembly.models import credentials, endpoint_settings, model_catalog
+from agent_service.assembly.setup import local_servers
 from agent_service.config import AgentConfig
 from agent_service.config.models import ModelSettings
 from agent_service.models.access import access_of
 from agent_service.models.catalog import SMALL_WINDOW
-from agent_service.models.discovery import discover_local, served_model
+from agent_service.models.discovery import served_model
 from agent_service.models.endpoint_models import check_key, list_models
 from agent_service.models.endpoints import Api, Endpoint, configured_endpoint, missing_endpoint
 from agent_service.models.oauth.credentials import Credentials
@@ -27,7 +28,7 @@ from agent_service.records.model_errors import InvalidEndpoint, ModelError
 from services.clock import SystemClock
 from services.config.settings import Settings
 from services.errors import HermesError, InvalidArgument
-from services.runtime.checks import Check, ModelChoice, ModelOffer, Verdict
+from services.runtime.checks import Check, ModelChoice, Verdict
 from services.runtime.config import ServiceConfig
 from services.runtime.logins import PROVIDERS
 
@@ -47,8 +48,7 @@ async def model_choice(settings: Settings) -> ModelChoice:
     except InvalidEndpoint as error:
         raise InvalidArgument(str(error)) from error
     configured = "" if endpoint is None else await _named(endpoint)
-    servers = () if configured else await discover_local()
-    offers = tuple(ModelOffer(found.name, found.base_url, found.models[0]) for found in servers)
+    offers = () if configured else await local_servers()
     return ModelChoice(configured, offers, missing_endpoint(str(settings.home.env)))
 
 

@@ -29,9 +29,8 @@ _UPLOAD = delivery_pb2.UploadAttachmentRequest
 class GatewayDeliveries:
     """The gateway's outbox as a Messenger."""
 
-    def __init__(self, channels: Channels, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, channels: Channels) -> None:
         self._channels = channels
-        self._patience_s = patience_s
 
     async def has(self, key: str, profile: str) -> bool:
         request = delivery_pb2.GetDeliveryRequest(delivery_id=key, profile=profile)
@@ -76,7 +75,7 @@ class GatewayDeliveries:
     async def _ask(self, call: Callable[[_Stub], Awaitable[_T]]) -> _T:
         try:
             stub = _Stub(self._channels.to("gateway"))
-            return await patiently(lambda: call(stub), self._patience_s)
+            return await patiently(lambda: call(stub), PATIENCE_S)
         except FailedPrecondition as error:
             raise NotSent(error.message) from error
         except grpc.aio.AioRpcError as error:

@@ -32,9 +32,8 @@ _OF_JOB = ("prompt", "schedule", "name")
 class SchedulerJobs:
     """The scheduler's JobService as Jobs."""
 
-    def __init__(self, channels: Channels, patience_s: float = PATIENCE_S) -> None:
+    def __init__(self, channels: Channels) -> None:
         self._channels = channels
-        self._patience_s = patience_s
 
     async def create(
         self,
@@ -92,7 +91,7 @@ class SchedulerJobs:
     async def _ask(self, call: Callable[[_Stub], Awaitable[_T]]) -> _T:
         try:
             stub = _Stub(self._channels.to("scheduler"))
-            return await patiently(lambda: call(stub), self._patience_s)
+            return await patiently(lambda: call(stub), PATIENCE_S)
         except FailedPrecondition as error:
             raise JobRefused(error.message) from error
         except grpc.aio.AioRpcError as error:

@@ -1,6 +1,5 @@
 """The `skills_list`, `skill_view` and `skill_manage` tools."""
 
-from itertools import groupby
 from typing import Literal
 
 from pydantic import Field
@@ -8,7 +7,7 @@ from pydantic import Field
 from agent_service.profiles.skills.changes import Action, SkillChangeRequest
 from agent_service.profiles.skills.document import BadSkill
 from agent_service.profiles.skills.files import FileRefused
-from agent_service.profiles.skills.index import UNSORTED, one_line
+from agent_service.profiles.skills.index import UNSORTED, listing
 from agent_service.profiles.skills.shelf import LOADED
 from agent_service.profiles.skills.views import view
 from agent_service.tools.base import (
@@ -45,13 +44,8 @@ class SkillsList(UsualTool[SkillsListArguments]):
         listed = [
             each for each in catalogue.skills if not wanted or wanted == (each.category or UNSORTED)
         ]
-        lines: list[str] = []
-        for category, members in groupby(listed, lambda skill: skill.category):
-            about = one_line(catalogue.about(category))
-            lines.append(f"{category or UNSORTED}:{' ' if about else ''}{about}")
-            lines += [f"- {each.name}: {one_line(each.description)}" for each in members]
         where = f" in the category {wanted!r}" if wanted else ""
-        return ToolResult("\n".join(lines) or f"There are no skills{where}.")
+        return ToolResult("\n".join(listing(catalogue, listed)) or f"There are no skills{where}.")
 
 
 class SkillViewArguments(ToolArguments):

@@ -31,17 +31,13 @@ LEAN_NOTICE = (
 )
 
 
-async def _no_servers(_profile: str) -> tuple[SessionServers, tuple[str, ...]]:
-    return NO_SERVERS, ()
-
-
 class Places(Struct, frozen=True):
     """Where sessions work, and who describes it."""
 
     sandboxes: SandboxKinds
     projects: Projects
     policy: SandboxPolicy
-    servers: Callable[[str], Awaitable[tuple[SessionServers, tuple[str, ...]]]] = _no_servers
+    servers: Callable[[str], Awaitable[tuple[SessionServers, tuple[str, ...]]]]
 
     async def offer(
         self, request: TurnRequest, toolsets: frozenset[str]

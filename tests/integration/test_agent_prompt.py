@@ -16,6 +16,7 @@ from agent_service.profiles.memory.store import MemoryStore
 from agent_service.profiles.skills.files import HomeSkillFiles
 from agent_service.profiles.skills.shelf import SkillShelves
 from agent_service.prompt.personal import PersonalLayers
+from agent_service.records.mcp import NO_SERVERS, SessionServers
 from agent_service.records.requests import SessionOptions, TurnRequest
 from agent_service.security.threats import ThreatScanner
 from agent_service.storage.profiles import FileProfiles
@@ -55,10 +56,14 @@ async def asking(
     async with Channels(Identity.AGENT, {"executor": address}, token=token) as channels:
         kinds, policy = SandboxKinds(channels, clock), SandboxPolicy()
         unused = Projects(Executors(channels, 1), _NOTES)
-        places = Places(kinds, unused, policy)
+        places = Places(kinds, unused, policy, _no_servers)
         told = Instructions("", _no_model, ())
         given = (told, places, _nothing(), NoNews(), Redactor())
         yield SessionDrafts(SystemClock(), ["terminal", "todo"], *given)
+
+
+async def _no_servers(_profile: str) -> tuple[SessionServers, tuple[str, ...]]:
+    return NO_SERVERS, ()
 
 
 async def _no_model() -> str:

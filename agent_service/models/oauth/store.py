@@ -106,16 +106,15 @@ _MAX_BYTES = 4 * 1024 * 1024
 class LoginFile:
     """A file that only its owner can read."""
 
-    def __init__(self, path: Path, *, lock_wait_s: float = LOCK_WAIT_S) -> None:
+    def __init__(self, path: Path) -> None:
         self.name = str(path)
         self.path = path
-        self._lock_wait_s = lock_wait_s
 
     @asynccontextmanager
     async def locked(self) -> AsyncGenerator[None]:
         # Other programs that share the home lock this file too.
         path = self.path.with_suffix(".lock")
-        async with locked_by(path, str(path), self._lock_wait_s):
+        async with locked_by(path, str(path), LOCK_WAIT_S):
             yield
 
     async def read(self) -> dict[str, Any]:

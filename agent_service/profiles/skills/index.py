@@ -1,6 +1,6 @@
 """The skill index in a new session's prompt, by which a model finds skills."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from agent_service.profiles.skills.document import Surroundings
@@ -22,7 +22,7 @@ def index(catalogue: Catalogue, around: Surroundings) -> Screened:
     usable = [skill for skill in catalogue.skills if skill.conditions.hold(around)]
     if not usable:
         return Screened()
-    lines = "\n".join(_lines(catalogue, usable))
+    lines = "\n".join(listing(catalogue, usable))
     listed = {name for skill in usable for name in (skill.folder, skill.category)}
     blocked = tuple(
         f"What looks like an attack in the description of {one_line(name)} ({families}) is kept "
@@ -35,14 +35,16 @@ def index(catalogue: Catalogue, around: Surroundings) -> Screened:
     return Screened(text, blocked)
 
 
-def one_line(text: str, most: int = MAX_DESCRIPTION_CHARS) -> str:
+def one_line(text: str) -> str:
     """Return a text as one line of a list, which it cannot break out of or hide parts of."""
     visible = "".join(each if each.isprintable() else " " for each in text)
     line = " ".join(visible.split()).replace("<", "&lt;").replace(">", "&gt;")
+    most = MAX_DESCRIPTION_CHARS
     return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"
 
 
-def _lines(catalogue: Catalogue, skills: list[Skill]) -> Iterator[str]:
+def listing(catalogue: Catalogue, skills: Sequence[Skill]) -> Iterator[str]:
+    """Yield the lines of a list of skills, which are in order of their categories."""
     for category, members in groupby(skills, lambda skill: skill.category):
         about = one_line(catalogue.about(category))
         yield f"{one_line(category) or UNSORTED}:{' ' if about else ''}{about}"

@@ -36,9 +36,8 @@ such as `override 3-5, 8`. The families: {", ".join(FAMILIES)}."""
 class GuardModel:
     """A model that checks untrusted text after the patterns."""
 
-    def __init__(self, route: Route = USUAL, *, time_limit_s: float = TIME_LIMIT_S) -> None:
+    def __init__(self, route: Route = USUAL) -> None:
         self._route = route
-        self._time_limit_s = time_limit_s
 
     async def clean(self, text: str, ask: Ask) -> tuple[str, tuple[Threat, ...]]:
         """The text with offending lines replaced, and the threats; unchanged without an answer."""
@@ -47,7 +46,7 @@ class GuardModel:
             return text, ()
         try:
             messages = _messages([text[begin:end] for begin, end in pieces])
-            answer = await ask(messages, self._route, time_limit_s=self._time_limit_s)
+            answer = await ask(messages, self._route, time_limit_s=TIME_LIMIT_S)
         except NoAnswer as error:
             _log.warning("text of others was not looked at by the guard: %s", error)
             return text, ()
