@@ -4,9 +4,7 @@ import asyncio
 import base64
 import json
 import re
-import struct
 import tempfile
-import zlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -21,15 +19,17 @@ from tests.e2e.dialogues import DIALOGUES, OTHERS, PREPARE, Dialogue
 from tests.e2e.home import REPOSITORY, Home
 from tests.e2e.model import Json, calls, rule, tool_call
 from tests.e2e.terminal import CTRL_D, terminal
-from tests.fakes import homeassistant
+from tests.fakes import homeassistant, media
 from tests.fakes.homeassistant import FakeHomeAssistant, fake_homeassistant
 from tests.fakes.honcho import KEY, FakeHoncho
 from tests.fakes.http_server import bind, serving
+from tests.fakes.media import fake_media, picture
 from tests.fakes.model import FakeModel, fake_model
 from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
 from tests.fakes.web import site
 from tests.support.markdown import page
 from tests.support.skills import document, put_skill
+from tests.support.sound import spoken
 
 PAGE = REPOSITORY / "docs/tools.md"
 NOTE = "dialogue: "
@@ -106,8 +106,10 @@ async def stage(folder: Path) -> AsyncGenerator[Stage]:
     async with AsyncExitStack() as stack:
         pages = await stack.enter_async_context(site(_serve))
         host = f"127.0.0.1:{pages.port}"
-        model = await stack.enter_async_context(fake_model({"rules": _rules(host)}))
+        memo = await spoken("the garden is yellow again")
+        model = await stack.enter_async_context(fake_model({"rules": _rules(host, memo)}))
         telegram = await stack.enter_async_context(fake_telegram())
+        provider = await stack.enter_async_context(fake_media())
         house = await stack.enter_async_context(fake_homeassistant())
         await _furnish(house)
         listener, honcho_url = bind()
@@ -121,6 +123,8 @@ async def stage(folder: Path) -> AsyncGenerator[Stage]:
             "HONCHO_API_KEY": KEY,
             "HONCHO_BASE_URL": honcho_url,
             "SEARXNG_URL": f"http://{host}",
+            "OPENAI_API_KEY": media.KEY,
+            "OPENAI_BASE_URL": provider.url("/v1"),
             "HASS_TOKEN": homeassistant.TOKEN,
             "HASS_URL": house.url,
         }
@@ -167,8 +171,10 @@ def _last_turn(messages: Sequence[Json]) -> Sequence[Json]:
     return messages[len(roles) - roles[::-1].index("user") :]
 
 
-def _rules(host: str) -> Sequence[Json]:
-    command = PREPARE.format(base64.b64encode(_red_png()).decode())
+def _rules(host: str, memo: bytes) -> Sequence[Json]:
+    command = PREPARE.format(
+        sign=base64.b64encode(picture(255)).decode(), memo=base64.b64encode(memo).decode()
+    )
     preparation = calls(tool_call("terminal", command=command))
     rules = [*OTHERS, rule("Prepare the files", preparation, {"text": "Done."})]
     for each in DIALOGUES:
@@ -202,17 +208,6 @@ async def _furnish(house: FakeHomeAssistant) -> None:
     heating = {"current_temperature": 19.5, "temperature": 21}
     await house.change("climate.bedroom", "heat", friendly_name="Bedroom", **heating)
     await house.change("lock.front_door", "unlocked", friendly_name="Front door")
-
-
-def _red_png() -> bytes:
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        checksum = struct.pack(">I", zlib.crc32(kind + data))
-        return struct.pack(">I", len(data)) + kind + data + checksum
-
-    rows = (b"\0" + b"\xff\0\0" * 8) * 8
-    head = struct.pack(">IIBBBBB", 8, 8, 8, 2, 0, 0, 0)
-    chunks = (chunk(b"IHDR", head), chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
 
 
 async def _serve(request: web.Request) -> web.StreamResponse:

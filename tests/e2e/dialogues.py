@@ -202,6 +202,24 @@ DIALOGUES = (
         question="What does the picture show?",
     ),
     _one(
+        "transcribe_audio",
+        "What did I record in memo.ogg?",
+        "“The garden is yellow again.”",
+        "the garden is yellow again",
+        audio="memo.ogg",
+    ),
+    _one(
+        "text_to_speech", "Say good night to Ada.", "Here it is.", "media/", text="Good night, Ada!"
+    ),
+    _one(
+        "image_generate",
+        "Draw an otter with a crown.",
+        "Here he is.",
+        "media/",
+        prompt="An otter with a crown, in ink",
+        aspect_ratio="square",
+    ),
+    _one(
         "ha_list_entities",
         "Is a window open?",
         "Yes, the one in the kitchen.",
@@ -250,5 +268,6 @@ printf 'animal,count\\notter,2\\notter,1\\n' >a.csv
 printf 'animal,count\\notter,3\\n' >b.csv
 printf 'Buy:\\n- milk\\n- tea\\n' >notes.txt
 echo 'print("Hello")' >hello.py
-echo {} | base64 -d >sign.png"""
+echo {sign} | base64 -d >sign.png
+echo {memo} | base64 -d >memo.ogg"""
 """Makes the files that the dialogues are about."""

@@ -8,12 +8,14 @@ import pytest
 from tests.e2e.backends import need_backend
 from tests.e2e.dialogue_stage import documented, performances, without_times
 from tests.e2e.dialogues import DIALOGUES
+from tests.support.sound import need_sound
 
 pytestmark = pytest.mark.timeout(180)
 
 
 async def test_the_dialogues_of_the_page_are_what_a_chat_shows(tmp_path: Path) -> None:
     await asyncio.to_thread(need_backend, "bubblewrap", tmp_path / "probe")
+    await need_sound()
     shown = await performances(tmp_path)
     on_page = await asyncio.to_thread(documented)
     found = {tool: without_times(text) for tool, text in on_page.items()}
