@@ -78,6 +78,8 @@ class BrowserSite:
 
     url: str
     orders: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
+    hold: asyncio.Event | None = None
+    """What the answers to orders wait for."""
     paths: list[str] = field(default_factory=list[str])
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
@@ -86,6 +88,8 @@ class BrowserSite:
         if path == "/order":
             form = await request.post()
             self.orders.append({name: str(value) for name, value in form.items()})
+            if self.hold is not None:
+                await self.hold.wait()
             return _page("<title>Thanks</title><h1>Thanks</h1>")
         if path == "/download/report.csv":
             headers = {"Content-Disposition": "attachment; filename=report.csv"}

@@ -3,6 +3,7 @@
 What people see is in `shown`; `say`, `press`, `reply` and `change` are what people and things do.
 """
 
+import asyncio
 from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, Awaitable, Mapping
 from contextlib import asynccontextmanager
@@ -47,6 +48,8 @@ class FakeHomeAssistant:
         self.planned: list[str] = []
         """What goes wrong with the next calls: `limited`, `refused` or `lost answer`."""
         self.states: dict[str, dict[str, Any]] = {}
+        self.hold: asyncio.Event | None = None
+        """What services wait for after they were called."""
         self.called: list[tuple[str, list[str], Mapping[str, Any]]] = []
         """Services that were called by WebSocket, with their entities and data."""
         self.listed: dict[str, Any] = {
@@ -204,6 +207,8 @@ class FakeHomeAssistant:
             await client.socket.close()
         targets = asked.get("target", {}).get("entity_id", [])
         self.called.append((f"{domain}.{service}", targets, asked["service_data"]))
+        if self.hold is not None:
+            await self.hold.wait()
         for entity_id in targets if service in _STATES else ():
             await self.change(entity_id, _STATES[service])
         answer["result"] = {"context": {"id": "01J"}, "response": told.get("answers")}

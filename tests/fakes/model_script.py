@@ -12,6 +12,8 @@ A script is a YAML or JSON file:
 
 A step that is a list answers repeated requests in turn, the last for all that follow: an
 error first and success after it, for example. The fields of an answer are those of `Reply`.
+`{ref:button "Send"}` as an argument stands for the reference of the element that the turn's last
+snapshot of a browser describes like this.
 """
 
 import json
@@ -21,9 +23,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 from ruamel.yaml import YAML
 
 Json = Mapping[str, Any]
+_REF = re.compile(r"\{ref:(.+)\}")
 
 
 class ScriptError(ValueError):
@@ -91,20 +95,23 @@ class Conversation(Struct, frozen=True):
     user: str
     tool_result: str
     step: int
+    results: Sequence[str] = ()
+    """The turn's tool results, newest first."""
 
     @staticmethod
     def of(messages: Sequence[Json]) -> "Conversation":
         """Read the last turn of a request's messages."""
-        tool_result, step = "", 0
+        results, step = list[str](), 0
         for message in reversed(messages):
             role = message.get("role")
             if role == "user":
-                return Conversation(_content(message), tool_result, step)
+                found = next(filter(None, results), "")
+                return Conversation(_content(message), found, step, results)
             if role == "tool":
-                tool_result = tool_result or _content(message)
+                results.append(_content(message))
             elif role == "assistant":
                 step += 1
-        return Conversation("", tool_result, step)
+        return Conversation("", next(filter(None, results), ""), step, results)
 
 
 class Script:
@@ -136,9 +143,32 @@ class Script:
         for rule in self._rules:
             if rule.user is None or rule.user.search(conversation.user):
                 if conversation.step < len(rule.steps):
-                    return rule.steps[conversation.step].next()
+                    return _filled_in(rule.steps[conversation.step].next(), conversation.results)
                 raise ScriptError(f"the rule for this text has no step {conversation.step + 1}")
         raise ScriptError("no rule matches the last user text")
+
+
+def _filled_in(reply: Reply, results: Sequence[str]) -> Reply:
+    """Return an answer with the references of elements."""
+    calls = list[ScriptedCall]()
+    for call in reply.tool_calls:
+        if isinstance(call.arguments, dict):
+            given = cast("dict[str, Any]", call.arguments)
+            filled = {name: _referred(value, results) for name, value in given.items()}
+            calls.append(replace(call, arguments=filled))
+        else:
+            calls.append(call)
+    return replace(reply, tool_calls=tuple(calls))
+
+
+def _referred(value: Any, results: Sequence[str]) -> Any:
+    if not isinstance(value, str) or (asked := _REF.fullmatch(value)) is None:
+        return value
+    pattern = re.compile(rf"{re.escape(asked[1])}.*?\[ref=(\w+)\]")
+    found = next(filter(None, map(pattern.search, results)), None)
+    if found is None:
+        raise ScriptError(f"no snapshot has {asked[1]}")
+    return found[1]
 
 
 def _rule(document: object) -> _Rule:
