@@ -99,11 +99,10 @@ class BusyConfig(ConfigModel):
         return BusyMode(self.platforms.get(platform, default))
 
 
-def _word(given: object) -> object:
-    return "none" if given in (None, False, "off") else given
-
-
-ResetMode = Annotated[Literal["none", "idle", "daily", "both"], BeforeValidator(_word)]
+ResetMode = Annotated[
+    Literal["none", "idle", "daily", "both"],
+    BeforeValidator(lambda given: "none" if given in (None, False, "off") else given),
+]
 Hour = Annotated[int, Field(ge=0, le=23)]
 Minutes = Annotated[int, Field(ge=1, le=525_600)]
 
@@ -173,15 +172,14 @@ class MediaConfig(ConfigModel):
         return (limits | sound).get(kind, self.max_document_mb) * 1_000_000
 
 
-def _mode(given: object) -> object:
-    return "off" if given is False else given  # YAML's
-
-
 @section("human_delay", variables="HERMES_HUMAN_DELAY_")
 class PacingConfig(ConfigModel):
     """Pauses between the messages of a long answer, as if a person wrote them."""
 
-    mode: Annotated[Literal["off", "natural", "custom"], BeforeValidator(_mode)] = "off"
+    mode: Annotated[
+        Literal["off", "natural", "custom"],
+        BeforeValidator(lambda given: "off" if given is False else given),  # YAML's
+    ] = "off"
     """`off`, `natural` for 0.8 to 2.5 seconds, or `custom` for the times below."""
     min_ms: Annotated[int, Field(ge=0, le=60_000)] = 800
     """The shortest pause with `custom`, in milliseconds."""

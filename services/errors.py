@@ -260,7 +260,8 @@ def details_of(error: grpc.aio.AioRpcError) -> ErrorDetails:
             error_details_pb2.RetryInfo(),
         )
         if detail.Unpack(info) and info.domain == DOMAIN:
-            reason = _known_reason(info.reason)
+            # A later version may send a reason that is unknown here.
+            reason = Reason.__members__.get(info.reason, Reason.INTERNAL)
             metadata = dict(info.metadata)
         elif detail.Unpack(bad):
             fields = {violation.field: violation.description for violation in bad.field_violations}
@@ -298,8 +299,3 @@ def _wire_status(error: grpc.aio.AioRpcError) -> status_pb2.Status:
             except DecodeError:
                 break
     return status_pb2.Status()
-
-
-def _known_reason(name: str) -> Reason:
-    # A later version may send a reason that is unknown here.
-    return Reason.__members__.get(name, Reason.INTERNAL)

@@ -37,7 +37,10 @@ async def checks(settings: Settings, reported: Container[str] = ()) -> list[Chec
     others = [name for name in BACKENDS if name not in reported]
     wanted = [name for name in others if _is_wanted(name, config)]
     found = dict(zip(wanted, await _probe_all(config, wanted), strict=True))
-    return [found.get(name) or _advise(name) for name in others]
+    return [
+        found.get(name) or Check("sandbox", Verdict.OFF, f"{name}: off; to use it {ADVICE[name]}")
+        for name in others
+    ]
 
 
 def _is_wanted(name: str, config: ExecutorConfig) -> bool:
@@ -49,10 +52,6 @@ def _is_wanted(name: str, config: ExecutorConfig) -> bool:
         "local": config.home.allow_local_backend,
     }
     return name in (*AUTOMATIC, config.backend) or bool(configured.get(name))
-
-
-def _advise(name: str) -> Check:
-    return Check("sandbox", Verdict.OFF, f"{name}: off; to use it {ADVICE[name]}")
 
 
 async def _probe_all(config: ExecutorConfig, names: list[str]) -> list[Check]:

@@ -132,7 +132,8 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
     ) -> file_pb2.ListDirectoryResponse:
         connection = self._box(request.lease, request.profile)
         size = page_size(request.page_size, _MAX_PAGE_ENTRIES)
-        after = _after(request.page_token)
+        # A name may not be UTF-8.
+        after = unquote(request.page_token, errors="surrogateescape")
         entries: list[DirectoryEntry] = []
         has_more = True
         while has_more and len(entries) < size:
@@ -145,7 +146,7 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
             after = entries[-1].name
         return file_pb2.ListDirectoryResponse(
             entries=[_file_info(entry.name, entry) for entry in entries],
-            next_page_token=_page_token(after) if has_more else "",
+            next_page_token=quote(after, errors="surrogateescape") if has_more else "",
         )
 
     async def MovePath(
@@ -226,16 +227,6 @@ def _file_info(path: str, info: FileInfo) -> file_pb2.FileInfo:
         modify_time=changed,
         link_target=_display(info.target or ""),
     )
-
-
-def _page_token(name: str) -> str:
-    """Encode the last name of a page, which may not be UTF-8."""
-    return quote(name, errors="surrogateescape")
-
-
-def _after(token: str) -> str:
-    """Decode the last name of the page before."""
-    return unquote(token, errors="surrogateescape")
 
 
 def _display(path: str) -> str:

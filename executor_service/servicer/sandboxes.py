@@ -47,7 +47,10 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
         self, request: sandbox_pb2.GetCapabilitiesRequest, context: Context
     ) -> sandbox_pb2.GetCapabilitiesResponse:
         found = [_of_template(one) for one in self._templates]
-        found += [_refused(name, why) for name, why in self._templates.refused.items()]
+        found += [
+            sandbox_pb2.BackendCapabilities(available=False, detail=why, template=name)
+            for name, why in self._templates.refused.items()
+        ]
         others = self._templates.default.choice.others
         found += [_capabilities(other) for other in others]
         return sandbox_pb2.GetCapabilitiesResponse(
@@ -192,10 +195,6 @@ def _capabilities(found: Capabilities, **more: str | None) -> sandbox_pb2.Backen
         snapshot_kinds=["workspace_copy"] * found.copies_workspaces,
         **more,
     )
-
-
-def _refused(template: str, why: str) -> sandbox_pb2.BackendCapabilities:
-    return sandbox_pb2.BackendCapabilities(available=False, detail=why, template=template)
 
 
 def _policy(wire: network_pb2.NetworkPolicy) -> NetworkPolicy:

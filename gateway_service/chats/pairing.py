@@ -79,7 +79,10 @@ def offer_code(conn: Connection, account: AccountLease, source: Source, now: dat
     if own is None and len(waiting) >= MOST_PENDING:
         _log.warning("%s people wait to be let in on %s", len(waiting), person.platform)
         return
-    code, salt = _new_code(), secrets.token_bytes(_SALT_BYTES)
+    code, salt = (
+        "".join(secrets.choice(ALPHABET) for _ in range(CODE_CHARS)),
+        secrets.token_bytes(_SALT_BYTES),
+    )
     request = Pairing(
         person,
         _shown(source.user_name),
@@ -207,10 +210,6 @@ def _welcome(conn: Connection, approved: Pairing, now: datetime) -> None:
     person = approved.person
     address = Address(person.profile, person.platform, approved.account_id, approved.chat_id)
     outbox.add(conn, Delivery(new_id("msg"), address, [Content(_WELCOME)]), now)
-
-
-def _new_code() -> str:
-    return "".join(secrets.choice(ALPHABET) for _ in range(CODE_CHARS))
 
 
 def _digest(salt: bytes, code: str) -> bytes:

@@ -84,7 +84,7 @@ def recurrence(words: str) -> timedelta | str:
     if every is not None:
         return every
     match = _TIME_LAST.fullmatch(plain) or _TIME_FIRST.fullmatch(plain)
-    if match is None or _is_date(plain):
+    if match is None or re.search(r"\bon (?:the )?\d{1,2}$", plain):
         _days(plain)  # report a problem with the days first
         raise ValueError(f'it does not say at what time; say it, such as "every {plain} at 9:00"')
     days = _days(match["days"])
@@ -148,10 +148,6 @@ def _date(text: str, today: date) -> date | None:
         return date.fromisoformat(text)
     except ValueError:
         raise ValueError(f'"{text}": there is no such date') from None
-
-
-def _is_date(words: str) -> bool:
-    return re.search(r"\bon (?:the )?\d{1,2}$", words) is not None
 
 
 def _days(text: str) -> str:

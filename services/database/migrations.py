@@ -61,7 +61,7 @@ def upgrade(connection: sa.Connection, migrations: ModuleType, to: str = "heads"
     from alembic.runtime.migration import MigrationStep
     from alembic.script import ScriptDirectory
 
-    stamp = _stamp(connection)
+    stamp = _Stamp(_current(connection), _only(connection, _oldest))
     if stamp.revision is not None and stamp.revision > migrations.HEAD:
         _check_newer(stamp)
         return
@@ -118,10 +118,6 @@ def _release() -> str:
 
 def _parts(release: str) -> list[int]:
     return [int(part) for part in re.findall(r"\d+", release)[:3]]
-
-
-def _stamp(connection: sa.Connection) -> _Stamp:
-    return _Stamp(_current(connection), _only(connection, _oldest))
 
 
 def _current(connection: sa.Connection) -> str | None:

@@ -123,7 +123,7 @@ class PostgresqlStore:
         return await asyncio.to_thread(self._migrate, fn)
 
     async def notify(self, channel: str) -> None:
-        await self.write(_nothing, channel)
+        await self.write(lambda _: None, channel)
 
     def listen(self, channel: str) -> Hint:
         """Return a hint that wakes on each `notify`; the first opens a connection for all."""
@@ -223,10 +223,6 @@ class PostgresqlStore:
             if (explained := explain(error, self._where)) is None:
                 raise
             raise explained from error
-
-
-def _nothing(_: sa.Connection) -> None:
-    return None
 
 
 def _changes_servers(engine: sa.Engine) -> bool:

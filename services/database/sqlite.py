@@ -52,7 +52,7 @@ class SqliteStore:
         self._writer = Lane(name, worker, self._writes, self._settle, _WRITES_TOGETHER)
         self._is_open = True
         try:
-            await self.write(_nothing)  # opens or creates the file and locks it
+            await self.write(lambda _: None)  # opens or creates the file and locks it
         except BaseException:
             await self._close()
             raise
@@ -115,7 +115,3 @@ class SqliteStore:
         self._reading -= len(jobs)
         for job in jobs:
             job.settle()
-
-
-def _nothing(_: sa.Connection) -> None:
-    return None

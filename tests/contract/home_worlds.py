@@ -1,8 +1,6 @@
 """Worlds of platforms that one runs oneself: a Home Assistant and a mail server."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from pydantic import SecretStr
@@ -12,8 +10,8 @@ from gateway_service.platforms.email.config import EmailConfig
 from gateway_service.platforms.email.platform import EmailPlatform
 from gateway_service.platforms.homeassistant.config import HomeAssistantConfig
 from gateway_service.platforms.homeassistant.platform import HomeAssistantPlatform
-from tests.fakes.homeassistant import TOKEN, FakeHomeAssistant, fake_homeassistant
-from tests.support.dovecot import PASSWORD, MailServer, mail_server, plain_text
+from tests.fakes.homeassistant import TOKEN, FakeHomeAssistant
+from tests.support.dovecot import PASSWORD, MailServer, plain_text
 
 Failure = Literal["limited", "refused", "lost answer"]
 
@@ -97,15 +95,3 @@ def email_config(server: MailServer, auth_server: str = "") -> EmailConfig:
         tls="off",
         auth_server=auth_server,
     )
-
-
-@asynccontextmanager
-async def homeassistant_world(_folder: Path) -> AsyncGenerator[HomeAssistantWorld]:
-    async with fake_homeassistant() as server:
-        yield HomeAssistantWorld(server)
-
-
-@asynccontextmanager
-async def email_world(_folder: Path) -> AsyncGenerator[EmailWorld]:
-    async with mail_server() as server:
-        yield EmailWorld(server)

@@ -5,6 +5,7 @@ import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from gateway_service.errors import OutcomeUnknown, RateLimited, Refused
 from gateway_service.platforms.base import Platform, Sink, Traits
@@ -16,10 +17,11 @@ from gateway_service.platforms.sms.platform import SmsPlatform
 from gateway_service.platforms.telegram.platform import TelegramPlatform
 from gateway_service.platforms.whatsapp.platform import WhatsAppPlatform
 from services.clock import SystemClock
-from tests.contract.home_worlds import email_world, homeassistant_world
+from tests.contract.home_worlds import EmailWorld, HomeAssistantWorld
 from tests.contract.matrix_world import matrix
 from tests.contract.platform_world import Failure, World
 from tests.fakes.discord import FakeDiscord, fake_discord
+from tests.fakes.homeassistant import fake_homeassistant
 from tests.fakes.mattermost import FakeMattermost, fake_mattermost
 from tests.fakes.platform import PLAIN, MemoryPlatform
 from tests.fakes.signal_cli import FakeSignalCli, fake_signal_cli
@@ -32,6 +34,9 @@ from tests.fakes.whatsapp import CLOSED as WHATSAPP_CLOSED
 from tests.fakes.whatsapp import LIMITED as WHATSAPP_LIMITED
 from tests.fakes.whatsapp import FakeWhatsApp, fake_whatsapp
 from tests.fakes.whatsapp import config_of as whatsapp_config
+from tests.support.dovecot import mail_server
+
+S = TypeVar("S")
 
 
 class MemoryWorld(World):
@@ -301,59 +306,30 @@ async def memory_of_texts(_folder: Path) -> AsyncGenerator[World]:
     yield MemoryWorld(PLAIN)
 
 
-@asynccontextmanager
-async def telegram(_folder: Path) -> AsyncGenerator[World]:
-    async with fake_telegram() as server:
-        yield TelegramWorld(server)
+def served(
+    fake: Callable[[], AbstractAsyncContextManager[S]], world: Callable[[S], World]
+) -> Callable[[Path], AbstractAsyncContextManager[World]]:
+    """A world whose platform is a fake server."""
 
+    @asynccontextmanager
+    async def opened(_folder: Path) -> AsyncGenerator[World]:
+        async with fake() as server:
+            yield world(server)
 
-@asynccontextmanager
-async def slack(_folder: Path) -> AsyncGenerator[World]:
-    async with fake_slack() as server:
-        yield SlackWorld(server)
-
-
-@asynccontextmanager
-async def whatsapp(_folder: Path) -> AsyncGenerator[World]:
-    async with fake_whatsapp() as server:
-        yield WhatsAppWorld(server)
-
-
-@asynccontextmanager
-async def signal(_folder: Path) -> AsyncGenerator[World]:
-    async with fake_signal_cli() as server:
-        yield SignalWorld(server)
-
-
-@asynccontextmanager
-async def sms(_folder: Path) -> AsyncGenerator[World]:
-    async with fake_twilio() as server:
-        yield SmsWorld(server)
-
-
-@asynccontextmanager
-async def discord(_folder: Path) -> AsyncGenerator[World]:
-    async with fake_discord() as server:
-        yield DiscordWorld(server)
-
-
-@asynccontextmanager
-async def mattermost(_folder: Path) -> AsyncGenerator[World]:
-    async with fake_mattermost() as server:
-        yield MattermostWorld(server)
+    return opened
 
 
 IMPLEMENTATIONS: Mapping[str, Callable[[Path], AbstractAsyncContextManager[World]]] = {
     "matrix": matrix,
     "memory": memory,
     "memory of texts": memory_of_texts,
-    "discord": discord,
-    "mattermost": mattermost,
-    "signal": signal,
-    "slack": slack,
-    "sms": sms,
-    "telegram": telegram,
-    "whatsapp": whatsapp,
-    "email": email_world,
-    "homeassistant": homeassistant_world,
+    "discord": served(fake_discord, DiscordWorld),
+    "mattermost": served(fake_mattermost, MattermostWorld),
+    "signal": served(fake_signal_cli, SignalWorld),
+    "slack": served(fake_slack, SlackWorld),
+    "sms": served(fake_twilio, SmsWorld),
+    "telegram": served(fake_telegram, TelegramWorld),
+    "whatsapp": served(fake_whatsapp, WhatsAppWorld),
+    "email": served(mail_server, EmailWorld),
+    "homeassistant": served(fake_homeassistant, HomeAssistantWorld),
 }

@@ -109,15 +109,11 @@ def _arguments(order: Order, parts: Parts, stage: list[Staged]) -> Iterator[Argu
 
 def _in_memory(place: str, memory: Memory, stage: list[Staged]) -> Iterator[Argument]:
     """Only root can limit the number of files; otherwise the memory limit must do."""
-    if _is_root():
+    if os.geteuid() == 0:
         stage.append(memory)
         yield from ("--bind", (len(stage) - 1, ""), place)
     else:
         yield from ("--perms", memory.mode, "--size", str(memory.size), "--tmpfs", place)
-
-
-def _is_root() -> bool:
-    return os.geteuid() == 0
 
 
 def _supervisor_arguments(order: Order, parts: Parts, ready: ReadySocket) -> Iterator[str]:

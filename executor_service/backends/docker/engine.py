@@ -319,9 +319,5 @@ def _accept(status: int, answer: bytes) -> Any:
     except ValueError as error:
         raise EngineRefused(status, "the answer cannot be read") from error
     if status >= HTTPStatus.BAD_REQUEST:
-        raise EngineRefused(status, _message(content))
+        raise EngineRefused(status, str(content.get("message", content)))
     return content
-
-
-def _message(content: Any) -> str:
-    return str(content["message"]) if "message" in content else str(content)

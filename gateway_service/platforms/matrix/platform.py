@@ -53,11 +53,6 @@ _FILTER = {"room": {"timeline": {"limit": EVENTS_PER_SYNC}}, "presence": {"types
 _ONLY_STATE = {"room": {"timeline": {"limit": 1}}, "presence": {"types": list[str]()}}
 
 
-def _length(text: str) -> int:
-    """Return the length in JSON with escapes, as nio encrypts it."""
-    return len(json.dumps(text)) - 2
-
-
 class MatrixPlatform(Platform):
     """An account on a homeserver."""
 
@@ -65,7 +60,7 @@ class MatrixPlatform(Platform):
     traits = Traits(
         # An event has at most 64 KiB, with the text and its HTML in it, in base64 if encrypted.
         message_units=9600,
-        length=_length,
+        length=lambda text: len(json.dumps(text)) - 2,  # with escapes, as nio encrypts it
         rate=Rate(per_second=2.0, burst=8),
         repeats_safely_s=math.inf,
         buttons=0,

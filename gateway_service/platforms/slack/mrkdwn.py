@@ -22,10 +22,6 @@ def escape(text: str) -> str:
     return html.escape(text, quote=False)
 
 
-def _text(text: str) -> str:
-    return _URL.sub(r"<\g<0>>", escape(text))
-
-
 def _block(_language: str, code: str) -> str:
     shown = code.replace("```", _UNFENCED)
     return f"```\n{shown}\n```"
@@ -37,7 +33,7 @@ def _link(label: str, url: str) -> str:
 
 
 _STYLE = Style(
-    text=_text,
+    text=lambda text: _URL.sub(r"<\g<0>>", escape(text)),
     escape=escape,
     bold=f"{_EDGE}*{{}}*{_EDGE}",
     italic=f"{_EDGE}_{{}}_{_EDGE}",
