@@ -1,18 +1,27 @@
 """What every tool keeps to, so that a model can use it and the loop can run it again."""
 
 import json
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from pydantic import ValidationError
 
+from agent_service.config.toolsets import FOR_JOBS
 from agent_service.profiles.memory.store import MemoryStore
+from agent_service.records.requests import REVIEW
 from agent_service.sessions.past_sessions import PastSessions
-from agent_service.tools.base import Effect, Tool
+from agent_service.tools.base import Tool
 from agent_service.tools.builtin import Asking, builtin_tools
 from agent_service.tools.guards.commands import CommandPolicy
+from agent_service.tools.guards.refusals import refused
 from agent_service.tools.schema import describe
+from agent_service.tools.toolbox import Toolbox
+from agent_service.turns.delegation import Delegation
 from tests.support.reach import out_of_reach
+from tests.unit.agent.test_toolbox import turn
 
 SAMPLES: dict[str, dict[str, Any]] = {
     "terminal": {"command": "true"},
@@ -29,7 +38,7 @@ SAMPLES: dict[str, dict[str, Any]] = {
     "session_search": {},
     "skills_list": {},
     "skill_view": {"name": "a"},
-    "skill_manage": {"action": "archive", "name": "a"},
+    "skill_manage": {"action": "create", "name": "a", "content": "b"},
     "memory": {"target": "memory", "action": "add", "content": "a"},
     "web_search": {"query": "a"},
     "web_extract": {"urls": ["https://example.com/"]},
@@ -61,11 +70,54 @@ SAMPLES: dict[str, dict[str, Any]] = {
     "browser_download": {},
     "browser_tabs": {"action": "list"},
 }
-TOOLSETS = {
-    *("terminal", "file", "todo", "memory", "skills", "web", "vision", "mixture", "messaging"),
-    *("clarify", "delegation", "code_execution", "session", "cron", "honcho"),
-    *("transcription", "tts", "image_gen", "homeassistant", "browser"),
+KINDS = {
+    "terminal": "terminal keyed job subagent",
+    "process": "terminal pure job subagent",
+    "read_file": "file pure job subagent",
+    "write_file": "file pure job subagent",
+    "patch": "file unsafe job subagent",
+    "search_files": "file keyed job subagent",
+    "list_directory": "file pure job subagent",
+    "todo": "todo pure job subagent",
+    "clarify": "clarify keyed",
+    "memory": "memory keyed job review",
+    "session_search": "session pure job subagent",
+    "skills_list": "skills pure job subagent review",
+    "skill_view": "skills pure job subagent review",
+    "skill_manage": "skills keyed job subagent review",
+    "delegate_task": "delegation keyed job",
+    "execute_code": "code_execution keyed job subagent",
+    "web_search": "web pure job subagent",
+    "web_extract": "web pure job subagent",
+    "vision_analyze": "vision pure job subagent",
+    "transcribe_audio": "transcription pure job subagent",
+    "text_to_speech": "tts keyed job subagent",
+    "image_generate": "image_gen keyed job subagent",
+    "ha_list_entities": "homeassistant pure job subagent",
+    "ha_get_state": "homeassistant pure job subagent",
+    "ha_list_services": "homeassistant pure job subagent",
+    "ha_call_service": "homeassistant unsafe job subagent",
+    "mixture_of_agents": "mixture pure job subagent",
+    "browser_navigate": "browser pure job subagent",
+    "browser_snapshot": "browser pure job subagent",
+    "browser_click": "browser unsafe job subagent",
+    "browser_type": "browser unsafe job subagent",
+    "browser_press": "browser unsafe job subagent",
+    "browser_select": "browser unsafe job subagent",
+    "browser_scroll": "browser pure job subagent",
+    "browser_back": "browser unsafe job subagent",
+    "browser_screenshot": "browser pure job subagent",
+    "browser_console": "browser pure job subagent",
+    "browser_upload": "browser unsafe job subagent",
+    "browser_download": "browser unsafe job subagent",
+    "browser_tabs": "browser unsafe job subagent",
+    "cronjob": "cron pure",
+    "send_message": "messaging keyed",
+    "honcho_context": "honcho pure job",
+    "honcho_search": "honcho pure job",
+    "honcho_conclude": "honcho unsafe job",
 }
+"""Of each tool its toolset, its effect, and the turns besides those of users which may use it."""
 PARAMETERS = {
     "terminal": "command* background timeout=180 workdir pty notify_on_complete watch_patterns",
     "process": "action* session_id data timeout offset limit",
@@ -187,19 +239,50 @@ def test_the_schema_says_what_everything_means(tool: Tool[Any]) -> None:
 
 
 @pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS.keys())
-def test_the_schema_is_the_same_every_time(tool: Tool[Any]) -> None:
-    assert json.dumps(describe(tool)) == json.dumps(describe(tool))
-
-
-@pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS.keys())
 def test_arguments_that_are_not_known_are_refused(tool: Tool[Any]) -> None:
     with pytest.raises(ValidationError, match="Extra inputs"):
         tool.arguments.model_validate({**SAMPLES[tool.name], "surprise": 1})
 
 
 @pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS.keys())
-def test_a_call_says_what_it_changes_and_whether_it_may_run_again(tool: Tool[Any]) -> None:
+def test_a_tool_has_a_toolset_an_effect_and_turns_that_may_use_it(tool: Tool[Any]) -> None:
     arguments = tool.arguments.model_validate(SAMPLES[tool.name])
-    assert tool.effect(arguments) in Effect
-    assert all(isinstance(name, str) for name in tool.writes(arguments))
-    assert tool.toolset in TOOLSETS
+    named = {kind for kind, names in allowed().items() if tool.name in names}
+    assert (tool.toolset, str(tool.effect(arguments)), named) == (
+        *KINDS[tool.name].split()[:2],
+        {*KINDS[tool.name].split()[2:]},
+    )
+
+
+@cache
+def allowed() -> Mapping[str, set[str]]:
+    """The names of the tools that turns of each kind but users' may use."""
+    unused: Any = None
+    toolbox = Toolbox([*TOOLS.values()], unused)
+    sets = frozenset(tool.toolset for tool in TOOLS.values())
+    handed_on = Delegation(unused, sets, 1, unused).allowed(turn(), ())
+    review = turn()
+    review.request = replace(review.request, kind=REVIEW)
+
+    def is_run(tool: Tool[Any]) -> bool:
+        return not refused(review, tool, tool.arguments.model_validate(SAMPLES[tool.name]))
+
+    return {
+        "job": offered_by(toolbox, FOR_JOBS),
+        "subagent": offered_by(toolbox, handed_on),
+        # A review is offered all that its session has, and may call little of it.
+        "review": {tool.name for tool in TOOLS.values() if is_run(tool)},
+    }
+
+
+def offered_by(toolbox: Toolbox, toolsets: Sequence[str]) -> set[str]:
+    described = json.loads(toolbox.schemas(frozenset(toolsets)))
+    return {each["function"]["name"] for each in described}
+
+
+def test_a_review_puts_no_skill_away() -> None:
+    review, tool = turn(), TOOLS["skill_manage"]
+    review.request = replace(review.request, kind=REVIEW)
+    for action, more in (("archive", {}), ("delete", {}), ("create", {"content": "a"})):
+        arguments = tool.arguments.model_validate({"action": action, "name": "a", **more})
+        assert bool(refused(review, tool, arguments)) == (action != "create")

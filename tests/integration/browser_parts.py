@@ -35,9 +35,11 @@ async def chromium_executor(home: Path) -> AsyncGenerator[Executor]:
 
     with replaced(opener, "BACKENDS", {"bubblewrap": make}):
         async with serving(executor_settings(home, "bubblewrap")) as running:
-            yield running
-            for box in await backend.list_boxes():
-                await backend.destroy(box)
+            try:
+                yield running
+            finally:
+                for box in await backend.list_boxes():
+                    await backend.destroy(box)
 
 
 def _need_chromium() -> None:
