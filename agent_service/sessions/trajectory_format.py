@@ -4,10 +4,7 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from datetime import datetime
-from itertools import groupby
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,83 +21,19 @@ from agent_service.storage.schema import message
 from services.clock import Clock
 from services.database import Database
 from services.errors import HermesError
+from services.home.trajectories.sharegpt import sharegpt_record
+from services.home.trajectories.trajectory import Call, Message, Trajectory, redact_trajectory
 from services.lifecycle import unbroken
 
 
-class TrajectoryMessage(Struct, frozen=True):
-    """A message in the form of the chat completions API, with the model's reasoning."""
-
-    content: Mapping[str, Any]
-    reasoning: str
-
-
-class Sample(Struct, frozen=True):
-    """A turn that has ended."""
-
-    system_prompt: str
-    tools: str
-    messages: Sequence[TrajectoryMessage]
-    model: str
-    is_completed: bool
-    ended_at: datetime
-
-
-def line(sample: Sample, redact: Callable[[str], str]) -> str:
-    """Return a sample as a line with a newline, without secrets."""
-    turns = [{"from": speaker, "value": redact(value)} for speaker, value in _conversation(sample)]
-    written = {
-        "conversations": turns,
-        "timestamp": sample.ended_at.isoformat(),
-        "model": sample.model,
-        "completed": sample.is_completed,
-    }
-    return f"{json.dumps(written, ensure_ascii=False)}\n"
-
-
-def _conversation(sample: Sample) -> Iterator[tuple[str, str]]:
-    yield "system", f"{sample.system_prompt}\n\n{_block('tools', sample.tools or '[]')}"
-    names: dict[str, str] = {}
-    for role, group in groupby(sample.messages, key=lambda said: said.content["role"]):
-        if role == "tool":
-            yield "tool", "\n".join(_response(said.content, names) for said in group)
-            continue
-        for said in group:
-            calls = said.content.get("tool_calls") or ()
-            names |= {call["id"]: call["function"]["name"] for call in calls}
-            text = text_of(said.content["content"])
-            yield (
-                ("gpt", _answer(text, said.reasoning, calls))
-                if role == "assistant"
-                else ("human", text)
-            )
-
-
-def _answer(text: str, reasoning: str, calls: Sequence[Mapping[str, Any]]) -> str:
-    thought = _block("think", reasoning.strip())
-    called = [_block("tool_call", _call(call["function"])) for call in calls]
-    return "\n".join(filter(None, (thought, text, *called)))
-
-
-def _call(function: Mapping[str, Any]) -> str:
-    arguments: Any = function["arguments"]
-    # Malformed arguments stay as the model wrote them.
-    with suppress(ValueError, RecursionError):
-        arguments = json.loads(arguments)
-    return json.dumps({"name": function["name"], "arguments": arguments}, ensure_ascii=False)
-
-
-def _response(content: Mapping[str, Any], names: Mapping[str, str]) -> str:
-    call_id = content["tool_call_id"]
-    response = {
-        "tool_call_id": call_id,
-        "name": names.get(call_id, ""),
-        "content": text_of(content["content"]),
-    }
-    return _block("tool_response", json.dumps(response, ensure_ascii=False))
-
-
-def _block(tag: str, text: str) -> str:
-    return f"<{tag}>\n{text}\n</{tag}>"
+def _message(content: Mapping[str, Any], reasoning: str) -> Message:
+    """Read a message that is stored in the form of the chat completions API."""
+    calls = [
+        Call(call["id"], call["function"]["name"], call["function"]["arguments"])
+        for call in content.get("tool_calls") or ()
+    ]
+    call_id: str = content.get("tool_call_id", "")
+    return Message(content["role"], text_of(content["content"]), reasoning, calls, call_id)
 
 
 COMPLETED, OTHERS = "trajectory_samples.jsonl", "failed_trajectories.jsonl"
@@ -139,29 +72,31 @@ class TrajectoryRecorder:
     async def _keep(self, turn: LiveTurn) -> None:
         try:
             sample = await self._sample(turn)
-            path = self._places.folder(turn.profile) / (
-                COMPLETED if sample.is_completed else OTHERS
-            )
+            path = self._places.folder(turn.profile) / (COMPLETED if sample.completed else OTHERS)
             async with self._writing:
-                await asyncio.to_thread(_append, path, line(sample, self._places.redact))
+                await asyncio.to_thread(_append, path, self._line(sample))
         except (OSError, HermesError) as error:
             _log.warning("no trajectory was kept of the turn: %s", error)
 
-    async def _sample(self, turn: LiveTurn) -> Sample:
+    def _line(self, sample: Trajectory) -> str:
+        record = sharegpt_record(redact_trajectory(sample, self._places.redact))
+        return f"{json.dumps(record, ensure_ascii=False)}\n"
+
+    async def _sample(self, turn: LiveTurn) -> Trajectory:
         of_turn = {"session_id": turn.session_id, "turn_id": turn.id}
 
-        def read(conn: Connection) -> list[TrajectoryMessage]:
+        def read(conn: Connection) -> list[Message]:
             rows = conn.execute(_OF_TURN, of_turn)
-            return [TrajectoryMessage(json.loads(row.content), row.reasoning) for row in rows]
+            return [_message(json.loads(row.content), row.reasoning) for row in rows]
 
         finished = turn.finished
-        return Sample(
+        return Trajectory(
             system_prompt=json.loads(turn.messages[0])["content"],
             tools=self._places.tools(turn.toolsets, turn.overlay).decode(),
             messages=await self._database.read(read),
+            timestamp=self._clock.now().isoformat(),
             model=turn.model,
-            is_completed=finished is not None and finished.outcome is Outcome.COMPLETED,
-            ended_at=self._clock.now(),
+            completed=finished is not None and finished.outcome is Outcome.COMPLETED,
         )
 
 

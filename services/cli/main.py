@@ -39,6 +39,7 @@ COMMANDS = {
     "skills": "list, install, update and share skills",
     "curator": "run, pause and undo the curator, which tidies up skills",
     "jobs": "add, edit, run, import and export scheduled jobs",
+    "trajectories": "turn trajectories into data sets to train models with",
     "login": "log in to a model provider",
     "logout": "log out of a model provider",
     "models": "list models with their context windows and prices",
@@ -84,7 +85,7 @@ _FOLDERS = {
     "platforms": ("gateway", "pairing", "send"),
     "sandboxes": ("pools", "workspaces"),
 }
-_PACKAGES = ("acp", "chat", "home", "jobs", "sandboxes", "sessions", "skills")
+_PACKAGES = ("acp", "chat", "home", "jobs", "sandboxes", "sessions", "skills", "trajectories")
 """Folders with a module `command`."""
 
 OBJECTS_WHILE_STARTING = 1_000_000

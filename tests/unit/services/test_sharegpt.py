@@ -1,39 +1,30 @@
 """A turn as a line of a trajectory file."""
 
 import json
-from datetime import UTC, datetime
-from typing import Any
 
-from agent_service.sessions.trajectory_format import Sample, TrajectoryMessage, line
+from services.home.trajectories.sharegpt import sharegpt_record
+from services.home.trajectories.trajectory import Call, Message, Trajectory, redact_trajectory
 
-CALLS: list[dict[str, Any]] = [
-    {"id": "1", "type": "function", "function": {"name": "a", "arguments": '{"x": "½"}'}},
-    {"id": "2", "type": "function", "function": {"name": "b", "arguments": '{"x": '}},
-]
-
-
-def _said(role: str, text: str | None, reasoning: str = "", **more: Any) -> TrajectoryMessage:
-    return TrajectoryMessage({"role": role, "content": text, **more}, reasoning)
+CALLS = [Call("1", "a", '{"x": "½"}'), Call("2", "b", '{"x": ')]
 
 
 def test_each_message_is_where_it_belongs() -> None:
-    sample = Sample(
+    sample = Trajectory(
         system_prompt="Prompt.",
         tools='[{"name":"a"}]',
         messages=[
-            _said("user", "question with hunter2"),
-            _said("assistant", None, "Hm. ", tool_calls=CALLS),
-            _said("tool", "one", tool_call_id="1"),
-            _said("tool", "two", tool_call_id="2"),
-            _said("assistant", "answer"),
+            Message("user", "question with hunter2"),
+            Message("assistant", "", "Hm. ", CALLS),
+            Message("tool", "one", call_id="1"),
+            Message("tool", "two", call_id="2"),
+            Message("assistant", "answer"),
         ],
+        timestamp="2026-01-02T03:00:00+00:00",
         model="m",
-        is_completed=True,
-        ended_at=datetime(2026, 1, 2, 3, tzinfo=UTC),
+        completed=True,
     )
-    text = line(sample, lambda value: value.replace("hunter2", "***"))
-    assert text.count("\n") == 1
-    written = json.loads(text)
+    clean = redact_trajectory(sample, lambda value: value.replace("hunter2", "***"))
+    written = json.loads(json.dumps(sharegpt_record(clean)))
     turns = written.pop("conversations")
     assert written == {"timestamp": "2026-01-02T03:00:00+00:00", "model": "m", "completed": True}
     calls = (

