@@ -9,6 +9,7 @@ from tests.e2e.backends import need_backend
 from tests.e2e.dialogue_stage import documented, performances, without_times
 from tests.e2e.dialogues import DIALOGUES
 from tests.support.sound import need_sound
+from tests.unit.docs_reference import GENERATED
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -24,3 +25,8 @@ async def test_the_dialogues_of_the_page_are_what_a_chat_shows(tmp_path: Path) -
     )
     assert [*shown] == [each.tool for each in DIALOGUES]
     assert all(text.count("\n") <= 12 for text in shown.values()), "a dialogue is short"
+
+
+def test_each_tool_has_a_dialogue() -> None:
+    _, tools = GENERATED["docs/tools.md"]
+    assert sorted(tools) == sorted(each.tool for each in DIALOGUES)
