@@ -35,7 +35,7 @@ ON: Mapping[str, Any] = {"get_services": {"light": {"turn_on": {}}}}
 
 
 class Outside(Struct):
-    """What a call reaches, and which keeps its answer to itself for now."""
+    """What a call reaches, and which keeps its answer until it is released."""
 
     steps: Sequence[Any]
     """The model's; the last makes the call."""
