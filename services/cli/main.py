@@ -40,6 +40,7 @@ COMMANDS = {
     "curator": "run, pause and undo the curator, which tidies up skills",
     "jobs": "add, edit, run, import and export scheduled jobs",
     "trajectories": "turn trajectories into data sets to train models with",
+    "rl": "turn tasks of software engineering into items of a batch",
     "login": "log in to a model provider",
     "logout": "log out of a model provider",
     "models": "list models with their context windows and prices",
@@ -85,7 +86,7 @@ _FOLDERS = {
     "platforms": ("gateway", "pairing", "send"),
     "sandboxes": ("pools", "workspaces"),
 }
-_PACKAGES = ("acp", "chat", "home", "jobs", "sandboxes", "sessions", "skills", "trajectories")
+_PACKAGES = ("acp", "chat", "home", "jobs", "rl", "sandboxes", "sessions", "skills", "trajectories")
 """Folders with a module `command`."""
 
 OBJECTS_WHILE_STARTING = 1_000_000
