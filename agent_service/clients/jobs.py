@@ -25,7 +25,6 @@ MOST = 1000
 _T = TypeVar("_T")
 _Stub = job_pb2_grpc.JobServiceStub
 
-
 _OF_JOB = ("prompt", "schedule", "name")
 
 

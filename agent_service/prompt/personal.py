@@ -23,7 +23,6 @@ TOOLSET = "skills"
 
 _log = logging.getLogger(__name__)
 
-
 SOUL = "SOUL.md"
 
 

@@ -61,7 +61,6 @@ class Overlay(Struct, frozen=True):
 
 NOTHING = Overlay()
 
-
 MAX_NAME_CHARS = 40
 
 

@@ -19,10 +19,8 @@ ANSWERED = "a message of somebody else"
 OUTPUT = "what another job came to"
 FROM_FILE = "a file that came with a message"
 
-
 COMPRESS = "compress"
 """The kind of turn that compacts its session's conversation and adds nothing to it."""
-
 
 JOB = "job"
 JOBS = "cron_"

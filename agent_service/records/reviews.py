@@ -15,7 +15,6 @@ from agent_service.records.requests import (
 
 MAX_MODEL_CALLS = 16
 
-
 _LOOK_BACK = """\
 [Nobody has said this: Hermes asks you to look back at the conversation above. The user does not see
 what you do now and cannot answer. Only the tools for memory and for skills work here; every other

@@ -28,7 +28,6 @@ from services.database.leases import Lease
 STOP_AT = 5
 """After so many successive messages with the same failing call, the turn ends."""
 
-
 _PURPOSES = frozenset({JOB, SUBAGENT, REVIEW})
 """Kinds of turns whose calls are counted separately."""
 

@@ -14,7 +14,6 @@ from services.database.leases import Lease, LeaseTable, Owner
 MAX_OF_SESSION = 20
 """The number of watched commands that a session may have."""
 
-
 _INSERT = insert_ignore(row)
 _COUNT = sa.select(sa.func.count()).where(row.c.session_id == bindparam("session_id"))
 _RUNS_ELSEWHERE = (

@@ -49,7 +49,6 @@ _SWEEP = sa.delete(budget_reservation).where(
     budget_reservation.c.profile == bindparam("profile"), ~_IN_FORCE
 )
 
-
 _SUBAGENTS = sa.select(session.c.id).where(
     session.c.parent_session_id == bindparam("scope_id"), session.c.platform.in_((SUBAGENT, REVIEW))
 )

@@ -30,7 +30,6 @@ _TOUCH_SESSION = Prepared(
     .values(message_count=bindparam("count"), updated_at=bindparam("now"))
 )
 
-
 SCRIPT_STEP = "SCRIPT"
 FILES_STEP = "FILES"
 

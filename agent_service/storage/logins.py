@@ -22,7 +22,6 @@ from services.errors import FailedPrecondition, Unavailable
 LOCK_WAIT_S = 45.0
 """How long another replica may take to renew a login: two exchanges and a margin."""
 
-
 LEASE_S = LOCK_WAIT_S + 15.0
 """Longer than any live holder needs: an expired holder would lose the provider's new tokens."""
 

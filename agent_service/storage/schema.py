@@ -349,7 +349,6 @@ budget_gate = Table(
 )
 """Every reservation for a profile first updates this row, which serializes reservations."""
 
-
 profile_file = Table(
     "profile_file",
     metadata,

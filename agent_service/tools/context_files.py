@@ -45,7 +45,6 @@ _MAX_RULES = 100
 
 _log = logging.getLogger(__name__)
 
-
 NOTHING = Screened()
 
 
@@ -164,7 +163,6 @@ HINTS = "hints"
 MAX_DEPTH = 16
 MAX_FOLDERS = 1000
 """Per session."""
-
 
 Paths: TypeAlias = Callable[[A, ToolContext], Awaitable[Sequence[str]]]
 """The paths that a successful call touched, absolute or relative to the workspace."""

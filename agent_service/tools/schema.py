@@ -17,7 +17,6 @@ _LEFT_OUT = (None, "", "null", "none")
 
 A = TypeVar("A", bound=ToolArguments)
 
-
 LEAN: Mapping[str, Sequence[str]] = {
     "terminal": ("command", "timeout"),
     "read_file": ("path", "offset", "limit"),

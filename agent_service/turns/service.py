@@ -51,7 +51,6 @@ CLAIMS_AT_ONCE = 32
 REVIEWS_AT_ONCE = 2
 """The limit of parallel reviews here: nobody waits for them, unlike for other turns."""
 
-
 HOT_SESSIONS = 256
 HOT_BYTES = HOT_SESSIONS * 1_000_000
 """The limit for all of them together."""

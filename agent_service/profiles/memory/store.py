@@ -35,7 +35,6 @@ RULE = "═" * 48
 
 _log = logging.getLogger(__name__)
 
-
 _DOCUMENTS = {Target.MEMORY: "memories/MEMORY.md", Target.USER: "memories/USER.md"}
 _TITLES = {
     Target.MEMORY: "MEMORY (your personal notes)",

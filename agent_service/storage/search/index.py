@@ -165,7 +165,6 @@ for _dialect, _statements in (("sqlite", _SQLITE), ("postgresql", _POSTGRESQL)):
     for _statement in _statements:
         listen(message_text, "after_create", DDL(_statement).execute_if(dialect=_dialect))
 
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _PER_MICROSECOND = 1024

@@ -133,7 +133,6 @@ _HITS = (
     )
 )
 
-
 _AROUND = (
     sa.select(message_text.c.id)
     .join(

@@ -40,7 +40,6 @@ _ELSEWHERE = (
     "ask for the others in a private chat with you."
 )
 
-
 _MODES = {None: None, True: "only", False: "gate"}
 
 Name = Annotated[str, Field(min_length=1, max_length=128)]

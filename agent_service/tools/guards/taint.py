@@ -35,7 +35,6 @@ EXPLAINED = "explained"
 
 _LOOKS_LIKE_FENCE = re.compile(r"\[(?=\s*(?:end\s+of\s+)?untrusted\s+data)", re.IGNORECASE)
 
-
 _FENCE = re.compile(
     r"(\[(?:End of u|U)ntrusted data) [0-9a-f]{12}(?: from [^\]\n]{0,200}\]|(?=\]))"
 )

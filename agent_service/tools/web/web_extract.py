@@ -20,7 +20,6 @@ LIMIT_S = 30.0
 MAX_CHARACTERS = 80_000
 """Limit for all pages together."""
 
-
 WORKER = Path(__file__).with_name("page_worker.py")
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 _TEXTS = frozenset(
