@@ -89,7 +89,9 @@ async def test_what_may_not_be_opened_is_refused(tools: Tools, url: str, why: st
     assert why in await tools.refusal("browser_navigate", url=url)
 
 
-async def test_a_redirect_to_a_private_address_is_refused_and_says_why(tools: Tools, site: BrowserSite) -> None:
+async def test_a_redirect_to_a_private_address_is_refused_and_says_why(
+    tools: Tools, site: BrowserSite
+) -> None:
     there = f"{site.url}/away?to=http://10.0.0.1/"
     told = await tools.refusal("browser_navigate", url=there)
     assert "[Not reached: 10.0.0.1 is not on security.browser.allow]" in told
