@@ -5,8 +5,10 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from msgspec.structs import replace
+from pydantic import SecretStr
 from sqlalchemy import make_url
 
 from agent_service.assembly.logins import opened_store
@@ -15,6 +17,8 @@ from agent_service.assembly.models import credentials, endpoint_settings, model_
 from agent_service.assembly.setup import local_servers
 from agent_service.config import AgentConfig
 from agent_service.config.models import ModelSettings
+from agent_service.config.sessions import HonchoConfig
+from agent_service.config.tools import BrowserConfig
 from agent_service.models.access import access_of
 from agent_service.models.catalog import SMALL_WINDOW
 from agent_service.models.discovery import served_model
@@ -22,12 +26,12 @@ from agent_service.models.endpoint_models import check_key, list_models
 from agent_service.models.endpoints import Api, Endpoint, configured_endpoint, missing_endpoint
 from agent_service.models.oauth.credentials import Credentials
 from agent_service.models.oauth.tokens import Login
-from agent_service.profiles.memory.honcho import HonchoMemory
+from agent_service.profiles.memory.honcho import NAME, HonchoMemory
 from agent_service.profiles.memory.provider import NOT_CHOSEN, ProviderFailed, Scope
 from agent_service.records.model_errors import InvalidEndpoint, ModelError
 from services.clock import SystemClock
 from services.config.settings import Settings
-from services.errors import HermesError, InvalidArgument
+from services.errors import FailedPrecondition, HermesError, InvalidArgument
 from services.runtime.checks import Check, ModelChoice, Verdict
 from services.runtime.config import ServiceConfig
 from services.runtime.logins import PROVIDERS
@@ -70,22 +74,62 @@ async def checks(settings: Settings) -> list[Check]:
             found = [await _endpoint(settings, config, logins), *await _logins(settings, logins)]
     except HermesError as error:
         found = [Check("login", Verdict.FAILED, error.message)]
-    return [*found, *await _budget(settings, config), _approvals(config), *await _memory(settings)]
+    found += [*await _budget(settings, config), _approvals(config), *await _memory(settings)]
+    return [*found, *await _browser(config.browser)]
 
 
 async def _memory(settings: Settings) -> list[Check]:
     config = await asyncio.to_thread(honcho_config, settings)
-    if (why := why_unused(config)) == NOT_CHOSEN:
+    if why_unused(config) == NOT_CHOSEN:
         return []
+    why = await _why_no_honcho(config)
+    verdict = Verdict.FAILED if why else Verdict.OK
+    return [Check("memory", verdict, why or _answers(config))]
+
+
+async def probe_honcho(settings: Settings, key: str, base_url: str) -> str:
+    """Return what answers with a key at an address; FailedPrecondition if nothing does."""
+    config = await asyncio.to_thread(honcho_config, settings)
+    given = {"provider": NAME, "api_key": SecretStr(key), "base_url": base_url or config.base_url}
+    config = config.model_copy(update=given)
+    if why := await _why_no_honcho(config):
+        raise FailedPrecondition(f"{why}; nothing was written")
+    return f"{_answers(config)}."
+
+
+def _answers(config: HonchoConfig) -> str:
+    return f"Honcho answers, workspace {config.workspace}"
+
+
+async def _why_no_honcho(config: HonchoConfig) -> str:
+    if why := why_unused(config):
+        return why
     try:
         async with asyncio.timeout(LISTING_TIMEOUT_S):
             await HonchoMemory(config.setting).block(Scope("default"))
     except TimeoutError:
-        why = f"Honcho did not answer within {LISTING_TIMEOUT_S:.0f} s"
+        return f"Honcho did not answer within {LISTING_TIMEOUT_S:.0f} s"
     except ProviderFailed as error:
-        why = str(error)
-    verdict = Verdict.FAILED if why else Verdict.OK
-    return [Check("memory", verdict, why or f"Honcho answers, workspace {config.workspace}")]
+        return str(error).rstrip(".")
+    return ""
+
+
+async def _browser(config: BrowserConfig) -> list[Check]:
+    """Check that something listens at the address of the browser that runs elsewhere."""
+    parts = urlsplit(config.cdp_url.get_secret_value())
+    if not parts.hostname:
+        return []
+    port = parts.port or (443 if parts.scheme in ("https", "wss") else 80)
+    place = f"{parts.hostname}:{port}"  # the rest may be a secret
+    try:
+        async with asyncio.timeout(LISTING_TIMEOUT_S):
+            _, writer = await asyncio.open_connection(parts.hostname, port)
+    except OSError:  # TimeoutError is one
+        advice = f"start it there with --remote-debugging-port={port}, or correct browser.cdp_url"
+        told = f"the browser at {place} (browser.cdp_url) does not answer; {advice}"
+        return [Check("browser", Verdict.FAILED, told)]
+    writer.close()
+    return [Check("browser", Verdict.OK, f"it answers at {place} (browser.cdp_url)")]
 
 
 async def _endpoint(

@@ -175,8 +175,8 @@ class FetchConfig(ConfigModel):
     """Where the web tools may go, and what follows from having been there."""
 
     allow_private_networks: Annotated[tuple[str, ...], AfterValidator(_ranges)] = ()
-    """Private address ranges that URLs may lead to, such as `192.168.1.0/24`. The metadata services
-    of clouds stay closed."""
+    """Private address ranges from which tools fetch, such as `192.168.1.0/24`. The metadata
+    services of clouds stay closed. For the browser, name hosts in `security.browser.allow`."""
     allow_ports: tuple[Annotated[int, Field(ge=1, le=65_535)], ...] = ()
     """Ports that URLs may name besides 80 and 443."""
     taint: Literal["ask", "off"] = "ask"

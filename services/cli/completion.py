@@ -18,6 +18,18 @@ Start a new shell afterwards. Run the command again after an upgrade of Hermes."
 
 SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
 _FILES = ("FILE", "FOLDER", "PATH")
+SERVER = "SERVER"
+"""Stands for the name of an MCP server in config.yaml."""
+_SERVERS = (
+    r"""awk '/^[^ #]/ {inside = /^mcp_servers:/} inside && match($0, /^ +/) {"""
+    r"""if (!depth) depth = RLENGTH; if (RLENGTH == depth && $1 ~ /^[A-Za-z0-9].*:$/) """
+    r"""print substr($1, 1, length($1) - 1)}' """
+    r""""${HERMES_HOME:-$HOME/.hermes}/config.yaml" 2>/dev/null"""
+)
+_NAMES = {
+    "bash": f'_hermes_mcp_servers() {{ compgen -W "$({_SERVERS})" -- "$1"; }}',
+    "zsh": f'_hermes_mcp_servers() {{ compadd -- ${{(f)"$({_SERVERS})"}}; }}',
+}
 
 
 def _print(context: Context) -> None:
@@ -27,7 +39,10 @@ def _print(context: Context) -> None:
     for argument in _arguments_of(parser):
         if argument.metavar in _FILES:
             cast("Any", argument).complete = shtab.FILE
-    sys.stdout.write(shtab.complete(parser, context.given.shell) + "\n")
+        if argument.metavar == SERVER:
+            cast("Any", argument).complete = dict.fromkeys(_NAMES, "_hermes_mcp_servers")
+    script = cast("Any", shtab).complete(parser, context.given.shell, preamble=_NAMES)
+    sys.stdout.write(script + "\n")
 
 
 def _all_commands() -> argparse.ArgumentParser:

@@ -50,11 +50,11 @@ def complain(text: str) -> None:
     sys.stderr.write(f"{wrap(f'hermes: {printable(text)}', sys.stderr)}\n")
 
 
-def wrap(text: str, stream: TextIO) -> str:
+def wrap(text: str, stream: TextIO, most_columns: int = 10_000) -> str:
     """Break long lines between words on a terminal, below what follows a label."""
     if not stream.isatty():
         return text
-    width = shutil.get_terminal_size().columns
+    width = min(shutil.get_terminal_size().columns, most_columns)
     lines = list[str]()
     for line in text.split("\n"):
         label = _LABEL.match(line)

@@ -10,7 +10,7 @@ from hermes.agent.v1.memory_pb2_grpc import MemoryServiceStub
 from services.amounts import plural
 from services.cli.command import JSON_LIST, JSON_OBJECT, Command, Context, action, arg, limit
 from services.cli.output import Column, describe, field_value, local_time
-from services.cli.startup import keep
+from services.cli.startup import imported, keep
 from services.errors import InvalidArgument
 
 EXAMPLES = """\
@@ -22,6 +22,8 @@ examples:
   hermes memory status                        whether an external memory is used, and answers
   hermes memory setup                         use Honcho in addition to Hermes' memory
   hermes memory setup --base-url http://localhost:8000"""
+
+PROBE = "agent_service.assembly.checks:probe_honcho"
 
 _MEMORY = tuple(map(Column, ("entries", "char_count", "char_limit", "version", "drifted")))
 _CHANGE = (
@@ -82,7 +84,7 @@ async def _status(context: Context) -> None:
     context.print_value(described, "\n\n".join(filter(None, ("\n".join(lines), found.block))))
 
 
-def _setup(context: Context) -> None:
+async def _setup(context: Context) -> None:
     """Use Honcho in addition to Hermes' memory."""
     given, settings = context.given, context.settings
     found = settings.variable("HONCHO_API_KEY")
@@ -93,11 +95,13 @@ def _setup(context: Context) -> None:
         key = getpass("Key for Honcho, from app.honcho.dev: ").strip()
         if not key:
             raise InvalidArgument("no key was given")
+    told = await imported(PROBE)(settings, key, given.base_url)
+    if found is None and key:
         keep(settings, "HONCHO_API_KEY", key)
     if given.base_url:
         keep(settings, "honcho.base_url", given.base_url)
     path = keep(settings, "memory.provider", "honcho")
-    told = f"memory.provider in {path} is now honcho. Restart Hermes to apply it."
+    told += f" memory.provider in {path} is now honcho. Restart Hermes to apply it."
     context.print_value({"provider": "honcho"}, told)
 
 

@@ -1,13 +1,16 @@
 """List tools and what is missing for them, and turn toolsets on and off."""
 
 import argparse
-from collections.abc import Mapping
+import re
+import sys
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hermes.agent.v1 import tool_catalog_pb2 as pb
 from hermes.agent.v1.tool_catalog_pb2_grpc import ToolCatalogServiceStub
 from services.cli.command import JSON_LIST, Command, Context, action, arg, flag
-from services.cli.output import Column
+from services.cli.console import print_json, printable, say, wrap
+from services.cli.output import Column, describe
 from services.cli.startup import keep
 from services.config.paths import nearest, suggestion
 from services.errors import InvalidArgument
@@ -24,12 +27,53 @@ examples:
 Add a missing setting with: hermes config set BRAVE_API_KEY ..."""
 
 DISABLED = "tools.disabled"
+WIDTH = 100
+"""How wide the list is at most on a terminal."""
+_PACKAGE = re.compile(r"hermes-services\[\w+\]")
+_NO_SERVERS = "no MCP server is added; type: hermes mcp add NAME --command PROGRAM (or --url URL)"
+_MORE = {"browser": "make the template with make browser-image (docs/browser.md)"}
+"""What a setting of a toolset does not give by itself."""
 
 
 async def _list(context: Context) -> None:
     """List tools, and what is missing for them."""
     found = await _tools(context, context.given.platform)
-    context.print_list(found.tools, _COLUMNS, "There are no tools.")
+    described = [describe(tool, _COLUMNS) for tool in found.tools]
+    if context.given.json:
+        print_json(described)
+    else:
+        say(wrap(printable("\n".join(_lines(found))), sys.stdout, WIDTH))
+
+
+def _lines(found: pb.ListToolsResponse) -> Iterator[str]:
+    """Yield a line for each tool that is on, and for each tool or toolset that is off."""
+    for tool in found.tools:
+        if tool.enabled:
+            elsewhere = ", ".join(sorted(tool.off_on_platforms))
+            yield f"{tool.name:<20}  {tool.summary}{elsewhere and f' Not on {elsewhere}.'}"
+    off = [tool for tool in found.tools if not tool.enabled]
+    lacks = {"mcp": _NO_SERVERS} if "mcp" not in {tool.toolset for tool in found.tools} else {}
+    for tool in off:
+        family = [other for other in found.tools if other.toolset == tool.toolset]
+        is_whole = len({(other.enabled, _lack(other)) for other in family}) == 1
+        lacks[tool.toolset if is_whole and tool.toolset != "mcp" else tool.name] = _lack(tool)
+    if lacks:
+        yield "\nNot offered to models:"
+    yield from (f"{name:<20}  {lack}" for name, lack in lacks.items())
+
+
+def _lack(tool: pb.ToolInfo) -> str:
+    """Return what a tool that is off lacks, and what to type to get it."""
+    if tool.missing_settings:
+        first, *others = tool.missing_settings
+        either = f" (or {', '.join(others)} likewise)" if others else ""
+        more = f"; {_MORE[tool.toolset]}" if tool.toolset in _MORE else ""
+        return f"{first} is not set{either}; type: hermes config set {first} VALUE{more}"
+    if package := _PACKAGE.search(tool.reason):
+        return f"{tool.reason}; type: pip install '{package[0]}'"
+    if tool.reason == "turned off":
+        return f"turned off; type: hermes tools enable {tool.toolset}"
+    return tool.reason
 
 
 async def _change(context: Context) -> None:
@@ -72,25 +116,11 @@ async def _tools(context: Context, platform: str = "") -> pb.ListToolsResponse:
     return await context.stub(ToolCatalogServiceStub).ListTools(request)
 
 
-def _state(tool: pb.ToolInfo) -> str:
-    if tool.enabled:
-        elsewhere = ", ".join(sorted(tool.off_on_platforms))
-        return f"on, but not on {elsewhere}" if elsewhere else "on"
-    return (
-        f"off: {tool.reason}" if tool.reason else f"off: set {' or '.join(tool.missing_settings)}"
-    )
-
-
 _PLATFORM = "list the tools for this platform, such as telegram or cli"
 _COLUMNS = (
-    Column("name", "tool"),
-    Column("toolset", "toolset"),
-    Column("", "state", _state),
-    Column("enabled"),
-    Column("missing_settings"),
+    *map(Column, ("name", "toolset", "enabled", "missing_settings")),
     Column("reason", optional=True),
-    Column("off_on_platforms"),
-    Column("summary", "what it does"),
+    *map(Column, ("off_on_platforms", "summary")),
 )
 _JSON = flag("--json", "print a JSON list", default=argparse.SUPPRESS)
 _CHANGED = (arg("TOOLSET+", "name of the toolset", field="toolsets"), _JSON)

@@ -136,6 +136,19 @@ async def opened(home: Home, editor: Any) -> AsyncGenerator[ClientSideConnection
         yield agent
 
 
+def test_the_setup_names_the_home_of_the_environment(tmp_path: Path) -> None:
+    home = Home.make(tmp_path)
+    told = home.run("acp", "--setup").out
+    assert told.endswith(f" acp --home {home.path}\n")
+    assert told.count(f'"{home.path}"') == 2
+
+
+async def test_a_relative_folder_is_refused(home: Home) -> None:
+    async with opened(home, Editor()) as agent:
+        with pytest.raises(acp.RequestError, match="cwd must be an absolute path, not 'project'"):
+            await agent.new_session(cwd="project", mcp_servers=[])
+
+
 async def test_an_editor_holds_a_whole_session(home: Home) -> None:
     project, editor = home.path.parent / "project", Editor("deny", "once", "2")
     async with opened(home, editor) as agent:

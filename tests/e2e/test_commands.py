@@ -69,12 +69,26 @@ def test_what_is_piped_in_is_part_of_the_question(home: Home) -> None:
     assert piped.json["answer"] == "You said: some data\n\nwhat is this?"
 
 
+def test_a_command_answers_with_its_output_and_exits_with_its_status(home: Home) -> None:
+    ran = home.run("chat", "-q", "!echo hi; exit 3")
+    assert (ran.status, ran.out, ran.err) == (3, "hi\n", "")
+    ran = home.run("chat", "-q", "!echo hi", "--json")
+    assert (ran.status, ran.json["answer"]) == (0, "hi")
+    assert (home.run("chat", "-q", "!true").out, home.run("chat", "-q", "!false").status) == ("", 1)
+    refused = home.run("chat", "-q", "!rm -rf /")
+    check_complaint(refused, "refused and not run")
+    assert (refused.status, refused.out) == (1, "")
+
+
 def test_files_go_with_the_question(home: Home, tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_text("Buy milk.")
     said = home.run("chat", "-q", "read it", "--json", "--file", str(tmp_path / "note.txt"))
     assert "Buy milk." in said.json["answer"]
     missing = home.run("chat", "-q", "read it", "--file", str(tmp_path / "none"))
     check_complaint(missing, "none cannot be read")
+    mistyped = home.run("chat", "-q", "explain @src/mian.py")
+    check_complaint(mistyped, "there is no file src/mian.py")
+    assert mistyped.status == 2
 
 
 def test_more_than_a_message_can_have_is_not_sent(home: Home) -> None:
@@ -137,6 +151,26 @@ def test_doctor_says_what_works(home: Home, backend: str) -> None:
     plain = home.run("doctor")
     assert plain.status == 0
     assert "✓ model" in plain.out
+
+
+def test_tools_that_are_off_say_how_to_get_them(empty: Home) -> None:
+    told = " ".join(empty.run("tools").out.split())
+    assert "browser browser.template is not set (or browser.cdp_url likewise); type: " in told
+    assert "web_search BRAVE_API_KEY is not set" in told
+    assert "mcp no MCP server is added; type: hermes mcp add NAME" in told
+    with terminal(empty, "tools") as shown:
+        assert shown.wait_end() == 0
+        lines = shown.screen.splitlines()
+    assert max(map(len, lines)) <= 100
+
+
+@pytest.mark.usefixtures("usual_ports")
+def test_doctor_names_a_browser_that_does_not_answer(empty: Home) -> None:
+    away = empty.set(BROWSER_CDP_URL=f"http://127.0.0.1:{free_port()}/?token=secret")
+    (browser,) = [it for it in away.run("doctor", "--json").json if it["check"] == "browser"]
+    assert browser["verdict"] == "failed"
+    assert "does not answer; start it there with --remote-debugging-port=" in browser["message"]
+    assert "secret" not in browser["message"]
 
 
 @pytest.mark.usefixtures("usual_ports")

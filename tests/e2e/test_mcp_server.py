@@ -1,6 +1,7 @@
 """The MCP server, driven by the client of the `mcp` package over both transports."""
 
 import asyncio
+import json
 import secrets
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
@@ -96,10 +97,17 @@ async def refused(client: Client, tool: str) -> bool:
     return "nknown tool" in told
 
 
+def test_what_is_no_message_is_answered_with_an_error(tmp_path: Path) -> None:
+    told = Home.make(tmp_path).run("mcp", "serve", text='{"jsonrpc"\n{"a": 1}\n').out
+    errors = [json.loads(line) for line in told.splitlines()]
+    assert [(it["id"], it["error"]["code"]) for it in errors] == [(None, -32700), (None, -32600)]
+
+
 async def use_everything(client: Client) -> None:
     """Do what the owner can do."""
     said = await call(client, "ask", message="hello")
     assert said["completed"]["answer"] == "You said: hello"
+    assert said["usage"]["prompt_tokens"] > 0
     waiting = await call(client, "ask", message="remove", session_id=said["session_id"])
     assert waiting["state"] == "TURN_STATE_WAITING_PERSON"
     (approval_id,) = waiting["waits_for"]

@@ -26,8 +26,12 @@ def test_honcho_is_set_up_and_its_state_is_told(tmp_path: Path) -> None:
     assert "hermes memory setup" in home.run("memory", "status").out
     asked = home.run("memory", "setup")
     assert (asked.status, "HONCHO_API_KEY" in asked.err) == (2, True)
-    done = home.run("memory", "setup", "--base-url", "http://127.0.0.1:9")
-    assert (done.status, "is now honcho" in done.out) == (0, True)
+    away = home.run("memory", "setup", "--base-url", "http://127.0.0.1:9")
+    assert away.status == 1
+    assert "Honcho cannot be reached" in away.err
+    assert "nothing was written" in away.err
+    assert not (home.path / "config.yaml").exists()
+    home.configure({"memory": {"provider": "honcho"}, "honcho": {"base_url": "http://127.0.0.1:9"}})
     told = home.run("memory", "status", "--json").json
     assert told["name"] == "honcho"
     assert told["problem"].startswith("Honcho cannot be reached")

@@ -68,7 +68,7 @@ async def test_a_model_that_sees_gets_a_screenshot_of_a_page(tmp_path: Path) -> 
     opened, metadata, steals, screenshot = (m["content"] for m in messages if m["role"] == "tool")
     assert 'textbox "Name"' in opened
     assert "169.254.169.254 is not a public address" in metadata
-    assert "[Not reached: 10.0.0.1 is not a public address]" in steals
+    assert "[Not reached: 10.0.0.1 is not a public address, and not named in" in steals
     assert "[Untrusted data" in screenshot
     note, picture = messages[-1]["content"]
     assert "pictures/screenshot-" in note["text"]

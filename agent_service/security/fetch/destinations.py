@@ -108,7 +108,10 @@ class Destinations:
         found = await self._addresses(origin.host)
         for address in found:
             if not trusted and not await asyncio.to_thread(self._allows, address):
-                raise FetchRefused(f"{origin.host} leads to an address that is not public")
+                raise FetchRefused(
+                    f"{origin.host} leads to an address that is not public "
+                    "(the owner can open private networks with security.allow_private_networks)"
+                )
         return found
 
     async def _addresses(self, host: str) -> Sequence[Address]:

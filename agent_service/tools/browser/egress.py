@@ -21,6 +21,8 @@ NO_NETWORK = (
     "network_mode: open"
 )
 
+NOT_PUBLIC = "is not a public address, and not named in security.browser.allow"
+
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -53,7 +55,7 @@ class Hosts:
         if parts.scheme not in ("http", "https") or not parts.hostname:
             return "only http and https addresses can be opened"
         if is_direct and not self.names(parts.hostname) and not _may_be_public(parts.hostname):
-            return f"{parts.hostname} is not a public address"
+            return f"{parts.hostname} {NOT_PUBLIC}"
         return self.why_not(parts.hostname)
 
     async def why_not_direct(self, url: str) -> str:
@@ -64,7 +66,7 @@ class Hosts:
             with suppress(OSError, UnicodeError):
                 found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
             if not all(is_public(str(each[4][0])) for each in found):
-                return f"{host} is not a public address"
+                return f"{host} {NOT_PUBLIC}"
         return why
 
 
@@ -159,7 +161,7 @@ class Proxy:
             raise Refused(NO_NETWORK.format(host)) from None
         addresses = [str(each[4][0]) for each in found]
         if not self.hosts.names(host) and not all(map(is_public, addresses)):
-            raise Refused(f"{host} is not a public address")
+            raise Refused(f"{host} {NOT_PUBLIC}")
         return await asyncio.open_connection(addresses[0], port)
 
 

@@ -247,7 +247,9 @@ def _note(event: TurnEvent, told: Json) -> None:
         case "clarification_answered":
             told["waits_for"].pop(event.clarification_answered.clarification_id, None)
         case "turn_finished":
-            told |= _json(event)["turn_finished"]
+            usage = event.turn_finished.usage
+            counts = {field.name: getattr(usage, field.name) for field in usage.DESCRIPTOR.fields}
+            told |= {**_json(event)["turn_finished"], "usage": counts}
         case _:
             pass
 

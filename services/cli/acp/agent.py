@@ -131,7 +131,7 @@ class HermesAgent:
 
     async def new_session(self, cwd: str, **kwargs: Any) -> schema.NewSessionResponse:
         async with _reported():
-            folder = Path(cwd)
+            folder = _absolute(cwd)
             why = await asyncio.to_thread(why_not_mounted, self._settings, folder)
             session = await self._open(Folder(folder, is_mounted=not why, why_not=why))
             session_id = session.editor.session_id
@@ -155,6 +155,7 @@ class HermesAgent:
         self, session_id: str, cwd: str, **kwargs: Any
     ) -> schema.ForkSessionResponse:
         async with _reported():
+            _absolute(cwd)  # before the branch is made
             known, stub = self._sessions.get(session_id), await self._session_service()
             request = BranchSessionRequest(
                 session_id=known.session_id if known else session_id,
@@ -244,8 +245,9 @@ class HermesAgent:
         self, session_id: str, cwd: str, name: str = "", *, replays: bool = False
     ) -> EditorSession:
         """Open a session that exists; `name` is what the editor calls it, its id by default."""
+        given = _absolute(cwd)
         found = await self._get_session(session_id)
-        folder = Folder(Path(found.workdir or cwd), is_mounted=bool(found.workdir))
+        folder = Folder(Path(found.workdir or given), is_mounted=bool(found.workdir))
         live = await self._live_turn(found)
         if replays:
             agent = (await self.connection.channels()).to("agent")
@@ -321,6 +323,13 @@ class HermesAgent:
                 updated_at=found.update_time.ToJsonString(),
             )
         )
+
+
+def _absolute(cwd: str) -> Path:
+    """Return the folder of a session; InvalidArgument unless it is absolute."""
+    if not Path(cwd).is_absolute():
+        raise InvalidArgument(f"cwd must be an absolute path, not {cwd!r}")
+    return Path(cwd)
 
 
 def _command(command: SlashCommand) -> schema.AvailableCommand:

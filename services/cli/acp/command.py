@@ -11,6 +11,7 @@ from typing import Any
 from services.cli.command import LOG_LEVEL, Command, Context, arg, flag
 from services.cli.console import complain, say
 from services.cli.startup import imported, run_in_home
+from services.config.settings import load_settings
 from services.errors import FailedPrecondition
 
 EXAMPLES = """\
@@ -65,9 +66,11 @@ def _json(value: dict[str, Any]) -> str:
 
 
 def _options(context: Context) -> list[str]:
-    given = context.given
-    home = ["--home", str(Path(given.home).expanduser().absolute())] if given.home else []
-    return [*home, *(["--profile", given.profile] if given.profile else ())]
+    given, environ = context.given, load_settings(vars(context.given)).environ
+    home = given.home or environ.get("HERMES_HOME")  # editors may have another environment
+    profile = given.profile or environ.get("HERMES_PROFILE")
+    options = ["--home", str(Path(home).expanduser().absolute())] if home else []
+    return [*options, *(["--profile", profile] if profile else ())]
 
 
 COMMAND = Command(

@@ -25,6 +25,7 @@ from services.cli.command import (
     arg,
     flag,
 )
+from services.cli.connection import has_services
 from services.cli.output import Column
 from services.cli.startup import imported, keep
 from services.config.edit import remove_path
@@ -75,10 +76,8 @@ async def _add(context: Context) -> None:
         raise AlreadyExists(f"there is an MCP server {given.name} already; remove it first")
     entry = _entry(given)
     path = keep(settings, f"{SECTION}.{given.name}", json.dumps(entry))
-    told = (
-        f"{given.name} is in {path}. Restart Hermes to apply it, then try: "
-        f"hermes mcp test {given.name}"
-    )
+    restart = await _restart(context)
+    told = f"{given.name} is in {path}. {restart}Try it with: hermes mcp test {given.name}"
     shown = {**entry, "headers": dict.fromkeys(entry["headers"], MASK)} if given.headers else entry
     context.print_value({"name": given.name, "server": shown, "file": str(path)}, told)
 
@@ -205,8 +204,14 @@ async def _remove(context: Context) -> None:
         check_place(settings)
         await imported(LOG_OUT)(settings, given.name)
     path = remove_path(settings.home, (SECTION, given.name))
-    told = f"{given.name} is no longer in {path}. Restart Hermes to apply it."
+    told = f"{given.name} is no longer in {path}. {await _restart(context)}".rstrip()
     context.print_value({"name": given.name, "file": str(path)}, told)
+
+
+async def _restart(context: Context) -> str:
+    """Return what applies a change, if anything runs that has read the settings."""
+    is_needed = await has_services(context.settings, ("agent",))
+    return "Restart Hermes to apply it. " if is_needed else ""
 
 
 def _configured(data: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -235,7 +240,8 @@ _COLUMNS = (
     Column("prompts"),
     Column("has_resources"),
 )
-_NAME = arg("NAME", "name of the server")
+_NEW = arg("NAME", "name of the server")
+_NAME = arg("SERVER", "name of the server", field="name")
 
 
 def _several(form: str, meaning: str, name: str) -> Argument:
@@ -243,7 +249,7 @@ def _several(form: str, meaning: str, name: str) -> Argument:
 
 
 _ADDED = (
-    _NAME,
+    _NEW,
     arg("--command TEXT", "program with its arguments", default=""),
     arg("--url URL", "address of a server that runs elsewhere", default=""),
     flag("--sse", "the URL is of the older kind, with server-sent events"),

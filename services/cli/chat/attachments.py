@@ -76,7 +76,7 @@ def read_picture(path: Path) -> Attachment:
 def find(text: str) -> tuple[str, list[Attachment]]:
     """Return a message as it is sent, and the files that it names.
 
-    InvalidArgument if a named file cannot be read; what names no file is left as it is.
+    InvalidArgument if a file is not there or cannot be read; what is like no path is left as it is.
     """
     if text.startswith("!"):
         return text, []
@@ -103,12 +103,22 @@ def _mentioned(match: re.Match[str]) -> Attachment | None:
         return read(path)
     lines = _LINES.fullmatch(name)
     if lines is None or not (path := Path(lines["path"]).expanduser()).is_file():
+        if match["quoted"] or _is_like_path(lines["path"] if lines else name.rstrip(".")):
+            raise InvalidArgument(f"there is no file {name}; if you mean none, write `@{name}`")
         return None
     first, last = int(lines["first"]), int(lines["last"] or lines["first"])
     kept = read(path).data.splitlines(keepends=True)[max(0, first - 1) : last]
     if not kept:
         raise InvalidArgument(f"{path} has no lines {first} to {last}")
     return Attachment(f"{path.stem}_{first}-{last}{path.suffix}", b"".join(kept))
+
+
+def _is_like_path(name: str) -> bool:
+    """Return whether a name is meant as a path, as opposed to a handle such as @ann or @a/b."""
+    path = Path(name).expanduser()
+    is_rooted = path.is_absolute() or name.startswith(("./", "../"))
+    is_below = "/" in name and (path.parent.is_dir() or bool(path.suffix))
+    return "@" not in name and (is_rooted or is_below or bool(media_type(name, "")))
 
 
 def _pasted_path(match: re.Match[str]) -> Path:

@@ -5,11 +5,12 @@ import os
 import sys
 from pathlib import Path
 
+from hermes.agent.v1.turn_event_pb2 import ToolFinished
 from hermes.common.v1.content_pb2 import ContextFile
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest
 from services.cli.chat.attachments import find, read, read_picture, upload
 from services.cli.chat.dialogue import Dialogue
-from services.cli.chat.one_shot import OneShot
+from services.cli.chat.one_shot import OneShot, output_of
 from services.cli.chat.screen import can_talk, standard_screen
 from services.cli.chat.turn_view import TurnView
 from services.cli.command import CONTINUED, Command, Context, arg, flag
@@ -44,6 +45,7 @@ examples:
   hermes chat -q "explain @src/main.py:10-40"
   git log -20 | hermes chat -q "summarise this"
   hermes chat -q "run the tests" --here --json
+  hermes chat -q '!make test' --here          run a command, and exit with its status
   hermes chat --sandbox gvisor                run commands in sandboxes of this template
 
 With --here, the current folder becomes /workspace when you send the first message."""
@@ -144,10 +146,10 @@ async def _run(settings: Settings, arguments: argparse.Namespace, question: str 
 async def _ask(
     settings: Settings, channels: Channels, arguments: argparse.Namespace, question: str
 ) -> int:
-    view = None
-    if not arguments.json:
+    view, is_command = None, question.startswith("!") and not arguments.attached
+    if not (arguments.json or is_command):
         view = TurnView(standard_screen(settings.environ), tells_failure=False)
-    once = OneShot(view)
+    once = OneShot(view, is_command=is_command)
     asked, found = (question, []) if question.startswith("/") else find(question)
     found = [*arguments.attached, *found]
     files = await upload(channels.to("agent"), found) if found else []
@@ -159,7 +161,15 @@ async def _ask(
     if once.failure:
         complain(once.failure)
         return EXIT_INTERRUPTED if once.was_interrupted else EXIT_FAILURE
-    return 0
+    return 0 if once.command is None else _end(once.command, is_silent=arguments.json)
+
+
+def _end(command: ToolFinished, *, is_silent: bool) -> int:
+    """Print a command's output unless `is_silent`; return its exit status."""
+    is_run = command.HasField("exit_code")
+    if (output := output_of(command)) and not is_silent:
+        (say if is_run else complain)(printable(output))
+    return command.exit_code if is_run else EXIT_FAILURE
 
 
 def _question(given: str | None) -> str | None:

@@ -28,8 +28,10 @@ NOBODY = "(Nobody is there to answer. Decide yourself, and state your assumption
 class OneShot:
     """Asks a question, follows the turn to its end, and records the result."""
 
-    def __init__(self, view: TurnView | None) -> None:
+    def __init__(self, view: TurnView | None, *, is_command: bool = False) -> None:
+        """Take whether the question is a command for the sandbox, whose output is the answer."""
         self._view = view
+        self._is_command = is_command
         self._shows_notices = view is not None and (sys.stdout.isatty() or sys.stderr.isatty())
         self._session_id = self._turn_id = self._message_id = ""
         self._turn: TurnFinished | None = None
@@ -73,6 +75,11 @@ class OneShot:
         return "the turn did not end" if self._turn is None else shortfall(self._turn)[0]
 
     @property
+    def command(self) -> ToolFinished | None:
+        """How the command ended; None if it did not, or if the question is none."""
+        return next(iter(self._finished.values()), None) if self._is_command else None
+
+    @property
     def was_interrupted(self) -> bool:
         return self._turn is not None and self._turn.HasField("cancelled")
 
@@ -85,6 +92,7 @@ class OneShot:
         turn = self._turn or TurnFinished()
         answers = (
             self.reply,
+            "" if self.command is None else output_of(self.command),
             turn.completed.answer,
             turn.cancelled.partial_answer,
             turn.limit_reached.partial_answer,
@@ -126,6 +134,12 @@ class OneShot:
                 _answer(dialogue)
             case _:
                 pass
+
+
+def output_of(command: ToolFinished) -> str:
+    """Return what a command wrote, without the remarks for the model."""
+    text = command.preview.removesuffix(f"[exit code {command.exit_code}]").rstrip("\n")
+    return "" if text == "[no output]" else text
 
 
 def _answer(dialogue: Dialogue) -> None:
