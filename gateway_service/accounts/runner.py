@@ -4,14 +4,14 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gateway_service.accounts.menus import MenuKeeper
-from gateway_service.accounts.status_reporter import StatusReporter
 from gateway_service.errors import OutcomeUnknown, RateLimited, Unreachable
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.outbox.worker import OutboxWorker
@@ -25,8 +25,43 @@ from gateway_service.turns.router import Router
 from services.clock import Clock
 from services.database import Database
 from services.database.leases import Fenced, Lease, LeaseKeeper, LeaseTable, Owner
+from services.database.queue import poll
 from services.errors import DatabaseUnavailable, HermesError
 from services.lifecycle import first_failure
+
+LOOK_S = 1.0
+
+
+class StatusReporter:
+    """Stores the status of an account whenever it changes."""
+
+    def __init__(
+        self,
+        account: AccountLease,
+        status: Callable[[], ConnectionStatus],
+        limiter: Limiter,
+        clock: Clock,
+    ) -> None:
+        """`status` returns how the account is connected, without rate limits."""
+        self._account, self._status = account, status
+        self._limiter, self._clock = limiter, clock
+        self._stored: ConnectionStatus | None = None
+
+    async def run(self) -> None:
+        await poll("the status of an account", self._look, retry_s=LOOK_S)
+
+    async def _look(self) -> float:
+        now, status = self._clock.now().replace(microsecond=0), self._status()
+        if (penalty_s := self._limiter.penalty_s) > 0:
+            status = replace(status, rate_limited_until=now + timedelta(seconds=round(penalty_s)))
+        if status != self._stored:
+            account_id = self._account.id
+            await self._account.write(
+                partial(statuses.report, account_id=account_id, status=status)
+            )
+            self._stored = status
+        return LOOK_S
+
 
 _log = logging.getLogger(__name__)
 

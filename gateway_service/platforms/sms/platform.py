@@ -1,10 +1,15 @@
 """SMS by Twilio: text messages come by webhook and are sent by its REST API."""
 
+import base64
+import hashlib
+import hmac
+import re
 from base64 import b64encode
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from typing import Self
+from urllib.parse import parse_qsl
 
-from gateway_service.messages import Content, RemoteFile
+from gateway_service.messages import Content, MessageEvent, RemoteFile, Source, find_kind
 from gateway_service.platforms.base import (
     HEARTBEAT_S,
     Destination,
@@ -19,8 +24,51 @@ from gateway_service.platforms.http_api import HttpApi, HttpPlatform
 from gateway_service.platforms.markup import PLAIN, render
 from gateway_service.platforms.rate_limits import Rate
 from gateway_service.platforms.sms.config import SmsConfig
-from gateway_service.platforms.sms.events import NAME, is_signed, read_event, read_fields
 from services.clock import Clock, SystemClock
+
+NAME = "sms"
+MAX_FIELDS = 200
+MAX_FILES = 10
+_ID = re.compile(r"[A-Za-z0-9]{10,64}")
+Fields = Sequence[tuple[str, str]]
+
+
+def read_fields(body: bytes) -> Fields | None:
+    """Return the fields of a form; None if it is none."""
+    try:
+        return parse_qsl(
+            body.decode(), keep_blank_values=True, strict_parsing=True, max_num_fields=MAX_FIELDS
+        )
+    except ValueError:
+        return None
+
+
+def is_signed(token: str, url: str, fields: Fields, signature: str) -> bool:
+    """Return whether Twilio signed the fields for this address."""
+    said = url + "".join(name + value for name, value in sorted(set(fields)))
+    digest = hmac.new(token.encode(), said.encode(), hashlib.sha1).digest()
+    return hmac.compare_digest(base64.b64encode(digest), signature.encode(errors="replace"))
+
+
+def read_event(fields: Fields) -> MessageEvent | None:
+    """Return a person's message; None for anything else."""
+    said = dict(fields)
+    event_id, number = said.get("MessageSid", ""), said.get("From", "")
+    if not _ID.fullmatch(event_id) or not number or "Body" not in said:
+        return None
+    source = Source(NAME, chat_id=number, user_id=number, user_name=said.get("ProfileName", ""))
+    count = said.get("NumMedia", "0")
+    numbers = range(min(int(count), MAX_FILES)) if count.isdecimal() else ()
+    files = [_file(said, each) for each in numbers]
+    text = said.get("Body", "").replace("\0", "")
+    found = tuple(each for each in files if each is not None)
+    return MessageEvent(event_id, source, text, files=found, message_id=event_id)
+
+
+def _file(said: dict[str, str], number: int) -> RemoteFile | None:
+    url, mime = said.get(f"MediaUrl{number}", ""), said.get(f"MediaContentType{number}", "")
+    return RemoteFile(find_kind(mime), url, mime=mime) if url else None
+
 
 VARIABLES = "TWILIO_ACCOUNT_SID and TWILIO_AUTH_TOKEN"
 MAX_BYTES = 64 * 1024

@@ -14,8 +14,12 @@ from gateway_service.config import GatewayConfig
 from gateway_service.messages import MessageEvent
 from gateway_service.platforms.base import WebhookRequest, WebhookResult
 from gateway_service.platforms.webhook.config import WebhookConfig
-from gateway_service.platforms.webhook.platform import MAX_BYTES, WebhookPlatform
-from gateway_service.platforms.webhook.prompts import MAX_VALUE_CHARS, render
+from gateway_service.platforms.webhook.platform import (
+    MAX_BYTES,
+    MAX_VALUE_CHARS,
+    WebhookPlatform,
+    render,
+)
 from services.config.settings import ConfigError
 from tests.fakes.clock import ManualClock
 from tests.unit.services.settings import settings
