@@ -28,6 +28,8 @@ _TELLING = ("command", "path", "pattern", "action")
 _UNTOLD = ("clarify", "todo")
 """Tools whose arguments are shown otherwise."""
 _DIFF_STYLES = (("+++", "bold"), ("---", "bold"), ("+", "green"), ("-", "red"), ("@@", "cyan"))
+_MARK = re.compile(r"\[(Untrusted data|End of untrusted data) [0-9a-f]{12}")
+"""Begins a line that is for the model."""
 _ITEM = re.compile(r"\[([ >x-])\] [^:]*: (.*)")
 _ITEM_MARKS = {" ": ("☐", ""), ">": ("▸", "bold"), "x": ("✓", "green"), "-": ("✗", "dim")}
 
@@ -122,7 +124,8 @@ def _changes(started: ToolStarted, finished: ToolFinished) -> Lines:
     """Return what a call changed, as the lines of a diff or a checklist."""
     match finished.name:
         case "patch":
-            lines = printable(finished.preview).splitlines()
+            shown = printable(finished.preview).splitlines()
+            lines = [line for line in shown if not _MARK.match(line)]
             styles = [
                 next((s for m, s in _DIFF_STYLES if line.startswith(m)), "dim") for line in lines
             ]

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from agent_service.tools.guards.taint import fenced
 from hermes.agent.v1 import turn_event_pb2 as pb
 from services.cli.chat.screen import COLOURED, PLAIN, Screen
 from services.cli.chat.tool_view import Lines, ToolView
@@ -72,6 +73,13 @@ def test_an_edit_is_a_coloured_diff() -> None:
     seen.finish("patch", "--- a.py\n+++ a.py\n@@ -1 +1 @@\n-x = 1\n+y = 1\n same")
     assert "\x1b[31m  │ -x = 1\x1b[0m\n\x1b[32m  │ +y = 1\x1b[0m\n" in seen.text
     assert "▸ patch  a.py" in seen.text
+
+
+def test_marks_for_the_model_are_no_part_of_a_diff() -> None:
+    seen = Seen()
+    seen.start("patch", path="a.py")
+    seen.finish("patch", fenced("@@ -1 +1 @@\n-x = 1\n+y = 1", "a folder"))
+    assert "▸ patch  a.py\n  │ @@ -1 +1 @@\n  │ -x = 1\n  │ +y = 1\n  ✓" in seen.text
 
 
 def test_a_written_file_is_shown_as_what_it_adds() -> None:
