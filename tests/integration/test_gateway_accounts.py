@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -314,10 +315,10 @@ class _Unreadable(MemoryPlatform):
 
 
 async def test_a_message_that_fails_for_no_passing_reason_is_told_and_leaves_the_chat_free(
-    database: Database, agent: Agent
+    database: Database, agent: Agent, tmp_path: Path
 ) -> None:
     platform = _Unreadable()
-    async with replica(database, platform, agent):
+    async with replica(database, platform, agent, home=tmp_path):
         platform.say("5", "answer two", files=(RemoteFile(FileKind.DOCUMENT, "1", "notes.txt"),))
         await until(lambda: platform.texts("5") == [MISTAKE])
         platform.say("5", "answer one")

@@ -53,8 +53,8 @@ def test_an_option_is_its_field_alone(
         ("--retries", "11", "is not between 0 and 10"),
         ("--max-missed", "0", "is not between 1 and 100"),
         ("--runs", "0", "is not between 1 and 1000000"),
-        ("--missed", "never", "choose from 'once', 'skip', 'all'"),
-        ("--clear", "prompt", "choose from 'name'"),
+        ("--missed", "never", "choose from once, skip, all"),
+        ("--clear", "prompt", "choose from name"),
     ],
 )
 def test_a_wrong_value_is_refused_with_what_is_right(
