@@ -86,7 +86,9 @@ async def test_a_tainted_session_asks_before_it_reads_what_the_server_does_not_l
         async with fake_model(replies) as model, agent(tmp_path, model.url) as client:
             started = await client.start("go")
             question = await asked(client, started.turn_id)
-            assert question.subject == "read_mcp_resource far memo://secret"
+            resource, why = question.subject.split("\n")
+            assert resource == "read_mcp_resource far memo://secret"
+            assert why.startswith("(asked because ")
             await resolve(client, question.approval_id, APPROVAL_DECISION_DENY)
             assert "denied" in answer(await client.watch(started.turn_id))
 

@@ -17,7 +17,7 @@ from agent_service.records.sandbox import Opening
 from agent_service.storage.reviews import REFUSED
 from agent_service.tools.base import A, Tool, ToolContext, ToolFailed, ToolResult, Wrapper
 from agent_service.tools.guards.approval import binding_of, check_allowed, check_not_denied
-from agent_service.tools.guards.taint import Screen, must_ask, sources
+from agent_service.tools.guards.taint import Screen, must_ask, sources, why_asked
 from agent_service.tools.output import KEPT_RESULTS
 
 _USERS_OWN = frozenset({str(Opening.FOLDER), str(Opening.MACHINE)})
@@ -56,7 +56,7 @@ class Lasting(Wrapper[A]):
 
     async def _check(self, arguments: A, context: ToolContext) -> None:
         if context.caller.origin.get("platform") != REVIEW:
-            shown = arguments.model_dump_json(exclude_defaults=True)
+            shown = arguments.model_dump_json(exclude_defaults=True) + await why_asked(context)
             await check_allowed(self.name, shown, binding_of(arguments), context)
             return
         text = "\n".join(_texts(arguments.model_dump(exclude=_NOT_SAID)))

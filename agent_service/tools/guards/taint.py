@@ -76,6 +76,15 @@ async def must_ask(context: ToolContext) -> bool:
     return context.decision is not None or bool(await sources(context.state))
 
 
+_SOURCES_CHARS = 200
+
+
+async def why_asked(context: ToolContext) -> str:
+    """What a question adds on its reason: the untrusted text that the session has read."""
+    found = " ".join(", ".join(await sources(context.state)).split())
+    return found and f"\n(asked because this session has read {found[:_SOURCES_CHARS]})"
+
+
 async def has_read_strangers(state: SessionState) -> bool:
     """Whether the session has read untrusted text from outside its sandbox."""
     return not {*map(str, Opening)}.issuperset(await sources(state))
@@ -230,6 +239,7 @@ class AskForNewAddresses(Wrapper[A]):
             new = await context.records.unknown_links(self._addresses(arguments))
             if new or context.decision is not None:
                 shown = " ".join((self.name, *self._addresses(arguments)))
+                shown += await why_asked(context)
                 await check_allowed(self.name, shown, binding_of(arguments), context)
         return await self._inner.run(arguments, context)
 

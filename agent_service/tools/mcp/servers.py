@@ -23,7 +23,7 @@ from agent_service.records.mcp import (
 from agent_service.security.url_provenance import urls_in
 from agent_service.tools.base import Effect, ToolContext, ToolFailed, ToolResult
 from agent_service.tools.guards.approval import check_each_allowed
-from agent_service.tools.guards.taint import Screen, fenced, sources
+from agent_service.tools.guards.taint import Screen, fenced, sources, why_asked
 from agent_service.tools.mcp import pins
 from agent_service.tools.mcp.connections import Connections, Dial
 from services.database import Database
@@ -292,4 +292,5 @@ class Servers:
 async def _check_call(called: str, subject: str, context: ToolContext) -> None:
     """Raise DecisionRequired unless a person has approved exactly this call."""
     binding = hashlib.sha256(subject.encode()).hexdigest()
-    await check_each_allowed(called, subject[:_SHOWN_CHARS], binding, context)
+    shown = subject[:_SHOWN_CHARS] + await why_asked(context)
+    await check_each_allowed(called, shown, binding, context)
