@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
 from itertools import groupby
 from typing import Any
 
@@ -94,26 +93,16 @@ def _call(call: Call) -> str:
     arguments: Any = call.arguments
     # Malformed arguments stay as the model wrote them.
     with suppress(ValueError, RecursionError):
-        arguments = _decoder().decode(arguments)
+        arguments = json.loads(arguments, parse_constant=_refuse)
     return _json({"name": call.name, "arguments": arguments})
-
-
-@cache
-def _decoder() -> json.JSONDecoder:
-    return json.JSONDecoder(parse_constant=_refuse)
 
 
 def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is not JSON")
 
 
-@cache
-def _encoder() -> json.JSONEncoder:
-    return json.JSONEncoder(ensure_ascii=False)  # json.dumps would make one a call
-
-
 def _json(value: object) -> str:
-    return _encoder().encode(value)
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _response(message: Message, names: Mapping[str, str]) -> str:
