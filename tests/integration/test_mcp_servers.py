@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +66,10 @@ READING: tuple[tuple[Mapping[str, Any], str], ...] = (
     (call("mcp_all_get-tiny-image"), "[a picture, image/png"),
     (call("mcp_all_trigger-long-running-operation", duration=1, steps=2), "completed"),
     (call("mcp_all_get-env"), "PATH"),
+    (call("mcp_all_get-annotated-message", messageType="success", includeImage=True), "image/png"),
+    (call("mcp_all_get-resource-reference", resourceType="Blob", resourceId=1), "binary data"),
     (call("read_mcp_resource", server="all"), "demo://resource/static/document/features.md"),
+    (call("read_mcp_resource", server="all"), "demo://resource/dynamic/text/{resourceId}"),
     (
         call("read_mcp_resource", server="all", uri="demo://resource/static/document/features.md"),
         "Features",
@@ -107,3 +110,122 @@ async def test_questions_of_a_server_to_the_model_and_the_user(home: Path) -> No
         await question_with(client, started.turn_id, "\nString: Your full, legal name\n")
         await give(client, "decline", session_id="second", answer_id="cli:1")
         assert "declined" in answer(await client.watch(started.turn_id))
+
+
+GZIP, GZIPPED = "mcp_all_gzip-file-as-resource", {"name": "a.gz", "data": "data:text/plain,otters"}
+
+
+def _gzip(kind: str) -> Mapping[str, Any]:
+    return {"tool_calls": [{"name": GZIP, "arguments": {**GZIPPED, "outputType": kind}}]}
+
+
+CHANGING: tuple[tuple[Mapping[str, Any], str], ...] = (
+    (_gzip("resourceLink"), "[resource demo://resource/session/a.gz"),
+    (_gzip("resource"), "application/gzip, "),
+    (call("mcp_all_toggle-simulated-logging"), "Started simulated"),
+    (call("mcp_all_toggle-simulated-logging"), "Stopped simulated"),
+    (call("mcp_all_toggle-subscriber-updates"), "Started simulated"),
+    (call("mcp_all_toggle-subscriber-updates"), "Stopped simulated"),
+    (call("read_mcp_resource", server="all", uri="demo://resource/session/a.gz"), "binary data"),
+)
+
+
+def _scripted(calls: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """A script that makes the call of the number that the user says."""
+    return {"rules": [{"user": f"^call {n}$", "steps": [one, TOLD]} for n, one in enumerate(calls)]}
+
+
+async def test_everything_that_changes_something(home: Path) -> None:
+    script = _scripted([made for made, _ in CHANGING])
+    async with fake_model(script) as model, _running(home, model.url) as client:
+        for number, (made, told) in enumerate(CHANGING):
+            # Each session has read nothing that is untrusted, so nobody is asked.
+            events = await client.ask(f"call {number}", session_id=f"session-{number}")
+            assert told in answer(events), made
+
+
+async def test_progress_of_a_call_is_shown(home: Path) -> None:
+    made = call("mcp_all_trigger-long-running-operation", duration=1, steps=2)
+    async with fake_model(answers(made, TOLD)) as model, _running(home, model.url) as client:
+        started = await client.start("go")
+        events = await client.watch(started.turn_id)
+    shown = "".join(event.tool_progress.text for event in events)
+    assert "all: at 1 of 2\n" in shown
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "told"),
+    [
+        ("simple-prompt", "go", "This is a simple prompt without arguments."),
+        ("args-prompt", "city=Boston state=MA", "What's weather in Boston, MA?"),
+        ("completable-prompt", "department=Sales name=David", "David"),
+        ("resource-prompt", "resourceType=Text resourceId=1", "Resource 1: This is a plaintext"),
+        ("resource-prompt", "resourceType=Blob resourceId=1", "binary data"),
+    ],
+)
+async def test_prompts_are_loaded_with_their_arguments(
+    home: Path, name: str, said: str, told: str
+) -> None:
+    async with fake_model(answers({"text": "ok"})) as model, _running(home, model.url) as client:
+        await client.ask("first")  # connects
+        await client.ask(said, session_id="second", skills=[f"mcp-prompts/all_{name}"])
+    assert told in json.dumps(model.bodies[-1]["messages"])
+
+
+FORM = (
+    ("\nString: ", "Ada Lovelace", "Ada Lovelace"),
+    ("\nBoolean: ", "yes", True),
+    ("\nString with default: ", "-", "It was a dark and stormy night."),
+    ("\nString with email format: ", "ada", None),
+    ("“ada” does not fit. Answer with an e-mail address", "ada@example.com", "ada@example.com"),
+    ("\nString with uri format: ", "https://ada.example/", "https://ada.example/"),
+    ("\nString with date format: ", "1815-12-10", "1815-12-10"),
+    ("\nInteger: ", "101", None),
+    ("“101” does not fit. Answer with a whole number, at least 1, at most 100", "7", 7),
+    ("\nNumber in range 1-1000: ", "-", 3.14),
+    ("\nUntitled Single Select Enum: ", "ross", "Ross"),
+    ("\nUntitled Multiple Select Enum: ", "Piano, Bass", ["Piano", "Bass"]),
+    ("\nTitled Single Select Enum: ", "3", "hero-3"),
+    ("\nTitled Multiple Select Enum: ", "-", ["fish-1"]),
+    ("\nLegacy Titled Single Select Enum: ", "Birds", "pet-3"),
+)
+"""Questions of the form, answers, and what the server gets; None is asked again."""
+
+
+async def test_a_form_with_every_kind_of_field(home: Path) -> None:
+    script = answers(call("mcp_all_trigger-elicitation-request"), TOLD)
+    async with fake_model(script) as model, _running(home, model.url) as client:
+        started = await client.start("ask")
+        for number, (expected, text, _) in enumerate(FORM):
+            await question_with(client, started.turn_id, expected)
+            await give(client, text, session_id="session", answer_id=f"cli:{number}")
+        told = answer(await client.watch(started.turn_id))
+    content = json.loads(told[told.index("{", told.index("Raw result")) : told.rindex("}") + 1])
+    got = [value for _, _, value in FORM if value is not None]
+    assert content["action"] == "accept"
+    assert list(content["content"].values()) == got
+
+
+@pytest.mark.parametrize(
+    ("more", "pages", "told"),
+    [
+        ({}, (("https://pay.example/1", "1"),), "User completed the URL elicitation flow"),
+        ({}, (("https://pay.example/1", "2"),), "User declined to open the URL"),
+        (
+            {"errorPath": True},
+            (("https://modelcontextprotocol.io", "done"), ("https://pay.example/1", "done")),
+            "User completed the URL elicitation flow",
+        ),
+    ],
+    ids=["opened", "declined", "needed first"],
+)
+async def test_pages_that_a_server_asks_to_open(
+    home: Path, more: Mapping[str, Any], pages: tuple[tuple[str, str], ...], told: str
+) -> None:
+    made = call("mcp_all_trigger-url-elicitation", url="https://pay.example/1", **more)
+    async with fake_model(answers(made, TOLD)) as model, _running(home, model.url) as client:
+        started = await client.start("pay")
+        for number, (page, text) in enumerate(pages):
+            await question_with(client, started.turn_id, f"if you trust the server: {page}")
+            await give(client, text, session_id="session", answer_id=f"cli:{number}")
+        assert told in answer(await client.watch(started.turn_id))
