@@ -28,6 +28,7 @@ from agent_service.clients.executors import Executors, LeftSandboxes
 from agent_service.clients.leases import SandboxLeases
 from agent_service.clients.projects import Projects
 from agent_service.clients.replicas import Replicas
+from agent_service.clients.sandbox_end import SandboxEnd
 from agent_service.clients.sandbox_kinds import SandboxKinds
 from agent_service.config import AgentConfig
 from agent_service.config.endpoints import AuxiliaryModel, route_of
@@ -134,6 +135,7 @@ def build(
     delegation = Delegation(lambda: turns, toolsets, config.delegation.max_concurrent, database)
     sandboxes, left = SandboxLeases(executors, database), LeftSandboxes(executors, database)
     projects, hubs = Projects(executors, context_files), hubs_of(stores, config, clock)
+    ended = SandboxEnd(executors, sandboxes, database)
     sight, sync = sight_of(config, models, screening), _sync(config, database, external)
     contexts = ToolContexts(database, leases, sandboxes, shelves, delegation, sight)
     files = AnswerFiles(reach.messenger, contexts.workplace, policy, reach.web.fetcher)
@@ -141,8 +143,8 @@ def build(
     spending = Spending(models, database, leases, config.budget.policy, clock, config.zone)
     plans = curations(stores, config.auxiliary, models.consult, spending, database, redactor, clock)
     toolbox = _toolbox(tools, contexts, redactor, Consulting(models.consult, spending), servers)
-    parts = loop_parts(config, models, toolbox, scripts, database, files, screening)
-    parts = replace(parts, recall=Recall(external))
+    looping = loop_parts(config, models, toolbox, scripts, database, files, screening)
+    parts = replace(looping, recall=Recall(external))
     reviews = Reviews(database, reach.messenger, config.learning, toolsets, clock)
     news, personas = CuratorNews(plans, database), Personalities(config.overlays.personalities)
     metrics, nudges = AgentMetrics.make(meter, tools), Nudges(config.learning, toolsets)
@@ -158,7 +160,7 @@ def build(
     turns = Turns(database, runner, drafts, ownership, clock, workers, metrics)
     servicers = (
         TurnServicer(turns, config.tools, screening, reviews, shelves, Prompts(servers)),
-        SessionServicer(database, histories, personas, clock, redactor.redact),
+        SessionServicer(database, histories, personas, clock, redactor.redact, ended),
         *(ApprovalServicer(database, turns, redactor.redact), ModelCatalogServicer(catalog, model)),
         MemoryServicer(memories, external, sync, database, clock),
         *_tool_servicers(config, listed, servers, shelves, hubs),
@@ -169,9 +171,8 @@ def build(
     recovering = (stores.homes.recover, plans.recover, hubs.recover, watches.recover)
     first = (*recovering, beside_start(config, model, shelves, stores.homes, workers))
     readings = _readings(stores, database, spending, memories, shelves, meter, clock)
-    first_ones = (left.run, histories.run, sync.run, watches.run, servers.run)
-    beside = (*first_ones, reviews.run, readings.run, *upkeep)
-    return AgentService(database, models, turns, first, beside, workers, servicers)
+    beside = [each.run for each in (left, histories, sync, watches, servers, reviews, readings)]
+    return AgentService(database, models, turns, first, (*beside, *upkeep), workers, servicers)
 
 
 class AgentService:

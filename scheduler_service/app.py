@@ -7,28 +7,34 @@ from typing import Self
 
 import grpc.aio
 
+from scheduler_service.batches.runner import ItemRunner
+from scheduler_service.batches.worker import BatchWorker
 from scheduler_service.clients import AgentClient, CurationClient, GatewayClient
-from scheduler_service.config import CuratorConfig, SchedulerConfig
+from scheduler_service.clients.batches import BatchAgent
+from scheduler_service.config import BatchConfig, CuratorConfig, SchedulerConfig
 from scheduler_service.home.importer import HomeImporter, JobKeeper
 from scheduler_service.home.mover import JobMover
 from scheduler_service.home.profiles import zones_of
 from scheduler_service.runs.curator import CuratorRuns, CuratorTimer
 from scheduler_service.runs.delivery import OutputFolders
-from scheduler_service.runs.metrics import CuratorMetrics, SchedulerMetrics
+from scheduler_service.runs.metrics import BatchMetrics, CuratorMetrics, SchedulerMetrics
 from scheduler_service.runs.planner import Planner, Timing
 from scheduler_service.runs.runner import Helpers, Runner
 from scheduler_service.runs.stopper import Stopper
+from scheduler_service.servicer.batches import BatchServicer
 from scheduler_service.servicer.catalog import JobCatalog
 from scheduler_service.servicer.curator import CuratorServicer
 from scheduler_service.servicer.jobs import POLICY, JobServicer
 from scheduler_service.servicer.messages import check_job
 from scheduler_service.storage import migrations
+from scheduler_service.storage.batch_claims import item_leases
 from scheduler_service.storage.claims import Holder, run_leases
 from services.clock import SystemClock
 from services.config.settings import Settings
 from services.database import Database
-from services.database.leases import new_owner
+from services.database.leases import Owner, new_owner
 from services.database.migrations import prepare
+from services.home.paths import HomePaths
 from services.lifecycle import Workers, each_of
 from services.rpc.channels import Channels
 from services.runtime.component import add_servicers
@@ -46,8 +52,6 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
     database.measure(meter)
     holder = Holder(new_owner(service.instance), run_leases())
     agent = AgentClient(channels)
-    # SQLite means a single scheduler, on the host of the home.
-    is_alone = config_url.startswith("sqlite")
     curator = settings.load(CuratorConfig)
     libraries, curated = CurationClient(channels, curator), CuratorMetrics.create(meter)
     gateway = GatewayClient(channels)
@@ -55,7 +59,7 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
         agent,
         gateway,
         CuratorRuns(database, libraries, leases=holder.leases, clock=clock, metrics=curated),
-        OutputFolders(settings.home) if is_alone else None,
+        _outputs(settings.home, config_url),
     )
     runner = Runner(
         database,
@@ -66,9 +70,7 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
         metrics=metrics,
     )
     planner = Planner(
-        database,
-        runner,
-        workers,
+        *(database, runner, workers),
         holder=holder,
         clock=clock,
         timing=Timing(timedelta(seconds=config.misfire_grace_s)),
@@ -91,12 +93,34 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
     servicers = (
         JobServicer(catalog, mover, agent, gateway, keeper),
         CuratorServicer(database, libraries, clock, curator),
+        BatchServicer(database, clock),
     )
-    return SchedulerService(database, workers, (importer, planner, timer, stopper), servicers)
+    pause_s, counted = settings.load(BatchConfig).pause_s, BatchMetrics.create(meter)
+    batches = _batches(database, workers, BatchAgent(channels), holder.owner, counted, pause_s)
+    parts = (importer, planner, timer, stopper, batches)
+    return SchedulerService(database, workers, parts, servicers)
+
+
+def _outputs(home: HomePaths, database_url: str) -> OutputFolders | None:
+    # SQLite means a single scheduler, on the host of the home.
+    return OutputFolders(home) if database_url.startswith("sqlite") else None
+
+
+def _batches(
+    database: Database,
+    workers: Workers,
+    agent: BatchAgent,
+    owner: Owner,
+    metrics: BatchMetrics,
+    pause_s: float,
+) -> BatchWorker:
+    holder, clock = Holder(owner, item_leases()), SystemClock()
+    items = ItemRunner(database, agent, holder.leases, clock, metrics, pause_s)
+    return BatchWorker(database, items, workers, holder=holder, clock=clock)
 
 
 class SchedulerService:
-    """The scheduler as a component: serves jobs, runs those that are due, and curates skills."""
+    """The scheduler as a component: runs jobs that are due and batches, and curates skills."""
 
     name = "scheduler"
     policy = POLICY
@@ -105,8 +129,8 @@ class SchedulerService:
         self,
         database: Database,
         workers: Workers,
-        parts: tuple[HomeImporter, Planner, CuratorTimer, Stopper],
-        servicers: tuple[JobServicer, CuratorServicer],
+        parts: tuple[HomeImporter, Planner, CuratorTimer, Stopper, BatchWorker],
+        servicers: tuple[JobServicer, CuratorServicer, BatchServicer],
     ) -> None:
         self._database = database
         self._workers = workers
@@ -138,5 +162,5 @@ class SchedulerService:
 
     async def drain(self) -> None:
         """Claim no more runs, and leave the running ones to other schedulers."""
-        _, planner, timer, _ = self._parts
-        await each_of((planner.drain(), timer.drain()))
+        _, planner, timer, _, batches = self._parts
+        await each_of((planner.drain(), timer.drain(), batches.drain()))

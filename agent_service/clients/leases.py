@@ -129,7 +129,7 @@ class SandboxLeases:
     def __init__(self, executors: Executors, database: Database) -> None:
         self._executors = executors
         self._database = database
-        self._held: OrderedDict[str, HeldSandbox] = OrderedDict()
+        self.held: OrderedDict[str, HeldSandbox] = OrderedDict()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def hold(
@@ -142,7 +142,7 @@ class SandboxLeases:
         must also find that the sandbox of resumed calls is gone. A call that `stays` uses the
         session's executor, and fails if that is away.
         """
-        held = self._held.get(turn.session_id)
+        held = self.held.get(turn.session_id)
         if held is not None and held.bound and not held.binding.endpoint:
             return held
         async with self._locks.setdefault(turn.session_id, asyncio.Lock()):
@@ -165,7 +165,7 @@ class SandboxLeases:
         CommandUnknown if the sandbox is gone or the session has another one.
         """
         async with self._locks.setdefault(session_id, asyncio.Lock()):
-            held = self._held.get(session_id)
+            held = self.held.get(session_id)
             if held is None:
                 held = await self._take_up(profile, session_id, owner)
                 self._keep(session_id, held)
@@ -175,15 +175,15 @@ class SandboxLeases:
 
     def forget(self, session_id: str, held: HeldSandbox) -> None:
         """Claim a sandbox anew before it is used the next time."""
-        if self._held.get(session_id) is held:
-            del self._held[session_id]
+        if self.held.get(session_id) is held:
+            del self.held[session_id]
 
     @property
     def lost_s(self) -> float:
         return self._executors.lost_s
 
     async def exists(self, turn: LiveTurn) -> bool:
-        if turn.session_id in self._held:
+        if turn.session_id in self.held:
             return True
         binding = await self._database.read(lambda conn: bindings.get(conn, turn.session_id))
         return bool(binding.sandbox_id)
@@ -212,17 +212,17 @@ class SandboxLeases:
             raise SandboxUnavailable(_ELSEWHERE)
 
     def _keep(self, session_id: str, held: HeldSandbox) -> None:
-        self._held[session_id] = held
-        self._held.move_to_end(session_id)
-        if len(self._held) > MAX_HELD:
-            self._held.popitem(last=False)
+        self.held[session_id] = held
+        self.held.move_to_end(session_id)
+        if len(self.held) > MAX_HELD:
+            self.held.popitem(last=False)
 
     async def _still_held(self, turn: LiveTurn, stays: bool) -> HeldSandbox | None:
         """Return the held sandbox if its executor still has it.
 
         One of several executors is checked each time: a command sent to a dead one may have run.
         """
-        held = self._held.get(turn.session_id)
+        held = self.held.get(turn.session_id)
         if held is None or not held.binding.endpoint:
             return held
         try:

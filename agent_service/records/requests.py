@@ -23,6 +23,8 @@ COMPRESS = "compress"
 """The kind of turn that compacts its session's conversation and adds nothing to it."""
 
 JOB = "job"
+BATCH = "batch"
+"""The platform of the sessions of batches' items."""
 JOBS = "cron_"
 """The id prefix of the sessions of jobs."""
 

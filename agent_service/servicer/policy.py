@@ -20,6 +20,7 @@ _METHODS: Mapping[str, Mapping[Sequence[Identity], Sequence[str]]] = {
             "ExportSession",
         ),
         _OPERATOR: ("PruneSessions", "ImportSession"),
+        (Identity.SCHEDULER, Identity.OPERATOR): ("ReleaseSandbox",),
     },
     "SkillService": {
         _PEOPLE: ("ListSkills", "GetSkill"),

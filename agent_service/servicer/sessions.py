@@ -4,6 +4,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from datetime import UTC, datetime
 
+from agent_service.clients.sandbox_end import SandboxEnd
 from agent_service.records.overlays import NOTHING as NO_OVERLAY
 from agent_service.records.overlays import Personalities
 from agent_service.records.transcripts import MAX_BYTES
@@ -48,9 +49,11 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
         personalities: Personalities,
         clock: Clock,
         redact: Callable[[str], str],
+        sandboxes: SandboxEnd,
     ) -> None:
         """`redact` removes secrets from titles."""
         self._redact = redact
+        self._sandboxes = sandboxes
         self._database = database
         self._histories = histories
         self._personalities = personalities
@@ -193,6 +196,16 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
             lambda conn: changes.delete(conn, request.session_id, profile, now)
         )
         return session_change_pb2.DeleteSessionResponse()
+
+    async def ReleaseSandbox(
+        self, request: session_change_pb2.ReleaseSandboxRequest, context: Context
+    ) -> session_change_pb2.ReleaseSandboxResponse:
+        await self._sandboxes.release(
+            profile_of(request.profile),
+            request.session_id,
+            deletes_workspace=request.deletes_workspace,
+        )
+        return session_change_pb2.ReleaseSandboxResponse()
 
     async def PruneSessions(
         self, request: session_change_pb2.PruneSessionsRequest, context: Context

@@ -229,6 +229,13 @@ def hold_idle(conn: Connection, session_id: str, profile: str) -> sa.Row[Any]:
     return row
 
 
+def check_idle(conn: Connection, session_id: str, profile: str) -> None:
+    """Raise NotFound for a missing session, FailedPrecondition while it has an unfinished turn."""
+    sessions.get(conn, session_id, profile)
+    if conn.execute(_UNFINISHED, {"session_id": session_id}).first() is not None:
+        raise FailedPrecondition(f"session {session_id} is busy with a turn")
+
+
 _BEGIN = insert_ignore(session)
 """An existing session stays as it is; a new one gets its prompt when its first turn begins."""
 

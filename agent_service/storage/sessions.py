@@ -10,7 +10,7 @@ from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
 from agent_service.records.compaction import NOTHING
-from agent_service.records.requests import JOBS, REVIEW
+from agent_service.records.requests import BATCH, JOBS, REVIEW
 from agent_service.records.usage import Usage
 from agent_service.security import url_provenance
 from agent_service.storage.schema import message, session, session_state
@@ -147,11 +147,11 @@ def list_by_use(
     without_jobs: bool = False,
 ) -> Sequence[SessionInfo]:
     """Return the most recently used sessions, or those used before `before`."""
-    # Nobody started review sessions, so they are only listed on request.
+    # Nobody talked in sessions of reviews and batches, so they are only listed on request.
     its_platform = session.c.platform
     found = sa.select(session, given_model).where(
         session.c.profile == profile,
-        its_platform == platform if platform else its_platform != REVIEW,
+        its_platform == platform if platform else its_platform.not_in((REVIEW, BATCH)),
     )
     if title:
         is_title = session.c.title == title, sa.func.lower(session.c.title) == title.lower()

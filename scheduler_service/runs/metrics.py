@@ -62,3 +62,17 @@ class CuratorMetrics(Metrics, frozen=True):
         for change in report.changes:
             if change.kind in TRANSITIONS and not report.dry_run:
                 self.transitions.labels(change.kind).inc()
+
+
+class BatchMetrics(Metrics, frozen=True):
+    """Metrics of batches."""
+
+    items: Counter = counter(
+        "hermes_batch_items_total",
+        "Items of batches that have ended.",
+        "outcome",
+        known=("completed", "limit_reached", "failed"),
+    )
+
+    def count(self, outcome: str) -> None:
+        self.items.labels(outcome.lower()).inc()

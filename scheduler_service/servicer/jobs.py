@@ -57,6 +57,16 @@ POLICY = {
             (Identity.GATEWAY, Identity.OPERATOR),
         ),
     ),
+    **allow(
+        "hermes.scheduler.v1.BatchService",
+        dict.fromkeys(
+            (
+                *("CreateBatch", "GetBatch", "ListBatches", "WatchBatch", "StopBatch"),
+                *("ResumeBatch", "DeleteBatch", "ListItems"),
+            ),
+            (Identity.AGENT, Identity.OPERATOR),
+        ),
+    ),
 }
 
 _JOBS_PER_PAGE = 100

@@ -1,4 +1,4 @@
-"""The scheduler's tables: jobs, and a row for each due time that got a run."""
+"""The scheduler's tables: jobs and their runs, batches and their items."""
 
 from sqlalchemy import (
     BigInteger,
@@ -13,6 +13,7 @@ from sqlalchemy import (
     UniqueConstraint,
     bindparam,
     false,
+    literal_column,
     text,
 )
 
@@ -99,3 +100,59 @@ of_agent = job.c.kind == "agent"
 """Whether a job belongs to users, not to the curator."""
 not_waiting = text("NOT job.waits")
 """As written in the index."""
+
+USAGE = (
+    *("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens"),
+    *("cost_micro_usd", "call_count", "cache_write_tokens"),
+)
+"""What all attempts of a batch's items have used."""
+
+batch = Table(
+    "batch",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("profile", String(64), nullable=False),
+    Column("name", String(80), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("digest", String(64), nullable=False),
+    # JSON.
+    *required(Text, "options", "reason"),
+    Column("created_at", UtcTime, nullable=False),
+    Column("finished_at", UtcTime),
+    Column("resume_at", UtcTime),
+    # How often in a row it has waited for the provider.
+    *required(BigInteger, "waits", "item_count", "done_count", "failed_count", "success_count"),
+    *required(BigInteger, *USAGE),
+    partial_index(
+        "batch_by_name", "profile", "name", where=text("state <> 'UPLOADING'"), unique=True
+    ),
+    partial_index("batch_active", "id", where=text("state IN ('RUNNING', 'WAITING')")),
+)
+
+_pending = text("state = 'PENDING'")
+_held = text("state = 'PENDING' AND owner IS NOT NULL")
+
+batch_item = Table(
+    "batch_item",
+    metadata,
+    Column("id", String(80), primary_key=True),
+    Column("batch_id", String(64), ForeignKey("batch.id"), nullable=False),
+    Column("position", BigInteger, nullable=False),
+    Column("item_id", String(128), nullable=False),
+    Column("state", String(16), nullable=False),
+    # No owner unless it is worked on.
+    *lease_columns(),
+    Column("attempt", BigInteger, nullable=False),
+    Column("started_at", UtcTime),
+    Column("finished_at", UtcTime),
+    # JSON.
+    Column("prompt", Text, nullable=False),
+    Column("result", Text),
+    UniqueConstraint("batch_id", "position", name="batch_item_position"),
+    UniqueConstraint("batch_id", "item_id", name="batch_item_name"),
+    partial_index("batch_item_pending", "batch_id", "position", where=_pending),
+    partial_index("batch_item_held", "batch_id", where=_held),
+)
+
+pending_item = batch_item.c.state == literal_column("'PENDING'")
+"""Whether an item has not ended; written out so that the partial indexes apply."""

@@ -1,8 +1,9 @@
 """An agent that is scripted by its prompts, as a real TurnService at the wire.
 
-The prompt says how its turn ends: `answer TEXT`, `fail TEXT`, `stop TEXT`, `limit TEXT`,
-`review TEXT`, or `wait`, which lasts until the test calls `release` or somebody interrupts it, as
-`say` does, which first writes its text.
+The prompt says how its turn ends: `answer TEXT`, `fail TEXT`, `refuse TEXT`, `stop TEXT`,
+`limit TEXT`, `review TEXT`, or `wait`, which lasts until the test calls `release` or somebody
+interrupts it, as `say` does, which first writes its text. `busy TEXT` and `unpaid TEXT` answer at
+the second attempt of a batch.
 """
 
 import asyncio
@@ -17,11 +18,19 @@ import grpc.aio
 
 from hermes.agent.v1 import turn_event_pb2 as events
 from hermes.agent.v1 import turn_pb2, turn_pb2_grpc, upload_pb2, upload_pb2_grpc
-from hermes.common.v1 import error_pb2
+from hermes.common.v1 import error_pb2, usage_pb2
 from services.errors import AlreadyExists
 from tests.fakes.executor import fail
 
 Context = grpc.aio.ServicerContext[Any, Any]
+
+
+_REASONS = {
+    "fail": error_pb2.ERROR_REASON_MODEL_UNAVAILABLE,
+    "refuse": error_pb2.ERROR_REASON_MODEL_CONTENT_POLICY,
+    "busy": error_pb2.ERROR_REASON_MODEL_RATE_LIMITED,
+    "unpaid": error_pb2.ERROR_REASON_MODEL_BILLING,
+}
 
 
 class FakeTurns(turn_pb2_grpc.TurnServiceServicer, upload_pb2_grpc.UploadServiceServicer):
@@ -155,9 +164,11 @@ class FakeTurns(turn_pb2_grpc.TurnServiceServicer, upload_pb2_grpc.UploadService
     async def _end(self, request: turn_pb2.WatchTurnRequest) -> events.TurnFinished:
         how, _, text = self._prompt(request).partition(" ")
         match how:
-            case "fail":
-                reason = error_pb2.ERROR_REASON_MODEL_UNAVAILABLE
-                failure = error_pb2.Failure(reason=reason, message=text)
+            case "fail" | "refuse" | "busy" | "unpaid" if how in (
+                "fail",
+                "refuse",
+            ) or not request.turn_id.endswith(".a2"):
+                failure = error_pb2.Failure(reason=_REASONS[how], message=text)
                 return events.TurnFinished(failed=events.Failed(failure=failure))
             case "stop":
                 return events.TurnFinished(cancelled=events.Cancelled(partial_answer=text))
@@ -172,7 +183,8 @@ class FakeTurns(turn_pb2_grpc.TurnServiceServicer, upload_pb2_grpc.UploadService
                     return events.TurnFinished(cancelled=events.Cancelled(partial_answer=text))
             case _:
                 pass
-        return events.TurnFinished(completed=events.Completed(answer=text))
+        usage = usage_pb2.Usage(prompt_tokens=10, completion_tokens=2, cost_micro_usd=500)
+        return events.TurnFinished(completed=events.Completed(answer=text), usage=usage)
 
 
 def _response(event: events.TurnEvent) -> turn_pb2.WatchTurnResponse:

@@ -10,7 +10,7 @@ from typing import Any
 import grpc.aio
 from prometheus_client import CollectorRegistry
 
-from hermes.agent.v1 import catalog_pb2_grpc, turn_pb2_grpc, usage_pb2_grpc
+from hermes.agent.v1 import catalog_pb2_grpc, session_pb2_grpc, turn_pb2_grpc, usage_pb2_grpc
 from hermes.gateway.v1 import delivery_pb2_grpc, directory_pb2_grpc
 from scheduler_service.clients import AgentClient, GatewayClient
 from scheduler_service.jobs import Job, JobSpec, Origin, Run, RunState
@@ -33,6 +33,7 @@ from services.rpc.tls import TlsFiles, server_credentials
 from services.telemetry.metrics import Meter
 from tests.fakes.catalog import FakeBudgets, FakeCatalog
 from tests.fakes.deliveries import FakeDeliveries
+from tests.fakes.sandboxes import FakeSandboxes
 from tests.fakes.turns import FakeTurns
 
 # A quarter of the real lease: a takeover is the same, only sooner.
@@ -65,6 +66,7 @@ class Wire:
     deliveries: FakeDeliveries
     catalog: FakeCatalog
     budgets: FakeBudgets
+    sandboxes: FakeSandboxes
     address: str
 
 
@@ -73,7 +75,8 @@ async def fake_services(tls: TlsFiles | None = None) -> AsyncGenerator[Wire]:
     """Serve an agent and a gateway on a port of their own."""
     server = grpc.aio.server()
     turns, deliveries = FakeTurns(), FakeDeliveries()
-    catalog, budgets = FakeCatalog(), FakeBudgets()
+    catalog, budgets, sandboxes = FakeCatalog(), FakeBudgets(), FakeSandboxes()
+    session_pb2_grpc.add_SessionServiceServicer_to_server(sandboxes, server)
     catalog_pb2_grpc.add_CatalogServiceServicer_to_server(catalog, server)
     usage_pb2_grpc.add_UsageServiceServicer_to_server(budgets, server)
     turn_pb2_grpc.add_TurnServiceServicer_to_server(turns, server)
@@ -86,7 +89,7 @@ async def fake_services(tls: TlsFiles | None = None) -> AsyncGenerator[Wire]:
         port = server.add_secure_port("127.0.0.1:0", credentials)
     await server.start()
     try:
-        yield Wire(turns, deliveries, catalog, budgets, f"127.0.0.1:{port}")
+        yield Wire(turns, deliveries, catalog, budgets, sandboxes, f"127.0.0.1:{port}")
     finally:
         await server.stop(None)
 

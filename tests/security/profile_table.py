@@ -42,13 +42,18 @@ _PLAIN: Mapping[Kind, Mapping[str, str]] = {
         "agent.CatalogService": "ListPersonalities",
         "agent.McpService": "TestMcpServer",
         "agent.MemoryService": "EndSession UndoMemoryChange",
-        "agent.SessionService": ("GetSession ListMessages UndoTurns DeleteSession ExportSession"),
+        "agent.SessionService": (
+            "GetSession ListMessages UndoTurns DeleteSession ExportSession ReleaseSandbox"
+        ),
         "agent.TurnService": "WatchTurn GetTurn",
         "agent.UsageService": "GetUsage GetBudget",
         "executor.ExecService": "GetExec WaitExec SignalExec ListExecs",
         "executor.SandboxService": "RenewLease ReleaseSandbox GetSandbox",
         "executor.WorkspaceService": ("GetWorkspace DeleteWorkspace ListSnapshots DeleteSnapshot"),
         "gateway.DeliveryService": "GetDelivery",
+        "scheduler.BatchService": (
+            "GetBatch WatchBatch StopBatch ResumeBatch DeleteBatch ListItems"
+        ),
         "scheduler.JobService": "GetJob DeleteJob ListRuns PauseJob ResumeJob GetRun WatchRun",
     },
     Kind.APART: {
@@ -63,6 +68,7 @@ _PLAIN: Mapping[Kind, Mapping[str, str]] = {
         "gateway.ConversationService": "ListCommands",
         "gateway.DirectoryService": "ListChannels",
         "gateway.PairingService": "ListPairings",
+        "scheduler.BatchService": "ListBatches",
         "scheduler.CuratorService": "GetCurator PauseCurator ResumeCurator ListReports",
         "scheduler.JobService": "ListJobs ExportJobs",
     },
@@ -214,6 +220,11 @@ _APART: Sequence[tuple[str, *tuple[dict[str, Any], ...]]] = (
         "gateway.DeliveryService/UploadAttachment",
         {"header": {"length_bytes": 1, "sha256": _X}},
         {"chunk": _bytes(b"x")},
+    ),
+    (
+        "scheduler.BatchService/CreateBatch",
+        {"header": {"name": "of-bob", "item_count": 1, "digest": _X}},
+        {"items": {"items": [{"item_id": "1", "prompt": "hi"}]}},
     ),
     ("scheduler.CuratorService/RunCurator", _RUN),
     ("scheduler.JobService/CreateJob", {"job": {"schedule": "every 24 hours", "prompt": "hi"}}),

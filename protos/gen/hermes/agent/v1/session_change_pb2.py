@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$hermes/agent/v1/session_change.proto\x12\x0fhermes.agent.v1\x1a\x1egoogle/protobuf/duration.proto\"|\n\x10UndoTurnsRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x12\n\nturn_count\x18\x03 \x01(\x05\x12\x1e\n\x16\x65xpected_message_count\x18\x04 \x01(\x03\x12\x0f\n\x07undo_id\x18\x05 \x01(\t\"Q\n\x11UndoTurnsResponse\x12\x12\n\nturn_count\x18\x01 \x01(\x05\x12\x15\n\rmessage_count\x18\x02 \x01(\x03\x12\x11\n\tuser_text\x18\x03 \x01(\t\";\n\x14\x44\x65leteSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\"\x17\n\x15\x44\x65leteSessionResponse\"\xbd\x01\n\x14PruneSessionsRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12-\n\nunused_for\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x10\n\x08platform\x18\x03 \x01(\t\x12\x15\n\rinclude_named\x18\x04 \x01(\x08\x12\x0f\n\x07\x64ry_run\x18\x05 \x01(\x08\x12\x11\n\tmax_count\x18\x06 \x01(\x05\x12\x18\n\x10\x61\x66ter_session_id\x18\x07 \x01(\t\"K\n\x15PruneSessionsResponse\x12\x13\n\x0bsession_ids\x18\x01 \x03(\t\x12\x1d\n\x15next_after_session_id\x18\x02 \x01(\t\";\n\x14\x45xportSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\"%\n\x15\x45xportSessionResponse\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"I\n\x14ImportSessionRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\"T\n\x15ImportSessionResponse\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x10\n\x08imported\x18\x02 \x01(\x08\x12\x15\n\rmessage_count\x18\x03 \x01(\x03\"\\\n\x15SetPersonalityRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x10\n\x08platform\x18\x04 \x01(\t\"\x18\n\x16SetPersonalityResponse\"^\n\x16SetSessionModelRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12\x10\n\x08platform\x18\x04 \x01(\t\"\x19\n\x17SetSessionModelResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$hermes/agent/v1/session_change.proto\x12\x0fhermes.agent.v1\x1a\x1egoogle/protobuf/duration.proto\"|\n\x10UndoTurnsRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x12\n\nturn_count\x18\x03 \x01(\x05\x12\x1e\n\x16\x65xpected_message_count\x18\x04 \x01(\x03\x12\x0f\n\x07undo_id\x18\x05 \x01(\t\"Q\n\x11UndoTurnsResponse\x12\x12\n\nturn_count\x18\x01 \x01(\x05\x12\x15\n\rmessage_count\x18\x02 \x01(\x03\x12\x11\n\tuser_text\x18\x03 \x01(\t\";\n\x14\x44\x65leteSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\"\x17\n\x15\x44\x65leteSessionResponse\"W\n\x15ReleaseSandboxRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x19\n\x11\x64\x65letes_workspace\x18\x03 \x01(\x08\"\x18\n\x16ReleaseSandboxResponse\"\xbd\x01\n\x14PruneSessionsRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12-\n\nunused_for\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x10\n\x08platform\x18\x03 \x01(\t\x12\x15\n\rinclude_named\x18\x04 \x01(\x08\x12\x0f\n\x07\x64ry_run\x18\x05 \x01(\x08\x12\x11\n\tmax_count\x18\x06 \x01(\x05\x12\x18\n\x10\x61\x66ter_session_id\x18\x07 \x01(\t\"K\n\x15PruneSessionsResponse\x12\x13\n\x0bsession_ids\x18\x01 \x03(\t\x12\x1d\n\x15next_after_session_id\x18\x02 \x01(\t\";\n\x14\x45xportSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\"%\n\x15\x45xportSessionResponse\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\"I\n\x14ImportSessionRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\x0c\n\x04\x64\x61ta\x18\x03 \x01(\x0c\"T\n\x15ImportSessionResponse\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x10\n\x08imported\x18\x02 \x01(\x08\x12\x15\n\rmessage_count\x18\x03 \x01(\x03\"\\\n\x15SetPersonalityRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x10\n\x08platform\x18\x04 \x01(\t\"\x18\n\x16SetPersonalityResponse\"^\n\x16SetSessionModelRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\r\n\x05model\x18\x03 \x01(\t\x12\x10\n\x08platform\x18\x04 \x01(\t\"\x19\n\x17SetSessionModelResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,24 +40,28 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DELETESESSIONREQUEST']._serialized_end=357
   _globals['_DELETESESSIONRESPONSE']._serialized_start=359
   _globals['_DELETESESSIONRESPONSE']._serialized_end=382
-  _globals['_PRUNESESSIONSREQUEST']._serialized_start=385
-  _globals['_PRUNESESSIONSREQUEST']._serialized_end=574
-  _globals['_PRUNESESSIONSRESPONSE']._serialized_start=576
-  _globals['_PRUNESESSIONSRESPONSE']._serialized_end=651
-  _globals['_EXPORTSESSIONREQUEST']._serialized_start=653
-  _globals['_EXPORTSESSIONREQUEST']._serialized_end=712
-  _globals['_EXPORTSESSIONRESPONSE']._serialized_start=714
-  _globals['_EXPORTSESSIONRESPONSE']._serialized_end=751
-  _globals['_IMPORTSESSIONREQUEST']._serialized_start=753
-  _globals['_IMPORTSESSIONREQUEST']._serialized_end=826
-  _globals['_IMPORTSESSIONRESPONSE']._serialized_start=828
-  _globals['_IMPORTSESSIONRESPONSE']._serialized_end=912
-  _globals['_SETPERSONALITYREQUEST']._serialized_start=914
-  _globals['_SETPERSONALITYREQUEST']._serialized_end=1006
-  _globals['_SETPERSONALITYRESPONSE']._serialized_start=1008
-  _globals['_SETPERSONALITYRESPONSE']._serialized_end=1032
-  _globals['_SETSESSIONMODELREQUEST']._serialized_start=1034
-  _globals['_SETSESSIONMODELREQUEST']._serialized_end=1128
-  _globals['_SETSESSIONMODELRESPONSE']._serialized_start=1130
-  _globals['_SETSESSIONMODELRESPONSE']._serialized_end=1155
+  _globals['_RELEASESANDBOXREQUEST']._serialized_start=384
+  _globals['_RELEASESANDBOXREQUEST']._serialized_end=471
+  _globals['_RELEASESANDBOXRESPONSE']._serialized_start=473
+  _globals['_RELEASESANDBOXRESPONSE']._serialized_end=497
+  _globals['_PRUNESESSIONSREQUEST']._serialized_start=500
+  _globals['_PRUNESESSIONSREQUEST']._serialized_end=689
+  _globals['_PRUNESESSIONSRESPONSE']._serialized_start=691
+  _globals['_PRUNESESSIONSRESPONSE']._serialized_end=766
+  _globals['_EXPORTSESSIONREQUEST']._serialized_start=768
+  _globals['_EXPORTSESSIONREQUEST']._serialized_end=827
+  _globals['_EXPORTSESSIONRESPONSE']._serialized_start=829
+  _globals['_EXPORTSESSIONRESPONSE']._serialized_end=866
+  _globals['_IMPORTSESSIONREQUEST']._serialized_start=868
+  _globals['_IMPORTSESSIONREQUEST']._serialized_end=941
+  _globals['_IMPORTSESSIONRESPONSE']._serialized_start=943
+  _globals['_IMPORTSESSIONRESPONSE']._serialized_end=1027
+  _globals['_SETPERSONALITYREQUEST']._serialized_start=1029
+  _globals['_SETPERSONALITYREQUEST']._serialized_end=1121
+  _globals['_SETPERSONALITYRESPONSE']._serialized_start=1123
+  _globals['_SETPERSONALITYRESPONSE']._serialized_end=1147
+  _globals['_SETSESSIONMODELREQUEST']._serialized_start=1149
+  _globals['_SETSESSIONMODELREQUEST']._serialized_end=1243
+  _globals['_SETSESSIONMODELRESPONSE']._serialized_start=1245
+  _globals['_SETSESSIONMODELRESPONSE']._serialized_end=1270
 # @@protoc_insertion_point(module_scope)

@@ -137,6 +137,53 @@ class DeleteSessionResponse(_message.Message):
 Global___DeleteSessionResponse: _TypeAlias = DeleteSessionResponse  # noqa: Y015
 
 @_typing.final
+class ReleaseSandboxRequest(_message.Message):
+    """Request of ReleaseSandbox."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    PROFILE_FIELD_NUMBER: _builtins.int
+    DELETES_WORKSPACE_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    """The session."""
+    profile: _builtins.str
+    """Whose session it is; empty means "default"."""
+    deletes_workspace: _builtins.bool
+    """Its workspace is removed as well."""
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.str = ...,
+        profile: _builtins.str = ...,
+        deletes_workspace: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deletes_workspace", b"deletes_workspace", "profile", b"profile", "session_id", b"session_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReleaseSandboxRequest: _TypeAlias = ReleaseSandboxRequest  # noqa: Y015
+
+@_typing.final
+class ReleaseSandboxResponse(_message.Message):
+    """Response of ReleaseSandbox."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReleaseSandboxResponse: _TypeAlias = ReleaseSandboxResponse  # noqa: Y015
+
+@_typing.final
 class PruneSessionsRequest(_message.Message):
     """Request of PruneSessions."""
 

@@ -86,6 +86,11 @@ class SessionServiceStub:
                 request_serializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.DeleteSessionRequest.SerializeToString,
                 response_deserializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.DeleteSessionResponse.FromString,
                 _registered_method=True)
+        self.ReleaseSandbox = channel.unary_unary(
+                '/hermes.agent.v1.SessionService/ReleaseSandbox',
+                request_serializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.ReleaseSandboxRequest.SerializeToString,
+                response_deserializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.ReleaseSandboxResponse.FromString,
+                _registered_method=True)
         self.PruneSessions = channel.unary_unary(
                 '/hermes.agent.v1.SessionService/PruneSessions',
                 request_serializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.PruneSessionsRequest.SerializeToString,
@@ -115,8 +120,8 @@ class SessionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListSessions(self, request, context):
-        """Lists a profile's sessions, the one used last first; those in which the agent looks back at another
-        only where their platform, "review", is asked for.
+        """Lists a profile's sessions, the one used last first; those in which the agent looks back at another,
+        and those of batches, only where their platform, "review" or "batch", is asked for.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -180,6 +185,15 @@ class SessionServiceServicer:
     def DeleteSession(self, request, context):
         """Deletes a session and its turns for good, and so the unnamed sessions of its subagents. NOT_FOUND when it is gone already;
         FAILED_PRECONDITION while a turn is unfinished.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReleaseSandbox(self, request, context):
+        """Ends a session's sandbox, which is not needed any more; a later command gets a new one. Again is the
+        same, also where there is none. NOT_FOUND when there is no such session; FAILED_PRECONDITION while a
+        turn is unfinished.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -259,6 +273,11 @@ def add_SessionServiceServicer_to_server(servicer, server):
                     servicer.DeleteSession,
                     request_deserializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.DeleteSessionRequest.FromString,
                     response_serializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.DeleteSessionResponse.SerializeToString,
+            ),
+            'ReleaseSandbox': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReleaseSandbox,
+                    request_deserializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.ReleaseSandboxRequest.FromString,
+                    response_serializer=hermes_dot_agent_dot_v1_dot_session__change__pb2.ReleaseSandboxResponse.SerializeToString,
             ),
             'PruneSessions': grpc.unary_unary_rpc_method_handler(
                     servicer.PruneSessions,
@@ -547,6 +566,33 @@ class SessionService:
             '/hermes.agent.v1.SessionService/DeleteSession',
             hermes_dot_agent_dot_v1_dot_session__change__pb2.DeleteSessionRequest.SerializeToString,
             hermes_dot_agent_dot_v1_dot_session__change__pb2.DeleteSessionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReleaseSandbox(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hermes.agent.v1.SessionService/ReleaseSandbox',
+            hermes_dot_agent_dot_v1_dot_session__change__pb2.ReleaseSandboxRequest.SerializeToString,
+            hermes_dot_agent_dot_v1_dot_session__change__pb2.ReleaseSandboxResponse.FromString,
             options,
             channel_credentials,
             insecure,

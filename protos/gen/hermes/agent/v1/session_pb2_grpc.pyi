@@ -20,8 +20,8 @@ class SessionServiceStub:
     GetSession: _aio.UnaryUnaryMultiCallable[_session_pb2.GetSessionRequest, _session_pb2.GetSessionResponse]
     """Returns a session without its messages. Fails with NOT_FOUND."""
     ListSessions: _aio.UnaryUnaryMultiCallable[_session_pb2.ListSessionsRequest, _session_pb2.ListSessionsResponse]
-    """Lists a profile's sessions, the one used last first; those in which the agent looks back at another
-    only where their platform, "review", is asked for.
+    """Lists a profile's sessions, the one used last first; those in which the agent looks back at another,
+    and those of batches, only where their platform, "review" or "batch", is asked for.
     """
     ListMessages: _aio.UnaryUnaryMultiCallable[_session_pb2.ListMessagesRequest, _session_pb2.ListMessagesResponse]
     """Lists a session's messages in order. Fails with NOT_FOUND."""
@@ -51,6 +51,11 @@ class SessionServiceStub:
     """Deletes a session and its turns for good, and so the unnamed sessions of its subagents. NOT_FOUND when it is gone already;
     FAILED_PRECONDITION while a turn is unfinished.
     """
+    ReleaseSandbox: _aio.UnaryUnaryMultiCallable[_session_change_pb2.ReleaseSandboxRequest, _session_change_pb2.ReleaseSandboxResponse]
+    """Ends a session's sandbox, which is not needed any more; a later command gets a new one. Again is the
+    same, also where there is none. NOT_FOUND when there is no such session; FAILED_PRECONDITION while a
+    turn is unfinished.
+    """
     PruneSessions: _aio.UnaryUnaryMultiCallable[_session_change_pb2.PruneSessionsRequest, _session_change_pb2.PruneSessionsResponse]
     """Deletes sessions that nobody has used for a time, some a call. Again goes on."""
     ExportSession: _aio.UnaryStreamMultiCallable[_session_change_pb2.ExportSessionRequest, _session_change_pb2.ExportSessionResponse]
@@ -77,8 +82,8 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_pb2.ListSessionsRequest,
         context: _aio.ServicerContext[_session_pb2.ListSessionsRequest, _abc.Awaitable[_session_pb2.ListSessionsResponse]],
     ) -> _abc.Awaitable[_session_pb2.ListSessionsResponse]:
-        """Lists a profile's sessions, the one used last first; those in which the agent looks back at another
-        only where their platform, "review", is asked for.
+        """Lists a profile's sessions, the one used last first; those in which the agent looks back at another,
+        and those of batches, only where their platform, "review" or "batch", is asked for.
         """
 
     @_abc_1.abstractmethod
@@ -155,6 +160,17 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_session_change_pb2.DeleteSessionResponse]:
         """Deletes a session and its turns for good, and so the unnamed sessions of its subagents. NOT_FOUND when it is gone already;
         FAILED_PRECONDITION while a turn is unfinished.
+        """
+
+    @_abc_1.abstractmethod
+    def ReleaseSandbox(
+        self,
+        request: _session_change_pb2.ReleaseSandboxRequest,
+        context: _aio.ServicerContext[_session_change_pb2.ReleaseSandboxRequest, _abc.Awaitable[_session_change_pb2.ReleaseSandboxResponse]],
+    ) -> _abc.Awaitable[_session_change_pb2.ReleaseSandboxResponse]:
+        """Ends a session's sandbox, which is not needed any more; a later command gets a new one. Again is the
+        same, also where there is none. NOT_FOUND when there is no such session; FAILED_PRECONDITION while a
+        turn is unfinished.
         """
 
     @_abc_1.abstractmethod

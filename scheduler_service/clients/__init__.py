@@ -23,45 +23,22 @@ from hermes.agent.v1 import (
 )
 from hermes.common.v1 import content_pb2, origin_pb2
 from hermes.gateway.v1 import delivery_pb2, delivery_pb2_grpc
+from scheduler_service.clients.calls import CALL_S, answer_unless, await_answer, explain, watch
 from scheduler_service.config import CuratorConfig
 from scheduler_service.curation import Curation, Report
 from scheduler_service.errors import CallRefused
 from scheduler_service.jobs import Claim, Job, Origin
 from scheduler_service.options import LOCAL, ORIGIN
-from services.errors import (
-    FailedPrecondition,
-    HermesError,
-    NotFound,
-    ServiceUnavailable,
-    StaleEpoch,
-    details_of,
-)
+from services.errors import FailedPrecondition, HermesError, NotFound, StaleEpoch, details_of
 from services.rpc.channels import Channels
 from services.rpc.messages import message_of, record_of
-from services.rpc.streams import resume
 
-_CALL_S = 10.0
 _CHECK_S = 3.0
 _CHANGE_S = 120.0
 # Longer than the agent waits for its model.
 _PLAN_S = 660.0
-# Only the end of a turn matters here.
-_DELTAS_PER_SECOND = 1
 SKILLS = "skills"
 """The toolset that loads skills."""
-
-# Not UNIMPLEMENTED: a command may run the scheduler without an agent, so a retry can help.
-_FINAL = frozenset(
-    {
-        grpc.StatusCode.ALREADY_EXISTS,
-        grpc.StatusCode.FAILED_PRECONDITION,
-        grpc.StatusCode.INVALID_ARGUMENT,
-        grpc.StatusCode.NOT_FOUND,
-        grpc.StatusCode.OUT_OF_RANGE,
-        grpc.StatusCode.PERMISSION_DENIED,
-        grpc.StatusCode.UNAUTHENTICATED,
-    }
-)
 
 _CURATION_ERRORS: Mapping[grpc.StatusCode, Callable[[str], HermesError]] = {
     grpc.StatusCode.NOT_FOUND: NotFound,
@@ -118,7 +95,7 @@ class AgentClient:
     async def scan(self, texts: Sequence[str]) -> Sequence[tuple[str, ...]]:
         """Return the kinds of attacks that each text looks like."""
         request = catalog_pb2.ScanTextsRequest(texts=texts)
-        answer = await _answer(self._catalog.ScanTexts(request, timeout=_CALL_S))
+        answer = await await_answer(self._catalog.ScanTexts(request, timeout=CALL_S))
         return [
             tuple(dict.fromkeys(threat.family for threat in found.threats))
             for found in answer.findings
@@ -137,7 +114,7 @@ class AgentClient:
             limit=amount if any(options.budget) else None,
             keeps_set=keeps_set,
         )
-        await _answer(self._usage.SetBudget(request, timeout=_CALL_S))
+        await await_answer(self._usage.SetBudget(request, timeout=CALL_S))
 
     async def start(self, claim: Claim, ask: Ask) -> None:
         """Start the attempt's turn in its own session; idempotent."""
@@ -167,39 +144,21 @@ class AgentClient:
             denied_commands=ask.denied,
         )
         # The id is ours: we started the turn earlier, with an older job or other outputs.
-        starting = self._turns.StartTurn(request, timeout=_CALL_S)
-        await _answer_unless(grpc.StatusCode.ALREADY_EXISTS, starting)
+        starting = self._turns.StartTurn(request, timeout=CALL_S)
+        await answer_unless(grpc.StatusCode.ALREADY_EXISTS, starting)
 
     async def stop(self, profile: str, turn_id: str) -> bool:
         """Stop a turn; return whether there was an open one."""
         request = turn_pb2.InterruptTurnRequest(turn_id=turn_id, profile=profile)
-        stopping = self._turns.InterruptTurn(request, timeout=_CALL_S)
-        return await _answer_unless(grpc.StatusCode.NOT_FOUND, stopping) is not None
+        stopping = self._turns.InterruptTurn(request, timeout=CALL_S)
+        return await answer_unless(grpc.StatusCode.NOT_FOUND, stopping) is not None
 
     async def result(self, claim: Claim) -> TurnResult:
-        """Watch the attempt's turn, reconnecting as needed, and return its result."""
-        last = 0
-
-        def open_call() -> grpc.aio.UnaryStreamCall[
-            turn_pb2.WatchTurnRequest, turn_pb2.WatchTurnResponse
-        ]:
-            request = turn_pb2.WatchTurnRequest(
-                turn_id=claim.turn_id,
-                profile=claim.job.profile,
-                after_sequence=last,
-                max_deltas_per_second=_DELTAS_PER_SECOND,
-            )
-            return self._turns.WatchTurn(request)
-
-        try:
-            watching = resume(open_call, _ends_turn, passes=_may_pass)
-            async with aclosing(watching) as responses:
-                async for response in responses:
-                    if _ends_turn(response):
-                        return _result(response.events[-1].turn_finished)
-                    last = max(last, *(event.sequence for event in response.events))
-        except grpc.aio.AioRpcError as error:
-            raise _explained(error) from error
+        """Watch the attempt's turn, and return its result."""
+        async with aclosing(watch(self._turns, claim.job.profile, claim.turn_id)) as events:
+            async for event in events:
+                if event.HasField("turn_finished"):
+                    return _result(event.turn_finished)
         raise AssertionError("a turn that is watched ends")
 
 
@@ -219,8 +178,8 @@ class GatewayClient:
         """Deliver a text to the chats of a target; idempotent."""
         request = _delivery(profile, delivery_id, target, origin, text)
         # The id is ours alone, so a conflict means that we delivered before the job was changed.
-        delivering = self._deliveries.Deliver(request, timeout=_CALL_S)
-        await _answer_unless(grpc.StatusCode.ALREADY_EXISTS, delivering)
+        delivering = self._deliveries.Deliver(request, timeout=CALL_S)
+        await answer_unless(grpc.StatusCode.ALREADY_EXISTS, delivering)
 
     async def find_unreachable(
         self, profile: str, targets: Iterable[str], origin: Origin | None
@@ -233,7 +192,7 @@ class GatewayClient:
             request = _delivery(profile, "check", target, origin, "check")
             request.validate_only = True
             try:
-                await _answer(self._deliveries.Deliver(request, timeout=_CHECK_S))
+                await await_answer(self._deliveries.Deliver(request, timeout=_CHECK_S))
             except CallRefused as error:
                 problems.append(f"cannot deliver to {target}: {error.message}")
             except HermesError:
@@ -268,7 +227,7 @@ class CurationClient:
     async def curations(self, profile: str = "") -> Sequence[Curation]:
         """Return the curation state of one profile, or of all."""
         request = curation_pb2.ListCurationsRequest(profile=profile)
-        answer = await _curating(self._stub.ListCurations(request, timeout=_CALL_S))
+        answer = await _curating(self._stub.ListCurations(request, timeout=CALL_S))
         return [record_of(each, Curation) for each in answer.curations]
 
     async def update(
@@ -278,7 +237,7 @@ class CurationClient:
         request = curation_pb2.UpdateCurationRequest(
             profile=profile, is_paused=is_paused, begins=begins
         )
-        await _curating(self._stub.UpdateCuration(request, timeout=_CALL_S))
+        await _curating(self._stub.UpdateCuration(request, timeout=CALL_S))
 
     async def plan(self, profile: str, job_skills: Collection[str]) -> str:
         """Return the model's consolidation plan; empty if there is nothing to do."""
@@ -314,24 +273,8 @@ class CurationClient:
     async def reports(self, profile: str, most: int) -> Sequence[Report]:
         """Return the reports of earlier runs, newest first."""
         request = curation_pb2.ListCurationReportsRequest(profile=profile, page_size=most)
-        answer = await _curating(self._stub.ListCurationReports(request, timeout=_CALL_S))
+        answer = await _curating(self._stub.ListCurationReports(request, timeout=CALL_S))
         return [record_of(each, Report) for each in answer.reports]
-
-
-async def _answer(call: Awaitable[_T]) -> _T:
-    try:
-        return await call
-    except grpc.aio.AioRpcError as error:
-        raise _explained(error) from error
-
-
-async def _answer_unless(code: grpc.StatusCode, call: Awaitable[_T]) -> _T | None:
-    try:
-        return await call
-    except grpc.aio.AioRpcError as error:
-        if error.code() is not code:
-            raise _explained(error) from error
-        return None
 
 
 async def _curating(call: Awaitable[_T]) -> _T:
@@ -339,7 +282,7 @@ async def _curating(call: Awaitable[_T]) -> _T:
         return await call
     except grpc.aio.AioRpcError as error:
         told = _CURATION_ERRORS.get(error.code())
-        raise (told(details_of(error).message) if told else _explained(error)) from error
+        raise (told(details_of(error).message) if told else explain(error)) from error
 
 
 def _part(part: str | Output) -> content_pb2.MessagePart:
@@ -349,14 +292,6 @@ def _part(part: str | Output) -> content_pb2.MessagePart:
         kind=content_pb2.QUOTATION_KIND_OUTPUT, text=part.text, author=part.name
     )
     return content_pb2.MessagePart(quotation=quotation)
-
-
-def _may_pass(error: grpc.aio.AioRpcError) -> bool:
-    return error.code() not in _FINAL
-
-
-def _ends_turn(response: turn_pb2.WatchTurnResponse) -> bool:
-    return response.events[-1].HasField("turn_finished")
 
 
 def _result(finished: turn_event_pb2.TurnFinished) -> TurnResult:
@@ -375,10 +310,3 @@ def _result(finished: turn_event_pb2.TurnFinished) -> TurnResult:
             return TurnResult("", finished.needs_review.message or "a person has to look at it")
         case _:
             return TurnResult("", "it ended in a way that this version does not know")
-
-
-def _explained(error: grpc.aio.AioRpcError) -> HermesError:
-    details = details_of(error)
-    if _may_pass(error):
-        return ServiceUnavailable(details.message, retry_after_s=details.retry_after_s)
-    return CallRefused(details.message, reason=details.reason, metadata=details.metadata)
