@@ -39,6 +39,7 @@ COMMANDS = {
     "skills": "list, install, update and share skills",
     "curator": "run, pause and undo the curator, which tidies up skills",
     "jobs": "add, edit, run, import and export scheduled jobs",
+    "batch": "run many prompts, each in a sandbox of its own",
     "trajectories": "turn trajectories into data sets to train models with",
     "rl": "turn tasks of software engineering into items of a batch",
     "login": "log in to a model provider",
@@ -86,7 +87,18 @@ _FOLDERS = {
     "platforms": ("gateway", "pairing", "send"),
     "sandboxes": ("pools", "workspaces"),
 }
-_PACKAGES = ("acp", "chat", "home", "jobs", "rl", "sandboxes", "sessions", "skills", "trajectories")
+_PACKAGES = (
+    "acp",
+    "batch",
+    "chat",
+    "home",
+    "jobs",
+    "rl",
+    "sandboxes",
+    "sessions",
+    "skills",
+    "trajectories",
+)
 """Folders with a module `command`."""
 
 OBJECTS_WHILE_STARTING = 1_000_000

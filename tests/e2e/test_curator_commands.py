@@ -47,7 +47,7 @@ def test_it_is_run_looked_at_undone_and_paused(tmp_path: Path) -> None:
         assert status["latest_run"]["state"] == "succeeded"
         assert run["backup"] in home.run("curator", "reports").out
         unasked = home.run("curator", "rollback")
-        assert (unasked.status, unasked.out) == (1, "")
+        assert (unasked.status, unasked.out) == (2, "")
         assert "--yes" in unasked.err
         missing = home.run("curator", "rollback", "20200101-000000", "--yes")
         assert missing.complaints == ["hermes: there is no backup 20200101-000000"]

@@ -94,5 +94,5 @@ async def test_what_goes_wrong_is_one_line(home: Home, server: FakeLogins) -> No
     check_complaint(await run(plain, "login", "codex"), "must begin with https://")
     away = home.set(HERMES_AGENT_ADDRESS="127.0.0.1:9")
     check_complaint(await run(away, "login", "nous"), "127.0.0.1:9", "log in there")
-    check_complaint(await run(home, "login", "elsewhere"), "'nous', 'codex'")
+    check_complaint(await run(home, "login", "elsewhere"), "nous, codex")
     check_complaint(await run(home, "login"), "provider")

@@ -123,6 +123,8 @@ class PlainBackend:
             part.write_bytes(build_zipapp())
             part.replace(program)
         address = self._folder / spec.box_key[-12:]
+        temporary = self._folder / f"{spec.box_key}.tmp"
+        temporary.mkdir(exist_ok=True)
         ready, told = socket.socketpair()
         process = subprocess.Popen(
             [
@@ -132,7 +134,8 @@ class PlainBackend:
                 *("--ready-fd", str(told.fileno())),
             ],
             pass_fds=[told.fileno()],
-            env={"PATH": os.defpath},
+            # Commands keep their folder there, and boxes have none of their own.
+            env={"PATH": os.defpath, "TMPDIR": str(temporary)},
         )
         told.close()
         with ready:

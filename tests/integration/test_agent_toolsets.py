@@ -107,7 +107,7 @@ async def test_the_command_line_shows_what_a_platform_has(home: Path) -> None:
     )
     assert rows["terminal"]["enabled"]
     shown = await asyncio.to_thread(hermes, home, "tools", "list")
-    assert "on, but not on slack, telegram" in shown.stdout
+    assert "Not on slack, telegram." in shown.stdout
     refused = await asyncio.to_thread(
         hermes, home, "tools", "--platform", "telegram", "disable", "file"
     )

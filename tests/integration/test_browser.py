@@ -24,6 +24,7 @@ from tests.support.executors import Executor, until
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(90)]
 
+ASKED_BY_READING = "(asked because this session has read a browser)"
 UNASKED = Asking(tainted=False)
 
 
@@ -185,5 +186,5 @@ async def test_a_tainted_session_asks_before_it_says_something_to_a_page(
             "browser_press KeyW (127.0.0.1)",
             "browser_click read (127.0.0.1)",
             "browser_type what I have read (127.0.0.1)",
-            f"browser_navigate {site.url}/?q=what-I-have-read",
+            f"browser_navigate {site.url}/?q=what-I-have-read\n{ASKED_BY_READING}",
         ]

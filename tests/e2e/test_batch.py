@@ -1,0 +1,124 @@
+"""`hermes batch` as a person uses it: run, look, stop, go on."""
+
+import json
+import re
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.backends import sandboxed
+from tests.e2e.deployment import one_process
+from tests.e2e.home import Home
+from tests.e2e.model import ModelProcess
+
+
+@pytest.fixture
+def home(backend: str, model: ModelProcess, tmp_path: Path) -> Home:
+    """A home in which no server runs."""
+    return one_process(tmp_path, model.url, sandboxed(backend)).client
+
+
+def dataset(folder: Path, items: Sequence[dict[str, Any] | str]) -> Path:
+    path = folder / "prompts.jsonl"
+    lines = (each if isinstance(each, str) else json.dumps(each) for each in items)
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path
+
+
+def test_each_prompt_runs_once_and_is_scored(home: Home, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("Buy milk.")
+    path = dataset(
+        tmp_path,
+        [
+            {"id": "made", "prompt": "touch a file", "check": "test -e made"},
+            {"id": "half", "prompt": "hello", "setup": "echo 0.5 > score", "check": "cat score"},
+            {"id": "none", "prompt": "hello there", "check": "exit 3", "tags": ["easy"]},
+            {"id": "file", "prompt": "read it", "files": ["notes.txt"]},
+        ],
+    )
+    found = home.run("batch", "run", path, "--run", "first", "--json").json
+    assert (found["state"], found["done"], found["failed"]) == ("completed", 4, 0)
+    assert found["mean_score"] == 0.5
+    assert found["succeeded"] == 2
+    assert found["finish_reasons"] == {"completed": 4}
+    tools = found["tools"]
+    assert (tools["terminal"]["calls"], tools["terminal"]["failures"]) == (1, 0)
+    printed = home.run("batch", "items", "first").out.splitlines()
+    items = [json.loads(line) for line in printed]
+    assert [each["id"] for each in items] == ["made", "half", "none", "file"]
+    assert [each["score"] for each in items] == [1, 0.5, 0, None]
+    assert items[2]["tags"] == ["easy"]
+    assert "Buy milk." in items[3]["answer"]
+    sessions = [each["session_id"] for each in items]
+    # The same again is the same batch, which is done.
+    assert home.run("batch", "run", path, "--run", "first", "--json").json["done"] == 4
+    again = [json.loads(line) for line in home.run("batch", "items", "first").out.splitlines()]
+    assert [each["session_id"] for each in again] == sessions
+    shown = home.run("batch", "show", "first").out
+    assert re.search(r"mean score +0\.500", shown)
+    assert re.search(r"terminal +1 +0 ", shown)
+    path = dataset(tmp_path, [{"prompt": "another"}])
+    refused = home.run("batch", "run", path, "--run", "first")
+    assert refused.status == 1
+    assert "first" in refused.err
+    assert home.run("batch", "remove", "first").status == 0
+    assert home.run("batch", "list", "--json").json == []
+
+
+def test_lines_that_cannot_be_used_are_named(home: Home, tmp_path: Path) -> None:
+    path = dataset(
+        tmp_path,
+        [
+            '{"prompt": "hello"',
+            {"promt": "hello"},
+            {"id": "a", "prompt": "hello"},
+            "",
+            {"id": "a", "prompt": "hello"},
+            {"prompt": "hello", "files": ["missing.txt"]},
+            {"prompt": ""},
+        ],
+    )
+    refused = home.run("batch", "run", path, "--run", "bad")
+    assert refused.status == 2
+    for number, why in (
+        (1, "truncated"),
+        (2, "promt"),
+        (5, "line 3"),
+        (6, "missing.txt"),
+        (7, "1 to"),
+    ):
+        assert re.search(rf"prompts\.jsonl:{number}: .*{why}", refused.err), refused.err
+    assert "--skip-invalid" in refused.err
+    assert home.run("batch", "list", "--json").json == []
+    found = home.run("batch", "run", path, "--run", "bad", "--skip-invalid", "--json").json
+    assert (found["state"], found["items"]) == ("completed", 1)
+
+
+def test_ctrl_c_stops_and_resume_goes_on(home: Home, tmp_path: Path) -> None:
+    naps = [{"prompt": f"a nap then {number}"} for number in range(6)]
+    path = dataset(tmp_path, naps)
+    run = home.spawn("batch", "run", path, "--run", "naps", "--workers", "2", "--json")
+    with run:
+        # It is stored when the first command has begun.
+        wait_until_listed(home, "naps")
+        run.send_signal(signal.SIGINT)
+        out, err = run.communicate(timeout=50)
+    stopped = json.loads(out)
+    assert run.returncode == 1
+    assert "Ctrl-C again" in err
+    assert stopped["state"] == "stopped"
+    assert 0 < stopped["done"] < 6
+    assert home.run("batch", "resume", "naps", "--workers", "6", "--json").json["done"] == 6
+    ids = [json.loads(line)["id"] for line in home.run("batch", "items", "naps").out.splitlines()]
+    assert ids == ["1", "2", "3", "4", "5", "6"]
+
+
+def wait_until_listed(home: Home, name: str) -> None:
+    while not any(
+        each["name"] == name and each["running"]
+        for each in home.run("batch", "list", "--json").json
+    ):
+        pass
