@@ -12,6 +12,7 @@ from msgspec import Meta, Struct, field
 
 from hermes.scheduler.v1.batch_item_pb2 import BatchOptions, BatchPrompt
 from services.errors import InvalidArgument
+from services.validation import decode
 
 _ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 _MAX_PROMPT_BYTES = 256 * 1024
@@ -64,7 +65,7 @@ def read_dataset(path: Path) -> Dataset:
 
 
 def _parse(line: bytes, number: int, folder: Path) -> DatasetItem:
-    item = msgspec.json.decode(line, type=DatasetItem)
+    item = decode(line, DatasetItem)
     item = msgspec.structs.replace(item, id=item.id or str(number))
     if _ID.fullmatch(item.id) is None:
         raise InvalidArgument("an id has 1 to 128 letters, digits and _ . : -")
