@@ -75,7 +75,8 @@ async def fake_services(tls: TlsFiles | None = None) -> AsyncGenerator[Wire]:
     """Serve an agent and a gateway on a port of their own."""
     server = grpc.aio.server()
     turns, deliveries = FakeTurns(), FakeDeliveries()
-    catalog, budgets, sandboxes = FakeCatalog(), FakeBudgets(), FakeSandboxes()
+    catalog, budgets = FakeCatalog(), FakeBudgets()
+    sandboxes = FakeSandboxes()  # pyright: ignore[reportAbstractUsage] - it serves one call
     session_pb2_grpc.add_SessionServiceServicer_to_server(sandboxes, server)
     catalog_pb2_grpc.add_CatalogServiceServicer_to_server(catalog, server)
     usage_pb2_grpc.add_UsageServiceServicer_to_server(budgets, server)
