@@ -201,6 +201,8 @@ async def test_another_scheduler_finds_the_turns_of_the_one_before(site: Site, w
     async with site.scheduler(wire) as client:
         await client.create("moved", prompts(*["wait"] * 3), worker_count=3)
         turn_ids = await wire.turns.started(3)
+        for turn_id in turn_ids:
+            await wire.turns.watched(turn_id, 1)
     async with site.scheduler(wire) as client:
         for turn_id in turn_ids:
             await wire.turns.watched(turn_id, 2)
