@@ -45,7 +45,7 @@ from services.cli.console import (
     printable,
     say,
 )
-from services.cli.output import Column, describe, enum_word, print_table
+from services.cli.output import Column, describe, enum_word, print_rows, print_table
 from services.errors import InvalidArgument
 from services.rpc.streams import resume
 
@@ -279,7 +279,7 @@ async def _report(context: Context, batch: items_pb.Batch) -> dict[str, Any]:
 
 async def _tell(context: Context, batch: items_pb.Batch) -> None:
     found = await _report(context, batch)
-    print_table([each.heading for each in BATCH if each.heading], [_cells(batch)])
+    print_rows([batch], BATCH)
     if batch.reason:
         say(f"\n{printable(batch.reason)}")
     if found["mean_score"] is not None:
@@ -299,10 +299,6 @@ async def _tell(context: Context, batch: items_pb.Batch) -> None:
     if batch.state not in (*_UNDER_WAY, items_pb.BATCH_STATE_COMPLETED):
         more = " --budget N" if batch.state == items_pb.BATCH_STATE_BUDGET_REACHED else ""
         say(f"\ngo on with: hermes batch resume {batch.name}{more}")
-
-
-def _cells(batch: items_pb.Batch) -> list[str]:
-    return [each.text(batch) for each in BATCH if each.heading]
 
 
 async def _list(context: Context) -> None:

@@ -1,7 +1,6 @@
 """Reads the items of a batch from JSONL."""
 
 import hashlib
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -12,9 +11,8 @@ from msgspec import Meta, Struct, field
 
 from hermes.scheduler.v1.batch_item_pb2 import BatchOptions, BatchPrompt
 from services.errors import InvalidArgument
-from services.validation import decode
+from services.validation import check_id, decode
 
-_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 _MAX_PROMPT_BYTES = 256 * 1024
 _Script = Annotated[str, Meta(max_length=64 * 1024)]
 _Tag = Annotated[str, Meta(min_length=1, max_length=64)]
@@ -67,8 +65,7 @@ def read_dataset(path: Path) -> Dataset:
 def _parse(line: bytes, number: int, folder: Path) -> DatasetItem:
     item = decode(line, DatasetItem)
     item = msgspec.structs.replace(item, id=item.id or str(number))
-    if _ID.fullmatch(item.id) is None:
-        raise InvalidArgument("an id has 1 to 128 letters, digits and _ . : -")
+    check_id("id", item.id)
     if not 1 <= len(item.prompt.encode()) <= _MAX_PROMPT_BYTES:
         raise InvalidArgument(f"a prompt has 1 to {_MAX_PROMPT_BYTES:,} bytes")
     if item.setup and file_paths(item, folder):
