@@ -13,16 +13,15 @@ from functools import partial
 from msgspec import Struct
 
 from scheduler_service.jobs import Claim, Job, JobKind
+from scheduler_service.runs.held_work import HeldWork
 from scheduler_service.runs.metrics import SchedulerMetrics
 from scheduler_service.runs.runner import Runner
 from scheduler_service.schedule.firing import Firing, fire
 from scheduler_service.storage import claims
 from scheduler_service.storage.claims import CHANNEL, Holder
 from services.clock import Clock
-from services.database import Database, Hint
-from services.database.leases import Fenced, Lease, LeaseKeeper
-from services.database.queue import poll
-from services.database.retries import until_answered
+from services.database import Database
+from services.database.leases import Lease
 from services.lifecycle import Workers
 from services.telemetry.logs import bind
 
@@ -30,9 +29,6 @@ _log = logging.getLogger(__name__)
 
 _BATCH = 500
 _SHORTEST_SLEEP_S = 0.001
-# Batches bursts of hints, for example when many jobs are created.
-_BETWEEN_LOOKS_S = 0.02
-_DATABASE_RETRY_S = 1.0
 # Another planner is claiming the due jobs right now.
 _CONTENDED_SLEEP_S = 0.05
 
@@ -62,52 +58,24 @@ class Planner:
     ) -> None:
         self._database = database
         self._runs = runs
-        self._workers = workers
+        self._held = HeldWork(
+            database, workers, holder=holder, clock=clock, channel=CHANNEL, what="run"
+        )
         self._holder = holder
-        self._keeper = LeaseKeeper(database, holder.leases, clock)
         self._clock = clock
         self._timing = timing
         self._metrics = metrics
-        self._hint = Hint()
-        self._held: dict[Lease, asyncio.Task[None]] = {}
-        self._looking = asyncio.Lock()
-        self._draining = False
 
     @property
     def leases(self) -> Collection[Lease]:
-        return self._held.keys()
+        return self._held.leases
 
     async def run(self) -> None:
-        self._hint = self._database.listen(CHANNEL)
-        clear = partial(self._holder.leases.clear_earlier_boots, owner=self._holder.owner)
-        clear_leases = partial(self._database.write, clear)
-        await until_answered(self._clock, "the planner", clear_leases)
-        async with asyncio.TaskGroup() as parts:
-            planning = poll(
-                "the planner",
-                self._look,
-                self._hint,
-                retry_s=_DATABASE_RETRY_S,
-                between_s=_BETWEEN_LOOKS_S,
-            )
-            parts.create_task(planning, name="planner")
-            parts.create_task(self._keeper.run(), name="run leases")
+        await self._held.run(self._advance, self._timing.sleep_s)
 
     async def drain(self) -> None:
         """Claim no more runs, and leave running ones to other planners; their turns go on."""
-        async with self._looking:
-            self._draining = True
-        held = dict(self._held)
-        for task in held.values():
-            task.cancel()
-        if held:
-            await asyncio.wait(held.values())
-            let_go = partial(claims.let_go, holder=self._holder, held=list(held))
-            await self._database.write(let_go, notify=CHANNEL)
-
-    async def _look(self) -> float:
-        async with self._looking:
-            return self._timing.sleep_s if self._draining else await self._advance()
+        await self._held.drain()
 
     async def _advance(self) -> float:
         """Do what is due now; return in how many seconds to look again."""
@@ -132,7 +100,7 @@ class Planner:
 
     @property
     def _room(self) -> int:
-        return self._runs.room(len(self._held))
+        return self._runs.room(len(self.leases))
 
     async def _free_abandoned(self) -> int:
         free = partial(claims.free_abandoned, limit=_BATCH)
@@ -174,27 +142,11 @@ class Planner:
         for claim in claimed:
             if claim.lease.epoch > 1 and claim.job.kind is JobKind.AGENT:
                 _log.info("run %s of job %s is taken over", claim.run_id, claim.job.id)
-            self._start(claim, since)
-
-    def _start(self, claim: Claim, since: float) -> None:
-        task = self._workers.start(f"run {claim.run_id}", self._work_on(claim))
-        self._held[claim.lease] = task
-        self._keeper.hold(claim.lease, since, on_lost=task.cancel)
-        task.add_done_callback(lambda _: self._let_go(claim.lease))
-
-    def _let_go(self, lease: Lease) -> None:
-        # If the worker failed, the run is taken over once its lease ends.
-        self._keeper.drop(lease)
-        del self._held[lease]
-        # A due job or a claimed run may have waited for this one.
-        self._hint.give()
+            self._held.start(claim.lease, since, partial(self._work_on, claim))
 
     async def _work_on(self, claim: Claim) -> None:
-        try:
-            with bind(turn_id=claim.run_id, job_id=claim.job.id):
-                await self._runs.run(claim)
-        except Fenced as error:
-            _log.info("%s", error)
+        with bind(turn_id=claim.run_id, job_id=claim.job.id):
+            await self._runs.run(claim)
 
 
 def _firings(due: Sequence[Job], now: datetime, grace: timedelta) -> list[tuple[Job, Firing]]:
