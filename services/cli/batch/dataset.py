@@ -11,6 +11,7 @@ from msgspec import Meta, Struct, field
 
 from hermes.scheduler.v1.batch_item_pb2 import BatchOptions, BatchPrompt
 from services.errors import InvalidArgument
+from services.home.json_lines import parse_lines
 from services.validation import check_id, decode
 
 _MAX_PROMPT_BYTES = 256 * 1024
@@ -42,23 +43,19 @@ class Dataset(Struct, frozen=True):
 
 def read_dataset(path: Path) -> Dataset:
     """Read a data set; InvalidArgument if the file cannot be read."""
-    items, problems, seen = list[DatasetItem](), list[str](), dict[str, int]()
+    items, problems = list[DatasetItem](), list[str]()
+    lines_of_ids: dict[str, int] = {}
+
+    def parse(line: bytes, number: int) -> DatasetItem:
+        item = _parse(line, number, path.parent)
+        if (first := lines_of_ids.setdefault(item.id, number)) != number:
+            raise InvalidArgument(f"line {first} has the id {item.id}, too")
+        return item
+
     try:
-        data = path.read_bytes()
+        items += parse_lines(path, parse, problems.append)
     except OSError as error:
         raise InvalidArgument(f"{path} cannot be read: {error.strerror}") from None
-    for number, line in enumerate(data.splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            item = _parse(line, number, path.parent)
-        except (msgspec.MsgspecError, UnicodeDecodeError, InvalidArgument) as error:
-            problems.append(f"{path}:{number}: {error}")
-        else:
-            if (first := seen.setdefault(item.id, number)) != number:
-                problems.append(f"{path}:{number}: line {first} has the id {item.id}, too")
-            else:
-                items.append(item)
     return Dataset(items, problems)
 
 

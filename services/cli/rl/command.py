@@ -6,9 +6,9 @@ import msgspec
 
 from services.amounts import plural
 from services.cli.command import Command, Context, action, arg
-from services.cli.console import complain, say
+from services.cli.console import EXIT_FAILURE, complain, say
 from services.cli.rl.swe_task import SweTask, task_item
-from services.errors import InvalidArgument
+from services.home.json_lines import parse_lines
 from services.home.paths import replace_file
 from services.validation import decode
 
@@ -19,20 +19,17 @@ examples:
 
 def _items(context: Context) -> int:
     """Write tasks of repositories as items with a prompt, a setup script and a check."""
-    source: Path = context.given.tasks
-    items: list[bytes] = []
-    is_whole = True
-    for number, line in enumerate(source.read_bytes().splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            items.append(msgspec.json.encode(task_item(decode(line, SweTask))))
-        except (InvalidArgument, msgspec.DecodeError) as error:
-            complain(f"{source}:{number}: {error}")
-            is_whole = False
+    problems: list[str] = []
+
+    def parse(line: bytes, _number: int) -> bytes:
+        return msgspec.json.encode(task_item(decode(line, SweTask)))
+
+    items = list(parse_lines(context.given.tasks, parse, problems.append))
+    for problem in problems:
+        complain(problem)
     replace_file(context.given.out, b"".join(item + b"\n" for item in items), 0o600)
     say(f"wrote {plural(len(items), 'item')} to {context.given.out}")
-    return 0 if is_whole else 1
+    return EXIT_FAILURE if problems else 0
 
 
 COMMAND = Command(

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from services.cli.command import Command, Context, action, arg
-from services.cli.console import complain
+from services.cli.console import EXIT_FAILURE, complain
 from services.cli.trajectories.options import OPTIONS, dataset_plan, print_counts
-from services.errors import InvalidArgument
+from services.home.json_lines import parse_lines
 from services.home.trajectories.dataset import DatasetWriter
 from services.home.trajectories.formats import parse_trajectory
 
@@ -19,29 +19,18 @@ examples:
 
 def _convert(context: Context) -> int:
     """Write the trajectories of JSONL files as a data set."""
-    is_whole = True
+    problems: list[str] = []
+
+    def refuse(problem: str) -> None:
+        problems.append(problem)
+        complain(problem)
+
     with DatasetWriter(dataset_plan(context)) as writer:
         for path in context.given.files:
-            is_whole &= _add_file(writer, path)
+            for trajectory in parse_lines(path, lambda line, _: parse_trajectory(line), refuse):
+                writer.add(trajectory)
     print_counts(context, writer)
-    return 0 if is_whole else 1
-
-
-def _add_file(writer: DatasetWriter, path: Path) -> bool:
-    """Add a file; names the lines that are no trajectories, and returns whether there are none."""
-    is_whole = True
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
-            try:
-                trajectory = parse_trajectory(line)
-            except InvalidArgument as error:
-                complain(f"{path}:{number}: {error}")
-                is_whole = False
-                continue
-            writer.add(trajectory)
-    return is_whole
+    return EXIT_FAILURE if problems else 0
 
 
 COMMAND = Command(
