@@ -30,8 +30,7 @@ class SandboxEnd(Struct, frozen=True):
 
         Raises NotFound, FailedPrecondition while a turn is unfinished, or ServiceUnavailable.
         """
-        check = partial(session_changes.check_idle, session_id=session_id, profile=profile)
-        await self.database.read(check)
+        await self._check_idle(profile, session_id)
         binding = await self.database.read(partial(bindings.get, session_id=session_id))
         if not binding.sandbox_id:
             return
@@ -60,13 +59,15 @@ class SandboxEnd(Struct, frozen=True):
                 return
 
         async def is_idle() -> bool:
-            await self.database.read(
-                partial(session_changes.check_idle, session_id=session_id, profile=profile)
-            )
+            await self._check_idle(profile, session_id)
             return True
 
         # Its lease was another process's.
         await self.executors.end(profile, session_id, binding.sandbox_id, binding.endpoint, is_idle)
+
+    async def _check_idle(self, profile: str, session_id: str) -> None:
+        check = partial(session_changes.check_idle, session_id=session_id, profile=profile)
+        await self.database.read(check)
 
     async def _delete(self, profile: str, binding: Binding) -> None:
         request = DeleteWorkspaceRequest(workspace_id=binding.workspace_id, profile=profile)

@@ -25,17 +25,6 @@ from services.home.trajectories.sharegpt import sharegpt_record
 from services.home.trajectories.trajectory import Call, Message, Trajectory, redact_trajectory
 from services.lifecycle import unbroken
 
-
-def _message(content: Mapping[str, Any], reasoning: str) -> Message:
-    """Read a message that is stored in the form of the chat completions API."""
-    calls = [
-        Call(call["id"], call["function"]["name"], call["function"]["arguments"])
-        for call in content.get("tool_calls") or ()
-    ]
-    call_id: str = content.get("tool_call_id", "")
-    return Message(content["role"], text_of(content["content"]), reasoning, calls, call_id)
-
-
 COMPLETED, OTHERS = "trajectory_samples.jsonl", "failed_trajectories.jsonl"
 
 _log = logging.getLogger(__name__)
@@ -98,6 +87,16 @@ class TrajectoryRecorder:
             model=turn.model,
             completed=finished is not None and finished.outcome is Outcome.COMPLETED,
         )
+
+
+def _message(content: Mapping[str, Any], reasoning: str) -> Message:
+    """Read a message that is stored in the form of the chat completions API."""
+    calls = [
+        Call(call["id"], call["function"]["name"], call["function"]["arguments"])
+        for call in content.get("tool_calls") or ()
+    ]
+    call_id: str = content.get("tool_call_id", "")
+    return Message(content["role"], text_of(content["content"]), reasoning, calls, call_id)
 
 
 def _append(path: Path, text: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.e2e.backends import BACKENDS, need_backend, sandboxed
 from tests.e2e.deployment import Deployment, four_processes, one_process, running
+from tests.e2e.home import Home
 from tests.e2e.model import ModelProcess, model_process
 
 LAYOUTS = ("one-process", "four-processes", "postgres")
@@ -89,3 +90,9 @@ def up(
     folder = tmp_path_factory.mktemp("up")
     with running(one_process(folder, model.url, sandboxed(backend))) as started:
         yield started
+
+
+@pytest.fixture
+def home(backend: str, model: ModelProcess, tmp_path: Path) -> Home:
+    """A home in which no server runs."""
+    return one_process(tmp_path, model.url, sandboxed(backend)).client

@@ -7,18 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.e2e.backends import sandboxed
-from tests.e2e.deployment import one_process
 from tests.e2e.home import Home
-from tests.e2e.model import ModelProcess
-
-
-@pytest.fixture
-def home(backend: str, model: ModelProcess, tmp_path: Path) -> Home:
-    """A home in which no server runs."""
-    return one_process(tmp_path, model.url, sandboxed(backend)).client
 
 
 def dataset(folder: Path, items: Sequence[dict[str, Any] | str]) -> Path:

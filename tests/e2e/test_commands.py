@@ -19,12 +19,6 @@ from tests.support.ports import free_port
 
 
 @pytest.fixture
-def home(backend: str, model: ModelProcess, tmp_path: Path) -> Home:
-    """A home in which no server runs."""
-    return one_process(tmp_path, model.url, sandboxed(backend)).client
-
-
-@pytest.fixture
 def empty(tmp_path: Path) -> Home:
     """A home in which nothing is set."""
     return Home.make(tmp_path)

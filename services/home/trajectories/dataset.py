@@ -3,7 +3,7 @@
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -187,11 +187,3 @@ def _schema(pa: Any, form: Format) -> Any:
             ("toolsets", pa.list_(text)),
         ]
     )
-
-
-def write_dataset(plan: DatasetPlan, trajectories: Iterable[Trajectory]) -> Mapping[str, int]:
-    """Write a data set; returns the writer's counts."""
-    with DatasetWriter(plan) as writer:
-        for trajectory in trajectories:
-            writer.add(trajectory)
-    return writer.counts

@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,7 +16,7 @@ from services.cli.main import parser_of
 from services.cli.trajectories.command import COMMAND
 from services.errors import InvalidArgument
 from services.home.trajectories.compressor import TOKENS_PER_TURN, Compressor
-from services.home.trajectories.dataset import DatasetPlan, write_dataset
+from services.home.trajectories.dataset import DatasetPlan, DatasetWriter
 from services.home.trajectories.formats import Format, parse_trajectory
 from services.home.trajectories.openai_messages import openai_record, parse_openai
 from services.home.trajectories.selection import FILTERS, Duplicates
@@ -29,6 +29,14 @@ TOOLS = '[{"name": "terminal", "parameters": {"type": "object"}}]'
 WORDS = "the build of the parser fails because a token is missing in this line".split()  # noqa: SIM905
 # Text in which no tag of the format stands; such text is ambiguous in it.
 TEXT = st.text(st.characters(exclude_characters="<>", exclude_categories=["Cs"]), max_size=60)
+
+
+def write_dataset(plan: DatasetPlan, trajectories: Iterable[Trajectory]) -> Mapping[str, int]:
+    """Write a data set; returns the writer's counts."""
+    with DatasetWriter(plan) as writer:
+        for trajectory in trajectories:
+            writer.add(trajectory)
+    return writer.counts
 
 
 def _call(number: int, arguments: str = "{}") -> Call:
