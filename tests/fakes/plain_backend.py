@@ -2,9 +2,11 @@
 
 import asyncio
 import os
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +25,7 @@ class _Running:
     box: Box
     process: subprocess.Popen[bytes]
     address: Path
+    temporary: str
 
 
 class PlainBackend:
@@ -95,6 +98,7 @@ class PlainBackend:
         running = self._boxes.get(box.key)
         if running is not None:
             await asyncio.to_thread(_stop, running.process)
+            await asyncio.to_thread(shutil.rmtree, running.temporary, ignore_errors=True)
             self._boxes.pop(box.key, None)
 
     async def list_boxes(self) -> list[Box]:
@@ -123,8 +127,8 @@ class PlainBackend:
             part.write_bytes(build_zipapp())
             part.replace(program)
         address = self._folder / spec.box_key[-12:]
-        temporary = self._folder / f"{spec.box_key}.tmp"
-        temporary.mkdir(exist_ok=True)
+        # Short, as browsers have sockets there.
+        temporary = tempfile.mkdtemp(prefix="box-")
         ready, told = socket.socketpair()
         process = subprocess.Popen(
             [
@@ -135,14 +139,14 @@ class PlainBackend:
             ],
             pass_fds=[told.fileno()],
             # Commands keep their folder there, and boxes have none of their own.
-            env={"PATH": os.defpath, "TMPDIR": str(temporary)},
+            env={"PATH": os.defpath, "TMPDIR": temporary},
         )
         told.close()
         with ready:
             ready.recv(1)
             ready.sendall(REMEMBERED)
         box = Box(spec.box_key, NAME, str(process.pid), spec.workspace, spec.pool)
-        return _Running(box, process, address)
+        return _Running(box, process, address, temporary)
 
 
 def _connect(address: Path) -> socket.socket:
