@@ -16,7 +16,7 @@ from services.cli.chat.dialogue import Dialogue
 from tests.chaos.troubles import TROUBLES, Place, Trouble
 from tests.fakes.model import FakeModel, fake_model
 from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
-from tests.integration.gateway_parts import Hermes, client, hermes
+from tests.integration.gateway_parts import Client, Hermes, client, hermes
 from tests.support.postgres import PostgresServer
 
 FILLER = secrets.token_hex(50_000)
@@ -87,6 +87,8 @@ async def test_a_database_in_trouble_loses_nothing(
             if trouble.complaint:
                 with pytest.raises(grpc.aio.AioRpcError, match=trouble.complaint):
                     await say(running, new, new_id)
+            if not trouble.lasts_s:
+                await ada.until(lambda ada: is_told(ada, waiting, trouble))
         assert ada.outcome(waiting) is None
         async with asyncio.timeout(HEALED_WITHIN_S):
             await ada.until(lambda ada: ada.outcome(waiting) is not None)
@@ -95,12 +97,17 @@ async def test_a_database_in_trouble_loses_nothing(
         assert ended is not None
         assert ended.completed.answer == SLOW
         if not trouble.lasts_s:
-            told = [event.notice.text for event in ada.events(ada.turn(waiting))]
-            assert any(trouble.complaint in text for text in told), "it waited without a word"
+            assert is_told(ada, waiting, trouble), "it waited without a word"
     assert await say(running, new, new_id) == "Something new."
     counts = asked(model)
     assert counts.pop("slow, please") <= (1 if trouble.is_full else 2)
     assert counts == Counter(["hello", "are you there?", new]), "the refused one was not begun"
+
+
+def is_told(ada: Client, message_id: str, trouble: Trouble) -> bool:
+    """Whether the terminal was told why a turn waits."""
+    told = [event.notice.text for event in ada.events(ada.turn(message_id))]
+    return any(trouble.complaint in text for text in told)
 
 
 @asynccontextmanager

@@ -1,7 +1,6 @@
 """Worlds of platforms that one runs oneself: a Home Assistant and a mail server."""
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 from pydantic import SecretStr
 
@@ -10,13 +9,12 @@ from gateway_service.platforms.email.config import EmailConfig
 from gateway_service.platforms.email.platform import EmailPlatform
 from gateway_service.platforms.homeassistant.config import HomeAssistantConfig
 from gateway_service.platforms.homeassistant.platform import HomeAssistantPlatform
+from tests.contract.platform_world import Failure, World
 from tests.fakes.homeassistant import TOKEN, FakeHomeAssistant
 from tests.support.dovecot import PASSWORD, MailServer, plain_text
 
-Failure = Literal["limited", "refused", "lost answer"]
 
-
-class HomeAssistantWorld:
+class HomeAssistantWorld(World):
     """People with phones that a Home Assistant notifies."""
 
     chat, cursor, keeps_events = Destination("5"), "", False
@@ -52,7 +50,7 @@ class HomeAssistantWorld:
 CONFIRMED = "mx.example.com; dkim=pass header.d=example.org"
 
 
-class EmailWorld:
+class EmailWorld(World):
     """Somebody who writes to a mailbox."""
 
     chat, cursor, keeps_events = Destination("ada@example.org"), "", True

@@ -1,5 +1,6 @@
 """What the suite of platforms needs of each: people who talk to it, and see what it shows."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
@@ -21,6 +22,10 @@ class World(Protocol):
     def connect(self) -> Platform:
         """A platform that is to be entered."""
         ...
+
+    async def until_unheard(self) -> None:
+        """Return once the platform knows that nobody listens, if it gives an event only once."""
+        await asyncio.sleep(0)
 
     async def say(self, text: str) -> None:
         """Somebody writes."""

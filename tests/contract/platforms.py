@@ -35,6 +35,7 @@ from tests.fakes.whatsapp import LIMITED as WHATSAPP_LIMITED
 from tests.fakes.whatsapp import FakeWhatsApp, fake_whatsapp
 from tests.fakes.whatsapp import config_of as whatsapp_config
 from tests.support.dovecot import mail_server
+from tests.support.executors import until
 
 S = TypeVar("S")
 
@@ -198,6 +199,9 @@ class SignalWorld(World):
 
     def connect(self) -> Platform:
         return SignalPlatform(signal_config(self._server))
+
+    async def until_unheard(self) -> None:
+        await until(lambda: not self._server.stream_count)
 
     async def say(self, text: str) -> None:
         await self._server.say("5", text)

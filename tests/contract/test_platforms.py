@@ -86,6 +86,7 @@ async def test_waiting_for_events_can_be_given_up(world: World) -> None:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.1):
                 await platform.listen(Collected(world.cursor))
+        await world.until_unheard()
         await world.say("one")
         assert len(await listen(world.cursor, platform, 1)) == 1
 

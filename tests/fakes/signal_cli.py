@@ -35,6 +35,8 @@ class FakeSignalCli:
         """What becomes of the next messages: `limited`, `refused` or `drop_after`."""
         self.loss = 0.0
         """How many answers are lost."""
+        self.stream_count = 0
+        """Listeners, until it is seen that they have gone; each event goes to one of them."""
         self._dice = random.Random(1)
         self._received = deque[str]()
         self._times = count(1_700_000_000_000)
@@ -79,12 +81,16 @@ class FakeSignalCli:
         stream = web.StreamResponse(headers={"content-type": "text/event-stream"})
         await stream.prepare(request)
         await stream.write(b":\n")
-        # aiohttp does not end a handler when whoever asked has gone.
-        while request.transport is not None and not request.transport.is_closing():
-            if self._received:
-                event = self._received.popleft()
-                await stream.write(f"event:receive\ndata:{event}\n\n".encode())
-            await asyncio.sleep(LOOK_S)
+        self.stream_count += 1
+        try:
+            # aiohttp does not end a handler when whoever asked has gone.
+            while request.transport is not None and not request.transport.is_closing():
+                if self._received:
+                    event = self._received.popleft()
+                    await stream.write(f"event:receive\ndata:{event}\n\n".encode())
+                await asyncio.sleep(LOOK_S)
+        finally:
+            self.stream_count -= 1
         return stream
 
     def _send(self, params: dict[str, Any]) -> dict[str, Any]:
