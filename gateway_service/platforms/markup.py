@@ -202,7 +202,10 @@ def render(markdown: str, style: Style) -> str:
             block = _Fence(line, fence[1])
             while end < len(lines) and not block.closes(lines[end]):
                 end += 1
-            shown.append(_code(fence[2].strip(), lines[index + 1 : end], style))
+            inside = lines[index + 1 : end]
+            # A message that has only just begun a block would be empty, which platforms refuse.
+            is_empty = not "".join(inside).strip()
+            shown.append(style.text(line) if is_empty else _code(fence[2].strip(), inside, style))
             end += 1
         elif _QUOTE.match(line):
             while end < len(lines) and _QUOTE.match(lines[end]):

@@ -90,6 +90,7 @@ def test_a_text_that_is_being_written_shows_its_beginning() -> None:
         ("~~~\na\n~~~", "<pre>a</pre>"),
         ("````\n```\n````", "<pre>```</pre>"),
         ("```\nnever closed", "<pre>never closed</pre>"),
+        ("```py", "```py"),
         ("| a | b |\n|---|---|\n| 1 | 2 |", "<pre>| a | b |\n|---|---|\n| 1 | 2 |</pre>"),
         ("**open and `open", "**open and `open"),
     ],
@@ -101,6 +102,7 @@ def test_formatting(markdown: str, html: str) -> None:
 @given(WORDS)
 @example("**a *b** c*")
 @example("> **a\n> b**")
+@example("```a")
 def test_telegram_can_read_whatever_is_made(text: str) -> None:
     html = to_html(text)
     assert not text.strip() or html.strip()
