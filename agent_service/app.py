@@ -36,7 +36,7 @@ from agent_service.models.catalog import Catalog
 from agent_service.models.configured_model import ConfiguredModel
 from agent_service.models.consult import Consult
 from agent_service.models.parts import ModelParts
-from agent_service.models.spending import Consulting, Spending
+from agent_service.models.spend import Consulting, Spending
 from agent_service.profiles.home.mover import Moving
 from agent_service.profiles.memory.entries import Limits, Target
 from agent_service.profiles.memory.provider import ExternalMemory

@@ -17,7 +17,7 @@ from agent_service.servicer.events import in_messages, turn_event
 from agent_service.servicer.fields import Context, profile_of
 from agent_service.servicer.turn_requests import turn, turn_request
 from agent_service.tools.mcp.prompts import CATEGORY, Prompts
-from agent_service.turns.event_feed import EventFeed, OwnedElsewhere
+from agent_service.turns.event_streams import EventFeed, OwnedElsewhere
 from agent_service.turns.message_assembly import Screening
 from agent_service.turns.reviews import Reviews
 from agent_service.turns.service import Turns

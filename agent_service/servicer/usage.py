@@ -2,7 +2,7 @@
 
 from datetime import date
 
-from agent_service.models.spending import Spending
+from agent_service.models.spend import Spending
 from agent_service.records.budget import Amount, Scope
 from agent_service.servicer.fields import Context, chosen, profile_of, usage
 from agent_service.storage import usage as storage

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from agent_service.models.consult import Consult, NoAnswer
 from agent_service.models.fallback import Route
-from agent_service.models.spending import Spending
+from agent_service.models.spend import Spending
 from agent_service.records.events import Outcome
 from agent_service.records.model import Purpose, usage_of
 from agent_service.records.titles import made_title

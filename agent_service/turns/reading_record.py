@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection
 from msgspec import Struct
 from sqlalchemy import Connection
 
-from agent_service.models.spending import Spending
+from agent_service.models.spend import Spending
 from agent_service.profiles.memory.entries import Target
 from agent_service.profiles.memory.store import MemoryStore
 from agent_service.profiles.skills.document import BadSkill

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
-from agent_service.models.spending import Spending
+from agent_service.models.spend import Spending
 from agent_service.records.commands import Fact, ModelAnswered, ScriptReturned, ToolReturned
 from agent_service.records.errors import BudgetReached, budget_reached, model_failure
 from agent_service.records.events import Live, Notice, Outcome, Recorded, TurnFinished
@@ -24,7 +24,7 @@ from agent_service.records.turn_state import LiveTurn
 from agent_service.storage import journal, steering
 from agent_service.storage.claims import Claimed
 from agent_service.turns.answer_files import answer_in_wait
-from agent_service.turns.event_feed import TurnStream
+from agent_service.turns.event_streams import TurnStream
 from agent_service.turns.file_reader import unread
 from agent_service.turns.loop import LoopParts, Step, run_turn
 from agent_service.turns.metrics import AgentMetrics

@@ -29,7 +29,7 @@ from agent_service.storage.approvals import Answer, ApprovalInfo
 from agent_service.storage.claims import Claimant, Claimed
 from agent_service.storage.turns import SessionDraft, Stored
 from agent_service.tools.spans import turn_span
-from agent_service.turns.event_feed import EventFeed, TurnStream
+from agent_service.turns.event_streams import EventFeed, TurnStream
 from agent_service.turns.metrics import AgentMetrics
 from agent_service.turns.runner import Runner, RunningTurn, Stop
 from agent_service.turns.session_drafts import SessionDrafts

@@ -16,7 +16,7 @@ from scheduler_service.jobs import Claim, Job, JobKind
 from scheduler_service.runs.held_work import HeldWork
 from scheduler_service.runs.metrics import SchedulerMetrics
 from scheduler_service.runs.runner import Runner
-from scheduler_service.schedule.firing import Firing, fire
+from scheduler_service.schedule.misfires import Firing, fire
 from scheduler_service.storage import claims
 from scheduler_service.storage.claims import CHANNEL, Holder
 from services.clock import Clock

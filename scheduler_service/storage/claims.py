@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from scheduler_service.jobs import Attempt, Claim, Job, RunState
 from scheduler_service.options import Missed, Overlap, first_start
-from scheduler_service.schedule.firing import Firing
+from scheduler_service.schedule.misfires import Firing
 from scheduler_service.storage import runs
 from scheduler_service.storage.jobs import job_of, settle_waiting
 from scheduler_service.storage.schema import job, not_waiting, open_run, run

@@ -9,7 +9,7 @@ from tests.architecture.source import PRODUCT, Module, product, sample
 
 ROOMS = 14
 MODULES = 24
-ODD_NAMES = 5
+ODD_NAMES = 1
 LINES = 124_350
 """The goal is 115,000 with every platform, tool and protocol; what comes above it makes room."""
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from sqlalchemy import event
 
 from scheduler_service.jobs import Job, JobSpec, JobState, RunState
-from scheduler_service.schedule.firing import Firing
+from scheduler_service.schedule.misfires import Firing
 from scheduler_service.schedule.schedule import Interval
 from scheduler_service.storage import claims, jobs, migrations, runs, schema
 from scheduler_service.storage.claims import Claimed, Holder, run_leases

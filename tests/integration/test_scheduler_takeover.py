@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from scheduler_service.jobs import Origin, RunState
 from scheduler_service.options import JobOptions
-from scheduler_service.schedule.firing import fire
+from scheduler_service.schedule.misfires import fire
 from scheduler_service.storage import claims, runs
 from scheduler_service.storage.claims import Holder, run_leases
 from scheduler_service.storage.jobs import to_text

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from scheduler_service.jobs import Claim, Job, JobSpec
 from scheduler_service.options import JobOptions, Overlap
-from scheduler_service.schedule.firing import Firing
+from scheduler_service.schedule.misfires import Firing
 from scheduler_service.storage import claims, jobs, migrations, runs
 from scheduler_service.storage.claims import Claimed, Holder, run_leases
 from services.database import Database

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from agent_service.models.consult import Consult, NoAnswer
 from agent_service.models.fallback import Route
-from agent_service.models.spending import Spending
+from agent_service.models.spend import Spending
 from agent_service.profiles.curation.snapshot import KnownSkill
 from agent_service.profiles.skills.document import split
 from agent_service.records.errors import BudgetReached

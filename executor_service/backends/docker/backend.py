@@ -30,7 +30,7 @@ from executor_service.backends.bridge import BRIDGE, PYTHON, supervisor_argument
 from executor_service.backends.docker import probe as docker_probe
 from executor_service.backends.docker.engine import CALL_DEADLINE_S, Engine, EngineAddress
 from executor_service.backends.docker.gvisor import BridgeStream, limit_pids, ran_out_of_memory
-from executor_service.backends.docker.hardening import Hardening, check_memory
+from executor_service.backends.docker.host_config import Hardening, check_memory
 from executor_service.backends.docker.sockets import HANDOVER_SOCKET, BoxSockets
 from executor_service.backends.docker.supervisor_volume import FOLDER, supervisor_volume
 from executor_service.backends.docker.users import ordinary_user

@@ -23,7 +23,7 @@ from executor_service.backends.base import (
 )
 from executor_service.backends.bridge import PYTHON, read_all
 from executor_service.backends.docker.engine import Engine, ExecStream
-from executor_service.backends.docker.hardening import Hardening, volume_mount, volume_of
+from executor_service.backends.docker.host_config import Hardening, volume_mount, volume_of
 from executor_service.backends.docker.supervisor_volume import FOLDER, supervisor_volume
 from executor_service.backends.folder_store import by_name, read_outcome, read_sizes
 from executor_service.errors import BackendError, EngineRefused, WorkspaceInUse

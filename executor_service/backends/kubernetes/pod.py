@@ -19,7 +19,7 @@ from executor_service.backends.base import (
     labels_of,
 )
 from executor_service.backends.bridge import PYTHON, supervisor_arguments
-from executor_service.backends.docker.hardening import check_memory, tmpfs_sizes
+from executor_service.backends.docker.host_config import check_memory, tmpfs_sizes
 from executor_service.backends.kubernetes.api import Json, part
 from executor_service.config import KubernetesConfig
 

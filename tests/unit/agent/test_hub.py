@@ -17,7 +17,7 @@ from agent_service.records.events import (
     TurnStarted,
 )
 from agent_service.records.events import Outcome as TurnOutcome
-from agent_service.turns.event_feed import PROGRESS_KEPT_CHARS, Subscription, TurnStream
+from agent_service.turns.event_streams import PROGRESS_KEPT_CHARS, Subscription, TurnStream
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

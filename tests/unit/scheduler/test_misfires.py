@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler_service.options import JobOptions, Missed
-from scheduler_service.schedule.firing import Firing, fire
+from scheduler_service.schedule.misfires import Firing, fire
 from scheduler_service.schedule.schedule import Cron, Interval, Once, Schedule, next_after
 
 GRACE = timedelta(hours=2)
