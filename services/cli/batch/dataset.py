@@ -1,15 +1,12 @@
 """Reads the items of a batch from JSONL."""
 
-import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
-from google.protobuf.message import Message
 from msgspec import Meta, Struct, field
 
-from hermes.scheduler.v1.batch_item_pb2 import BatchOptions, BatchPrompt
 from services.errors import InvalidArgument
 from services.home.json_lines import parse_lines
 from services.validation import check_id, decode
@@ -77,33 +74,3 @@ def file_paths(item: DatasetItem, folder: Path) -> list[Path]:
     """Return the files that go with an item."""
     names = (*((item.image,) if item.image else ()), *item.files)
     return [folder / name for name in names]
-
-
-def digest_of(options: BatchOptions, prompts: Sequence[BatchPrompt]) -> bytes:
-    """Return the SHA-256 digest by which a batch is known again."""
-    digest = hashlib.sha256()
-    # Other workers change nothing but the time.
-    kept = BatchOptions()
-    kept.CopyFrom(options)
-    kept.ClearField("worker_count")
-    messages: Sequence[Message] = (kept, *prompts)
-    for message in messages:
-        encoded = message.SerializeToString(deterministic=True)
-        digest.update(len(encoded).to_bytes(8) + encoded)
-    return digest.digest()
-
-
-def in_chunks(
-    prompts: Sequence[BatchPrompt], most_bytes: int = 512 * 1024
-) -> Iterator[list[BatchPrompt]]:
-    """Yield prompts in lists that fit into a message."""
-    chunk, size_bytes = list[BatchPrompt](), 0
-    for prompt in prompts:
-        length_bytes = prompt.ByteSize()
-        if chunk and size_bytes + length_bytes > most_bytes:
-            yield chunk
-            chunk, size_bytes = [], 0
-        chunk.append(prompt)
-        size_bytes += length_bytes
-    if chunk:
-        yield chunk
