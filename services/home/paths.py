@@ -62,6 +62,8 @@ class HomePaths(Struct, frozen=True):
     """Files that came with messages to a terminal."""
     cron = _Inside("cron")
     """jobs.json and the output of runs."""
+    environments = _Inside("environments")
+    """Tasks for training and evaluation, a JSONL file for each environment."""
     hooks = _Inside("hooks")
     sessions = _Inside("sessions")
     """Transcripts as JSON."""

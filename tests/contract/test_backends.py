@@ -14,6 +14,7 @@ from tests.contract.backend_suite_egress import EgressSuite
 from tests.contract.backend_suite_endings import EndingSuite
 from tests.contract.backend_suite_files import FileSuite
 from tests.contract.backend_suite_sandboxes import SandboxSuite
+from tests.contract.backend_suite_tasks import TaskSuite
 from tests.contract.backend_suite_workspaces import WorkspaceSuite
 from tests.contract.executor_over import serving_over
 from tests.support.boxes import BACKENDS, Console, Yard, backends, open_console, open_yard
@@ -96,6 +97,10 @@ class TestEndings(EndingSuite):
 
 class TestFiles(FileSuite):
     """See backend_suite_files."""
+
+
+class TestTasks(TaskSuite):
+    """See backend_suite_tasks."""
 
 
 class TestArchives(ArchiveSuite):

@@ -10,13 +10,13 @@ from services.amounts import plural
 from services.cli import process
 from services.cli.arguments import micro_usd, up_to
 from services.cli.batch.creation import create
-from services.cli.batch.dataset import read_dataset
 from services.cli.batch.progress import follow
 from services.cli.batch.report import BATCH, ITEM, all_items, print_report, report_of, state_word
 from services.cli.command import JSON_LIST, JSON_OBJECT, Command, Context, action, arg, flag, limit
 from services.cli.console import EXIT_FAILURE, complain, one_line_json, print_json, say
 from services.cli.output import describe
 from services.errors import InvalidArgument
+from services.home.batches.dataset import read_dataset
 
 EXAMPLES = """\
 examples:

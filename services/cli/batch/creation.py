@@ -1,19 +1,15 @@
 """Stores a new batch."""
 
 import asyncio
-import hashlib
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from google.protobuf.message import Message
-
 from hermes.scheduler.v1 import batch_item_pb2 as items_pb
-from hermes.scheduler.v1 import batch_pb2 as pb
-from hermes.scheduler.v1.batch_item_pb2 import BatchOptions, BatchPrompt
 from hermes.scheduler.v1.batch_pb2_grpc import BatchServiceStub
-from services.cli.batch.dataset import Dataset, DatasetItem, file_paths
 from services.cli.chat import attachments
 from services.cli.command import Context
+from services.home.batches.dataset import Dataset, DatasetItem, file_paths
+from services.home.batches.requests import creation_requests
 
 
 async def create(context: Context, dataset: Dataset) -> items_pb.Batch:
@@ -29,20 +25,8 @@ async def create(context: Context, dataset: Dataset) -> items_pb.Batch:
     )
     toolsets = [each.strip() for each in given.toolsets.split(",") if each.strip()]
     prompts = [await _prompt(context, item, folder, toolsets) for item in dataset.items]
-    header = pb.CreateBatchRequest.Header(
-        profile=context.profile,
-        name=given.name,
-        options=options,
-        item_count=len(prompts),
-        digest=digest_of(options, prompts),
-    )
-
-    async def requests() -> AsyncIterator[pb.CreateBatchRequest]:
-        yield pb.CreateBatchRequest(header=header)
-        for chunk in in_chunks(prompts):
-            yield pb.CreateBatchRequest(items=pb.CreateBatchRequest.Items(items=chunk))
-
-    return (await context.stub(BatchServiceStub).CreateBatch(requests())).batch
+    requests = creation_requests(context.profile, given.name, options, prompts)
+    return (await context.stub(BatchServiceStub).CreateBatch(requests)).batch
 
 
 async def _prompt(
@@ -59,33 +43,3 @@ async def _prompt(
         tags=item.tags,
         toolsets=toolsets,
     )
-
-
-def digest_of(options: BatchOptions, prompts: Sequence[BatchPrompt]) -> bytes:
-    """Return the SHA-256 digest by which a batch is known again."""
-    digest = hashlib.sha256()
-    # Other workers change nothing but the time.
-    kept = BatchOptions()
-    kept.CopyFrom(options)
-    kept.ClearField("worker_count")
-    messages: Sequence[Message] = (kept, *prompts)
-    for message in messages:
-        encoded = message.SerializeToString(deterministic=True)
-        digest.update(len(encoded).to_bytes(8) + encoded)
-    return digest.digest()
-
-
-def in_chunks(
-    prompts: Sequence[BatchPrompt], most_bytes: int = 512 * 1024
-) -> Iterator[list[BatchPrompt]]:
-    """Yield prompts in lists that fit into a message."""
-    chunk, size_bytes = list[BatchPrompt](), 0
-    for prompt in prompts:
-        length_bytes = prompt.ByteSize()
-        if chunk and size_bytes + length_bytes > most_bytes:
-            yield chunk
-            chunk, size_bytes = [], 0
-        chunk.append(prompt)
-        size_bytes += length_bytes
-    if chunk:
-        yield chunk

@@ -7,7 +7,7 @@ import msgspec
 from services.amounts import plural
 from services.cli.command import Command, Context, action, arg
 from services.cli.console import EXIT_FAILURE, complain, say
-from services.cli.rl.swe_task import SweTask, task_item
+from services.home.batches.swe_task import SweTask, task_item
 from services.home.json_lines import parse_lines
 from services.home.paths import replace_file
 from services.validation import decode

@@ -10,8 +10,8 @@ import pytest
 
 from services.cli.main import parser_of
 from services.cli.rl.command import COMMAND
-from services.cli.rl.swe_task import SweTask, task_item
 from services.errors import InvalidArgument
+from services.home.batches.swe_task import SweTask, task_item
 from tests.support.requirements import require
 
 TEST = "import calc, sys\nsys.exit(not calc.{name}(2, 3) == {result})\n"

@@ -12,9 +12,8 @@ from tempfile import TemporaryDirectory
 from msgspec import Struct
 
 from services.errors import InvalidArgument
+from services.home.batches.dataset import MAX_SCRIPT_BYTES, DatasetItem, Tags
 
-MAX_SCRIPT_BYTES = 64 * 1024
-"""What a batch takes as a script of an item."""
 FOLDER = "repository"
 _GIT_S = 300
 _AUTO_RUN = ("conftest.py", "sitecustomize.py", "usercustomize.py")
@@ -37,18 +36,10 @@ class SweTask(Struct, frozen=True):
     """Paths that get the commit's contents back before the tests run."""
     setup: str = ""
     test_timeout_s: int = 60
+    tags: Tags = ()
 
 
-class TaskItem(Struct, frozen=True):
-    """An item of a batch."""
-
-    id: str
-    prompt: str
-    setup: str
-    check: str
-
-
-def task_item(task: SweTask) -> TaskItem:
+def task_item(task: SweTask) -> DatasetItem:
     """Return the item of a batch; raises InvalidArgument where the repository cannot be read."""
     if not task.tests:
         raise InvalidArgument(f"task {task.id} has no tests")
@@ -66,7 +57,7 @@ def task_item(task: SweTask) -> TaskItem:
                 f" repository; at most {MAX_SCRIPT_BYTES:,} are possible"
             )
     prompt = f"{task.prompt}\n\nThe repository is in /workspace/{FOLDER}."
-    return TaskItem(task.id, prompt, setup, check)
+    return DatasetItem(prompt, task.id, setup=setup, check=check, tags=task.tags)
 
 
 def _is_trusted(task: SweTask, path: str) -> bool:

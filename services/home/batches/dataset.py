@@ -12,11 +12,12 @@ from services.home.json_lines import parse_lines
 from services.validation import check_id, decode
 
 _MAX_PROMPT_BYTES = 256 * 1024
-_Script = Annotated[str, Meta(max_length=64 * 1024)]
-_Tag = Annotated[str, Meta(min_length=1, max_length=64)]
+MAX_SCRIPT_BYTES = 64 * 1024
+_Script = Annotated[str, Meta(max_length=MAX_SCRIPT_BYTES)]
+Tags = Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=64)], ...], Meta(max_length=20)]
 
 
-class DatasetItem(Struct, frozen=True, forbid_unknown_fields=True):
+class DatasetItem(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A line of a data set."""
 
     prompt: str
@@ -28,7 +29,7 @@ class DatasetItem(Struct, frozen=True, forbid_unknown_fields=True):
     """Files, relative to the data set's folder."""
     setup: _Script = ""
     check: _Script = ""
-    tags: Annotated[tuple[_Tag, ...], Meta(max_length=20)] = ()
+    tags: Tags = ()
 
 
 class Dataset(Struct, frozen=True):
@@ -44,7 +45,7 @@ def read_dataset(path: Path) -> Dataset:
     lines_of_ids: dict[str, int] = {}
 
     def parse(line: bytes, number: int) -> DatasetItem:
-        item = _parse(line, number, path.parent)
+        item = parse_item(line, number, path.parent)
         if (first := lines_of_ids.setdefault(item.id, number)) != number:
             raise InvalidArgument(f"line {first} has the id {item.id}, too")
         return item
@@ -56,7 +57,8 @@ def read_dataset(path: Path) -> Dataset:
     return Dataset(items, problems)
 
 
-def _parse(line: bytes, number: int, folder: Path) -> DatasetItem:
+def parse_item(line: bytes, number: int, folder: Path) -> DatasetItem:
+    """Parse a line; raises InvalidArgument or msgspec.MsgspecError."""
     item = decode(line, DatasetItem)
     item = msgspec.structs.replace(item, id=item.id or str(number))
     check_id("id", item.id)

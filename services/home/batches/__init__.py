@@ -1,0 +1,1 @@
+"""Batches: their data sets, environments and requests."""
