@@ -33,8 +33,7 @@ from gateway_service.servicer.conversation import ConversationContext, Conversat
 from gateway_service.servicer.delivery import DeliveryServicer
 from gateway_service.servicer.directory import DirectoryServicer, PlatformServicer
 from gateway_service.servicer.http.routes import Routes, api_routes
-from gateway_service.servicer.http.turns import ApiTurns
-from gateway_service.servicer.http.uploads import Uploads
+from gateway_service.servicer.http.turns import ApiTurns, Uploads
 from gateway_service.servicer.http.webhooks import Webhook, Webhooks
 from gateway_service.servicer.pairing import PairingServicer
 from gateway_service.storage import migrations
@@ -46,8 +45,7 @@ from gateway_service.turns.inbox import Inbox
 from gateway_service.turns.notifications import TerminalNotifications
 from gateway_service.turns.presenter import TurnPresenter
 from gateway_service.turns.router import Router
-from gateway_service.turns.turn_events import TurnEvents
-from gateway_service.turns.turn_starter import TurnStarter
+from gateway_service.turns.turn_starter import TurnEvents, TurnStarter
 from services.clock import SystemClock
 from services.config.settings import Settings
 from services.database import Database

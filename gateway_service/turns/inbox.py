@@ -13,7 +13,7 @@ from gateway_service.config import GatewayConfig
 from gateway_service.messages import Event, MessageEvent, TurnRequest
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.platforms.base import Received
-from gateway_service.storage import accounts, chats, failures, inbox
+from gateway_service.storage import accounts, chats, inbox, notifications
 from gateway_service.storage.accounts import INBOX, AccountLease
 from gateway_service.storage.moves import follow
 from services.clock import Clock
@@ -84,7 +84,7 @@ class Inbox(Struct, frozen=True):
             for move in moves:
                 follow(conn, owner, move)
             for failure in failed:
-                failures.note(conn, owner, failure, now)
+                notifications.note_failure(conn, owner, failure, now)
             if received.cursor:
                 accounts.store_cursor(conn, owner.id, received.cursor)
             return new

@@ -2,7 +2,7 @@
 
 import logging
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -28,21 +28,24 @@ from gateway_service.storage import channels, chats, inbox, outbox
 from gateway_service.storage.accounts import INBOX, OUTBOX, AccountLease
 from gateway_service.storage.inbox import Waiting
 from gateway_service.storage.outbox import Delivery, Kind
-from gateway_service.turns.admission import Admission
-from gateway_service.turns.attempts import attempt
-from gateway_service.turns.edits import find_new_version
+from gateway_service.turns.admission import Admission, find_new_version
 from gateway_service.turns.enrichment import Enrichment
 from gateway_service.turns.presenter import TurnPresenter
 from gateway_service.turns.prompt_replies import PromptReplies
+from services.clock import Clock
 from services.database.queue import RETRY_S, Lanes, poll
-from services.errors import HermesError
+from services.errors import HermesError, StaleEpoch, Unavailable
 from services.ids import new_id, new_session_id
-from services.lifecycle import Workers
+from services.lifecycle import Workers, result_or_error
 
 _log = logging.getLogger(__name__)
 
 POLL_S = 5.0
 UNREADABLE = "I can read text, pictures, sound and documents, but not this."
+ATTEMPTS = 3
+MISTAKE = (
+    "Something went wrong in Hermes, so this message was not processed. The log has the details."
+)
 
 
 class Router:
@@ -273,3 +276,25 @@ class Router:
         await self._close(waiting)
         with suppress(PlatformError):
             await self._platform.acknowledge(press, outcome)
+
+
+async def attempt(clock: Clock, what: str, work: Callable[[], Awaitable[object]]) -> str:
+    """Do work; return why it failed, as a person is told.
+
+    A refusal is final; an error that is not ours has three attempts. Unavailable and StaleEpoch
+    are raised: the work can be done later, or by another replica.
+    """
+    for number in range(1, ATTEMPTS + 1):
+        try:
+            error = await result_or_error(work())
+        except (Unavailable, StaleEpoch):
+            raise
+        except HermesError as refusal:
+            _log.warning("%s failed: %s", what, refusal)
+            return refusal.message
+        if not isinstance(error, Exception):
+            return ""
+        _log.error("%s failed (%d of %d)", what, number, ATTEMPTS, exc_info=error)
+        if number < ATTEMPTS:
+            await clock.sleep(RETRY_S)
+    return MISTAKE

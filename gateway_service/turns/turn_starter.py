@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from functools import partial
 from itertools import chain
 from typing import TypeAlias
@@ -12,16 +12,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
+from gateway_service.chats.hooks.hooks import Hooks
 from gateway_service.clients import AgentClient
 from gateway_service.errors import AgentRefused
 from gateway_service.messages import API, CLI, TurnRequest
 from gateway_service.storage import inbox as storage
 from gateway_service.turns.inbox import Inbox
-from gateway_service.turns.turn_events import TurnEvents
+from gateway_service.turns.presenter import render_answer
 from services.clock import Clock
 from services.database import Database
 from services.database.retries import until_answered
-from services.errors import Draining, Reason, Unavailable
+from services.errors import Draining, HermesError, Reason, Unavailable
 from services.lifecycle import Workers
 from services.telemetry.logs import bind
 from services.telemetry.tracing import span
@@ -43,6 +44,49 @@ class AcceptedTurn(Struct, frozen=True):
     """The reason of the refusal, for programs."""
     remark: str = ""
     """What the sender is told while the turn waits; empty if it does not."""
+
+
+class TurnEvents(Struct, frozen=True):
+    """Follows turns for hooks, whether or not their clients stay."""
+
+    agent: AgentClient
+    hooks: Hooks
+    workers: Workers
+
+    def follow(self, turn: TurnRequest, session_key: str) -> None:
+        """Tell hooks of a turn that has just begun; `session_key` is that of a new session."""
+        if turn.source.platform != API or not self.hooks.are_used:
+            return
+        if session_key:
+            self.hooks.notify_chat(
+                "session:start", turn.source, turn.session_id, session_key=session_key
+            )
+        with suppress(Draining):
+            self.workers.start(f"hooks of {turn.turn_id}", self._follow(turn))
+
+    async def _follow(self, turn: TurnRequest) -> None:
+        tools = list[str]()
+        self.hooks.notify_turn("agent:start", turn)
+        watching = self.agent.watch(turn.turn_id, turn.profile, max_deltas_per_second=1)
+        try:
+            async with aclosing(watching) as batches:
+                async for event in (event async for batch in batches for event in batch):
+                    match event.WhichOneof("kind"):
+                        case "tool_started":
+                            tools.append(event.tool_started.name)
+                        case "text_finished":
+                            step = event.text_finished.step
+                            self.hooks.notify_turn(
+                                "agent:step", turn, iteration=step, tool_names=[*tools]
+                            )
+                            tools.clear()
+                        case "turn_finished":
+                            answer = render_answer(event.turn_finished)
+                            self.hooks.notify_turn("agent:end", turn, response=answer)
+                        case _:
+                            pass
+        except HermesError as error:
+            _log.warning("hooks miss the end of turn %s: %s", turn.turn_id, error)
 
 
 class TurnStarter(Struct, frozen=True):

@@ -26,8 +26,7 @@ from gateway_service.turns.enrichment import Enrichment
 from gateway_service.turns.inbox import Inbox
 from gateway_service.turns.presenter import TurnPresenter
 from gateway_service.turns.router import Router
-from gateway_service.turns.turn_events import TurnEvents
-from gateway_service.turns.turn_starter import TurnStarter
+from gateway_service.turns.turn_starter import TurnEvents, TurnStarter
 from services.clock import Clock, SystemClock
 from services.database import Database
 from services.database.leases import LeaseKeeper, new_owner

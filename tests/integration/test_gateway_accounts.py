@@ -17,7 +17,7 @@ from gateway_service.platforms.base import Destination
 from gateway_service.storage import accounts, inbox, migrations, outbox, schema
 from gateway_service.storage.accounts import AccountLease, lease_table
 from gateway_service.storage.outbox import REPEAT, Address, Delivery, Kind
-from gateway_service.turns.attempts import MISTAKE
+from gateway_service.turns.router import MISTAKE
 from services.clock import SystemClock
 from services.database import Database
 from services.database.leases import Fenced, new_owner

@@ -6,7 +6,13 @@ from typing import Any
 
 from msgspec import Struct
 
-from gateway_service.servicer.http.answer_text import AnswerText, progress
+from gateway_service.servicer.http.answer_text import (
+    AnswerText,
+    chat_usage,
+    failure_of,
+    finish_reason,
+    progress,
+)
 from gateway_service.servicer.http.exchange import (
     Call,
     EventStream,
@@ -17,7 +23,6 @@ from gateway_service.servicer.http.exchange import (
     read,
     refuse,
 )
-from gateway_service.servicer.http.outcomes import chat_usage, failure_of, finish_reason
 from gateway_service.servicer.http.requests import ChatRequest, read_messages
 from gateway_service.servicer.http.turns import ApiTurns, Begun, Ended, Wish
 from hermes.agent.v1.turn_event_pb2 import TurnFinished

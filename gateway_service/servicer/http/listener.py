@@ -19,6 +19,7 @@ from gateway_service.servicer.http.exchange import (
     SESSION_HEADER,
     Call,
     EventStream,
+    Guard,
     Handler,
     Reply,
     describe,
@@ -28,7 +29,6 @@ from gateway_service.servicer.http.exchange import (
     json_reply,
     refuse,
 )
-from gateway_service.servicer.http.guard import Guard
 from gateway_service.servicer.http.routes import Routes
 from gateway_service.servicer.http.webhooks import Webhooks
 from services.errors import Draining, HermesError, Internal, NotFound, ResourceExhausted

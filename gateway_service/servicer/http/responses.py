@@ -8,9 +8,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gateway_service.servicer.http import exchange
-from gateway_service.servicer.http.answer_text import AnswerText, progress
+from gateway_service.servicer.http.answer_text import (
+    AnswerText,
+    failure_of,
+    progress,
+    response_usage,
+)
 from gateway_service.servicer.http.exchange import Call, EventStream, Reply
-from gateway_service.servicer.http.outcomes import failure_of, response_usage
 from gateway_service.servicer.http.requests import ResponseRequest, read_input
 from gateway_service.servicer.http.turns import ApiTurns, Begun, Ended, Wish, public_id, turn_id_of
 from hermes.agent.v1.turn_event_pb2 import TurnFinished

@@ -7,9 +7,8 @@ from typing import Any
 from msgspec import Struct
 
 from gateway_service.servicer.http import exchange
-from gateway_service.servicer.http.answer_text import AnswerText
+from gateway_service.servicer.http.answer_text import AnswerText, chat_usage, failure_of
 from gateway_service.servicer.http.exchange import Call, EventStream, Reply
-from gateway_service.servicer.http.outcomes import chat_usage, failure_of
 from gateway_service.servicer.http.requests import ResponseRequest, read_input
 from gateway_service.servicer.http.turns import ApiTurns, Wish, public_id, turn_id_of
 from gateway_service.turns.questions import BUTTONS

@@ -1,6 +1,8 @@
 """Turns of HTTP clients, on the same path as those of all others."""
 
 import asyncio
+import base64
+import binascii
 import hashlib
 import logging
 from collections.abc import AsyncGenerator, Sequence
@@ -8,19 +10,20 @@ from contextlib import aclosing, suppress
 from functools import partial
 
 from msgspec import Struct
+from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from gateway_service.chats.sessions import client_key
 from gateway_service.clients import AgentClient
-from gateway_service.errors import AgentRefused
-from gateway_service.messages import API, Source, TurnRequest
+from gateway_service.config import MediaConfig
+from gateway_service.errors import AgentRefused, Refused
+from gateway_service.messages import API, Source, TurnRequest, UploadedFile
 from gateway_service.platforms.api_config import ApiConfig
-from gateway_service.servicer.http.answer_text import AnswerText
+from gateway_service.servicer.http.answer_text import AnswerText, failure_of
 from gateway_service.servicer.http.exchange import SESSION_HEADER, Call
-from gateway_service.servicer.http.outcomes import failure_of
-from gateway_service.servicer.http.requests import Conversation, shorten
-from gateway_service.servicer.http.uploads import Uploads
+from gateway_service.servicer.http.requests import Conversation, GivenFile, shorten
 from gateway_service.storage import chats
+from gateway_service.storage.file_cache import FileCache
 from gateway_service.turns.questions import NOBODY
 from gateway_service.turns.turn_starter import TurnStarter
 from hermes.agent.v1.approval_pb2 import AnswerClarificationRequest
@@ -34,7 +37,7 @@ from hermes.agent.v1.turn_event_pb2 import (
 from hermes.agent.v1.turn_pb2 import Turn
 from services.clock import Clock
 from services.database import Database
-from services.errors import AlreadyExists, Draining, HermesError, NotFound, Reason
+from services.errors import AlreadyExists, Draining, HermesError, InvalidArgument, NotFound, Reason
 from services.ids import new_id, new_session_id
 from services.lifecycle import Workers
 from services.validation import check_id
@@ -89,6 +92,46 @@ class Ended(Struct, frozen=True):
     @property
     def failure(self) -> HermesError | None:
         return failure_of(self.finished)
+
+
+MAX_FILES = 20
+
+
+_STEP = 256 * 1024
+"""Characters that are decoded at once; a multiple of four."""
+
+
+class Uploads(Struct, frozen=True):
+    """Gives the agent the files of messages."""
+
+    _agent: AgentClient
+    _cache: FileCache
+    _media: MediaConfig
+
+    async def pass_on(self, files: Sequence[GivenFile]) -> tuple[UploadedFile, ...]:
+        """Return the files as the agent has them; InvalidArgument if one cannot be taken."""
+        if len(files) > MAX_FILES:
+            raise InvalidArgument(f"a message has at most {MAX_FILES} files")
+        return tuple([await self._pass_on(each) for each in files])
+
+    async def _pass_on(self, given: GivenFile) -> UploadedFile:
+        file = given.file
+        try:
+            found = await self._cache.fetch(
+                file, _decode(given.base64), self._media.max_bytes(file.kind)
+            )
+        except Refused as error:
+            raise InvalidArgument(f"a file ({file.kind}) is not read: {error.message}") from None
+        except binascii.Error:
+            raise InvalidArgument(f"a file ({file.kind}) is not valid base64") from None
+        await self._agent.upload(found)
+        named = replace(file, length_bytes=found.length_bytes)
+        return UploadedFile(named, found.length_bytes, found.sha256)
+
+
+async def _decode(text: str) -> AsyncGenerator[bytes]:
+    for start in range(0, len(text), _STEP):
+        yield base64.b64decode(text[start : start + _STEP], validate=True)
 
 
 class ApiTurns(Struct, frozen=True):

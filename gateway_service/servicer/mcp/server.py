@@ -17,8 +17,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError, ToolAnnotations
 from pydantic import ValidationError
 
-from gateway_service.servicer.http.exchange import Call, Reply
-from gateway_service.servicer.http.guard import key_of
+from gateway_service.servicer.http.exchange import Call, Reply, key_of
 from gateway_service.servicer.mcp.tools import Deliver, HermesTools, Json
 from hermes.gateway.v1.delivery_pb2_grpc import DeliveryServiceStub
 from services.errors import HermesError, Unauthenticated, message_of
