@@ -28,8 +28,12 @@ def test_each_prompt_runs_once_and_is_scored(home: Home, tmp_path: Path) -> None
             {"id": "file", "prompt": "read it", "files": ["notes.txt"]},
         ],
     )
-    found = home.run("batch", "run", path, "--run", "first", "--json").json
+    page = tmp_path / "first.html"
+    found = home.run("batch", "run", path, "--run", "first", "--html", page, "--json").json
     assert (found["state"], found["done"], found["failed"]) == ("completed", 4, 0)
+    written = page.read_text(encoding="utf-8")
+    assert "terminal: 1 call, " in written
+    assert written.count("<tr>") == 3, "a heading, and the items half and none"
     assert found["mean_score"] == 0.5
     assert found["succeeded"] == 2
     assert found["finish_reasons"] == {"completed": 4}
@@ -46,7 +50,9 @@ def test_each_prompt_runs_once_and_is_scored(home: Home, tmp_path: Path) -> None
     assert home.run("batch", "run", path, "--run", "first", "--json").json["done"] == 4
     again = [json.loads(line) for line in home.run("batch", "items", "first").out.splitlines()]
     assert [each["session_id"] for each in again] == sessions
-    shown = home.run("batch", "show", "first").out
+    shown = home.run("batch", "show", "first", "--html", tmp_path / "again.html").out
+    assert f"wrote {tmp_path / 'again.html'}" in shown
+    assert (tmp_path / "again.html").read_text(encoding="utf-8") == written
     assert re.search(r"mean score +0\.500", shown)
     assert re.search(r"terminal +1 +0 ", shown)
     path = dataset(tmp_path, [{"prompt": "another"}])

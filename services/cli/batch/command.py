@@ -10,6 +10,7 @@ from services.amounts import plural
 from services.cli import process
 from services.cli.arguments import micro_usd, up_to
 from services.cli.batch.creation import create
+from services.cli.batch.page import write_page
 from services.cli.batch.progress import follow
 from services.cli.batch.report import BATCH, ITEM, all_items, print_report, report_of, state_word
 from services.cli.command import JSON_LIST, JSON_OBJECT, Command, Context, action, arg, flag, limit
@@ -23,7 +24,7 @@ examples:
   hermes batch run prompts.jsonl --run first
   hermes batch run prompts.jsonl --run second --workers 16 --model small --budget 5
   hermes batch list
-  hermes batch show first
+  hermes batch show first --html first.html
   hermes batch items first > results.jsonl
   hermes batch stop first
   hermes batch resume first --retry-failed
@@ -65,10 +66,15 @@ async def _finish(context: Context, batch: items_pb.Batch) -> int:
 
 
 async def _print(context: Context, batch: items_pb.Batch) -> None:
+    report, page = await report_of(context, batch), context.given.html
+    if page is not None:
+        await asyncio.to_thread(write_page, report, page)
     if context.given.json:
-        print_json(await report_of(context, batch))
-    else:
-        await print_report(context, batch)
+        print_json(report.describe())
+        return
+    print_report(report)
+    if page is not None:
+        say(f"\nwrote {page}")
 
 
 async def _list(context: Context) -> None:
@@ -122,6 +128,7 @@ def _stub(context: Context) -> BatchServiceStub:
 _NAME = arg("NAME", "the name of the batch")
 _BUDGET = arg("--budget USD", "begin no more items when they have cost so much", micro_usd)
 _WORKERS = up_to(256, 1)
+_HTML = arg("--html FILE", "write the report with plots as a page, too", Path)
 
 COMMAND = Command(
     EXAMPLES,
@@ -137,11 +144,12 @@ COMMAND = Command(
             _BUDGET,
             arg("--sandbox NAME", "the template of which sandboxes are made"),
             flag("--skip-invalid", "leave out lines that cannot be used", field="skip_invalid"),
+            _HTML,
             JSON_OBJECT,
             services=process.ALL,
         ),
         action(_list, limit(1000), JSON_LIST),
-        action(_show, _NAME, JSON_OBJECT),
+        action(_show, _NAME, _HTML, JSON_OBJECT),
         action(_items, _NAME),
         action(_stop, _NAME, JSON_OBJECT),
         action(
@@ -150,6 +158,7 @@ COMMAND = Command(
             flag("--retry-failed", "try failed items again", field="retry_failed"),
             arg("--workers N", "items at one time from now on", _WORKERS),
             _BUDGET,
+            _HTML,
             JSON_OBJECT,
             services=process.ALL,
         ),

@@ -1,8 +1,10 @@
 """Batches and their items as people and programs read them."""
 
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
+
+from msgspec import Struct
 
 from hermes.scheduler.v1 import batch_item_pb2 as items_pb
 from hermes.scheduler.v1 import batch_pb2 as pb
@@ -14,6 +16,7 @@ from services.cli.console import printable, say
 from services.cli.output import Column, describe, enum_word, print_rows, print_table
 
 PAGE = 500
+_SHOWN_CHARS = 300
 
 
 def _cost(batch: items_pb.Batch) -> int:
@@ -71,46 +74,121 @@ async def all_items(context: Context, name: str) -> AsyncIterator[items_pb.Batch
             yield item
 
 
-async def report_of(context: Context, batch: items_pb.Batch) -> dict[str, Any]:
+class ItemSummary(Struct, frozen=True):
+    """What the page shows of an item that has ended."""
+
+    id: str
+    session_id: str
+    finish_reason: str
+    prompt: str
+    problem: str
+    """Its error, or else what its check printed."""
+    model: str
+    score: float | None
+    has_failed: bool
+    has_succeeded: bool
+    ended_s: float
+    """Since the batch was created."""
+    lasted_s: float
+    tokens: int
+    cost_micro_usd: int
+
+
+class Report(Struct, frozen=True):
+    """A batch with the statistics of its items that have ended."""
+
+    batch: items_pb.Batch
+    items: Sequence[ItemSummary]
+    finish_reasons: dict[str, int]
+    """How many items ended so; the most frequent reason first."""
+    tools: dict[str, dict[str, int]]
+    """The calls, failures and duration_ms of each tool."""
+
+    @property
+    def scores(self) -> list[float]:
+        return [item.score for item in self.items if item.score is not None]
+
+    @property
+    def mean_score(self) -> float | None:
+        scores = self.scores
+        return sum(scores) / len(scores) if scores else None
+
+    @property
+    def passed_s(self) -> float:
+        """How long after its creation its last item ended."""
+        return max((item.ended_s for item in self.items), default=0.0)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the report as a JSON object."""
+        return {
+            **describe(self.batch, BATCH),
+            "input_tokens": self.batch.usage.prompt_tokens,
+            "output_tokens": self.batch.usage.completion_tokens,
+            "mean_score": self.mean_score,
+            "finish_reasons": self.finish_reasons,
+            "tools": self.tools,
+        }
+
+
+async def report_of(context: Context, batch: items_pb.Batch) -> Report:
     """Return a batch with its statistics: of finish reasons, of scores and of each tool."""
     reasons, tools = Counter[str](), dict[str, Counter[str]]()
-    scores = list[float]()
+    items = list[ItemSummary]()
     async for item in all_items(context, batch.name):
         reasons[item.result.finish_reason] += 1
-        if item.result.HasField("score"):
-            scores.append(item.result.score)
+        items.append(_summary(batch, item))
         for use in item.result.tools:
             tools.setdefault(use.name, Counter()).update(
                 calls=use.call_count, failures=use.failure_count, duration_ms=use.duration_ms
             )
-    return {
-        **describe(batch, BATCH),
-        "input_tokens": batch.usage.prompt_tokens,
-        "output_tokens": batch.usage.completion_tokens,
-        "mean_score": sum(scores) / len(scores) if scores else None,
-        "finish_reasons": dict(reasons.most_common()),
-        "tools": {name: dict(tools[name]) for name in sorted(tools)},
-    }
+    return Report(
+        batch=batch,
+        items=items,
+        finish_reasons=dict(reasons.most_common()),
+        tools={name: dict(tools[name]) for name in sorted(tools)},
+    )
 
 
-async def print_report(context: Context, batch: items_pb.Batch) -> None:
+def _summary(batch: items_pb.Batch, item: items_pb.BatchItem) -> ItemSummary:
+    result, usage = item.result, item.result.usage
+    score = result.score if result.HasField("score") else None
+    is_completed = item.state == items_pb.ITEM_STATE_COMPLETED
+    finished_ms = item.finish_time.ToMilliseconds()
+    return ItemSummary(
+        id=item.prompt.item_id,
+        session_id=item.session_id,
+        finish_reason=result.finish_reason,
+        prompt=item.prompt.prompt[:_SHOWN_CHARS],
+        problem=(result.error or result.check_output)[:_SHOWN_CHARS],
+        model=result.model,
+        score=score,
+        has_failed=item.state == items_pb.ITEM_STATE_FAILED,
+        has_succeeded=is_completed if score is None else score == 1,
+        ended_s=max(0, finished_ms - batch.create_time.ToMilliseconds()) / 1000,
+        lasted_s=max(0, finished_ms - item.start_time.ToMilliseconds()) / 1000,
+        tokens=usage.prompt_tokens + usage.completion_tokens,
+        cost_micro_usd=usage.cost_micro_usd,
+    )
+
+
+def print_report(report: Report) -> None:
     """Print a batch with its statistics, and how to go on with it."""
-    found = await report_of(context, batch)
+    batch, usage = report.batch, report.batch.usage
     print_rows([batch], BATCH)
     if batch.reason:
         say(f"\n{printable(batch.reason)}")
-    if found["mean_score"] is not None:
-        say(f"\nmean score  {found['mean_score']:.3f}")
-    say(f"tokens  {found['input_tokens']:,} in, {found['output_tokens']:,} out")
-    if found["finish_reasons"]:
+    if report.mean_score is not None:
+        say(f"\nmean score  {report.mean_score:.3f}")
+    say(f"tokens  {usage.prompt_tokens:,} in, {usage.completion_tokens:,} out")
+    if report.finish_reasons:
         say("")
-        counted = found["finish_reasons"].items()
+        counted = report.finish_reasons.items()
         print_table(["ended", "items"], [[name, str(count)] for name, count in counted])
-    if found["tools"]:
+    if report.tools:
         say("")
         rows = [
             [name, str(use["calls"]), str(use["failures"]), f"{use['duration_ms'] / 1000:.1f}"]
-            for name, use in found["tools"].items()
+            for name, use in report.tools.items()
         ]
         print_table(["tool", "calls", "failures", "seconds"], rows)
     if batch.state not in (*UNDER_WAY, items_pb.BATCH_STATE_COMPLETED):
