@@ -61,6 +61,7 @@ from agent_service.servicer.policy import POLICY
 from agent_service.servicer.sessions import SessionServicer
 from agent_service.servicer.skill_hub import SkillHubServicer
 from agent_service.servicer.skills import SkillServicer
+from agent_service.servicer.trajectories import TrajectoryServicer
 from agent_service.servicer.turns import TurnServicer
 from agent_service.servicer.uploads import UploadServicer
 from agent_service.servicer.usage import UsageServicer
@@ -68,8 +69,7 @@ from agent_service.sessions.history import Histories
 from agent_service.sessions.past_sessions import PastSessions
 from agent_service.sessions.title_writer import MAX_TOKENS as MAX_TITLE_TOKENS
 from agent_service.sessions.title_writer import TitleWriter
-from agent_service.sessions.trajectory_format import Places as SamplePlaces
-from agent_service.sessions.trajectory_format import TrajectoryRecorder
+from agent_service.sessions.trajectory_format import TrajectoryReader, TrajectoryRecorder
 from agent_service.storage import migrations
 from agent_service.storage.claims import Claimant, turn_leases
 from agent_service.storage.journal import TurnLimits
@@ -162,10 +162,10 @@ def build(
         TurnServicer(turns, config.tools, screening, reviews, shelves, Prompts(servers)),
         SessionServicer(database, histories, personas, clock, redactor.redact, ended),
         *(ApprovalServicer(database, turns, redactor.redact), ModelCatalogServicer(catalog, model)),
-        MemoryServicer(memories, external, sync, database, clock),
+        *(MemoryServicer(memories, external, sync, database, clock), CurationServicer(plans)),
         *_tool_servicers(config, listed, servers, shelves, hubs),
-        *(CatalogServicer(personas, database), CurationServicer(plans)),
-        *(UsageServicer(database, spending), UploadServicer(database, clock)),
+        *(CatalogServicer(personas, database), UsageServicer(database, spending)),
+        *(UploadServicer(database, clock), TrajectoryServicer(_trajectories(database, parts))),
         HomeServicer(Moving(stores.homes, memories, histories, shelves, external)),
     )
     recovering = (stores.homes.recover, plans.recover, hubs.recover, watches.recover)
@@ -317,6 +317,10 @@ def _stores(
     return in_database(settings.home, database, new_owner(chassis.instance), clock)
 
 
+def _trajectories(database: Database, parts: LoopParts) -> TrajectoryReader:
+    return TrajectoryReader(database, parts.toolbox.schemas, parts.redact, parts.zone)
+
+
 def _following(
     config: AgentConfig,
     settings: Settings,
@@ -325,14 +329,11 @@ def _following(
     parts: LoopParts,
     spending: Spending,
     workers: Workers,
-) -> Sequence[Callable[[LiveTurn], Awaitable[None]]]:
+) -> Sequence[AfterTurn]:
     """What follows turns where somebody wants that: samples to train with, titles by a model."""
-    after: list[Callable[[LiveTurn], Awaitable[None]]] = []
+    after: list[AfterTurn] = []
     if config.save_trajectories:
-        places = SamplePlaces(
-            lambda profile: settings.home.profile(profile).root, parts.toolbox.schemas, parts.redact
-        )
-        after.append(TrajectoryRecorder(database, places, SystemClock()).after)
+        after.append(TrajectoryRecorder(_trajectories(database, parts), settings.home).after)
     if config.auxiliary.get("title", AuxiliaryModel()).is_chosen:
         longest = min(MAX_TITLE_TOKENS, config.model.max_tokens)
         consult = Consult(models.priced, models.first.default_name, longest)

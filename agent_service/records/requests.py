@@ -240,6 +240,11 @@ class TurnRequest(Struct, frozen=True, omit_defaults=True):
         return self.origin["platform"]
 
     @property
+    def model(self) -> str:
+        """Return the model that answers."""
+        return self.options.model if self.switched is None else self.switched.model
+
+    @property
     def parent_session_id(self) -> str:
         """Return the delegating session; empty if there is none."""
         return self.origin.get(PARENT_SESSION, "")

@@ -103,8 +103,7 @@ class LiveTurn(Struct):
 
     @property
     def model(self) -> str:
-        switched = self.request.switched
-        return self.options.model if switched is None else switched.model
+        return self.request.model
 
     @property
     def route(self) -> str:

@@ -12,6 +12,7 @@ _METHODS: Mapping[str, Mapping[Sequence[Identity], Sequence[str]]] = {
         _ALL: ("StartTurn",),
         (*_ALL, Identity.AGENT): ("WatchTurn", "GetTurn", "InterruptTurn"),
     },
+    "TrajectoryService": {_OPERATOR: ("ExportTrajectories",)},
     "UploadService": {_PEOPLE: ("UploadFile",)},
     "SessionService": {
         _PEOPLE: (

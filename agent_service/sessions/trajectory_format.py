@@ -4,7 +4,8 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from datetime import tzinfo
 from pathlib import Path
 from typing import Any
 
@@ -12,46 +13,102 @@ import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
-from agent_service.records.events import Outcome
+from agent_service.records.events import Durable, Outcome, TurnFinished
+from agent_service.records.model import encoded
 from agent_service.records.overlays import Overlay
-from agent_service.records.requests import COMPRESS, REVIEW
+from agent_service.records.requests import COMPRESS, REVIEW, TurnRequest
 from agent_service.records.search_query import text_of
+from agent_service.records.sent_history import NO_ANSWER, NO_MESSAGE, sent_history
 from agent_service.records.turn_state import LiveTurn
-from agent_service.storage.schema import message
-from services.clock import Clock
-from services.database import Database
+from agent_service.storage.schema import event, message, session, turn
+from agent_service.storage.sessions import OVERLAY, get_state
+from services.database import Database, Prepared
 from services.errors import HermesError
+from services.home.paths import HomePaths
 from services.home.trajectories.sharegpt import sharegpt_record
-from services.home.trajectories.trajectory import Call, Message, Trajectory, redact_trajectory
+from services.home.trajectories.trajectory import (
+    Call,
+    Facts,
+    Message,
+    Trajectory,
+    redact_trajectory,
+)
 from services.lifecycle import unbroken
 
 COMPLETED, OTHERS = "trajectory_samples.jsonl", "failed_trajectories.jsonl"
 
 _log = logging.getLogger(__name__)
-_OF_TURN = (
+_TURN = Prepared(
+    sa.select(
+        *(turn.c.session_id, turn.c.request, turn.c.created_at, turn.c.finished_at),
+        session.c.system_prompt,
+    )
+    .join_from(turn, session, session.c.id == turn.c.session_id)
+    .where(turn.c.id == bindparam("turn_id"), turn.c.profile == bindparam("profile"))
+)
+_MESSAGES = Prepared(
     sa.select(message.c.content, message.c.reasoning)
     .where(
         message.c.session_id == bindparam("session_id"), message.c.turn_id == bindparam("turn_id")
     )
     .order_by(message.c.sequence)
 )
+_LAST_EVENT = Prepared(
+    sa.select(event.c.event)
+    .where(event.c.turn_id == bindparam("turn_id"))
+    .order_by(event.c.sequence.desc())
+    .limit(1)
+)
 
 
-class Places(Struct, frozen=True):
-    """Where samples come from and go to."""
+class TrajectoryReader(Struct, frozen=True):
+    """Reads turns as they were sent to their models, without secrets."""
 
-    folder: Callable[[str], Path]
+    database: Database
     tools: Callable[[frozenset[str], Overlay], bytes]
     redact: Callable[[str], str]
+    zone: tzinfo | None = None
+
+    async def read(self, profile: str, turn_id: str) -> Trajectory | None:
+        """Return a turn; None if it is not there or has no messages."""
+        found = await self.database.read(lambda conn: self._read(conn, profile, turn_id))
+        if found is None:
+            return None
+        return await asyncio.to_thread(redact_trajectory, found, self.redact)
+
+    def _read(self, conn: Connection, profile: str, turn_id: str) -> Trajectory | None:
+        row = _TURN.rows(conn, {"turn_id": turn_id, "profile": profile}).one_or_none()
+        if row is None:
+            return None
+        said = _MESSAGES.rows(conn, {"turn_id": turn_id, "session_id": row.session_id}).all()
+        if not said:
+            return None
+        request: TurnRequest = row.request
+        last = _LAST_EVENT.rows(conn, {"turn_id": turn_id}).scalar_one_or_none()
+        overlay = Overlay.from_state(get_state(conn, row.session_id, OVERLAY))
+        system = encoded({"role": "system", "content": row.system_prompt})
+        kept = overlay.apply([system, *(one.content.encode() for one in said)])
+        thoughts = iter([""] * (len(kept) - 1 - len(said)) + [one.reasoning for one in said])
+        return Trajectory(
+            system_prompt=json.loads(kept[0])["content"],
+            tools=self.tools(frozenset(request.granted), overlay).decode() or "[]",
+            messages=[
+                _message(one, "" if one is NO_ANSWER or one is NO_MESSAGE else next(thoughts))
+                for one in sent_history(kept, self.zone)[1:]
+            ],
+            timestamp=(row.finished_at or row.created_at).isoformat(),
+            model=request.model,
+            completed=isinstance(last, TurnFinished) and last.outcome is Outcome.COMPLETED,
+            facts=Facts(id=turn_id, finish_reason=_finish_reason(last)),
+        )
 
 
 class TrajectoryRecorder:
     """Records a sample of each turn that has ended; failures do not affect turns."""
 
-    def __init__(self, database: Database, places: Places, clock: Clock) -> None:
-        self._database = database
-        self._places = places
-        self._clock = clock
+    def __init__(self, reader: TrajectoryReader, home: HomePaths) -> None:
+        self._reader = reader
+        self._home = home
         self._writing = asyncio.Lock()
 
     async def after(self, turn: LiveTurn) -> None:
@@ -60,37 +117,27 @@ class TrajectoryRecorder:
 
     async def _keep(self, turn: LiveTurn) -> None:
         try:
-            sample = await self._sample(turn)
-            path = self._places.folder(turn.profile) / (COMPLETED if sample.completed else OTHERS)
+            sample = await self._reader.read(turn.profile, turn.id)
+            if sample is None:
+                return
+            folder = self._home.profile(turn.profile).root
+            path = folder / (COMPLETED if sample.completed else OTHERS)
+            line = json.dumps(sharegpt_record(sample), ensure_ascii=False)
             async with self._writing:
-                await asyncio.to_thread(_append, path, self._line(sample))
+                await asyncio.to_thread(_append, path, f"{line}\n")
         except (OSError, HermesError) as error:
             _log.warning("no trajectory was kept of the turn: %s", error)
 
-    def _line(self, sample: Trajectory) -> str:
-        record = sharegpt_record(redact_trajectory(sample, self._places.redact))
-        return f"{json.dumps(record, ensure_ascii=False)}\n"
 
-    async def _sample(self, turn: LiveTurn) -> Trajectory:
-        of_turn = {"session_id": turn.session_id, "turn_id": turn.id}
-
-        def read(conn: Connection) -> list[Message]:
-            rows = conn.execute(_OF_TURN, of_turn)
-            return [_message(json.loads(row.content), row.reasoning) for row in rows]
-
-        finished = turn.finished
-        return Trajectory(
-            system_prompt=json.loads(turn.messages[0])["content"],
-            tools=self._places.tools(turn.toolsets, turn.overlay).decode(),
-            messages=await self._database.read(read),
-            timestamp=self._clock.now().isoformat(),
-            model=turn.model,
-            completed=finished is not None and finished.outcome is Outcome.COMPLETED,
-        )
+def _finish_reason(last: Durable | None) -> str:
+    if not isinstance(last, TurnFinished):
+        return ""
+    return last.reason.lower() if last.outcome is Outcome.FAILED and last.reason else last.outcome
 
 
-def _message(content: Mapping[str, Any], reasoning: str) -> Message:
-    """Read a message that is stored in the form of the chat completions API."""
+def _message(sent: bytes, reasoning: str = "") -> Message:
+    """Read a message in the form of the chat completions API."""
+    content: dict[str, Any] = json.loads(sent)
     calls = [
         Call(call["id"], call["function"]["name"], call["function"]["arguments"])
         for call in content.get("tool_calls") or ()

@@ -5,15 +5,22 @@ import json
 from pathlib import Path
 from typing import Any, cast
 
+import grpc.aio
 import pyarrow.parquet as pq
+import pytest
 
 from agent_service.sessions.trajectory_format import COMPLETED, OTHERS
+from hermes.agent.v1.trajectory_pb2_grpc import TrajectoryServiceStub
+from hermes.agent.v1.turn_pb2 import Overlays
 from services.cli.main import parser_of
 from services.cli.trajectories.command import COMMAND
+from services.cli.trajectories.reader import read_trajectories
+from services.home.trajectories.openai_messages import openai_record
 from tests.fakes.model import answers, fake_model
-from tests.integration.agent_parts import agent, answer
+from tests.integration.agent_parts import AgentClient, agent, answer
 
 SECRET = "sk-or-v1-0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+LONG = 600_000
 SCRIPT: dict[str, Any] = {
     "rules": [
         {"user": "fail", "steps": [{"status": 400}]},
@@ -24,6 +31,7 @@ SCRIPT: dict[str, Any] = {
                 {"text": "planned"},
             ],
         },
+        {"user": "much", "steps": [{"text": "é" * LONG}]},
         {"steps": [{"text": "well"}]},
     ]
 }
@@ -83,6 +91,43 @@ async def test_turns_become_a_data_set_to_train_with(tmp_path: Path) -> None:
     assert "todo" in [tool["function"]["name"] for tool in json.loads(planned["tools"])]
     assert SECRET not in str(plain)
     assert await asyncio.to_thread(lambda: len(list((out / "data").iterdir()))) == 1
+
+
+async def _exported(client: AgentClient, *turn_ids: str, profile: str = "") -> list[Any]:
+    stub = TrajectoryServiceStub(client.channels.to("agent"))
+    found = read_trajectories(stub, profile, turn_ids)
+    return [None if each is None else openai_record(each) async for each in found]
+
+
+async def test_turns_are_exported_as_their_model_saw_them(tmp_path: Path) -> None:
+    overlays = Overlays(ephemeral_system_prompt="Be brief.")
+    overlays.prefill_messages.add(role="user", text="Before.")
+    texts = {"good": f"plan it {SECRET}", "bad": "fail now", "big": "write much"}
+    async with fake_model(SCRIPT) as model, agent(tmp_path, model.url) as client:
+        for name, text in texts.items():
+            await client.start(text, turn_id=name, session_id=name, overlays=overlays)
+            await client.watch(name)
+        found = await _exported(client, "big", "nobody", "good", "bad")
+        assert await _exported(client, "good", profile="other") == [None]
+        with pytest.raises(grpc.aio.AioRpcError, match="too many turns"):
+            await _exported(client, *("x" for _ in range(1001)))
+    big, nobody, good, bad = found
+    assert nobody is None
+    sent = next(body for body in model.bodies if body["messages"][-1]["role"] == "tool")
+    *seen, last = good["messages"]
+    assert [(each["role"], each["content"]) for each in seen] == [
+        (each["role"], each["content"] or "") for each in sent["messages"]
+    ]
+    assert seen[0]["content"].endswith("Be brief.")
+    assert seen[1]["content"] == "Before."
+    assert good["tools"] == sent["tools"]
+    assert (last["content"], seen[-2]["reasoning_content"]) == ("planned", "Hm.")
+    assert SECRET not in str(good)
+    assert good["id"] == "good"
+    assert (good["completed"], good["finish_reason"]) == (True, "completed")
+    assert (bad["completed"], bad["finish_reason"]) == (False, "model_unavailable")
+    assert (good["model"], bad["model"]) == ("scripted", "scripted")
+    assert big["messages"][-1]["content"] == "é" * LONG
 
 
 async def test_a_line_that_cannot_be_written_ends_no_turn(tmp_path: Path) -> None:

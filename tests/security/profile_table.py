@@ -108,6 +108,7 @@ _ALIKE: Sequence[tuple[str, *tuple[dict[str, Any], ...]]] = (
         },
     ),
     ("agent.SessionService/SearchMessages", {"query": CANARY}),
+    ("agent.TrajectoryService/ExportTrajectories", {"turn_ids": ["$turn_id"]}),
     ("agent.SessionService/RenameSession", {"title": "x"}),
     ("agent.SessionService/BranchSession", {"new_session_id": "branch-of-bob"}),
     ("agent.CurationService/RestoreSkills", _ROLL_BACK),
