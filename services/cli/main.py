@@ -41,7 +41,7 @@ COMMANDS = {
     "jobs": "add, edit, run, import and export scheduled jobs",
     "batch": "run many prompts, each in a sandbox of its own",
     "trajectories": "turn trajectories into data sets to train models with",
-    "rl": "turn tasks of software engineering into items of a batch",
+    "rl": "run tasks whose results are scored, for training and evaluation",
     "login": "log in to a model provider",
     "logout": "log out of a model provider",
     "models": "list models with their context windows and prices",

@@ -1,12 +1,22 @@
-"""Turn tasks of software engineering into items of a batch, which tests score."""
+"""Run environments: tasks whose results are scored, for training and evaluation."""
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from services.amounts import plural
-from services.cli.command import Command, Context, action, arg
-from services.cli.console import EXIT_FAILURE, complain, say
+from services.cli import process
+from services.cli.arguments import INT32, up_to
+from services.cli.command import JSON_LIST, JSON_OBJECT, Command, Context, action, arg
+from services.cli.console import EXIT_FAILURE, complain, print_json, say
+from services.cli.output import Column, print_table
+from services.cli.rl.evaluation import ALL, Figures, Group, summarize, task_id
+from services.cli.rl.runs import MAX_GROUP, OPTIONS, EnvironmentRun, home_of, run_environment
+from services.errors import InvalidArgument
+from services.home.batches.environment import Environment, list_environments, load_tasks
+from services.home.batches.reward import reward
 from services.home.batches.swe_task import SweTask, task_item
 from services.home.json_lines import parse_lines
 from services.home.paths import replace_file
@@ -14,7 +24,96 @@ from services.validation import decode
 
 EXAMPLES = """\
 examples:
-  hermes rl items tasks.jsonl --out items.jsonl"""
+  hermes rl list
+  hermes rl evaluate terminal_test_env --model small
+  hermes rl evaluate terminal_test_env --group-size 4 --json
+  hermes rl process terminal_test_env --out groups.jsonl --groups 100 --group-size 8
+  hermes rl items tasks.jsonl --out items.jsonl
+
+The same command goes on where it was, if it or Hermes was stopped."""
+
+
+class _Listed(Struct, frozen=True):
+    """An environment as it is listed."""
+
+    environment: Environment
+    task_count: int | None
+    problem: str = ""
+
+
+LISTED = (
+    Column("name", "name", source="environment.name"),
+    Column("tasks", "tasks", source="task_count"),
+    Column("path", source=lambda row: str(row.environment.path)),
+    Column("problem", "problem", cell=lambda text: text.partition("\n")[0], optional=True),
+)
+
+
+def _list(context: Context) -> None:
+    """List environments."""
+    found = [_listed(each) for each in list_environments(home_of(context))]
+    context.print_list(found, LISTED, "")
+
+
+def _listed(environment: Environment) -> _Listed:
+    try:
+        return _Listed(environment, len(load_tasks(environment)))
+    except InvalidArgument as error:
+        return _Listed(environment, None, error.message)
+
+
+async def _evaluate(context: Context) -> int:
+    """Try each task, and say how well it went."""
+    run = await run_environment(context, "evaluate")
+    if not run.items:
+        return EXIT_FAILURE
+    figures = summarize(run.groups())
+    if context.given.json:
+        print_json(_report(run, figures))
+    else:
+        _print(run, figures)
+    return 0 if run.is_complete else EXIT_FAILURE
+
+
+def _report(run: EnvironmentRun, figures: Figures) -> dict[str, Any]:
+    return {
+        "run": run.batch.name,
+        "complete": run.is_complete,
+        "group_size": run.group_size,
+        **figures[ALL],
+        "tags": {name: row for name, row in figures.items() if name != ALL},
+        "results": [
+            {"id": task_id(group[0]), "scores": [item.result.score for item in group]}
+            for group in run.groups()
+        ],
+    }
+
+
+def _print(run: EnvironmentRun, figures: Figures) -> None:
+    headings = ["tasks", "count", "failed", "score", "reward", "pass@1"]
+    many = run.group_size > 1
+    rows = list[list[str]]()
+    for name, row in figures.items():
+        means = ("mean_score", "mean_reward", "pass_1", *(("pass_k",) if many else ()))
+        cells = [f"{row[mean]:.3f}" for mean in means]
+        rows.append([name, str(row["tasks"]), str(row["failed"]), *cells])
+    print_table([*headings, *([f"pass@{run.group_size}"] if many else [])], rows)
+    say(f"\neach item: hermes batch items {run.batch.name}")
+
+
+async def _process(context: Context) -> int:
+    """Write groups of scored attempts, as an Atropos environment's `process` does."""
+    given = context.given
+    run = await run_environment(context, "process", given.groups or 0, given.seed)
+    complete = [group for group in run.groups() if len(group) == run.group_size]
+    lines = (msgspec.json.encode(_group(group)) + b"\n" for group in complete)
+    replace_file(given.out, b"".join(lines), 0o600)
+    say(f"wrote {plural(len(complete), 'group')} to {given.out}")
+    return 0 if run.is_complete else EXIT_FAILURE
+
+
+def _group(group: Group) -> dict[str, Any]:
+    return {"task": task_id(group[0]), "scores": [reward(item) for item in group]}
 
 
 def _items(context: Context) -> int:
@@ -32,14 +131,29 @@ def _items(context: Context) -> int:
     return EXIT_FAILURE if problems else 0
 
 
+def _size(default: int) -> Any:
+    meaning = f"attempts at each task ({default})"
+    return arg("--group-size N", meaning, up_to(MAX_GROUP, 1), default=default)
+
+
 COMMAND = Command(
     EXAMPLES,
     actions=(
+        action(_list, JSON_LIST),
+        action(_evaluate, *OPTIONS, _size(1), JSON_OBJECT, services=process.ALL),
+        action(
+            _process,
+            *OPTIONS,
+            _size(4),
+            arg("--out FILE", "write the groups into this file", Path, required=True),
+            arg("--groups N", "groups, in an order by the seed (each task once)", up_to(INT32, 1)),
+            arg("--seed N", "decides the order of the tasks (0)", up_to(INT32), default=0),
+            services=process.ALL,
+        ),
         action(
             _items,
             arg("TASKS", "a JSONL file of tasks", Path),
             arg("--out FILE", "write the items into this file", Path, required=True),
         ),
     ),
-    has_home=False,
 )
