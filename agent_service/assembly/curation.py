@@ -10,8 +10,8 @@ from agent_service.assembly.stores import Stores
 from agent_service.config.endpoints import AuxiliaryModel, route_of
 from agent_service.models.consult import Consult
 from agent_service.models.spend import Spending
-from agent_service.profiles.curation.ages import Ages
 from agent_service.profiles.curation.curation import Curation
+from agent_service.profiles.curation.drafts import Ages
 from agent_service.profiles.curation.planner import MIN_CLUSTER, Planning
 from agent_service.profiles.curation.state import CuratorState
 from agent_service.profiles.skills.document import BadSkill

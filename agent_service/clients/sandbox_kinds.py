@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import grpc.aio
 
-from agent_service.prompt.sandbox import SandboxKind
+from agent_service.prompt.system_prompt import SandboxKind
 from hermes.executor.v1 import sandbox_pb2
 from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
 from services.clock import Clock

@@ -1,11 +1,12 @@
 """The system prompt of a session: built once, stored, and sent unchanged from then on."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from msgspec import Struct
 
-from agent_service.prompt.sandbox import SandboxKind, describe
+from agent_service.records.requests import quoted_name
+from agent_service.records.sandbox import NO_ISOLATION
 
 IDENTITY = """\
 You are Hermes, a personal assistant that gets things done for one person.
@@ -98,6 +99,16 @@ _PLATFORMS = {
 }
 
 
+class SandboxKind(Struct, frozen=True):
+    """The properties of a deployment's sandboxes, in the executor's terms."""
+
+    isolation: str = ""
+    network_mode: str = ""
+    keeps_workspace: bool = False
+    account: str = ""
+    """The account that commands run as without isolation, as user@host."""
+
+
 class SessionFacts(Struct, frozen=True):
     """What a session's prompt depends on."""
 
@@ -146,7 +157,7 @@ def _layers(facts: SessionFacts) -> Iterable[str]:
     if "session" in facts.toolsets:
         yield SESSION_USE
     if "terminal" in facts.toolsets:
-        yield describe(facts.sandbox, facts.workdir)
+        yield describe_sandbox(facts.sandbox, facts.workdir)
     yield _fitting(facts.external, facts)
     yield from facts.system_messages
     yield from facts.memories
@@ -155,3 +166,83 @@ def _layers(facts: SessionFacts) -> Iterable[str]:
     session = f"\nSession: {facts.session_id}" if facts.session_id else ""
     yield f"Current time: {facts.started_at.isoformat(timespec='seconds')}{session}"
     yield _PLATFORMS.get(facts.platform, "")
+
+
+_NETWORKS = {
+    "none": "without network",
+    "allow_list": "whose network reaches only the hosts that the user has allowed",
+}
+
+_HIDDEN = "The user cannot see files in it unless you show what they contain."
+
+
+def describe_sandbox(kind: SandboxKind | None, workdir: str) -> str:
+    """The layer about commands and files; `kind` None is unknown, `workdir` empty is none."""
+    if kind is not None and kind.isolation == NO_ISOLATION:
+        return _machine(kind)
+    sentences = [
+        f"Commands and files live in this session's own sandbox{_nature(kind)}",
+        _workspace(kind is None or kind.keeps_workspace, workdir),
+    ]
+    if not workdir:
+        sentences.append(_HIDDEN)
+    return "# Sandbox\n" + " ".join(sentences)
+
+
+def _nature(kind: SandboxKind | None) -> str:
+    if kind is None:
+        return (
+            ". How well it is kept apart from the machine that it runs on, and what network it "
+            "has, is not known: be careful, and try before you rely on either."
+        )
+    network = _NETWORKS.get(kind.network_mode, "with network")
+    return f", an isolated Linux machine {network}."
+
+
+def _workspace(is_kept: bool, workdir: str) -> str:
+    rest = "everything else may be gone when the sandbox is replaced."
+    if workdir:
+        return (
+            f"Its folder /workspace is the user's own folder {workdir}: what you change there is "
+            f"changed for the user; {rest}"
+        )
+    if is_kept:
+        return f"Its folder /workspace is kept for the session; {rest}"
+    return (
+        "All of it, /workspace too, is gone when the sandbox is replaced, as after a longer pause: "
+        "show what must last in your answer."
+    )
+
+
+def _machine(kind: SandboxKind) -> str:
+    where = f"as {kind.account}" if kind.account else "as an account of a real machine"
+    return (
+        f"# Machine\nCommands run directly {where}, without any isolation: what they change or "
+        "delete is changed and deleted for everybody there. Be careful. Work in this session's own "
+        "folder, in which commands start and which the file tools call /workspace; touch what is "
+        "outside of it only when the user asks for that. The network is that machine's. The user "
+        "cannot see files there unless you show what they contain."
+    )
+
+
+_PLACES = {
+    "dm": "a private chat",
+    "group": "a group, where several people may write and all of them read what you answer",
+    "channel": "a channel, where many people may read what you answer",
+    "thread": "a thread, where several people may write and all of them read what you answer",
+}
+
+
+def describe_chat(origin: Mapping[str, str]) -> str:
+    """The chat in a few lines; empty if nothing can be sent there, as to a terminal."""
+    platform, chat = origin.get("platform", ""), origin.get("chat_id", "")
+    if not chat or platform in ("cli", "api_server"):
+        return ""
+    address = ":".join(part for part in (platform, chat, origin.get("thread_id", "")) if part)
+    place = _PLACES.get(origin.get("chat_type", ""), _PLACES["group"])
+    name = quoted_name(origin.get("user_name", ""))
+    return (
+        f"# This chat\nIt is {address}, {place}."
+        + (f" Who began this session goes by the name {name}." if name else "")
+        + " Your answers go there by themselves; this is its name for tools that send elsewhere."
+    )

@@ -3,8 +3,8 @@
 from datetime import timedelta
 
 from agent_service.assembly.curation import Curations, CurationStatus
-from agent_service.profiles.curation.ages import Ages
 from agent_service.profiles.curation.curation import Order
+from agent_service.profiles.curation.drafts import Ages
 from agent_service.profiles.curation.reports import Report
 from agent_service.servicer.fields import Context, profile_of
 from hermes.agent.v1 import curation_pb2 as pb

@@ -12,9 +12,8 @@ from agent_service.clients.projects import Projects
 from agent_service.clients.sandbox_kinds import SandboxKinds
 from agent_service.config.tools import SandboxPolicy
 from agent_service.models.catalog import SMALL_WINDOW
-from agent_service.prompt.chat import describe_chat
 from agent_service.prompt.personal import Personal, PersonalLayers
-from agent_service.prompt.system_prompt import SessionFacts, build
+from agent_service.prompt.system_prompt import SessionFacts, build, describe_chat
 from agent_service.records.mcp import NO_SERVERS, SessionServers
 from agent_service.records.overlays import NOTHING, Overlay, OverlayMessage
 from agent_service.records.requests import SUBAGENT, TurnRequest

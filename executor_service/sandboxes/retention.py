@@ -23,8 +23,7 @@ from executor_service.records.sandboxes import CommandRecord
 from executor_service.sandboxes.leases import Leases
 from executor_service.sandboxes.workspace_manager import WorkspaceManager
 from executor_service.sandboxes.workspace_stores import ANY_BYTES
-from executor_service.workspaces.catalog import Catalog
-from executor_service.workspaces.workspace import RemovalReason, Workspace, WorkspaceState
+from executor_service.workspaces.catalog import Catalog, RemovalReason, Workspace, WorkspaceState
 from services.clock import Clock
 from services.errors import DatabaseUnavailable, HermesError
 

@@ -20,8 +20,8 @@ from executor_service.records.sandboxes import SandboxState
 from executor_service.sandboxes.leases import Leases
 from executor_service.sandboxes.templates import Template
 from executor_service.sandboxes.workspace_stores import WorkspaceStores
-from executor_service.workspaces.catalog import Catalog
-from executor_service.workspaces.workspace import (
+from executor_service.workspaces.catalog import (
+    Catalog,
     RemovalReason,
     Workspace,
     WorkspaceKind,

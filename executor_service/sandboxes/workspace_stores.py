@@ -16,9 +16,8 @@ from executor_service.backends.base import (
 from executor_service.errors import BackendError, BackendUnavailable
 from executor_service.records.sandboxes import AcquireRequest
 from executor_service.sandboxes.templates import Template, Templates
-from executor_service.workspaces.catalog import Catalog
+from executor_service.workspaces.catalog import Catalog, Workspace, WorkspaceKind, WorkspaceState
 from executor_service.workspaces.folders import Workspaces, is_workspace_id
-from executor_service.workspaces.workspace import Workspace, WorkspaceKind, WorkspaceState
 from services.clock import Clock
 from services.errors import Unavailable
 

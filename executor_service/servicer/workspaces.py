@@ -7,8 +7,7 @@ import grpc.aio
 from executor_service.sandboxes.templates import Templates
 from executor_service.sandboxes.workspace_manager import Order, WorkspaceManager
 from executor_service.servicer.fields import profile_of, text, timestamp
-from executor_service.workspaces.catalog import Catalog
-from executor_service.workspaces.workspace import RemovalReason, Workspace, WorkspaceKind
+from executor_service.workspaces.catalog import Catalog, RemovalReason, Workspace, WorkspaceKind
 from hermes.executor.v1 import workspace_pb2, workspace_pb2_grpc
 from services.errors import InvalidArgument
 from services.rpc.messages import message_of

@@ -11,8 +11,7 @@ import grpc.aio
 import pytest
 
 from executor_service.journal import Journal
-from executor_service.workspaces.catalog import Catalog
-from executor_service.workspaces.workspace import WorkspaceState
+from executor_service.workspaces.catalog import Catalog, WorkspaceState
 from hermes.executor.v1 import sandbox_pb2, workspace_pb2
 from services.config.settings import Settings
 from services.errors import Reason, details_of, message_of

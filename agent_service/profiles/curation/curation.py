@@ -9,9 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agent_service.profiles.curation import backups, reports, snapshot, state
-from agent_service.profiles.curation.ages import Ages, transitions
 from agent_service.profiles.curation.changes import Draft, Kind
-from agent_service.profiles.curation.drafts import Drafting
+from agent_service.profiles.curation.drafts import Ages, Drafting, transitions
 from agent_service.profiles.curation.plan import BadPlan, Plan, parse_plan
 from agent_service.profiles.curation.reports import Report, report_of
 from agent_service.profiles.curation.rollback import Rollback, changed

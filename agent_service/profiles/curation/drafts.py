@@ -4,15 +4,15 @@ Skills can only move to the archive, or gain text and files.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
-from datetime import datetime
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime, timedelta
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from agent_service.profiles.curation.ages import Ages, transitions
 from agent_service.profiles.curation.changes import CurationResult, Draft, Kind
 from agent_service.profiles.curation.plan import Merge, Plan, Pruning
-from agent_service.profiles.curation.snapshot import Snapshot
+from agent_service.profiles.curation.snapshot import KnownSkill, Snapshot
 from agent_service.profiles.curation.umbrella import Umbrella
 from agent_service.profiles.skills.document import MAX_DESCRIPTION_CHARS, BadSkill, is_name
 from agent_service.profiles.skills.journal import Change, Move, Write, digest
@@ -21,6 +21,17 @@ from agent_service.profiles.skills.names import archive_place, is_one_off
 from agent_service.profiles.skills.usage import SkillState, Usage, timestamp
 
 MIN_MEMBERS = 2
+
+
+NEW = timedelta(days=30)
+"""A skill that was never used is not archived before this age, however short the ages are."""
+
+
+class Ages(Struct, frozen=True):
+    """How long a skill must be inactive before its state changes."""
+
+    stale: timedelta = timedelta(days=30)
+    archived: timedelta = timedelta(days=90)
 
 
 class Drafting:
@@ -167,3 +178,34 @@ class Drafting:
 
 def _with_use(usage: Usage, at: str) -> Usage:
     return usage if usage.created_at else replace(usage, created_at=at)
+
+
+def transitions(
+    skills: Iterable[KnownSkill], of_jobs: Collection[str], now: datetime, ages: Ages
+) -> list[CurationResult]:
+    """Return the due state changes by skill name; protected skills and skills of jobs stay."""
+    found = (
+        transition(held.skill.name, held.usage, now, ages)
+        for held in skills
+        if not held.protection and held.skill.name not in of_jobs
+    )
+    return sorted((each for each in found if each is not None), key=lambda each: each.name)
+
+
+def transition(name: str, usage: Usage, now: datetime, ages: Ages) -> CurationResult | None:
+    """Return the state change that is due for a skill; None if it stays as it is."""
+    since = usage.active_time or usage.created_time
+    if since is None or usage.state is SkillState.ARCHIVED:
+        # A skill of unknown age cannot be too old.
+        return None
+    idle = now - since
+    unused = f"{'not' if usage.active_time else 'never'} used for {idle.days} days"
+    # A skill that was never used may not have had an occasion yet.
+    may_go = usage.active_time is not None or idle >= NEW
+    if idle >= ages.archived and may_go:
+        return CurationResult(Kind.ARCHIVED, name, reason=unused)
+    wanted = SkillState.STALE if idle >= ages.stale else SkillState.ACTIVE
+    if wanted is usage.state:
+        return None
+    why = unused if wanted is SkillState.STALE else "it was used again"
+    return CurationResult(Kind(wanted.value), name, reason=why)

@@ -89,7 +89,7 @@ class Changes:
         catalogue = await self._library.catalogue()
         if wanted.action is Action.CREATE:
             return await asyncio.to_thread(_created, wanted, catalogue)
-        skill = _only(catalogue, wanted.name)
+        skill = catalogue.only(wanted.name)
         await self._check_unprotected(skill)
         match wanted.action:
             case Action.EDIT:
@@ -164,7 +164,7 @@ class Changes:
     ) -> Change:
         told = f"Archived {skill.name}. It is kept, and a person can bring it back."
         if wanted.absorbed_into:
-            heir = _only(catalogue, wanted.absorbed_into)
+            heir = catalogue.only(wanted.absorbed_into)
             if heir == skill:
                 raise BadSkill("A skill cannot be absorbed into itself.")
             told = f"Archived {skill.name}, which is now part of {heir.name}; it is kept."
@@ -230,15 +230,6 @@ def _changed(skill: Skill, path: str, before: str | None, after: str) -> Change:
         after=digest(after.encode()),
         data=after.encode(),
     )
-
-
-def _only(catalogue: Catalogue, name: str) -> Skill:
-    found = catalogue.find(name)
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise BadSkill(f"There are several: {_listed([each.folder for each in found])}. Say which.")
-    raise BadSkill(f"There is no skill {name!r}; skills_list shows those that there are.")
 
 
 def _support_path(path: str) -> str:

@@ -70,6 +70,16 @@ class Catalogue(Struct, frozen=True):
         """Return the skills of that name, or the one at `category/name`."""
         return tuple(skill for skill in self.skills if name in (skill.name, skill.folder))
 
+    def only(self, name: str) -> Skill:
+        """Return the skill of that name or `category/name`; BadSkill unless exactly one matches."""
+        found = self.find(name)
+        if len(found) == 1:
+            return found[0]
+        if not found:
+            raise BadSkill(f"There is no skill {name!r}; skills_list shows those that there are.")
+        places = ", ".join(skill.folder for skill in found)
+        raise BadSkill(f"There are several skills {name!r}: {places}. Say which.")
+
     def about(self, category: str) -> str:
         return (self.categories or {}).get(category, "")
 

@@ -50,15 +50,12 @@ def support_file(path: str) -> str | None:
     return f"{folder}/{name}"
 
 
-def skill_folders(paths: Collection[str]) -> list[str]:
-    """Return the visible folders with a SKILL.md that are not inside another such folder."""
+def skill_folders(paths: Collection[str], *, hidden: bool = False) -> list[str]:
+    """Return the folders with a SKILL.md that are not inside another such folder."""
     with_document = (each.removesuffix(f"/{DOCUMENT}") for each in paths)
     folders = {each for each in with_document if f"{each}/{DOCUMENT}" in paths}
-    return sorted(
-        each
-        for each in folders
-        if not each.startswith(".") and "/." not in each and folders.isdisjoint(_above(each))
-    )
+    top = sorted(each for each in folders if folders.isdisjoint(_above(each)))
+    return top if hidden else [each for each in top if "/." not in f"/{each}"]
 
 
 def is_support(path: str, paths: Collection[str]) -> bool:

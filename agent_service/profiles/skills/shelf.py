@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from agent_service.profiles.curation.state import forget_first_look
 from agent_service.profiles.skills.bundled_skills import BundledSkills, Own
-from agent_service.profiles.skills.document import BadSkill, Surroundings
+from agent_service.profiles.skills.document import Surroundings
 from agent_service.profiles.skills.files import FileFact, FileRefused, SkillFiles
 from agent_service.profiles.skills.index import index
 from agent_service.profiles.skills.library import (
@@ -162,13 +162,7 @@ class ProfileSkills(SkillManager):
 
     async def find(self, name: str) -> Skill:
         """Return the skill of that name or `category/name`; BadSkill unless exactly one matches."""
-        found = (await self.catalogue()).find(name)
-        if len(found) == 1:
-            return found[0]
-        if not found:
-            raise BadSkill(f"There is no skill {name!r}; skills_list shows those that there are.")
-        places = ", ".join(skill.folder for skill in found)
-        raise BadSkill(f"There are several skills {name!r}: {places}. Say which.")
+        return (await self.catalogue()).only(name)
 
     async def text(self, skill: Skill, file_path: str = "") -> str:
         """Return a skill's SKILL.md, or one of its files."""

@@ -21,10 +21,14 @@ from executor_service.backends.kubernetes.pod import (
     pod_name,
 )
 from executor_service.backends.kubernetes.pods import Pods, ensure_objects
-from executor_service.backends.kubernetes.status import is_out_of_memory, is_over_its_size, why_gone
 from executor_service.backends.kubernetes.store import claim_store, remove_ended_stores
 from executor_service.backends.kubernetes.stream import ExecStream
-from executor_service.backends.kubernetes.watch import PodWatch
+from executor_service.backends.kubernetes.watch import (
+    PodWatch,
+    is_out_of_memory,
+    is_over_its_size,
+    why_gone,
+)
 from executor_service.config import KubernetesConfig
 from executor_service.errors import (
     BackendError,

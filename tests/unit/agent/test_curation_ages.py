@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from agent_service.profiles.curation.ages import Ages, transition
 from agent_service.profiles.curation.changes import CurationResult
+from agent_service.profiles.curation.drafts import Ages, transition
 from agent_service.profiles.skills.usage import SkillState, Usage, timestamp
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)

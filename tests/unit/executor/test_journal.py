@@ -22,8 +22,7 @@ from executor_service.records.sandboxes import (
     Lifetimes,
     SandboxState,
 )
-from executor_service.workspaces.catalog import Catalog
-from executor_service.workspaces.workspace import Workspace, WorkspaceKind
+from executor_service.workspaces.catalog import Catalog, Workspace, WorkspaceKind
 from services.errors import DatabaseUnavailable
 from tests.unit.executor.core import full_disk
 

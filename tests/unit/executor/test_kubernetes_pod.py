@@ -15,7 +15,7 @@ from executor_service.backends.kubernetes.pod import (
     pod_name,
 )
 from executor_service.backends.kubernetes.probe import holes
-from executor_service.backends.kubernetes.status import (
+from executor_service.backends.kubernetes.watch import (
     is_over_its_size,
     is_running,
     why_gone,

@@ -18,14 +18,14 @@ from executor_service.errors import WorkspaceInUse
 from executor_service.sandboxes.retention import WorkspaceCollector
 from executor_service.sandboxes.workspace_manager import WorkspaceManager
 from executor_service.sandboxes.workspace_stores import WorkspaceStores
-from executor_service.workspaces.catalog import Catalog
-from executor_service.workspaces.folders import WorkdirPolicy, Workspaces
-from executor_service.workspaces.workspace import (
+from executor_service.workspaces.catalog import (
+    Catalog,
     RemovalReason,
     Workspace,
     WorkspaceKind,
     WorkspaceState,
 )
+from executor_service.workspaces.folders import WorkdirPolicy, Workspaces
 from tests.support.replacement import replaced
 from tests.unit.executor.core import Core, open_core
 

@@ -13,15 +13,15 @@ from pathlib import Path
 from msgspec import Struct
 
 from agent_service.profiles.skills.hub.package import (
+    MAX_OFFERS,
     Offer,
     Package,
     offer_of,
     packaged,
     partition,
-    skill_folders,
 )
 from agent_service.profiles.skills.hub.source import HubFailed, HubRefused, Source
-from agent_service.profiles.skills.names import DOCUMENT, MAX_SUPPORT_BYTES
+from agent_service.profiles.skills.names import DOCUMENT, MAX_SUPPORT_BYTES, skill_folders
 from services.lifecycle import unbroken
 
 FETCH_S = 90.0
@@ -242,7 +242,10 @@ class Repository:
         self._entries = entries
 
     async def offers(self) -> Sequence[Offer]:
-        folders = skill_folders(list(self._entries))
+        entries = self._entries
+        folders = [""] if DOCUMENT in entries else skill_folders(entries, hidden=True)
+        if len(folders) > MAX_OFFERS:
+            raise HubRefused(f"it has more than {MAX_OFFERS:,} skills; name a #FOLDER of it")
         documents = [f"{each}/{DOCUMENT}" if each else DOCUMENT for each in folders]
         read = [
             (folder, path)

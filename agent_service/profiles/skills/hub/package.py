@@ -231,21 +231,6 @@ def offer_of(place: str, document: bytes) -> Offer:
     return Offer(name, found.description[:1024], place, found.tags)
 
 
-def skill_folders(paths: Sequence[str]) -> Sequence[str]:
-    """Return the folders with a SKILL.md that are not inside another such folder."""
-    folders = sorted(
-        path.removesuffix(DOCUMENT).rstrip("/")
-        for path in paths
-        if path == DOCUMENT or path.endswith(f"/{DOCUMENT}")
-    )
-    if len(folders) > MAX_OFFERS:
-        raise HubRefused(f"it has more than {MAX_OFFERS:,} skills; name a #FOLDER of it")
-    if "" in folders:
-        return [""]
-    known = set(folders)
-    return [each for each in folders if not any(above in known for above in _above(each))]
-
-
 def chosen(offers: Sequence[Offer], wanted: Sequence[str], source: Source) -> Sequence[Offer]:
     """Return the offers that were asked for; HubRefused if that is not clear."""
     names = ", ".join(sorted({each.name for each in offers})[:40])
@@ -265,8 +250,3 @@ def chosen(offers: Sequence[Offer], wanted: Sequence[str], source: Source) -> Se
             raise HubRefused(f"{source.text} has no skill {name!r}; it has {names}")
         found += same
     return found
-
-
-def _above(folder: str) -> list[str]:
-    parts = folder.split("/")
-    return ["/".join(parts[:count]) for count in range(1, len(parts))]
