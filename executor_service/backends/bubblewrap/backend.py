@@ -8,7 +8,7 @@ executor dies.
 bubblewrap writes its messages to a file: if nobody reads them, its first process never ends.
 """
 
-import json
+import marshal
 import os
 import sys
 from collections.abc import Callable, Generator, Iterator
@@ -152,16 +152,18 @@ class BubblewrapBackend(ProcessBackend[Parts]):
     def _start(self, order: Order, parts: Parts) -> Generator[Started]:
         stage: list[Staged] = []
         with ReadySocket.open() as ready, memory_file("filter", parts.filter) as filter_fd:
+            user = user_of(order.spec)
             argv: list[Argument] = list(_arguments(order, parts, stage))
             argv += ("--seccomp", str(filter_fd))
             argv += _supervisor_arguments(order, parts, ready)
             request = {
                 "control_groups": [str(group) for group in order.groups],
                 "stage": [asdict(one) if isinstance(one, Memory) else str(one) for one in stage],
-                "user": user_of(order.spec),
+                "user": None if user is None else tuple(user),
                 "argv": argv,
             }
-            launch = [sys.executable, "-I", "-S", bubblewrap_launch.__file__, json.dumps(request)]
+            words = marshal.dumps(request).hex()
+            launch = [sys.executable, "-I", "-S", bubblewrap_launch.__file__, words]
             with running(launch, {}, order, [filter_fd], ready, _TIMEOUT_S) as started:
                 yield started
 
