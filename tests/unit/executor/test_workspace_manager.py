@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from executor_service.backends.folder_store import local_store
+from executor_service.backends.folder_store import HERE, FolderStore, run_here
 from executor_service.backends.supervisor_zipapp import build_zipapp, install_supervisor
 from executor_service.errors import WorkspaceInUse
 from executor_service.sandboxes.retention import WorkspaceCollector
@@ -37,7 +37,8 @@ DAY_S = 24 * 3600
 async def make_manager(core: Core, catalog: Catalog) -> WorkspaceManager:
     supervisor = await asyncio.to_thread(build_zipapp)
     workspaces = Workspaces(catalog.folder, WorkdirPolicy(False, core.folder, core.folder))
-    store = local_store(core.folder, catalog.folder, supervisor)
+    # Not a LocalStore, as others use it too.
+    store = FolderStore(HERE, run_here(core.folder, catalog.folder, supervisor))
     stores = WorkspaceStores(core.templates, store, workspaces)
     return WorkspaceManager(catalog, core.leases, stores, core.workers, core.clock, core.metrics)
 
