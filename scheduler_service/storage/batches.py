@@ -6,6 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from msgspec import json
+from msgspec.structs import asdict
 
 from scheduler_service.batch_records import (
     Batch,
@@ -39,6 +40,8 @@ _RUNNING = (
     .scalar_subquery()
     .label("running_count")
 )
+_CHANGEABLE = ("worker_count", "budget_micro_usd")
+"""Options that a batch may get others of."""
 SHOWN = sa.select(batch, _RUNNING).where(batch.c.state != BatchState.UPLOADING)
 _ITEMS_OF = batch_item.c.batch_id == sa.bindparam("of_batch")
 
@@ -237,11 +240,17 @@ def _item_of(row: sa.Row[Any]) -> BatchItem:
 
 
 def _same(found: Batch, new: Batch) -> Batch:
-    if found.digest != new.digest:
-        raise AlreadyExists(
-            f"the name {new.name} was used before for another batch; choose another name"
-        )
-    return found
+    if found.digest == new.digest:
+        return found
+    other = [
+        name.replace("_", " ")
+        for name, value in asdict(found.options).items()
+        if name not in _CHANGEABLE and value != getattr(new.options, name)
+    ]
+    raise AlreadyExists(
+        f"there is a batch {new.name} with another {' and '.join(other) or 'data set'}; "
+        "choose another name, or remove that batch"
+    )
 
 
 def _delete(connection: sa.Connection, batch_id: str) -> None:

@@ -85,7 +85,7 @@ async def _change(context: Context) -> None:
         )
     found = await _tools(context)
     for name in given.toolsets:
-        _check(name, found)
+        check_toolset(name, found)
     before = _turned_off(settings.yaml.data)
     off = [name for name in before if name not in given.toolsets]
     if given.action == "disable":
@@ -95,7 +95,8 @@ async def _change(context: Context) -> None:
     context.print_value({"key": DISABLED, "disabled": off}, told)
 
 
-def _check(name: str, listed: pb.ListToolsResponse) -> None:
+def check_toolset(name: str, listed: pb.ListToolsResponse) -> None:
+    """Reject a toolset that does not exist."""
     if name in listed.toolsets:
         return
     of_tool = {tool.name: tool.toolset for tool in listed.tools}

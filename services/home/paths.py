@@ -60,6 +60,8 @@ class HomePaths(Struct, frozen=True):
     skills = _Inside("skills")
     received = _Inside("received")
     """Files that came with messages to a terminal."""
+    distributions = _Inside("distributions.yaml")
+    """How likely items of batches have each toolset."""
     cron = _Inside("cron")
     """jobs.json and the output of runs."""
     environments = _Inside("environments")

@@ -8,12 +8,31 @@ from hermes.scheduler.v1 import batch_pb2 as pb
 from hermes.scheduler.v1.batch_pb2_grpc import BatchServiceStub
 from services.amounts import plural
 from services.cli import process
-from services.cli.arguments import micro_usd, up_to
+from services.cli.arguments import INT64, micro_usd, up_to
 from services.cli.batch.creation import create
+from services.cli.batch.distributions import DEFAULT, list_distributions
 from services.cli.batch.page import write_page
 from services.cli.batch.progress import follow
-from services.cli.batch.report import BATCH, ITEM, all_items, print_report, report_of, state_word
-from services.cli.command import JSON_LIST, JSON_OBJECT, Command, Context, action, arg, flag, limit
+from services.cli.batch.report import (
+    BATCH,
+    DISTRIBUTION,
+    ITEM,
+    all_items,
+    print_report,
+    report_of,
+    state_word,
+)
+from services.cli.command import (
+    JSON_LIST,
+    JSON_OBJECT,
+    Command,
+    Context,
+    OneOf,
+    action,
+    arg,
+    flag,
+    limit,
+)
 from services.cli.console import EXIT_FAILURE, complain, one_line_json, print_json, say
 from services.cli.output import describe
 from services.errors import InvalidArgument
@@ -23,19 +42,18 @@ EXAMPLES = """\
 examples:
   hermes batch run prompts.jsonl --run first
   hermes batch run prompts.jsonl --run second --workers 16 --model small --budget 5
+  hermes batch run prompts.jsonl --run mixed --distribution coding --seed 7
   hermes batch list
   hermes batch show first --html first.html
   hermes batch items first > results.jsonl
   hermes batch stop first
   hermes batch resume first --retry-failed
   hermes batch remove first
+  hermes batch distributions
 
 Each line of the data set is a JSON object with "prompt" and, if you like, "id", "image", "files",
 "setup" (a script that runs first), "check" (a script that scores the result) and "tags".
 `hermes batch run` with the same name and data set goes on where it was."""
-
-TOOLSETS = "terminal,file,web,browser,vision,code_execution,todo"
-"""By default: none that knows or changes what is the person's own, such as the memory."""
 
 
 async def _run(context: Context) -> int:
@@ -51,12 +69,7 @@ async def _run(context: Context) -> int:
         )
     if not dataset.items:
         raise InvalidArgument(f"{given.dataset} has no items")
-    batch = await create(context, dataset)
-    if not given.json and batch.done_count:
-        say(f"{given.name} goes on: {batch.done_count} of {batch.item_count} items are done")
-    if batch.state == items_pb.BATCH_STATE_STOPPED:
-        batch = (await _stub(context).ResumeBatch(context.request(pb.ResumeBatchRequest))).batch
-    return await _finish(context, batch)
+    return await _finish(context, await create(context, dataset))
 
 
 async def _finish(context: Context, batch: items_pb.Batch) -> int:
@@ -115,6 +128,11 @@ async def _resume(context: Context) -> int:
     return await _finish(context, (await _stub(context).ResumeBatch(request)).batch)
 
 
+def _distributions(context: Context) -> None:
+    """List distributions of toolsets, with how likely each toolset is in percent."""
+    context.print_list(list_distributions(context.settings.home), DISTRIBUTION, "")
+
+
 async def _remove(context: Context) -> None:
     """Remove a batch and its records; the sessions of its items stay."""
     await _stub(context).DeleteBatch(context.request(pb.DeleteBatchRequest))
@@ -129,6 +147,7 @@ _NAME = arg("NAME", "the name of the batch")
 _BUDGET = arg("--budget USD", "begin no more items when they have cost so much", micro_usd)
 _WORKERS = up_to(256, 1)
 _HTML = arg("--html FILE", "write the report with plots as a page, too", Path)
+_SEED = up_to(INT64)
 
 COMMAND = Command(
     EXAMPLES,
@@ -137,9 +156,19 @@ COMMAND = Command(
             _run,
             arg("DATASET", "a JSONL file with the prompts", Path),
             arg("--run NAME", "the name of the batch", field="name", required=True),
-            arg("--workers N", "items at one time (8)", _WORKERS, default=8),
+            arg("--workers N", "items at one time (8)", _WORKERS),
             arg("--model NAME", "the model, instead of the configured one"),
-            arg("--toolsets LIST", f"toolsets that may be used ({TOOLSETS})", default=TOOLSETS),
+            OneOf(
+                (
+                    arg(
+                        "--distribution NAME",
+                        "how likely items have each toolset; see: hermes batch distributions",
+                        default=DEFAULT,
+                    ),
+                    arg("--toolsets LIST", "the same toolsets for every item, such as web,file"),
+                )
+            ),
+            arg("--seed N", "samples other toolsets of a distribution (0)", _SEED, default=0),
             arg("--max-turns N", "model calls that an item may make", up_to(1000, 1)),
             _BUDGET,
             arg("--sandbox NAME", "the template of which sandboxes are made"),
@@ -163,6 +192,7 @@ COMMAND = Command(
             services=process.ALL,
         ),
         action(_remove, _NAME),
+        action(_distributions, JSON_LIST, services=()),
     ),
     services=("scheduler",),
 )

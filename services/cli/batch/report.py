@@ -38,6 +38,9 @@ BATCH = (
     Column("failed", "failed", source="failed_count"),
     Column("cost_micro_usd", "cost", source=_cost, cell=dollars),
     Column("reason"),
+    Column("model", source="options.model"),
+    Column("distribution", source="options.distribution"),
+    Column("seed", source="options.seed"),
     Column("created_at", "created", source="create_time"),
     Column("finished_at", source="finish_time"),
 )
@@ -61,6 +64,14 @@ ITEM = (
     Column("session_id"),
     Column("started_at", source="start_time"),
     Column("finished_at", source="finish_time"),
+)
+DISTRIBUTION = (
+    Column("name", "name"),
+    Column(
+        "chances",
+        "toolsets in percent",
+        cell=lambda chances: ", ".join(f"{name} {chance:g}" for name, chance in chances.items()),
+    ),
 )
 
 

@@ -141,27 +141,39 @@ def _files_below(folder: Path) -> Iterator[str]:
 
 async def upload(agent: grpc.aio.Channel, files: Sequence[Attachment]) -> list[MessageFile]:
     """Give files to the agent."""
-    sent: list[MessageFile] = []
     for file in files:
-        known = media_type(file.name, "image/png" if file.is_picture else "")
-        sent.append(await upload_data(agent, file.name, known, file.data))
-    return sent
+        await _upload(agent, file.data)
+    return [message_file(file) for file in files]
+
+
+def message_file(file: Attachment) -> MessageFile:
+    """Return a file as messages name it."""
+    known = media_type(file.name, "image/png" if file.is_picture else "")
+    return _message_file(file.name, known, file.data)
 
 
 async def upload_data(
     agent: grpc.aio.Channel, name: str, mime_type: str, data: bytes
 ) -> MessageFile:
     """Give a file to the agent."""
+    await _upload(agent, data)
+    return _message_file(name, mime_type, data)
+
+
+async def _upload(agent: grpc.aio.Channel, data: bytes) -> None:
     digest = hashlib.sha256(data).digest()
     header = UploadFileRequest.Header(length_bytes=len(data), sha256=digest)
     upload = UploadServiceStub(agent).UploadFile
     await upload(upload_messages(UploadFileRequest, header, data))
+
+
+def _message_file(name: str, mime_type: str, data: bytes) -> MessageFile:
     return MessageFile(
         kind=_KINDS.get(mime_type.partition("/")[0], FILE_KIND_DOCUMENT),
         name=name,
         mime_type=mime_type,
         length_bytes=len(data),
-        sha256=digest,
+        sha256=hashlib.sha256(data).digest(),
     )
 
 

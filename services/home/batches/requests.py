@@ -28,10 +28,11 @@ def creation_requests(
 def digest_of(options: BatchOptions, prompts: Sequence[BatchPrompt]) -> bytes:
     """Return the SHA-256 digest by which a batch is known again."""
     digest = hashlib.sha256()
-    # Other workers change nothing but the time.
+    # These may change while the batch is there.
     kept = BatchOptions()
     kept.CopyFrom(options)
     kept.ClearField("worker_count")
+    kept.ClearField("budget_micro_usd")
     messages: Sequence[Message] = (kept, *prompts)
     for message in messages:
         encoded = message.SerializeToString(deterministic=True)
