@@ -11,6 +11,7 @@ from services.cli import process
 from services.cli.arguments import INT64, micro_usd, up_to
 from services.cli.batch.creation import create
 from services.cli.batch.distributions import DEFAULT, list_distributions
+from services.cli.batch.export import EXPORT_OPTIONS, export
 from services.cli.batch.page import write_page
 from services.cli.batch.progress import follow
 from services.cli.batch.report import (
@@ -46,6 +47,7 @@ examples:
   hermes batch list
   hermes batch show first --html first.html
   hermes batch items first > results.jsonl
+  hermes batch export first --out my-dataset --format openai --min-score 1 --deduplicate
   hermes batch stop first
   hermes batch resume first --retry-failed
   hermes batch remove first
@@ -180,6 +182,7 @@ COMMAND = Command(
         action(_list, limit(1000), JSON_LIST),
         action(_show, _NAME, _HTML, JSON_OBJECT),
         action(_items, _NAME),
+        action(export, _NAME, *EXPORT_OPTIONS, services=process.ALL),
         action(_stop, _NAME, JSON_OBJECT),
         action(
             _resume,

@@ -27,8 +27,7 @@ def _convert(context: Context) -> int:
 
     with DatasetWriter(dataset_plan(context)) as writer:
         for path in context.given.files:
-            for trajectory in parse_lines(path, lambda line, _: parse_trajectory(line), refuse):
-                writer.add(trajectory)
+            writer.add_all(parse_lines(path, lambda line, _: parse_trajectory(line), refuse))
     print_counts(context, writer)
     return EXIT_FAILURE if problems else 0
 

@@ -3,7 +3,7 @@
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -69,8 +69,12 @@ class DatasetWriter:
                 self._path(split).unlink(missing_ok=True)
         replace_file(self._plan.folder / "README.md", self._card(), 0o644)
 
-    def add(self, trajectory: Trajectory) -> None:
-        """Write a trajectory, unless it is left out."""
+    def add_all(self, trajectories: Iterable[Trajectory]) -> None:
+        """Write trajectories, except those that are left out."""
+        for each in trajectories:
+            self._add(each)
+
+    def _add(self, trajectory: Trajectory) -> None:
         reason, fitting = self._select(trajectory)
         if fitting is None:
             self.counts[reason] += 1
@@ -185,5 +189,6 @@ def _schema(pa: Any, form: Format) -> Any:
             ("score", pa.float64()),
             ("tags", pa.list_(text)),
             ("toolsets", pa.list_(text)),
+            ("seed", pa.int64()),
         ]
     )

@@ -38,6 +38,8 @@ class Facts(Struct, frozen=True, omit_defaults=True, kw_only=True):
     finish_reason: str = ""
     tags: Sequence[str] = ()
     toolsets: Sequence[str] = ()
+    seed: int | None = None
+    """With which the toolsets were sampled."""
 
     def facts(self) -> "Facts":
         """Return the facts alone, without what a record adds."""

@@ -34,8 +34,7 @@ TEXT = st.text(st.characters(exclude_characters="<>", exclude_categories=["Cs"])
 def write_dataset(plan: DatasetPlan, trajectories: Iterable[Trajectory]) -> Mapping[str, int]:
     """Write a data set; returns the writer's counts."""
     with DatasetWriter(plan) as writer:
-        for trajectory in trajectories:
-            writer.add(trajectory)
+        writer.add_all(trajectories)
     return writer.counts
 
 

@@ -1,0 +1,83 @@
+"""`hermes batch export`: each item that ended is one record, in the order of the data set."""
+
+import json
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow.parquet as pq
+from openai.types.chat import ChatCompletionMessageParam
+from pydantic import TypeAdapter
+
+from services.home.trajectories.formats import parse_trajectory
+from tests.e2e.home import Home
+from tests.e2e.test_batch import dataset
+
+MESSAGES: TypeAdapter[list[ChatCompletionMessageParam]] = TypeAdapter(
+    list[ChatCompletionMessageParam]
+)
+
+
+def _lines(folder: Path, split: str = "train") -> Sequence[bytes]:
+    return (folder / "data" / f"{split}.jsonl").read_bytes().splitlines()
+
+
+def _ids(home: Home, folder: Path, name: str) -> Sequence[str]:
+    assert home.run("batch", "export", name, "--out", folder).status == 0
+    return [parse_trajectory(line).facts.id for line in _lines(folder)]
+
+
+def test_a_batch_becomes_a_data_set(home: Home, tmp_path: Path) -> None:
+    path = dataset(
+        tmp_path,
+        [
+            {"id": "made", "prompt": "touch a file", "check": "test -e made", "tags": ["easy"]},
+            {"id": "half", "prompt": "hello", "check": "echo 0.5"},
+            {"id": "none", "prompt": "hello there"},
+            {"id": "broken", "prompt": "hello", "setup": "exit 3"},
+        ],
+    )
+    home.run("batch", "run", path, "--run", "first", "--toolsets", "terminal", "--json")
+    out = tmp_path / "set"
+    export = ("batch", "export", "first", "--out", out, "--format", "openai")
+    counts = home.run(*export, "--json").json
+    assert counts == {"train": 3, "failed": 0, "no conversation": 1}
+    records: list[dict[str, Any]] = [json.loads(line) for line in _lines(out)]
+    assert [each["id"] for each in records] == ["made", "half", "none"]
+    assert [each.get("score") for each in records] == [1, 0.5, None]
+    assert [each.get("tags", []) for each in records] == [["easy"], [], []]
+    for record in records:
+        MESSAGES.validate_python(record["messages"])
+        assert (record["toolsets"], record["seed"]) == (["terminal"], 0)
+        assert (record["model"], record["finish_reason"]) == ("scripted", "completed")
+        assert {each["function"]["name"] for each in record["tools"]} == {"terminal", "process"}
+    roles = [each["role"] for each in records[0]["messages"]]
+    assert roles == ["system", "user", "assistant", "tool", "assistant"]
+    check = [each for each in records[1]["messages"] if "0.5" in str(each.get("content"))]
+    assert check == []
+    # The same folder gets what another format and a filter leave.
+    said = home.run("batch", "export", "first", "--out", out, "--min-score", "0.6", "--parquet")
+    assert "wrote 1 trajectory" in said.out
+    assert "3 low score" in said.out
+    [row] = cast("Any", pq).read_table(out / "data" / "train-00000-of-00001.parquet").to_pylist()
+    assert (row["id"], row["score"], row["seed"]) == ("made", 1, 0)
+    missing = home.run("batch", "export", "nothing", "--out", tmp_path / "other")
+    assert missing.status == 1
+    assert not (tmp_path / "other").exists()
+
+
+def test_nothing_is_in_it_twice_whatever_was_killed(home: Home, tmp_path: Path) -> None:
+    items = [{"id": f"i{number}", "prompt": f"a nap then {number}"} for number in range(6)]
+    path, out = dataset(tmp_path, items), tmp_path / "set"
+    command = ("batch", "run", path, "--run", "naps", "--workers", "2", "--json")
+    with home.spawn(*command) as run:
+        while not any(one["done"] for one in home.run("batch", "list", "--json").json):
+            pass
+        # While it runs, what has ended is exported.
+        early = _ids(home, out, "naps")
+        run.send_signal(signal.SIGKILL)
+        run.communicate(timeout=50)
+    assert set(early) < {each["id"] for each in items}
+    assert home.run(*command).json["done"] == 6
+    assert _ids(home, out, "naps") == [each["id"] for each in items]
