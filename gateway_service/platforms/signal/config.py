@@ -14,7 +14,7 @@ class SignalConfig(PlatformConfig):
     package: ClassVar[str] = ""
     steps: ClassVar[str] = (
         "Register a number with signal-cli, or link it to a phone, and run it as a daemon: "
-        "signal-cli -a NUMBER daemon --http localhost:8080"
+        "signal-cli -a NUMBER daemon --http localhost:8080 --receive-mode on-connection"
     )
     users: ClassVar[str] = "numbers such as +15551234567"
     needs: ClassVar[str] = "SIGNAL_ACCOUNT and SIGNAL_HTTP_URL"
