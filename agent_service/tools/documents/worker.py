@@ -77,6 +77,7 @@ def read_workbook(data: bytes, text: Text) -> None:
     """Add a tab-separated line for each row that is not empty, sheet by sheet."""
     import openpyxl
 
+    _open(data)
     values = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
     formulas = openpyxl.load_workbook(io.BytesIO(data), read_only=True)
     for sheet, sources in zip(values.worksheets, formulas.worksheets, strict=True):
@@ -95,7 +96,7 @@ def read_workbook(data: bytes, text: Text) -> None:
 
 def read_word(data: bytes, text: Text) -> None:
     """Add headings, paragraphs, lists and tables in order, then the notes."""
-    package = zipfile.ZipFile(io.BytesIO(data))
+    package = _open(data)
     if BODY not in package.namelist():
         raise Unreadable("it is not a Word document")
     for line in _blocks(_part(package, BODY)):
@@ -139,9 +140,15 @@ def _cell(value: object) -> str:
     return shown.replace("\t", " ").replace("\r", "").replace("\n", " ")
 
 
-def _part(package: zipfile.ZipFile, name: str) -> ET.Element:
-    if package.getinfo(name).file_size > MAX_PART_BYTES:
+def _open(data: bytes) -> zipfile.ZipFile:
+    package = zipfile.ZipFile(io.BytesIO(data))
+    texts = [part for part in package.infolist() if part.filename.endswith(".xml")]
+    if any(part.file_size > MAX_PART_BYTES for part in texts):
         raise Unreadable("it is too large")
+    return package
+
+
+def _part(package: zipfile.ZipFile, name: str) -> ET.Element:
     return ET.fromstring(package.read(name))  # noqa: S314 - the process has limits
 
 

@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import zipfile
+import zlib
 from collections.abc import Callable
 from datetime import datetime, time
 from typing import Any
@@ -38,13 +39,30 @@ def _package(**parts: str | bytes) -> bytes:
     return file.getvalue()
 
 
-def _swollen() -> bytes:
-    """A Word document whose archive says that its body is too large."""
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr(BODY, "")
-        archive.getinfo(BODY).file_size = MAX_PART_BYTES + 1
+def _swollen(part: str, data: bytes) -> bytes:
+    """A document whose archive says that a part is too large."""
+    file = io.BytesIO(data)
+    with zipfile.ZipFile(file, "a") as archive:
+        archive.getinfo(part).file_size = MAX_PART_BYTES + 1
+        archive.comment = b"so that the list of parts is written anew"
     return file.getvalue()
+
+
+def _pdf_bomb(layers: int) -> bytes:
+    """A page whose text is compressed so often, and takes 200 MB."""
+    packer, line = zlib.compressobj(1), b"BT /F 1 Tf (a) Tj ET\n" * 50_000
+    text = b"".join([*(packer.compress(line) for _ in range(200)), packer.flush()])
+    for _ in range(layers - 1):
+        text = zlib.compress(text, 9)
+    font = "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>"
+    page = f"<</Type/Page/Parent 2 0 R/Contents 4 0 R/Resources<</Font<</F {font}>>>>>>"
+    stream = f"<</Length {len(text)}/Filter[{'/FlateDecode' * layers}]>>stream\n"
+    objects = (
+        *(b"<</Type/Catalog/Pages 2 0 R>>", b"<</Type/Pages/Kids[3 0 R]/Count 1>>"),
+        *(page.encode(), stream.encode() + text + b"\nendstream"),
+    )
+    told = [b"%d 0 obj\n%b\nendobj\n" % each for each in enumerate(objects, 1)]
+    return b"".join([b"%PDF-1.4\n", *told, b"trailer<</Root 1 0 R>>\nstartxref\n0\n%%EOF"])
 
 
 def _word(body: str, **more: str) -> bytes:
@@ -160,7 +178,8 @@ BOMB = f'<!DOCTYPE a [<!ENTITY e0 "ha">{ENTITIES}]><w:document xmlns:w="{W}">&e1
         ("docx", _package(a="b"), "not a Word document"),
         ("docx", _word("<w:p>"), "damaged"),
         ("docx", _package(**{BODY: BOMB}), "damaged"),
-        ("docx", _swollen(), "too large"),
+        ("docx", _swollen(BODY, _package(**{BODY: ""})), "too large"),
+        ("xlsx", _swollen("xl/styles.xml", _saved(openpyxl.Workbook().save)), "too large"),
         ("xlsx", _package(**{"xl/a": "b"}), "damaged"),
         ("pdf", b"%PDF-1.7\nnothing", "damaged"),
         ("ipynb", b"{", "damaged"),
@@ -171,6 +190,14 @@ BOMB = f'<!DOCTYPE a [<!ENTITY e0 "ha">{ENTITIES}]><w:document xmlns:w="{W}">&e1
 def test_what_is_no_document(kind: str, data: bytes, why: str) -> None:
     with pytest.raises(NoDocument, match=why):
         _read(kind, data)
+
+
+@pytest.mark.parametrize("layers", [1, 3])
+def test_a_pdf_that_unpacks_to_very_much_is_not_read(layers: int) -> None:
+    data = _pdf_bomb(layers)
+    assert len(data) < 3_000_000
+    lines = _read("pdf", data).lines
+    assert lines == ["[page 1 of 1]", "[this page cannot be read]"]
 
 
 def test_a_document_is_read_once() -> None:
