@@ -6,9 +6,10 @@ from email.message import EmailMessage
 
 import pytest
 
-from gateway_service.errors import AccountRefused, Unreachable
+from gateway_service.errors import AccountRefused, Refused, Unreachable
 from gateway_service.messages import Attachment, Content, MessageEvent
 from gateway_service.platforms.base import Destination
+from gateway_service.platforms.email.mailbox import MAX_BYTES
 from gateway_service.platforms.email.platform import EmailPlatform
 from services.runtime.checks import Verdict
 from tests.contract.home_worlds import email_config
@@ -99,6 +100,21 @@ async def test_files_come_and_go(server: MailServer) -> None:
     (sent,) = server.sent
     (part,) = sent.iter_attachments()
     assert (part.get_filename(), part.get_content()) == ("b.bin", data)
+
+
+async def test_of_a_mail_that_is_too_large_the_text_is_read(server: MailServer) -> None:
+    head = f"From: ada@example.org\n{CONFIRMED}\nContent-Type: multipart/mixed; boundary=b"
+    kind = 'Content-Type: application/zip\nContent-Disposition: attachment; filename="a.zip"'
+    start = f"{head}\n\n--b\n\nSee.\n--b\n{kind}\nContent-Transfer-Encoding: base64\n\n"
+    mail = b"".join([start.encode(), (b"A" * 76 + b"\n") * (MAX_BYTES // 76), b"--b--\n"])
+    async with mailbox(server) as platform:
+        await server.deliver(mail)
+        await write(server, "and on")
+        read, after = await received(platform, 2)
+        assert (read.text, after.text) == ("See.", "and on")
+        (file,) = read.files
+        with pytest.raises(Refused, match="larger than 40 MB"):
+            await anext(platform.download(file))
 
 
 async def test_old_and_read_mails_are_left_alone_and_new_ones_come_at_once(

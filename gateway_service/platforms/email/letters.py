@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from email import message_from_bytes
+from email.feedparser import BytesFeedParser
 from email.message import EmailMessage, Message
 from email.policy import EmailPolicy
 from email.utils import formatdate
@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from gateway_service.messages import Content, MessageEvent, Quote, RemoteFile, Source, find_kind
 from gateway_service.platforms.markup import to_html
+from services.rpc.uploads import chunks
 
 NAME = "email"
 SUBJECT_CHARS = 70
@@ -45,7 +46,7 @@ BROKEN = (
     ValueError,
 )
 """What Python's parser raises for mails that no standard allows."""
-HEADER_CHARS, PARTS = 1_000, 100
+HEADER_CHARS, PARTS, LINES = 1_000, 100, 1_000_000
 
 
 class Sender(Struct, frozen=True):
@@ -65,10 +66,15 @@ class _Bounded(EmailPolicy):
 
 
 def parsed(data: bytes) -> EmailMessage | None:
-    """Return a mail, or its headers; None if it is empty or has too many parts."""
-    if not data or data.lower().count(b"\ncontent-type:") > PARTS:
+    """Return a mail, or its headers; None if it is empty or has too many parts or lines."""
+    is_odd = data.count(b"\n") > LINES or data.lower().count(b"\ncontent-type:") > PARTS
+    if not data or is_odd:
         return None
-    return cast("EmailMessage", message_from_bytes(data, policy=_Bounded()))
+    # The parser copies what it is fed, several times over.
+    parser = BytesFeedParser(policy=_Bounded())
+    for piece in chunks(data):
+        parser.feed(piece)
+    return cast("EmailMessage", parser.close())
 
 
 def message_of(mail: EmailMessage, place: str, sender: Sender) -> MessageEvent:

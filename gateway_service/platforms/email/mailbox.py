@@ -12,10 +12,10 @@ from gateway_service.platforms.email.config import EmailConfig
 
 CALL_S = 20.0
 MAX_BYTES = 40 * 1024 * 1024
-"""Larger mails are passed over."""
+"""What is read of a mail."""
 _VALIDITY = re.compile(rb"UIDVALIDITY (\d+)")
 _NEXT = re.compile(rb"UIDNEXT (\d+)")
-_SIZE = re.compile(rb"RFC822\.SIZE (\d+)")
+_WHOLE = f"BODY.PEEK[]<0.{MAX_BYTES}>"
 
 
 class Mailbox:
@@ -34,13 +34,9 @@ class Mailbox:
             lines = _good(await self._client.uid_search(*criteria, charset=None))
         return sorted(int(each) for each in lines[0].split() if each.isdigit())
 
-    async def fetch(self, uid: int, part: str = "BODY.PEEK[]") -> bytes:
-        """Return a mail, or a part of it; empty if it is gone or too large."""
+    async def fetch(self, uid: int, part: str = _WHOLE) -> bytes:
+        """Return a mail, or a part of it; empty if it is gone."""
         with translated():
-            told = _good(await self._client.uid("FETCH", str(uid), "RFC822.SIZE"))
-            size = _number(_SIZE, b"".join(told))
-            if not 0 < size <= MAX_BYTES:
-                return b""
             lines = _good(await self._client.uid("FETCH", str(uid), part))
         # Only what was announced with its length is the mail itself.
         return next((bytes(each) for each in lines if isinstance(each, bytearray)), b"")

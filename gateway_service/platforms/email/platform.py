@@ -32,7 +32,7 @@ from gateway_service.platforms.email.letters import (
     part_of,
     thread_of,
 )
-from gateway_service.platforms.email.mailbox import Mailbox, open_mailbox
+from gateway_service.platforms.email.mailbox import MAX_BYTES, Mailbox, open_mailbox
 from gateway_service.platforms.email.senders import is_automatic, is_confirmed, sender_of
 from gateway_service.platforms.rate_limits import Rate
 
@@ -179,6 +179,8 @@ class EmailPlatform(Platform):
         async with open_mailbox(self._config) as mailbox:
             is_there = validity == str(mailbox.validity)
             data = await mailbox.fetch(int(uid)) if is_there else b""
+        if len(data) == MAX_BYTES:
+            raise Refused(f"the mail is larger than {MAX_BYTES >> 20} MB")
         mail = await asyncio.to_thread(parsed, data)
         if mail is None:
             raise Refused("email: the mail is gone")

@@ -170,9 +170,10 @@ def test_a_hostile_header_takes_no_time(header: str, piece: str) -> None:
     assert time.thread_time() - begun < 2
 
 
-def test_a_mail_of_very_many_parts_is_not_read() -> None:
+def test_a_mail_of_very_many_parts_or_lines_is_not_read() -> None:
     head = b"Content-Type: multipart/mixed; boundary=a\n\n"
     assert parsed(head + b"--a\nContent-Type: text/plain\n\nx\n" * 1_000) is None
+    assert parsed(b"From: a@b.c\n" + b"\n" * 1_000_000) is None
 
 
 @pytest.mark.parametrize("page", ["<![<![", "<a " * 20_000, "<!--" * 20_000, "</" * 20_000])
