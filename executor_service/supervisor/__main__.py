@@ -1,8 +1,10 @@
 """Runs the supervisor or a bridge to it: `python3 supervisor.pyz`."""
 
+import gc
 import sys
 
 if __name__ == "__main__":
+    gc.disable()  # imports leave nothing to collect
     if sys.argv[1:2] == ["--bridge"]:
         from executor_service.supervisor.bridge import main
     elif sys.argv[1:2] == ["--keep"]:
@@ -11,4 +13,5 @@ if __name__ == "__main__":
         from executor_service.supervisor.folders import main
     else:
         from executor_service.supervisor.main import main
+    gc.enable()
     sys.exit(main(sys.argv[1:]))
