@@ -12,6 +12,7 @@ from agent_service.config.tools import ToolsConfig
 from agent_service.config.toolsets import FOR_JOBS
 from agent_service.profiles.skills.shelf import SkillShelves
 from agent_service.profiles.skills.views import loaded, used
+from agent_service.records.events import Recorded, TurnFinished
 from agent_service.records.requests import JOB, REVIEW
 from agent_service.servicer.events import in_messages, turn_event
 from agent_service.servicer.fields import Context, profile_of
@@ -129,13 +130,19 @@ class Watcher:
     async def _here(self) -> AsyncGenerator[turn_pb2.WatchTurnResponse]:
         profile = profile_of(self._request.profile)
         source = self._watching.watch(self._request.turn_id, profile, self._last, self._pause_s)
+        gathered = list[Recorded]()
         async with aclosing(source) as batches:
             async for batch in batches:
                 if isinstance(batch, OwnedElsewhere):
                     self._owner = batch.endpoint
                     return
-                for events in in_messages(map(turn_event, batch)):
+                gathered += batch
+                if self._request.ended_only and not isinstance(batch[-1].event, TurnFinished):
+                    gathered = [each for each in gathered if each.sequence]
+                    continue
+                for events in in_messages(map(turn_event, gathered)):
                     yield turn_pb2.WatchTurnResponse(events=events)
+                gathered.clear()
 
     async def _at_owner(self) -> AsyncGenerator[turn_pb2.WatchTurnResponse]:
         endpoint, self._owner = self._owner, ""

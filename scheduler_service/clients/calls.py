@@ -13,8 +13,6 @@ from services.errors import HermesError, ServiceUnavailable, details_of
 from services.rpc.streams import resume
 
 CALL_S = 10.0
-# Only the end of a turn matters here.
-_DELTAS_PER_SECOND = 1
 
 # Not UNIMPLEMENTED: a command may run the scheduler without an agent, so a retry can help.
 _FINAL = frozenset(
@@ -53,17 +51,14 @@ async def answer_unless(code: grpc.StatusCode, call: Awaitable[_T]) -> _T | None
 async def watch(
     turns: turn_pb2_grpc.TurnServiceStub, profile: str, turn_id: str
 ) -> AsyncGenerator[turn_event_pb2.TurnEvent]:
-    """Yield a turn's events to the last one, reconnecting as needed."""
+    """Yield a turn's durable events once it has ended, reconnecting as needed."""
     last = 0
 
     def open_call() -> grpc.aio.UnaryStreamCall[
         turn_pb2.WatchTurnRequest, turn_pb2.WatchTurnResponse
     ]:
         request = turn_pb2.WatchTurnRequest(
-            turn_id=turn_id,
-            profile=profile,
-            after_sequence=last,
-            max_deltas_per_second=_DELTAS_PER_SECOND,
+            turn_id=turn_id, profile=profile, after_sequence=last, ended_only=True
         )
         return turns.WatchTurn(request)
 

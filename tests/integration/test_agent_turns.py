@@ -12,6 +12,7 @@ from hermes.agent.v1 import turn_pb2
 from hermes.common.v1.error_pb2 import ErrorReason
 from hermes.common.v1.origin_pb2 import Origin
 from services.errors import Reason, reason_of
+from services.rpc.streams import open_stream
 from tests.fakes.model import answers, fake_model
 from tests.integration.agent_parts import agent, answer, kinds, said, sequences
 from tests.support.executors import refused
@@ -45,6 +46,19 @@ async def test_a_watcher_that_comes_back_gets_what_it_has_not_seen(tmp_path: Pat
             rest = await client.watch(started.turn_id, after=last)
             assert sequences(rest) == sequences(whole)[last:]
         assert await client.watch(started.turn_id, after=sequences(whole)[-1]) == []
+
+
+async def test_who_only_wants_the_end_gets_it_in_one_message(tmp_path: Path) -> None:
+    slow = {**TEXT, "latency_s": 0.5}
+    script = {"rules": [{"steps": [{"tool_calls": [PLAN], "latency_s": 0.5}, slow]}]}
+    async with fake_model(script) as model, agent(tmp_path, model.url) as client:
+        started = await client.start("hi")
+        request = turn_pb2.WatchTurnRequest(turn_id=started.turn_id, ended_only=True)
+        async with open_stream(client.turns.WatchTurn(request)) as call:
+            (told,) = [message async for message in call]
+        assert all(event.sequence for event in told.events)
+        assert sequences(told.events) == sequences(await client.watch(started.turn_id))
+        assert "tool_finished" in kinds(told.events)
 
 
 async def test_what_a_session_begins_with_is_read_for_its_first_turn_alone(tmp_path: Path) -> None:

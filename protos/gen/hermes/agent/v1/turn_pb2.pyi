@@ -471,6 +471,7 @@ class WatchTurnRequest(_message.Message):
     PROFILE_FIELD_NUMBER: _builtins.int
     AFTER_SEQUENCE_FIELD_NUMBER: _builtins.int
     MAX_DELTAS_PER_SECOND_FIELD_NUMBER: _builtins.int
+    ENDED_ONLY_FIELD_NUMBER: _builtins.int
     turn_id: _builtins.str
     """The turn to watch."""
     profile: _builtins.str
@@ -479,6 +480,8 @@ class WatchTurnRequest(_message.Message):
     """Sequence of the last durable event that the client has; 0 means from the beginning."""
     max_deltas_per_second: _builtins.int
     """Deltas of a burst are joined so that at most so many come in a second; 0 means unlimited."""
+    ended_only: _builtins.bool
+    """Sends the durable events together once the turn has ended, and no others."""
     def __init__(
         self,
         *,
@@ -486,10 +489,11 @@ class WatchTurnRequest(_message.Message):
         profile: _builtins.str = ...,
         after_sequence: _builtins.int = ...,
         max_deltas_per_second: _builtins.int = ...,
+        ended_only: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_sequence", b"after_sequence", "max_deltas_per_second", b"max_deltas_per_second", "profile", b"profile", "turn_id", b"turn_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_sequence", b"after_sequence", "ended_only", b"ended_only", "max_deltas_per_second", b"max_deltas_per_second", "profile", b"profile", "turn_id", b"turn_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
