@@ -56,8 +56,8 @@ class BatchConfig(ConfigModel):
     """How batches are run."""
 
     pause_s: Annotated[float, Field(gt=0, le=86_400)] = 30
-    """Seconds that a batch waits when the model's provider limits calls or does not answer; twice
-    as long each time in a row, up to 15 minutes."""
+    """Seconds that a batch waits when the model's provider limits calls or does not answer, and
+    does not say how long to wait; twice as long each time in a row, up to 15 minutes."""
 
 
 MODELS: tuple[type[ConfigModel], ...] = (SchedulerConfig, CuratorConfig, BatchConfig)

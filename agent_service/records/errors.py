@@ -38,6 +38,7 @@ def model_failure(error: ModelError, partial: str) -> TurnFinished:
         reason=_REASONS.get(error.kind, Reason.MODEL_UNAVAILABLE),
         retryable=error.retryable,
         cause=error.kind,
+        retry_after_s=error.retry_after_s,
     )
 
 

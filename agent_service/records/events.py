@@ -195,6 +195,8 @@ class TurnFinished(_Durable, frozen=True):
     """The ErrorReason of a failure, without its prefix."""
     retryable: bool = False
     cause: str = ""
+    retry_after_s: float | None = None
+    """How long a failed model's provider asks to wait, if it says so."""
     survivor_count: int = 0
     usage: Usage = field(default_factory=Usage)
 

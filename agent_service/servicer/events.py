@@ -96,11 +96,18 @@ def _approval_resolved(event: events.ApprovalResolved) -> tuple[str, dict[str, A
 
 def _turn_finished(event: events.TurnFinished) -> pb.TurnFinished:
     text, message = event.text, event.message
-    failure = {"message": message, "retryable": event.retryable, "cause": event.cause}
+    failure: dict[str, Any] = {
+        "message": message,
+        "retryable": event.retryable,
+        "cause": event.cause,
+        "reason": f"ERROR_REASON_{event.reason}",
+    }
+    if event.retry_after_s is not None:
+        failure["retry_after"] = timedelta(seconds=event.retry_after_s)
     stopped = {"partial_answer": text, "survivor_count": event.survivor_count, "message": message}
     ends: Mapping[Outcome, Mapping[str, Any]] = {
         Outcome.COMPLETED: {"answer": text},
-        Outcome.FAILED: {"failure": failure | {"reason": f"ERROR_REASON_{event.reason}"}},
+        Outcome.FAILED: {"failure": failure},
         Outcome.CANCELLED: stopped,
         Outcome.LIMIT_REACHED: {"message": message, "partial_answer": text},
         Outcome.NEEDS_REVIEW: {"message": message},

@@ -31,6 +31,8 @@ _T = TypeVar("_T")
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 30.0, 900.0
 """How long a batch waits for the model's provider, twice as long each time in a row."""
+_LEAST_ASKED_S, _MOST_ASKED_S = 1.0, 86_400.0
+"""The bounds of what a provider may ask for instead."""
 _MAX_ATTEMPTS = 5
 """Attempts at an item while the model does not answer; a rate limit has none."""
 _MAX_ANSWER_CHARS = 256 * 1024
@@ -104,10 +106,7 @@ class ItemRunner(Struct, frozen=True):
         if report.reason in _FOR_ALL:
             change = partial(batches.stop, batch_id=batch_id, reason=reason)
         else:
-            count = await self._call(
-                claim, partial(self.database.read, partial(batch_claims.waits, batch_id=batch_id))
-            )
-            wait_s = min(LONGEST_WAIT_S, self.first_wait_s * 2 ** min(count, 10))
+            wait_s = await self._wait_s(claim, report)
             until = self.clock.now() + timedelta(seconds=wait_s)
             change = partial(batch_claims.wait, batch_id=batch_id, until=until, reason=reason)
         # First the batch, so that the item is not taken up at once.
@@ -115,6 +114,13 @@ class ItemRunner(Struct, frozen=True):
         again = partial(batch_claims.retry, leases=self.leases, claim=claim, spent=report.usage)
         await self._call(claim, partial(self.database.write, again, notify=CHANNEL))
         _log.info("item %s is tried again later: %s", claim.turn_id, reason)
+
+    async def _wait_s(self, claim: ItemClaim, report: TurnReport) -> float:
+        if report.retry_after_s is not None:
+            return min(max(report.retry_after_s, _LEAST_ASKED_S), _MOST_ASKED_S)
+        waits = partial(batch_claims.waits, batch_id=claim.batch.id)
+        count = await self._call(claim, partial(self.database.read, waits))
+        return min(LONGEST_WAIT_S, self.first_wait_s * 2 ** min(count, 10))
 
     async def _call(self, claim: ItemClaim, call: Callable[[], Awaitable[_T]]) -> _T:
         return await until_answered(self.clock, f"item {claim.lease.id}", call)

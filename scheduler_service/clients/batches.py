@@ -46,6 +46,8 @@ class TurnReport(Struct, frozen=True):
     error: str = ""
     reason: Reason | None = None
     """Why it failed."""
+    retry_after_s: float | None = None
+    """How long the model's provider asks to wait, if it says so."""
     exit_code: int | None = None
     """How its script ended; None if it has none, or it was not run."""
     usage: Usage = Usage()
@@ -161,7 +163,7 @@ class _Tally:
 
     def report(self) -> TurnReport:
         outcome = self._end.WhichOneof("outcome") or "failed"
-        answer, error, reason = "", "", None
+        answer, error, reason, retry_after_s = "", "", None, None
         match outcome:
             case "completed":
                 answer = self._end.completed.answer
@@ -169,6 +171,8 @@ class _Tally:
                 failure = self._end.failed.failure
                 error = failure.message or "the turn failed"
                 word = enum_word(error_pb2.ErrorReason.DESCRIPTOR, failure.reason)
+                if failure.HasField("retry_after"):
+                    retry_after_s = failure.retry_after.ToMilliseconds() / 1000
                 reason = next((each for each in Reason if each.name == word.upper()), None)
             case "cancelled":
                 answer, error = self._end.cancelled.partial_answer, "it was stopped"
@@ -182,6 +186,7 @@ class _Tally:
             answer,
             error,
             reason,
+            retry_after_s,
             self._exit_code,
             record_of(self._end.usage, Usage),
             [ToolUse(name, *self._tools[name]) for name in sorted(self._tools)],

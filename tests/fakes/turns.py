@@ -2,8 +2,8 @@
 
 The prompt says how its turn ends: `answer TEXT`, `fail TEXT`, `refuse TEXT`, `stop TEXT`,
 `limit TEXT`, `review TEXT`, or `wait`, which lasts until the test calls `release` or somebody
-interrupts it, as `say` does, which first writes its text. `busy TEXT` and `unpaid TEXT` answer at
-the second attempt of a batch.
+interrupts it, as `say` does, which first writes its text. `busy TEXT`, `later TEXT` (in an hour)
+and `unpaid TEXT` answer at the second attempt of a batch.
 """
 
 import asyncio
@@ -29,6 +29,7 @@ _REASONS = {
     "fail": error_pb2.ERROR_REASON_MODEL_UNAVAILABLE,
     "refuse": error_pb2.ERROR_REASON_MODEL_CONTENT_POLICY,
     "busy": error_pb2.ERROR_REASON_MODEL_RATE_LIMITED,
+    "later": error_pb2.ERROR_REASON_MODEL_RATE_LIMITED,
     "unpaid": error_pb2.ERROR_REASON_MODEL_BILLING,
 }
 
@@ -164,11 +165,13 @@ class FakeTurns(turn_pb2_grpc.TurnServiceServicer, upload_pb2_grpc.UploadService
     async def _end(self, request: turn_pb2.WatchTurnRequest) -> events.TurnFinished:
         how, _, text = self._prompt(request).partition(" ")
         match how:
-            case "fail" | "refuse" | "busy" | "unpaid" if how in (
+            case "fail" | "refuse" | "busy" | "later" | "unpaid" if how in (
                 "fail",
                 "refuse",
             ) or not request.turn_id.endswith(".a2"):
                 failure = error_pb2.Failure(reason=_REASONS[how], message=text)
+                if how == "later":
+                    failure.retry_after.FromSeconds(3600)
                 return events.TurnFinished(failed=events.Failed(failure=failure))
             case "stop":
                 return events.TurnFinished(cancelled=events.Cancelled(partial_answer=text))

@@ -233,3 +233,12 @@ async def _taken_over(stage: Any, turn_id: str) -> list[TurnEvent]:
     async with stage.agent("second") as second, second.client() as client:
         found: AgentClient = client
         return await found.watch(turn_id)
+
+
+async def test_a_failed_turn_says_how_long_its_provider_asks_to_wait(tmp_path: Path) -> None:
+    script = answers({"status": 429, "headers": {"retry-after": "3600"}}, {"status": 400})
+    async with fake_model(script) as server, agent(tmp_path, server.url) as client:
+        limited, refused = await client.ask("hello"), await client.ask("hello")
+    failure = limited[-1].turn_finished.failed.failure
+    assert failure.retry_after.ToSeconds() == 3600
+    assert not refused[-1].turn_finished.failed.failure.HasField("retry_after")

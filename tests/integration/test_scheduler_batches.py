@@ -151,6 +151,17 @@ async def test_a_batch_waits_for_its_provider_and_tries_again(site: Site, wire: 
     assert len(wire.turns.requests) == 3
 
 
+async def test_a_batch_waits_as_long_as_its_provider_asks(site: Site, wire: Wire) -> None:
+    async with site.scheduler(wire) as client:
+        made = await client.create("asked", prompts("later one"))
+        waiting = await client.until("asked", items.BATCH_STATE_WAITING)
+        assert 3600 <= waiting.resume_time.ToSeconds() - made.create_time.ToSeconds() < 3700
+        # A person need not wait.
+        await client.stub.ResumeBatch(pb.ResumeBatchRequest(name="asked"))
+        done = await client.until("asked", items.BATCH_STATE_COMPLETED)
+        assert done.success_count == 1
+
+
 async def test_a_failure_of_all_stops_a_batch_before_its_items_are_lost(
     site: Site, wire: Wire
 ) -> None:

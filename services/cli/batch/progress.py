@@ -12,6 +12,7 @@ from hermes.scheduler.v1.batch_pb2_grpc import BatchServiceStub
 from services.amounts import dollars
 from services.cli.command import Context
 from services.cli.console import StatusLine, complain, printable
+from services.cli.output import local_time
 from services.rpc.streams import resume
 
 PATIENCE_S = 60.0
@@ -76,7 +77,8 @@ def _progress(batch: items_pb.Batch, done_now: int, passed_s: float) -> str:
     if batch.usage.cost_micro_usd:
         parts.append(dollars(batch.usage.cost_micro_usd))
     if batch.state == items_pb.BATCH_STATE_WAITING:
-        parts.append(f"waiting: {printable(batch.reason)}")
+        until = local_time(batch.resume_time, seconds=True)
+        parts.append(f"waiting until {until}: {printable(batch.reason)}")
     elif rate:
         parts.append(f"{(batch.item_count - batch.done_count) / rate:.0f} s left")
     return ", ".join(parts)

@@ -4,6 +4,7 @@ isort:skip_file
 """
 
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
@@ -169,6 +170,7 @@ class Failure(_message.Message):
     MESSAGE_FIELD_NUMBER: _builtins.int
     RETRYABLE_FIELD_NUMBER: _builtins.int
     CAUSE_FIELD_NUMBER: _builtins.int
+    RETRY_AFTER_FIELD_NUMBER: _builtins.int
     reason: Global___ErrorReason.ValueType
     """What went wrong, for programs."""
     message: _builtins.str
@@ -177,6 +179,10 @@ class Failure(_message.Message):
     """Whether the same request may succeed later."""
     cause: _builtins.str
     """The underlying error as its source named it; empty when there is none."""
+    @_builtins.property
+    def retry_after(self) -> _duration_pb2.Duration:
+        """How long the source asks to wait before the next request; unset where it does not say."""
+
     def __init__(
         self,
         *,
@@ -184,10 +190,11 @@ class Failure(_message.Message):
         message: _builtins.str = ...,
         retryable: _builtins.bool = ...,
         cause: _builtins.str = ...,
+        retry_after: _duration_pb2.Duration | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["retry_after", b"retry_after"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cause", b"cause", "message", b"message", "reason", b"reason", "retryable", b"retryable"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cause", b"cause", "message", b"message", "reason", b"reason", "retry_after", b"retry_after", "retryable", b"retryable"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
