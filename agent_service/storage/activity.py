@@ -7,7 +7,7 @@ from msgspec import Struct
 from sqlalchemy import Connection
 
 from agent_service.records.events import CLARIFY
-from agent_service.records.requests import JOBS, REVIEW, SUBAGENT
+from agent_service.records.requests import BATCH, JOBS, REVIEW, SUBAGENT
 from agent_service.storage.schema import CLAIMABLE_STATES, approval, session, turn, watched_command
 
 
@@ -35,7 +35,7 @@ def activity(conn: Connection, profile: str) -> Activity:
     last_at = sa.select(sa.func.max(session.c.updated_at)).where(
         session.c.profile == profile,
         ~session.c.id.startswith(JOBS, autoescape=True),
-        session.c.platform.not_in((REVIEW, SUBAGENT)),
+        session.c.platform.not_in((REVIEW, SUBAGENT, BATCH)),
     )
     live = turn.c.state.in_(CLAIMABLE_STATES), turn.c.profile == profile
     found = conn.execute(sa.select(turn.c.id).where(*live).limit(1)).first()

@@ -13,6 +13,7 @@ from agent_service.records import events
 from agent_service.records.calls import StepState
 from agent_service.records.overlays import NOTHING, Overlay
 from agent_service.records.requests import (
+    BATCH,
     COMPRESS,
     REVIEW,
     BusyMode,
@@ -318,7 +319,7 @@ def events_after(conn: Connection, turn_id: str, after: int) -> list[events.Reco
 def insert_messages(
     conn: Connection, turn: LiveTurn | sa.Row[Any], messages: Sequence[NewMessage], now: datetime
 ) -> None:
-    """Store a turn's messages; those of reviews are not searchable."""
+    """Store a turn's messages; those of reviews and batches are not searchable."""
     rows = [
         {
             "session_id": turn.session_id,
@@ -332,7 +333,7 @@ def insert_messages(
         for new in messages
     ]
     _INSERT_MESSAGE.run_all(conn, rows)
-    if turn.kind != REVIEW:
+    if turn.kind != REVIEW and turn.request.platform != BATCH:
         entries = [Entry(new.sequence, new.role, new.terms, now) for new in messages]
         index.add(conn, turn.profile, turn.session_id, entries)
 

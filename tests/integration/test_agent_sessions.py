@@ -12,6 +12,7 @@ import pytest
 
 from hermes.agent.v1 import session_change_pb2, session_pb2, turn_pb2
 from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
+from hermes.common.v1.origin_pb2 import Origin
 from services.cli.command import Context, Function
 from services.cli.main import parser_of
 from services.cli.sessions import command
@@ -217,6 +218,22 @@ async def test_the_command_line_finds_names_and_deletes(
         assert json.loads(said()) == []
         assert await run(client, "delete", "Holiday plans", "--yes") == 0
         assert await found(client, "weather") == []
+
+
+async def test_what_a_batch_said_is_not_among_conversations(tmp_path: Path) -> None:
+    async with (
+        fake_model(answers({"text": "Well."})) as model,
+        agent(tmp_path, model.url) as client,
+    ):
+        await client.ask("one pear", session_id="mine")
+        kind, origin = turn_pb2.TURN_KIND_JOB, Origin(platform="batch")
+        started = await client.start("two pears", session_id="bat_1.1", kind=kind, origin=origin)
+        await client.watch(started.turn_id)
+        assert await found(client, "pear OR pears") == [("mine", 1)]
+        listed = await stub(client).ListSessions(session_pb2.ListSessionsRequest())
+        assert [session.session_id for session in listed.sessions] == ["mine"]
+        asked = session_pb2.ListMessagesRequest(session_id="bat_1.1")
+        assert len((await stub(client).ListMessages(asked)).messages) == 2
 
 
 async def test_the_model_looks_into_earlier_sessions(tmp_path: Path) -> None:
