@@ -17,7 +17,7 @@ from google.protobuf.message import Message
 from msgspec import Struct, field
 
 from services.cli.arguments import INT32, LEVELS, add_home, up_to
-from services.cli.connection import connected
+from services.cli.connection import at_home, connected
 from services.cli.console import EXIT_USAGE, complain, print_json, printable, say
 from services.cli.output import Column, describe, print_details, print_rows
 from services.cli.standard_input import agreed
@@ -168,9 +168,14 @@ class Context:
         if not self.given.yes and not await agreed(question, unasked):
             raise FailedPrecondition(declined)
 
-    async def run(self, function: "Function", services: Sequence[str]) -> int:
+    async def run(
+        self, function: "Function", services: Sequence[str], started: Sequence[str] = ()
+    ) -> int:
+        """Run a function with the services that it calls, at home with those it starts."""
         if not services:
             return await function(self) or 0
+        if started and at_home(self.settings, services):
+            services = started
         async with connected(self.settings, services) as self._channels:
             return await function(self) or 0
 
@@ -190,6 +195,8 @@ class Action(Struct, frozen=True):
     arguments: Sequence[Argument | OneOf] = ()
     services: Sequence[str] | None = None
     """The services that it calls; None: the command's."""
+    started: Sequence[str] = ()
+    """The services that it starts at home; empty: those that it calls."""
 
 
 def action(
@@ -198,11 +205,13 @@ def action(
     name: str = "",
     help: str = "",  # noqa: A002 - as argparse calls it
     services: Sequence[str] | None = None,
+    started: Sequence[str] = (),
 ) -> Action:
     """Declare an action; its name and help default to those of its function."""
     told = (help or inspect.getdoc(function) or "").removesuffix(".")
     meaning = f"{told[0].lower()}{told[1:]}"
-    return Action(name or function.__name__.strip("_"), meaning, function, arguments, services)
+    named = name or function.__name__.strip("_")
+    return Action(named, meaning, function, arguments, services, started)
 
 
 class Command(Struct, frozen=True):
@@ -270,6 +279,7 @@ class Command(Struct, frozen=True):
         action = next((one for one in self.actions if one.name == chosen), None)
         function = self.function if action is None else action.function
         services = None if action is None else action.services
+        started = () if action is None else action.started
         context = Context(given)
         assert function is not None, "argparse asks for an action"
         if not inspect.iscoroutinefunction(function):
@@ -278,7 +288,7 @@ class Command(Struct, frozen=True):
         if self.locate is not None:
             context.settings = asyncio.run(_awaited(self.locate(context.settings, given)))
         needed = self.services if services is None else services
-        return run_in_home(context.settings, lambda: context.run(function, needed))
+        return run_in_home(context.settings, lambda: context.run(function, needed, started))
 
 
 class _Parser(argparse.ArgumentParser):

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.e2e.backends import sandboxed
+from tests.e2e.deployment import four_processes, running
 from tests.e2e.home import Home
+from tests.e2e.model import ModelProcess
 
 
 def dataset(folder: Path, items: Sequence[dict[str, Any] | str]) -> Path:
@@ -102,7 +105,7 @@ def test_ctrl_c_stops_and_resume_goes_on(home: Home, tmp_path: Path) -> None:
         run.send_signal(signal.SIGINT)
         out, err = run.communicate(timeout=50)
     stopped = json.loads(out)
-    assert run.returncode == 1
+    assert run.returncode == 3
     assert "Ctrl-C again" in err
     assert stopped["state"] == "stopped"
     assert 0 < stopped["done"] < 6
@@ -117,3 +120,30 @@ def wait_until_listed(home: Home, name: str) -> None:
         for each in home.run("batch", "list", "--json").json
     ):
         pass
+
+
+def test_a_batch_runs_on_remote_services_from_any_home(model: ModelProcess, tmp_path: Path) -> None:
+    """As the chart's Job does, whose pods may be replaced."""
+    (tmp_path / "notes.txt").write_text("Buy milk.")
+    naps = [{"prompt": f"a nap then {number}"} for number in range(4)]
+    path = dataset(tmp_path, [{"prompt": "read it", "files": ["notes.txt"]}, *naps])
+    with running(four_processes(tmp_path, model.url, sandboxed("bubblewrap"))) as deployment:
+        known = {
+            name: value
+            for name, value in deployment.client.variables.items()
+            if name not in ("HERMES_EXECUTOR_ADDRESS", "HERMES_GATEWAY_ADDRESS")
+        }
+        first, second = (Home(tmp_path / name / "home", known) for name in ("one", "two"))
+        for each in (first, second):
+            each.path.parent.mkdir()
+        argv = ("batch", "run", path, "--run", "away", "--workers", "2", "--json")
+        with first.spawn(*argv) as run:
+            wait_until_listed(second, "away")
+            run.kill()
+        found = second.run(*argv).json
+        assert (found["state"], found["done"], found["failed"]) == ("completed", 5, 0)
+        printed = first.run("batch", "items", "away").out.splitlines()
+        items = [json.loads(line) for line in printed]
+        assert "Buy milk." in items[0]["answer"]
+        assert len({each["session_id"] for each in items}) == 5
+        assert {each["attempt"] for each in items} == {1}

@@ -11,6 +11,8 @@ import helm_python
 import pytest
 import yaml
 
+from services.cli.batch.command import EXIT_UNFINISHED
+from services.cli.console import EXIT_USAGE
 from tests.helm.charts import (
     CHART,
     NAMESPACE,
@@ -37,7 +39,7 @@ HOOKS = {
 
 
 def test_values_are_short_and_each_is_explained() -> None:
-    assert len(VALUES) <= 300
+    assert len(VALUES) <= 310
     unexplained = [
         line
         for line in VALUES
@@ -183,6 +185,42 @@ def test_jobs_run_before_what_needs_them() -> None:
             assert hooked["ServiceAccount", account] < weight
 
 
+def test_another_pod_is_another_job_of_the_same_batch() -> None:
+    """As a Job cannot be changed; one that is left as it is must not run again."""
+
+    def job(**changes: object) -> Json:
+        (found,) = [
+            each
+            for each in rendered(with_values("kind", **changes)).of("Job")
+            if each["metadata"]["labels"]["app.kubernetes.io/component"] == "batch"
+        ]
+        return found
+
+    before = job()
+    assert job(scheduler__replicas=5) == before
+    for changes in ({"image__tag": "1.2.3"}, {"batch__args": ["--workers=2"]}):
+        after = job(**changes)
+        assert after["metadata"]["name"] != before["metadata"]["name"]
+        assert "--run=first" in containers_of(pod_template(after))[0]["args"]
+    assert not [
+        each for each in rendered_set("minimal").objects if "batch" in each["metadata"]["name"]
+    ]
+
+
+def test_a_job_gives_up_where_another_attempt_is_in_vain() -> None:
+    (job,) = [
+        each for each in rendered_set("production").of("Job") if "batch" in each["metadata"]["name"]
+    ]
+    policy = job["spec"]["podFailurePolicy"]["rules"]
+    codes = {
+        code
+        for rule in policy
+        if rule["action"] == "FailJob"
+        for code in rule["onExitCodes"]["values"]
+    }
+    assert codes == {EXIT_USAGE, EXIT_UNFINISHED}
+
+
 def test_only_a_pod_is_a_test_whose_log_can_be_read_afterwards() -> None:
     chart = rendered_set("kind")
     (test,) = [
@@ -277,7 +315,8 @@ def test_all_four_services_are_scraped(kind: str) -> None:
 def test_the_longest_name_of_a_release_leaves_names_that_fit() -> None:
     longest = "a" * 30 + "-" + "b" * 22
     files = chart().render(values_of("kind"), name=longest, namespace="n" * 53)
-    limits = {"CronJob": 52, "StatefulSet": 52, "Service": 63, "Pod": 63, "Namespace": 63}
+    limits = {"CronJob": 52, "StatefulSet": 52}
+    limits |= dict.fromkeys(("Job", "Namespace", "Pod", "Service"), 63)
     found = Rendered(files)
     assert {"CronJob", "StatefulSet", "Service", "Namespace"} <= {o["kind"] for o in found.objects}
     for each in found.objects:

@@ -113,6 +113,11 @@ def resolving(chart: Rendered) -> set[tuple[str, str, int]]:
     return {(who, "dns", DNS) for who in pods(chart) if who != "postgresql"}
 
 
+def asked_for_batch(name: str) -> set[tuple[str, str, int]]:
+    asked = ("agent", "scheduler") if name in ("kind", "production") else ()
+    return {("batch", whom, CALLS[whom]) for whom in asked}
+
+
 def to(target: Place, who: str, *ports: int) -> set[tuple[str, str, int]]:
     return {(who, target.name, port) for port in ports}
 
@@ -142,7 +147,7 @@ API = (443, 6443)
 
 def expected(name: str, chart: Rendered) -> set[tuple[str, str, int]]:
     """The whole table of a set of values; what is not in it must not come about."""
-    rows = calls() | resolving(chart)
+    rows = calls() | resolving(chart) | asked_for_batch(name)
     if name in ("minimal", "ssh-only", "modal-only", "docker-remote", "singularity"):
         rows |= {row for who in WITH_DATABASE for row in anywhere(who, DATABASE)}
     if name not in ("airgapped", "docker-remote"):

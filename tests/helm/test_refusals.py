@@ -34,6 +34,7 @@ BY_SCHEMA: dict[str, tuple[Json, str]] = {
         {"externalSecrets": {"enabled": True, "secrets": {"a": {"b": {"key": "c"}}}}},
         "/externalSecrets/secretStoreRef",
     ),
+    "a name that no batch can have": ({"batch__name": "a b"}, "/batch/name"),
     "a variable in small letters": (
         {"gateway__secret": {"existingSecret": "a", "keys": ["token"]}},
         "/gateway/secret/keys",
@@ -84,6 +85,11 @@ BY_TEMPLATE: dict[str, tuple[Json, str]] = {
     "a scaler that is not turned on": (
         {"gateway__autoscaling": {"keda": {"enabled": True, "triggers": [{"type": "cpu"}]}}},
         "set gateway.autoscaling.enabled too",
+    ),
+    "a batch without a data set": ({"batch__name": "first"}, "either a ConfigMap in batch"),
+    "a batch with two": (
+        {"batch": {"name": "first", "configMap": "a", "claim": "b"}},
+        "either a ConfigMap in batch",
     ),
     "a scaler without triggers": (
         {"agent__autoscaling": {"enabled": True, "keda": {"enabled": True}}},

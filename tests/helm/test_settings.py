@@ -125,6 +125,11 @@ def test_services_start_with_what_they_are_given(name: str, tmp_path: Path) -> N
             case "database":
                 url = chassis.database.url_of(parsed.service[0], settings.home)
                 assert url.startswith("postgresql:")
+            case "batch":
+                assert parsed.dataset.is_relative_to(container["volumeMounts"][0]["mountPath"])
+                _check_files(chassis)
+                own = chassis.addresses.find("scheduler", settings.home)
+                assert own == TcpAddress(f"hermes-scheduler.{NAMESPACE}.svc", 7404)
             case _:
                 assert parsed.command == ["id"]
                 assert parsed.network_denied == (name != "ssh-only")

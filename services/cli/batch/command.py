@@ -34,7 +34,7 @@ from services.cli.command import (
     flag,
     limit,
 )
-from services.cli.console import EXIT_FAILURE, complain, one_line_json, print_json, say
+from services.cli.console import complain, one_line_json, print_json, say
 from services.cli.output import describe
 from services.errors import InvalidArgument
 from services.home.batches.dataset import read_dataset
@@ -58,6 +58,10 @@ Each line of the data set is a JSON object with "prompt" and, if you like, "id",
 `hermes batch run` with the same name and data set goes on where it was."""
 
 
+EXIT_UNFINISHED = 3
+"""The status if the batch was stopped, or has reached its budget."""
+
+
 async def _run(context: Context) -> int:
     """Run the prompts of a data set, and wait for the end."""
     given = context.given
@@ -77,7 +81,7 @@ async def _run(context: Context) -> int:
 async def _finish(context: Context, batch: items_pb.Batch) -> int:
     batch = await follow(context, batch)
     await _print(context, batch)
-    return 0 if batch.state == items_pb.BATCH_STATE_COMPLETED else EXIT_FAILURE
+    return 0 if batch.state == items_pb.BATCH_STATE_COMPLETED else EXIT_UNFINISHED
 
 
 async def _print(context: Context, batch: items_pb.Batch) -> None:
@@ -147,6 +151,7 @@ def _stub(context: Context) -> BatchServiceStub:
 
 _NAME = arg("NAME", "the name of the batch")
 _BUDGET = arg("--budget USD", "begin no more items when they have cost so much", micro_usd)
+_CALLED = ("scheduler", "agent")
 _WORKERS = up_to(256, 1)
 _HTML = arg("--html FILE", "write the report with plots as a page, too", Path)
 _SEED = up_to(INT64)
@@ -177,12 +182,13 @@ COMMAND = Command(
             flag("--skip-invalid", "leave out lines that cannot be used", field="skip_invalid"),
             _HTML,
             JSON_OBJECT,
-            services=process.ALL,
+            services=_CALLED,
+            started=process.ALL,
         ),
         action(_list, limit(1000), JSON_LIST),
         action(_show, _NAME, _HTML, JSON_OBJECT),
         action(_items, _NAME),
-        action(export, _NAME, *EXPORT_OPTIONS, services=process.ALL),
+        action(export, _NAME, *EXPORT_OPTIONS, services=_CALLED, started=process.ALL),
         action(_stop, _NAME, JSON_OBJECT),
         action(
             _resume,
@@ -192,7 +198,8 @@ COMMAND = Command(
             _BUDGET,
             _HTML,
             JSON_OBJECT,
-            services=process.ALL,
+            services=_CALLED,
+            started=process.ALL,
         ),
         action(_remove, _NAME),
         action(_distributions, JSON_LIST, services=()),

@@ -140,7 +140,14 @@ COMMAND = Command(
     EXAMPLES,
     actions=(
         action(_list, JSON_LIST),
-        action(_evaluate, *OPTIONS, _size(1), JSON_OBJECT, services=process.ALL),
+        action(
+            _evaluate,
+            *OPTIONS,
+            _size(1),
+            JSON_OBJECT,
+            services=("scheduler", "agent"),
+            started=process.ALL,
+        ),
         action(
             _process,
             *OPTIONS,
@@ -148,7 +155,8 @@ COMMAND = Command(
             arg("--out FILE", "write the groups into this file", Path, required=True),
             arg("--groups N", "groups, in an order by the seed (each task once)", up_to(INT32, 1)),
             arg("--seed N", "decides the order of the tasks (0)", up_to(INT32), default=0),
-            services=process.ALL,
+            services=("scheduler", "agent"),
+            started=process.ALL,
         ),
         action(
             _items,
