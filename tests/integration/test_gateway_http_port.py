@@ -1,9 +1,11 @@
 """The gateway's HTTP port: who may use it, its limits, and webhooks."""
 
 import asyncio
+import gzip
 import hashlib
 import hmac
 import io
+import os
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -37,6 +39,7 @@ from services.redaction.redactor import Redactor
 from services.telemetry.metrics import Meter
 from tests.fakes.model import answers
 from tests.integration.http_parts import KEY, api, until, until_served
+from tests.support.memory import Memory
 from tests.support.ports import free_port
 
 HELLO = answers({"text": "Hello!"})
@@ -77,6 +80,12 @@ async def test_bodies_that_are_refused(tmp_path: Path) -> None:
 
         async with running.http.post(CHAT, data=pieces(), headers=as_json) as response:
             assert response.status == 413
+        packed = {**as_json, "Content-Encoding": "gzip"}
+        bomb = gzip.compress(bytes(200_000_000), 1)
+        memory = await asyncio.to_thread(Memory, os.getpid())
+        async with running.http.post(CHAT, data=io.BytesIO(bomb), headers=packed) as response:
+            assert response.status == 413
+        assert await asyncio.to_thread(memory.grown_mib) < 100
         async with running.http.post(CHAT, data=b"{}") as response:
             assert response.status == 415
         async with running.http.post(CHAT, data=b"{", headers=as_json) as response:

@@ -1,0 +1,126 @@
+"""Files of 100 MB that people send: read piece by piece, given up at the limit, never held."""
+
+import asyncio
+import base64
+import hashlib
+import os
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+from aiohttp import web
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import CTR
+from pydantic import SecretStr
+
+from gateway_service.errors import Refused
+from gateway_service.messages import FileKind, RemoteFile
+from gateway_service.platforms.matrix.config import MatrixConfig
+from gateway_service.platforms.matrix.events import Keys
+from gateway_service.platforms.matrix.platform import MatrixPlatform
+from gateway_service.platforms.signal.config import SignalConfig
+from gateway_service.platforms.signal.platform import SignalPlatform
+from gateway_service.platforms.telegram.files import download
+from gateway_service.storage.file_cache import FileCache
+from services.home.paths import HomePaths
+from tests.fakes.http_server import bind, serving
+from tests.support.memory import Memory
+
+PIECE, PIECES = bytes(range(255)) * 1_000, 400
+SIZE = len(PIECE) * PIECES
+KEY, IV = bytes(32), bytes(16)
+FILE = RemoteFile(FileKind.DOCUMENT, "file")
+MOST_MIB = 30
+"""What one download takes, and the server beside it."""
+
+
+def plain() -> Iterator[bytes]:
+    for _ in range(PIECES):
+        yield PIECE
+
+
+def encoded() -> Iterator[bytes]:
+    """As signal-cli answers."""
+    yield b'{"jsonrpc": "2.0", "id": "1", "result": {"data": "'
+    for piece in plain():
+        yield base64.b64encode(piece)
+    yield b'"}}'
+
+
+def encrypted() -> Iterator[bytes]:
+    """As a homeserver keeps what was sent to an encrypted room."""
+    cipher = Cipher(AES(KEY), CTR(IV)).encryptor()
+    for piece in plain():
+        yield cipher.update(piece)
+
+
+def from_http(url: str, _folder: Path) -> AsyncGenerator[bytes]:
+    """As all platforms over HTTP do."""
+    return download(f"{url}/file")
+
+
+async def from_signal(url: str, _folder: Path) -> AsyncGenerator[bytes]:
+    async with SignalPlatform(SignalConfig(account="+1", http_url=url)) as platform:
+        async for chunk in platform.download(msgspec.structs.replace(FILE, id="+2/file")):
+            yield chunk
+
+
+async def from_matrix(url: str, folder: Path) -> AsyncGenerator[bytes]:
+    digest = hashlib.sha256()
+    for piece in encrypted():
+        digest.update(piece)
+    key, iv, told = (base64.urlsafe_b64encode(each).decode() for each in (KEY, IV, digest.digest()))
+    keys = Keys("mxc://x/file", {"k": key}, {"sha256": told}, iv)
+    account = MatrixConfig(user_id="@a:x", token=SecretStr("t"), homeserver=url)
+    platform = MatrixPlatform(account, folder)
+    file = msgspec.structs.replace(FILE, id=msgspec.json.encode(keys).decode())
+    async for chunk in platform.download(file):
+        yield chunk
+
+
+Take = Callable[[str, Path], AsyncGenerator[bytes]]
+Pieces = Callable[[], Iterator[bytes]]
+SOURCES: Mapping[str, tuple[Take, Pieces]] = {
+    "http": (from_http, plain),
+    "matrix": (from_matrix, encrypted),
+    "signal": (from_signal, encoded),
+}
+
+
+@asynccontextmanager
+async def store(pieces: Pieces) -> AsyncGenerator[str]:
+    """A server that has one file."""
+
+    async def serve(request: web.Request) -> web.StreamResponse:
+        if request.can_read_body and b"listAccounts" in await request.read():
+            return web.json_response({"error": {"code": -32601, "message": "unknown"}})
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for piece in pieces():
+            await response.write(piece)
+        return response
+
+    listener, url = bind()
+    async with serving(listener, serve):
+        yield url
+
+
+@pytest.mark.parametrize("name", SOURCES)
+async def test_a_file_of_100_mb_takes_little_memory(name: str, tmp_path: Path) -> None:
+    take, pieces = SOURCES[name]
+    whole = hashlib.sha256()
+    for piece in plain():
+        whole.update(piece)
+    cache = FileCache(HomePaths(tmp_path, tmp_path), 0)
+    async with store(pieces) as url:
+        with pytest.raises(Refused, match="larger than 50 MB"):
+            await cache.fetch(FILE, take(url, tmp_path), 50_000_000)
+        folder = tmp_path / "document_cache"
+        assert await asyncio.to_thread(lambda: [*folder.iterdir()]) == []
+        memory = await asyncio.to_thread(Memory, os.getpid())
+        found = await cache.fetch(FILE, take(url, tmp_path), SIZE)
+        assert await asyncio.to_thread(memory.grown_mib) < MOST_MIB
+    assert (found.length_bytes, found.sha256) == (SIZE, whole.hexdigest())
