@@ -148,6 +148,7 @@ def _connect(
         config.model.cache_ttl,
         config.model.reasoning_effort,
         config.model.providers_allowed,
+        config.model.logprobs,
     )
     return provider_of(endpoint, calling, access_of(endpoint, logins, clock))
 

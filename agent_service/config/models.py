@@ -94,6 +94,9 @@ class ModelConfig(ConfigModel):
         Literal["", "low", "medium", "high"], Yaml("agent.reasoning_effort")
     ] = ""
     """Reasoning effort of models that support it; empty is the model's default."""
+    logprobs: bool = False
+    """Whether to ask for the probability of each token and keep it, for data to train models with;
+    only with the API `chat_completions`."""
     providers_allowed: Annotated[
         tuple[str, ...], Yaml("model.providers_allowed", "provider_routing.only")
     ] = ()

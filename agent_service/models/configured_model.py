@@ -36,6 +36,7 @@ class Calling(Struct, frozen=True):
     """Reasoning effort: low, medium or high; empty is the model's default."""
     only: tuple[str, ...] = ()
     """The providers that OpenRouter may choose from; empty is all."""
+    logprobs: bool = False
 
 
 def provider_of(endpoint: Endpoint, calling: Calling, access: Access | None = None) -> Provider:
@@ -48,7 +49,8 @@ def _wire(endpoint: Endpoint, calling: Calling) -> Wire:
         case Api.MESSAGES:
             return Messages(calling.cache_ttl, calling.effort)
         case Api.CHAT_COMPLETIONS if endpoint.provider == "openrouter":
-            return OpenRouter(calling.identity, calling.effort, calling.cache_ttl, calling.only)
+            told = calling.identity, calling.effort, calling.cache_ttl, calling.only
+            return OpenRouter(*told, logprobs=calling.logprobs)
         case Api.RESPONSES if endpoint.login == "codex":
             return Codex(calling.effort)
         case Api.RESPONSES:
@@ -56,7 +58,7 @@ def _wire(endpoint: Endpoint, calling: Calling) -> Wire:
         case Api.TRANSCRIPTIONS:
             return Transcriptions()
         case Api.CHAT_COMPLETIONS:
-            return ChatCompletions(calling.effort)
+            return ChatCompletions(calling.effort, logprobs=calling.logprobs)
 
 
 class ConfiguredModel:

@@ -36,9 +36,11 @@ class OpenRouter(ChatCompletions):
         effort: str = "",
         cache_ttl: str = "5m",
         only: Sequence[str] = (),
+        *,
+        logprobs: bool = False,
     ) -> None:
         """`only` limits the providers, by OpenRouter's names; empty allows all."""
-        super().__init__(effort)
+        super().__init__(effort, logprobs=logprobs)
         self._identity = identity or AppIdentity()
         self._control = cache_control(cache_ttl)
         self._only = b',"provider":{"only":%b}' % encoded(list(only)) if only else b""

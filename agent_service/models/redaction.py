@@ -50,7 +50,8 @@ def clean_message(message: ModelMessage, redactor: Redactor) -> ModelMessage:
         reasoning_details=_details(message.reasoning_details, redactor),
         extra=_extra(message.extra, redactor),
     )
-    return message if clean == message else clean
+    # A secret would be in the tokens, too.
+    return message if clean == message else replace(clean, logprobs="")
 
 
 def _extra(fields: Mapping[str, Any], redactor: Redactor) -> Mapping[str, Any]:

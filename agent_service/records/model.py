@@ -101,6 +101,8 @@ class ModelMessage(Struct, frozen=True):
     """The provider's other fields, to be sent back unchanged."""
     source: str = ""
     """Who may get the provider's own fields back."""
+    logprobs: str = ""
+    """A JSON list of the generated tokens, each with token, logprob and id; empty if unknown."""
 
     @property
     def used(self) -> Usage:

@@ -61,6 +61,7 @@ class NewMessage(Struct, frozen=True):
     content: bytes
     terms: str
     reasoning: str = ""
+    logprobs: str = ""
 
 
 _SHARED = frozenset({"has_reserved", "kept"})
@@ -167,7 +168,8 @@ class Transition(Struct):
         self.step_states.append((self.after.steps, StepState.DONE))
         self.after.message_count += 1
         said = assistant_message(message)
-        self.messages.append(new_message(self.after.message_count, said, message.reasoning))
+        new = new_message(self.after.message_count, said, message.reasoning, message.logprobs)
+        self.messages.append(new)
         self._event(TextFinished(step, message.text, len(message.tool_calls)))
         if not self.turn.request.is_command:  # no model has answered a command
             self._count(message.model, usage)
@@ -265,10 +267,12 @@ class Transition(Struct):
         self.events.append(Recorded(self.after.sequence, self.now, self.turn.epoch, event))
 
 
-def new_message(sequence: int, message: Mapping[str, Any], reasoning: str = "") -> NewMessage:
+def new_message(
+    sequence: int, message: Mapping[str, Any], reasoning: str = "", logprobs: str = ""
+) -> NewMessage:
     """Return a message to insert."""
     said = terms(searchable(message))
-    return NewMessage(sequence, message["role"], encoded(message), said, reasoning)
+    return NewMessage(sequence, message["role"], encoded(message), said, reasoning, logprobs)
 
 
 def _finished_event(fact: ToolReturned | ScriptReturned) -> ToolFinished:

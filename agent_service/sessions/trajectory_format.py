@@ -47,7 +47,7 @@ _TURN = Prepared(
     .where(turn.c.id == bindparam("turn_id"), turn.c.profile == bindparam("profile"))
 )
 _MESSAGES = Prepared(
-    sa.select(message.c.content, message.c.reasoning)
+    sa.select(message.c.content, message.c.reasoning, message.c.logprobs)
     .where(
         message.c.session_id == bindparam("session_id"), message.c.turn_id == bindparam("turn_id")
     )
@@ -88,12 +88,14 @@ class TrajectoryReader(Struct, frozen=True):
         overlay = Overlay.from_state(get_state(conn, row.session_id, OVERLAY))
         system = encoded({"role": "system", "content": row.system_prompt})
         kept = overlay.apply([system, *(one.content.encode() for one in said)])
-        thoughts = iter([""] * (len(kept) - 1 - len(said)) + [one.reasoning for one in said])
+        none = ("", "")
+        before = [none] * (len(kept) - 1 - len(said))
+        beside = iter([*before, *((one.reasoning, one.logprobs) for one in said)])
         return Trajectory(
             system_prompt=json.loads(kept[0])["content"],
             tools=self.tools(frozenset(request.granted), overlay).decode() or "[]",
             messages=[
-                _message(one, "" if one is NO_ANSWER or one is NO_MESSAGE else next(thoughts))
+                _message(one, *(none if one in (NO_ANSWER, NO_MESSAGE) else next(beside)))
                 for one in sent_history(kept, self.zone)[1:]
             ],
             timestamp=(row.finished_at or row.created_at).isoformat(),
@@ -135,15 +137,16 @@ def _finish_reason(last: Durable | None) -> str:
     return last.reason.lower() if last.outcome is Outcome.FAILED and last.reason else last.outcome
 
 
-def _message(sent: bytes, reasoning: str = "") -> Message:
+def _message(sent: bytes, reasoning: str, logprobs: str) -> Message:
     """Read a message in the form of the chat completions API."""
     content: dict[str, Any] = json.loads(sent)
-    calls = [
+    calls = tuple(
         Call(call["id"], call["function"]["name"], call["function"]["arguments"])
         for call in content.get("tool_calls") or ()
-    ]
+    )
     call_id: str = content.get("tool_call_id", "")
-    return Message(content["role"], text_of(content["content"]), reasoning, calls, call_id)
+    text = text_of(content["content"])
+    return Message(content["role"], text, reasoning, calls, call_id, logprobs)
 
 
 def _append(path: Path, text: str) -> None:

@@ -104,8 +104,10 @@ message = Table(
     Column("role", String(12), nullable=False),
     *required(Text, "content", "reasoning"),
     Column("created_at", UtcTime, nullable=False),
+    Column("logprobs", Text, nullable=False, server_default=""),
 )
-"""`content` is the message's JSON as it is sent, so that replays are byte-identical."""
+"""`content` is the message's JSON as it is sent, so that replays are byte-identical. `logprobs` is
+a JSON list of an answer's tokens, or empty."""
 
 event = Table(
     "event",
@@ -275,6 +277,7 @@ undone_message = Table(
     Column("role", String(12), nullable=False),
     *required(Text, "content", "reasoning"),
     *required(UtcTime, "created_at", "undone_at"),
+    Column("logprobs", Text, nullable=False, server_default=""),
 )
 """Removed messages. `undo_id` is what removed them, such as the id of a turn that retries their
 question; their sequences may be in use again."""

@@ -328,6 +328,7 @@ def insert_messages(
             "role": new.role,
             "content": new.content.decode(),
             "reasoning": new.reasoning.replace("\0", ""),
+            "logprobs": new.logprobs,
             "created_at": now,
         }
         for new in messages

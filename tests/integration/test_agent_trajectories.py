@@ -130,6 +130,29 @@ async def test_turns_are_exported_as_their_model_saw_them(tmp_path: Path) -> Non
     assert big["messages"][-1]["content"] == "é" * LONG
 
 
+async def test_probabilities_of_tokens_go_into_the_data_set_and_to_no_model(tmp_path: Path) -> None:
+    tokens = [{"token": "H", "logprob": -0.5, "id": 7}, {"token": "i", "logprob": -1.0, "id": 8}]
+    chunk = {"delta": {"content": "Hi"}, "logprobs": {"content": tokens}, "finish_reason": "stop"}
+    script = answers({"raw": [json.dumps({"choices": [chunk]}), "[DONE]"]}, {"text": "well"})
+    await asyncio.to_thread((tmp_path / "config.yaml").write_text, "model: {logprobs: true}\n")
+    async with fake_model(script) as model, agent(tmp_path, model.url) as client:
+        for name in ("first", "second"):
+            await client.start("hello", turn_id=name)
+            await client.watch(name)
+        first, second = await _exported(client, "first", "second")
+    assert first["messages"][-1]["logprobs"] == {"content": tokens}
+    assert "logprobs" not in second["messages"][-1]
+    assert [body["logprobs"] for body in model.bodies] == [True, True]
+    assert "-1.0" not in str(model.bodies[1]["messages"])
+    out = tmp_path / "set"
+    path = tmp_path / "runs.jsonl"
+    await asyncio.to_thread(path.write_text, json.dumps(first))
+    arguments = ["convert", str(path), "--out", str(out), "--format", "openai", "--parquet"]
+    assert await asyncio.to_thread(_run, arguments) == 0
+    [row] = await asyncio.to_thread(_rows, out / "data" / "train-00000-of-00001.parquet")
+    assert row["messages"][-1]["logprobs"] == {"content": tokens}
+
+
 async def test_a_line_that_cannot_be_written_ends_no_turn(tmp_path: Path) -> None:
     await asyncio.to_thread((tmp_path / "trajectory_samples.jsonl").mkdir)
     script = answers({"text": "well"})

@@ -4,6 +4,8 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
+import msgspec
+
 from agent_service.models.wires.streamed_calls import StreamedCalls
 from agent_service.models.wires.wire import (
     Corrections,
@@ -42,6 +44,8 @@ class Assembly:
         self._calls = StreamedCalls()
         self._extra: dict[str, Any] = {}
         self._usage: Usage | None = None
+        self._logprobs: list[Json] = []
+        self._token_ids: list[object] = []
 
     def add(self, chunk: Json) -> tuple[str, str]:
         self._model = self._model or text_of(chunk.get("model"))
@@ -54,6 +58,7 @@ class Assembly:
             if choice.get("index"):
                 continue  # only one answer was requested
             self.finish_reason = text_of(choice.get("finish_reason")) or self.finish_reason
+            self._add_logprobs(choice)
             delta = choice.get("delta") or choice.get("message")
             if isinstance(delta, dict):
                 found = cast("Json", delta)
@@ -85,6 +90,7 @@ class Assembly:
             provider=self._provider or provider,
             reasoning_details=tuple(self._details),
             extra=self._attached(),
+            logprobs=self._encoded_logprobs(),
         )
 
     def _attached(self) -> dict[str, Any]:
@@ -92,6 +98,24 @@ class Assembly:
         forms = {} if self._details else self._reasoning
         texts = {form: well_formed("".join(parts)) for form, parts in forms.items()}
         return texts | self._extra
+
+    def _add_logprobs(self, choice: Json) -> None:
+        self._logprobs += objects_of(object_of(choice.get("logprobs")).get("content"))
+        if isinstance(ids := choice.get("token_ids"), list):
+            self._token_ids += cast("list[object]", ids)
+
+    def _encoded_logprobs(self) -> str:
+        """Return the tokens with their ids, which vLLM tells apart from them."""
+        ids = self._token_ids if len(self._token_ids) == len(self._logprobs) else []
+        kept = [
+            {
+                "token": well_formed(text_of(each.get("token"))),
+                "logprob": each.get("logprob"),
+                "id": ids[at] if ids else each.get("id"),
+            }
+            for at, each in enumerate(self._logprobs)
+        ]
+        return msgspec.json.encode(kept).decode() if kept else ""
 
     def _add_text(self, delta: Json) -> str:
         content = delta.get("content") or delta.get("refusal")
@@ -169,6 +193,9 @@ class ChatCompletions:
     corrections: Corrections = (
         ("max_tokens", "max_completion_tokens"),
         ("stream_options", "stream_options"),
+        ("streams", "logprobs tools stream"),
+        ("logprobs", "logprobs"),
+        ("token_ids", "return_token_ids"),
         ("progress", "return_progress"),
         ("bare_answers", "reasoning_content missing"),
         ("bare_answers", "reasoning_content passed back"),
@@ -181,21 +208,23 @@ class ChatCompletions:
         ("temperature", "temperature"),
     )
 
-    def __init__(self, effort: str = "") -> None:
+    def __init__(self, effort: str = "", *, logprobs: bool = False) -> None:
         """`effort` is low, medium or high; empty is the model's default."""
         self._effort = effort
+        self._logprobs = logprobs
 
     def headers(self) -> Mapping[str, str]:
         return {}
 
     def body(self, request: ModelRequest, dialect: Dialect) -> bytes:
-        fields = [b'{"model":', encoded(request.model), b',"stream":true,"messages":[']
+        streams = b"true" if dialect.streams else b"false"
+        fields = [b'{"model":', encoded(request.model), b',"stream":', streams, b',"messages":[']
         fields += [b",".join(self._messages(request, dialect)), b"]"]
         if request.tools:
             fields += [b',"tools":', request.tools, b',"tool_choice":"auto"']
         cap = b"max_tokens" if dialect.max_tokens else b"max_completion_tokens"
         fields += [b',"%b":%d' % (cap, request.max_tokens)]
-        if dialect.stream_options:
+        if dialect.stream_options and dialect.streams:
             fields.append(b',"stream_options":{"include_usage":true}')
         if dialect.progress:
             fields.append(b',"return_progress":true')
@@ -211,9 +240,14 @@ class ChatCompletions:
         return [_filled(message, dialect) for message in messages]
 
     def _extras(self, dialect: Dialect) -> bytes:
-        if not self._effort or not dialect.effort:
-            return b""
-        return b',"reasoning_effort":"%b"' % self._effort.encode()
+        extras = b""
+        if self._effort and dialect.effort:
+            extras += b',"reasoning_effort":"%b"' % self._effort.encode()
+        if self._logprobs and dialect.logprobs:
+            # Some take no alternatives to mean no probabilities, or twenty.
+            extras += b',"logprobs":true,"top_logprobs":1'
+            extras += b',"return_token_ids":true' if dialect.token_ids else b""
+        return extras
 
 
 def _with_pictures(messages: Sequence[bytes]) -> Sequence[bytes]:

@@ -42,6 +42,10 @@ class Dialect(Struct, frozen=True):
     attached: bool = True
     bare_answers: bool = True
     """Whether it accepts answers of others, which have no `reasoning_content` of its own."""
+    streams: bool = True
+    """Whether it streams answers that have probabilities."""
+    logprobs: bool = True
+    token_ids: bool = True
     unsigned_calls: bool = True
     """Whether it accepts calls of others, which it has not signed."""
 

@@ -176,7 +176,14 @@ def _schema(pa: Any, form: Format) -> Any:
     called = pa.struct([("name", text), ("arguments", text)])
     call = pa.struct([("id", text), ("type", text), ("function", called)])
     names = ("role", "content", "reasoning_content", "tool_call_id")
-    message = pa.struct([*((name, text) for name in names), ("tool_calls", pa.list_(call))])
+    token = pa.struct([("token", text), ("logprob", pa.float64()), ("id", pa.int64())])
+    message = pa.struct(
+        [
+            *((name, text) for name in names),
+            ("tool_calls", pa.list_(call)),
+            ("logprobs", pa.struct([("content", pa.list_(token))])),
+        ]
+    )
     conversation = {
         "sharegpt": [("conversations", pa.list_(pa.struct([("from", text), ("value", text)])))],
         "openai": [("messages", pa.list_(message)), ("tools", text)],

@@ -26,12 +26,17 @@ class _Part(Struct, frozen=True):
     text: str = ""
 
 
+class _Logprobs(Struct, frozen=True):
+    content: msgspec.Raw = msgspec.Raw(b"null")
+
+
 class _Message(Struct, frozen=True):
     role: str
     content: str | Sequence[_Part] | None = None
     reasoning_content: str = ""
     tool_calls: Sequence[_Call] = ()
     tool_call_id: str = ""
+    logprobs: _Logprobs | None = None
 
 
 class _Record(Facts, frozen=True, kw_only=True):
@@ -78,6 +83,8 @@ def _written(message: Message) -> dict[str, Any]:
         ]
     if message.role == "tool":
         written["tool_call_id"] = message.call_id
+    if message.logprobs:
+        written["logprobs"] = {"content": msgspec.json.decode(message.logprobs)}
     return written
 
 
@@ -104,7 +111,11 @@ def _parsed(message: _Message) -> Message:
     if role is None:
         raise InvalidArgument(f"no trajectory: unknown role {message.role!r}")
     calls = tuple(Call(it.id, it.function.name, it.function.arguments) for it in message.tool_calls)
-    return Message(role, _text(message), message.reasoning_content, calls, message.tool_call_id)
+    told = b"" if message.logprobs is None else bytes(message.logprobs.content)
+    logprobs = "" if told == b"null" else told.decode()
+    return Message(
+        *(role, _text(message), message.reasoning_content, calls, message.tool_call_id), logprobs
+    )
 
 
 def _text(message: _Message) -> str:

@@ -27,6 +27,8 @@ class Message(Struct, frozen=True):
     calls: Sequence[Call] = ()
     call_id: str = ""
     """The call that a tool's message answers."""
+    logprobs: str = ""
+    """A JSON list of the tokens of a model's message, each with token, logprob and id, or empty."""
 
 
 class Facts(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -65,12 +67,15 @@ def redact_trajectory(trajectory: Trajectory, redact: Callable[[str], str]) -> T
     """Return a trajectory without secrets."""
 
     def clean(message: Message) -> Message:
-        return msgspec.structs.replace(
+        cleaned = msgspec.structs.replace(
             message,
             text=redact(message.text),
             reasoning=redact(message.reasoning),
-            calls=[Call(call.id, call.name, redact(call.arguments)) for call in message.calls],
+            calls=tuple(Call(it.id, it.name, redact(it.arguments)) for it in message.calls),
         )
+        if not message.logprobs or cleaned == message:
+            return cleaned
+        return msgspec.structs.replace(cleaned, logprobs="")  # a secret is in the tokens, too
 
     return msgspec.structs.replace(
         trajectory,
