@@ -21,9 +21,10 @@ WEBHOOK = "webhook"
 """The platform of programs that send events."""
 
 
-class AnswerPlace(Struct, frozen=True):
-    """A chat of another account."""
+class Address(Struct, frozen=True):
+    """An account and a chat."""
 
+    profile: str
     platform: str
     account_id: str
     chat_id: str
@@ -44,7 +45,7 @@ class Source(Struct, frozen=True, omit_defaults=True):
     """Whether several people share one session here."""
     target: str = ""
     """Where the answers to a program go, such as `telegram:12345` or `home`; empty for people."""
-    answers_to: AnswerPlace | None = None
+    answers_to: Address | None = None
     """The chat that the target means; None for this one."""
     chat_name: str = ""
     """The name of a chat of several people; empty if unknown."""

@@ -16,9 +16,8 @@ from agent_service.profiles.skills.archives import packed
 from agent_service.profiles.skills.document import BadSkill
 from agent_service.profiles.skills.files import FileRefused, SkillFiles
 from agent_service.profiles.skills.hub.changes import HubShelf, Shelf
-from agent_service.profiles.skills.hub.hub import Hub
+from agent_service.profiles.skills.hub.hub import Hub, Outcome, Status
 from agent_service.profiles.skills.hub.index import PLACES, SCHEMA, Entry, Listing
-from agent_service.profiles.skills.hub.outcomes import Outcome, Status
 from agent_service.profiles.skills.hub.package import Offer, Package, packaged
 from agent_service.profiles.skills.hub.reach import HubReach
 from agent_service.profiles.skills.hub.scan_worker import looked_through

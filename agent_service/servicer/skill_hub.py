@@ -5,7 +5,7 @@ from contextlib import aclosing
 from typing import Any
 
 from agent_service.assembly.hubs import Hubs, HubSkill, audited, exported
-from agent_service.profiles.skills.hub.outcomes import Outcome, Step, Terms
+from agent_service.profiles.skills.hub.hub import Outcome, Step, Terms
 from agent_service.profiles.skills.hub.verdicts import Review
 from agent_service.profiles.skills.shelf import SkillShelves
 from agent_service.servicer.fields import Context, profile_of

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from gateway_service.errors import UnknownPlatform, UnknownTarget
-from gateway_service.messages import API, CLI, WEBHOOK, AnswerPlace, Source
+from gateway_service.messages import API, CLI, WEBHOOK, Address, Source
 from gateway_service.storage import channels
 from gateway_service.storage.channels import Channel, Place
 from gateway_service.storage.statuses import AccountStatus, read_status
@@ -89,7 +89,7 @@ class Directory(Struct, frozen=True):
             _log.error("the answer to %s is only kept: %s", source.user_name, error.message)
             return source
         account_id = self.platforms.get(place.platform, "")
-        to = AnswerPlace(place.platform, account_id, place.chat_id, place.thread_id)
+        to = Address(profile, place.platform, account_id, place.chat_id, place.thread_id)
         return replace(source, answers_to=to)
 
     def home_channels(self, conn: Connection, profile: str) -> Mapping[str, Place]:

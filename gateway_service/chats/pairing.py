@@ -18,11 +18,11 @@ from sqlalchemy import Connection
 
 from gateway_service.chats.access import Access
 from gateway_service.errors import PairingLocked
-from gateway_service.messages import Content, Source
+from gateway_service.messages import Address, Content, Source
 from gateway_service.storage import channels, outbox, pairings
 from gateway_service.storage.accounts import OUTBOX, AccountLease
 from gateway_service.storage.channels import Place
-from gateway_service.storage.outbox import Address, Delivery
+from gateway_service.storage.outbox import Delivery
 from gateway_service.storage.pairings import Pairing, Person
 from services.clock import Clock
 from services.database import Database

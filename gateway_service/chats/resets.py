@@ -17,11 +17,11 @@ from gateway_service.chats.hooks.hooks import Hooks
 from gateway_service.clients import AgentClient
 from gateway_service.config import Mode, ResetPolicy
 from gateway_service.errors import AgentRefused
-from gateway_service.messages import Content, Source, TurnRequest
+from gateway_service.messages import Address, Content, Source, TurnRequest
 from gateway_service.storage import chats, outbox
 from gateway_service.storage.accounts import AccountLease
 from gateway_service.storage.chats import Due, Reset
-from gateway_service.storage.outbox import Address, Delivery
+from gateway_service.storage.outbox import Delivery
 from services.clock import Clock
 from services.database.leases import Fenced
 from services.database.queue import poll

@@ -65,20 +65,14 @@ _begin, _begin_dry = partial(_run, False), partial(_run, True)
 
 async def _pause(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
     request = curator_pb2.PauseCuratorRequest(profile=chat.profile)
-    return Answer(
-        _render_status(
-            (await call_scheduler(context.scheduler.curators.PauseCurator, request)).curator
-        )
-    )
+    changed = await call_scheduler(context.scheduler.curators.PauseCurator, request)
+    return Answer(_render_status(changed.curator))
 
 
 async def _resume(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
     request = curator_pb2.ResumeCuratorRequest(profile=chat.profile)
-    return Answer(
-        _render_status(
-            (await call_scheduler(context.scheduler.curators.ResumeCurator, request)).curator
-        )
-    )
+    changed = await call_scheduler(context.scheduler.curators.ResumeCurator, request)
+    return Answer(_render_status(changed.curator))
 
 
 async def _roll_back(context: CommandContext, chat: Chat, arguments: str) -> Answer:
@@ -93,11 +87,8 @@ async def _roll_back(context: CommandContext, chat: Chat, arguments: str) -> Ans
     request = curator_pb2.RollBackRequest(
         profile=chat.profile, run_id=chat.effect_id("cur"), backup_id=backup
     )
-    return Answer(
-        _render_report(
-            (await call_scheduler(context.scheduler.curators.RollBack, request, ROLL_BACK_S)).report
-        )
-    )
+    done = await call_scheduler(context.scheduler.curators.RollBack, request, ROLL_BACK_S)
+    return Answer(_render_report(done.report))
 
 
 async def _ask_first(context: CommandContext, chat: Chat, backup: str) -> Answer:

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from gateway_service.chats.directory import Directory
 from gateway_service.errors import NotUploaded
-from gateway_service.messages import CLI, Attachment, Content
+from gateway_service.messages import CLI, Address, Attachment, Content
 from gateway_service.platforms.base import Platform, Traits
 from gateway_service.platforms.markup import split
 from gateway_service.servicer.wire import MAX_TEXT_BYTES
@@ -21,7 +21,7 @@ from gateway_service.storage import attachments, inbox, outbox, unsent
 from gateway_service.storage.accounts import OUTBOX
 from gateway_service.storage.attachments import FileKey
 from gateway_service.storage.channels import Place
-from gateway_service.storage.outbox import REPEAT_UNITS, Address, Delivery, State, Stored
+from gateway_service.storage.outbox import REPEAT_UNITS, Delivery, State, Stored
 from gateway_service.turns.notifications import CHANNEL
 from hermes.gateway.v1 import delivery_pb2, delivery_pb2_grpc
 from services.clock import Clock

@@ -6,8 +6,7 @@ from typing import TypeVar
 import sqlalchemy as sa
 from msgspec import Struct
 
-from gateway_service.messages import Source
-from gateway_service.storage.outbox import Address
+from gateway_service.messages import Address, Source
 from gateway_service.storage.schema import account
 from services.database import Database, insert_ignore
 from services.database.leases import Lease, LeaseTable
@@ -59,8 +58,8 @@ class AccountLease(Struct, frozen=True):
 
     def address(self, source: Source) -> Address:
         """Return the address for answers to a source."""
-        if (to := source.answers_to) is not None:
-            return Address(self.profile, to.platform, to.account_id, to.chat_id, to.thread_id)
+        if source.answers_to is not None:
+            return source.answers_to
         account_id, profile = self.account_id, self.profile
         return Address(profile, self.platform, account_id, source.chat_id, source.thread_id)
 

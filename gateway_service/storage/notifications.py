@@ -7,10 +7,10 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
-from gateway_service.messages import CLI, Content, DeliveryFailure
+from gateway_service.messages import CLI, Address, Content, DeliveryFailure
 from gateway_service.storage import outbox as messages
 from gateway_service.storage.inbox import Account
-from gateway_service.storage.outbox import Address, Delivery, Part, State, part_of
+from gateway_service.storage.outbox import Delivery, Part, State, part_of
 from gateway_service.storage.schema import outbox
 
 TERMINAL = "terminal"

@@ -12,7 +12,7 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import asdict, replace
 from sqlalchemy import Connection, bindparam
 
-from gateway_service.messages import Content
+from gateway_service.messages import Address, Content
 from gateway_service.storage.schema import outbox
 from services.database import Prepared, UtcTime, insert_ignore
 from services.validation import convert
@@ -49,16 +49,6 @@ class State(StrEnum):
 
 OPEN = (State.HELD, State.PENDING, State.SENDING)
 """States of messages that were not sent yet."""
-
-
-class Address(Struct, frozen=True):
-    """An account and a chat."""
-
-    profile: str
-    platform: str
-    account_id: str
-    chat_id: str
-    thread_id: str = ""
 
 
 class Part(Struct, frozen=True):

@@ -11,8 +11,7 @@ from agent_service.profiles.curation.snapshot import take_snapshot
 from agent_service.profiles.skills.document import BadSkill
 from agent_service.profiles.skills.files import SkillFiles
 from agent_service.profiles.skills.hub.changes import JOURNAL
-from agent_service.profiles.skills.hub.hub import Hub
-from agent_service.profiles.skills.hub.outcomes import Outcome, Status, Terms
+from agent_service.profiles.skills.hub.hub import Hub, Outcome, Status, Terms
 from agent_service.profiles.skills.hub.source import HubRefused
 from agent_service.profiles.skills.hub.verdicts import Verdict
 from agent_service.profiles.skills.library import Library, Protection

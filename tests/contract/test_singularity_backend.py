@@ -13,8 +13,7 @@ from msgspec.structs import replace
 
 from executor_service.backends.base import Capabilities, Enforcement
 from executor_service.backends.process_boxes import ENVIRONMENT
-from executor_service.backends.singularity.backend import SingularityBackend
-from executor_service.backends.singularity.start import Mount, check_isolation
+from executor_service.backends.singularity.backend import Mount, SingularityBackend, check_isolation
 from executor_service.backends.supervisor_zipapp import build_zipapp
 from executor_service.config import SingularityConfig
 from executor_service.errors import BackendUnavailable, BoxCreateFailed

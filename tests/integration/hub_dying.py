@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from agent_service.profiles.skills.files import HomeSkillFiles
-from agent_service.profiles.skills.hub.outcomes import Terms
+from agent_service.profiles.skills.hub.hub import Terms
 from tests.support.dying import Steps
 from tests.support.hubs import hub, made
 

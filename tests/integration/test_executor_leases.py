@@ -2,8 +2,6 @@
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +12,20 @@ from hermes.executor.v1 import sandbox_pb2
 from services.errors import Reason
 from services.rpc.auth import Identity
 from tests.support.executor_client import Client
-from tests.support.executors import Executor, end_boxes, executor_settings, refused, serving, until
+from tests.support.executors import (
+    Executor,
+    end_boxes,
+    executor_settings,
+    refused,
+    serving,
+    started,
+    until,
+)
 from tests.support.requirements import require
 
 WARM = sandbox_pb2.LAUNCH_KIND_WARM
 COLD = sandbox_pb2.LAUNCH_KIND_COLD
 RESUMED = sandbox_pb2.LAUNCH_KIND_RESUMED
-
-
-@asynccontextmanager
-async def started(home: Path, **environ: str) -> AsyncGenerator[tuple[Executor, Client]]:
-    """An executor and an agent, and at the end no box."""
-    settings = executor_settings(home, "bubblewrap", **environ)
-    try:
-        async with serving(settings) as executor, executor.client() as client:
-            yield executor, client
-    finally:
-        await end_boxes(settings)
 
 
 async def until_ready(executor: Executor) -> None:

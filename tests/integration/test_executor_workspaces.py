@@ -17,12 +17,12 @@ from services.config.settings import Settings
 from services.errors import Reason, details_of, message_of
 from tests.support.executor_client import Client
 from tests.support.executors import (
-    Executor,
     Process,
     end_boxes,
     executor_settings,
     refused,
     serving,
+    started,
     until,
 )
 from tests.support.workspace_client import Workspaces
@@ -30,17 +30,6 @@ from tests.support.workspace_client import Workspaces
 READY = workspace_pb2.WORKSPACE_STATE_READY
 MAKING = workspace_pb2.WORKSPACE_STATE_MAKING
 MIB = 1024 * 1024
-
-
-@asynccontextmanager
-async def started(home: Path, **environ: str) -> AsyncGenerator[tuple[Executor, Client]]:
-    """An executor and an agent, and at the end no box."""
-    settings = executor_settings(home, "bubblewrap", **environ)
-    try:
-        async with serving(settings) as executor, executor.client() as client:
-            yield executor, client
-    finally:
-        await end_boxes(settings)
 
 
 async def filled(client: Client, session_id: str, script: str = "echo kept > file") -> str:

@@ -11,12 +11,12 @@ from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from gateway_service.errors import AccountRefused, OutcomeUnknown, Unreachable
-from gateway_service.messages import ButtonPress, Content, FileKind, RemoteFile
+from gateway_service.messages import Address, ButtonPress, Content, FileKind, RemoteFile
 from gateway_service.outbox.worker import PLACEHOLDER, UNSHOWN
 from gateway_service.platforms.base import Destination
 from gateway_service.storage import accounts, inbox, migrations, outbox, schema
 from gateway_service.storage.accounts import AccountLease, lease_table
-from gateway_service.storage.outbox import REPEAT, Address, Delivery, Kind
+from gateway_service.storage.outbox import REPEAT, Delivery, Kind
 from gateway_service.turns.router import MISTAKE
 from services.clock import SystemClock
 from services.database import Database

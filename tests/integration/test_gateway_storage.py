@@ -15,6 +15,7 @@ from sqlalchemy import Connection
 from gateway_service.chats.directory import Directory
 from gateway_service.messages import (
     CLI,
+    Address,
     BusyMode,
     ButtonPress,
     ChatMove,
@@ -40,7 +41,7 @@ from gateway_service.storage import (
 from gateway_service.storage.attachments import FileKey
 from gateway_service.storage.file_cache import FileCache
 from gateway_service.storage.inbox import Account
-from gateway_service.storage.outbox import Address, Delivery, Kind, State
+from gateway_service.storage.outbox import Delivery, Kind, State
 from hermes.common.v1.origin_pb2 import Origin
 from hermes.gateway.v1 import delivery_pb2
 from services.clock import SystemClock

@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from agent_service.profiles.skills.files import HomeSkillFiles
 from agent_service.profiles.skills.hub import git as git_runs
-from agent_service.profiles.skills.hub.hub import Hub
-from agent_service.profiles.skills.hub.outcomes import Outcome, Status, Terms
+from agent_service.profiles.skills.hub.hub import Hub, Status
 from agent_service.profiles.skills.hub.source import HubFailed, HubRefused, parse_source
 from agent_service.profiles.skills.hub.sources import HubSetting
 from agent_service.profiles.skills.library import Trust
@@ -19,29 +17,20 @@ from tests.fakes.clock import ManualClock
 from tests.fakes.web import site
 from tests.support.hubs import (
     ALL,
+    PLAIN,
     SAFE,
     committed,
     git,
     git_site,
     hub,
+    install,
+    library,
     made,
     pages,
     repository,
     sources,
 )
 from tests.support.skills import document, run
-
-PLAIN = Terms()
-NOTES = SAFE["SKILL.md"].encode()
-
-
-def library(tmp_path: Path) -> HomeSkillFiles:
-    return HomeSkillFiles(tmp_path / "skills")
-
-
-async def install(to: Hub, source: str, *names: str) -> Outcome:
-    (outcome,) = await made(to.install(source, names, PLAIN))
-    return outcome
 
 
 def test_a_repository_is_fetched_over_http_at_a_branch_a_tag_and_a_commit(tmp_path: Path) -> None:

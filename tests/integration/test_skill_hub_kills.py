@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent_service.profiles.skills.files import HomeSkillFiles
-from agent_service.profiles.skills.hub.outcomes import Terms
+from agent_service.profiles.skills.hub.hub import Terms
 from tests.integration import hub_dying
 from tests.support.curation import tree
 from tests.support.dying import dies

@@ -7,8 +7,7 @@ from aiohttp import web
 
 from agent_service.profiles.skills.files import HomeSkillFiles
 from agent_service.profiles.skills.hub import git as git_runs
-from agent_service.profiles.skills.hub.hub import Hub
-from agent_service.profiles.skills.hub.outcomes import Status
+from agent_service.profiles.skills.hub.hub import Hub, Status
 from agent_service.profiles.skills.hub.reach import HubReach
 from agent_service.profiles.skills.hub.source import HubFailed, HubRefused
 from agent_service.profiles.skills.hub.sources import Sources

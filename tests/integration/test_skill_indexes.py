@@ -12,9 +12,7 @@ import pytest
 from aiohttp import web
 
 from agent_service.assembly.hubs import exported
-from agent_service.profiles.skills.files import HomeSkillFiles
-from agent_service.profiles.skills.hub.hub import Hub
-from agent_service.profiles.skills.hub.outcomes import Outcome, Status, Terms
+from agent_service.profiles.skills.hub.hub import Hub, Outcome, Status
 from agent_service.profiles.skills.hub.package import MAX_BYTES
 from agent_service.profiles.skills.hub.source import HubRefused, parse_source
 from agent_service.profiles.skills.hub.sources import HubSetting
@@ -24,9 +22,13 @@ from tests.fakes.web import site
 from tests.support.hubs import (
     ALL,
     INDEX,
+    NOTES,
+    PLAIN,
     SAFE,
     entry,
     hub,
+    install,
+    library,
     listing,
     made,
     packed,
@@ -36,18 +38,6 @@ from tests.support.hubs import (
     write,
 )
 from tests.support.skills import document, run
-
-PLAIN = Terms()
-NOTES = SAFE["SKILL.md"].encode()
-
-
-def library(tmp_path: Path) -> HomeSkillFiles:
-    return HomeSkillFiles(tmp_path / "skills")
-
-
-async def install(to: Hub, source: str, *names: str) -> Outcome:
-    (outcome,) = await made(to.install(source, names, PLAIN))
-    return outcome
 
 
 def test_an_index_gives_documents_and_archives(tmp_path: Path) -> None:

@@ -12,10 +12,6 @@ import grpc.aio
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
-from executor_service.backends import BACKENDS, Site
-from executor_service.backends.supervisor_zipapp import build_zipapp
-from executor_service.config import ExecutorConfig
-from executor_service.journal import Journal
 from hermes.executor.v1 import exec_pb2
 from services.config.settings import Settings
 from services.errors import reason_of
@@ -24,7 +20,7 @@ from tests.security.places import PLACES, Place, open_place
 from tests.security.scale import scale
 from tests.support.boxes import USUAL, backends
 from tests.support.executor_client import Client
-from tests.support.executors import Process, end_boxes, until
+from tests.support.executors import Process, backend_of, end_boxes, until
 
 SANDBOXES, COMMANDS_EACH = 4, 5
 KNOWN_WITHIN_S = 10
@@ -116,16 +112,8 @@ async def starts(client: Client, running: Running) -> list[str]:
 
 async def boxes_of(settings: Settings) -> int:
     """How many boxes there are of an executor that does not run."""
-    folder = settings.home.state / "executor"
-    async with Journal(folder / "journal.db") as journal:
-        owner = journal.owner
-    zipapp = await asyncio.to_thread(build_zipapp)
-    site = Site(owner, folder, zipapp, settings.load(ExecutorConfig))
-    backend = BACKENDS[settings.environ["HERMES_BACKEND"]](site)
-    try:
+    async with backend_of(settings) as backend:
         return len(await backend.list_boxes())
-    finally:
-        await backend.close()
 
 
 async def ask_again(client: Client, running: Running, number: int) -> None:

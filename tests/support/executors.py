@@ -20,6 +20,7 @@ from prometheus_client import CollectorRegistry
 
 from executor_service.app import ExecutorService, build
 from executor_service.backends import BACKENDS, Site
+from executor_service.backends.base import Backend
 from executor_service.backends.supervisor_zipapp import build_zipapp
 from executor_service.config import ExecutorConfig
 from executor_service.errors import BackendUnavailable, JournalUnusable
@@ -113,8 +114,20 @@ async def serving(settings: Settings, gate: Gate | None = None) -> AsyncGenerato
         await service.__aexit__(None, None, None)
 
 
-async def end_boxes(settings: Settings) -> None:
-    """Ends every box that an executor with these settings has left."""
+@asynccontextmanager
+async def started(home: Path, **environ: str) -> AsyncGenerator[tuple[Executor, Client]]:
+    """An executor and an agent, and at the end no box."""
+    settings = executor_settings(home, "bubblewrap", **environ)
+    try:
+        async with serving(settings) as executor, executor.client() as client:
+            yield executor, client
+    finally:
+        await end_boxes(settings)
+
+
+@asynccontextmanager
+async def backend_of(settings: Settings) -> AsyncGenerator[Backend]:
+    """The backend of an executor that does not run."""
     folder = settings.home.state / "executor"
     async with Journal(folder / "journal.db") as journal:
         owner = journal.owner
@@ -122,12 +135,17 @@ async def end_boxes(settings: Settings) -> None:
     site = Site(owner, folder, zipapp, settings.load(ExecutorConfig))
     backend = BACKENDS[settings.environ["HERMES_BACKEND"]](site)
     try:
-        for box in await backend.list_boxes():
-            await backend.destroy(box)
-    except BackendUnavailable:
-        return  # its tests were skipped
+        yield backend
     finally:
         await backend.close()
+
+
+async def end_boxes(settings: Settings) -> None:
+    """Ends every box that an executor with these settings has left."""
+    async with backend_of(settings) as backend:
+        with suppress(BackendUnavailable):  # its tests were skipped
+            for box in await backend.list_boxes():
+                await backend.destroy(box)
 
 
 async def refused(call: Awaitable[object]) -> Reason:

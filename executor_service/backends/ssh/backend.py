@@ -90,17 +90,21 @@ class SshBackend:
     async def _work_on_folders(self, wanted: dict[str, Any]) -> bytes:
         place = await self._installed()
         request = json.dumps({**wanted, "root": f"{place.folder}/{WORKSPACES}"})
-        program = shlex.join([place.supervisor, "--folders", request])
-        answer = await self._machine.run(f"{_PYTHON} {program}", b"", wanted["within_s"])
-        if answer.status != 0:
-            self._place = None
-            raise BackendUnavailable(_complaint(self._options, answer))
-        return answer.stdout
+        return await self._run(place, "--folders", request, deadline_s=wanted["within_s"])
 
     async def _keep(self, request: bytes) -> bytes:
         place = await self._installed()
-        keeper = shlex.join([place.supervisor, "--keep", place.folder])
-        answer = await self._machine.run(f"{_PYTHON} {keeper}", request)
+        return await self._run(place, "--keep", place.folder, sent=request)
+
+    async def _run(
+        self,
+        place: "_Place",
+        *arguments: str,
+        sent: bytes = b"",
+        deadline_s: float = CALL_DEADLINE_S,
+    ) -> bytes:
+        program = shlex.join((place.supervisor, *arguments))
+        answer = await self._machine.run(f"{_PYTHON} {program}", sent, deadline_s)
         if answer.status != 0:
             # Somebody may have removed it.
             self._place = None

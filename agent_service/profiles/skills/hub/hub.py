@@ -1,26 +1,111 @@
 """Installs, updates and removes one profile's hub skills, each atomically."""
 
+import hashlib
 import logging
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Sequence
+from enum import StrEnum
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from agent_service.profiles.skills.files import SkillFiles
 from agent_service.profiles.skills.hub.changes import HubShelf, Shelf, noted
-from agent_service.profiles.skills.hub.outcomes import Candidate, Outcome, Status, Step, Terms
 from agent_service.profiles.skills.hub.package import Offer, Opened, Package, chosen
 from agent_service.profiles.skills.hub.scan_worker import looked_through
-from agent_service.profiles.skills.hub.source import HubFailed, HubRefused, Kind, parse_source
+from agent_service.profiles.skills.hub.source import (
+    HubFailed,
+    HubRefused,
+    Kind,
+    Source,
+    parse_source,
+)
 from agent_service.profiles.skills.hub.sources import Sources
 from agent_service.profiles.skills.hub.verdicts import Finding, Review, Verdict
 from agent_service.profiles.skills.journal import content_digest
-from agent_service.profiles.skills.library import Installed, Origin
+from agent_service.profiles.skills.library import Installed, Origin, Trust
 from agent_service.profiles.skills.names import is_inside
 from agent_service.profiles.skills.usage import timestamp
 from services.clock import Clock
 
 _log = logging.getLogger(__name__)
+
+
+class Status(StrEnum):
+    """The outcome for a skill."""
+
+    INSTALLED = "installed"
+    UPDATED = "updated"
+    REMOVED = "removed"
+    UNCHANGED = "unchanged"
+    ASKS = "asks"
+    """Not done: a person must review the findings and pass the consent."""
+    REFUSED = "refused"
+    FAILED = "failed"
+    """Not done; the same may succeed later."""
+
+
+class Step(Struct, frozen=True):
+    """Kind of request."""
+
+    text: str
+
+
+class Outcome(Struct, frozen=True):
+    """The outcome for one skill."""
+
+    name: str
+    status: Status
+    message: str = ""
+    source: str = ""
+    version: str = ""
+    digest: str = ""
+    trust: str = ""
+    review: Review | None = None
+    """None if it was not scanned."""
+    files: Sequence[str] = ()
+    consent: str = ""
+    """The token that accepts exactly this content with exactly these findings."""
+
+
+class Terms(Struct, frozen=True):
+    """The conditions of a request."""
+
+    consents: frozenset[str] = frozenset()
+    dry_run: bool = False
+
+
+class Candidate(Struct, frozen=True):
+    """A skill that may be installed."""
+
+    package: Package
+    source: Source
+    place: str
+    commit: str
+    trust: Trust
+    review: Review
+    is_known: bool = False
+    """It is the installed version, and was not scanned again."""
+
+    def outcome(self, status: Status, message: str = "", consent: str = "") -> Outcome:
+        return Outcome(
+            self.package.name,
+            status,
+            message,
+            self.source.text,
+            self.commit or self.package.version,
+            self.package.digest,
+            self.trust.value,
+            None if self.is_known else self.review,
+            tuple(self.package.files),
+            consent,
+        )
+
+    def consent(self, there: str) -> str:
+        seen = (self.package.name, self.package.digest, self.review.verdict.value, there)
+        families = sorted({each.family for each in self.review.findings})
+        return hashlib.sha256("\n".join([*seen, *families]).encode()).hexdigest()[:32]
+
 
 Told = AsyncGenerator[Step | Outcome]
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from agent_service.profiles.skills.hub import scan_python, scan_shell
+from agent_service.profiles.skills.hub import scan_code
 from agent_service.profiles.skills.hub.verdicts import Finding, Review, Verdict, excerpt, reviewed
 from agent_service.security.commands import code
 from agent_service.security.commands.classifier import CommandClassifier
@@ -122,9 +122,9 @@ class SkillScanner:
         yield from of_secrets(path, text)
         yield from _opaque(path, text)
         if kind_of == "sh":
-            yield from scan_shell.of_script(self._classifier, path, text)
+            yield from scan_code.of_script(self._classifier, path, text)
         elif kind_of == "py":
-            yield from scan_python.of_program(self._classifier, path, text)
+            yield from scan_code.of_program(self._classifier, path, text)
         elif kind_of in _OTHERS:
             yield from _program(path, text)
 
@@ -152,17 +152,17 @@ class SkillScanner:
         yield from of_secrets(path, text, first=first)
         yield from _opaque(path, text, first)
         if language in _SHELL_FENCES:
-            typed = scan_shell.without_prompts(text)
-            found = scan_shell.of_script(self._classifier, path, typed, first=first, is_whole=False)
+            typed = scan_code.without_prompts(text)
+            found = scan_code.of_script(self._classifier, path, typed, first=first, is_whole=False)
             # A block without a language is mostly a form or a picture with words in it.
             is_shell = language not in _UNSAID
             yield from (
                 each
                 for each in found
-                if is_shell or each.family in scan_shell.WORST or each.family == "exfiltration"
+                if is_shell or each.family in scan_code.WORST or each.family == "exfiltration"
             )
         elif language in _PYTHON_FENCES:
-            yield from scan_python.of_program(
+            yield from scan_code.of_program(
                 self._classifier, path, text, first=first, is_whole=False
             )
         elif language in _OTHERS or language in ("javascript", "typescript", "ruby", "perl"):
@@ -171,7 +171,7 @@ class SkillScanner:
     def _sentences(self, path: str, text: str, begin: int, end: int) -> Iterator[Finding]:
         for match in _MENTION.finditer(text, begin, end):
             line = text.count("\n", 0, match.start()) + 1
-            yield from scan_shell.of_mention(self._classifier, path, line, match[0])
+            yield from scan_code.of_mention(self._classifier, path, line, match[0])
 
 
 def _kind(data: bytes) -> str:
@@ -216,9 +216,9 @@ _INTERPRETERS = {
 def _program(path: str, text: str, first: int = 1) -> Iterator[Finding]:
     for number, line in enumerate(text.split("\n"), first):
         for finding in code.judge(line[:2000]).findings:
-            if finding.family not in scan_shell.WORST:
+            if finding.family not in scan_code.WORST:
                 continue
-            verdict = scan_shell.severity(finding.family)
+            verdict = scan_code.severity(finding.family)
             yield Finding(verdict, finding.family, path, number, excerpt(line))
 
 
