@@ -9,6 +9,7 @@ from pydantic import SecretStr
 from agent_service.assembly.memory import listed_provider
 from agent_service.clients.browsers import BrowserProcesses, BrowserSandboxes
 from agent_service.clients.deliveries import GatewayDeliveries
+from agent_service.clients.environments import SchedulerEnvironments
 from agent_service.clients.executors import Executors
 from agent_service.clients.jobs import SchedulerJobs
 from agent_service.config import AgentConfig
@@ -50,6 +51,7 @@ from agent_service.turns.message_assembly import Screening
 from agent_service.turns.script_turns import Scripts
 from services.clock import SystemClock
 from services.database import Database
+from services.home.paths import HomePaths
 from services.redaction.redactor import Redactor
 from services.rpc.channels import Channels
 
@@ -97,6 +99,7 @@ def tool_reach(
     scanner: ThreatScanner,
     external: ExternalMemory,
     executors: Executors,
+    home: HomePaths,
 ) -> Reach:
     """What tools use besides the sandbox."""
     web = configured_web(config.fetch, config.search)
@@ -107,7 +110,8 @@ def tool_reach(
     screen, browsers = Screen(scanner, guard), browsers_of(config.browser, executors)
     remembering = listed_provider(external, screen, asks=config.fetch.taint == "ask")
     senses = _senses(config, web.fetcher)
-    reaching = sending, jobs, screen, remembering, senses, browsers
+    environments = SchedulerEnvironments(channels, home) if config.tools.rl else None
+    reaching = sending, jobs, screen, remembering, senses, browsers, environments
     return Reach(web, vision, config.mixture, *reaching)
 
 

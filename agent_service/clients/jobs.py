@@ -9,7 +9,7 @@ import grpc.aio
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from agent_service.clients.patience import patiently
-from agent_service.records.jobs import LOCAL, JobChange, JobRefused, JobView, SchedulerAway
+from agent_service.records.jobs import LOCAL, JobChange, JobView, SchedulerAway, SchedulerRefused
 from agent_service.records.messages import ORIGIN, Target
 from hermes.common.v1 import origin_pb2
 from hermes.scheduler.v1 import job_options_pb2, job_pb2, job_pb2_grpc, run_pb2
@@ -88,15 +88,19 @@ class SchedulerJobs:
         await self._ask(lambda stub: stub.RunJob(request, timeout=CALL_S))
 
     async def _ask(self, call: Callable[[_Stub], Awaitable[_T]]) -> _T:
-        try:
-            stub = _Stub(self._channels.to("scheduler"))
-            return await patiently(lambda: call(stub), PATIENCE_S)
-        except FailedPrecondition as error:
-            raise JobRefused(error.message) from error
-        except grpc.aio.AioRpcError as error:
-            if is_passing(error) or error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
-                raise SchedulerAway from error
-            raise JobRefused(errors.message_of(error)) from error
+        return await ask_scheduler(lambda: call(_Stub(self._channels.to("scheduler"))))
+
+
+async def ask_scheduler(call: Callable[[], Awaitable[_T]]) -> _T:
+    """Make a repeatable call; raises SchedulerRefused or SchedulerAway."""
+    try:
+        return await patiently(call, PATIENCE_S)
+    except FailedPrecondition as error:
+        raise SchedulerRefused(error.message) from error
+    except grpc.aio.AioRpcError as error:
+        if is_passing(error) or error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+            raise SchedulerAway from error
+        raise SchedulerRefused(errors.message_of(error)) from error
 
 
 def _view(job: job_pb2.Job, notes: Iterable[str] = ()) -> JobView:

@@ -22,6 +22,8 @@ class ToolsConfig(ConfigModel):
     """`full` offers all tools. `lean` offers only a terminal, files, memory and skills, described
     in brief, for models with little context. `auto` is lean if the model has less than 16,000
     tokens of context. Existing sessions keep their tools."""
+    rl: bool = False
+    """Offers the toolset `rl`, with which models run environments: batches of scored tasks."""
     disabled: tuple[Toolset, ...] = ()
     """Toolsets that are off everywhere."""
     profiles: dict[str, tuple[Toolset, ...]] = Field(default_factory=dict[str, tuple[Toolset, ...]])

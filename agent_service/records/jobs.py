@@ -1,8 +1,8 @@
-"""Scheduled jobs, and the interface to the scheduler."""
+"""Scheduled jobs and runs of environments, and the interface to the scheduler."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -57,8 +57,8 @@ class JobView(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-class JobRefused(Exception):
-    """The job was not created or changed; the message says why."""
+class SchedulerRefused(Exception):
+    """The scheduler has not done it; the message says why."""
 
 
 class SchedulerAway(Exception):
@@ -66,7 +66,7 @@ class SchedulerAway(Exception):
 
 
 class Jobs(Protocol):
-    """A profile's jobs; all methods may be repeated, and may raise JobRefused or SchedulerAway."""
+    """A profile's jobs; methods may be repeated, and raise SchedulerRefused or SchedulerAway."""
 
     async def create(
         self,
@@ -101,4 +101,39 @@ class Jobs(Protocol):
 
     async def run(self, profile: str, job_id: str, run_id: str) -> None:
         """Start a run now, once for each id."""
+        ...
+
+
+class RunOptions(Struct, frozen=True):
+    """A run of an environment; 0 and empty mean the default."""
+
+    environment: str
+    groups: int = 0
+    group_size: int = 1
+    seed: int = 0
+    model: str = ""
+    max_model_calls: int = 0
+    budget_micro_usd: int = 0
+
+
+class Environments(Protocol):
+    """A profile's environments, and their runs as JSON-ready values.
+
+    Methods raise InvalidArgument, NotFound, SchedulerRefused or SchedulerAway.
+    """
+
+    async def list(self, profile: str) -> Mapping[str, Any]:
+        """Return the number of tasks of each environment, or what is wrong with it."""
+        ...
+
+    async def start(self, profile: str, key: str, options: RunOptions) -> Mapping[str, Any]:
+        """Start a run, once for each key."""
+        ...
+
+    async def get(self, profile: str, run: str) -> Mapping[str, Any]: ...
+
+    async def stop(self, profile: str, run: str) -> Mapping[str, Any]: ...
+
+    async def results(self, profile: str, run: str) -> Sequence[Mapping[str, Any]]:
+        """Return the attempts that have ended, in the run's order."""
         ...

@@ -10,7 +10,7 @@ from agent_service.config.senses import HomeAssistantConfig
 from agent_service.config.tools import MixtureConfig
 from agent_service.models.fallback import USUAL, Route
 from agent_service.profiles.memory.store import MemoryStore
-from agent_service.records.jobs import Jobs
+from agent_service.records.jobs import Environments, Jobs
 from agent_service.records.messages import Messenger
 from agent_service.sessions.past_sessions import PastSessions
 from agent_service.tools.base import Tool, ToolContext
@@ -54,6 +54,8 @@ from agent_service.tools.mixture_of_agents import SETTINGS as MIXTURE_SETTINGS
 from agent_service.tools.mixture_of_agents import MixtureOfAgents
 from agent_service.tools.patching.forms import Malformed
 from agent_service.tools.patching.patch import Patch, PatchArguments, paths_of
+from agent_service.tools.rl import SETTINGS as RL_SETTINGS
+from agent_service.tools.rl import rl_tools
 from agent_service.tools.schema import Listed
 from agent_service.tools.send_message import SendMessage
 from agent_service.tools.session_search import SessionSearch
@@ -99,6 +101,8 @@ class Reach(Struct, frozen=True):
     external: Sequence[Listed] = ()
     senses: Senses = Senses()
     browsers: Browsers = Browsers()
+    environments: Environments | None = None
+    """None if models may not run them."""
 
 
 def builtin_tools(
@@ -167,8 +171,15 @@ def _reaching(reach: Reach, asking: Asking) -> Sequence[Listed]:
         *_browsing(reach, asking),
         Listed(Cronjob(reach.jobs, reach.screen, asks=asking.tainted)),
         Listed(send),
+        *_training(reach.environments),
         *reach.external,
     )
+
+
+def _training(environments: Environments | None) -> Sequence[Listed]:
+    nobody: Any = None
+    missing = RL_SETTINGS if environments is None else ()
+    return [Listed(each, missing=missing) for each in rl_tools(environments or nobody)]
 
 
 def _making(senses: Senses, screen: Screen, commands: CommandPolicy) -> Sequence[Listed]:

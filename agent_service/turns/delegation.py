@@ -37,7 +37,7 @@ from services.lifecycle import all_of
 MAX_MODEL_CALLS = 50
 MAX_TASKS = 16
 
-BLOCKED = frozenset({"delegation", "clarify", "memory", "honcho", "messaging", "cron"})
+BLOCKED = frozenset({"delegation", "clarify", "memory", "honcho", "messaging", "cron", "rl"})
 """Toolsets that subagents never get: they do not delegate, ask or speak for anybody."""
 
 _INSTRUCTIONS = """\

@@ -82,8 +82,12 @@ def _limits(command: Command, verb: Verb) -> str:
 
 GENERATED: Mapping[str, tuple[Callable[[str], str], tuple[str, ...]]] = {
     "docs/cli.md": (options, tuple(COMMANDS)),
-    "docs/tools.md": (tool, tuple(each.name for each in TOOLS if each.toolset != "browser")),
+    "docs/tools.md": (
+        tool,
+        tuple(each.name for each in TOOLS if each.toolset not in ("browser", "rl")),
+    ),
     "docs/browser.md": (tool, tuple(each.name for each in TOOLS if each.toolset == "browser")),
+    "docs/research.md": (tool, tuple(each.name for each in TOOLS if each.toolset == "rl")),
     "docs/commands.md": (commands, tuple(group.value for group in Group)),
     "docs/operators/observability.md": (table, tuple(declared())),
 }

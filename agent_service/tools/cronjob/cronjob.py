@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from pydantic import Field
 
 from agent_service.config.toolsets import FOR_JOBS, NOTHING, known_toolset
-from agent_service.records.jobs import JobChange, JobRefused, Jobs, JobView, SchedulerAway
+from agent_service.records.jobs import JobChange, Jobs, JobView, SchedulerAway, SchedulerRefused
 from agent_service.records.messages import Target
 from agent_service.security.commands.classifier import CommandClassifier
 from agent_service.security.commands.families import CommandClass
@@ -144,7 +144,7 @@ class Cronjob(UsualTool[CronjobArguments]):
             if arguments.action == "create":
                 return await self._create(wish, context)
             return await self._change(arguments, wish, context)
-        except JobRefused as error:
+        except SchedulerRefused as error:
             raise ToolFailed(str(error)) from error
         except SchedulerAway as error:
             raise ToolFailed(_AWAY) from error

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from agent_service.records.jobs import JobRefused, Jobs, JobView
+from agent_service.records.jobs import Jobs, JobView, SchedulerRefused
 from agent_service.records.messages import Target
 from agent_service.tools.base import RetryWithHint, ToolContext, ToolFailed
 from services.validation import convert
@@ -58,7 +58,7 @@ async def _find(jobs: Jobs, named: str, context: ToolContext) -> JobView:
     profile = context.caller.profile
     try:
         found = shown_here([await jobs.get(profile, named)], context)
-    except JobRefused:  # no such id, or a name that is not a valid id
+    except SchedulerRefused:  # no such id, or a name that is not a valid id
         found = ()
     if found:
         return found[0]

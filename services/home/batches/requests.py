@@ -1,7 +1,7 @@
 """Requests that store a batch."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 
 from google.protobuf.message import Message
 
@@ -9,9 +9,9 @@ from hermes.scheduler.v1.batch_item_pb2 import BatchOptions, BatchPrompt
 from hermes.scheduler.v1.batch_pb2 import CreateBatchRequest
 
 
-def creation_requests(
+async def creation_requests(
     profile: str, name: str, options: BatchOptions, prompts: Sequence[BatchPrompt]
-) -> Iterator[CreateBatchRequest]:
+) -> AsyncIterator[CreateBatchRequest]:
     """Yield the messages of CreateBatch; an empty profile is the default one."""
     header = CreateBatchRequest.Header(
         profile=profile,
