@@ -203,11 +203,16 @@ class ServerConnection:
         self, handler: RequestHandler
     ) -> list[types.Resource | types.ResourceTemplate]:
         async def listed(client: Client) -> list[types.Resource | types.ResourceTemplate]:
-            found = [
+            found: list[types.Resource | types.ResourceTemplate] = [
                 one async for one in _pages(client.list_resources, lambda page: page.resources)
             ]
             templates = _pages(client.list_resource_templates, lambda page: page.resource_templates)
-            return [*found, *[one async for one in templates]]
+            try:
+                return [*found, *[one async for one in templates]]
+            except MCPError as error:
+                if error.code == types.METHOD_NOT_FOUND:  # servers need not have templates
+                    return found
+                raise
 
         return await self._ask(handler, listed)
 
