@@ -28,6 +28,7 @@ OF_DATABASES = {"alembic", "psycopg"}
 """What the chassis imports for services with a database; the executor has none."""
 OPTIONAL = {"av", "faster-whisper", "piper-tts", "pyarrow", "tokenizers"}
 """What only those install who want speech without a provider or data sets; no image has it."""
+NOT_IN_IMAGES = {"all", "atropos", "local-speech", "research", "test"}
 OF_THE_DEMO = {"aiohttp"}
 """What `hermes demo` serves its model with, which no image of one service runs."""
 OF_CHATS = {"agent-client-protocol", "prompt-toolkit"}
@@ -71,6 +72,6 @@ def test_nothing_that_hermes_needs_is_left_out() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = set(project["dependencies"])
     for extra, more in project["optional-dependencies"].items():
-        wanted |= set() if extra in ("all", "local-speech", "research", "test") else set(more)
+        wanted |= set() if extra in NOT_IN_IMAGES else set(more)
     images = set[str]().union(*(required(service) for service in SERVICES))
     assert {_name(line) for line in wanted} == images

@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import sys
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from time import monotonic
 
@@ -46,18 +47,25 @@ async def follow(context: Context, batch: items_pb.Batch) -> items_pb.Batch:
     return batch
 
 
-async def _watch(context: Context, batch: items_pb.Batch) -> items_pb.Batch:
-    request = context.request(pb.WatchBatchRequest, name=batch.name)
+async def watch(context: Context, name: str) -> AsyncGenerator[items_pb.Batch]:
+    """Yield a batch after changes until nothing works on it; iterate under `aclosing`."""
+    request = context.request(pb.WatchBatchRequest, name=name)
     answers = resume(
         lambda: context.stub(BatchServiceStub).WatchBatch(request),
         lambda answer: answer.batch.state not in UNDER_WAY and not answer.batch.running_count,
         patience_s=PATIENCE_S,
     )
+    async with aclosing(answers):
+        async for answer in answers:
+            yield answer.batch
+
+
+async def _watch(context: Context, batch: items_pb.Batch) -> items_pb.Batch:
     started, done_before, told_at = monotonic(), batch.done_count, monotonic()
     with StatusLine() as status:
-        async with aclosing(answers):
-            async for answer in answers:
-                batch, now = answer.batch, monotonic()
+        async with aclosing(watch(context, batch.name)) as batches:
+            async for batch in batches:  # noqa: PLR1704 - the newest
+                now = monotonic()
                 line = _progress(batch, batch.done_count - done_before, now - started)
                 status.show(line)
                 if not sys.stderr.isatty() and now - told_at >= TOLD_S:

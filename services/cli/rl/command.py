@@ -9,11 +9,19 @@ from msgspec import Struct
 from services.amounts import plural
 from services.cli import process
 from services.cli.arguments import INT32, up_to
-from services.cli.command import JSON_LIST, JSON_OBJECT, Command, Context, action, arg
+from services.cli.command import JSON_LIST, JSON_OBJECT, Command, Context, action, arg, flag
 from services.cli.console import EXIT_FAILURE, complain, print_json, say
 from services.cli.output import Column, print_table
+from services.cli.rl.atropos import serve
 from services.cli.rl.evaluation import ALL, Figures, Group, summarize, task_id
-from services.cli.rl.runs import MAX_GROUP, OPTIONS, EnvironmentRun, home_of, run_environment
+from services.cli.rl.runs import (
+    BATCH_OPTIONS,
+    MAX_GROUP,
+    OPTIONS,
+    EnvironmentRun,
+    home_of,
+    run_environment,
+)
 from services.errors import InvalidArgument
 from services.home.batches.environment import Environment, list_environments, load_tasks
 from services.home.batches.reward import reward
@@ -28,6 +36,7 @@ examples:
   hermes rl evaluate terminal_test_env --model small
   hermes rl evaluate terminal_test_env --group-size 4 --json
   hermes rl process terminal_test_env --out groups.jsonl --groups 100 --group-size 8
+  hermes rl serve terminal_test_env --tokenizer ~/models/qwen3 --group-size 8
   hermes rl items tasks.jsonl --out items.jsonl
 
 The same command goes on where it was, if it or Hermes was stopped."""
@@ -136,13 +145,16 @@ def _size(default: int) -> Any:
     return arg("--group-size N", meaning, up_to(MAX_GROUP, 1), default=default)
 
 
+_SEED = arg("--seed N", "decides the order of the tasks (0)", up_to(INT32), default=0)
+_ATROPOS = "http://localhost:8000"
+
 COMMAND = Command(
     EXAMPLES,
     actions=(
         action(_list, JSON_LIST),
         action(
             _evaluate,
-            *OPTIONS,
+            *BATCH_OPTIONS,
             _size(1),
             JSON_OBJECT,
             services=("scheduler", "agent"),
@@ -150,11 +162,24 @@ COMMAND = Command(
         ),
         action(
             _process,
-            *OPTIONS,
+            *BATCH_OPTIONS,
             _size(4),
             arg("--out FILE", "write the groups into this file", Path, required=True),
             arg("--groups N", "groups, in an order by the seed (each task once)", up_to(INT32, 1)),
-            arg("--seed N", "decides the order of the tasks (0)", up_to(INT32), default=0),
+            _SEED,
+            services=("scheduler", "agent"),
+            started=process.ALL,
+        ),
+        action(
+            serve,
+            *OPTIONS,
+            _size(4),
+            arg("--groups N", "groups at one time (4)", up_to(256, 1), default=4),
+            _SEED,
+            arg("--tokenizer NAME", "the model's: a folder or a Hugging Face name", required=True),
+            arg("--atropos URL", f"where its run-api listens ({_ATROPOS})", default=_ATROPOS),
+            arg("--eval-every N", "run each task once every N steps", up_to(INT32), default=0),
+            flag("--wandb", "report to Weights & Biases"),
             services=("scheduler", "agent"),
             started=process.ALL,
         ),

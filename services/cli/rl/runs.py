@@ -30,12 +30,15 @@ _TOOLSETS = ",".join(TOOLSETS)
 OPTIONS = (
     arg("ENVIRONMENT", "its name; `hermes rl list` shows them"),
     arg("--run NAME", "the name of the batch (by default, it follows from what is run)"),
-    arg("--workers N", "items at one time (8)", up_to(256, 1), default=8),
     arg("--model NAME", "the model, instead of the configured one"),
     arg("--toolsets LIST", f"toolsets that may be used ({_TOOLSETS})", default=_TOOLSETS),
     arg("--max-turns N", "model calls that an item may make", up_to(1000, 1)),
-    arg("--budget USD", "begin no more items when they have cost so much", micro_usd),
     arg("--sandbox NAME", "the template of which sandboxes are made"),
+)
+BATCH_OPTIONS = (
+    *OPTIONS,
+    arg("--workers N", "items at one time (8)", up_to(256, 1), default=8),
+    arg("--budget USD", "begin no more items when they have cost so much", micro_usd),
 )
 
 
@@ -94,16 +97,28 @@ async def _create(
     context: Context, prefix: str, items: Sequence[DatasetItem], seed: int
 ) -> items_pb.Batch:
     given = context.given
-    options = items_pb.BatchOptions(
-        worker_count=given.workers,
-        model=given.model or "",
-        max_model_calls=given.max_turns or 0,
-        budget_micro_usd=given.budget or 0,
-        sandbox_template=given.sandbox or "",
-        seed=seed,
-    )
-    toolsets = [each.strip() for each in given.toolsets.split(",") if each.strip()]
-    prompts = batch_prompts(items, toolsets)
+    options = batch_options(context, given.workers, given.budget, seed)
+    prompts = batch_prompts(items, toolsets_of(context))
     name = given.run or f"{prefix}.{digest_of(options, prompts).hex()[:8]}"
     requests = creation_requests(context.profile, name, options, prompts)
     return (await context.stub(BatchServiceStub).CreateBatch(requests)).batch
+
+
+def batch_options(
+    context: Context, worker_count: int, budget_micro_usd: int | None, seed: int
+) -> items_pb.BatchOptions:
+    """Return how the items are worked on."""
+    given = context.given
+    return items_pb.BatchOptions(
+        worker_count=worker_count,
+        model=given.model or "",
+        max_model_calls=given.max_turns or 0,
+        budget_micro_usd=budget_micro_usd or 0,
+        sandbox_template=given.sandbox or "",
+        seed=seed,
+    )
+
+
+def toolsets_of(context: Context) -> Sequence[str]:
+    """Return the toolsets that are named."""
+    return [each.strip() for each in context.given.toolsets.split(",") if each.strip()]
