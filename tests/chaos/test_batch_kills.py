@@ -1,10 +1,10 @@
 """A batch whose services are killed while it runs: every item ends once, with its own sandbox."""
 
 import asyncio
-import hashlib
+import json
 import random
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -14,12 +14,13 @@ from hermes.scheduler.v1.batch_pb2_grpc import BatchServiceStub
 from services.rpc.channels import Channels
 from tests.e2e.backends import need_backend, sandboxed
 from tests.e2e.client import channels_of
-from tests.e2e.deployment import Deployment, four_processes, running
+from tests.e2e.deployment import Deployment, Server, four_processes, running
 from tests.e2e.model import TELL, calls, model_process, rule, terminal_call
 
 COMMAND = "cat prepared; echo x >>ran; wc -l <ran"
 RULES = (rule("item", calls(terminal_call(COMMAND)), TELL),)
-VICTIMS = ("agent", "executor", "scheduler")
+VICTIMS = ("agent", "executor", "scheduler", "batch")
+TIMEOUT_S = 280.0
 
 
 @pytest.fixture
@@ -33,30 +34,27 @@ def four(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
             yield deployment
 
 
-async def _requests(count: int) -> AsyncGenerator[pb.CreateBatchRequest]:
-    header = pb.CreateBatchRequest.Header(
-        name="killed",
-        item_count=count,
-        digest=hashlib.sha256(b"killed").digest(),
-        options=items.BatchOptions(worker_count=8),
-    )
-    yield pb.CreateBatchRequest(header=header)
-    asked = [
-        items.BatchPrompt(
-            item_id=f"item-{number}",
-            prompt=f"item {number}",
-            toolsets=["terminal"],
-            setup=f"echo loud; echo item-{number} >prepared",
-            check=f"test $(cat prepared) = item-{number} && echo 0.5",
-        )
+def _command(four: Deployment, count: int) -> Server:
+    """The command that runs the batch; started again, it goes on with it."""
+    items = [
+        {
+            "id": f"item-{number}",
+            "prompt": f"item {number}",
+            "setup": f"echo loud; echo item-{number} >prepared",
+            "check": f"test $(cat prepared) = item-{number} && echo 0.5",
+        }
         for number in range(count)
     ]
-    yield pb.CreateBatchRequest(items=pb.CreateBatchRequest.Items(items=asked))
+    dataset = four.folder / "items.jsonl"
+    dataset.write_text("".join(json.dumps(item) + "\n" for item in items), encoding="utf-8")
+    options = ("--run", "killed", "--workers", "8", "--toolsets", "terminal")
+    return Server("batch", four.client, "batch", "run", str(dataset), *options)
 
 
 async def _done(stub: BatchServiceStub) -> items.Batch:
-    request = pb.GetBatchRequest(name="killed")
-    return (await stub.GetBatch(request, wait_for_ready=True, timeout=60)).batch
+    """The batch, empty until the command has created it."""
+    asked = stub.ListBatches(pb.ListBatchesRequest(), wait_for_ready=True, timeout=60)
+    return next(iter((await asked).batches), items.Batch())
 
 
 async def _until(stub: BatchServiceStub, enough: Callable[[items.Batch], bool]) -> None:
@@ -64,17 +62,25 @@ async def _until(stub: BatchServiceStub, enough: Callable[[items.Batch], bool]) 
         await asyncio.sleep(0.05)
 
 
-async def _killed(channels: Channels, four: Deployment, count: int, kills: int) -> None:
+async def _kill(channels: Channels, four: Deployment, count: int, kills: int) -> None:
+    """Run a batch, and kill the services and the command in turns while it runs."""
     stub, dice = BatchServiceStub(channels.to("scheduler")), random.Random(kills)
-    await stub.CreateBatch(_requests(count))
-    for number in range(1, kills + 1):
-        goal = count * number // (kills + 2)
-        await _until(stub, lambda batch: batch.done_count >= goal)  # noqa: B023
-        server = four.servers[VICTIMS[number % len(VICTIMS)]]
-        await asyncio.sleep(dice.uniform(0, 0.1))
-        server.kill()
-        await asyncio.to_thread(four.start)
-    await _until(stub, lambda batch: batch.state == items.BATCH_STATE_COMPLETED)
+    command = await asyncio.to_thread(_command, four, count)
+    victims = {**four.servers, "batch": command}
+    try:
+        await asyncio.to_thread(command.start)
+        for number in range(1, kills + 1):
+            goal = max(1, count * number // (kills + 2))
+            await _until(stub, lambda batch: batch.done_count >= goal)  # noqa: B023
+            victim = victims[VICTIMS[number % len(VICTIMS)]]
+            await asyncio.sleep(dice.uniform(0, 0.1))
+            victim.kill()
+            await asyncio.to_thread(four.start)
+            if victim is command:
+                await asyncio.to_thread(command.start)
+        assert await asyncio.to_thread(command.wait, TIMEOUT_S) == 0, command.said()
+    finally:
+        command.kill()
 
 
 @pytest.mark.parametrize(
@@ -84,15 +90,15 @@ async def _killed(channels: Channels, four: Deployment, count: int, kills: int) 
 async def test_every_item_of_a_batch_ends_once_whatever_is_killed(
     four: Deployment, count: int, kills: int
 ) -> None:
-    async with channels_of(four.client, ("scheduler",)) as channels, asyncio.timeout(280):
-        await _killed(channels, four, count, kills)
-        stub = BatchServiceStub(channels.to("scheduler"))
-        found = await stub.ListItems(pb.ListItemsRequest(name="killed", page_size=1000))
-        batch = await _done(stub)
-    assert batch.done_count == count
-    assert [item.position for item in found.items] == list(range(1, count + 1))
-    odd = [item for item in found.items if item.result.finish_reason != "completed"]
+    async with channels_of(four.client, ("scheduler",)) as channels, asyncio.timeout(TIMEOUT_S):
+        await _kill(channels, four, count, kills)
+        batch = await _done(BatchServiceStub(channels.to("scheduler")))
+    listed = await asyncio.to_thread(four.client.run, "batch", "items", "killed")
+    found = [json.loads(line) for line in listed.out.splitlines()]
+    assert (batch.state, batch.done_count) == (items.BATCH_STATE_COMPLETED, count)
+    assert [item["position"] for item in found] == list(range(1, count + 1))
+    odd = [item for item in found if item["finish_reason"] != "completed"]
     assert not odd, odd[:3]
-    assert Counter(item.result.score for item in found.items) == {0.5: count}
-    for item in found.items:
-        assert item.result.answer.split() == [item.prompt.item_id, "1"]
+    assert Counter(item["score"] for item in found) == {0.5: count}
+    for item in found:
+        assert item["answer"].split() == [item["id"], "1"]

@@ -62,7 +62,12 @@ class Server:
         """Ask it to stop; its exit status."""
         assert self._process is not None, "the server was started"
         self._process.send_signal(signal.SIGTERM)
-        return self._process.wait(STOP_TIMEOUT_S)
+        return self.wait(STOP_TIMEOUT_S)
+
+    def wait(self, timeout_s: float) -> int:
+        """Its exit status once it has ended by itself."""
+        assert self._process is not None, "the server was started"
+        return self._process.wait(timeout_s)
 
     def kill(self) -> None:
         """End it as a crash does."""
