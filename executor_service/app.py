@@ -176,7 +176,7 @@ class ExecutorService:
         kept = (spool, recorder, templates, leases, retention, monitor, collector)
         jobs = [one.run for one in kept]
         servicers = (
-            SandboxServicer(leases, templates, config.endpoint, clock, metrics),
+            SandboxServicer(leases, templates, manager, config.endpoint, clock, metrics),
             ExecServicer(leases),
             FileServicer(leases, monitor),
             PoolServicer(templates, leases),

@@ -35,19 +35,24 @@ class SandboxEnd(Struct, frozen=True):
         if not binding.sandbox_id:
             return
         try:
-            await self._end(profile, session_id, binding)
-            if deletes_workspace and binding.workspace_id:
+            with_workspace = await self._end(profile, session_id, binding, deletes_workspace)
+            if deletes_workspace and binding.workspace_id and not with_workspace:
                 await self._delete(profile, binding)
         except grpc.aio.AioRpcError as error:
             if not is_passing(error):
                 raise
             raise ServiceUnavailable(message_of(error)) from error
 
-    async def _end(self, profile: str, session_id: str, binding: Binding) -> None:
+    async def _end(
+        self, profile: str, session_id: str, binding: Binding, deletes_workspace: bool
+    ) -> bool:
+        """End a sandbox; return whether its workspace has been deleted too."""
         held = self.leases.held.get(session_id)
         if held is not None:
             self.leases.forget(session_id, held)
-            release = ReleaseSandboxRequest(lease=held.lease, profile=profile)
+            release = ReleaseSandboxRequest(
+                lease=held.lease, profile=profile, deletes_workspace=deletes_workspace
+            )
             try:
                 await SandboxServiceStub(held.channel).ReleaseSandbox(
                     release, timeout=DEFAULT_UNARY_S
@@ -56,7 +61,7 @@ class SandboxEnd(Struct, frozen=True):
                 if reason_of(error) not in GONE:
                     raise
             else:
-                return
+                return deletes_workspace
 
         async def is_idle() -> bool:
             await self._check_idle(profile, session_id)
@@ -64,6 +69,7 @@ class SandboxEnd(Struct, frozen=True):
 
         # Its lease was another process's.
         await self.executors.end(profile, session_id, binding.sandbox_id, binding.endpoint, is_idle)
+        return False
 
     async def _check_idle(self, profile: str, session_id: str) -> None:
         check = partial(session_changes.check_idle, session_id=session_id, profile=profile)

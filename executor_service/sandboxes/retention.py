@@ -200,7 +200,9 @@ class WorkspaceCollector(Struct, frozen=True):
                     "workspace %s was not used for longer than executor.workspaces.retention_days",
                     workspace.workspace_id,
                 )
-                await self._attempt(self.manager.remove(workspace, RemovalReason.RETENTION))
+                await self._attempt(
+                    self.manager.remove(workspace.workspace_id, RemovalReason.RETENTION)
+                )
 
     def _path(self, workspace: Workspace) -> Path:
         return self.catalog.path(workspace.workspace_id)

@@ -168,13 +168,12 @@ class WorkspaceManager:
             )
         return known
 
-    async def remove(self, workspace: Workspace, reason: RemovalReason) -> None:
+    async def remove(self, ident: str, reason: RemovalReason) -> None:
         """Removes an unused workspace or snapshot and waits until it is gone; cancels a copy to it.
 
         Fails with FailedPrecondition while it is in use, BackendUnavailable if its store cannot be
         reached, or Unavailable if the removal is retried later.
         """
-        ident = workspace.workspace_id
         if copying := self._copying.get(ident):
             # A task that has not started yet would not notice the cancellation.
             await asyncio.sleep(0)

@@ -11,7 +11,9 @@ from executor_service.records.sandboxes import AcquireRequest, Isolation, Lifeti
 from executor_service.sandboxes.leases import Grant, Launch, Leases
 from executor_service.sandboxes.sandbox import Sandbox
 from executor_service.sandboxes.templates import Template, Templates
+from executor_service.sandboxes.workspace_manager import WorkspaceManager
 from executor_service.servicer.fields import duration, profile_of, proof, seconds, timestamp
+from executor_service.workspaces.catalog import RemovalReason
 from hermes.executor.v1 import network_pb2, sandbox_pb2, sandbox_pb2_grpc
 from services.clock import Clock
 from services.errors import HermesError, InvalidArgument, PermissionDenied
@@ -33,12 +35,14 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
         self,
         leases: Leases,
         templates: Templates,
+        manager: WorkspaceManager,
         endpoint: str,
         clock: Clock,
         metrics: ExecutorMetrics,
     ) -> None:
         self._leases = leases
         self._templates = templates
+        self._manager = manager
         self._endpoint = endpoint
         self._clock = clock
         self._metrics = metrics
@@ -82,7 +86,10 @@ class SandboxServicer(sandbox_pb2_grpc.SandboxServiceServicer):
     async def ReleaseSandbox(
         self, request: sandbox_pb2.ReleaseSandboxRequest, context: Context
     ) -> sandbox_pb2.ReleaseSandboxResponse:
-        await self._leases.release(self._leases.authorize(proof(request.lease, request.profile)))
+        sandbox = self._leases.authorize(proof(request.lease, request.profile))
+        await self._leases.release(sandbox)
+        if request.deletes_workspace and (workspace_id := sandbox.claim.workspace_id):
+            await self._manager.remove(workspace_id, RemovalReason.ASKED)
         return sandbox_pb2.ReleaseSandboxResponse()
 
     async def GetSandbox(

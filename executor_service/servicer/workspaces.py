@@ -89,7 +89,7 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
 
     async def _remove(self, profile: str, workspace_id: str, kind: WorkspaceKind) -> None:
         found = self._find(profile, workspace_id, kind)
-        await self._manager.remove(found, RemovalReason.ASKED)
+        await self._manager.remove(found.workspace_id, RemovalReason.ASKED)
 
     def _page(
         self,

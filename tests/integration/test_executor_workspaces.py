@@ -83,6 +83,21 @@ async def test_a_session_s_workspace_has_a_name_and_a_life_of_its_own(tmp_path: 
         assert await client.output(later.lease, "ls -A") == ""
 
 
+async def test_a_workspace_can_end_with_its_sandbox(tmp_path: Path) -> None:
+    async with started(tmp_path) as (_, client):
+        workspaces = Workspaces(client)
+        first = await client.acquire("s")
+        ident = first.sandbox.workspace_id
+        other = await client.acquire("another", workspace_id=ident)
+        await client.output(first.lease, "mkdir full; echo kept > full/file")
+        said = await why(client.release(first.lease, deletes_workspace=True))
+        assert "in use by session another" in said
+        assert await client.output(other.lease, "cat full/file") == "kept"
+        await client.release(other.lease, deletes_workspace=True)
+        assert await refused(workspaces.get(ident)) is Reason.NOT_FOUND
+        assert not await asyncio.to_thread((tmp_path / "workspaces" / ident).exists)
+
+
 async def test_a_session_may_have_a_given_one(tmp_path: Path) -> None:
     async with started(tmp_path) as (executor, client):
         workspaces = Workspaces(client)

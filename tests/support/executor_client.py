@@ -90,9 +90,9 @@ class Client:
         )
         return await self.sandboxes.AcquireSandbox(request, timeout=60)
 
-    async def release(self, lease: sandbox_pb2.Lease) -> None:
+    async def release(self, lease: sandbox_pb2.Lease, **more: bool) -> None:
         """Ends a sandbox."""
-        request = sandbox_pb2.ReleaseSandboxRequest(lease=lease, profile=self.profile)
+        request = sandbox_pb2.ReleaseSandboxRequest(lease=lease, profile=self.profile, **more)
         await self.sandboxes.ReleaseSandbox(request)
 
     async def start(self, lease: sandbox_pb2.Lease, *argv: str, **fields: Any) -> exec_pb2.Exec:

@@ -98,10 +98,10 @@ async def test_what_is_used_while_others_go_stays(tmp_path: Path) -> None:
         remove, now = WorkspaceManager.remove, core.clock.now().timestamp()
 
         async def slowly(
-            manager: WorkspaceManager, workspace: Workspace, reason: RemovalReason
+            manager: WorkspaceManager, workspace_id: str, reason: RemovalReason
         ) -> None:
             await core.catalog.change("wsp_later", used_at=now)
-            await remove(manager, workspace, reason)
+            await remove(manager, workspace_id, reason)
 
         with replaced(WorkspaceManager, "remove", slowly):
             await collect(core, retention_days=2)
@@ -137,10 +137,10 @@ async def test_one_that_another_executor_uses_stays_its_sessions(tmp_path: Path)
         await core.catalog.assign(used, "s")
         async with used_by_another(core, "wsp_used"):
             with pytest.raises(WorkspaceInUse):
-                await manager.remove(used, RemovalReason.ASKED)
+                await manager.remove(used.workspace_id, RemovalReason.ASKED)
         used = replace(used, session_ids=("s",))
         assert core.catalog.of_session("default", "s", "here") == used
-        await manager.remove(used, RemovalReason.ASKED)
+        await manager.remove(used.workspace_id, RemovalReason.ASKED)
         assert core.catalog.get("wsp_used") is None
         assert core.catalog.of_session("default", "s", "here") is None
 

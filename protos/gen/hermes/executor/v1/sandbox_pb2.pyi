@@ -525,8 +525,11 @@ class ReleaseSandboxRequest(_message.Message):
 
     LEASE_FIELD_NUMBER: _builtins.int
     PROFILE_FIELD_NUMBER: _builtins.int
+    DELETES_WORKSPACE_FIELD_NUMBER: _builtins.int
     profile: _builtins.str
     """Whose sandbox it is; empty means "default"."""
+    deletes_workspace: _builtins.bool
+    """Also removes the workspace, as DeleteWorkspace does."""
     @_builtins.property
     def lease(self) -> Global___Lease:
         """The lease to end."""
@@ -536,10 +539,11 @@ class ReleaseSandboxRequest(_message.Message):
         *,
         lease: Global___Lease | None = ...,
         profile: _builtins.str = ...,
+        deletes_workspace: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease", "profile", b"profile"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deletes_workspace", b"deletes_workspace", "lease", b"lease", "profile", b"profile"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

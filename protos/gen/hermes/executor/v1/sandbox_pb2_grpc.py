@@ -105,8 +105,9 @@ class SandboxServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ReleaseSandbox(self, request, context):
-        """Ends a lease and destroys the box; the workspace is kept. Idempotent. Fails with LEASE_INVALID,
-        STALE_EPOCH, or BACKEND_UNAVAILABLE (try again): what may live cannot be ended yet.
+        """Ends a lease and destroys the box; the workspace is kept unless its end is asked for.
+        Idempotent. Fails with LEASE_INVALID, STALE_EPOCH, or BACKEND_UNAVAILABLE (try again): what may
+        live cannot be ended yet; for the workspace as DeleteWorkspace does.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

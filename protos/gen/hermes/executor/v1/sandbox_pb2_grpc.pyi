@@ -34,8 +34,9 @@ class SandboxServiceStub:
     SANDBOX_LOST, or BACKEND_UNAVAILABLE (try again).
     """
     ReleaseSandbox: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.ReleaseSandboxRequest, _sandbox_pb2.ReleaseSandboxResponse]
-    """Ends a lease and destroys the box; the workspace is kept. Idempotent. Fails with LEASE_INVALID,
-    STALE_EPOCH, or BACKEND_UNAVAILABLE (try again): what may live cannot be ended yet.
+    """Ends a lease and destroys the box; the workspace is kept unless its end is asked for.
+    Idempotent. Fails with LEASE_INVALID, STALE_EPOCH, or BACKEND_UNAVAILABLE (try again): what may
+    live cannot be ended yet; for the workspace as DeleteWorkspace does.
     """
     GetSandbox: _aio.UnaryUnaryMultiCallable[_sandbox_pb2.GetSandboxRequest, _sandbox_pb2.GetSandboxResponse]
     """Returns a sandbox. Fails with NOT_FOUND, or BACKEND_UNAVAILABLE (try again)."""
@@ -88,8 +89,9 @@ class SandboxServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _sandbox_pb2.ReleaseSandboxRequest,
         context: _aio.ServicerContext[_sandbox_pb2.ReleaseSandboxRequest, _abc.Awaitable[_sandbox_pb2.ReleaseSandboxResponse]],
     ) -> _abc.Awaitable[_sandbox_pb2.ReleaseSandboxResponse]:
-        """Ends a lease and destroys the box; the workspace is kept. Idempotent. Fails with LEASE_INVALID,
-        STALE_EPOCH, or BACKEND_UNAVAILABLE (try again): what may live cannot be ended yet.
+        """Ends a lease and destroys the box; the workspace is kept unless its end is asked for.
+        Idempotent. Fails with LEASE_INVALID, STALE_EPOCH, or BACKEND_UNAVAILABLE (try again): what may
+        live cannot be ended yet; for the workspace as DeleteWorkspace does.
         """
 
     @_abc_1.abstractmethod
