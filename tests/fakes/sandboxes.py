@@ -1,5 +1,6 @@
 """The sessions of an agent, as far as somebody gives their sandboxes back."""
 
+import asyncio
 from typing import Any
 
 import grpc.aio
@@ -14,9 +15,17 @@ class FakeSandboxes(session_pb2_grpc.SessionServiceServicer):
 
     def __init__(self) -> None:
         self.released: list[str] = []
+        self._changed = asyncio.Condition()
+
+    async def has_released(self, count: int) -> None:
+        """Return once so many sandboxes were given back."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: len(self.released) >= count)
 
     async def ReleaseSandbox(
         self, request: session_change_pb2.ReleaseSandboxRequest, context: Context
     ) -> session_change_pb2.ReleaseSandboxResponse:
-        self.released.append(request.session_id)
+        async with self._changed:
+            self.released.append(request.session_id)
+            self._changed.notify_all()
         return session_change_pb2.ReleaseSandboxResponse()

@@ -2,8 +2,8 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from services.errors import Reason
 from services.rpc.auth import Identity
 from tests.integration.scheduler_parts import Wire
 from tests.integration.scheduler_served import Serving, refused, serving, settings_of
+from tests.support.disks import filled, small_disk
 
 
 def prompts(*texts: str, **more: Any) -> list[items.BatchPrompt]:
@@ -206,6 +207,41 @@ async def test_a_stopped_batch_ends_what_is_under_way_and_goes_on_later(
         found = await client.until("halted", items.BATCH_STATE_COMPLETED)
         assert (found.done_count, found.failed_count) == (3, 1)
         assert [item.attempt for item in await client.items("halted")] == [1, 1, 2]
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    with small_disk(tmp_path / "disk", mib=4) as folder:
+        yield folder
+
+
+@pytest.fixture
+def on_small_disk(disk: Path, tmp_path: Path) -> Site:
+    return Site(tmp_path / "home", f"sqlite:///{disk}/scheduler.db")
+
+
+async def test_on_a_full_disk_nothing_that_was_done_is_lost(
+    disk: Path, on_small_disk: Site, wire: Wire
+) -> None:
+    async with on_small_disk.scheduler(wire) as client:
+        await client.create("full", prompts("answer one", *["wait"] * 3))
+        turn_ids = (await wire.turns.started(4))[1:]
+        with ExitStack() as stack:
+            await asyncio.to_thread(stack.enter_context, filled(disk))
+            for turn_id in turn_ids:
+                wire.turns.release(turn_id)
+            await wire.sandboxes.has_released(4)
+            reason, message = await refused(client.create("other", prompts("answer two")))
+            assert reason is Reason.DATABASE_UNAVAILABLE
+            assert "no space is left" in message
+            assert "free some" in message
+            await asyncio.to_thread(stack.close)
+        found = await client.until("full", items.BATCH_STATE_COMPLETED)
+        assert (found.done_count, found.failed_count) == (4, 0)
+        assert [item.attempt for item in await client.items("full")] == [1] * 4
+        assert len(wire.turns.requests) == 4
+        await client.create("other", prompts("answer two"))
+        await client.until("other", items.BATCH_STATE_COMPLETED)
 
 
 async def test_another_scheduler_finds_the_turns_of_the_one_before(site: Site, wire: Wire) -> None:

@@ -13,7 +13,9 @@ from services.validation import check_id, decode
 
 _MAX_PROMPT_BYTES = 256 * 1024
 MAX_SCRIPT_BYTES = 64 * 1024
-_Script = Annotated[str, Meta(max_length=MAX_SCRIPT_BYTES)]
+_MAX_FILES = 20
+_MAX_FILE_BYTES = 50_000_000
+"""Of one file, as the agent takes it."""
 Tags = Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=64)], ...], Meta(max_length=20)]
 
 
@@ -27,8 +29,8 @@ class DatasetItem(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
     """A picture, relative to the data set's folder."""
     files: tuple[str, ...] = ()
     """Files, relative to the data set's folder."""
-    setup: _Script = ""
-    check: _Script = ""
+    setup: str = ""
+    check: str = ""
     tags: Tags = ()
 
 
@@ -62,13 +64,21 @@ def parse_item(line: bytes, number: int, folder: Path) -> DatasetItem:
     item = decode(line, DatasetItem)
     item = msgspec.structs.replace(item, id=item.id or str(number))
     check_id("id", item.id)
-    if not 1 <= len(item.prompt.encode()) <= _MAX_PROMPT_BYTES:
+    if not 1 <= len(item.prompt.strip().encode()) <= _MAX_PROMPT_BYTES:
         raise InvalidArgument(f"a prompt has 1 to {_MAX_PROMPT_BYTES:,} bytes")
-    if item.setup and file_paths(item, folder):
+    for script in (item.setup, item.check):
+        if len(script.encode()) > MAX_SCRIPT_BYTES or "\0" in script:
+            raise InvalidArgument(f"a script has up to {MAX_SCRIPT_BYTES:,} bytes, and no NUL")
+    paths = file_paths(item, folder)
+    if item.setup and paths:
         raise InvalidArgument("an item has files or a setup script, not both")
-    for path in file_paths(item, folder):
+    if len(paths) > _MAX_FILES:
+        raise InvalidArgument(f"an item has up to {_MAX_FILES} files")
+    for path in paths:
         if not path.is_file():
             raise InvalidArgument(f"there is no file {path}")
+        if not 1 <= path.stat().st_size <= _MAX_FILE_BYTES:
+            raise InvalidArgument(f"{path} must have 1 to {_MAX_FILE_BYTES:,} bytes")
     return item
 
 
