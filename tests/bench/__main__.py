@@ -12,6 +12,7 @@ docs/developers/testing.md.
 import sys
 
 from tests.bench import (
+    batches,
     commands,
     compression,
     gateway,
@@ -31,6 +32,7 @@ _GROUPS = (
     Group(("version_s",), commands.version),
     Group(("oneshot_s",), commands.one_shot),
     Group(("ready_s",), startup.ready),
+    Group(("batch_resume_s",), batches.resumed),
     Group(("idle_rss_mb",), startup.idle),
     Group(("turn_plain_ms", "first_token_added_ms", "model_direct_ms"), turns.plain),
     Group(("turn_terminal_ms", "four_sleeps_s"), turns.with_commands),
