@@ -4,10 +4,10 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from services.errors import InvalidArgument
+from services.validation import json_object
 
 MASKED = -100
 NO_LOGPROB = 1.0
@@ -75,7 +75,7 @@ class ChatTokenizer:
                     "the tokenizer's chat template changes earlier messages when more follow, so "
                     "no tokens are what the model saw; take another template"
                 )
-            names = [call["function"]["name"] for call in message.get("tool_calls") or ()]
+            names = [call["function"]["name"] for call in message.get("tool_calls", ())]
             if any(name not in text[len(before) : min(ends)] for name in names):
                 raise InvalidArgument("the tokenizer's chat template leaves out calls of tools")
             yield message, len(before), min(ends)
@@ -107,20 +107,13 @@ class ChatTokenizer:
 
 
 def _templated(message: Message) -> Message:
-    """Return a message as templates take it: with text, and arguments that are no JSON text."""
-    made = {**message, "content": message.get("content") or ""}
-    made.pop("logprobs", None)
+    """Return a message as templates take it, with arguments that are no JSON text."""
+    made = {key: value for key, value in message.items() if key != "logprobs"}
     if calls := message.get("tool_calls"):
-        made["tool_calls"] = [
-            {**call, "function": {**call["function"], "arguments": _decoded(call["function"])}}
-            for call in calls
-        ]
+        made["tool_calls"] = [{**call, "function": _decoded(call["function"])} for call in calls]
     return made
 
 
-def _decoded(function: Mapping[str, Any]) -> Any:
-    arguments = function["arguments"]
-    try:
-        return msgspec.json.decode(arguments) if isinstance(arguments, str) else arguments
-    except msgspec.DecodeError:
-        return arguments
+def _decoded(function: Mapping[str, Any]) -> Mapping[str, Any]:
+    arguments = json_object(function["arguments"])
+    return function if arguments is None else {**function, "arguments": arguments}

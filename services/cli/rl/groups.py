@@ -98,10 +98,10 @@ class Groups:
         return await _patiently(lambda: method(self._context.request(kind, **fields)))
 
     async def _finish(self, name: str, prompts: Sequence[items_pb.BatchPrompt]) -> items_pb.Batch:
-        requests = list(creation_requests(self._context.profile, name, self._options, prompts))
+        wanted = (self._context.profile, name, self._options, prompts)
         self._under_way.add(name)
-        batch = (await _patiently(lambda: self._batches.CreateBatch(iter(requests)))).batch
-        if batch.state == items_pb.BATCH_STATE_STOPPED:
+        created = await _patiently(lambda: self._batches.CreateBatch(creation_requests(*wanted)))
+        if created.batch.state == items_pb.BATCH_STATE_STOPPED:
             await self._call(pb.ResumeBatchRequest, name=name)
         async with aclosing(watch(self._context, name)) as batches:
             return [each async for each in batches][-1]
