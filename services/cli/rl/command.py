@@ -1,15 +1,17 @@
 """Run environments: tasks whose results are scored, for training and evaluation."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from hermes.agent.v1.trajectory_pb2_grpc import TrajectoryServiceStub
 from services.amounts import plural
 from services.cli import process
 from services.cli.arguments import INT32, up_to
-from services.cli.command import JSON_LIST, JSON_OBJECT, Command, Context, action, arg, flag
+from services.cli.command import JSON_LIST, Command, Context, action, arg, flag
 from services.cli.console import EXIT_FAILURE, complain, print_json, say
 from services.cli.output import Column, print_table
 from services.cli.rl.atropos import serve
@@ -22,12 +24,14 @@ from services.cli.rl.runs import (
     home_of,
     run_environment,
 )
+from services.cli.trajectories.reader import read_trajectories
 from services.errors import InvalidArgument
 from services.home.batches.environment import Environment, list_environments, load_tasks
 from services.home.batches.reward import reward
 from services.home.batches.swe_task import SweTask, task_item
 from services.home.json_lines import parse_lines
 from services.home.paths import replace_file
+from services.home.trajectories.openai_messages import openai_record
 from services.validation import decode
 
 EXAMPLES = """\
@@ -113,16 +117,32 @@ def _print(run: EnvironmentRun, figures: Figures) -> None:
 async def _process(context: Context) -> int:
     """Write groups of scored attempts, as an Atropos environment's `process` does."""
     given = context.given
-    run = await run_environment(context, "process", given.groups or 0, given.seed)
-    complete = [group for group in run.groups() if len(group) == run.group_size]
-    lines = (msgspec.json.encode(_group(group)) + b"\n" for group in complete)
-    replace_file(given.out, b"".join(lines), 0o600)
-    say(f"wrote {plural(len(complete), 'group')} to {given.out}")
+    run = await run_environment(context, "process", given.groups or 0)
+    lines, whole = list[bytes](), [each for each in run.groups() if len(each) == run.group_size]
+    for group in whole:
+        written = await _group(context, group)
+        lines += [] if written is None else [msgspec.json.encode(written) + b"\n"]
+    await asyncio.to_thread(replace_file, given.out, b"".join(lines), 0o600)
+    context.print_value(
+        {"run": run.batch.name, "complete": run.is_complete, "groups": len(lines)},
+        f"wrote {plural(len(lines), 'group')} to {given.out}",
+    )
     return 0 if run.is_complete else EXIT_FAILURE
 
 
-def _group(group: Group) -> dict[str, Any]:
-    return {"task": task_id(group[0]), "scores": [reward(item) for item in group]}
+async def _group(context: Context, group: Group) -> dict[str, Any] | None:
+    """Return what is written of a group; None if an attempt has no conversation."""
+    stub, turns = context.stub(TrajectoryServiceStub), [item.turn_id for item in group]
+    read = [each async for each in read_trajectories(stub, context.profile, turns)]
+    records = [openai_record(each) for each in read if each is not None]
+    if len(records) < len(group):
+        return None
+    return {
+        "task": task_id(group[0]),
+        "scores": [reward(item) for item in group],
+        "messages": [record["messages"] for record in records],
+        "tools": records[0]["tools"],
+    }
 
 
 def _items(context: Context) -> int:
@@ -140,6 +160,9 @@ def _items(context: Context) -> int:
     return EXIT_FAILURE if problems else 0
 
 
+_CALLED = ("scheduler", "agent")
+
+
 def _size(default: int) -> Any:
     meaning = f"attempts at each task ({default})"
     return arg("--group-size N", meaning, up_to(MAX_GROUP, 1), default=default)
@@ -152,14 +175,7 @@ COMMAND = Command(
     EXAMPLES,
     actions=(
         action(_list, JSON_LIST),
-        action(
-            _evaluate,
-            *BATCH_OPTIONS,
-            _size(1),
-            JSON_OBJECT,
-            services=("scheduler", "agent"),
-            started=process.ALL,
-        ),
+        action(_evaluate, *BATCH_OPTIONS, _size(1), services=_CALLED, started=process.ALL),
         action(
             _process,
             *BATCH_OPTIONS,
@@ -167,7 +183,7 @@ COMMAND = Command(
             arg("--out FILE", "write the groups into this file", Path, required=True),
             arg("--groups N", "groups, in an order by the seed (each task once)", up_to(INT32, 1)),
             _SEED,
-            services=("scheduler", "agent"),
+            services=_CALLED,
             started=process.ALL,
         ),
         action(
@@ -180,7 +196,7 @@ COMMAND = Command(
             arg("--atropos URL", f"where its run-api listens ({_ATROPOS})", default=_ATROPOS),
             arg("--eval-every N", "run each task once every N steps", up_to(INT32), default=0),
             flag("--wandb", "report to Weights & Biases"),
-            services=("scheduler", "agent"),
+            services=_CALLED,
             started=process.ALL,
         ),
         action(
@@ -189,4 +205,5 @@ COMMAND = Command(
             arg("--out FILE", "write the items into this file", Path, required=True),
         ),
     ),
+    defaults={"seed": 0},
 )

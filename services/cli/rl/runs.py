@@ -1,31 +1,27 @@
 """Runs of environments: batches whose items are groups of attempts at a task."""
 
 import asyncio
+import hashlib
 from collections.abc import Sequence
 
+import msgspec
 from msgspec import Struct
 
 from hermes.scheduler.v1 import batch_item_pb2 as items_pb
-from hermes.scheduler.v1 import batch_pb2 as pb
-from hermes.scheduler.v1.batch_pb2_grpc import BatchServiceStub
 from services.cli.arguments import micro_usd, up_to
+from services.cli.batch.creation import create
 from services.cli.batch.progress import follow
 from services.cli.batch.report import all_items, state_word
-from services.cli.command import Context, arg
+from services.cli.command import JSON_OBJECT, Context, arg
 from services.cli.console import complain
-from services.home.batches.dataset import DatasetItem
-from services.home.batches.environment import (
-    TOOLSETS,
-    batch_prompts,
-    find_environment,
-    load_tasks,
-    make_items,
-)
-from services.home.batches.requests import creation_requests, digest_of
+from services.home.batches.dataset import Dataset
+from services.home.batches.environment import TOOLSETS, find_environment, load_tasks, make_items
 from services.home.paths import DEFAULT_PROFILE, HomePaths
 
 MAX_GROUP = 256
 _TOOLSETS = ",".join(TOOLSETS)
+_DECIDING = ("model", "toolsets", "max_turns", "sandbox")
+"""The options by which runs differ."""
 
 OPTIONS = (
     arg("ENVIRONMENT", "its name; `hermes rl list` shows them"),
@@ -37,8 +33,9 @@ OPTIONS = (
 )
 BATCH_OPTIONS = (
     *OPTIONS,
-    arg("--workers N", "items at one time (8)", up_to(256, 1), default=8),
+    arg("--workers N", "items at one time (8)", up_to(256, 1)),
     arg("--budget USD", "begin no more items when they have cost so much", micro_usd),
+    JSON_OBJECT,
 )
 
 
@@ -68,40 +65,22 @@ def home_of(context: Context) -> HomePaths:
     return home.profile(context.profile or DEFAULT_PROFILE)
 
 
-async def run_environment(
-    context: Context, purpose: str, group_count: int = 0, seed: int = 0
-) -> EnvironmentRun:
+async def run_environment(context: Context, purpose: str, group_count: int = 0) -> EnvironmentRun:
     """Run groups of an environment to the end; an earlier run with the same options goes on."""
     given = context.given
     environment = await asyncio.to_thread(find_environment, home_of(context), given.environment)
     tasks = await asyncio.to_thread(load_tasks, environment)
-    items = await asyncio.to_thread(make_items, tasks, given.group_size, group_count, seed)
-    batch = await _create(context, f"{environment.name}.{purpose}", items, seed)
-    if batch.state == items_pb.BATCH_STATE_COMPLETED:
-        complain(f"{batch.name} is done already; --run NAME runs it anew")
-    elif batch.done_count:
-        complain(f"{batch.name} goes on: {batch.done_count} of {batch.item_count} items are done")
-    if batch.state == items_pb.BATCH_STATE_STOPPED:
-        request = context.request(pb.ResumeBatchRequest, name=batch.name)
-        batch = (await context.stub(BatchServiceStub).ResumeBatch(request)).batch
-    batch = await follow(context, batch)
+    items = await asyncio.to_thread(make_items, tasks, given.group_size, group_count, given.seed)
+    deciding = [items, *(getattr(given, name) for name in _DECIDING)]
+    digest = hashlib.sha256(msgspec.json.encode(deciding)).hexdigest()
+    given.name = given.run or f"{environment.name}.{purpose}.{digest[:8]}"
+    given.dataset = environment.path
+    batch = await follow(context, await create(context, Dataset(items)))
     if batch.state != items_pb.BATCH_STATE_COMPLETED:
         why = f": {batch.reason}" if batch.reason else ""
         complain(f"{batch.name} is {state_word(batch)}{why}; go on with the same command")
-    return EnvironmentRun(
-        batch, [item async for item in all_items(context, batch.name)], given.group_size
-    )
-
-
-async def _create(
-    context: Context, prefix: str, items: Sequence[DatasetItem], seed: int
-) -> items_pb.Batch:
-    given = context.given
-    options = batch_options(context, given.workers, given.budget, seed)
-    prompts = batch_prompts(items, toolsets_of(context))
-    name = given.run or f"{prefix}.{digest_of(options, prompts).hex()[:8]}"
-    requests = creation_requests(context.profile, name, options, prompts)
-    return (await context.stub(BatchServiceStub).CreateBatch(requests)).batch
+    found = [item async for item in all_items(context, batch.name)]
+    return EnvironmentRun(batch, found, given.group_size)
 
 
 def batch_options(
