@@ -9,6 +9,7 @@ from datetime import tzinfo
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy import Connection, bindparam
@@ -124,9 +125,9 @@ class TrajectoryRecorder:
                 return
             folder = self._home.profile(turn.profile).root
             path = folder / (COMPLETED if sample.completed else OTHERS)
-            line = json.dumps(sharegpt_record(sample), ensure_ascii=False)
+            line = msgspec.json.encode(sharegpt_record(sample)) + b"\n"
             async with self._writing:
-                await asyncio.to_thread(_append, path, f"{line}\n")
+                await asyncio.to_thread(_append, path, line)
         except (OSError, HermesError) as error:
             _log.warning("no trajectory was kept of the turn: %s", error)
 
@@ -149,11 +150,11 @@ def _message(sent: bytes, reasoning: str, logprobs: str) -> Message:
     return Message(content["role"], text, reasoning, calls, call_id, logprobs)
 
 
-def _append(path: Path, text: str) -> None:
+def _append(path: Path, line: bytes) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # A single write, so that processes that share a home do not mix their lines.
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
-        os.write(file, text.encode(errors="replace"))
+        os.write(file, line)
     finally:
         os.close(file)

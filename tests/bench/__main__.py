@@ -21,6 +21,7 @@ from tests.bench import (
     search,
     startup,
     throughput,
+    trajectories,
     turns,
 )
 from tests.bench.executor import commands as in_sandboxes
@@ -46,6 +47,7 @@ _GROUPS = (
     Group(("exec_docker_ms",), in_sandboxes.docker),
     Group(("exec_bubblewrap_ms",), in_sandboxes.bubblewrap),
     Group(("mcp_call_ms",), mcp.calls),
+    Group(("trajectories_per_s",), trajectories.convert),
     Group(search.keys_of("sqlite"), search.sqlite),
     Group(search.keys_of("postgresql"), search.postgresql),
     Group(("acquire_warm_ms", "acquire_cold_ms"), pools.acquisitions),

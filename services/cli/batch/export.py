@@ -41,7 +41,8 @@ async def export(context: Context) -> None:
     """Write the conversations of items that have ended as a data set."""
     request = context.request(pb.GetBatchRequest)
     batch = (await context.stub(BatchServiceStub).GetBatch(request)).batch
-    plan = await asyncio.to_thread(dataset_plan, context)
+    # The agent has redacted them.
+    plan = replace(await asyncio.to_thread(dataset_plan, context), redact=str)
     with DatasetWriter(plan) as writer, StatusLine() as status:
         began, read = monotonic(), 0
         waiting = deque[asyncio.Task[Sequence[Trajectory | None]]]()

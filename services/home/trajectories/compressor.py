@@ -1,7 +1,6 @@
 """Fits trajectories into a number of tokens, without parting calls from their results."""
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 
 import msgspec
 from msgspec import Struct
@@ -16,8 +15,6 @@ TOKENS_PER_TURN = 4
 KEPT_CHARS = 300
 """What stays of each end of a shortened result."""
 
-_REMEMBERED = 64
-
 
 class _Step(Struct, frozen=True):
     turns: Sequence[Turn]
@@ -31,17 +28,22 @@ class Compressor:
     """
 
     def __init__(self, counter: TokenCounter, max_tokens: int) -> None:
-        self._count = counter.count
-        self._most = counter.most
-        # The system prompt with its tools is the same in most trajectories.
-        self._count_again = lru_cache(_REMEMBERED)(counter.count)
+        self._counter = counter
         self._max_tokens = max_tokens
 
-    def fit(self, trajectory: Trajectory) -> Trajectory | None:
-        """Return the trajectory so that its ShareGPT turns fit; None where they cannot."""
-        turns = list(sharegpt_turns(trajectory))
-        if sum(self._most(turn.value) + TOKENS_PER_TURN for turn in turns) <= self._max_tokens:
-            return trajectory
+    def fit_all(self, trajectories: Sequence[Trajectory]) -> Iterator[Trajectory | None]:
+        """Yield each trajectory so that its ShareGPT turns fit; None where they cannot."""
+        turns = [list(sharegpt_turns(each)) for each in trajectories]
+        large = [each for each in turns if self._may_be_large(each)]
+        self._counter.learn(turn.value for each in large for turn in each)
+        for trajectory, each in zip(trajectories, turns, strict=True):
+            yield self._fit(trajectory, each) if self._may_be_large(each) else trajectory
+
+    def _may_be_large(self, turns: Sequence[Turn]) -> bool:
+        most = sum(self._counter.most(turn.value) + TOKENS_PER_TURN for turn in turns)
+        return most > self._max_tokens
+
+    def _fit(self, trajectory: Trajectory, turns: Sequence[Turn]) -> Trajectory | None:
         head, *steps = map(self._measured, _steps(turns))
         excess = head.cost + sum(step.cost for step in steps) - self._max_tokens
         if excess <= 0:
@@ -64,11 +66,8 @@ class Compressor:
         return msgspec.structs.replace(trajectory, messages=messages)
 
     def _measured(self, turns: Sequence[Turn]) -> _Step:
-        return _Step(turns, sum(map(self._cost, turns)))
-
-    def _cost(self, turn: Turn) -> int:
-        count = self._count_again if turn.speaker == "system" else self._count
-        return count(turn.value) + TOKENS_PER_TURN
+        count = self._counter.count
+        return _Step(turns, sum(count(turn.value) + TOKENS_PER_TURN for turn in turns))
 
     def _shortened(self, step: _Step) -> _Step:
         before = [message for turn in step.turns for message in turn.messages]

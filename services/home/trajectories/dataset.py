@@ -5,9 +5,12 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Protocol
 
+import msgspec
 from msgspec import Struct
 
 from services.errors import FailedPrecondition
@@ -19,6 +22,9 @@ from services.home.trajectories.trajectory import Trajectory, redact_trajectory
 
 TRAIN, FAILED = "train", "failed"
 _ROWS = 1000
+_REMEMBERED = 256
+_CHUNK = 64
+"""Trajectories whose tokens are counted together."""
 
 
 class DatasetPlan(Struct, frozen=True):
@@ -46,6 +52,8 @@ class DatasetWriter:
         self.counts = Counter[str]()
         """Trajectories by split, and left out by reason."""
         self._plan = plan
+        # The system prompt with its tools is the same in most trajectories.
+        self._redact = lru_cache(_REMEMBERED)(plan.redact)
         self._models = set[str]()
         self._duplicates = Duplicates()
         self._data = plan.folder / "data"
@@ -71,13 +79,15 @@ class DatasetWriter:
 
     def add_all(self, trajectories: Iterable[Trajectory]) -> None:
         """Write trajectories, except those that are left out."""
-        for each in trajectories:
-            self._add(each)
+        chosen = filter(self._chooses, trajectories)
+        compressor = self._plan.compressor
+        while chunk := [redact_trajectory(each, self._redact) for each in islice(chosen, _CHUNK)]:
+            for fitting in compressor.fit_all(chunk) if compressor else chunk:
+                self._add(fitting)
 
-    def _add(self, trajectory: Trajectory) -> None:
-        reason, fitting = self._select(trajectory)
+    def _add(self, fitting: Trajectory | None) -> None:
         if fitting is None:
-            self.counts[reason] += 1
+            self.counts["too long"] += 1
             return
         split = TRAIN if fitting.completed else FAILED
         self.counts[split] += 1
@@ -86,15 +96,14 @@ class DatasetWriter:
             self._files[split] = self._open(split)
         self._files[split].write(FORMATS[self._plan.format](fitting))
 
-    def _select(self, trajectory: Trajectory) -> tuple[str, Trajectory | None]:
+    def _chooses(self, trajectory: Trajectory) -> bool:
         plan = self._plan
-        for name in plan.filters:
-            if FILTERS[name](trajectory):
-                return name, None
-        if plan.deduplicates and self._duplicates.add(trajectory):
-            return "duplicate", None
-        clean = redact_trajectory(trajectory, plan.redact)
-        return "too long", plan.compressor.fit(clean) if plan.compressor else clean
+        reason = next((name for name in plan.filters if FILTERS[name](trajectory)), "")
+        if not reason and plan.deduplicates and self._duplicates.add(trajectory):
+            reason = "duplicate"
+        if reason:
+            self.counts[reason] += 1
+        return not reason
 
     def _path(self, split: str, suffix: str = "") -> Path:
         name = f"{split}-00000-of-00001.parquet" if self._plan.parquet else f"{split}.jsonl"
@@ -131,8 +140,7 @@ class _JsonLines:
         self._file: IO[bytes] = path.open("wb")
 
     def write(self, record: dict[str, Any]) -> None:
-        line = json.dumps(record, ensure_ascii=False)
-        self._file.write(f"{line}\n".encode(errors="replace"))
+        self._file.write(msgspec.json.encode(record) + b"\n")
 
     def close(self) -> None:
         self._file.flush()

@@ -1,7 +1,7 @@
 """The format of the chat completions API, with the model's reasoning."""
 
-import json
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -52,20 +52,26 @@ _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "tool": "to
 
 def openai_record(trajectory: Trajectory) -> dict[str, Any]:
     """Return a trajectory as a record that can be written as JSON."""
-    tools: list[Any] = json.loads(trajectory.tools or "[]")
     return {
         "messages": [
             {"role": "system", "content": trajectory.system_prompt},
             *map(_written, trajectory.messages),
         ],
-        "tools": [
-            tool if "function" in tool else {"type": "function", "function": tool} for tool in tools
-        ],
+        "tools": _tools(trajectory.tools or "[]"),
         "timestamp": trajectory.timestamp,
         "model": trajectory.model,
         "completed": trajectory.completed,
         **msgspec.to_builtins(trajectory.facts),
     }
+
+
+@lru_cache(64)
+def _tools(text: str) -> list[Any]:
+    """Return tools, which are the same in most trajectories."""
+    tools: list[Any] = msgspec.json.decode(text)
+    return [
+        tool if "function" in tool else {"type": "function", "function": tool} for tool in tools
+    ]
 
 
 def _written(message: Message) -> dict[str, Any]:

