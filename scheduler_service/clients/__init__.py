@@ -1,7 +1,6 @@
 """Clients of the services that the scheduler calls."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import aclosing
 from datetime import timedelta
 from functools import cached_property
 from typing import Any, TypeVar
@@ -155,11 +154,8 @@ class AgentClient:
 
     async def result(self, claim: Claim) -> TurnResult:
         """Watch the attempt's turn, and return its result."""
-        async with aclosing(watch(self._turns, claim.job.profile, claim.turn_id)) as events:
-            async for event in events:
-                if event.HasField("turn_finished"):
-                    return _result(event.turn_finished)
-        raise AssertionError("a turn that is watched ends")
+        events = await watch(self._turns, claim.job.profile, claim.turn_id)
+        return _result(events[-1].turn_finished)
 
 
 class GatewayClient:

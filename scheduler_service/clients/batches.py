@@ -3,12 +3,12 @@
 import shlex
 from collections import defaultdict
 from collections.abc import Sequence
-from contextlib import aclosing
 from functools import cached_property
 from typing import Any
 
 import grpc
 from msgspec import Struct
+from msgspec.structs import replace
 
 from hermes.agent.v1 import (
     session_change_pb2,
@@ -125,70 +125,50 @@ class BatchAgent:
         # The id is ours: an earlier start had other options of the batch.
         starting = self._turns.StartTurn(request, timeout=CALL_S)
         await answer_unless(grpc.StatusCode.ALREADY_EXISTS, starting)
-        tally = _Tally()
-        async with aclosing(watch(self._turns, request.profile, request.turn_id)) as events:
-            async for event in events:
-                tally.add(event)
-        return tally.report()
+        return _report(await watch(self._turns, request.profile, request.turn_id))
 
 
-class _Tally:
-    """What the events of a turn say."""
-
-    def __init__(self) -> None:
-        self._model = ""
-        self._exit_code: int | None = None
-        self._tools: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
-        self._end = turn_event_pb2.TurnFinished()
-
-    def add(self, event: turn_event_pb2.TurnEvent) -> None:
-        match event.WhichOneof("kind"):
-            case "turn_started":
-                self._model = event.turn_started.model or self._model
-            case "tool_finished":
-                self._add_tool(event.tool_finished)
-            case "turn_finished":
-                self._end = event.turn_finished
-            case _:
-                pass
-
-    def _add_tool(self, tool: turn_event_pb2.ToolFinished) -> None:
+def _report(events: Sequence[turn_event_pb2.TurnEvent]) -> TurnReport:
+    model, exit_code = "", None
+    tools = defaultdict[str, list[int]](lambda: [0, 0, 0])
+    for event in events:
+        model = event.turn_started.model or model
+        tool = event.tool_finished
         if tool.name == _SCRIPT:
-            self._exit_code = tool.exit_code if tool.HasField("exit_code") else None
-            return
-        counts = self._tools[tool.name]
-        counts[0] += 1
-        counts[1] += tool.is_error
-        counts[2] += tool.duration.ToMilliseconds()
+            exit_code = tool.exit_code if tool.HasField("exit_code") else None
+        elif event.HasField("tool_finished"):
+            counts = tools[tool.name]
+            counts[0] += 1
+            counts[1] += tool.is_error
+            counts[2] += tool.duration.ToMilliseconds()
+    end = events[-1].turn_finished
+    return replace(
+        _outcome(end),
+        exit_code=exit_code,
+        usage=record_of(end.usage, Usage),
+        tools=[ToolUse(name, *tools[name]) for name in sorted(tools)],
+        model=model,
+    )
 
-    def report(self) -> TurnReport:
-        outcome = self._end.WhichOneof("outcome") or "failed"
-        answer, error, reason, retry_after_s = "", "", None, None
-        match outcome:
-            case "completed":
-                answer = self._end.completed.answer
-            case "failed":
-                failure = self._end.failed.failure
-                error = failure.message or "the turn failed"
-                word = enum_word(error_pb2.ErrorReason.DESCRIPTOR, failure.reason)
-                if failure.HasField("retry_after"):
-                    retry_after_s = failure.retry_after.ToMilliseconds() / 1000
-                reason = next((each for each in Reason if each.name == word.upper()), None)
-            case "cancelled":
-                answer, error = self._end.cancelled.partial_answer, "it was stopped"
-            case "limit_reached":
-                limit = self._end.limit_reached
-                answer, error = limit.partial_answer, limit.message or "a limit was reached"
-            case _:
-                error = self._end.needs_review.message or "a person has to look at it"
-        return TurnReport(
-            outcome,
-            answer,
-            error,
-            reason,
-            retry_after_s,
-            self._exit_code,
-            record_of(self._end.usage, Usage),
-            [ToolUse(name, *self._tools[name]) for name in sorted(self._tools)],
-            self._model,
-        )
+
+def _outcome(end: turn_event_pb2.TurnFinished) -> TurnReport:
+    match outcome := end.WhichOneof("outcome") or "failed":
+        case "completed":
+            return TurnReport(outcome, end.completed.answer)
+        case "failed":
+            failure = end.failed.failure
+            word = enum_word(error_pb2.ErrorReason.DESCRIPTOR, failure.reason)
+            reason = next((each for each in Reason if each.name == word.upper()), None)
+            retry_after_s = None
+            if failure.HasField("retry_after"):
+                retry_after_s = failure.retry_after.ToMilliseconds() / 1000
+            message = failure.message or "the turn failed"
+            return TurnReport(outcome, error=message, reason=reason, retry_after_s=retry_after_s)
+        case "cancelled":
+            return TurnReport(outcome, end.cancelled.partial_answer, "it was stopped")
+        case "limit_reached":
+            limit = end.limit_reached
+            return TurnReport(outcome, limit.partial_answer, limit.message or "a limit was reached")
+        case _:
+            message = end.needs_review.message or "a person has to look at it"
+            return TurnReport(outcome, error=message)

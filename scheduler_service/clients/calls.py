@@ -1,6 +1,6 @@
 """Calls of other services, and what their failures mean."""
 
-from collections.abc import AsyncGenerator, Awaitable
+from collections.abc import Awaitable, Sequence
 from contextlib import aclosing
 from typing import TypeVar
 
@@ -50,13 +50,14 @@ async def answer_unless(code: grpc.StatusCode, call: Awaitable[_T]) -> _T | None
 
 async def watch(
     turns: turn_pb2_grpc.TurnServiceStub, profile: str, turn_id: str
-) -> AsyncGenerator[turn_event_pb2.TurnEvent]:
-    """Yield a turn's durable events once it has ended, reconnecting as needed."""
-    last = 0
+) -> Sequence[turn_event_pb2.TurnEvent]:
+    """Return a turn's durable events once it has ended, reconnecting as needed."""
+    events = list[turn_event_pb2.TurnEvent]()
 
     def open_call() -> grpc.aio.UnaryStreamCall[
         turn_pb2.WatchTurnRequest, turn_pb2.WatchTurnResponse
     ]:
+        last = events[-1].sequence if events else 0
         request = turn_pb2.WatchTurnRequest(
             turn_id=turn_id, profile=profile, after_sequence=last, ended_only=True
         )
@@ -65,11 +66,10 @@ async def watch(
     try:
         async with aclosing(resume(open_call, _ends_turn, passes=may_pass)) as responses:
             async for response in responses:
-                for event in response.events:
-                    last = max(last, event.sequence)
-                    yield event
+                events += response.events
     except grpc.aio.AioRpcError as error:
         raise explain(error) from error
+    return events
 
 
 def may_pass(error: grpc.aio.AioRpcError) -> bool:

@@ -111,7 +111,8 @@ class FakeTurns(turn_pb2_grpc.TurnServiceServicer, upload_pb2_grpc.UploadService
             yield _response(events.TurnEvent(sequence=1, turn_started=started))
         how, _, text = self._prompt(request).partition(" ")
         shown = text if how == "say" else "…"
-        yield _response(events.TurnEvent(text_delta=events.TextDelta(step=1, text=shown)))
+        if not request.ended_only:
+            yield _response(events.TurnEvent(text_delta=events.TextDelta(step=1, text=shown)))
         if self.cuts:
             self.cuts -= 1
             await context.abort(grpc.StatusCode.UNAVAILABLE, "the connection was cut")
