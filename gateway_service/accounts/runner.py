@@ -132,7 +132,8 @@ class Runner:
             try:
                 await self._hold()
             except Exception as error:  # noqa: BLE001 - the account is tried again after any error
-                name, expected = self._platform.name, _expected(error)
+                name = self._platform.name
+                expected = _expected(error, name)
                 why = expected or repr(first_failure(error))
                 _log.error("%s does not run: %s", name, why, exc_info=not expected)
                 self.health.note_loss()
@@ -325,13 +326,15 @@ class PlatformHealth:
         return f"{self.platform.name} has not answered for {silent_s:.0f} s"
 
 
-def _expected(error: BaseException) -> str | None:
-    """Return the message of an expected error; None if it is a bug."""
+def _expected(error: BaseException, name: str) -> str | None:
+    """Return the message of an expected error of a platform; None if it is a bug."""
     if isinstance(error, HermesError):
         return error.message
+    if isinstance(error, ModuleNotFoundError):
+        return f"it needs a package more: pip install 'hermes-services[{name}]'"
     if isinstance(error, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[BaseException]", error)
-        reasons = [_expected(each) for each in group.exceptions]
+        reasons = [_expected(each, name) for each in group.exceptions]
         known = [reason for reason in reasons if reason is not None]
         return "; ".join(known) if len(known) == len(reasons) else None
     return None

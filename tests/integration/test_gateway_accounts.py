@@ -239,16 +239,26 @@ class _Faulty(MemoryPlatform):
         raise KeyError(press.press_id)
 
 
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (RuntimeError("the cable is missing"), "RuntimeError('the cable is missing')"),
+        (
+            ModuleNotFoundError("No module named 'x'"),
+            "it needs a package more: pip install 'hermes-services[memory]'",
+        ),
+    ],
+)
 async def test_an_error_that_is_not_ours_has_words(
-    database: Database, agent: Agent, caplog: pytest.LogCaptureFixture
+    error: Exception, words: str, database: Database, agent: Agent, caplog: pytest.LogCaptureFixture
 ) -> None:
     platform = MemoryPlatform()
-    platform.listen_failures.append(RuntimeError("the cable is missing"))
+    platform.listen_failures.append(error)
     async with replica(database, platform, agent):
         platform.say("5", "answer hello")
         await until(lambda: platform.texts("5") == ["hello"])
     said = [each for each in caplog.messages if "memory does not run" in each]
-    assert said == ["memory does not run: RuntimeError('the cable is missing')"]
+    assert said == [f"memory does not run: {words}"]
 
 
 async def test_a_chat_goes_on_after_a_mistake_of_ours(database: Database, agent: Agent) -> None:

@@ -40,14 +40,9 @@ CHECK_TOKEN = "discord does not know this bot; check DISCORD_BOT_TOKEN"  # noqa:
 
 def make_client(base_url: str, handlers: Mapping[str, Callable[..., None]]) -> "Client":
     """Return a client that gives its events to handlers; the library takes long to load."""
-    try:
-        import discord
-        from aiohttp import TraceConfig
-        from discord.http import Route
-    except ImportError as error:
-        raise AccountRefused(
-            "discord needs a package more: pip install 'hermes-services[discord]'"
-        ) from error
+    import discord
+    from aiohttp import TraceConfig
+    from discord.http import Route
 
     class Client(discord.Client):
         def dispatch(self, event: str, /, *args: Any, **_: Any) -> None:

@@ -275,11 +275,9 @@ class MatrixPlatform(Platform):
 
 
 def _client(config: MatrixConfig, store: Path) -> "AsyncClient":
-    try:
-        from nio import AsyncClient, AsyncClientConfig
-        from nio.store import SqliteStore
-    except ImportError as error:
-        raise AccountRefused("matrix-nio is missing; install hermes-services[matrix]") from error
+    from nio import AsyncClient, AsyncClientConfig
+    from nio.store import SqliteStore
+
     if config.encryption:
         store.mkdir(mode=0o700, parents=True, exist_ok=True)
     options = AsyncClientConfig(

@@ -112,12 +112,7 @@ class SlackApi:
 
 
 def _make_client(token: str, base_url: str) -> "AsyncWebClient":
-    try:
-        from slack_sdk.web.async_client import AsyncWebClient
-    except ImportError as error:
-        raise AccountRefused(
-            "slack needs a package more: pip install 'hermes-services[slack]'"
-        ) from error
+    from slack_sdk.web.async_client import AsyncWebClient
 
     # Its own retries could send a message twice.
     client = AsyncWebClient(token, base_url, retry_handlers=[])

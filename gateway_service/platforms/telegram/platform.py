@@ -245,13 +245,8 @@ class TelegramPlatform(Platform):
 
 
 def _bot(token: str, base_url: str) -> "Bot":
-    try:
-        from telegram import Bot
-        from telegram.request import HTTPXRequest
-    except ImportError as error:
-        raise AccountRefused(
-            "telegram needs a package more: pip install 'hermes-services[telegram]'"
-        ) from error
+    from telegram import Bot
+    from telegram.request import HTTPXRequest
 
     class Polling(HTTPXRequest):
         """Passes on what the library can read: of one bad update it would drop the whole batch."""
