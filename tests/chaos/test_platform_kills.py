@@ -333,14 +333,15 @@ async def _talk(
 ) -> None:
     for text in questions:
         await place.say(chat, text)
-        wanted = {f"re: {text}", f"{MARK}re: {text}"}
-        is_shown = partial(_is_shown, place, chat, wanted)
-        if place.loses:
+        is_shown = partial(_is_shown, place, chat, {f"re: {text}", f"{MARK}re: {text}"})
+        while place.loses:
             try:
                 await until(is_shown, REPEAT_AFTER_S, 0.05)
             except TimeoutError:
                 lost.append(text)
                 await place.say(chat, text)
+            else:
+                break
         await until(is_shown, PATIENCE_S, 0.05)
         answered[chat] += 1
 
