@@ -26,9 +26,9 @@ class TrajectoryServicer(TrajectoryServiceServicer):
     ) -> AsyncGenerator[pb.ExportTrajectoriesResponse]:
         if len(request.turn_ids) > MOST_TURNS:
             raise InvalidArgument("too many turns", fields={"turn_ids": f"at most {MOST_TURNS}"})
-        profile = profile_of(request.profile)
+        profile, reader = profile_of(request.profile), self._reader.for_many()
         for turn_id in request.turn_ids:
-            found = await self._reader.read(profile, turn_id)
+            found = await reader.read(profile, turn_id)
             data = b"" if found is None else msgspec.json.encode(openai_record(found))
             for start in range(0, len(data) or 1, _PIECE_BYTES):
                 end = start + _PIECE_BYTES

@@ -6,12 +6,14 @@ import logging
 import os
 from collections.abc import Callable
 from datetime import tzinfo
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import sqlalchemy as sa
 from msgspec import Struct
+from msgspec.structs import replace
 from sqlalchemy import Connection, bindparam
 
 from agent_service.records.events import Durable, Outcome, TurnFinished
@@ -36,6 +38,7 @@ from services.home.trajectories.trajectory import (
 )
 from services.lifecycle import unbroken
 
+_REMEMBERED = 256
 COMPLETED, OTHERS = "trajectory_samples.jsonl", "failed_trajectories.jsonl"
 
 _log = logging.getLogger(__name__)
@@ -69,6 +72,11 @@ class TrajectoryReader(Struct, frozen=True):
     tools: Callable[[frozenset[str], Overlay], bytes]
     redact: Callable[[str], str]
     zone: tzinfo | None = None
+
+    def for_many(self) -> Self:
+        """Return a reader for many turns, whose prompts and tools are mostly the same."""
+        # Not for longer: what is known to be secret grows.
+        return replace(self, redact=lru_cache(_REMEMBERED)(self.redact))
 
     async def read(self, profile: str, turn_id: str) -> Trajectory | None:
         """Return a turn; None if it is not there or has no messages."""
