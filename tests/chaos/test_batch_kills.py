@@ -11,6 +11,7 @@ import pytest
 from hermes.scheduler.v1 import batch_item_pb2 as items
 from hermes.scheduler.v1 import batch_pb2 as pb
 from hermes.scheduler.v1.batch_pb2_grpc import BatchServiceStub
+from services.home.trajectories.formats import parse_trajectory
 from services.rpc.channels import Channels
 from tests.e2e.backends import need_backend, sandboxed
 from tests.e2e.client import channels_of
@@ -83,6 +84,14 @@ async def _kill(channels: Channels, four: Deployment, count: int, kills: int) ->
         command.kill()
 
 
+def _export(four: Deployment) -> list[str]:
+    """Return the ids of the records of the batch's data set."""
+    out = four.folder / "set"
+    assert four.client.run("batch", "export", "killed", "--out", out).status == 0
+    lines = (out / "data" / "train.jsonl").read_bytes().splitlines()
+    return [parse_trajectory(line).facts.id for line in lines]
+
+
 @pytest.mark.parametrize(
     ("count", "kills"), [(100, 4), pytest.param(1000, 10, marks=pytest.mark.slow)]
 )
@@ -102,3 +111,5 @@ async def test_every_item_of_a_batch_ends_once_whatever_is_killed(
     assert Counter(item["score"] for item in found) == {0.5: count}
     for item in found:
         assert item["answer"].split() == [item["id"], "1"]
+    exported = await asyncio.to_thread(_export, four)
+    assert exported == [item["id"] for item in found]

@@ -10,6 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
+from pydantic import TypeAdapter
 
 from services.cli.main import parser_of
 from services.cli.trajectories.command import COMMAND
@@ -243,6 +245,28 @@ def test_a_data_set_has_its_splits_and_a_card(tmp_path: Path, form: Format) -> N
     card = (tmp_path / "README.md").read_text()
     assert "split: failed\n    path: data/failed-00000-of-00001.parquet" in card
     assert "| duplicate | 1 |" in card
+
+
+MESSAGES: TypeAdapter[Any] = TypeAdapter(list[ChatCompletionMessageParam])
+TOOL: TypeAdapter[Any] = TypeAdapter(ChatCompletionToolParam)
+
+
+def test_each_record_is_valid_and_is_read_back(tmp_path: Path) -> None:
+    compressor, runs = Compressor(load_counter(TOKENIZER), 900), list(corpus(300))
+    fitted = list(compressor.fit_all(runs))
+    plan = DatasetPlan(tmp_path, str, "openai", compressor=compressor)
+    assert write_dataset(plan, runs) == {"train": 300}
+    lines = (tmp_path / "data" / "train.jsonl").read_bytes().splitlines()
+    for line, expected in zip(lines, fitted, strict=True):
+        record = json.loads(line)
+        MESSAGES.validate_python(record["messages"])
+        for tool in record["tools"]:
+            TOOL.validate_python(tool)
+        assert expected is not None
+        again = parse_openai(line)
+        assert openai_record(again) == openai_record(expected) == record
+        shared = parse_sharegpt(msgspec.json.encode(sharegpt_record(expected)))
+        assert openai_record(shared) == record
 
 
 def test_a_failure_leaves_the_old_data_set(tmp_path: Path) -> None:
