@@ -20,8 +20,8 @@ from services.errors import DatabaseUnavailable, FailedPrecondition
 
 FOLDER = "uploads"
 EVERY_S = 3600.0
-KEEP_UNUSED = timedelta(days=1)
-"""How long a file waits for its message."""
+KEEP_UNUSED = timedelta(days=30)
+"""How long a file waits for its message, which may be that of a batch's last item."""
 
 _MAX_NAME_CHARS = 80
 _UNSAFE = re.compile(r"[^\w.,()+@ -]")
@@ -44,7 +44,7 @@ class PlacedFile(Struct, frozen=True):
 
 
 def touch(conn: Connection, sha256: str, now: datetime) -> bool:
-    """Keep an uploaded file for another day; return whether there is one."""
+    """Keep an uploaded file for longer; return whether there is one."""
     its_row = sa.update(upload).where(upload.c.sha256 == sha256)
     return bool(conn.execute(its_row.values(uploaded_at=now)).rowcount)
 

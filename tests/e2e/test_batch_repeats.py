@@ -1,6 +1,8 @@
 """`hermes batch run` again: with the same seed, other workers, another budget, another data set."""
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,11 @@ _VARIES = {"session_id", "started_at", "finished_at"}
 def _items(home: Home, name: str) -> list[dict[str, Any]]:
     items = [json.loads(line) for line in home.run("batch", "items", name).out.splitlines()]
     return [{key: item[key] for key in item.keys() - _VARIES} for item in items]
+
+
+def _uploads(home: Home) -> list[Any]:
+    with closing(sqlite3.connect(home.path / "state" / "agent.db")) as database:
+        return database.execute("SELECT sha256, uploaded_at FROM upload").fetchall()
 
 
 def test_a_seed_decides_the_toolsets_whatever_the_workers(home: Home, tmp_path: Path) -> None:
@@ -56,8 +63,9 @@ def test_the_same_command_goes_on_with_other_workers_and_budget(
     prices = {"models": {"scripted": {"price": {"input": 1.0, "output": 1.0}}}}
     home.configure(sandboxed(backend) | prices)
     stopped = home.run(*run, "--budget", "0.000001")
-    assert stopped.status == 1
+    assert stopped.status == 3
     assert "hermes batch resume dear --budget N" in stopped.out
+    sent = _uploads(home)
     (listed,) = home.run("batch", "list", "--json").json
     assert (listed["state"], listed["done"]) == ("budget_reached", 1)
     more = home.run(*run, "--workers", "3", "--budget", "5")
@@ -66,6 +74,7 @@ def test_the_same_command_goes_on_with_other_workers_and_budget(
         in more.out
     )
     assert more.status == 0
+    assert _uploads(home) == sent, "the file is sent once"
     again = home.run(*run)
     assert "dear was run before: 4 of 4 items are done" in again.out
     assert len(_items(home, "dear")) == 4

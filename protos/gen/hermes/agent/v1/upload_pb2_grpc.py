@@ -49,7 +49,7 @@ class UploadServiceServicer:
     def UploadFile(self, request_iterator, context):
         """Stores a file: the first message is the header, chunks follow. Idempotent by the digest of the
         contents: a file that is stored is not read again. Returns when it is stored as a whole. It is
-        kept as long as a session that has it, or for a day without one. Fails with INVALID_ARGUMENT,
+        kept as long as a session that has it, or for 30 days without one. Fails with INVALID_ARGUMENT,
         DIGEST_MISMATCH or DATABASE_UNAVAILABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

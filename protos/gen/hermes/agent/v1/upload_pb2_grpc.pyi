@@ -19,7 +19,7 @@ class UploadServiceStub:
     UploadFile: _aio.StreamUnaryMultiCallable[_upload_pb2.UploadFileRequest, _upload_pb2.UploadFileResponse]
     """Stores a file: the first message is the header, chunks follow. Idempotent by the digest of the
     contents: a file that is stored is not read again. Returns when it is stored as a whole. It is
-    kept as long as a session that has it, or for a day without one. Fails with INVALID_ARGUMENT,
+    kept as long as a session that has it, or for 30 days without one. Fails with INVALID_ARGUMENT,
     DIGEST_MISMATCH or DATABASE_UNAVAILABLE.
     """
 
@@ -34,7 +34,7 @@ class UploadServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _abc.Awaitable[_upload_pb2.UploadFileResponse]:
         """Stores a file: the first message is the header, chunks follow. Idempotent by the digest of the
         contents: a file that is stored is not read again. Returns when it is stored as a whole. It is
-        kept as long as a session that has it, or for a day without one. Fails with INVALID_ARGUMENT,
+        kept as long as a session that has it, or for 30 days without one. Fails with INVALID_ARGUMENT,
         DIGEST_MISMATCH or DATABASE_UNAVAILABLE.
         """
 
