@@ -16,9 +16,13 @@ def parse_lines(
 ) -> Iterator[_T]:
     """Yield what `parse` makes of each line and its number; `refuse` hears what is wrong.
 
-    Blank lines are passed over.
+    Blank lines are passed over. Raises InvalidArgument if the file cannot be read.
     """
-    with path.open("rb") as lines:
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise InvalidArgument(f"{path} cannot be read: {error.strerror}") from None
+    with file as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue

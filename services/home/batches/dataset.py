@@ -52,10 +52,7 @@ def read_dataset(path: Path) -> Dataset:
             raise InvalidArgument(f"line {first} has the id {item.id}, too")
         return item
 
-    try:
-        items += parse_lines(path, parse, problems.append)
-    except OSError as error:
-        raise InvalidArgument(f"{path} cannot be read: {error.strerror}") from None
+    items += parse_lines(path, parse, problems.append)
     return Dataset(items, problems)
 
 

@@ -68,14 +68,9 @@ def load_tasks(environment: Environment) -> Sequence[Task]:
             raise InvalidArgument(f"line {lines[task.id]} has the id {task.id}, too")
         return task
 
-    try:
-        tasks = list(parse_lines(path, parse, problems.append))
-    except FileNotFoundError:
-        raise InvalidArgument(
-            f"{environment.name} has no tasks yet; write one a line into {path}"
-        ) from None
-    except OSError as error:
-        raise InvalidArgument(f"{path} cannot be read: {error.strerror}") from None
+    if not path.exists():
+        raise InvalidArgument(f"{environment.name} has no tasks yet; write one a line into {path}")
+    tasks = list(parse_lines(path, parse, problems.append))
     if problems:
         raise InvalidArgument("\n".join(problems[:_SHOWN]))
     if not tasks:

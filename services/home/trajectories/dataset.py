@@ -65,11 +65,15 @@ class DatasetWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._stack.close()
-        if kind is not None:
+        try:
+            self._stack.close()
+            if kind is None:
+                self._publish()
+        finally:
             for split in self._files:
                 self._path(split, ".part").unlink(missing_ok=True)
-            return
+
+    def _publish(self) -> None:
         for split in (TRAIN, FAILED):
             if split in self._files:
                 self._path(split, ".part").replace(self._path(split))
@@ -143,9 +147,9 @@ class _JsonLines:
         self._file.write(msgspec.json.encode(record) + b"\n")
 
     def close(self) -> None:
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
+        with self._file as file:
+            file.flush()
+            os.fsync(file.fileno())
 
 
 class _ParquetFile:
@@ -170,8 +174,8 @@ class _ParquetFile:
             self._flush()
 
     def _flush(self) -> None:
-        self._writer.write_table(self._table.from_pylist(self._rows, schema=self._schema))
-        self._rows.clear()
+        rows, self._rows = self._rows, []
+        self._writer.write_table(self._table.from_pylist(rows, schema=self._schema))
 
     def close(self) -> None:
         if self._rows:

