@@ -48,7 +48,6 @@ _GROUPS = (
     Group(("exec_bubblewrap_ms",), in_sandboxes.bubblewrap),
     Group(("mcp_call_ms",), mcp.calls),
     Group(("trajectories_per_s",), trajectories.convert),
-    Group(("mcp_start_added_ms",), mcp.starts),
     Group(search.keys_of("sqlite"), search.sqlite),
     Group(search.keys_of("postgresql"), search.postgresql),
     Group(("acquire_warm_ms", "acquire_cold_ms"), pools.acquisitions),

@@ -89,7 +89,6 @@ FIGURES = (
     Figure("exec_docker_ms", "a command in a docker sandbox", 5),
     Figure("exec_bubblewrap_ms", "a command in a bubblewrap sandbox", 5),
     Figure("mcp_call_ms", "a call of a warm MCP server in a bubblewrap sandbox", 8),
-    Figure("mcp_start_added_ms", "30 MCP servers: how much later `hermes up` is ready", 200),
     Figure("acquire_warm_ms", "a sandbox that was ready", 20),
     Figure("acquire_cold_ms", "one that was not, and a command in it"),
     Figure("model_direct_ms", "beside the turn: the model called directly"),

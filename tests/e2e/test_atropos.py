@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import subprocess
 from collections.abc import Generator
 from contextlib import closing
@@ -11,17 +12,28 @@ import pytest
 from msgspec.structs import replace
 from tokenizers import Tokenizer
 
+from services.cli.console import EXIT_INTERRUPTED
 from tests.e2e.backends import sandboxed
-from tests.e2e.deployment import four_processes, running
+from tests.e2e.deployment import four_processes, one_process, running
 from tests.e2e.home import REPOSITORY, Home
+from tests.e2e.llama_server import llama_server, weights
 from tests.e2e.model import calls, model_process, rule, terminal_call
 from tests.e2e.processes import wait_until
-from tests.support.atropos import BIN, EOS, ScoredGroup, Trainer, atropos_server, make_tokenizer
+from tests.support.atropos import (
+    BIN,
+    EOS,
+    ScoredGroup,
+    Trainer,
+    atropos_server,
+    make_tokenizer,
+    make_tokenizer_of,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 GROUP_SIZE = 4
 STEPS = 4
+CHANCE = "od -An -N1 -tu1 /dev/urandom | awk '{print $1 / 255}'"
 TASKS = ("one", "two", "three")
 _SCORE = re.compile(r"echo ([0-9.]+) > score")
 _GROUP = re.compile(r"group (\d+), \w+: (.+)")
@@ -39,11 +51,11 @@ def trainer() -> Generator[Trainer]:
         yield server
 
 
-def with_coins(home: Home) -> Home:
+def with_coins(home: Home, check: str = "cat score") -> Home:
     """Return a home with an environment, in which `hermes` runs where Atropos is installed."""
     folder = home.path / "environments"
     folder.mkdir()
-    items = [{"id": name, "prompt": f"toss {name}", "check": "cat score"} for name in TASKS]
+    items = [{"id": name, "prompt": f"toss {name}", "check": check} for name in TASKS]
     (folder / "coins.jsonl").write_text("".join(f"{json.dumps(item)}\n" for item in items))
     found = ":".join([str(REPOSITORY), str(REPOSITORY / "protos/gen")])
     home = home.set(PYTHONPATH=found, HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error")
@@ -53,10 +65,10 @@ def with_coins(home: Home) -> Home:
 class Serving:
     """`hermes rl serve` of the environment."""
 
-    def __init__(self, home: Home, trainer: Trainer, tokenizer: Path, folder: Path) -> None:
+    def __init__(self, home: Home, trainer: Trainer, tokenizer: Path, *options: str) -> None:
         where = ("--tokenizer", tokenizer, "--atropos", trainer.url)
-        self._argv = ("rl", "serve", "coins", *where, "--eval-every", "2")
-        self._home, self._said = home, folder / "serve.stderr"
+        self._argv = ("rl", "serve", "coins", *where, *options)
+        self._home, self._said = home, tokenizer.parent / "serve.stderr"
         self.process = self.start()
 
     def start(self) -> "subprocess.Popen[str]":
@@ -112,12 +124,11 @@ def test_a_trainer_gets_every_group_although_agent_and_command_are_killed(
     ):
         trainer.register(2 * GROUP_SIZE, STEPS)
         home = with_coins(deployment.client)
-        with closing(Serving(home, trainer, folder, tmp_path)) as serving:
+        with closing(Serving(home, trainer, folder)) as serving:
             received = [*trainer.batch()]
             deployment.servers["agent"].kill()
             deployment.start()
             received += trainer.batch()
-            wait_until(lambda: "of 3 tasks" in serving.said(), "an evaluation", 60)
             serving.close()
             left = serving.under_way()
             serving.process = serving.start()
@@ -132,3 +143,50 @@ def test_a_trainer_gets_every_group_although_agent_and_command_are_killed(
     assert begun == set(range(len(begun))), serving.said()
     shown = {", ".join(f"{score:.2f}" for score in group.scores) for group in received}
     assert shown <= {*ended.values()}
+
+
+def test_tasks_are_evaluated_between_steps_and_ctrl_c_keeps_what_was_begun(
+    trainer: Trainer, tmp_path: Path
+) -> None:
+    folder = make_tokenizer(tmp_path / "tokenizer")
+    with model_process(tmp_path, [TOSS]) as model:
+        made = one_process(tmp_path / "hermes", model.url, sandboxed("bubblewrap"))
+        with running(made) as deployment:
+            trainer.register(GROUP_SIZE, 100)
+            home, options = with_coins(deployment.client), ("--groups", "1", "--eval-every", "2")
+            with closing(Serving(home, trainer, folder, *options)) as serving:
+                trainer.batch()
+                trainer.batch()
+                wait_until(lambda: "step 2: mean score" in serving.said(), "an evaluation", 60)
+                wait_until(lambda: bool(serving.under_way()), "another group", 60)
+                serving.process.send_signal(signal.SIGINT)
+                assert serving.process.wait(30) == EXIT_INTERRUPTED, serving.said()
+                states = {each["state"] for each in home.run("batch", "list", "--json").json}
+    assert re.search(r"step 2: mean score 0\.\d+ of 3 tasks", serving.said())
+    assert states <= {"stopped", "completed"}
+    assert "Traceback" not in serving.said()
+
+
+def test_a_real_model_trains_on_the_tokens_that_it_generated(
+    trainer: Trainer, tmp_path: Path
+) -> None:
+    config = {**sandboxed("bubblewrap"), "model": {"max_tokens": 60, "logprobs": True}}
+    with llama_server() as url:
+        made = one_process(tmp_path / "hermes", url, config, HERMES_MODEL="")
+        folder = make_tokenizer_of(weights(), tmp_path / "tokenizer")
+        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        with running(made) as deployment:
+            trainer.register(GROUP_SIZE, 1)
+            # A score by chance, as groups in which all are the same are not sent.
+            home = with_coins(deployment.client, check=CHANCE)
+            with closing(Serving(home, trainer, folder, "--groups", "1", "--max-turns", "1")):
+                (group,) = trainer.batch(timeout_s=200)
+    assert group.inference_logprobs
+    rows = zip(group.tokens, group.masks, group.inference_logprobs, strict=True)
+    for tokens, masks, logprobs in rows:
+        assert len(tokens) == len(masks) == len(logprobs)
+        places = {place for place, mask in enumerate(masks) if mask != -100}
+        assert places == {place for place, logprob in enumerate(logprobs) if logprob <= 0}
+        assert len(places) > 3
+        assert tokenizer.decode(list(tokens[: min(places)])).endswith("assistant\n")
+        assert all(masks[place] == tokens[place] for place in places)

@@ -18,6 +18,7 @@ from tests.support.ports import free_port
 from tests.support.requirements import require
 
 _CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+REPOSITORY = Path(__file__).parents[2]
 BIN = _CACHE / "hermes-tests" / "atropos" / "bin"
 START_S = 30.0
 EOS = "<\uff5cend\u2581of\u2581sentence\uff5c>"
@@ -103,4 +104,11 @@ def make_tokenizer(folder: Path) -> Path:
     fields = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": EOS}
     (folder / "tokenizer_config.json").write_bytes(msgspec.json.encode(fields))
     (folder / "chat_template.jinja").write_text(_TEMPLATE)
+    return folder
+
+
+def make_tokenizer_of(weights: Path | None, folder: Path) -> Path:
+    """Write the tokenizer of a GGUF file."""
+    program = REPOSITORY / "tests/atropos/make-tokenizer"
+    subprocess.run([BIN / "python", program, str(weights), folder], check=True, capture_output=True)
     return folder

@@ -1,7 +1,7 @@
 """Conversations as tokens, with a mask of those that the model generated."""
 
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 from msgspec import Struct
@@ -26,35 +26,40 @@ class Sample(Struct, frozen=True):
     """Those of the generated tokens, and 1.0 elsewhere; None if not all are known."""
 
 
+class _Answer(Struct, frozen=True):
+    text: str
+    tokens: Sequence[int]
+    logprobs: Sequence[float]
+    """Empty if they are not known."""
+
+
 class ChatTokenizer:
     """Tokenizes conversations with the chat template of one of transformers' tokenizers."""
 
     def __init__(self, tokenizer: Any) -> None:
         if not tokenizer.chat_template:
             raise InvalidArgument("the tokenizer has no chat template; take that of a chat model")
-        if not tokenizer.is_fast:
-            raise InvalidArgument("the tokenizer has no tokenizer.json; take one that has")
         self._tokenizer = tokenizer
 
     def encode(self, conversation: Mapping[str, Any]) -> Sample:
         """Return the tokens of `messages` and `tools` in the format of the chat completions API."""
-        messages: Sequence[Message] = conversation["messages"]
-        text = self._render(conversation, len(messages))
-        coded = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
-        tokens: Sequence[int] = coded["input_ids"]
-        starts = [start for start, _ in coded["offset_mapping"]]
-        masks, logprobs = [MASKED] * len(tokens), [NO_LOGPROB] * len(tokens)
-        are_known = True
+        text = self._render(conversation, len(conversation["messages"]))
+        tokens, masks, logprobs = list[int](), list[int](), list[float]()
+        at, are_known = 0, True
         for message, first, end in self._answers(conversation, text):
-            place = slice(bisect_left(starts, first), bisect_left(starts, end))
-            known = self._logprobs(message, tokens[place])
-            if known is None:
-                are_known = False
-            else:
-                place = slice(place.start, place.start + len(known))
-                logprobs[place] = known
-            masks[place] = tokens[place]
-        return Sample(tokens, masks, logprobs if are_known else None)
+            prompt = self._tokens(text[at:first])
+            answer = self._generated(message, text[first:end])
+            tokens += [*prompt, *answer.tokens]
+            masks += [*(MASKED for _ in prompt), *answer.tokens]
+            logprobs += [*(NO_LOGPROB for _ in prompt), *answer.logprobs]
+            are_known = are_known and len(answer.logprobs) == len(answer.tokens)
+            at = first + len(answer.text)
+        rest = self._tokens(text[at:])
+        return Sample(
+            [*tokens, *rest],
+            [*masks, *(MASKED for _ in rest)],
+            [*logprobs, *(NO_LOGPROB for _ in rest)] if are_known else None,
+        )
 
     def _answers(
         self, conversation: Mapping[str, Any], text: str
@@ -83,27 +88,35 @@ class ChatTokenizer:
     def _render(
         self, conversation: Mapping[str, Any], count: int, *, is_prompt: bool = False
     ) -> str:
-        return self._tokenizer.apply_chat_template(
-            [_templated(message) for message in conversation["messages"][:count]],
-            tools=conversation.get("tools") or None,
-            tokenize=False,
-            add_generation_prompt=is_prompt,
-        )
+        try:
+            return self._tokenizer.apply_chat_template(
+                [_templated(message) for message in conversation["messages"][:count]],
+                tools=conversation.get("tools") or None,
+                tokenize=False,
+                add_generation_prompt=is_prompt,
+            )
+        except import_module("jinja2").TemplateError as error:
+            raise InvalidArgument(f"the tokenizer's chat template fails: {error}") from None
 
-    def _logprobs(self, message: Message, tokens: Sequence[int]) -> list[float] | None:
-        """Return the logprobs that the server gave if it generated just these tokens.
+    def _generated(self, message: Message, text: str) -> _Answer:
+        """Return an answer with the tokens that the server generated, if they are known.
 
-        The last token may lack one: a server that cut the answer has not generated it.
+        They may be others than the usual ones of the text, and lack the last one if it was cut.
         """
-        found: Any = message.get("logprobs") or {}
-        kept: Sequence[Any] = found.get("content") or ()
-        fits = len(tokens) - len(kept) in (0, 1) and all(map(self._is, kept, tokens))
-        return [each["logprob"] for each in kept] if fits else None
+        usual, found = self._tokens(text), message.get("logprobs", {})
+        kept: Sequence[Any] = found.get("content", ())
+        ids = [each.get("id") for each in kept]
+        told = "".join(each["token"] for each in kept)
+        if None in ids:
+            ids = usual[: len(ids)]
+        else:
+            told = self._tokenizer.decode(ids, skip_special_tokens=False)
+        if kept and len(ids) == len(kept) and text in (told, f"{told}{self._tokenizer.eos_token}"):
+            return _Answer(told, ids, [each["logprob"] for each in kept])
+        return _Answer(text, usual, ())
 
-    def _is(self, kept: Mapping[str, Any], token: int) -> bool:
-        if kept.get("id") is not None:
-            return kept["id"] == token
-        return kept["token"] == self._tokenizer.decode([token])
+    def _tokens(self, text: str) -> Sequence[int]:
+        return self._tokenizer(text, add_special_tokens=False)["input_ids"]
 
 
 def _templated(message: Message) -> Message:
