@@ -3,7 +3,13 @@
 import re
 
 from agent_service.security.commands import code
-from agent_service.security.commands.families import FAMILIES, SENDS, CommandClass, Verdict
+from agent_service.security.commands.families import (
+    FAMILIES,
+    OF_SESSION,
+    SENDS,
+    CommandClass,
+    Verdict,
+)
 from agent_service.security.commands.interpreters import language_of
 from agent_service.security.commands.invocation import program_name
 from agent_service.security.commands.marks import plain
@@ -51,14 +57,16 @@ class CommandClassifier:
             scene.is_broken = is_exhausted = True
         names = dict.fromkeys(finding.family for finding in scene.findings)
         families = tuple(name for name in FAMILIES if name in names and name != SENDS)
+        leaving = [each for each in scene.findings if each.leaves and each.family != SENDS]
         return Verdict(
             _class_of(families, is_broken=scene.is_broken),
             families,
             SENDS in names,
             tuple(scene.addresses),
             # An unparseable command may do more than was found.
-            leaves_sandbox=scene.is_broken
-            or any(finding.leaves for finding in scene.findings if finding.family != SENDS),
+            leaves_sandbox=scene.is_broken or bool(leaving),
+            reaches_only_files=not scene.is_broken
+            and all(each.reach is None and each.family in OF_SESSION for each in leaving),
             normalised=tuple(scene.programs),
             certain=scene.is_certain and not scene.is_broken,
             ends_in=scene.cwd,

@@ -35,6 +35,8 @@ class Family(Struct, frozen=True):
 
 SENDS = "sends"
 """The family of sending data, which needs approval only in tainted sessions."""
+OF_SESSION = frozenset({"workspace-delete", "git-discard"})
+"""Families that reach outside the sandbox only to the session's files."""
 _OUT = Reach.OUTSIDE
 
 _TABLE = (
@@ -95,6 +97,8 @@ class Verdict(Struct, frozen=True):
     addresses: tuple[str, ...] = ()
     leaves_sandbox: bool = False
     """Whether its dangerous parts matter outside a disposable sandbox."""
+    reaches_only_files: bool = False
+    """Whether they matter there only because of the session's files."""
     normalised: tuple[tuple[str, ...], ...] = ()
     """Every program that it runs, with expanded arguments, settings and input, as far as known."""
     certain: bool = True

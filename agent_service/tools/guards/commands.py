@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 
 from msgspec import Struct, field
 
+from agent_service.records.requests import BATCH
 from agent_service.security.commands.classifier import CommandClassifier
 from agent_service.security.commands.families import FAMILIES, CommandClass, Verdict
 from agent_service.security.threats import Blocked, Source
@@ -127,7 +128,10 @@ class JudgeCommands(Wrapper[A]):
             return False
         if verdict.kind is CommandClass.UNPARSEABLE:
             return not typed.process
-        if verdict.leaves_sandbox or self._policy.asks_in_sandboxes:
+        # The files of an item of a batch end with its sandbox.
+        is_item = context.caller.origin.get("platform") == BATCH
+        leaves = verdict.leaves_sandbox and not (is_item and verdict.reaches_only_files)
+        if leaves or self._policy.asks_in_sandboxes:
             return True
         return (await context.sandbox()).backend not in DISPOSABLE
 

@@ -12,35 +12,13 @@ from services.cli.main import parser_of
 from services.cli.rl.command import COMMAND
 from services.errors import InvalidArgument
 from services.home.batches.swe_task import SweTask, task_item
+from tests.support.calculator import ADDS, BROKEN, FIXED, calculator_task, git, write_calculator
 from tests.support.requirements import require
-
-TEST = "import calc, sys\nsys.exit(not calc.{name}(2, 3) == {result})\n"
-BROKEN = "def add(a, b):\n    return 0\n\n\ndef multiply(a, b):\n    return 0\n"
-ADDS = BROKEN.replace("return 0", "return a + b", 1)
-FIXED = ADDS.replace("return 0", "return a * b")
-
-
-def _git(folder: Path, *arguments: str) -> str:
-    who = ["-c", "user.name=a", "-c", "user.email=a@localhost"]
-    command = ["git", "-C", str(folder), *who, *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
 @pytest.fixture
 def task(tmp_path: Path) -> SweTask:
-    folder = tmp_path / "origin"
-    (folder / "tests").mkdir(parents=True)
-    (folder / "calc.py").write_text(BROKEN)
-    for name, result in (("add", 5), ("multiply", 6)):
-        (folder / "tests" / f"check_{name}.py").write_text(TEST.format(name=name, result=result))
-    _git(folder, "init", "-q")
-    _git(folder, "add", "-A")
-    _git(folder, "commit", "-qm", "start")
-    commit = _git(folder, "rev-parse", "HEAD")
-    (folder / "calc.py").write_text(FIXED)
-    _git(folder, "commit", "-qam", "the solution, which nobody may see")
-    tests = [f"PYTHONPATH=. python3 tests/check_{name}.py" for name in ("add", "multiply")]
-    return SweTask("t1", str(folder), commit, "Fix calc.", tests, test_timeout_s=3)
+    return calculator_task(tmp_path / "origin")
 
 
 def _in_sandbox(folder: Path, script: str) -> str:
@@ -63,20 +41,16 @@ def _score(task: SweTask, workspace: Path, change: str) -> float:
     return float(_in_sandbox(workspace, item.check).splitlines()[-1])
 
 
-def _write(text: str) -> str:
-    return f"cat > calc.py <<'END'\n{text}END"
-
-
 @pytest.mark.parametrize(
     ("change", "score"),
     [
         ("", 0),
-        (_write(FIXED), 1),
-        (_write(ADDS), 0.5),
+        (write_calculator(FIXED), 1),
+        (write_calculator(ADDS), 0.5),
         ("for f in tests/*; do echo > $f; done", 0),
         ("rm -r tests; ln -s /usr tests", 0),
         ("echo 'import os; os._exit(0)' > sitecustomize.py", 0),
-        (_write("while True: print('x' * 4096)\n"), 0),
+        (write_calculator("while True: print('x' * 4096)\n"), 0),
         ("rm -r ../repository/* ../repository/.git", 0),
     ],
 )
@@ -90,9 +64,9 @@ def test_later_commits_are_not_there(task: SweTask, tmp_path: Path) -> None:
     (tmp_path / "workspace").mkdir()
     _in_sandbox(tmp_path / "workspace", task_item(task).setup)
     repository = tmp_path / "workspace" / "repository"
-    assert _git(repository, "log", "--all", "--format=%s") == "start"
+    assert git(repository, "log", "--all", "--format=%s") == "start"
     assert (repository / "calc.py").read_text() == BROKEN
-    assert _git(repository, "status", "--porcelain") == ""
+    assert git(repository, "status", "--porcelain") == ""
 
 
 def test_tasks_become_items_and_bad_lines_are_named(
@@ -114,8 +88,8 @@ def test_tasks_become_items_and_bad_lines_are_named(
 def test_a_repository_that_is_too_large_is_refused(task: SweTask) -> None:
     folder = Path(task.repository)
     (folder / "noise").write_bytes(os.urandom(80_000))
-    _git(folder, "add", "-A")
-    _git(folder, "commit", "-qm", "more")
-    large = SweTask("t2", task.repository, _git(folder, "rev-parse", "HEAD"), "p", task.tests)
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", "more")
+    large = SweTask("t2", task.repository, git(folder, "rev-parse", "HEAD"), "p", task.tests)
     with pytest.raises(InvalidArgument, match="at most 65,536 are possible"):
         task_item(large)
