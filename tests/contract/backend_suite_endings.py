@@ -10,7 +10,7 @@ import pytest
 from executor_service.backends.base import MIB, Box, Enforcement
 from executor_service.errors import BoxLost, LinkClosed
 from executor_service.records.sandboxes import EndReason, Exit, Isolation
-from tests.support.boxes import SMALL, Console, Yard, odd_seconds, open_console
+from tests.support.boxes import BOMB, SMALL, Console, Yard, odd_seconds, open_console
 
 ESCAPES = {
     "child": "sleep 7001",
@@ -24,18 +24,6 @@ ESCAPES = {
     "stopped": "sh -c 'kill -STOP $$' & sleep 7001",
     "deaf daemon": "setsid sh -c \"trap '' TERM; sleep 7001; sleep 7001\" & sleep 7001",
 }
-
-
-BOMB = """
-import os, sys
-leader = os.getpid()
-while True:
-    try:
-        os.fork()
-    except OSError:
-        if os.getpid() == leader:
-            print("full", flush=True)
-"""
 
 
 ODD = odd_seconds()

@@ -8,6 +8,7 @@ import pytest
 from scheduler_service.storage.schema import metadata
 from services.config.settings import Settings
 from services.database import Database
+from tests.integration.gateway_replicas import Agent, agent_at_the_wire
 from tests.integration.scheduler_parts import (
     NOON,
     SchedulerUnderTest,
@@ -17,6 +18,13 @@ from tests.integration.scheduler_parts import (
     scheduler,
 )
 from tests.integration.scheduler_served import Serving, serving, settings_of
+
+
+@pytest.fixture
+async def agent() -> AsyncIterator[Agent]:
+    """The agent that a gateway calls."""
+    async with agent_at_the_wire() as served:
+        yield served
 
 
 @pytest.fixture

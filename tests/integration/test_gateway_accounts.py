@@ -23,7 +23,7 @@ from services.database import Database
 from services.database.leases import Fenced, new_owner
 from services.database.migrations import prepare
 from tests.fakes.platform import MemoryPlatform
-from tests.integration.gateway_replicas import LONG_S, SHORT_S, Agent, agent_at_the_wire, replica
+from tests.integration.gateway_replicas import LONG_S, SHORT_S, Agent, replica
 from tests.support.executors import until
 
 CHAT = Address("default", "memory", "1", "5")
@@ -35,12 +35,6 @@ async def database(database_url: str) -> AsyncIterator[Database]:
     async with Database(database_url, "gateway") as opened:
         await prepare(opened, migrations)
         yield opened
-
-
-@pytest.fixture
-async def agent() -> AsyncIterator[Agent]:
-    async with agent_at_the_wire() as served:
-        yield served
 
 
 async def test_only_one_replica_polls_and_the_other_takes_over(

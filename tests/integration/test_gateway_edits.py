@@ -1,6 +1,5 @@
 """What people do to messages: they edit their own, and put emojis on ours."""
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -9,17 +8,11 @@ import sqlalchemy as sa
 from gateway_service.storage import schema
 from services.database import Database
 from tests.fakes.platform import MemoryPlatform
-from tests.integration.gateway_replicas import Agent, agent_at_the_wire, replica
+from tests.integration.gateway_replicas import Agent, replica
 from tests.integration.test_gateway_traits import RUN, database, texting
 from tests.support.executors import until
 
 __all__ = ["database"]
-
-
-@pytest.fixture
-async def agent() -> AsyncIterator[Agent]:
-    async with agent_at_the_wire() as served:
-        yield served
 
 
 def prompts(agent: Agent) -> list[str]:

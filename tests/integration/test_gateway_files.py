@@ -14,7 +14,7 @@ from services.database.migrations import prepare
 from tests.fakes.model import answers, fake_model
 from tests.fakes.platform import MemoryPlatform
 from tests.fakes.telegram import fake_telegram
-from tests.integration.gateway_replicas import agent_at_the_wire, replica
+from tests.integration.gateway_replicas import Agent, replica
 from tests.integration.test_agent_files import PNG, SEES, URL
 from tests.integration.test_gateway_telegram import again, bot
 from tests.support.executors import until
@@ -109,12 +109,14 @@ async def test_a_voice_that_nobody_can_hear_says_what_to_set(tmp_path: Path) -> 
         assert "I cannot hear it." in text
 
 
-async def test_a_gateway_that_died_before_the_turn_starts_the_same_one(tmp_path: Path) -> None:
+async def test_a_gateway_that_died_before_the_turn_starts_the_same_one(
+    tmp_path: Path, agent: Agent
+) -> None:
     database = Database(f"sqlite:///{tmp_path}/gateway.db", "gateway")
     platform = MemoryPlatform()
     platform.files = {"f": b"x" * 5000}
     file = RemoteFile(FileKind.DOCUMENT, "f", "notes.bin", "application/x-notes", is_forwarded=True)
-    async with database, agent_at_the_wire() as agent:
+    async with database:
         await prepare(database, migrations)
         agent.turns.unreachable = True
         async with replica(database, platform, agent, home=tmp_path):
@@ -134,11 +136,11 @@ async def test_a_gateway_that_died_before_the_turn_starts_the_same_one(tmp_path:
     assert agent.turns.uploads == {sent.sha256: b"x" * 5000}
 
 
-async def test_more_than_was_announced_is_not_taken(tmp_path: Path) -> None:
+async def test_more_than_was_announced_is_not_taken(tmp_path: Path, agent: Agent) -> None:
     database = Database(f"sqlite:///{tmp_path}/gateway.db", "gateway")
     platform = MemoryPlatform()
     platform.files = {"f": bytes(20_000_001)}
-    async with database, agent_at_the_wire() as agent:
+    async with database:
         await prepare(database, migrations)
         async with replica(database, platform, agent, home=tmp_path):
             file = RemoteFile(FileKind.IMAGE, "f", "`../a\u202eb`.png", length_bytes=1)

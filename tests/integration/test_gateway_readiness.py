@@ -18,14 +18,7 @@ from services.telemetry.metrics import Meter
 from tests.fakes.clock import ManualClock
 from tests.fakes.platform import MemoryPlatform
 from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
-from tests.integration.gateway_replicas import (
-    LONG_S,
-    SHORT_S,
-    Agent,
-    Replica,
-    agent_at_the_wire,
-    replica,
-)
+from tests.integration.gateway_replicas import LONG_S, SHORT_S, Agent, Replica, replica
 from tests.support.executors import until
 
 DEAF_S = 60.0
@@ -37,12 +30,6 @@ async def database(sqlite_url: str) -> AsyncIterator[Database]:
     async with Database(sqlite_url, "gateway") as opened:
         await prepare(opened, migrations)
         yield opened
-
-
-@pytest.fixture
-async def agent() -> AsyncIterator[Agent]:
-    async with agent_at_the_wire() as served:
-        yield served
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from tests.fakes.model import answers, fake_model
 from tests.fakes.platform import PLAIN, MemoryPlatform
 from tests.fakes.turns import FakeTurns
 from tests.integration.gateway_parts import hermes
-from tests.integration.gateway_replicas import Agent, agent_at_the_wire, replica
+from tests.integration.gateway_replicas import Agent, replica
 from tests.support.executors import until
 
 RUN = {"tool_calls": [{"name": "terminal", "arguments": {"command": "rm -r src"}}]}
@@ -39,12 +39,6 @@ async def database(tmp_path: Path) -> AsyncIterator[Database]:
     async with Database(f"sqlite:///{tmp_path}/texts.db", "gateway") as opened:
         await prepare(opened, migrations)
         yield opened
-
-
-@pytest.fixture
-async def agent() -> AsyncIterator[Agent]:
-    async with agent_at_the_wire() as served:
-        yield served
 
 
 @asynccontextmanager

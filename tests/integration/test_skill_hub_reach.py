@@ -16,8 +16,8 @@ from services.rpc.public_addresses import ranges
 from tests.fakes.clock import ManualClock
 from tests.fakes.web import Handler, Site, site
 from tests.integration.test_fetching import Names
-from tests.integration.test_skill_hub import NOTES, install
-from tests.support.hubs import ALL, INDEX, entry, git_handler, git_site, listing, repository
+from tests.integration.test_skill_hub import install
+from tests.support.hubs import ALL, INDEX, NOTES, entry, git_handler, git_site, listing, repository
 from tests.support.skills import run
 
 NAME = "hub.localhost"

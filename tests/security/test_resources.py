@@ -12,20 +12,11 @@ from google.protobuf.duration_pb2 import Duration
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
 from tests.security.dens import HELD, MIB, Den, Lease, den, fare
 from tests.security.scale import scale, scale_name
+from tests.support.boxes import BOMB
 from tests.support.requirements import require
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-BOMB = """
-import os
-leader = os.getpid()
-while True:
-    try:
-        os.fork()
-    except OSError:
-        if os.getpid() == leader:
-            print("full", flush=True)
-"""
 SPIN_S = 2.0
 SPIN = f"""
 import os, sys, time

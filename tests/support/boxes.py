@@ -44,6 +44,17 @@ from tests.support.requirements import require
 from tests.support.users import UID, users_python
 
 SMALL = Limits(memory_bytes=256 * MIB, cpu_count=1, pids=64, tmp_bytes=32 * MIB)
+BOMB = """
+import os
+leader = os.getpid()
+while True:
+    try:
+        os.fork()
+    except OSError:
+        if os.getpid() == leader:
+            print("full", flush=True)
+"""
+"""A program of Python that starts as many processes as it can."""
 
 Make = Callable[[str, Path], Backend]
 """An owner, and a folder for the backend's own notes."""

@@ -26,7 +26,7 @@ from agent_service.profiles.skills.names import (
     archive_folders,
     archive_place,
 )
-from agent_service.profiles.skills.usage import SkillState, Usage, timestamp
+from agent_service.profiles.skills.usage import SkillState, Usage
 from services.validation import convert
 
 JOURNAL = ".hub_journal.json"
@@ -138,11 +138,6 @@ class Noted(Struct, frozen=True):
     folder: str = ""
     """The former folder of a removed skill."""
     target: str = ""
-
-
-def noted(name: str, entry: Installed | None, now: datetime, *, is_new: bool = False) -> Noted:
-    """Return a record with the current time."""
-    return Noted(name, entry, timestamp(now), is_new)
 
 
 def _used(usage: Usage, noted: Noted) -> Usage:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agent_service.profiles.skills.files import SkillFiles
-from agent_service.profiles.skills.hub.changes import HubShelf, Shelf, noted
+from agent_service.profiles.skills.hub.changes import HubShelf, Noted, Shelf
 from agent_service.profiles.skills.hub.package import Offer, Opened, Package, chosen
 from agent_service.profiles.skills.hub.scan_worker import looked_through
 from agent_service.profiles.skills.hub.source import (
@@ -172,7 +172,7 @@ class Hub:
                 raise HubRefused(_not_of_a_hub(shelf, name))
             folder, now = shelf.folder(name), self._clock.now()
             target = shelf.archive_for(name, now)
-            note = replace(noted(name, None, now), folder=folder, target=target)
+            note = Noted(name, None, timestamp(now), folder=folder, target=target)
             await self._shelf.move(folder, target, note)
         _log.info("removed the skill %s of %s", name, entry.source)
         told = f"it is kept in {target}" if folder else "its folder was gone already"
@@ -240,7 +240,7 @@ class Hub:
             now = self._clock.now()
             kept_at = shelf.archive_for(name, now) if is_changed else ""
             record = self._record(candidate, folder or name, before)
-            note = noted(name, record, now, is_new=not folder)
+            note = Noted(name, record, timestamp(now), is_new=not folder)
             await self._shelf.put(folder or name, there, candidate.package.files, kept_at, note)
         _log.info("%s the skill %s of %s", done, name, candidate.source.text)
         return candidate.outcome(done, f"what you had is in {kept_at}" if kept_at else "")
