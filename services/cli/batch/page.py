@@ -56,7 +56,7 @@ def _about(report: Report) -> str:
         ("model calls per item", options.max_model_calls and f"at most {options.max_model_calls}"),
         ("budget", options.budget_micro_usd and dollars(options.budget_micro_usd)),
         ("sandbox", options.sandbox_template),
-        ("created", local_time(batch.create_time)),
+        ("created", local_time(batch.create_time) if batch.HasField("create_time") else ""),
         ("finished", local_time(batch.finish_time) if batch.HasField("finish_time") else ""),
     ]
     told = " · ".join(f"{name}: {escaped(value)}" for name, value in facts if value not in ("", 0))
@@ -67,7 +67,7 @@ def _about(report: Report) -> str:
 def _tiles(report: Report) -> Iterable[str]:
     batch, usage, done = report.batch, report.batch.usage, report.batch.done_count
     passed_s = report.passed_s
-    yield _tile(f"{done:,} of {batch.item_count:,}", "items done")
+    yield _tile(f"{done:,}", f"of {batch.item_count:,} items done")
     if done:
         yield _tile(
             f"{100 * batch.success_count / done:.1f} %", f"succeeded: {batch.success_count:,}"

@@ -85,7 +85,7 @@ def test_the_page_tells_what_became_of_a_batch(tmp_path: Path) -> None:
     for words in (
         "first completed",
         "model: small · workers: 4 · budget: $9.00",
-        "3 of 3items done",
+        "3of 3 items done",
         "33.3 %succeeded: 1",
         "0.625mean score of 2",
         "$2.50cost, $0.8333 per item",
@@ -129,7 +129,7 @@ def test_text_of_models_is_never_markup(tmp_path: Path) -> None:
 def test_a_batch_without_ended_items_has_a_page(tmp_path: Path) -> None:
     made = report()
     text = Reader(page_of(Report(made.batch, [], {}, {}), tmp_path)).text
-    assert "0 of 0" in text
+    assert "0of 0 items done" in text
     assert "low score" not in text
 
 
