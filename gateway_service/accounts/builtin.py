@@ -68,13 +68,14 @@ def make_platform(config: PlatformConfig, home: HomePaths) -> Platform:
 def builtin_platforms(config: GatewayConfig, home: HomePaths) -> Sequence[Configured]:
     """Return the configured accounts."""
     return [
-        Configured(make_platform(each, home), _access(each, config), each.variables)
+        Configured(make_platform(each, home), make_access(each, config), each.variables)
         for each in config.platforms
         if each.is_on
     ]
 
 
-def _access(given: PlatformConfig, config: GatewayConfig) -> Access:
+def make_access(given: PlatformConfig, config: GatewayConfig) -> Access:
+    """Return who may talk to an account."""
     behavior = given.unauthorized_dm_behavior or config.unauthorized_dm_behavior
     return Access(
         frozenset(given.allowed_users),

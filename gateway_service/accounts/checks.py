@@ -3,7 +3,7 @@
 import asyncio
 from importlib.util import find_spec
 
-from gateway_service.accounts.builtin import make_platform
+from gateway_service.accounts.builtin import make_access, make_platform
 from gateway_service.chats.hooks.hooks import Hook, read_hooks
 from gateway_service.config import GatewayConfig
 from gateway_service.platforms.api_config import ApiConfig
@@ -56,9 +56,7 @@ async def checks(settings: Settings) -> list[Check]:
     if not used and not http and not incomplete:
         text = "all off; `hermes setup` connects one, such as Telegram"
         return [Check("platforms", Verdict.NOTE, text)]
-    platforms = [
-        await check_platform(each, settings.home, anybody=config.allow_all_users) for each in used
-    ]
+    platforms = [await check_platform(each, settings.home, config) for each in used]
     hooks = await asyncio.to_thread(read_hooks, settings.home.hooks)
     return [*http, *platforms, *incomplete, *(_check_hook(hook) for hook in hooks if hook.problem)]
 
@@ -76,9 +74,7 @@ def _check_hook(hook: Hook) -> Check:
     return Check("hooks", Verdict.NOTE, f"{hook.name} is not used: {hook.problem}")
 
 
-async def check_platform(
-    config: PlatformConfig, home: HomePaths, *, anybody: bool = False
-) -> Check:
+async def check_platform(config: PlatformConfig, home: HomePaths, gateway: GatewayConfig) -> Check:
     """Connect an account for a moment, and say whose it is and what it lacks."""
     name = config.name
     if config.package and find_spec(config.package) is None:
@@ -93,11 +89,13 @@ async def check_platform(
         return Check(name, Verdict.FAILED, f"{name} does not answer; try again later")
     if config.advice:
         return Check(name, Verdict.NOTE, f"{told}, but {config.advice}")
-    if anybody or config.allow_all_users:
+    access = make_access(config, gateway)
+    if access.allow_all:
         text = f"{told}; everybody may talk to it and run its commands"
         return Check(name, Verdict.NOTE, text)
-    if not config.allowed_users:
-        text = f"{told}, but nobody may talk to it; set {config.variables}ALLOWED_USERS"
+    if access.is_closed:
+        variable = f"{config.variables}ALLOWED_USERS"
+        text = f"{told}, but nobody may talk to it; set {variable}, or turn on pairing"
         return Check(name, Verdict.NOTE, text)
     return Check(name, Verdict.OK, told)
 

@@ -23,6 +23,8 @@ class PlatformConfig(ConfigModel):
     """Its name for people, if that is not `name` with a capital."""
     steps: ClassVar[str] = ""
     """How a person gets the account, for `hermes setup`."""
+    guide: ClassVar[str] = ""
+    """The page and section about it, if it has no page of its own."""
     users: ClassVar[str] = "user ids"
     """What people are named by there."""
     programs: ClassVar[frozenset[str]] = frozenset()
@@ -65,7 +67,7 @@ class PlatformConfig(ConfigModel):
     @property
     def page(self) -> str:
         """Return the page about the platform."""
-        return f"docs/platforms/{self.name}.md"
+        return f"docs/platforms/{self.guide or f'{self.name}.md'}"
 
     @property
     def advice(self) -> str:

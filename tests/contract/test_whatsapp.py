@@ -25,6 +25,7 @@ from gateway_service.platforms.whatsapp.platform import WhatsAppPlatform
 from services.runtime.checks import Verdict
 from tests.fakes.whatsapp import CLOSED, VERIFY, FakeWhatsApp, config_of, fake_whatsapp, signed
 from tests.fakes.whatsapp_rules import Refused as RefusedThere
+from tests.integration.gateway_replicas import CONFIG
 from tests.support.platform_checks import checked
 
 ADA = Destination("491511")
@@ -290,6 +291,11 @@ async def test_refusals_say_why(
 async def test_the_doctor_asks_whether_the_number_is_known(whatsapp: FakeWhatsApp) -> None:
     found = await checked(config_of(whatsapp))
     assert found.message.startswith("+1 555-0001 Hermes")
+    assert found.message.endswith("set WHATSAPP_ALLOWED_USERS, or turn on pairing")
+    found = await checked(
+        config_of(whatsapp), CONFIG.model_copy(update={"unauthorized_dm_behavior": "pair"})
+    )
+    assert found.verdict is Verdict.OK
     found = await checked(config_of(whatsapp, token="EAAother"))
     assert found.verdict is Verdict.FAILED
     with pytest.raises(Unreachable):

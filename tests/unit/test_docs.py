@@ -15,6 +15,7 @@ from ruamel.yaml import YAML
 from services.cli.main import COMMANDS, parser_of
 from services.config.catalog import ACCEPTED_VARIABLES, TEST_VARIABLES, ConfigCatalog
 from tests.architecture.source import product
+from tests.integration.gateway_replicas import CONFIG
 from tests.observability.declared import SUFFIX, declared
 from tests.support.markdown import ROOT, Block, Page, page, pages
 from tests.unit.docs_reference import GENERATED, actions_of, with_parts
@@ -68,6 +69,11 @@ def test_every_link_leads_somewhere() -> None:
     assert list(broken_links(sample("# A title\n[a](LICENSE) [b](#a-title)"))) == []
     for link in ("none.md", "#b", "../..", "README.md#nothing"):
         assert list(broken_links(sample(f"# A\n[a]({link})"))), link
+
+
+def test_the_page_that_setup_names_for_a_platform_is_there() -> None:
+    for each in CONFIG.platforms:
+        assert list(broken_links(sample(f"[a]({each.page})"))) == [], each.name
 
 
 def test_every_page_can_be_found() -> None:

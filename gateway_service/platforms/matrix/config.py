@@ -14,6 +14,7 @@ class MatrixConfig(PlatformConfig):
 
     name: ClassVar[str] = "matrix"
     package: ClassVar[str] = "nio"
+    guide: ClassVar[str] = "matrix-mattermost.md#matrix"
     steps: ClassVar[str] = (
         "Register an account for Hermes at your homeserver, and log in once for an access token."
     )

@@ -14,6 +14,7 @@ class MattermostConfig(PlatformConfig):
 
     name: ClassVar[str] = "mattermost"
     package: ClassVar[str] = ""
+    guide: ClassVar[str] = "matrix-mattermost.md#mattermost"
     steps: ClassVar[str] = (
         "In the System Console switch on bot accounts, add one under Integrations, and copy its "
         "token."

@@ -12,6 +12,7 @@ class SignalConfig(PlatformConfig):
 
     name: ClassVar[str] = "signal"
     package: ClassVar[str] = ""
+    guide: ClassVar[str] = "phone.md#signal"
     steps: ClassVar[str] = (
         "Register a number with signal-cli, or link it to a phone, and run it as a daemon: "
         "signal-cli -a NUMBER daemon --http localhost:8080 --receive-mode on-connection"

@@ -18,6 +18,7 @@ class SmsConfig(PlatformConfig):
     name: ClassVar[str] = "sms"
     package: ClassVar[str] = ""
     title: ClassVar[str] = "SMS"
+    guide: ClassVar[str] = "phone.md#sms"
     steps: ClassVar[str] = (
         "In the console of Twilio copy the account SID and the auth token, and buy a number for "
         "messages."

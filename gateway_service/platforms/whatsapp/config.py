@@ -15,6 +15,7 @@ class WhatsAppConfig(PlatformConfig):
     name: ClassVar[str] = "whatsapp"
     package: ClassVar[str] = ""
     title: ClassVar[str] = "WhatsApp"
+    guide: ClassVar[str] = "phone.md#whatsapp"
     steps: ClassVar[str] = (
         "At https://developers.facebook.com make an app with WhatsApp. Copy the id of the phone "
         "number, a permanent token of a system user and the app secret, and think of a verify "

@@ -53,7 +53,9 @@ class PlatformSetup(Struct):
         for name in config.variables_needed:
             value = self.settings.variable(name) or self.settings.secret_file(name)
             if value is None:
-                raise InvalidArgument(f"{config.name} needs {config.needs}; set them, or use .env")
+                raise InvalidArgument(
+                    f"{config.name} needs {config.needs}; set them, or use .env ({config.page})"
+                )
             found[name] = str(value.value)
         if problem := self._check(config, found):
             raise FailedPrecondition(problem)
