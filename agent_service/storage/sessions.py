@@ -70,7 +70,8 @@ _HAS_PROMPT = Prepared(
     sa.select(session.c.system_prompt != "").where(session.c.id == bindparam("id"))
 )
 _MESSAGES = (
-    sa.select(message)
+    sa.select(message.c.sequence, message.c.turn_id, message.c.content, message.c.reasoning)
+    .add_columns(message.c.created_at)
     .where(message.c.session_id == bindparam("session_id"), message.c.sequence > bindparam("after"))
     .order_by(message.c.sequence)
     .limit(bindparam("most"))

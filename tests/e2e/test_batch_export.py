@@ -11,7 +11,10 @@ from openai.types.chat import ChatCompletionMessageParam
 from pydantic import TypeAdapter
 
 from services.home.trajectories.formats import parse_trajectory
+from tests.e2e.backends import sandboxed
+from tests.e2e.deployment import one_process
 from tests.e2e.home import Home
+from tests.e2e.model import model_process, rule
 from tests.e2e.test_batch import dataset
 
 MESSAGES: TypeAdapter[list[ChatCompletionMessageParam]] = TypeAdapter(
@@ -19,8 +22,8 @@ MESSAGES: TypeAdapter[list[ChatCompletionMessageParam]] = TypeAdapter(
 )
 
 
-def _lines(folder: Path, split: str = "train") -> Sequence[bytes]:
-    return (folder / "data" / f"{split}.jsonl").read_bytes().splitlines()
+def _lines(folder: Path) -> Sequence[bytes]:
+    return (folder / "data" / "train.jsonl").read_bytes().splitlines()
 
 
 def _ids(home: Home, folder: Path, name: str) -> Sequence[str]:
@@ -65,6 +68,25 @@ def test_a_batch_becomes_a_data_set(home: Home, tmp_path: Path) -> None:
     missing = home.run("batch", "export", "nothing", "--out", tmp_path / "other")
     assert missing.status == 1
     assert not (tmp_path / "other").exists()
+
+
+def test_of_an_item_that_was_tried_again_the_last_attempt_counts(
+    backend: str, tmp_path: Path
+) -> None:
+    answers = [{"status": 400}, {"text": "the second time"}]
+    (tmp_path / "model").mkdir()
+    with model_process(tmp_path / "model", (rule("try", answers),)) as model:
+        config = {**sandboxed(backend), "batch": {"pause_s": 0.1}}
+        home = one_process(tmp_path, model.url, config).client
+        path = dataset(tmp_path, [{"id": "one", "prompt": "try it"}])
+        assert home.run("batch", "run", path, "--run", "tried", "--json").json["done"] == 1
+        [item] = home.run("batch", "items", "tried").out.splitlines()
+        assert json.loads(item)["attempt"] == 2
+        out = tmp_path / "set"
+        assert _ids(home, out, "tried") == ["one"]
+    assert not (out / "data" / "failed.jsonl").exists()
+    [record] = map(parse_trajectory, _lines(out))
+    assert [message.text for message in record.messages] == ["try it", "the second time"]
 
 
 def test_nothing_is_in_it_twice_whatever_was_killed(home: Home, tmp_path: Path) -> None:

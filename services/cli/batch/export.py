@@ -96,7 +96,7 @@ def _facts(batch: items_pb.Batch, item: items_pb.BatchItem) -> Facts:
         id=item.prompt.item_id,
         score=item.result.score if item.result.HasField("score") else None,
         finish_reason=item.result.finish_reason,
-        tags=list(item.prompt.tags),
-        toolsets=list(item.prompt.toolsets),
+        tags=tuple(item.prompt.tags),
+        toolsets=tuple(item.prompt.toolsets),
         seed=batch.options.seed,
     )
