@@ -151,7 +151,8 @@ class ProcessBackend(ABC, Generic[_Parts]):
         except BaseException:
             cgroups.remove(groups)
             raise
-        self._monitors[key] = started.monitor
+        if isinstance(started.monitor, subprocess.Popen):
+            self._monitors[key] = started.monitor
         return record.to_box(self.name)
 
     def _remember(self, order: Order, started: Started) -> Record:

@@ -12,7 +12,7 @@ import subprocess
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -71,38 +71,45 @@ class Order(Struct, frozen=True):
     """Descriptor for the standard error of its programs."""
 
 
+class Monitor(Protocol):
+    """The program that made a box, which ends with the box and leads a session."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def wait(self) -> object: ...
+
+
 class Started(Struct, frozen=True):
     """A box that runs."""
 
-    monitor: subprocess.Popen[bytes]
-    """The program that made it, which ends with the box."""
+    monitor: Monitor
     first_pid: int
     """The host's id of its process 1."""
 
 
-@contextmanager
-def running(
-    argv: list[str],
-    env: dict[str, str],
-    order: Order,
-    inherited: Iterable[int],
-    ready: "ReadySocket",
-    timeout_s: float,
-) -> Generator[Started]:
-    """Run the program that makes a box until its supervisor is ready.
-
-    The box lives on after the block. If the start or the block fails, all its processes end.
-    """
-    monitor = subprocess.Popen(
+def spawn(
+    argv: list[str], env: dict[str, str], order: Order, inherited: Iterable[int]
+) -> subprocess.Popen[bytes]:
+    """Start the program that makes a box."""
+    return subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=order.errors,
-        pass_fds=(*inherited, order.listener.fileno(), ready.fd),
+        pass_fds=(*inherited, order.listener.fileno()),
         start_new_session=True,
         cwd="/",
         env=env,
     )
+
+
+@contextmanager
+def running(monitor: Monitor, ready: "ReadySocket", timeout_s: float) -> Generator[Started]:
+    """Wait until a box's supervisor is ready.
+
+    The box lives on after the block. If the start or the block fails, all its processes end.
+    """
     try:
         yield Started(monitor, ready.wait(timeout_s))
         ready.remembered()
@@ -149,9 +156,9 @@ class ReadySocket:
         self._ours.send(REMEMBERED)
 
 
-def supervisor_arguments(order: Order, ready: ReadySocket) -> Iterator[str]:
-    """Yield the supervisor's arguments."""
-    yield from ("--listen-fd", str(order.listener.fileno()), "--ready-fd", str(ready.fd))
+def supervisor_arguments(order: Order, listen_fd: int, ready_fd: int) -> Iterator[str]:
+    """Yield the supervisor's arguments, with its numbers of descriptors."""
+    yield from ("--listen-fd", str(listen_fd), "--ready-fd", str(ready_fd))
     yield from ("--box", order.spec.box_key)
     yield from ("--secret-sha256", order.spec.secret_sha256)
 

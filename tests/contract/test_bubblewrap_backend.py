@@ -5,6 +5,7 @@ import gc
 import json
 import os
 import shutil
+import signal
 import sys
 import time
 import uuid
@@ -23,6 +24,7 @@ from executor_service.backends.process_records import ProcessMark, Record, Recor
 from executor_service.backends.supervisor_zipapp import build_zipapp
 from executor_service.errors import BackendUnavailable, BoxCreateFailed
 from executor_service.link.exec_handle import ExecHandle
+from executor_service.supervisor.processes import read_table
 from tests.contract.dying_executor import DyingExecutor
 from tests.e2e.processes import check_nothing_left, end_users_of
 from tests.support.boxes import SMALL, Recorder, Yard, new_spec, open_console, open_yard
@@ -134,6 +136,7 @@ async def test_a_machine_without_a_system_python(tmp_path: Path) -> None:
         )
         assert await console.output("ls -A /opt/hermes") == "python\nsupervisor"
         assert await console.output("test -e /root || test -e /home || echo hidden") == "hidden"
+    await yard.close()
 
 
 @pytest.mark.parametrize(
@@ -159,6 +162,7 @@ async def test_a_bubblewrap_that_does_not_work(
         await backend.create(spec)
     assert await backend.list_boxes() == []
     assert await asyncio.to_thread(os.listdir, tmp_path / "boxes") == []
+    await backend.close()
 
 
 async def test_a_machine_without_bubblewrap(tmp_path: Path) -> None:
@@ -210,6 +214,23 @@ async def test_boxes_live_on_without_the_object_that_made_them(yard: Yard, tmp_p
     assert [one.key for one in await after.list_boxes()] == [box.key]
     await after.destroy(box)
     await after.close()
+
+
+def _starters() -> list[int]:
+    """The programs of this process that start boxes."""
+    table = read_table().values()
+    ours = [process.pid for process in table if process.parent == os.getpid()]
+    return [pid for pid in ours if b"launch.py" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+async def test_boxes_outlive_the_program_that_starts_them(yard: Yard) -> None:
+    async with yard.box() as first:
+        (starter,) = await asyncio.to_thread(_starters)
+        os.kill(starter, signal.SIGKILL)
+        async with yard.box() as second:
+            for box in (first, second):
+                async with open_console(yard.backend, box) as console:
+                    assert await console.output("echo alive") == "alive"
 
 
 async def test_a_cancelled_creation_leaves_nothing(yard: Yard) -> None:

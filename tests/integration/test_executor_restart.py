@@ -182,6 +182,7 @@ async def test_boxes_that_nobody_has_are_ended_and_those_of_others_are_not(here:
         assert [box.key for box in await others.list_boxes()] == [foreign.key]
     finally:
         await others.destroy(foreign)
+        await others.close()
 
 
 async def test_a_session_keeps_its_files_when_a_box_over_them_is_ended(here: Settings) -> None:
@@ -206,6 +207,7 @@ async def test_a_session_keeps_its_files_when_a_box_over_them_is_ended(here: Set
         lease = (await client.acquire("s")).lease
         assert await client.output(lease, "cat file") == "kept"
     await backend.destroy(box)
+    await backend.close()
 
 
 async def test_a_stop_lets_what_runs_go_on(here: Settings) -> None:

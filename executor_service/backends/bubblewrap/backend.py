@@ -8,9 +8,8 @@ executor dies.
 bubblewrap writes its messages to a file: if nobody reads them, its first process never ends.
 """
 
-import marshal
+import asyncio
 import os
-import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,7 +25,6 @@ from executor_service.backends.base import (
     Enforcement,
     LimitSupport,
 )
-from executor_service.backends.bubblewrap import launch as bubblewrap_launch
 from executor_service.backends.bubblewrap.host import (
     Argument,
     Host,
@@ -39,6 +37,8 @@ from executor_service.backends.bubblewrap.host import (
     why_refused,
     write_own_etc,
 )
+from executor_service.backends.bubblewrap.launch import FIRST_FD
+from executor_service.backends.bubblewrap.launcher import Launcher
 from executor_service.backends.cgroups import Cgroups
 from executor_service.backends.process_backend import ProcessBackend, system_call_filter
 from executor_service.backends.process_boxes import (
@@ -116,9 +116,9 @@ def _in_memory(place: str, memory: Memory, stage: list[Staged]) -> Iterator[Argu
         yield from ("--perms", memory.mode, "--size", str(memory.size), "--tmpfs", place)
 
 
-def _supervisor_arguments(order: Order, parts: Parts, ready: ReadySocket) -> Iterator[str]:
+def _supervisor_arguments(order: Order, parts: Parts) -> Iterator[str]:
     yield from ("--", parts.host.python, "-I", "-S", SUPERVISOR_IN_BOX)
-    yield from supervisor_arguments(order, ready)
+    yield from supervisor_arguments(order, FIRST_FD + 1, FIRST_FD + 2)
     if parts.limits_processes_itself:
         yield from ("--max-processes", str(order.spec.limits.pids))
 
@@ -134,6 +134,11 @@ class BubblewrapBackend(ProcessBackend[Parts]):
     ) -> None:
         super().__init__(owner, folder, supervisor)
         self._find = find
+        self._launcher = Launcher()
+
+    async def close(self) -> None:
+        await super().close()
+        await asyncio.to_thread(self._launcher.close)
 
     def _make_parts(self, cgroups: Cgroups) -> Parts:
         filter_ = system_call_filter()
@@ -154,17 +159,16 @@ class BubblewrapBackend(ProcessBackend[Parts]):
         with ReadySocket.open() as ready, memory_file("filter", parts.filter) as filter_fd:
             user = user_of(order.spec)
             argv: list[Argument] = list(_arguments(order, parts, stage))
-            argv += ("--seccomp", str(filter_fd))
-            argv += _supervisor_arguments(order, parts, ready)
+            argv += ("--seccomp", str(FIRST_FD))
+            argv += _supervisor_arguments(order, parts)
             request = {
                 "control_groups": [str(group) for group in order.groups],
                 "stage": [asdict(one) if isinstance(one, Memory) else str(one) for one in stage],
                 "user": None if user is None else tuple(user),
                 "argv": argv,
             }
-            words = marshal.dumps(request).hex()
-            launch = [sys.executable, "-I", "-S", bubblewrap_launch.__file__, words]
-            with running(launch, {}, order, [filter_fd], ready, _TIMEOUT_S) as started:
+            fds = (order.errors, filter_fd, order.listener.fileno(), ready.fd)
+            with running(self._launcher.start(request, fds), ready, _TIMEOUT_S) as started:
                 yield started
 
     def _why(self, said: str) -> str:

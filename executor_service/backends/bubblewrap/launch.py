@@ -1,36 +1,73 @@
-"""Becomes bubblewrap: a small program that starts a box, run by path.
+"""Starts boxes: a small program, run by path, that forks for each box and becomes bubblewrap.
 
-    python launch.py HEX    {"control_groups": [], "stage": [], "user": (1000, 1000), "argv": []}
+    python launch.py    takes requests from the socket that is its standard input
 
-HEX is a request as `marshal` writes it. The imports are few: they are most of what a start costs.
+A request is what `marshal` writes of {"control_groups": [], "stage": [], "user": (1000, 1000),
+"argv": []}, with descriptors: first the box's standard error, then those that bubblewrap gets from
+number FIRST_FD on. The answer is the id of the process. The program ends with the socket, and the
+boxes live on.
 
-It joins the box's control groups before anything of the box exists. If the executor is root, it
-also gives up root, and first binds every staged path below /tmp in a mount namespace of its own,
-because users cannot reach a path below /root. A staged item with a `size` is a new file system in
-memory, whose number of files only root can limit. An argument that is a pair, an index and a
-suffix, stands for the place of a staged item.
+A box's process joins its control groups before anything of the box exists. If the executor is
+root, it also gives up root, and first binds every staged path below /tmp in a mount namespace of
+its own, because users cannot reach a path below /root. A staged item with a `size` is a new file
+system in memory, whose number of files only root can limit. An argument that is a pair, an index
+and a suffix, stands for the place of a staged item.
 """
-
-from __future__ import annotations
 
 import ctypes
 import marshal
 import os
+import signal
+import socket
 import stat
 import sys
+from collections.abc import Sequence
+from itertools import count
+from typing import Any
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
-
+FIRST_FD = 100
+"""More than a new process has open."""
+MOST_BYTES, MOST_FDS = 128 * 1024, 8
 _CLONE_NEWNS = 0x20000
 _MS_NOSUID, _MS_NODEV, _MS_BIND, _MS_REC, _MS_PRIVATE = 2, 4, 0x1000, 0x4000, 0x40000
 _PR_CAPBSET_READ, _PR_CAPBSET_DROP, _CAP_SETFCAP = 23, 24, 31
 _STAGE = "/tmp"  # noqa: S108 - a file system of our own that nobody else sees
 
 
-def main(request: dict[str, Any]) -> None:
-    """Handle the request; never returns."""
+def main() -> None:
+    """Start a box for each request, until the socket is closed."""
+    executor = socket.socket(fileno=os.dup(0))
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the boxes' processes
+    while True:
+        words, fds, _, _ = socket.recv_fds(executor, MOST_BYTES, MOST_FDS)
+        if not words:
+            return
+        pid = os.fork()
+        if pid == 0:
+            _begin(words, fds)
+        for fd in fds:
+            os.close(fd)
+        executor.send(b"%d" % pid)
+
+
+def _begin(words: bytes, fds: Sequence[int]) -> None:
+    """Handle a request in the process that is the box's; never returns."""
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.setsid()
+        null = os.open(os.devnull, os.O_RDWR)
+        for source, number in ((null, 0), (null, 1), (fds[0], 2), *zip(fds[1:], count(FIRST_FD))):
+            os.dup2(source, number)
+        os.closerange(3, FIRST_FD)
+        _launch(marshal.loads(words))  # noqa: S302 - the executor's own words
+    except OSError as error:
+        sys.stderr.write(f"{error}\n")
+        sys.stderr.flush()
+    finally:
+        os._exit(1)
+
+
+def _launch(request: dict[str, Any]) -> None:
     for group in request["control_groups"]:
         _join(group)
     places = request["stage"]
@@ -115,4 +152,4 @@ def _open(source: str | dict[str, Any]) -> int | None:
 
 
 if __name__ == "__main__":
-    main(marshal.loads(bytes.fromhex(sys.argv[1])))  # noqa: S302 - the executor's own words
+    main()

@@ -29,6 +29,7 @@ from executor_service.backends.process_boxes import (
     Started,
     memory_file,
     running,
+    spawn,
     supervisor_arguments,
     user_of,
     usual_user,
@@ -288,12 +289,12 @@ def start_box(order: Order, parts: Parts) -> Generator[Started]:
             # Apptainer would answer EPERM to every refused call. But C libraries do without clone3,
             # whose flags no filter can read, only if the answer is ENOSYS.
             *("--filter-fd", str(filter_fd)),
-            *supervisor_arguments(order, ready),
+            *supervisor_arguments(order, order.listener.fileno(), ready.fd),
         ]
         if parts.limits_processes_itself:
             argv += ("--max-processes", str(spec.limits.pids))
-        outside = PROGRAM_ENVIRONMENT
-        with running(argv, outside, order, [filter_fd], ready, _TIMEOUT_S) as started:
+        monitor = spawn(argv, PROGRAM_ENVIRONMENT, order, [filter_fd, ready.fd])
+        with running(monitor, ready, _TIMEOUT_S) as started:
             # Only now, because Apptainer's own processes need more than some boxes may have.
             for group in order.groups:
                 (group / "cgroup.procs").write_text(str(started.first_pid))

@@ -1,0 +1,73 @@
+"""The executor's end of the program that starts boxes."""
+
+import marshal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from executor_service.backends.bubblewrap import launch
+
+
+class BoxProcess(Struct, frozen=True):
+    """The process of a box."""
+
+    pid: int
+
+    def wait(self) -> None:
+        """Return at once: the program sees to what has ended."""
+
+
+class Launcher:
+    """Runs the program from the first box on. All methods block for a moment."""
+
+    def __init__(self) -> None:
+        self._asking = threading.Lock()
+        self._program: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+
+    def start(self, request: dict[str, Any], fds: Sequence[int]) -> BoxProcess:
+        """Start the process of a box, or raise OSError."""
+        words = marshal.dumps(request)
+        with self._asking:
+            try:
+                return self._ask(words, fds)
+            except OSError:  # the program was killed
+                self._end()
+                return self._ask(words, fds)
+
+    def close(self) -> None:
+        """End the program; the boxes live on."""
+        with self._asking:
+            self._end()
+
+    def _ask(self, words: bytes, fds: Sequence[int]) -> BoxProcess:
+        asked = self._socket or self._open()
+        socket.send_fds(asked, [words], fds)
+        answer = asked.recv(16)
+        if not answer:
+            raise OSError("the program that starts boxes has ended")
+        return BoxProcess(int(answer))
+
+    def _open(self) -> socket.socket:
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._program = subprocess.Popen(
+                [sys.executable, "-I", "-S", launch.__file__],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,
+                cwd="/",
+                env={},
+            )
+        return self._socket
+
+    def _end(self) -> None:
+        if self._socket is not None and self._program is not None:
+            self._socket.close()
+            self._program.wait()
+            self._socket = self._program = None
