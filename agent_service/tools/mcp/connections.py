@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, cast
 
@@ -23,6 +23,8 @@ RESTART_S = 60.0
 """A server that was lost is connected to again after this time at the earliest."""
 IDLE_S = 900.0
 """A connection that nobody has used for this time is closed."""
+MOST_IDLE = 8
+"""Others are closed as soon as they may be started again: each program has a sandbox."""
 MAX_SCHEMA_CHARS = 20_000
 ANY_ARGUMENTS = '{"type":"object"}'
 """Stands for a schema that is longer, or looks like an attack."""
@@ -76,6 +78,7 @@ class Connections:
                     self.workers.start(f"MCP server {name}", found.run())
                 await found.opened()
                 await found.refresh()
+                found.last_used = asyncio.get_running_loop().time()
             except (ServerFailed, Draining) as error:
                 raise ToolFailed(f"The MCP server {name} is not there: {error}.") from error
             return found
@@ -101,10 +104,8 @@ class Connections:
         async with self.workers:
             while True:
                 await asyncio.sleep(RESTART_S)
-                now = asyncio.get_running_loop().time()
-                for connection in self._known.values():
-                    if connection.is_idle and now - connection.last_used > IDLE_S:
-                        connection.close()
+                for connection in unneeded(self._known.values(), asyncio.get_running_loop().time()):
+                    connection.close()
 
     def failure(self, profile: str, name: str) -> str:
         """Return why a server was lost; empty if it was not."""
@@ -113,6 +114,20 @@ class Connections:
 
     async def _screened(self, catalog: ServerCatalog) -> ServerCatalog:
         return await asyncio.to_thread(screened, catalog, self._scanner)
+
+
+def unneeded(connections: Iterable["ServerConnection"], now: float) -> list["ServerConnection"]:
+    """Return the connections to close: those that nobody has used for long, and idle ones too many.
+
+    `now` is a time of the event loop.
+    """
+    idle = [each for each in connections if each.is_idle and not each.is_closed]
+    idle.sort(key=lambda each: each.last_used, reverse=True)
+    return [
+        each
+        for place, each in enumerate(idle)
+        if now - each.last_used > (IDLE_S if place < MOST_IDLE else RESTART_S)
+    ]
 
 
 def screened(catalog: ServerCatalog, scanner: ThreatScanner) -> ServerCatalog:

@@ -7,10 +7,20 @@ import httpx2
 import pytest
 from msgspec.structs import replace
 
+from agent_service.config.mcp import McpServer
 from agent_service.records.mcp import ServerCatalog, ServerPrompt, ServerTool, difference
 from agent_service.security.threats import ThreatScanner
 from agent_service.tools.base import ToolFailed
-from agent_service.tools.mcp.connections import ANY_ARGUMENTS, MAX_SCHEMA_CHARS, screened
+from agent_service.tools.mcp.connection import ServerConnection
+from agent_service.tools.mcp.connections import (
+    ANY_ARGUMENTS,
+    IDLE_S,
+    MAX_SCHEMA_CHARS,
+    MOST_IDLE,
+    RESTART_S,
+    screened,
+    unneeded,
+)
 from agent_service.tools.mcp.oauth import StoredLogin
 from agent_service.tools.mcp.prompts import Prompts
 from agent_service.tools.mcp.servers import ServerState
@@ -107,3 +117,23 @@ async def test_a_prompt_that_fails_taints_as_its_text_would() -> None:
     (loaded,) = await Prompts(servers).load("default", ["mcp-prompts/far_review"], "")
     assert "obey me" in loaded.text
     assert loaded.source == "the MCP server far"
+
+
+def _never(_told: Any) -> Any:
+    raise AssertionError("nothing is dialled")
+
+
+def _unused_for(seconds: float) -> ServerConnection:
+    connection = ServerConnection("far", McpServer(command=("true",)), _never, _never)
+    connection.last_used = -seconds
+    return connection
+
+
+async def test_what_nobody_has_used_for_long_is_closed_and_what_is_too_many_sooner() -> None:
+    long, short = _unused_for(IDLE_S + 1), _unused_for(IDLE_S - 1)
+    assert unneeded([short, long], now=0) == [long]
+    recent = [_unused_for(number) for number in range(MOST_IDLE)]
+    beyond, fresh = _unused_for(RESTART_S + 1), _unused_for(RESTART_S - 1)
+    assert unneeded([beyond, fresh, *recent], now=0) == [beyond]
+    recent[0].close()
+    assert unneeded([beyond, *recent], now=0) == []
