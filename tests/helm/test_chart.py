@@ -11,7 +11,7 @@ import helm_python
 import pytest
 import yaml
 
-from services.cli.batch.command import EXIT_UNFINISHED
+from services.cli.batch.progress import EXIT_UNFINISHED
 from services.cli.console import EXIT_USAGE
 from tests.helm.charts import (
     CHART,

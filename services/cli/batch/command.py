@@ -13,7 +13,7 @@ from services.cli.batch.creation import create
 from services.cli.batch.distributions import DEFAULT, list_distributions
 from services.cli.batch.export import EXPORT_OPTIONS, export
 from services.cli.batch.page import write_page
-from services.cli.batch.progress import follow
+from services.cli.batch.progress import EXIT_UNFINISHED, follow
 from services.cli.batch.report import (
     BATCH,
     DISTRIBUTION,
@@ -56,10 +56,6 @@ examples:
 Each line of the data set is a JSON object with "prompt" and, if you like, "id", "image", "files",
 "setup" (a script that runs first), "check" (a script that scores the result) and "tags".
 `hermes batch run` with the same name and data set goes on where it was."""
-
-
-EXIT_UNFINISHED = 3
-"""The status if the batch was stopped, or has reached its budget."""
 
 
 async def _run(context: Context) -> int:

@@ -16,6 +16,8 @@ from services.cli.console import StatusLine, complain, printable
 from services.cli.output import local_time
 from services.rpc.streams import resume
 
+EXIT_UNFINISHED = 3
+"""The status if the batch was stopped, or has reached its budget."""
 PATIENCE_S = 60.0
 """How long to wait for an absent scheduler."""
 TOLD_S = 10.0

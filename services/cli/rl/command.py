@@ -11,6 +11,7 @@ from hermes.agent.v1.trajectory_pb2_grpc import TrajectoryServiceStub
 from services.amounts import plural
 from services.cli import process
 from services.cli.arguments import INT32, up_to
+from services.cli.batch.progress import EXIT_UNFINISHED
 from services.cli.command import JSON_LIST, Command, Context, action, arg, flag
 from services.cli.console import EXIT_FAILURE, complain, print_json, say
 from services.cli.output import Column, print_table
@@ -79,13 +80,13 @@ async def _evaluate(context: Context) -> int:
     """Try each task, and say how well it went."""
     run = await run_environment(context, "evaluate")
     if not run.items:
-        return EXIT_FAILURE
+        return EXIT_UNFINISHED
     figures = summarize(run.groups())
     if context.given.json:
         print_json(_report(run, figures))
     else:
         _print(run, figures)
-    return 0 if run.is_complete else EXIT_FAILURE
+    return 0 if run.is_complete else EXIT_UNFINISHED
 
 
 def _report(run: EnvironmentRun, figures: Figures) -> dict[str, Any]:
@@ -103,7 +104,7 @@ def _report(run: EnvironmentRun, figures: Figures) -> dict[str, Any]:
 
 
 def _print(run: EnvironmentRun, figures: Figures) -> None:
-    headings = ["tasks", "count", "failed", "score", "reward", "pass@1"]
+    headings = ["tag", "tasks", "failed", "score", "reward", "pass@1"]
     many = run.group_size > 1
     rows = list[list[str]]()
     for name, row in figures.items():
@@ -127,7 +128,7 @@ async def _process(context: Context) -> int:
         {"run": run.batch.name, "complete": run.is_complete, "groups": len(lines)},
         f"wrote {plural(len(lines), 'group')} to {given.out}",
     )
-    return 0 if run.is_complete else EXIT_FAILURE
+    return 0 if run.is_complete else EXIT_UNFINISHED
 
 
 async def _group(context: Context, group: Group) -> dict[str, Any] | None:
