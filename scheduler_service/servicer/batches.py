@@ -196,7 +196,10 @@ class BatchServicer(batch_pb2_grpc.BatchServiceServicer):
         | batch_pb2.ListItemsRequest,
     ) -> Batch:
         profile = profile_of(request.profile)
-        return await self._database.read(partial(batches.get, profile=profile, name=request.name))
+        found = await self._database.read(partial(batches.get, profile=profile, name=request.name))
+        if found.state is BatchState.RUNNING:
+            found = replace(found, reason=self._database.full_reason)
+        return found
 
 
 def batch_to_wire(batch: Batch) -> batch_item_pb2.Batch:

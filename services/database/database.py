@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError
 
 from services.clock import Clock, SystemClock
+from services.database.errors import DatabaseFull
 from services.database.hints import Hint
 from services.database.postgresql import PostgresqlStore
 from services.database.sqlite import SqliteStore
@@ -16,6 +17,8 @@ from services.errors import DatabaseUnavailable, InvalidArgument
 from services.telemetry.metrics import Meter
 
 _T = TypeVar("_T")
+FULL_FOR_S = 10.0
+"""Longer than the waits between two attempts to write."""
 
 
 class Database:
@@ -29,9 +32,17 @@ class Database:
 
     def __init__(self, url: str, service: str, clock: Clock | None = None) -> None:
         """`url` is `sqlite:///path`, or `postgresql://…`, where `service` is the schema."""
-        self._store = _store(url, service, clock or SystemClock())
+        self._clock = clock or SystemClock()
+        self._store = _store(url, service, self._clock)
         self.is_up = True
         """Whether the latest operation succeeded."""
+        self._full = "", -FULL_FOR_S
+
+    @property
+    def full_reason(self) -> str:
+        """What to do if a write found no space a moment ago; else empty."""
+        reason, since = self._full
+        return reason if self._clock.monotonic() - since < FULL_FOR_S else ""
 
     @property
     def dialect(self) -> Literal["sqlite", "postgresql"]:
@@ -51,7 +62,11 @@ class Database:
         unknown.
         """
         with self._watched():
-            return await self._store.write(fn, notify)
+            try:
+                return await self._store.write(fn, notify)
+            except DatabaseFull as error:
+                self._full = error.message, self._clock.monotonic()
+                raise
 
     async def read(self, fn: Callable[[sa.Connection], _T]) -> _T:
         """Run `fn` on one snapshot that holds every write that returned before."""

@@ -225,7 +225,7 @@ async def test_on_a_full_disk_nothing_that_was_done_is_lost(
 ) -> None:
     async with on_small_disk.scheduler(wire) as client:
         await client.create("full", prompts("answer one", *["wait"] * 3))
-        turn_ids = (await wire.turns.started(4))[1:]
+        turn_ids = await wire.turns.started(4)
         with ExitStack() as stack:
             await asyncio.to_thread(stack.enter_context, filled(disk))
             for turn_id in turn_ids:
@@ -235,9 +235,12 @@ async def test_on_a_full_disk_nothing_that_was_done_is_lost(
             assert reason is Reason.DATABASE_UNAVAILABLE
             assert "no space is left" in message
             assert "free some" in message
+            async for response in client.stub.WatchBatch(pb.WatchBatchRequest(name="full")):
+                if "no space is left" in response.batch.reason:
+                    break
             await asyncio.to_thread(stack.close)
         found = await client.until("full", items.BATCH_STATE_COMPLETED)
-        assert (found.done_count, found.failed_count) == (4, 0)
+        assert (found.done_count, found.failed_count, found.reason) == (4, 0, "")
         assert [item.attempt for item in await client.items("full")] == [1] * 4
         assert len(wire.turns.requests) == 4
         await client.create("other", prompts("answer two"))

@@ -63,15 +63,16 @@ async def watch(context: Context, name: str) -> AsyncGenerator[items_pb.Batch]:
 
 
 async def _watch(context: Context, batch: items_pb.Batch) -> items_pb.Batch:
-    started, done_before, told_at = monotonic(), batch.done_count, monotonic()
+    started, done_before, told_at, reason = monotonic(), batch.done_count, monotonic(), ""
     with StatusLine() as status:
         async with aclosing(watch(context, batch.name)) as batches:
             async for batch in batches:  # noqa: PLR1704 - the newest
                 now = monotonic()
                 line = _progress(batch, batch.done_count - done_before, now - started)
                 status.show(line)
-                if not sys.stderr.isatty() and now - told_at >= TOLD_S:
-                    told_at = now
+                is_news = batch.reason not in ("", reason)
+                if not sys.stderr.isatty() and (is_news or now - told_at >= TOLD_S):
+                    told_at, reason = now, batch.reason
                     complain(line)
     return batch
 
@@ -89,6 +90,8 @@ def _progress(batch: items_pb.Batch, done_now: int, passed_s: float) -> str:
     if batch.state == items_pb.BATCH_STATE_WAITING:
         until = local_time(batch.resume_time, seconds=True)
         parts.append(f"waiting until {until}: {printable(batch.reason)}")
+    elif batch.reason:
+        parts.append(printable(batch.reason))
     elif rate:
         parts.append(f"{(batch.item_count - batch.done_count) / rate:.0f} s left")
     return ", ".join(parts)

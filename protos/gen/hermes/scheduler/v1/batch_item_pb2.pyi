@@ -226,7 +226,9 @@ class Batch(_message.Message):
     state: Global___BatchState.ValueType
     """Where it is in its life."""
     reason: _builtins.str
-    """Why it is there: what it waits for or was stopped by; empty where that is plain."""
+    """Why it is there: what it waits for, such as space on a full disk, or was stopped by; empty where
+    that is plain.
+    """
     item_count: _builtins.int
     """Items that it has."""
     running_count: _builtins.int
