@@ -4,6 +4,7 @@ import json
 import re
 import signal
 import subprocess
+from collections import Counter
 from collections.abc import Generator
 from contextlib import closing
 from pathlib import Path
@@ -36,8 +37,9 @@ STEPS = 4
 CHANCE = "od -An -N1 -tu1 /dev/urandom | awk '{print $1 / 255}'"
 TASKS = ("one", "two", "three")
 _SCORE = re.compile(r"echo ([0-9.]+) > score")
-_GROUP = re.compile(r"group (\d+), \w+: (.+)")
-# Attempts at the same prompt differ in what they score.
+_GROUP = re.compile(r"group (\d+), \w+: ")
+# Attempts at a task differ in what they score, but for one task, which teaches nothing.
+DULL = rule("toss three", calls(terminal_call("echo 0.5 > score")), {"text": "It is done."})
 TOSS = rule(
     "toss",
     [calls(terminal_call(f"sleep 0.3; echo {n % 4 / 4} > score")) for n in range(1000)],
@@ -82,9 +84,9 @@ class Serving:
     def said(self) -> str:
         return self._said.read_text()
 
-    def ended(self) -> dict[int, str]:
-        """The scores of each group that has ended."""
-        return {int(number): scores for number, scores in _GROUP.findall(self.said())}
+    def ended(self) -> Counter[int]:
+        """The groups that have ended, and how often."""
+        return Counter(int(number) for number in _GROUP.findall(self.said()))
 
     def under_way(self) -> set[int]:
         """The groups that have a batch."""
@@ -107,7 +109,7 @@ def check_group(group: ScoredGroup, tokenizer: Tokenizer) -> None:
         assert generated.startswith("<tool_call>terminal {")
         assert generated.endswith(f"</tool_call>{EOS}It is done.{EOS}")
         whole = tokenizer.decode(list(tokens), skip_special_tokens=False)
-        assert re.search(r"<\|im_start\|>user\ntoss (one|two|three)", whole)
+        assert re.search(r"<\|im_start\|>user\ntoss (one|two)", whole)
         assert whole.startswith("terminal\n") or "\nterminal\n" in whole
 
 
@@ -117,7 +119,7 @@ def test_a_trainer_gets_every_group_although_agent_and_command_are_killed(
     folder = make_tokenizer(tmp_path / "tokenizer")
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     with (
-        model_process(tmp_path, [TOSS]) as model,
+        model_process(tmp_path, [DULL, TOSS]) as model,
         running(
             four_processes(tmp_path / "hermes", model.url, sandboxed("bubblewrap"))
         ) as deployment,
@@ -141,15 +143,15 @@ def test_a_trainer_gets_every_group_although_agent_and_command_are_killed(
     ended = serving.ended()
     assert left <= ended.keys(), serving.said()
     assert begun == set(range(len(begun))), serving.said()
-    shown = {", ".join(f"{score:.2f}" for score in group.scores) for group in received}
-    assert shown <= {*ended.values()}
+    assert {number for number, times in ended.items() if times > 1} <= left, serving.said()
+    assert ", three: 0.50, 0.50, 0.50, 0.50\n" in serving.said()
 
 
 def test_tasks_are_evaluated_between_steps_and_ctrl_c_keeps_what_was_begun(
     trainer: Trainer, tmp_path: Path
 ) -> None:
     folder = make_tokenizer(tmp_path / "tokenizer")
-    with model_process(tmp_path, [TOSS]) as model:
+    with model_process(tmp_path, [DULL, TOSS]) as model:
         made = one_process(tmp_path / "hermes", model.url, sandboxed("bubblewrap"))
         with running(made) as deployment:
             trainer.register(GROUP_SIZE, 100)

@@ -128,6 +128,8 @@ def _environment_class(base: Any) -> Any:
             complain(f"group {number}, {prompts[0].item_id.rpartition('.')[0]}: {shown}")
             if len(attempts) == len(prompts):
                 tokens = await asyncio.to_thread(_tokens, self.chat_tokenizer, attempts)
+                if 0 < self.max_token_len <= (longest := max(map(len, tokens["tokens"]))):
+                    complain(f"group {number} is too long for the trainer: {longest:,} tokens")
                 return {"scores": scores, **tokens}
             complain(f"group {number} is left out: not every attempt has ended with a score")
             return await self.groups.remove(number)
