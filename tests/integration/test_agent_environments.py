@@ -8,17 +8,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from agent_service.clients.environments import SchedulerEnvironments
+from agent_service.records.calls import StepState
 from agent_service.records.jobs import RunOptions
+from agent_service.tools.rl import rl_tools
 from hermes.common.v1.origin_pb2 import Origin
 from hermes.scheduler.v1.batch_item_pb2 import BATCH_STATE_COMPLETED
 from hermes.scheduler.v1.batch_pb2 import ListBatchesRequest, WatchBatchRequest
 from hermes.scheduler.v1.batch_pb2_grpc import BatchServiceStub
 from services.home.paths import HomePaths
+from services.rpc.addresses import UnixAddress
+from services.rpc.auth import new_tokens
 from services.rpc.channels import Channels
 from tests.fakes.model import fake_model
 from tests.integration.agent_parts import AgentClient, answer
+from tests.integration.agent_tool_parts import open_tools
 from tests.integration.test_agent_cronjob import everything, results
 from tests.integration.test_agent_messages import DONE
 from tests.integration.test_agent_web import call
@@ -110,15 +116,21 @@ async def test_a_call_that_is_made_again_starts_nothing_though_the_tasks_changed
     folder: Path,
 ) -> None:
     async with fake_model({"rules": [*ITEMS]}) as model, everything(folder, model) as channels:
-        environments = SchedulerEnvironments(channels, HomePaths(folder, folder))
-        first = await environments.start("default", "call_1", RunOptions("mine"))
-        path = folder / "environments/mine.jsonl"
-        await asyncio.to_thread(path.write_text, f"{json.dumps(TASKS[0])}\n")
-        again = await environments.start("default", "call_1", RunOptions("mine"))
-        assert (again["run"], again["item_count"]) == (first["run"], 2)
-        assert await completed(channels) == first["run"]
-        other = await environments.start("default", "call_2", RunOptions("mine"))
-        assert (other["run"] != first["run"], other["item_count"]) == (True, 1)
+        home = HomePaths(folder, folder, name="")  # the profile of the tools' turn
+        more = rl_tools(SchedulerEnvironments(channels, home))
+        nowhere = UnixAddress(folder / "nobody.sock")
+        async with open_tools(folder, nowhere, new_tokens(), more=more) as tools:
+            asked = tools.pending("rl_start", {"environment": "mine"})
+            (first,) = await tools.run(asked)
+            path = folder / "environments/mine.jsonl"
+            await asyncio.to_thread(path.write_text, f"{json.dumps(TASKS[0])}\n")
+            resumed = replace(tools.resumed(asked), state=StepState.DISPATCHED)
+            (again,) = await tools.run(resumed)
+            started, found = json.loads(first.text), json.loads(again.text)
+            assert (found["run"], found["item_count"]) == (started["run"], 2)
+            assert await completed(channels) == started["run"]
+            other = json.loads(await tools.text("rl_start", environment="mine"))
+            assert (other["run"] != started["run"], other["item_count"]) == (True, 1)
 
 
 async def test_an_item_of_a_batch_starts_no_run(folder: Path) -> None:
