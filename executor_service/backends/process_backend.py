@@ -4,7 +4,6 @@ import asyncio
 import os
 import re
 import secrets
-import subprocess
 import tempfile
 import threading
 from abc import ABC, abstractmethod
@@ -36,7 +35,6 @@ class ProcessBackend(ABC, Generic[_Parts]):
         self._folder = folder
         self._supervisor = supervisor
         self._records = Records(folder / "boxes")
-        self._monitors: dict[str, subprocess.Popen[bytes]] = {}
         self._settling = threading.Lock()
         self._parts: _Parts | None = None
         self._cgroups = Cgroups(())
@@ -80,8 +78,7 @@ class ProcessBackend(ABC, Generic[_Parts]):
         return await asyncio.to_thread(self._list)
 
     async def close(self) -> None:
-        """Stop watching the boxes, which live on."""
-        await asyncio.to_thread(self._forget_monitors)
+        """Do nothing: the boxes live on."""
 
     # The methods below block and run in threads.
 
@@ -151,12 +148,10 @@ class ProcessBackend(ABC, Generic[_Parts]):
         except BaseException:
             cgroups.remove(groups)
             raise
-        if isinstance(started.monitor, subprocess.Popen):
-            self._monitors[key] = started.monitor
         return record.to_box(self.name)
 
     def _remember(self, order: Order, started: Started) -> Record:
-        monitor, first = ProcessMark.read(started.monitor.pid), ProcessMark.read(started.first_pid)
+        monitor, first = ProcessMark.read(started.monitor_pid), ProcessMark.read(started.first_pid)
         if monitor is None or first is None:
             raise BoxCreateFailed("the box ended as soon as it had started")
         spec = order.spec
@@ -175,9 +170,6 @@ class ProcessBackend(ABC, Generic[_Parts]):
                 raise BackendError(f"processes of box {key} cannot be killed")
             Cgroups.remove([Path(group) for group in record.control_groups])
             self._records.forget(key)
-        monitor = self._monitors.pop(key, None)
-        if monitor is not None:
-            monitor.wait()
 
     def _list(self) -> list[Box]:
         """The living boxes; leftovers of the others are removed."""
@@ -190,13 +182,6 @@ class ProcessBackend(ABC, Generic[_Parts]):
             else:
                 self._destroy(record.key)
         return living
-
-    def _forget_monitors(self) -> None:
-        """Keep Python from waiting for boxes that live on."""
-        for monitor in self._monitors.values():
-            if monitor.poll() is None:
-                monitor.returncode = 0
-        self._monitors.clear()
 
 
 def system_call_filter() -> bytes:

@@ -9,10 +9,11 @@ import os
 import socket
 import struct
 import subprocess
+import threading
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -71,28 +72,18 @@ class Order(Struct, frozen=True):
     """Descriptor for the standard error of its programs."""
 
 
-class Monitor(Protocol):
-    """The program that made a box, which ends with the box and leads a session."""
-
-    @property
-    def pid(self) -> int: ...
-
-    def wait(self) -> object: ...
-
-
 class Started(Struct, frozen=True):
     """A box that runs."""
 
-    monitor: Monitor
+    monitor_pid: int
+    """The id of the program that made it, which ends with the box."""
     first_pid: int
     """The host's id of its process 1."""
 
 
-def spawn(
-    argv: list[str], env: dict[str, str], order: Order, inherited: Iterable[int]
-) -> subprocess.Popen[bytes]:
-    """Start the program that makes a box."""
-    return subprocess.Popen(
+def spawn(argv: list[str], env: dict[str, str], order: Order, inherited: Iterable[int]) -> int:
+    """Start the program that makes a box; return its process id."""
+    monitor = subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -102,21 +93,22 @@ def spawn(
         cwd="/",
         env=env,
     )
+    threading.Thread(target=monitor.wait, daemon=True).start()
+    return monitor.pid
 
 
 @contextmanager
-def running(monitor: Monitor, ready: "ReadySocket", timeout_s: float) -> Generator[Started]:
+def running(monitor_pid: int, ready: "ReadySocket", timeout_s: float) -> Generator[Started]:
     """Wait until a box's supervisor is ready.
 
     The box lives on after the block. If the start or the block fails, all its processes end.
     """
     try:
-        yield Started(monitor, ready.wait(timeout_s))
+        yield Started(monitor_pid, ready.wait(timeout_s))
         ready.remembered()
     except BaseException:
         with suppress(ProcessLookupError):
-            os.killpg(monitor.pid, 9)
-        monitor.wait()
+            os.killpg(monitor_pid, 9)
         raise
 
 

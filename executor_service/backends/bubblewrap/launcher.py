@@ -8,18 +8,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from msgspec import Struct
-
 from executor_service.backends.bubblewrap import launch
-
-
-class BoxProcess(Struct, frozen=True):
-    """The process of a box."""
-
-    pid: int
-
-    def wait(self) -> None:
-        """Return at once: the program sees to what has ended."""
 
 
 class Launcher:
@@ -30,8 +19,8 @@ class Launcher:
         self._program: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
 
-    def start(self, request: dict[str, Any], fds: Sequence[int]) -> BoxProcess:
-        """Start the process of a box, or raise OSError."""
+    def start(self, request: dict[str, Any], fds: Sequence[int]) -> int:
+        """Start the process of a box and return its id, or raise OSError."""
         words = marshal.dumps(request)
         with self._asking:
             try:
@@ -45,13 +34,13 @@ class Launcher:
         with self._asking:
             self._end()
 
-    def _ask(self, words: bytes, fds: Sequence[int]) -> BoxProcess:
+    def _ask(self, words: bytes, fds: Sequence[int]) -> int:
         asked = self._socket or self._open()
         socket.send_fds(asked, [words], fds)
         answer = asked.recv(16)
         if not answer:
             raise OSError("the program that starts boxes has ended")
-        return BoxProcess(int(answer))
+        return int(answer)
 
     def _open(self) -> socket.socket:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

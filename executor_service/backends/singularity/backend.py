@@ -293,8 +293,8 @@ def start_box(order: Order, parts: Parts) -> Generator[Started]:
         ]
         if parts.limits_processes_itself:
             argv += ("--max-processes", str(spec.limits.pids))
-        monitor = spawn(argv, PROGRAM_ENVIRONMENT, order, [filter_fd, ready.fd])
-        with running(monitor, ready, _TIMEOUT_S) as started:
+        pid = spawn(argv, PROGRAM_ENVIRONMENT, order, [filter_fd, ready.fd])
+        with running(pid, ready, _TIMEOUT_S) as started:
             # Only now, because Apptainer's own processes need more than some boxes may have.
             for group in order.groups:
                 (group / "cgroup.procs").write_text(str(started.first_pid))
