@@ -83,6 +83,8 @@ def logging_to(
     levels[logging.getLogger("sqlalchemy.pool")] = logging.CRITICAL
     before = {logger: logger.level for logger in levels}
     handler = QueuedHandler(target)
+    # gRPC complains of a client that has died as its call ended.
+    handler.addFilter(lambda record: "ExecuteBatchError raised in core" not in str(record.msg))
     root.addHandler(handler)
     try:
         for logger, wanted in levels.items():

@@ -42,6 +42,14 @@ def one(lines: list[str]) -> dict[str, Any]:
     return json.loads(line)
 
 
+def test_a_client_that_dies_as_its_call_ends_is_no_error() -> None:
+    with logged() as lines:
+        grpc = logging.getLogger("grpc._cython.cygrpc")
+        grpc.error("ExecuteBatchError raised in core by servicer method [%s]", "/x/Y")
+        grpc.error("Unexpected [%s] raised by servicer method", "ValueError")
+    assert "Unexpected" in one(lines)["event"]
+
+
 def test_a_line_has_the_ids_of_its_work() -> None:
     with logged() as lines, bind(turn_id="trn_1", session_id="20260102_030405_ab12cd"):
         log.warning("step %d of %s", 3, "four", extra={"duration_s": 0.25, "path": Path("/x")})
