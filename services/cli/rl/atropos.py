@@ -103,7 +103,6 @@ def _environment_class(base: Any) -> Any:
         chat_tokenizer: ChatTokenizer
         own_workers: Workers
         """Their failures end the command; Atropos would log them, and go on."""
-        next_number = 0
 
         async def setup(self) -> None:
             found = await self.groups.unfinished()

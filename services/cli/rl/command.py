@@ -170,7 +170,6 @@ def _size(default: int) -> Any:
 
 
 _SEED = arg("--seed N", "decides the order of the tasks (0)", up_to(INT32), default=0)
-_ATROPOS = "http://localhost:8000"
 
 COMMAND = Command(
     EXAMPLES,
@@ -194,7 +193,11 @@ COMMAND = Command(
             arg("--groups N", "groups at one time (4)", up_to(256, 1), default=4),
             _SEED,
             arg("--tokenizer NAME", "the model's: a folder or a Hugging Face name", required=True),
-            arg("--atropos URL", f"where its run-api listens ({_ATROPOS})", default=_ATROPOS),
+            arg(
+                "--atropos URL",
+                "its run-api (http://localhost:8000)",
+                default="http://localhost:8000",
+            ),
             arg("--eval-every N", "run each task once every N steps", up_to(INT32), default=0),
             flag("--wandb", "report to Weights & Biases"),
             services=_CALLED,

@@ -25,8 +25,6 @@ from services.home.batches.requests import creation_requests
 from services.home.trajectories.trajectory import Trajectory
 
 _T = TypeVar("_T")
-_MOST_BATCHES = 1000
-_RETRY_S = 1.0
 
 
 class Attempt(Struct, frozen=True):
@@ -62,7 +60,7 @@ class Groups:
 
     async def unfinished(self) -> Sequence[int]:
         """Return the numbers of groups that a command of this run has left."""
-        found = await self._call(pb.ListBatchesRequest, page_size=_MOST_BATCHES)
+        found = await self._call(pb.ListBatchesRequest, page_size=1000)
         ends = (each.name.removeprefix(f"{self._run}.") for each in found.batches)
         return sorted(int(end) for end in ends if end.isdecimal())
 
@@ -119,4 +117,4 @@ async def _patiently(call: Callable[[], Awaitable[_T]]) -> _T:
         except grpc.aio.AioRpcError as error:
             if error.code() is not grpc.StatusCode.UNAVAILABLE or monotonic() > end:
                 raise
-        await asyncio.sleep(_RETRY_S)
+        await asyncio.sleep(1)
