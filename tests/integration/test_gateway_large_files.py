@@ -18,12 +18,12 @@ from pydantic import SecretStr
 
 from gateway_service.errors import Refused
 from gateway_service.messages import FileKind, RemoteFile
+from gateway_service.platforms.http_api import HttpApi
 from gateway_service.platforms.matrix.config import MatrixConfig
 from gateway_service.platforms.matrix.events import Keys
 from gateway_service.platforms.matrix.platform import MatrixPlatform
 from gateway_service.platforms.signal.config import SignalConfig
 from gateway_service.platforms.signal.platform import SignalPlatform
-from gateway_service.platforms.telegram.files import download
 from gateway_service.storage.file_cache import FileCache
 from services.home.paths import HomePaths
 from tests.fakes.http_server import bind, serving
@@ -57,9 +57,11 @@ def encrypted() -> Iterator[bytes]:
         yield cipher.update(piece)
 
 
-def from_http(url: str, _folder: Path) -> AsyncGenerator[bytes]:
+async def from_http(url: str, _folder: Path) -> AsyncGenerator[bytes]:
     """As all platforms over HTTP do."""
-    return download(f"{url}/file")
+    async with HttpApi("telegram", f"{url}/file") as api:
+        async for chunk in api.download(""):
+            yield chunk
 
 
 async def from_signal(url: str, _folder: Path) -> AsyncGenerator[bytes]:

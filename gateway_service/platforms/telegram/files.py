@@ -1,15 +1,12 @@
 """Files of Telegram's messages: how it shows ours, and where it keeps those of people."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
 
-from gateway_service.errors import Refused
 from gateway_service.messages import Attachment
-from gateway_service.platforms.http_api import HttpApi
 
 if TYPE_CHECKING:
     from telegram import Bot, Message
@@ -74,12 +71,3 @@ async def send_files(
 def place_of_files(base_url: str) -> str:
     """Return what a bot's token is appended to for files."""
     return f"{base_url.removesuffix('/bot')}/file/bot"
-
-
-async def download(url: str) -> AsyncGenerator[bytes]:
-    """Yield a file's content; errors do not show the URL, which has the token in it."""
-    if not url.startswith(("http://", "https://")):
-        raise Refused("the Bot API server keeps its files on its own disk (--local)")
-    async with HttpApi("telegram", url) as api, aclosing(api.download("")) as chunks:
-        async for chunk in chunks:
-            yield chunk
