@@ -24,6 +24,8 @@ def calculator_task(folder: Path) -> SweTask:
     (folder / "calc.py").write_text(BROKEN)
     for name, result in (("add", 5), ("multiply", 6)):
         (folder / "tests" / f"check_{name}.py").write_text(TEST.format(name=name, result=result))
+    # Releases of many projects are without their tests.
+    (folder / ".gitattributes").write_text("tests export-ignore\n")
     git(folder, "init", "-q")
     git(folder, "add", "-A")
     git(folder, "commit", "-qm", "start")

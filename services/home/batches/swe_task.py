@@ -19,7 +19,9 @@ _GIT_S = 300
 _AUTO_RUN = ("conftest.py", "sitecustomize.py", "usercustomize.py")
 """Files that Python's tests run unasked."""
 _ENVIRONMENT = "PATH=/usr/local/bin:/usr/bin:/bin HOME=/tmp LANG=C.UTF-8"
-_COMMIT = "git -c user.name=task -c user.email=task@localhost commit --quiet --message start"
+_COMMIT = "refs/task"
+"""The task's commit in a fetched repository."""
+_START = "git -c user.name=task -c user.email=task@localhost commit --quiet --message start"
 
 
 class SweTask(Struct, frozen=True):
@@ -43,18 +45,21 @@ def task_item(task: SweTask) -> DatasetItem:
     """Return the item of a batch; raises InvalidArgument where the repository cannot be read."""
     if not task.tests:
         raise InvalidArgument(f"task {task.id} has no tests")
-    with _local(task) as folder:
-        listing = _git(folder, "ls-tree", "-r", "-z", "--name-only", task.commit).decode()
-        whole = _git(folder, "archive", task.commit)
+    with _fetched(task) as folder:
+        listing = _git(folder, "ls-tree", "-r", "-z", "--name-only", _COMMIT).decode()
+        whole = _git(folder, "archive", _COMMIT)
         trusted = [path for path in listing.split("\0") if path and _is_trusted(task, path)]
-        tests = _git(folder, "archive", task.commit, "--", *trusted) if trusted else b""
+        tests = _git(folder, "archive", _COMMIT, "--", *trusted) if trusted else b""
     setup = f"{_begin(task, whole)}\n{task.setup}"
     check = _check(task, tests)
-    for name, script in (("setup", setup), ("check", check)):
+    for name, script, hint in (
+        ("setup", setup, "give a URL as repository"),
+        ("check", check, "name fewer paths in restore"),
+    ):
         if len(script.encode()) > MAX_SCRIPT_BYTES:
             raise InvalidArgument(
                 f"task {task.id}: its {name} has {len(script):,} bytes with the files of the"
-                f" repository; at most {MAX_SCRIPT_BYTES:,} are possible"
+                f" repository; at most {MAX_SCRIPT_BYTES:,} are possible; {hint}"
             )
     prompt = f"{task.prompt}\n\nThe repository is in /workspace/{FOLDER}."
     return DatasetItem(prompt, task.id, setup=setup, check=check, tags=task.tags)
@@ -66,15 +71,32 @@ def _is_trusted(task: SweTask, path: str) -> bool:
 
 
 @contextmanager
-def _local(task: SweTask) -> Generator[Path]:
-    path = Path(task.repository).expanduser()
-    if path.is_dir():
-        yield path
-        return
+def _fetched(task: SweTask) -> Generator[Path]:
+    """Yield a repository with the task's commit, for the time of the block."""
+    source = _folder(task)
     with TemporaryDirectory() as made:
-        _git(Path(made), "init", "--quiet", "--bare")
-        _git(Path(made), "fetch", "--quiet", "--depth=1", "--", task.repository, task.commit)
-        yield Path(made)
+        folder = Path(made)
+        _git(folder, "init", "--quiet", "--bare", "--template=")
+        # Archives have every file, whatever the repository says of its releases.
+        (folder / "info").mkdir(exist_ok=True)
+        (folder / "info" / "attributes").write_text("* !export-ignore !export-subst\n")
+        if source is None:
+            refs = f"{task.commit}:{_COMMIT}"
+            _git(folder, "fetch", "--quiet", "--depth=1", "--", task.repository, refs)
+        else:
+            where = "--path-format=absolute", "--git-path", "objects"
+            objects = _git(source, "rev-parse", *where)
+            (folder / "objects" / "info" / "alternates").write_bytes(objects)
+            wanted = "--max-count=1", "--end-of-options", task.commit, "--"
+            commit = _git(source, "rev-list", *wanted).decode().strip()
+            _git(folder, "update-ref", _COMMIT, commit)
+        yield folder
+
+
+def _folder(task: SweTask) -> Path | None:
+    """Return a repository's folder; None if it is at a URL."""
+    path = Path(task.repository).expanduser()
+    return path if path.is_dir() else None
 
 
 def _git(folder: Path, *arguments: str) -> bytes:
@@ -93,8 +115,8 @@ def _begin(task: SweTask, archive: bytes) -> str:
     """Return the script that makes the repository, without the commits that come later."""
     unpacked = _unpack(archive)
     lines = ["set -e", f"mkdir {FOLDER}", f"cd {FOLDER}", "git init --quiet"]
-    if len(unpacked) + len(task.setup) < MAX_SCRIPT_BYTES or Path(task.repository).is_dir():
-        lines += [unpacked, "git add --all", _COMMIT]
+    if len(unpacked) + len(task.setup) < MAX_SCRIPT_BYTES or _folder(task):
+        lines += [unpacked, "git add --all", _START]
     else:
         source = f"{quote(task.repository)} {quote(task.commit)}"
         lines += [f"git fetch --quiet --depth=1 {source}", "git checkout --quiet FETCH_HEAD"]

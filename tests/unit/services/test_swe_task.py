@@ -91,5 +91,5 @@ def test_a_repository_that_is_too_large_is_refused(task: SweTask) -> None:
     git(folder, "add", "-A")
     git(folder, "commit", "-qm", "more")
     large = SweTask("t2", task.repository, git(folder, "rev-parse", "HEAD"), "p", task.tests)
-    with pytest.raises(InvalidArgument, match="at most 65,536 are possible"):
+    with pytest.raises(InvalidArgument, match="at most 65,536 are possible; give a URL"):
         task_item(large)
