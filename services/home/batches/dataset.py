@@ -72,6 +72,9 @@ def parse_item(line: bytes, number: int, folder: Path) -> DatasetItem:
     if len(paths) > _MAX_FILES:
         raise InvalidArgument(f"an item has up to {_MAX_FILES} files")
     for path in paths:
+        # A data set of others must not name files of yours.
+        if not path.is_relative_to(folder) or ".." in path.relative_to(folder).parts:
+            raise InvalidArgument(f"{path} is not in the folder of the data set")
         if not path.is_file():
             raise InvalidArgument(f"there is no file {path}")
         if not 1 <= path.stat().st_size <= _MAX_FILE_BYTES:

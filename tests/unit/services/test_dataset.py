@@ -39,6 +39,8 @@ FILES = ", ".join(f'"{number}.txt"' for number in range(21))
         (b'{"prompt": "a", "check": "\\u0000"}', "no NUL"),
         (b'{"prompt": "a", "files": ["missing.txt"]}', "there is no file"),
         (b'{"prompt": "a", "files": ["."]}', "there is no file"),
+        (b'{"prompt": "a", "files": ["/etc/passwd"]}', "not in the folder of the data set"),
+        (b'{"prompt": "a", "image": "a/../../b"}', "not in the folder of the data set"),
         (b'{"prompt": "a", "image": "empty.txt"}', "empty.txt must have 1 to 50,000,000"),
         (b'{"prompt": "a", "files": ["large.bin"]}', "large.bin must have 1 to 50,000,000"),
         (b'{"prompt": "a", "files": ["0.txt"], "setup": "ls"}', "not both"),
