@@ -13,6 +13,7 @@ from hermes.scheduler.v1.batch_item_pb2 import BatchOptions, BatchPrompt
 from hermes.scheduler.v1.batch_pb2_grpc import BatchServiceStub
 from services.amounts import dollars, plural
 from services.cli.batch.distributions import DEFAULT, Distribution, find_distribution
+from services.cli.batch.progress import UNDER_WAY
 from services.cli.chat import attachments
 from services.cli.command import Context
 from services.cli.console import complain, say
@@ -105,11 +106,12 @@ async def _continue(context: Context, batch: items_pb.Batch) -> items_pb.Batch:
     if given.budget not in (None, batch.options.budget_micro_usd):
         changes.append(f"a budget of {dollars(given.budget)}")
     is_done = batch.state == items_pb.BATCH_STATE_COMPLETED
+    is_resumed = not is_done and (changes or batch.state == items_pb.BATCH_STATE_STOPPED)
     if not given.json:
-        what = "was run before" if is_done else "goes on"
+        what = "goes on" if is_resumed or batch.state in UNDER_WAY else "was run before"
         more = f"; from now on with {' and '.join(changes)}" if changes and not is_done else ""
         say(f"{given.name} {what}: {batch.done_count} of {batch.item_count} items are done{more}")
-    if is_done or not (changes or batch.state == items_pb.BATCH_STATE_STOPPED):
+    if not is_resumed:
         return batch
     request = context.request(
         pb.ResumeBatchRequest, worker_count=given.workers, budget_micro_usd=given.budget

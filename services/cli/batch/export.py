@@ -19,6 +19,7 @@ from services.cli.trajectories.options import OPTIONS, dataset_plan, print_count
 from services.cli.trajectories.reader import read_trajectories
 from services.home.trajectories.dataset import DatasetWriter
 from services.home.trajectories.trajectory import Facts, Trajectory
+from services.lifecycle import ungrouped
 
 _CHUNK, _CHUNKS = 32, 4
 """Items that are read with one call, and calls at one time; no more are in memory."""
@@ -43,7 +44,7 @@ async def export(context: Context) -> None:
     batch = (await context.stub(BatchServiceStub).GetBatch(request)).batch
     # The agent has redacted them.
     plan = replace(await asyncio.to_thread(dataset_plan, context), redact=str)
-    with DatasetWriter(plan) as writer, StatusLine() as status:
+    with ungrouped(), DatasetWriter(plan) as writer, StatusLine() as status:
         began, read = monotonic(), 0
         waiting = deque[asyncio.Task[Sequence[Trajectory | None]]]()
 

@@ -14,6 +14,7 @@ from services.amounts import dollars
 from services.cli.command import Context
 from services.cli.console import StatusLine, complain, printable
 from services.cli.output import local_time
+from services.lifecycle import ungrouped
 from services.rpc.streams import resume
 
 EXIT_UNFINISHED = 3
@@ -40,10 +41,11 @@ async def follow(context: Context, batch: items_pb.Batch) -> items_pb.Batch:
         )
 
     try:
-        async with asyncio.TaskGroup() as group:
-            stopper = group.create_task(stop())
-            batch = await _watch(context, batch)
-            stopper.cancel()
+        with ungrouped():
+            async with asyncio.TaskGroup() as group:
+                stopper = group.create_task(stop())
+                batch = await _watch(context, batch)
+                stopper.cancel()
     finally:
         loop.remove_signal_handler(signal.SIGINT)
     return batch
