@@ -61,8 +61,8 @@ class Groups:
     async def unfinished(self) -> Sequence[int]:
         """Return the numbers of groups that a command of this run has left."""
         found = await self._call(pb.ListBatchesRequest, page_size=1000)
-        ends = (each.name.removeprefix(f"{self._run}.") for each in found.batches)
-        return sorted(int(end) for end in ends if end.isdecimal())
+        names = (each.name.rpartition(".") for each in found.batches)
+        return sorted(int(end) for run, _, end in names if run == self._run and end.isdecimal())
 
     async def attempts(
         self, name: object, prompts: Iterable[items_pb.BatchPrompt]
@@ -87,7 +87,7 @@ class Groups:
 
     async def stop(self) -> None:
         """Begin no more items; another command of this run goes on."""
-        for name in self._under_way:
+        for name in tuple(self._under_way):
             with suppress(grpc.aio.AioRpcError):
                 await self._batches.StopBatch(self._context.request(pb.StopBatchRequest, name=name))
 
