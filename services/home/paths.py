@@ -10,8 +10,10 @@ import os
 import re
 import stat
 import tempfile
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from msgspec import Struct
 
@@ -148,6 +150,13 @@ def private_folder(path: Path) -> None:
 
 def replace_file(path: Path, content: str | bytes, mode: int) -> None:
     """Write a file atomically: readers see the old or the new one, never a part."""
+    with replacement(path, mode) as stream:
+        stream.write(content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def replacement(path: Path, mode: int) -> Generator[IO[bytes]]:
+    """Yield what replaces a file at the end of the block, unless that fails."""
     target = Path(os.path.realpath(path))  # keep a link into the user's dotfiles
     _make(target.parent)
     temporary: Path | None = None
@@ -156,7 +165,7 @@ def replace_file(path: Path, content: str | bytes, mode: int) -> None:
         temporary = Path(name)
         with os.fdopen(handle, "wb") as stream:
             os.fchmod(stream.fileno(), mode)
-            stream.write(content.encode() if isinstance(content, str) else content)
+            yield stream
             stream.flush()
             os.fsync(stream.fileno())
         temporary.replace(target)

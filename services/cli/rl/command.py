@@ -1,6 +1,5 @@
 """Run environments: tasks whose results are scored, for training and evaluation."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ from services.home.batches.environment import Environment, list_environments, lo
 from services.home.batches.reward import reward
 from services.home.batches.swe_task import SweTask, task_item
 from services.home.json_lines import parse_lines
-from services.home.paths import replace_file
+from services.home.paths import replace_file, replacement
 from services.home.trajectories.openai_messages import openai_record
 from services.validation import decode
 
@@ -119,14 +118,15 @@ async def _process(context: Context) -> int:
     """Write groups of scored attempts, as an Atropos environment's `process` does."""
     given = context.given
     run = await run_environment(context, "process", given.groups or 0)
-    lines, whole = list[bytes](), [each for each in run.groups() if len(each) == run.group_size]
-    for group in whole:
-        written = await _group(context, group)
-        lines += [] if written is None else [msgspec.json.encode(written) + b"\n"]
-    await asyncio.to_thread(replace_file, given.out, b"".join(lines), 0o600)
+    count, whole = 0, [each for each in run.groups() if len(each) == run.group_size]
+    with replacement(given.out, 0o600) as file:
+        for group in whole:
+            if written := await _group(context, group):
+                file.write(msgspec.json.encode(written) + b"\n")
+                count += 1
     context.print_value(
-        {"run": run.batch.name, "complete": run.is_complete, "groups": len(lines)},
-        f"wrote {plural(len(lines), 'group')} to {given.out}",
+        {"run": run.batch.name, "complete": run.is_complete, "groups": count},
+        f"wrote {plural(count, 'group')} to {given.out}",
     )
     return 0 if run.is_complete else EXIT_UNFINISHED
 
