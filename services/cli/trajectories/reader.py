@@ -12,19 +12,22 @@ from services.rpc.streams import resume
 PATIENCE_S = 60.0
 """How long to wait for an absent agent."""
 MOST_TURNS = 1000
+"""Turns that a call may ask for."""
 
 
 async def read_trajectories(
     stub: TrajectoryServiceStub, profile: str, turn_ids: Sequence[str]
 ) -> AsyncGenerator[Trajectory | None]:
-    """Yield each of at most MOST_TURNS turns; None for one that has said nothing."""
+    """Yield each turn; None for one that has said nothing."""
     if not turn_ids:
         return
     read, data = 0, bytearray()
 
     def request() -> pb.ExportTrajectoriesRequest:
         data.clear()
-        return pb.ExportTrajectoriesRequest(turn_ids=turn_ids[read:], profile=profile)
+        return pb.ExportTrajectoriesRequest(
+            turn_ids=turn_ids[read : read + MOST_TURNS], profile=profile
+        )
 
     answers = resume(
         lambda: stub.ExportTrajectories(request()),
