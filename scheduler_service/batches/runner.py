@@ -8,6 +8,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
+from math import isnan
 from typing import TypeVar
 
 from msgspec import Struct
@@ -157,6 +158,8 @@ def _score(checked: TurnReport) -> tuple[float | None, str]:
         score = float(last)
     except ValueError:
         return 1.0, checked.answer
+    if isnan(score):  # such as the part that passes of no tests
+        return 0.0, checked.answer
     return (score if 0 <= score <= 1 else 1.0), checked.answer
 
 

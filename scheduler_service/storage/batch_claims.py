@@ -139,7 +139,7 @@ def record(
     encoded = json.encode(result).decode()
     leases.release(connection, claim.lease, state=state, result=encoded, finished_at=now)
     is_answered = state is ItemState.COMPLETED
-    is_success = is_answered if not claim.prompt.check else result.score == 1
+    is_success = is_answered if not claim.prompt.check.strip() else result.score == 1
     counts = {
         "done_count": 1,
         "failed_count": int(state is ItemState.FAILED),

@@ -174,7 +174,7 @@ def _summary(batch: items_pb.Batch, item: items_pb.BatchItem) -> ItemSummary:
         model=result.model,
         score=score,
         has_failed=item.state == items_pb.ITEM_STATE_FAILED,
-        has_succeeded=is_completed if score is None else score == 1,
+        has_succeeded=score == 1 if item.prompt.check.strip() else is_completed,
         ended_s=max(0, finished_ms - batch.create_time.ToMilliseconds()) / 1000,
         lasted_s=max(0, finished_ms - item.start_time.ToMilliseconds()) / 1000,
         tokens=usage.prompt_tokens + usage.completion_tokens,
