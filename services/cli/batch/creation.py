@@ -26,19 +26,32 @@ PLATFORM = "batch"
 NO_TOOLSET = "none"
 
 
+def batch_options(
+    context: Context, worker_count: int | None, budget_micro_usd: int | None
+) -> BatchOptions:
+    """Return how the items are worked on."""
+    given = context.given
+    return BatchOptions(
+        worker_count=worker_count or 0,
+        model=given.model or "",
+        max_model_calls=given.max_turns or 0,
+        budget_micro_usd=budget_micro_usd or 0,
+        sandbox_template=given.sandbox or "",
+        seed=given.seed,
+    )
+
+
+def toolsets_of(context: Context) -> list[str]:
+    """Return the toolsets that are named."""
+    return [each.strip() for each in context.given.toolsets.split(",") if each.strip()]
+
+
 async def create(context: Context, dataset: Dataset) -> items_pb.Batch:
     """Store a batch of a data set, or let the same one go on if it is there."""
     given, stub = context.given, context.stub(BatchServiceStub)
     mix = _toolsets(context)
-    options = BatchOptions(
-        worker_count=given.workers or 0,
-        model=given.model or "",
-        max_model_calls=given.max_turns or 0,
-        budget_micro_usd=given.budget or 0,
-        sandbox_template=given.sandbox or "",
-        distribution=mix.name,
-        seed=given.seed,
-    )
+    options = batch_options(context, given.workers, given.budget)
+    options.distribution = mix.name
     prompts = [await _prompt(item, given.dataset.parent, mix, given.seed) for item in dataset.items]
     is_there = await _is_there(context)
     if not is_there:
@@ -52,8 +65,7 @@ async def create(context: Context, dataset: Dataset) -> items_pb.Batch:
 def _toolsets(context: Context) -> Distribution:
     if not context.given.toolsets:
         return find_distribution(context.settings.home, context.given.distribution)
-    names = [each.strip() for each in context.given.toolsets.split(",") if each.strip()]
-    return Distribution("", dict.fromkeys(names or [NO_TOOLSET], 100))
+    return Distribution("", dict.fromkeys(toolsets_of(context) or [NO_TOOLSET], 100))
 
 
 async def _check_toolsets(context: Context, mix: Distribution) -> None:

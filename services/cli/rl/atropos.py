@@ -8,11 +8,12 @@ from statistics import fmean
 from typing import Any
 
 from services.amounts import plural
+from services.cli.batch.creation import batch_options, toolsets_of
 from services.cli.command import Context
 from services.cli.console import complain
 from services.cli.rl.chat_tokens import ChatTokenizer
 from services.cli.rl.groups import Attempt, Groups
-from services.cli.rl.runs import batch_options, home_of, toolsets_of
+from services.cli.rl.runs import home_of
 from services.errors import FailedPrecondition, InvalidArgument, ServiceUnavailable
 from services.home.batches import environment
 from services.home.batches.reward import reward
@@ -69,7 +70,7 @@ def _groups(context: Context) -> Groups:
     found = environment.find_environment(home_of(context), given.environment)
     items = environment.make_items(environment.load_tasks(found), given.group_size)
     prompts = environment.batch_prompts(items, toolsets_of(context))
-    options = batch_options(context, given.group_size, None, given.seed)
+    options = batch_options(context, given.group_size, None)
     return Groups(context, given.run or f"{found.name}.serve", prompts, options)
 
 

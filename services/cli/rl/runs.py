@@ -81,23 +81,3 @@ async def run_environment(context: Context, purpose: str, group_count: int = 0) 
         complain(f"{batch.name} is {state_word(batch)}{why}; go on with the same command")
     found = [item async for item in all_items(context, batch.name)]
     return EnvironmentRun(batch, found, given.group_size)
-
-
-def batch_options(
-    context: Context, worker_count: int, budget_micro_usd: int | None, seed: int
-) -> items_pb.BatchOptions:
-    """Return how the items are worked on."""
-    given = context.given
-    return items_pb.BatchOptions(
-        worker_count=worker_count,
-        model=given.model or "",
-        max_model_calls=given.max_turns or 0,
-        budget_micro_usd=budget_micro_usd or 0,
-        sandbox_template=given.sandbox or "",
-        seed=seed,
-    )
-
-
-def toolsets_of(context: Context) -> Sequence[str]:
-    """Return the toolsets that are named."""
-    return [each.strip() for each in context.given.toolsets.split(",") if each.strip()]
