@@ -146,7 +146,7 @@ def _stub(context: Context) -> BatchServiceStub:
 
 
 _NAME = arg("NAME", "the name of the batch")
-_BUDGET = arg("--budget USD", "begin no more items when they have cost so much", micro_usd)
+_BUDGET = arg("--budget USD", "start no more items once they have cost this much", micro_usd)
 _CALLED = ("scheduler", "agent")
 _WORKERS = up_to(256, 1)
 _HTML = arg("--html FILE", "write the report with plots as a page, too", Path)
@@ -174,7 +174,7 @@ COMMAND = Command(
             arg("--seed N", "samples other toolsets of a distribution (0)", _SEED, default=0),
             arg("--max-turns N", "model calls that an item may make", up_to(1000, 1)),
             _BUDGET,
-            arg("--sandbox NAME", "the template of which sandboxes are made"),
+            arg("--sandbox NAME", "the template for the items' sandboxes"),
             flag("--skip-invalid", "leave out lines that cannot be used", field="skip_invalid"),
             _HTML,
             JSON_OBJECT,

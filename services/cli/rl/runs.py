@@ -25,16 +25,16 @@ _DECIDING = ("model", "toolsets", "max_turns", "sandbox")
 
 OPTIONS = (
     arg("ENVIRONMENT", "its name; `hermes rl list` shows them"),
-    arg("--run NAME", "the name of the batch (by default, it follows from what is run)"),
+    arg("--run NAME", "the name of the batch (by default, made from the options)"),
     arg("--model NAME", "the model, instead of the configured one"),
     arg("--toolsets LIST", f"toolsets that may be used ({_TOOLSETS})", default=_TOOLSETS),
     arg("--max-turns N", "model calls that an item may make", up_to(1000, 1)),
-    arg("--sandbox NAME", "the template of which sandboxes are made"),
+    arg("--sandbox NAME", "the template for the items' sandboxes"),
 )
 BATCH_OPTIONS = (
     *OPTIONS,
     arg("--workers N", "items at one time (8)", up_to(256, 1)),
-    arg("--budget USD", "begin no more items when they have cost so much", micro_usd),
+    arg("--budget USD", "start no more items once they have cost this much", micro_usd),
     JSON_OBJECT,
 )
 
