@@ -128,7 +128,7 @@ def _order(line: str) -> dict[str, Any] | None:
 
 
 def _failed(message: str) -> TurnFinished:
-    told = f"The job's script failed: {message}"
+    told = f"The script failed: {message}"
     return TurnFinished(Outcome.FAILED, message=told, reason=Reason.SCRIPT_FAILED)
 
 

@@ -141,6 +141,19 @@ async def test_a_model_that_always_answers_nothing_ends_the_turn_with_a_reason(
     assert "answered nothing" in failure.message
 
 
+async def test_a_request_that_is_rejected_has_another_reason_than_a_server_that_fails(
+    tmp_path: Path,
+) -> None:
+    """Else a batch would wait for a provider that is there."""
+    async with (
+        fake_model(_scripted({"status": 400, "error": {"error": {"message": "no"}}})) as model,
+        agent(tmp_path, model.url) as client,
+    ):
+        events = await client.ask("hi")
+    failure = events[-1].turn_finished.failed.failure
+    assert ErrorReason.Name(failure.reason) == f"ERROR_REASON_{Reason.MODEL_BAD_RESPONSE}"
+
+
 def _pieces(*steps: dict[str, Any]) -> dict[str, Any]:
     """A model that is asked to go on, as a script sees it: each time by a new user's message."""
     first, *rest = steps

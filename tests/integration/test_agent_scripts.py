@@ -121,7 +121,7 @@ async def test_a_script_can_be_the_whole_turn_and_costs_nothing(
         events = await run(client, "echo half; echo disk is full >&2; exit 3", mode=ONLY)
         failed = failure(events)
         assert failed.reason == error_pb2.ERROR_REASON_SCRIPT_FAILED
-        assert failed.message == "The job's script failed: exit code 3\ndisk is full"
+        assert failed.message == "The script failed: exit code 3\ndisk is full"
         assert stage.model.requests == []
 
 
