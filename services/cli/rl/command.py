@@ -28,11 +28,10 @@ from services.cli.trajectories.reader import read_trajectories
 from services.errors import InvalidArgument
 from services.home.batches.environment import Environment, list_environments, load_tasks
 from services.home.batches.reward import reward
-from services.home.batches.swe_task import SweTask, task_item
+from services.home.batches.swe_task import parse_task, task_item
 from services.home.json_lines import parse_lines
 from services.home.paths import replace_file, replacement
 from services.home.trajectories.openai_messages import openai_record
-from services.validation import decode
 
 EXAMPLES = """\
 examples:
@@ -149,9 +148,10 @@ async def _group(context: Context, group: Group) -> dict[str, Any] | None:
 def _items(context: Context) -> int:
     """Write tasks of repositories as items with a prompt, a setup script and a check."""
     problems: list[str] = []
+    folder = Path(context.given.tasks).parent
 
     def parse(line: bytes, _number: int) -> bytes:
-        return msgspec.json.encode(task_item(decode(line, SweTask)))
+        return msgspec.json.encode(task_item(parse_task(line, folder)))
 
     items = list(parse_lines(context.given.tasks, parse, problems.append))
     for problem in problems:

@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from hermes.scheduler.v1.batch_item_pb2 import BatchPrompt
 from services.errors import InvalidArgument, NotFound
 from services.home.batches.dataset import DatasetItem, file_paths, parse_item
-from services.home.batches.swe_task import SweTask, task_item
+from services.home.batches.swe_task import SweTask, parse_task, task_item
 from services.home.json_lines import parse_lines
 from services.home.paths import HomePaths
-from services.validation import MAX_ID_CHARS, check_id, decode, json_object
+from services.validation import MAX_ID_CHARS, check_id, json_object
 
 TERMINAL = "terminal_test_env"
 """The bundled environment."""
@@ -80,7 +80,7 @@ def load_tasks(environment: Environment) -> Sequence[Task]:
 
 def _parse(line: bytes, number: int, folder: Path) -> Task:
     if "repository" in (json_object(line) or {}):
-        task = decode(line, SweTask)
+        task = parse_task(line, folder)
     else:
         task = parse_item(line, number, folder)
         if file_paths(task, folder):

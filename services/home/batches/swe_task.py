@@ -10,9 +10,11 @@ from shlex import quote
 from tempfile import TemporaryDirectory
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from services.errors import InvalidArgument
 from services.home.batches.dataset import MAX_SCRIPT_BYTES, DatasetItem, Tags
+from services.validation import decode
 
 FOLDER = "repository"
 _GIT_S = 300
@@ -29,7 +31,7 @@ class SweTask(Struct, frozen=True):
 
     id: str
     repository: str
-    """A folder or a URL."""
+    """A folder, which may be relative to the file of tasks, or a URL."""
     commit: str
     prompt: str
     tests: Sequence[str]
@@ -39,6 +41,13 @@ class SweTask(Struct, frozen=True):
     setup: str = ""
     test_timeout_s: int = 60
     tags: Tags = ()
+
+
+def parse_task(line: bytes, folder: Path) -> SweTask:
+    """Return the task of a line; a relative path of its repository begins in the folder."""
+    task = decode(line, SweTask)
+    beside = folder / Path(task.repository).expanduser()
+    return replace(task, repository=str(beside)) if beside.is_dir() else task
 
 
 def task_item(task: SweTask) -> DatasetItem:

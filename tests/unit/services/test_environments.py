@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from services.errors import InvalidArgument, NotFound
@@ -19,6 +20,7 @@ from services.home.batches.environment import (
 )
 from services.home.batches.swe_task import SweTask
 from services.home.paths import HomePaths
+from tests.support.calculator import calculator_task
 
 TASK = {"prompt": "do it", "check": "true"}
 
@@ -85,6 +87,14 @@ def test_a_line_with_a_repository_is_a_task_of_software_engineering(
     assert [each.id for each in make_items([plain], 2)] == ["plain.1", "plain.2"]
     with pytest.raises(InvalidArgument, match="git"):
         make_items([task], 1)
+
+
+def test_a_relative_repository_is_beside_the_file(
+    home: HomePaths, write: Callable[..., None]
+) -> None:
+    task = calculator_task(home.environments / "calc")
+    write("mine", {**to_builtins(task), "repository": "./calc"})
+    assert make_items(load_tasks(find_environment(home, "mine")), 1)[0].check
 
 
 def test_the_seed_decides_the_order_and_every_task_comes_before_one_comes_again(
