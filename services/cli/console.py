@@ -95,5 +95,6 @@ class StatusLine:
     def show(self, text: str) -> None:
         if sys.stderr.isatty():
             self._is_shown = True
-            sys.stderr.write(f"\r\x1b[K{text}")
+            # A line that wraps could not be erased.
+            sys.stderr.write(f"\r\x1b[K{text[: shutil.get_terminal_size().columns - 1]}")
             sys.stderr.flush()

@@ -3,7 +3,8 @@
 import os
 import pty
 from argparse import Namespace
-from contextlib import redirect_stdout, suppress
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from io import StringIO
 
 import pytest
 from google.protobuf.duration_pb2 import Duration
@@ -11,6 +12,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from hermes.executor.v1 import sandbox_pb2, workspace_pb2
 from services.cli.command import Context
+from services.cli.console import StatusLine
 from services.cli.output import Column, describe, print_details, print_rows, print_table
 
 HEADINGS = ("session", "title", "from")
@@ -127,3 +129,15 @@ def test_details_leave_out_what_is_not_there(capsys: pytest.CaptureFixture[str])
     columns = (*COLUMNS[:1], Column("limit_bytes", "limit"), Column("size_bytes", "size"))
     print_details(workspace_pb2.Workspace(size_bytes=1536), columns[1:])
     assert capsys.readouterr().out.split() == ["size", "1.5", "KiB"]
+
+
+class _TerminalStream(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_line_of_status_never_wraps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    with redirect_stderr(_TerminalStream()) as shown:
+        StatusLine().show("waiting: the provider limits calls")
+    assert shown.getvalue() == "\r\x1b[Kwaiting: the provid"
