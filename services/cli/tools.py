@@ -31,6 +31,7 @@ WIDTH = 100
 """How wide the list is at most on a terminal."""
 _PACKAGE = re.compile(r"hermes-services\[\w+\]")
 _NO_SERVERS = "no MCP server is added; type: hermes mcp add NAME --command PROGRAM (or --url URL)"
+_FLAGS = ("tools.rl",)
 _MORE = {"browser": "make the template with make browser-image (docs/browser.md)"}
 """What a setting of a toolset does not give by itself."""
 
@@ -67,8 +68,9 @@ def _lack(tool: pb.ToolInfo) -> str:
     if tool.missing_settings:
         first, *others = tool.missing_settings
         either = f" (or {', '.join(others)} likewise)" if others else ""
+        value = "true" if first in _FLAGS else "VALUE"
         more = f"; {_MORE[tool.toolset]}" if tool.toolset in _MORE else ""
-        return f"{first} is not set{either}; type: hermes config set {first} VALUE{more}"
+        return f"{first} is not set{either}; type: hermes config set {first} {value}{more}"
     if package := _PACKAGE.search(tool.reason):
         return f"{tool.reason}; type: pip install '{package[0]}'"
     if tool.reason == "turned off":

@@ -151,6 +151,7 @@ def test_tools_that_are_off_say_how_to_get_them(empty: Home) -> None:
     told = " ".join(empty.run("tools").out.split())
     assert "browser browser.template is not set (or browser.cdp_url likewise); type: " in told
     assert "web_search BRAVE_API_KEY is not set" in told
+    assert "rl tools.rl is not set; type: hermes config set tools.rl true" in told
     assert "mcp no MCP server is added; type: hermes mcp add NAME" in told
     with terminal(empty, "tools") as shown:
         assert shown.wait_end() == 0
