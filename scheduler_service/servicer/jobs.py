@@ -59,13 +59,15 @@ POLICY = {
     ),
     **allow(
         "hermes.scheduler.v1.BatchService",
-        dict.fromkeys(
-            (
-                *("CreateBatch", "GetBatch", "ListBatches", "WatchBatch", "StopBatch"),
-                *("ResumeBatch", "DeleteBatch", "ListItems"),
+        {
+            **dict.fromkeys(
+                ("CreateBatch", "GetBatch", "StopBatch", "ListItems"),
+                (Identity.AGENT, Identity.OPERATOR),
             ),
-            (Identity.AGENT, Identity.OPERATOR),
-        ),
+            **dict.fromkeys(
+                ("ListBatches", "WatchBatch", "ResumeBatch", "DeleteBatch"), (Identity.OPERATOR,)
+            ),
+        },
     ),
 }
 
