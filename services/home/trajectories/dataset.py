@@ -8,12 +8,13 @@ from contextlib import ExitStack
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO, Any, Protocol
 
 import msgspec
 from msgspec import Struct
 
-from services.errors import FailedPrecondition
+from services.errors import FailedPrecondition, InvalidArgument
 from services.home.paths import replace_file
 from services.home.trajectories.compressor import Compressor
 from services.home.trajectories.formats import FORMATS, Format
@@ -61,7 +62,11 @@ class DatasetWriter:
         self._stack = ExitStack()
 
     def __enter__(self) -> "DatasetWriter":
-        self._data.mkdir(parents=True, exist_ok=True)
+        try:
+            self._data.mkdir(parents=True, exist_ok=True)
+            TemporaryFile(dir=self._data).close()
+        except OSError as error:
+            raise InvalidArgument(f"{self._data} cannot be written: {error.strerror}") from None
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:

@@ -294,6 +294,12 @@ def test_a_full_disk_leaves_no_part_of_a_data_set(tmp_path: Path, *, parquet: bo
         assert list((folder / "data").iterdir()) == []
 
 
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InvalidArgument, match="file/data cannot be written: Not a directory"):
+        write_dataset(DatasetPlan(tmp_path / "file", str), [])
+
+
 # ---- the command
 
 
