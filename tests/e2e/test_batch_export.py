@@ -76,10 +76,10 @@ def test_of_an_item_that_was_tried_again_the_last_attempt_counts(
     answers = [{"status": 400}, {"text": "the second time"}]
     (tmp_path / "model").mkdir()
     with model_process(tmp_path / "model", (rule("try", answers),)) as model:
-        config = {**sandboxed(backend), "batch": {"pause_s": 0.1}}
-        home = one_process(tmp_path, model.url, config).client
+        home = one_process(tmp_path, model.url, sandboxed(backend)).client
         path = dataset(tmp_path, [{"id": "one", "prompt": "try it"}])
-        assert home.run("batch", "run", path, "--run", "tried", "--json").json["done"] == 1
+        assert home.run("batch", "run", path, "--run", "tried", "--json").json["failed"] == 1
+        home.run("batch", "resume", "tried", "--retry-failed")
         [item] = home.run("batch", "items", "tried").out.splitlines()
         assert json.loads(item)["attempt"] == 2
         out = tmp_path / "set"
