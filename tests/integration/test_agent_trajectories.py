@@ -129,7 +129,7 @@ async def test_turns_are_exported_as_their_model_saw_them(tmp_path: Path) -> Non
     assert SECRET not in str(good)
     assert good["id"] == "good"
     assert (good["completed"], good["finish_reason"]) == (True, "completed")
-    assert (bad["completed"], bad["finish_reason"]) == (False, "model_unavailable")
+    assert (bad["completed"], bad["finish_reason"]) == (False, "model_bad_response")
     assert (good["model"], bad["model"]) == ("scripted", "scripted")
     assert big["messages"][-1]["content"] == "é" * LONG
 
