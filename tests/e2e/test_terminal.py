@@ -22,7 +22,7 @@ from tests.e2e.model import (
     rule,
     terminal_call,
 )
-from tests.e2e.processes import MemoryWatch, check_nothing_left
+from tests.e2e.processes import MemoryWatch, check_nothing_left, end_users_of
 from tests.e2e.terminal import CTRL_C, CTRL_D, terminal
 
 PROMPT = r"^>$"
@@ -233,6 +233,8 @@ def test_who_leaves_is_told_who_still_uses_hermes_and_may_end_it(
 ) -> None:
     home = one_process(tmp_path, model.url, sandboxed("bubblewrap")).client
     with ExitStack() as stack:
+        # Who presses Ctrl-C twice leaves what runs to the next start.
+        stack.callback(end_users_of, tmp_path)
         server = stack.enter_context(terminal(home, "chat"))
         server.wait_for(PROMPT)
         guest = stack.enter_context(terminal(home, "chat"))
