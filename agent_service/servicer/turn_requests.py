@@ -97,7 +97,7 @@ def _check_kind(asked: TurnRequest) -> None:
         raise InvalidArgument("not to be asked for", fields={"kind": ", ".join(sorted(_KINDS))})
     if not asked.platform:
         raise InvalidArgument("no platform", fields={"origin.platform": "must not be empty"})
-    if asked.files and (asked.kind in (COMPRESS, REVIEW) or asked.script is not None):
+    if asked.files and (asked.kind in (COMPRESS, REVIEW) or asked.is_script_only):
         raise InvalidArgument("nobody reads it", fields={"parts.file": "only in messages"})
     if asked.is_command and (asked.kind != "user" or asked.files or asked.retries):
         raise InvalidArgument("it is no command", fields={"is_command": "only with a USER's text"})

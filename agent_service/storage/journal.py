@@ -114,8 +114,9 @@ def load(conn: Connection, claimed: Claimed, limits: TurnLimits, last: LiveTurn 
         notices=request.notices,
         model_calls=sum(found.state != "INTENT" for found in models),
     )
-    live.unread = bool(request.files) and (begun is not None or _awaits(steps, FILES_STEP))
-    if request.script and (begun or _awaits(steps, SCRIPT_STEP)):
+    begins = begun is not None or _awaits(steps, SCRIPT_STEP) or _awaits(steps, FILES_STEP)
+    live.unread = begins and bool(request.files)
+    if begins and request.script:
         live.script = script_of(row, resumed=begun is None and claimed.may_have_run)
     # The revision tells whether messages have been removed since.
     state = begun and (begun.revision, begun.message_count)

@@ -45,13 +45,13 @@ class FileReader(Struct, frozen=True):
     consult: Consult
     transcription: Route
 
-    async def run(self, turn: LiveTurn, model: Model) -> AsyncGenerator[tuple[Fact, ...]]:
+    async def run(self, turn: LiveTurn, model: Model, own: str) -> AsyncGenerator[tuple[Fact, ...]]:
         found = Found()
         for file in turn.request.files:
             paid = await self._read(turn, file, _Help(self.consult, model), found)
             if paid is not None:
                 yield (paid,)
-        content = found.content(turn.request.text)
+        content = found.content(own)
         yield (FilesRead(content, tuple(found.notices)),)
 
     async def _read(

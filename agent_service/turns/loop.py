@@ -18,6 +18,7 @@ from agent_service.records.commands import (
     Compacted,
     Consulted,
     Fact,
+    FilesRead,
     ModelAnswered,
     Prompted,
     Switched,
@@ -70,13 +71,16 @@ def run_turn(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
 
 
 async def _begin(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
-    """Run the turn's script or read the message's files, and continue if anything is left to do."""
-    if turn.script is not None:
-        yield await parts.scripts.run(turn, turn.script)
-    else:
-        async with aclosing(parts.reader.run(turn, parts.beside)) as read:
+    """Run the turn's script, read the message's files, and continue if anything is left to do."""
+    script, ran = turn.script, (Prompted(turn.request.text),)
+    *before, last = ran if script is None else await parts.scripts.run(turn, script)
+    if turn.unread and isinstance(last, Prompted):
+        async with aclosing(parts.reader.run(turn, parts.beside, last.text)) as read:
             async for facts in read:
-                yield facts
+                # The script's end is committed with the message, which also says what it printed.
+                yield (*before, *facts) if isinstance(facts[-1], FilesRead) else facts
+    else:
+        yield (*before, last)
     if not turn.waits_for_person and not turn.finished:
         async with aclosing(_converse(turn, parts)) as steps:
             async for step in steps:

@@ -26,7 +26,13 @@ def test_each_prompt_runs_once_and_is_scored(home: Home, tmp_path: Path) -> None
         tmp_path,
         [
             {"id": "made", "prompt": "touch a file", "check": "test -e made"},
-            {"id": "half", "prompt": "hello", "setup": "echo 0.5 > score", "check": "cat score"},
+            {
+                "id": "half",
+                "prompt": "hello",
+                "files": ["notes.txt"],
+                "setup": "test -s uploads/notes.txt && echo 0.5 > score",
+                "check": "cat score",
+            },
             {"id": "none", "prompt": "hello there", "check": "exit 3", "tags": ["easy"]},
             {"id": "file", "prompt": "read it", "files": ["notes.txt"]},
         ],

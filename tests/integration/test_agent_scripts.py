@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from hermes.agent.v1 import turn_event_pb2, turn_pb2
 from hermes.common.v1 import approval_pb2, content_pb2, error_pb2, origin_pb2
 from services.ids import new_id
 from tests.e2e.processes import with_marker
-from tests.integration.agent_parts import AgentClient, answer, kinds, notices
+from tests.integration.agent_parts import AgentClient, answer, kinds, notices, said
 from tests.integration.test_agent_takeover import staged, steps
 
 GATE, ONLY = turn_pb2.SCRIPT_MODE_GATE, turn_pb2.SCRIPT_MODE_ONLY
@@ -29,12 +30,13 @@ async def start(
     mode: turn_pb2.ScriptMode.ValueType = GATE,
     *,
     prompt: str = "what is new?",
+    files: Sequence[content_pb2.MessageFile] = (),
     **fields: Any,
 ) -> str:
     request = turn_pb2.StartTurnRequest(
         turn_id=new_id("run"),
         session_id=new_id("cron"),
-        parts=[content_pb2.MessagePart(text=prompt)] if prompt else [],
+        parts=said(prompt, *files) if prompt else [],
         origin=origin_pb2.Origin(platform="scheduler"),
         kind=turn_pb2.TURN_KIND_JOB,
         busy_mode=turn_pb2.BUSY_MODE_QUEUE,
@@ -147,6 +149,30 @@ async def test_a_script_runs_once_though_its_agent_is_killed(
         assert kinds(await after.watch(turn_id)).count("tool_finished") == 1
         turn = await after.turns.GetTurn(turn_pb2.GetTurnRequest(turn_id=turn_id))
         assert turn.turn.attempt == 2
+
+
+async def test_a_script_finds_the_files_of_its_message_though_its_agent_is_killed(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    async with (
+        staged(tmp_path, postgres_url, ANSWERS) as stage,
+        stage.agent("first") as first,
+        stage.agent("second") as second,
+        first.client() as before,
+        second.client() as after,
+    ):
+        file = await before.upload(b"a note of today", "note.txt")
+        script = "echo ran >>log; sleep 2; wc -w <uploads/note.txt"
+        turn_id = await start(before, script, files=[file])
+        watching = asyncio.create_task(after.watch(turn_id))
+        await stage.has_written("log", "ran")
+        first.signal(signal.SIGKILL)
+        assert answer(await watching) == "seen"
+        assert await stage.file("log") == "ran\n"
+        (asked,) = stage.model.bodies
+        *_, user = asked["messages"]
+        for part in ("what is new?", "has printed just now", "4\n", "a note of today"):
+            assert part in user["content"]
 
 
 async def test_a_script_that_went_with_its_sandbox_is_not_run_again(

@@ -67,8 +67,6 @@ def parse_item(line: bytes, number: int, folder: Path) -> DatasetItem:
         if len(script.encode()) > MAX_SCRIPT_BYTES or "\0" in script:
             raise InvalidArgument(f"a script has up to {MAX_SCRIPT_BYTES:,} bytes, and no NUL")
     paths = file_paths(item, folder)
-    if item.setup and paths:
-        raise InvalidArgument("an item has files or a setup script, not both")
     if len(paths) > _MAX_FILES:
         raise InvalidArgument(f"an item has up to {_MAX_FILES} files")
     for path in paths:

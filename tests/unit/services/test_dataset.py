@@ -43,7 +43,6 @@ FILES = ", ".join(f'"{number}.txt"' for number in range(21))
         (b'{"prompt": "a", "image": "a/../../b"}', "not in the folder of the data set"),
         (b'{"prompt": "a", "image": "empty.txt"}', "empty.txt must have 1 to 50,000,000"),
         (b'{"prompt": "a", "files": ["large.bin"]}', "large.bin must have 1 to 50,000,000"),
-        (b'{"prompt": "a", "files": ["0.txt"], "setup": "ls"}', "not both"),
         (f'{{"prompt": "a", "files": [{FILES}]}}', "up to 20 files"),
         (b'{"prompt": "a", "id": "2"}', "line 2 has the id 2, too"),
     ],

@@ -160,8 +160,8 @@ class BatchPrompt(_message.Message):
     prompt: _builtins.str
     """The prompt, 1 byte to 256 KiB."""
     setup: _builtins.str
-    """A shell script that runs first in the item's sandbox, at most 64 KiB; the item fails where it does.
-    Not with `files`. Empty means none.
+    """A shell script that runs first in the item's sandbox, where the files are, at most 64 KiB; the item
+    fails where it does. Empty means none.
     """
     check: _builtins.str
     """A shell script that runs in the sandbox after the turn, at most 64 KiB, and scores what is there: the
