@@ -249,8 +249,8 @@ class AgentClient:
 
     async def upload(self, file: CachedFile) -> None:
         """Give the agent a file of a message; may be repeated."""
-        async with aclosing(_upload(file)) as requests:
-            await call_agent(self._uploads.UploadFile(requests, timeout=UPLOAD_S))
+        # Not closed here: gRPC may be in the middle of it, where the agent answers early.
+        await call_agent(self._uploads.UploadFile(_upload(file), timeout=UPLOAD_S))
 
     async def request_review(
         self, turn_id: str, session_id: str, profile: str, platform: str
