@@ -24,6 +24,7 @@ from scheduler_service.storage.batches import CHANNEL
 from services.clock import Clock
 from services.database import Database
 from services.errors import DigestMismatch, InvalidArgument
+from services.home.batches.dataset import MAX_FILES, MAX_PROMPT_BYTES, MAX_SCRIPT_BYTES
 from services.ids import new_id
 from services.rpc.messages import message_of, record_of
 from services.rpc.uploads import SHA256_BYTES
@@ -37,9 +38,7 @@ if TYPE_CHECKING:
 MAX_NAME_CHARS = 80
 MAX_ITEMS = 100_000
 MAX_WORKERS = 256
-_MAX_PROMPT_BYTES = 256 * 1024
-_MAX_SCRIPT_BYTES = 64 * 1024
-_MAX_FILES = _MAX_TAGS = 20
+_MAX_TAGS = 20
 _MAX_TAG_CHARS = 64
 _MAX_CALLS = 1000
 _MAX_BUDGET = 10**15
@@ -240,10 +239,10 @@ def _options_of(options: batch_item_pb2.BatchOptions) -> BatchOptions:
 def _prompt_of(item: batch_item_pb2.BatchPrompt) -> BatchPrompt:
     check_id("item_id", item.item_id)
     wrong = {
-        "prompt": not 1 <= len(item.prompt.strip().encode()) <= _MAX_PROMPT_BYTES,
-        "setup": len(item.setup.encode()) > _MAX_SCRIPT_BYTES or "\0" in item.setup,
-        "check": len(item.check.encode()) > _MAX_SCRIPT_BYTES or "\0" in item.check,
-        "files": len(item.files) > _MAX_FILES,
+        "prompt": not 1 <= len(item.prompt.strip().encode()) <= MAX_PROMPT_BYTES,
+        "setup": len(item.setup.encode()) > MAX_SCRIPT_BYTES or "\0" in item.setup,
+        "check": len(item.check.encode()) > MAX_SCRIPT_BYTES or "\0" in item.check,
+        "files": len(item.files) > MAX_FILES,
         "tags": len(item.tags) > _MAX_TAGS or any(len(tag) > _MAX_TAG_CHARS for tag in item.tags),
     }
     fields = {name: "is not valid; see BatchPrompt" for name, is_wrong in wrong.items() if is_wrong}

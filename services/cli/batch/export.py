@@ -12,7 +12,7 @@ from hermes.agent.v1.trajectory_pb2_grpc import TrajectoryServiceStub
 from hermes.scheduler.v1 import batch_item_pb2 as items_pb
 from hermes.scheduler.v1 import batch_pb2 as pb
 from hermes.scheduler.v1.batch_pb2_grpc import BatchServiceStub
-from services.cli.batch.report import all_items
+from services.cli.batch.report import all_items, score_of
 from services.cli.command import Context, arg
 from services.cli.console import StatusLine
 from services.cli.trajectories.options import OPTIONS, dataset_plan, print_counts
@@ -77,7 +77,8 @@ async def export(context: Context) -> None:
 
 
 def _is_wanted(item: items_pb.BatchItem, min_score: float | None) -> bool:
-    return min_score is None or (item.result.HasField("score") and item.result.score >= min_score)
+    score = score_of(item)
+    return min_score is None or (score is not None and score >= min_score)
 
 
 async def _read(
@@ -95,7 +96,7 @@ async def _read(
 def _facts(batch: items_pb.Batch, item: items_pb.BatchItem) -> Facts:
     return Facts(
         id=item.prompt.item_id,
-        score=item.result.score if item.result.HasField("score") else None,
+        score=score_of(item),
         finish_reason=item.result.finish_reason,
         tags=tuple(item.prompt.tags),
         toolsets=tuple(item.prompt.toolsets),

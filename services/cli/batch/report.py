@@ -19,8 +19,9 @@ PAGE = 500
 _SHOWN_CHARS = 300
 
 
-def _cost(batch: items_pb.Batch) -> int:
-    return batch.usage.cost_micro_usd
+def score_of(item: items_pb.BatchItem) -> float | None:
+    """Return what an item's check has scored; None if it has none or could not be run."""
+    return item.result.score if item.result.HasField("score") else None
 
 
 def state_word(batch: items_pb.Batch) -> str:
@@ -36,7 +37,7 @@ BATCH = (
     Column("running", source="running_count"),
     Column("succeeded", "succeeded", source="success_count"),
     Column("failed", "failed", source="failed_count"),
-    Column("cost_micro_usd", "cost", source=_cost, cell=dollars),
+    Column("cost_micro_usd", "cost", source="usage.cost_micro_usd", cell=dollars),
     Column("reason"),
     Column("model", source="options.model"),
     Column("distribution", source="options.distribution"),
@@ -55,9 +56,7 @@ ITEM = (
     Column("answer", source="result.answer"),
     Column("error", source="result.error"),
     Column("finish_reason", source="result.finish_reason"),
-    Column(
-        "score", source=lambda item: item.result.score if item.result.HasField("score") else None
-    ),
+    Column("score", source=score_of),
     Column("check_output", source="result.check_output"),
     Column("cost_micro_usd", source="result.usage.cost_micro_usd"),
     Column("model", source="result.model"),
@@ -162,7 +161,7 @@ async def report_of(context: Context, batch: items_pb.Batch) -> Report:
 
 def _summary(batch: items_pb.Batch, item: items_pb.BatchItem) -> ItemSummary:
     result, usage = item.result, item.result.usage
-    score = result.score if result.HasField("score") else None
+    score = score_of(item)
     is_completed = item.state == items_pb.ITEM_STATE_COMPLETED
     finished_ms = item.finish_time.ToMilliseconds()
     return ItemSummary(

@@ -11,9 +11,9 @@ from services.errors import InvalidArgument
 from services.home.json_lines import parse_lines
 from services.validation import check_id, decode
 
-_MAX_PROMPT_BYTES = 256 * 1024
+MAX_PROMPT_BYTES = 256 * 1024
 MAX_SCRIPT_BYTES = 64 * 1024
-_MAX_FILES = 20
+MAX_FILES = 20
 _MAX_FILE_BYTES = 50_000_000
 """Of one file, as the agent takes it."""
 Tags = Annotated[tuple[Annotated[str, Meta(min_length=1, max_length=64)], ...], Meta(max_length=20)]
@@ -61,14 +61,14 @@ def parse_item(line: bytes, number: int, folder: Path) -> DatasetItem:
     item = decode(line, DatasetItem)
     item = msgspec.structs.replace(item, id=item.id or str(number))
     check_id("id", item.id)
-    if not 1 <= len(item.prompt.strip().encode()) <= _MAX_PROMPT_BYTES:
-        raise InvalidArgument(f"a prompt has 1 to {_MAX_PROMPT_BYTES:,} bytes")
+    if not 1 <= len(item.prompt.strip().encode()) <= MAX_PROMPT_BYTES:
+        raise InvalidArgument(f"a prompt has 1 to {MAX_PROMPT_BYTES:,} bytes")
     for script in (item.setup, item.check):
         if len(script.encode()) > MAX_SCRIPT_BYTES or "\0" in script:
             raise InvalidArgument(f"a script has up to {MAX_SCRIPT_BYTES:,} bytes, and no NUL")
     paths = file_paths(item, folder)
-    if len(paths) > _MAX_FILES:
-        raise InvalidArgument(f"an item has up to {_MAX_FILES} files")
+    if len(paths) > MAX_FILES:
+        raise InvalidArgument(f"an item has up to {MAX_FILES} files")
     for path in paths:
         # A data set of others must not name files of yours.
         if not path.is_relative_to(folder) or ".." in path.relative_to(folder).parts:
