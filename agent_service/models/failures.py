@@ -23,6 +23,7 @@ _BY_STATUS: Mapping[int, Kind] = {
     401: Kind.AUTH,
     402: Kind.BILLING,
     403: Kind.AUTH,
+    404: Kind.NO_SUCH_MODEL,
     408: Kind.TIMEOUT,
     413: Kind.CONTEXT_OVERFLOW,
     429: Kind.RATE_LIMIT,
@@ -79,6 +80,14 @@ _BY_WORDS: tuple[tuple[frozenset[int], Kind, re.Pattern[str]], ...] = (
         re.compile(r"api[ _]key (is )?(not valid|invalid)|invalid[ _]api[ _]key", re.IGNORECASE),
     ),
     (
+        frozenset({400, 403}),
+        Kind.NO_SUCH_MODEL,
+        re.compile(
+            r"model_not_found|model not exist|(unknown|invalid) model\b|not a valid model",
+            re.IGNORECASE,
+        ),
+    ),
+    (
         frozenset({400, 403, 429}),
         Kind.BILLING,
         re.compile(
@@ -100,6 +109,8 @@ _ADVICE: Mapping[Kind, str] = {
     "start a new session, or choose a model with a larger window.",
     Kind.CONTENT_POLICY: "The content policy of {url} stopped the answer: "
     "put the request in other words, or choose another model.",
+    Kind.NO_SUCH_MODEL: "{url} has no model {model}, or is no model endpoint: "
+    "check the name and the base URL.",
     Kind.BAD_REQUEST: "The model endpoint {url} rejected the request{http}.",
 }
 
@@ -260,10 +271,6 @@ def _message(kind: Kind, endpoint: Endpoint, model: str, status: int, detail: st
         advice = "The model endpoint {url} wants a key: set {key_name}."
     elif kind is Kind.AUTH and endpoint.login:
         advice = "The model endpoint {url} refused the login: run {key_name}."
-    elif status == 404:
-        advice = (
-            "{url} has no model {model}, or is no model endpoint: check the name and the base URL."
-        )
     elif kind is Kind.BAD_REQUEST and _CAP_TOO_LARGE.search(detail):
         advice = "The model {model} cannot write that much: lower model.max_tokens."
     message = advice.format(

@@ -16,7 +16,6 @@ FIRST = ""
 """The name of the route to the configured model."""
 
 _USUAL_REST_S = 30.0
-_NO_SUCH_MODEL = 404
 
 
 class Route(Struct, frozen=True):
@@ -100,6 +99,4 @@ class Chain:
 
 def is_worth_another_model(error: ModelError) -> bool:
     """Whether another model may accept what this one refused."""
-    if error.kind is Kind.BAD_REQUEST:
-        return error.status == _NO_SUCH_MODEL
-    return error.kind is not Kind.CONTEXT_OVERFLOW
+    return error.kind not in (Kind.BAD_REQUEST, Kind.CONTEXT_OVERFLOW)

@@ -17,6 +17,7 @@ class ModelErrorKind(StrEnum):
     TIMEOUT = "timeout"
     CONTEXT_OVERFLOW = "context_overflow"
     CONTENT_POLICY = "content_policy"
+    NO_SUCH_MODEL = "no_such_model"
     BAD_REQUEST = "bad_request"
     CONNECTION = "connection"
     CUT_STREAM = "cut_stream"

@@ -117,6 +117,7 @@ SCENARIOS: Sequence[Json] = (
     ),
     rule("a nap then", calls(terminal_call("echo begun; sleep 3; echo and over")), TELL),
     rule("refuse my key", {"status": 401, "error": {"error": {"message": "no such key"}}}),
+    rule("ask a stranger", {"status": 404, "error": {"error": {"message": "who is that?"}}}),
     rule("", {"text": "You said: {user}"}),
 )
 

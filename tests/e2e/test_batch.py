@@ -120,6 +120,14 @@ def test_ctrl_c_stops_and_resume_goes_on(home: Home, tmp_path: Path) -> None:
     assert ids == ["1", "2", "3", "4", "5", "6"]
 
 
+def test_a_model_that_the_endpoint_lacks_stops_the_batch(home: Home, tmp_path: Path) -> None:
+    path = dataset(tmp_path, [{"prompt": f"ask a stranger {number}"} for number in range(3)])
+    found = home.run("batch", "run", path, "--run", "lost", "--workers", "1", "--json")
+    assert found.status == 3
+    assert (found.json["state"], found.json["done"]) == ("stopped", 0)
+    assert "has no model" in found.json["reason"]
+
+
 def wait_until_listed(home: Home, name: str) -> None:
     while not any(
         each["name"] == name and each["running"]

@@ -34,7 +34,7 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
         (401, Kind.AUTH, "check HERMES_API_KEY"),
         (402, Kind.BILLING, "top it up"),
         (403, Kind.AUTH, "check HERMES_API_KEY"),
-        (404, Kind.BAD_REQUEST, "has no model m"),
+        (404, Kind.NO_SUCH_MODEL, "has no model m"),
         (408, Kind.TIMEOUT, "took too long"),
         (413, Kind.CONTEXT_OVERFLOW, "new session"),
         (429, Kind.RATE_LIMIT, "limits requests"),
@@ -57,6 +57,9 @@ def test_an_error_says_what_to_do(status: int, kind: Kind, advice: str) -> None:
         (400, "Please reduce the length of the messages", None, Kind.CONTEXT_OVERFLOW),
         (400, "too big", "exceed_context_size_error", Kind.CONTEXT_OVERFLOW),
         (500, "the request exceeds the available context size", None, Kind.CONTEXT_OVERFLOW),
+        (400, "glm is not a valid model ID", None, Kind.NO_SUCH_MODEL),
+        (400, "Model Not Exist", "invalid_request_error", Kind.NO_SUCH_MODEL),
+        (400, "Invalid model: mistral", None, Kind.NO_SUCH_MODEL),
         (400, "blocked", "content_policy_violation", Kind.CONTENT_POLICY),
         (
             403,

@@ -63,7 +63,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_LIMIT_EXCEEDED: _ErrorReason.ValueType  # 17
     """A quota or size limit would be exceeded."""
     ERROR_REASON_MODEL_NOT_CONFIGURED: _ErrorReason.ValueType  # 18
-    """No model endpoint is configured."""
+    """No model endpoint is configured, or it does not have the model."""
     ERROR_REASON_MODEL_AUTH: _ErrorReason.ValueType  # 19
     """The model endpoint refused the credentials."""
     ERROR_REASON_MODEL_BILLING: _ErrorReason.ValueType  # 20
@@ -133,7 +133,7 @@ ERROR_REASON_DIGEST_MISMATCH: ErrorReason.ValueType  # 16
 ERROR_REASON_LIMIT_EXCEEDED: ErrorReason.ValueType  # 17
 """A quota or size limit would be exceeded."""
 ERROR_REASON_MODEL_NOT_CONFIGURED: ErrorReason.ValueType  # 18
-"""No model endpoint is configured."""
+"""No model endpoint is configured, or it does not have the model."""
 ERROR_REASON_MODEL_AUTH: ErrorReason.ValueType  # 19
 """The model endpoint refused the credentials."""
 ERROR_REASON_MODEL_BILLING: ErrorReason.ValueType  # 20
