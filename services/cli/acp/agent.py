@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -129,12 +129,18 @@ class HermesAgent:
     async def authenticate(self, method_id: str, **kwargs: Any) -> None:
         await self.connection.channels()
 
-    async def new_session(self, cwd: str, **kwargs: Any) -> schema.NewSessionResponse:
+    async def new_session(
+        self, cwd: str, mcp_servers: Sequence[Any] | None = None, **kwargs: Any
+    ) -> schema.NewSessionResponse:
         async with _reported():
             folder = _absolute(cwd)
             why = await asyncio.to_thread(why_not_mounted, self._settings, folder)
             session = await self._open(Folder(folder, is_mounted=not why, why_not=why))
             session_id = session.editor.session_id
+            if names := ", ".join(server.name for server in mcp_servers or ()):
+                told = f"Hermes does not use the MCP servers of your editor ({names}). Add them "
+                told += "with `hermes mcp add`, which runs them in sandboxes.\n\n"
+                self._workers.start("notice", self._tell(session, told))
             return schema.NewSessionResponse(session_id=session_id, modes=session.modes())
 
     async def load_session(
@@ -309,10 +315,14 @@ class HermesAgent:
             request = ListCommandsRequest(profile=self._profile)
             known = await ConversationServiceStub(gateway).ListCommands(request)
             await session.editor.update(update_available_commands(map(_command, known.commands)))
-            if session.folder.why_not:
-                told = f"This session has a workspace of its own: {session.folder.why_not}.\n\n"
-                for update in answer(told):
-                    await session.editor.update(update)
+        if session.folder.why_not:
+            told = f"This session has a workspace of its own: {session.folder.why_not}.\n\n"
+            await self._tell(session, told)
+
+    async def _tell(self, session: EditorSession, text: str) -> None:
+        with suppress(*EXPECTED, ConnectionError):
+            for update in answer(text):
+                await session.editor.update(update)
 
     async def _show_title(self, session: EditorSession) -> None:
         found = await self._get_session(session.session_id)
