@@ -150,7 +150,7 @@ def _custom(settings: EndpointSettings) -> Endpoint:
         key_name = named.key_name
         keys = _keys([named.api_key], key_name)
     api, model = _api(settings.api, base_url, provider), settings.model.strip() or default_model
-    return _endpoint(base_url, api, keys, (model, provider, "HERMES_BASE_URL", key_name))
+    return _endpoint(base_url, api, keys, (model, provider, "model.base_url", key_name))
 
 
 def _endpoint(base_url: str, api: Api, keys: Sequence[SecretStr], named: Sequence[str]) -> Endpoint:

@@ -60,7 +60,7 @@ async def choose(
             raise
         if found.available:
             others = "; ".join(f"{one.name} cannot be used ({one.reason})" for one in tried)
-            usual = "no backend is configured, and this one is the default"
+            usual = "it is the default"
             reason = "it is configured" if configured else others or usual
             _log.info("sandboxes are made by %s: %s", found.name, reason)
             return Choice(backend, found, reason, tuple(tried))

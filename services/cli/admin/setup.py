@@ -258,7 +258,8 @@ def _setup(context: Context) -> int:
     finally:
         if steps.written:
             say("\nWritten:\n  " + "\n  ".join(map(printable, steps.written)))
-    say("\nStart Hermes with: hermes up")
+    if not given.if_needed:  # then `make up` starts it
+        say("\nStart Hermes with: hermes up")
     return 0
 
 

@@ -66,7 +66,7 @@ def test_a_base_url_goes_before_every_key() -> None:
         base_url="http://10.0.0.5:8000/v1/", api_key=OWN, model="m", keys=BOTH.keys
     )
     assert chosen(settings) == Endpoint(
-        "http://10.0.0.5:8000/v1", OWN, "m", "custom", "HERMES_BASE_URL", "HERMES_API_KEY"
+        "http://10.0.0.5:8000/v1", OWN, "m", "custom", "model.base_url", "HERMES_API_KEY"
     )
 
 

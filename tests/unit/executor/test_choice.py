@@ -62,7 +62,7 @@ def test_docker_is_preferred() -> None:
 
 async def test_the_first_that_works_is_taken(tmp_path: Path) -> None:
     name, reason = await chosen(Offer(tmp_path, {}), "")
-    assert (name, reason) == ("docker", "no backend is configured, and this one is the default")
+    assert (name, reason) == ("docker", "it is the default")
     name, reason = await chosen(Offer(tmp_path, {"docker": "no engine answers"}), "")
     assert (name, reason) == ("bubblewrap", "docker cannot be used (no engine answers)")
 
