@@ -18,18 +18,6 @@ Start a new shell afterwards. Run the command again after an upgrade of Hermes."
 
 SHELLS = ("bash", "zsh", "fish", "tcsh", "powershell")
 _FILES = ("FILE", "FOLDER", "PATH")
-SERVER = "SERVER"
-"""Stands for the name of an MCP server in config.yaml."""
-_SERVERS = (
-    r"""awk '/^[^ #]/ {inside = /^mcp_servers:/} inside && match($0, /^ +/) {"""
-    r"""if (!depth) depth = RLENGTH; if (RLENGTH == depth && $1 ~ /^[A-Za-z0-9].*:$/) """
-    r"""print substr($1, 1, length($1) - 1)}' """
-    r""""${HERMES_HOME:-$HOME/.hermes}/config.yaml" 2>/dev/null"""
-)
-_NAMES = {
-    "bash": f'_hermes_mcp_servers() {{ compgen -W "$({_SERVERS})" -- "$1"; }}',
-    "zsh": f'_hermes_mcp_servers() {{ compadd -- ${{(f)"$({_SERVERS})"}}; }}',
-}
 
 
 def _print(context: Context) -> None:
@@ -39,9 +27,7 @@ def _print(context: Context) -> None:
     for argument in _arguments_of(parser):
         if argument.metavar in _FILES:
             cast("Any", argument).complete = shtab.FILE
-        if argument.metavar == SERVER:
-            cast("Any", argument).complete = dict.fromkeys(_NAMES, "_hermes_mcp_servers")
-    script = cast("Any", shtab).complete(parser, context.given.shell, preamble=_NAMES)
+    script = cast("Any", shtab).complete(parser, context.given.shell)
     sys.stdout.write(script + "\n")
 
 

@@ -58,27 +58,21 @@ class ConfigCatalog:
         }
 
     def nearest(self, path: YamlPath) -> str | None:
-        """Return the known path, or beginning of one, that `path` was probably meant to be."""
-        *above, name = path
-        section = self.root.find(above)
-        if section and (beside := nearest(name, section.inside)):
-            return ".".join((*above, beside))
-        known = {".".join(one): one[-1] for one in self.root.paths()}
-        like = nearest(name, known.values(), likeness=0.8)
-        elsewhere = (key for key, last in known.items() if last == like)
-        return nearest(".".join(path), elsewhere, likeness=0.0)
+        """Return the known path that is most like `path` up to its first unknown name."""
+        for depth, name in enumerate(path):
+            section = self.root.find(path[:depth])
+            if section is not None and self.root.find(path[: depth + 1]) is None:
+                beside = nearest(name, section.inside)
+                return None if beside is None else ".".join((*path[:depth], beside))
+        return None
 
-    def instead_of(self, section: str, value: object) -> str:
+    def instead_of(self, section: str) -> str:
         """Return the problem with a plain value in place of a section, or empty."""
-        path = tuple(section.split("."))
-        place = self.root.find(path)
-        inside = dict(sorted(place.settings(path))) if place else {}
-        if not inside:
+        place = self.root.find(section.split("."))
+        if place is None or not place.inside:
             return ""
-        keys = [".".join(one) for one in inside]
-        taking = (key for key, it in zip(keys, inside.values(), strict=True) if it.offers(value))
-        meant = next((f", such as `{key}: {value}`" for key in taking), "")
-        return f"is a section and takes no value itself; set {' or '.join(keys)}{meant}"
+        keys = " or ".join(f"{section}.{name}" for name in sorted(place.inside))
+        return f"is a section and takes no value itself; set {keys}"
 
     def show(self, settings: Settings) -> list[Shown]:
         # Two services may read the same setting, which is one to people.
@@ -110,7 +104,7 @@ def check_settings(settings: Settings, catalog: ConfigCatalog) -> list[str]:
     notices.extend(_unknown_lines(settings, catalog))
     for path in catalog.root.unknown(settings.yaml.data):
         found = settings.yaml.find(".".join(path))
-        if found and (wrong := catalog.instead_of(found.key, found.value)):
+        if found and (wrong := catalog.instead_of(found.key)):
             # A warning is not enough: the intended safeguard would not be in effect.
             problems.append(Problem(found.key, found.where, wrong))
         elif path[0] in OWN_GROUPS:

@@ -54,7 +54,7 @@ def set_value(home: HomePaths, key: str, value: str, models: Iterable[type[Confi
         return _set_path(home, catalog, declared, key, _typed(place.annotation, value))
     if _is_of_a_provider(home, key):
         return _write_variable(home, key, value)
-    if wrong := catalog.instead_of(key, value):
+    if wrong := catalog.instead_of(key):
         raise _refused(key, wrong)
     similar = catalog.nearest(path) or nearest(key, catalog.variables)
     raise _refused(key, f"is not a known key{suggestion(similar)}")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from typing import Any, Literal, cast, get_args, get_origin
+from typing import Any, cast, get_args
 
 from msgspec import Struct, field
 from pydantic import BaseModel
@@ -31,10 +31,6 @@ class SettingPlace(Struct):
             place = place.inside.get(name) or place.inside.get(_ANY_NAME)
         return place
 
-    def offers(self, value: object) -> bool:
-        """Return whether it is a choice with this value."""
-        return get_origin(self.annotation) is Literal and value in get_args(self.annotation)
-
     def unknown(self, data: Mapping[object, object], above: YamlPath = ()) -> Iterator[YamlPath]:
         """Yield each highest unknown path in `data`."""
         for key, value in data.items():
@@ -43,22 +39,6 @@ class SettingPlace(Struct):
                 yield from place.unknown(cast("Mapping[object, object]", value), path)
             elif place is None or (place.setting is None and value not in (None, "")):
                 yield path
-
-    def settings(self, above: YamlPath = ()) -> Iterator[tuple[YamlPath, "SettingPlace"]]:
-        """Yield all settings inside that have fixed names, with their paths."""
-        for name, place in self.inside.items():
-            if name == _ANY_NAME:
-                continue
-            if place.inside:
-                yield from place.settings((*above, name))
-            else:
-                yield (*above, name), place
-
-    def paths(self, above: YamlPath = ()) -> Iterator[YamlPath]:
-        for name, place in self.inside.items():
-            if name != _ANY_NAME:
-                yield (*above, name)
-                yield from place.paths((*above, name))
 
 
 def places(declared: Iterable[Declared]) -> SettingPlace:
@@ -90,9 +70,9 @@ def _fill(place: SettingPlace, setting: Declared, annotation: Any) -> None:
         _fill(place.inside.setdefault(name, SettingPlace()), setting, part)
 
 
-def nearest(name: str, known: Iterable[str], likeness: float = 0.65) -> str | None:
+def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return the most similar known name, if one is close."""
-    return next(iter(get_close_matches(name, sorted(known), n=1, cutoff=likeness)), None)
+    return next(iter(get_close_matches(name, sorted(known), n=1, cutoff=0.65)), None)
 
 
 def suggestion(name: str | None) -> str:

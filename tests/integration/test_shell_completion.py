@@ -25,16 +25,6 @@ def test_every_command_is_in_it(shell: str) -> None:
     assert [name for name in COMMANDS if name not in text] == []
 
 
-def test_bash_completes_names_of_mcp_servers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    servers = "mcp_servers:\n  time:\n    command: a\n    args:\n      - b\n  far: {url: c}\n"
-    (tmp_path / "config.yaml").write_text(f"model:\n  default: x\n{servers}tools:\n  tidy: 1\n")
-    monkeypatch.setenv("HERMES_HOME", str(tmp_path))
-    assert {"time", "far"} <= completed("hermes mcp test ")
-    assert completed("hermes mcp remove t") == {"time"}
-
-
 def completed(line: str) -> set[str]:
     """What bash offers behind a line."""
     require("bash", shutil.which("bash") is not None, "there is no bash")

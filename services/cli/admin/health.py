@@ -11,46 +11,28 @@ from services.errors import ServiceUnavailable
 from services.rpc.addresses import Address, TcpAddress
 from services.rpc.auth import Identity
 from services.rpc.channels import Channels
-from services.runtime.config import MetricsConfig, ServiceConfig
+from services.runtime.config import ServiceConfig
 
 EXAMPLES = """\
 examples:
   hermes health agent
 
 The exit status is 0 if the service is ready, else 1. The command uses the settings of hermes serve
-to find the address and the certificate. For a gateway it also names platforms without a
-connection."""
+to find the address and the certificate."""
 
-ANSWER_S = 3.0
-"""The timeout of the metrics listener."""
 _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
 """Loopback addresses for services that listen on all interfaces."""
 
 
 async def ask(settings: Settings, service: str) -> str:
-    """Return that the service serves, and its unready platforms; or raise ServiceUnavailable."""
+    """Return that the service serves; or raise ServiceUnavailable."""
     config = settings.load(ServiceConfig)
     address = _here(config.listen, config.addresses.find(service, settings.home))
     async with Channels(Identity.OPERATOR, {service: address}, tls=config.tls.files) as channels:
         why = await silence(channels.to(service), service)
     if why:
         raise ServiceUnavailable(f"the {service} at {address} is not ready: {why}")
-    unheard = await _unheard(config.metrics) if service == "gateway" else ""
-    return f"the {service} is ready; {unheard}" if unheard else f"the {service} is ready"
-
-
-async def _unheard(metrics: MetricsConfig) -> str:
-    """Return the platforms that the gateway cannot hear; empty without an answer."""
-    host = _LOOPBACK.get(metrics.host, metrics.host)
-    try:
-        async with asyncio.timeout(ANSWER_S):
-            reader, writer = await asyncio.open_connection(host, metrics.port)
-            writer.write(b"GET /readyz?exclude=serving HTTP/1.0\r\n\r\n")
-            head, _, body = (await reader.read()).decode(errors="replace").partition("\r\n\r\n")
-            writer.close()
-    except (OSError, TimeoutError):
-        return ""
-    return body.strip() if " 503 " in head.partition("\r\n")[0] else ""
+    return f"the {service} is ready"
 
 
 def _here(listen: Address | None, address: Address) -> Address:

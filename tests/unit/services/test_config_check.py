@@ -43,16 +43,14 @@ def told(home: Path, yaml: str) -> dict[str, str]:
 def test_a_key_that_nothing_reads_is_named_in_every_group(tmp_path: Path) -> None:
     yaml = (
         "_config_version: 3\ncompression: {treshold: 0.5}\nsecurity: {tain: ask}\nskills:\n"
-        "platforms: {telegrm: {enabled: true}, telegram: {alowed_users: [1]}}\n"
-        "display: {compact: true}\nthreshold: 0.4\n"
+        "platforms: {telegrm: {enabled: true}}\n"
+        "display: {compact: true}\n"
     )
     assert told(tmp_path, yaml) == {
         "compression.treshold": "compression.threshold?",
         "security.tain": "security.taint?",
         "platforms.telegrm": "platforms.telegram?",
-        "platforms.telegram.alowed_users": "platforms.telegram.extra.allowed_users?",
         "display.compact": "",
-        "threshold": "compression.threshold?",
     }
 
 
@@ -70,7 +68,7 @@ def test_so_is_one_among_names_that_a_person_does_not_choose(tmp_path: Path) -> 
     assert told(tmp_path, yaml.replace("windo:", "window:")) == {
         "auxiliary.compresion": "auxiliary.compression?",
         "auxiliary.vision.modell": "auxiliary.vision.model?",
-        "auxiliary.vision.timeout": "terminal.timeout?",
+        "auxiliary.vision.timeout": "",
         "tools.platforms.telegrm": "tools.platforms.telegram?",
         "session_reset.platforms.irc": "",
         "providers.mine.nam": "",
@@ -126,10 +124,9 @@ def test_a_section_must_be_one(tmp_path: Path) -> None:
     assert set(found) == {"agent", "approvals", "services.log", "terminal"}
     assert found["approvals"] == (
         f"approvals ({tmp_path}/config.yaml, line 4): is a section and takes no value itself; "
-        "set approvals.mode, such as `approvals.mode: manual`"
+        "set approvals.mode"
     )
     assert "set agent.allowed or agent.max_turns" in found["agent"]
-    assert "such as `services.log.level: debug`" in found["services.log"]
     assert messages(tmp_path, "agent:\nterminal: ''\nmodel: name\n") == [], "nothing is set there"
 
 
@@ -162,30 +159,6 @@ def test_an_unknown_variable_of_ours_is_an_error(tmp_path: Path) -> None:
     assert str(caught.value) == (
         "HERMES_MODLE (environment): is not a known variable; did you mean HERMES_MODEL?"
     )
-
-
-def test_what_kubernetes_tells_of_services_is_no_setting(tmp_path: Path) -> None:
-    environ: dict[str, str] = {}
-    for service in ("HERMES_DB_RW", "HERMES", "HERMES_METRICS"):
-        environ |= {
-            f"{service}_SERVICE_HOST": "10.96.0.7",
-            f"{service}_SERVICE_PORT": "5432",
-            f"{service}_SERVICE_PORT_POSTGRES": "5432",
-            f"{service}_PORT": "tcp://10.96.0.7:5432",
-            f"{service}_PORT_5432_TCP": "tcp://10.96.0.7:5432",
-            f"{service}_PORT_5432_TCP_PROTO": "tcp",
-            f"{service}_PORT_5432_TCP_PORT": "5432",
-            f"{service}_PORT_5432_TCP_ADDR": "10.96.0.7",
-        }
-    environ["KUBERNETES_SERVICE_HOST"] = "10.96.0.1"
-    found = settings(tmp_path, environ=environ)
-    check_settings(found, CATALOG)
-    assert set(found.environ) == {"HERMES_HOME", "KUBERNETES_SERVICE_HOST"}
-    environ["HERMES_METRICS_PORT"] = "9464"
-    assert settings(tmp_path, environ=environ).environ["HERMES_METRICS_PORT"] == "9464"
-    environ["HERMES_DB_RW_URL"] = "x"
-    with pytest.raises(ConfigError, match="HERMES_DB_RW_URL"):
-        check_settings(settings(tmp_path, environ=environ), CATALOG)
 
 
 def test_an_unknown_variable_in_a_home_is_remarked_on(tmp_path: Path) -> None:

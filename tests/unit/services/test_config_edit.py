@@ -86,11 +86,7 @@ def test_comments_of_an_otherwise_empty_file_stay(home: HomePaths) -> None:
         ),
         ("HERMES_MODLE", "5", "HERMES_MODLE: is not a known key; did you mean HERMES_MODEL?"),
         ("agent", "5", "agent: is a section and takes no value itself; set agent."),
-        (
-            "approvals",
-            "manual",
-            "takes no value itself; set approvals.mode, such as `approvals.mode: manual`",
-        ),
+        ("approvals", "manual", "takes no value itself; set approvals.mode"),
         ("memory.limit", "5", "memory.limit: is not a known key"),
         ("providers.new.base", "5", "did you mean providers.new.base_url?"),
         ("agent.max_turns", "0", "agent.max_turns: must be greater than or equal to 1, not 0"),
