@@ -107,20 +107,13 @@ def _cd(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
 
 
 def _eval(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
-    return _run_here(shell, invocation.text, pipes)
+    return run_text(shell, invocation.text, pipes)
 
 
 def _source(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
     target = invocation.operand(0)
     text = pipes.stdin if target in SOURCED else shell.scene.read(target)
-    return _run_here(shell, text or UNKNOWN, pipes) if target else ""
-
-
-def _run_here(shell: Shell, text: str, pipes: Pipes) -> str:
-    """Follow text that runs in the shell itself and may set its variables."""
-    if not is_known(text):
-        shell.words.is_set_elsewhere = True
-    return run_text(shell, text, pipes)
+    return run_text(shell, text or UNKNOWN, pipes) if target else ""
 
 
 def _set(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
@@ -142,15 +135,13 @@ def _export(shell: Shell, invocation: Invocation, pipes: Pipes) -> None:
 
 
 def _read(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
-    if invocation.name in ("mapfile", "readarray"):
-        names = invocation.without_options(("-d", "-n", "-O", "-s", "-u", "-C", "-c"))
-        shell.words.variables[(names or ["MAPFILE"])[-1]] = pipes.stdin.strip() or UNKNOWN
-        return ""
-    names = invocation.without_options(("-d", "-n", "-N", "-p", "-t", "-u", "-i"))
+    is_array = invocation.name != "read"
+    valued = "-d -n -O -s -u -C -c" if is_array else "-d -n -N -p -t -u -i"
+    names = invocation.without_options(valued.split()) or ["MAPFILE" if is_array else "REPLY"]
     is_remote = shell.scene.has_socket and bool(invocation.value_of("-u"))
     words = pipes.stdin.split() or [REMOTE if is_remote else UNKNOWN]
-    for number, name in enumerate(names or ["REPLY"]):
-        last = number == len(names or [""]) - 1
+    for number, name in enumerate(names):
+        last = number == len(names) - 1
         value = " ".join(words[number:]) if last else "".join(words[number : number + 1])
         shell.words.variables[name] = value or UNKNOWN
     return ""
@@ -206,7 +197,7 @@ def _fetch(shell: Shell, invocation: Invocation, pipes: Pipes) -> str | None:
 
 def _tee(shell: Shell, invocation: Invocation, pipes: Pipes) -> str | None:
     for operand in invocation.operands:
-        shell.write(operand, pipes.stdin)
+        shell.scene.write(operand, pipes.stdin)
     return None
 
 

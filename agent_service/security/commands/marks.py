@@ -12,10 +12,7 @@ REMOTE = "\x92"
 """Text from the network."""
 DECODED = "\x93"
 """Encoded text that could not be decoded here."""
-EVERY_PROCESS = "\x94"
-"""The unfiltered list of all processes."""
-PORT = "\x95"
-ANY = UNKNOWN + REMOTE + DECODED + EVERY_PROCESS + PORT
+ANY = UNKNOWN + REMOTE + DECODED
 
 _MARKS = str.maketrans("", "", ANY)
 _INVISIBLE = re.compile(

@@ -10,12 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from agent_service.security.commands.invocation import Invocation, listed
-from agent_service.security.commands.marks import PORT, UNKNOWN, is_known, is_one, without_marks
-from agent_service.security.commands.paths import HOME
+from agent_service.security.commands.marks import UNKNOWN, is_known, is_one, without_marks
 
 _LOCAL = re.compile(
     r"(?:[a-z][a-z0-9+.-]*://)?(?:localhost|ip6-localhost|127(?:\.\d{1,3}){3}|0\.0\.0\.0|\[::1?\])"
-    rf"(?::(?:\d{{0,5}}|{PORT}{UNKNOWN}?))?(?:[/?#].*)?|::1?"
+    r"(?::\d{0,5})?(?:[/?#].*)?|::1?"
     # Databases accept a user name before the host.
     r"|(?!https?|ftp|ws)[a-z]\w*://[^/@\s]*@(?:localhost|127\.0\.0\.1)(?:[:/?].*)?"
     r"|(?:unix|data|about|chrome|npipe|mem|cid|fd|jar|memory|sqlite\d?|file):.*",
@@ -26,28 +25,11 @@ URL = re.compile(r"(?:https?|ftp|git|ssh)://[^\s'\"<>`\\)\]}]+", re.IGNORECASE)
 ADDRESS = re.compile(r"(?<![\w+.-])[a-z][a-z0-9+.-]{0,20}://[^\s'\"<>`\\)\]}]+", re.IGNORECASE)
 """A URL of any scheme."""
 _PROXY = re.compile(r"(?!no_proxy)\w*_proxy", re.IGNORECASE)
-_CONFIG = re.compile(
-    r"CURL_HOME|(?:SYSTEM_)?WGET2?RC|GIT_CONFIG(?:_(?:GLOBAL|SYSTEM|PARAMETERS|VALUE_\d+))?|"
-    r"GIT_PROXY_COMMAND|HTTPIE_CONFIG_DIR"
-)
-"""Variables that configure a program, such as a proxy."""
-_HOMES = {"HOME": HOME, "XDG_CONFIG_HOME": f"{HOME}/.config"}
-"""Variables that locate settings, with their default values."""
 
 
 def leads_away(variable: str, value: str) -> bool:
     """Whether a variable redirects programs to other hosts."""
     return bool(value) and _PROXY.fullmatch(variable) is not None and not is_local(value)
-
-
-def reconfigures(variable: str, value: str) -> bool:
-    """Whether a variable makes a program read other settings."""
-    return _CONFIG.fullmatch(variable) is not None and value not in ("", "/dev/null")
-
-
-def moves_home(variable: str, value: str) -> bool:
-    """Whether a variable moves the home where programs find their settings."""
-    return variable in _HOMES and value not in ("", _HOMES[variable])
 
 
 def is_local(address: str) -> bool:
@@ -81,8 +63,6 @@ class NetworkClient(Struct, frozen=True):
     """Options with a value that is sent, or a file with data to send."""
     reads: frozenset[str] = frozenset()
     """Options that read settings or choose a proxy, so the contacted host is uncertain."""
-    has_letters: bool = True
-    """Whether one-letter options can be combined behind one dash."""
 
     def parse_options(self, args: Sequence[str]) -> Iterator[tuple[str, str]]:
         """Each option with its value, and each operand with an empty option."""
@@ -94,7 +74,7 @@ class NetworkClient(Struct, frozen=True):
                 yield from (("", each) for each in rest)
             elif self._is_valued(arg):
                 yield arg, next(rest, "")
-            elif arg.startswith("--") or not self.has_letters:
+            elif arg.startswith("--"):
                 name, sign, value = arg.partition("=")
                 option = self._resolve(without_marks(name))
                 yield option, value if sign or not self._is_valued(option) else next(rest, "")
@@ -146,59 +126,24 @@ _WGET = NetworkClient(
     ),
     reads=listed("-i -e --input-file --execute --config --use-askpass"),
 )
-_HTTPIE = NetworkClient(
-    quiet=listed("-A -s -p -o --auth-type --style --print --output --pretty --verify --timeout"),
-    gives=listed("-a --auth --raw --session --session-read-only --cert --cert-key --bearer"),
-    reads=listed("--proxy"),
-)
-_FETCHER = NetworkClient(
-    quiet=listed("-o -d -x -s -j -k -l -t -u -n --out --dir --split --log --timeout --checksum"),
-    gives=listed(
-        "-H -C -c -m -U --user-agent --referer --load-cookies --http-user --http-passwd --ftp-user "
-        "--ftp-passwd --header"
-    ),
-    reads=listed("-i -S -T -M --input-file --conf-path --torrent-file --metalink-file"),
-)
 _OTHERS = NetworkClient(
     quiet=listed("-c -i -m -s -t -w -y -b -k -I -M -O -P -Q -R -T -V -W -X -G -e --wait --exec"),
     gives=listed("-p --proxy-auth"),
     reads=listed("-f"),
 )
-_PAGER = NetworkClient(
-    quiet=listed(
-        "-width -T -I -O -cols -o -l -p -oN -oX -oG -oA --script --top-ports -servername -CAfile "
-        "-CApath -cert -key -port"
-    ),
-    gives=listed(
-        "-auth -pauth -cookie_file -useragent -post -header -post_data -post-data -get_data --data "
-        "--data-string --script-args"
-    ),
-    reads=listed("-cmd_script -cfg -iL"),
-    has_letters=False,
-)
 _SSH = NetworkClient(quiet=listed("-p -l -i -E -c -m -e -b -B"), reads=listed("-F -o"))
 
-HTTPIES = listed("http https xh xhs")
 _OTHER_PROGRAMS = (
     "dig kdig delv drill dog doggo ssh-keyscan ping ping4 ping6 fping arping traceroute tracepath "
-    f"mtr host whois telnet getent resolvectl mosquitto_pub {NETCATS}"
+    f"mtr host nslookup whois telnet getent resolvectl mosquitto_pub {NETCATS}"
 )
-_TABLE = (
-    ("curl curlie", _CURL),
-    ("wget wget2", _WGET),
-    ("http https xh xhs", _HTTPIE),
-    ("ssh", _SSH),
-    ("aria2c axel GET HEAD POST lwp-request lwp-download", _FETCHER),
-    ("lynx links w3m nslookup nmap openssl", _PAGER),
-    (_OTHER_PROGRAMS, _OTHERS),
-)
+_TABLE = (("curl curlie", _CURL), ("wget wget2", _WGET), ("ssh", _SSH), (_OTHER_PROGRAMS, _OTHERS))
 TALKERS: Mapping[str, NetworkClient] = {
     program: talker for programs, talker in _TABLE for program in programs.split()
 }
 _ASKING_VERBS = {
     "getent": listed("hosts ahosts ahostsv4 ahostsv6"),
     "resolvectl": listed("query service"),
-    "openssl": listed("s_client"),
 }
 """Verbs of other programs that contact a host."""
 _NO_HOST = re.compile(
@@ -228,8 +173,7 @@ class NetworkCall(Struct, frozen=True):
 def _talk_of(call: Invocation, talker: NetworkClient) -> NetworkCall:
     addresses = [value for name, value in call.settings if leads_away(name, value)]
     operands: list[str] = []
-    gives = call.name == "POST" or (call.name in HTTPIES and bool(call.feeds))
-    is_untold = False
+    gives = is_untold = False
     for option, value in talker.parse_options(call.args):
         is_quiet = option in talker.quiet
         told = is_known(value) or (is_quiet and is_one(value))
@@ -241,23 +185,9 @@ def _talk_of(call: Invocation, talker: NetworkClient) -> NetworkCall:
             gives = gives or not _SAYS_NOTHING.fullmatch(value.strip())
         elif value and not is_quiet:
             operands.append(value)
-    if call.name in HTTPIES:
-        operands, items = _requested(operands)
-        gives = gives or items
     addresses += _hosts(call, operands)
     is_untold = is_untold or any("*" in address for address in addresses)
     return NetworkCall(tuple(addresses), gives, is_untold or _is_guessed(call, addresses))
-
-
-def _requested(operands: list[str]) -> tuple[list[str], bool]:
-    """The address after a method, and whether it or the rest sends data."""
-    if len(operands) > 1 and operands[0].isalpha() and "." not in operands[0]:
-        method, operands = operands[0].upper(), operands[1:]
-    else:
-        method = "GET"
-    says = not all(map(_SAYS_NOTHING.fullmatch, (method, *operands[1:])))
-    address = re.sub(r"^:(?=\d*(?:/|$))", "localhost:", operands[0]) if operands else ""
-    return ([address] if address else []), says
 
 
 def _hosts(call: Invocation, operands: list[str]) -> list[str]:
@@ -266,7 +196,7 @@ def _hosts(call: Invocation, operands: list[str]) -> list[str]:
         return operands[1:] if operands and operands[0] in verbs else []
     if call.name in ("ssh", "mosquitto_pub"):
         return operands if call.name != "ssh" else operands[: 1 + call.short("JLRDWOSw")]
-    if call.name in ("curl", "wget", *HTTPIES):
+    if call.name in ("curl", "wget"):
         return operands
     return [each.removeprefix("@") for each in operands if not _NO_HOST.fullmatch(each)]
 
@@ -311,13 +241,6 @@ _SILENT = listed(
 _SILENT_VERBS = listed("commit log grep tag show notes blame diff merge rebase")
 _STORES = re.compile(r"(?:s3|gs|az|hdfs|docker-daemon|dir|oci-archive)a?:", re.IGNORECASE)
 """Schemes whose first part is not a host."""
-_ENGINES = listed("docker podman nerdctl buildah")
-_IMAGE = re.compile(r"(?:docker://)?((?:[\w-]+\.)+[a-z]{2,}(?::\d+)?)/\S+", re.IGNORECASE)
-_REGISTRIES = re.compile(
-    r"(?:[\w-]+\.)*(?:docker\.io|ghcr\.io|quay\.io|gcr\.io|pkg\.dev|mcr\.microsoft\.com|"
-    r"registry\.k8s\.io|public\.ecr\.aws|nvcr\.io|registry\.gitlab\.com|amazonaws\.com)"
-)
-"""Public image registries; requesting an image tells nobody anything."""
 
 
 def _addresses(call: Invocation) -> Iterator[str]:
@@ -326,7 +249,3 @@ def _addresses(call: Invocation) -> Iterator[str]:
     for word in (*call.args, *(value for _, value in call.settings)):
         if "://" in word:
             yield from (each[0] for each in ADDRESS.finditer(word) if not is_local(each[0]))
-    if call.name in _ENGINES and "pull" in call.args[:3]:
-        for image in filter(None, map(_IMAGE.fullmatch, call.args)):
-            if not _REGISTRIES.fullmatch(image[1]):
-                yield image[1] if is_known(image[0]) else image[0]

@@ -6,10 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from itertools import takewhile
 
-from msgspec.structs import replace
-
 from agent_service.security.commands.invocation import Invocation, listed
-from agent_service.security.commands.marks import DECODED, EVERY_PROCESS, REMOTE, UNKNOWN, marks
+from agent_service.security.commands.marks import DECODED, REMOTE, UNKNOWN, marks
 from agent_service.security.commands.quotes import decode_escapes
 from agent_service.security.commands.scene import Scene
 
@@ -25,7 +23,7 @@ _PASSING = listed(
     "cat tee head tail sort uniq grep egrep fgrep pv dos2unix nl strings tac column fold "
     "fmt expand iconv dd sponge unbuffer stdbuf jq yq sed awk gawk cut tr"
 )
-_EDITING = listed("jq yq sed awk gawk cut")
+_EDITING = listed("jq yq sed awk gawk cut tr")
 """Programs that print their input in another form."""
 _JOINING = listed("cat tac sort pv nl")
 """Programs that print whole files."""
@@ -40,9 +38,6 @@ _CONNECTION = re.compile(r"/dev/(?:tcp|udp)/")
 def output_of(invocation: Invocation, scene: Scene) -> str:
     """What the program prints, as far as known."""
     name, read = invocation.name, scene.read
-    if EVERY_PROCESS in invocation.stdin and _picks(invocation):
-        some = invocation.stdin.replace(EVERY_PROCESS, UNKNOWN)
-        invocation = replace(invocation, stdin=some)
     if name in _CONSTANTS:
         return _CONSTANTS[name]
     teller = _TELLERS.get(name)
@@ -127,32 +122,6 @@ def _base64(invocation: Invocation, read: Callable[[str], str]) -> str:
     return text if text.isprintable() or "\n" in text else DECODED
 
 
-def _tr(invocation: Invocation, read: Callable[[str], str]) -> str:
-    given = invocation.stdin
-    operands = [decode_escapes(operand) for operand in invocation.operands]
-    if marks(given) or not operands:
-        return given
-    first = _characters(operands[0])
-    if invocation.short("d"):
-        return given.translate({ord(char): None for char in first})
-    if len(operands) < 2 or not operands[1]:
-        return given
-    second = _characters(operands[1])
-    second += second[-1:] * (len(first) - len(second))
-    return given.translate({ord(a): b for a, b in zip(first, second, strict=False)})
-
-
-def _characters(spec: str) -> str:
-    spec = spec.replace("[:upper:]", "A-Z").replace("[:lower:]", "a-z").replace("[:digit:]", "0-9")
-    spec = spec.replace("[:space:]", " \t\n").replace("[:alpha:]", "A-Za-z")
-
-    def spread(match: re.Match[str]) -> str:
-        low, high = ord(match[1]), ord(match[2])
-        return "".join(chr(each) for each in range(low, min(high, low + 256) + 1))
-
-    return re.sub(r"(.)-(.)", spread, spec, flags=re.DOTALL)
-
-
 def _which(invocation: Invocation, read: Callable[[str], str]) -> str:
     return "\n".join(f"/usr/bin/{operand}" for operand in invocation.operands)
 
@@ -176,35 +145,6 @@ def _ls(invocation: Invocation, read: Callable[[str], str]) -> str:
     return " ".join(f"{operand.rstrip('/')}/*" for operand in invocation.operands) or "*"
 
 
-def _ps(invocation: Invocation, read: Callable[[str], str]) -> str:
-    letters = "".join(arg for arg in invocation.args[:1] if re.fullmatch(r"[a-zA-Z]+", arg))
-    is_every = invocation.short("eA") or {"a", "x"} <= {*letters, *invocation.letters}
-    is_some = invocation.value_of("-C", "-p", "-t", "-g", "-G", "--pid", "--ppid", "--user")
-    return EVERY_PROCESS if is_every and not is_some else UNKNOWN
-
-
-def _pgrep(invocation: Invocation, read: Callable[[str], str]) -> str:
-    is_every = invocation.operand(0) in ("", ".", ".*", "^", "$") and bool(invocation.operands)
-    return EVERY_PROCESS if is_every else UNKNOWN
-
-
-_PICKS = re.compile(r"/[^/]+/|[~<>=]")
-_SKIPS_HEAD = re.compile(r"\bF?NR\s*[!<>=]+\s*\d+")
-
-
-def _picks(invocation: Invocation) -> bool:
-    """Whether it passes on only some lines, not just all but the heading."""
-    if invocation.name in ("grep", "egrep", "fgrep", "rg"):
-        return not (invocation.short("v") or invocation.long("invert-match"))
-    if invocation.name == "tail":
-        return "+" not in invocation.text
-    if invocation.name in ("awk", "gawk", "mawk"):
-        return bool(_PICKS.search(_SKIPS_HEAD.sub("", invocation.text)))
-    return invocation.name in ("head", "fzf", "shuf") or (
-        invocation.name == "sed" and invocation.short("n")
-    )
-
-
 _LITERAL = re.compile(r"(['\"])(.*?)\1", re.DOTALL)
 
 
@@ -217,11 +157,8 @@ _TELLERS: Mapping[str, _Teller] = {
     "echo": _echo,
     "printf": _printf,
     "base64": _base64,
-    "tr": _tr,
     "find": _find,
     "ls": _ls,
-    "ps": _ps,
-    "pgrep": _pgrep,
     "tee": lambda invocation, _: invocation.stdin or UNKNOWN,
     **dict.fromkeys(("true", "false", "cd"), lambda _, __: ""),
     **dict.fromkeys(("which", "command", "type", "whereis"), _which),

@@ -22,7 +22,7 @@ from agent_service.security.commands.families import SENDS
 from agent_service.security.commands.interpreters import POWERSHELLS, SHELLS, code_of, language_of
 from agent_service.security.commands.invocation import Invocation, listed, program_name
 from agent_service.security.commands.marks import UNKNOWN, is_known, without_marks
-from agent_service.security.commands.network_clients import URL, new_addresses, sends
+from agent_service.security.commands.network_clients import new_addresses, sends
 from agent_service.security.commands.outputs import FETCHERS, output_of
 from agent_service.security.commands.paths import (
     is_below,
@@ -34,17 +34,10 @@ from agent_service.security.commands.paths import (
 )
 from agent_service.security.commands.rules import effects
 from agent_service.security.commands.rules.base import Rule, holds
-from agent_service.security.commands.runners import (
-    RUNNERS,
-    SQL_CLIENTS,
-    fed_by_file,
-    fed_by_makefile,
-    fed_by_script,
-    with_items,
-)
+from agent_service.security.commands.runners import RUNNERS, with_items
 from agent_service.security.commands.scene import MOST_STARTED, Pipes, Reach, Scene
 from agent_service.security.commands.shell import Settings, Shell, judge_setting
-from agent_service.security.commands.wrappers import is_wrapper, unwrap
+from agent_service.security.commands.wrappers import WRAPPERS, is_wrapper, unwrap
 
 _RUN_LATER = listed(
     "PROMPT_COMMAND BASH_ENV ENV PERL5OPT PERL5DB PYTHONSTARTUP RUBYOPT LESSOPEN LESSCLOSE "
@@ -59,9 +52,6 @@ _PLAIN = listed(
     "compgen git docker podman kubectl npm yarn pnpm pip cargo go apt apt-get dnf yum brew aws "
     "gcloud az systemctl logger notify-send figlet cowsay tldr alias export read rg sed awk jq"
 )
-_CONFIGURED = listed("curl wget wget2 git http https xh xhs")
-"""Programs whose hosts depend on settings in the user's home."""
-_SERVICE_SCRIPTS = ("/etc/init.d/", "/etc/rc.d/")
 _MOST_GUESSES = 6
 _LONGEST_NAME = 256
 """Longest pattern that is matched with program names."""
@@ -105,8 +95,6 @@ class Programs:
             if name in _RUN_LATER:
                 text = scene.read(value) or (value if _WORDS.search(value) else "")
                 run_text(shell, text.removeprefix("|").lstrip("-"), Pipes())
-        if argv[0].startswith(_SERVICE_SCRIPTS):
-            argv = ["service", program_name(argv[0]), *argv[1:]]
         invocation = Invocation(
             name=program_name(argv[0]),
             args=tuple(argv[1:]),
@@ -163,8 +151,6 @@ class Programs:
         scene, name, args = shell.scene, invocation.name, invocation.args
         scene.spend(_CALL + len(args) * _ARGUMENT + sum(map(len, args)))
         scene.spend(len(pipes.stdin) // _SKIMMED)
-        if scene.files and name in SQL_CLIENTS:
-            invocation = fed_by_script(invocation, scene)
         self._judge(scene, invocation)
         builtin = BUILTINS.get(name)
         if builtin is not None:
@@ -194,35 +180,38 @@ class Programs:
             scene.find(family)
         if effects.touches_own(invocation, scene.own):
             scene.find("own-config")
-        if (scene.has_moved_home and invocation.name in _CONFIGURED) or sends(invocation):
+        if sends(invocation):
             scene.find(SENDS)
         scene.addresses.update(dict.fromkeys(new_addresses(invocation)))
 
     def _wrapped(self, shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
         inner = unwrap(invocation)
         argv, scripts = list(inner.argv), list(inner.scripts)
+        if inner.is_loose:
+            argv = argv[next((at for at, word in enumerate(argv) if self._knows(word)), 0) :]
         for name, value in inner.settings:
             judge_setting(shell.scene, name, value)
         if invocation.name == "coproc" and FETCHERS & set(map(program_name, invocation.args)):
             shell.scene.has_socket = True
         if invocation.name in ("xargs", "gxargs", "parallel"):
-            argv, scripts = with_items(fed_by_file(invocation, shell.scene), argv, scripts)
+            argv, scripts = with_items(invocation, argv, scripts)
         output = ""
         for script in scripts:
             output += run_text(shell, script, pipes)
-        for words in filter(None, (argv, *inner.others)):
-            output += self.call(shell, words, pipes, inner.settings)
+        if argv:
+            output += self.call(shell, argv, pipes, inner.settings)
         if not argv and not scripts and invocation.name in _TO_SHELL:
             return run_stdin(shell, pipes) or UNKNOWN
         if invocation.name in ("kubectl", "docker", "podman", "nerdctl", "oc", "adb"):
             _reach_out(shell.scene)
         return output if argv or scripts else pipes.stdin or UNKNOWN
 
+    def _knows(self, word: str) -> bool:
+        name = program_name(word)
+        known = (self._rules, SHELLS, WRAPPERS, _PLAIN)
+        return any(name in names for names in known) or bool(language_of(name))
+
     def _run_arguments(self, shell: Shell, invocation: Invocation, pipes: Pipes) -> None:
-        if invocation.name in ("make", "gmake"):
-            invocation = fed_by_makefile(invocation, shell.scene)
-            if invocation.value_of("-f", "--file", "--makefile"):
-                judge_origin(shell.scene, invocation.stdin)
         for found in RUNNERS[invocation.name](invocation):
             if isinstance(found, str):
                 run_text(shell, found, pipes)
@@ -252,8 +241,6 @@ class Programs:
         for text in texts:
             scene.spend(len(text) * _CODE)
             judge_origin(scene, text)
-            if not all(is_known(address[0]) for address in URL.finditer(text)):
-                scene.find(SENDS)
             if invocation.name in (*POWERSHELLS, "cmd"):
                 try_text(shell, text)
             if any(home in text for home in scene.own):
@@ -261,7 +248,6 @@ class Programs:
             judged = code.judge(without_marks(text))
             for found in judged.findings:
                 scene.find(found.family, found.reach)
-            scene.addresses.update(dict.fromkeys(judged.addresses))
             for script in judged.scripts:
                 try_text(shell, script)
 

@@ -3,22 +3,13 @@
 import re
 from collections.abc import Callable, Mapping
 
-from msgspec.structs import replace
-
 from agent_service.security.commands.invocation import Invocation, listed
 from agent_service.security.commands.marks import UNKNOWN, without_marks
-from agent_service.security.commands.scene import Scene
 
 _LONGEST = 65_536
 _LISTERS = listed("find ls fd locate git")
 Started = list[str | list[str]]
 """Shell texts and argument lists to run."""
-
-
-def fed_by_file(invocation: Invocation, scene: Scene) -> Invocation:
-    """The invocation with the items of its input file as its input."""
-    given = "".join(scene.read(path) for path in invocation.value_of("-a", "--arg-file"))
-    return replace(invocation, stdin=given) if given else invocation
 
 
 def with_items(
@@ -62,25 +53,6 @@ def _filled(argv: list[str], mark: str, items: list[str]) -> list[str]:
     return found
 
 
-SQL_CLIENTS = listed("psql mysql mariadb sqlite3 duckdb sqlcmd cqlsh clickhouse-client")
-_READS = re.compile(r"(?:\.read|\\ir?|\bsource|\\\.)\s+([^\s;]+)")
-_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
-
-
-def fed_by_script(invocation: Invocation, scene: Scene) -> Invocation:
-    """The invocation of a database client with its script files as input."""
-    named = invocation.value_of("-f", "--file", "-init", "--queries-file", "-i")
-    named += _READS.findall(f"{invocation.text}\n{invocation.stdin}")
-    texts = [text for path in named if (text := scene.read(path))]
-    return replace(invocation, stdin="\n".join([invocation.stdin, *texts])) if texts else invocation
-
-
-def fed_by_makefile(invocation: Invocation, scene: Scene) -> Invocation:
-    """The invocation of make with the Makefile that the command has written as input."""
-    named = invocation.value_of("-f", "--file", "--makefile") or _MAKEFILES
-    return replace(invocation, stdin="".join(map(scene.read, named)) or invocation.stdin)
-
-
 _EXECS = listed("-exec -execdir -ok -okdir -x -X --exec --exec-batch")
 _ENDS = (";", "+", "\\;")
 
@@ -98,18 +70,6 @@ def _found_exec(invocation: Invocation) -> Started:
         end = next((n for n in range(number, len(args)) if args[n] in _ENDS), len(args))
         found.append(_filled(args[number + 1 : end], "{}", [name]))
     return found
-
-
-def _fd_exec(invocation: Invocation) -> Started:
-    args = list(invocation.args)
-    at = next((n for n, arg in enumerate(args) if arg in _EXECS), len(args))
-    told = replace(invocation, args=tuple(args[:at]))
-    valued = ("-e", "-t", "-E", "-d", "-S", "-c", "-j", "--extension", "--type")
-    pattern, *folders = told.without_options(valued) or [""]
-    folders = folders or told.value_of("--search-path", "--base-directory") or ["."]
-    name = folders[0] if pattern in ("", ".", ".*") else f"{folders[0]}/{UNKNOWN}"
-    argv = args[at + 1 :]
-    return [_filled(argv, "{}", [name]) if "{}" in argv else [*argv, name]] if argv else []
 
 
 _SSH_VALUED = listed("-b -c -D -E -e -F -I -i -J -L -l -m -O -o -p -Q -R -S -W -w")
@@ -212,8 +172,7 @@ _OPTIONS = {
     "logrotate": "-m",
 }
 _RUN_BY: Mapping[str, Callable[[Invocation], Started]] = {
-    "find gfind": _found_exec,
-    "fd fdfind": _fd_exec,
+    "find gfind fd fdfind": _found_exec,
     "ssh sshpass mosh": _ssh_command,
     "git": _git_runs,
     "sed": _sed_exec,

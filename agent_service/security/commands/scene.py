@@ -52,8 +52,6 @@ class Scene(Struct):
     aliases: dict[str, str] = field(default_factory=dict[str, str])
     files: dict[str, str] = field(default_factory=dict[str, str])
     """Content that the text has written or a file descriptor provides, by path."""
-    sinks: dict[str, str] = field(default_factory=dict[str, str])
-    """Shell text that reads what is written to a path."""
     decoded: set[str] = field(default_factory=set[str])
     """Texts that programs of the command decoded."""
     own: tuple[str, ...] = ()
@@ -69,8 +67,6 @@ class Scene(Struct):
     is_broken: bool = False
     has_socket: bool = False
     """Whether the text opened a connection as a file."""
-    has_moved_home: bool = False
-    """Whether programs see another home than the user's."""
     is_certain: bool = True
     work: int = 0
 

@@ -8,7 +8,7 @@ from tree_sitter import Node
 
 from agent_service.security.commands.families import SENDS
 from agent_service.security.commands.marks import UNKNOWN, is_known
-from agent_service.security.commands.network_clients import leads_away, moves_home, reconfigures
+from agent_service.security.commands.network_clients import leads_away
 from agent_service.security.commands.parser import ShellParser
 from agent_service.security.commands.paths import is_kept
 from agent_service.security.commands.quotes import split_words
@@ -35,6 +35,7 @@ _SAYS_NOTHING = re.compile(
     r"|printf\s+(?:--\s+)?(?:''|\"\")|(?:/bin/)?cat\s+/dev/null)",
     re.DOTALL,
 )
+_REDIRECTS = ("file_redirect", "herestring_redirect", "heredoc_redirect")
 _Run = Callable[[Pipes], str]
 _PIECES = re.compile(r"[;\n&|]+")
 # Settings that disable the shell history.
@@ -48,9 +49,8 @@ def judge_setting(scene: Scene, name: str, value: str) -> None:
     if (name, value) in _UNTRACED:
         scene.find("traces")
     is_untold = "://" in value and not is_known(value)
-    if is_untold or leads_away(name, value) or reconfigures(name, value):
+    if is_untold or leads_away(name, value):
         scene.find(SENDS)
-    scene.has_moved_home = scene.has_moved_home or moves_home(name, value)
 
 
 class Shell:
@@ -131,26 +131,27 @@ class Shell:
         return ""
 
     def _command(self, node: Node, pipes: Pipes) -> str:
-        argv: list[str] = []
-        settings: list[tuple[str, str]] = []
-        redirects: list[Node] = []
-        word, end = "", -1
-        for child in node.named_children:
-            if child.type == "command_name" or child.type in WORDS:
-                # The grammar splits some words, so join adjacent parts.
-                if word and child.start_byte != end:
-                    argv += self.words.fields(word)
-                    word = ""
-                word, end = word + text_of(child), child.end_byte
-            elif child.type == "variable_assignment":
-                settings.append(self._assignment(child))
-            elif child.type in ("file_redirect", "herestring_redirect", "heredoc_redirect"):
-                redirects.append(child)
-            elif child.type in ("ERROR", "==", "=~"):
-                argv += self.words.fields(f"{word} {text_of(child)}") if word else []
-                word = ""
-        argv += self.words.fields(word) if word else []
+        redirects = [child for child in node.named_children if child.type in _REDIRECTS]
+        settings = [
+            self._assignment(child)
+            for child in node.named_children
+            if child.type == "variable_assignment"
+        ]
+        argv = self._argv(node)
         return self._redirected(redirects, pipes, lambda to: self._called(argv, to, settings))
+
+    def _argv(self, node: Node) -> list[str]:
+        """The expanded words of a command; the grammar splits some, so adjacent parts are one."""
+        words, end = list[str](), -1
+        for child in node.named_children:
+            if child.type in _REDIRECTS or child.type == "variable_assignment":
+                continue
+            if words and child.start_byte == end:
+                words[-1] += text_of(child)
+            else:
+                words.append(text_of(child))
+            end = child.end_byte
+        return [field for word in words for field in self.words.fields(word)]
 
     def _called(self, argv: Sequence[str], pipes: Pipes, settings: Settings) -> str:
         if not argv:
@@ -187,8 +188,7 @@ class Shell:
         return name, made
 
     def _unset(self, node: Node, pipes: Pipes) -> str:
-        words = [field for word in _touching(node) for field in self.words.fields(word)]
-        return self._called(["unset", *words], pipes, ())
+        return self._called(["unset", *self._argv(node)], pipes, ())
 
     def _declaration(self, node: Node, pipes: Pipes) -> str:
         self._assignments(node, pipes)
@@ -196,7 +196,8 @@ class Shell:
         for word in words:
             for field in self.words.fields(word):
                 declare(self.scene, self.words, field)
-        return UNKNOWN if _lists_variables(list(map(text_of, node.named_children))) else ""
+        is_set = any(child.type == "variable_assignment" for child in node.named_children)
+        return "" if is_set else UNKNOWN  # it may list the variables
 
     def _pipeline(self, node: Node, pipes: Pipes) -> str:
         stages = [child for child in node.named_children if child.type != "comment"]
@@ -270,7 +271,7 @@ class Shell:
             if is_empty and not redirects.gives:
                 judge_emptied(scene, operator, target)
             if ">" in operator:
-                self.write(target, output, append=operator == ">>")
+                scene.write(target, output, append=operator == ">>")
         for each in redirects.behind:
             output = self._run(each, Pipes(output, is_fed=True, feeds=given.feeds))
         return output
@@ -280,18 +281,12 @@ class Shell:
 
     def _keep(self, direction: str, text: str) -> str:
         scene = self.scene
-        path = f"/dev/fd/{63 + len(scene.files) + len(scene.sinks)}"
-        if direction == ">":
-            scene.sinks[path] = text
-        else:
+        path = f"/dev/fd/{63 + len(scene.files)}"
+        if direction == "<":
             scene.files[path] = self.script(text)
+        else:
+            self.script(text, Pipes(UNKNOWN, is_fed=True))
         return path
-
-    def write(self, path: str, text: str, *, append: bool = False) -> None:
-        """Store what is written to a path, and follow shells that read it."""
-        self.scene.write(path, text, append=append)
-        if (reader := self.scene.sinks.get(path)) is not None:
-            self.script(reader, Pipes(text, is_fed=True))
 
 
 def _by_itself(scene: Scene, follow: Callable[[Node, Pipes], str], node: Node, pipes: Pipes) -> str:
@@ -319,8 +314,6 @@ def judge_emptied(scene: Scene, operator: str, target: str) -> None:
 def declare(scene: Scene, words: Words, field: str) -> None:
     """Set the variable that a word of a declaration, such as `export`, names."""
     name, equals, value = field.partition("=")
-    if not is_known(name):
-        words.is_set_elsewhere = True
     if equals and name.isidentifier():
         judge_setting(scene, name, value)
         words.variables[name] = value
@@ -344,24 +337,6 @@ def _multiplies(name: str, body: str) -> bool:
     )
 
 
-def _touching(node: Node) -> list[str]:
-    words, end = list[str](), -1
-    for child in node.named_children:
-        if words and child.start_byte == end:
-            words[-1] += text_of(child)
-        else:
-            words.append(text_of(child))
-        end = child.end_byte
-    return words
-
-
 def _read_by_itself(given: Pipes) -> str:
     """The output of a redirection without a program, as in `$(<file)`."""
     return given.stdin if given.is_fed else ""
-
-
-def _lists_variables(words: Sequence[str]) -> bool:
-    """Whether a declaration without values prints variables."""
-    return all(word.startswith("-") for word in words) or any(
-        word.startswith("-") and set(word) & set("pf") for word in words
-    )

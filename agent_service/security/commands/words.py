@@ -6,7 +6,7 @@ from fnmatch import translate
 
 from msgspec import Struct, field
 
-from agent_service.security.commands.marks import PORT, UNKNOWN, marks
+from agent_service.security.commands.marks import UNKNOWN, marks
 from agent_service.security.commands.paths import HOME
 from agent_service.security.commands.quotes import (
     braces,
@@ -21,7 +21,9 @@ _BEFORE_TILDE = re.compile(r"(?:[A-Za-z_]\w*=)?(?=~)")
 _TILDE = re.compile(r"~(\w*)(?=/|$|:)")
 _NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
 _PARAMETER = re.compile(r"(?P<bang>!?)(?P<name>[A-Za-z_]\w*|\d+|[@*#?$!-])")
-_SLICE = re.compile(r":\s*(?P<from>\(?\s*-?\d+\s*\)?)\s*(?::\s*(?P<count>-?\d+))?")
+_OPERATOR = re.compile(r":?[-=+?]|##?|%%?|//?|\^\^|,,|:")
+_FOLDED = {"^^": str.upper, ",,": str.lower}
+_SLICE = re.compile(r"\s*(?P<from>\(?\s*-?\d+\s*\)?)\s*(?::\s*(?P<count>-?\d+))?")
 _LONGEST = 65_536
 _EACH = 10
 """The base cost of expanding a word."""
@@ -44,7 +46,6 @@ GIVEN = {
     **{name: value for name, _, value in (each.partition("=") for each in _GIVEN.split())},
 }
 """Typical variables of a new shell."""
-_PORT = re.compile(r"(?:\w*_)?PORT\d*", re.IGNORECASE)
 
 
 class Words(Struct):
@@ -59,8 +60,6 @@ class Words(Struct):
     fallbacks: set[str] = field(default_factory=set[str])
     """Values that stand for unknown variables."""
     depth: int = 0
-    is_set_elsewhere: bool = False
-    """Whether unknown text was run, which may have set any variable."""
 
     def fields(self, word: str) -> list[str]:
         self.spend(_EACH + len(word))
@@ -85,54 +84,45 @@ class Words(Struct):
         found = self.variables.get(name)
         return GIVEN.get(name) if found is None else found
 
-    def unknown_text(self, name: str) -> str:
-        return PORT if not self.is_set_elsewhere and _PORT.fullmatch(name) else UNKNOWN
-
     def parameter(self, inner: str) -> str:
         self.spend(len(inner))
-        if inner.startswith("#") and len(inner) > 1:
-            name, _, index = inner[1:].partition("[")
-            self._nested(index)
-            value = self.value(name)
-            return UNKNOWN if value is None else str(len(value))
         match = _PARAMETER.match(inner)
-        if match is None:
-            self._nested(inner)
-            return UNKNOWN
-        value = self.value(match["name"])
-        if match["bang"] and value is not None:
+        name, rest = (match["name"], inner[match.end() :]) if match else ("", inner)
+        value = self.value(name)
+        if match and match["bang"] and value is not None:
             value = self.value(value)
-        rest = inner[match.end() :]
         if rest.startswith("[") and (end := find_plain(rest, "]", 1)) > 0:
             # The index may be unknown, so all elements are considered.
             self._nested(rest[1:end])
             rest = rest[end + 1 :]
-        return self._operated(value, rest, match["name"])
+        operator = _OPERATOR.match(rest)
+        operand = self._nested(rest[operator.end() :] if operator else rest)
+        if operator:
+            return self._operated(name, value, operator[0], operand)
+        return UNKNOWN if value is None or rest else value
 
-    def _operated(self, value: str | None, rest: str, name: str) -> str:
-        if not rest:
-            return self.unknown_text(name) if value is None else value
-        if (other := re.match(r":?[-=]", rest)) is not None:
-            fallback = self._nested(rest[other.end() :])
+    def _operated(self, name: str, value: str | None, operator: str, operand: str) -> str:
+        if operator[-1] in "-=":
             if value is None:
-                fallback = fallback or UNKNOWN
-                self.fallbacks.add(fallback)
-                fallback += UNKNOWN if self.is_set_elsewhere else ""
-            if "=" in other[0] and not value:
-                self.variables[name] = fallback
-            return value or fallback
-        if (other := re.match(r":?\+", rest)) is not None:
-            told = self._nested(rest[other.end() :])
-            return told if value or (value is None and marks(told)) else ""
-        if re.match(r":?\?", rest):
-            self._nested(rest)
-            return value or UNKNOWN
+                operand = operand or UNKNOWN
+                self.fallbacks.add(operand)
+            if operator[-1] == "=" and not value:
+                self.variables[name] = operand
+            return value or operand
+        if operator[-1] == "+":
+            return operand if value or (value is None and marks(operand)) else ""
         if value is None:
-            self._nested(rest)
             return UNKNOWN
-        if (slice_ := _SLICE.fullmatch(rest)) is not None:
-            return _sliced(value, slice_)
-        return self._edited(value, rest)
+        if operator[0] in "#%":
+            self.spend(_TRIMMING)
+            return _trimmed(value, operator, operand)
+        if operator[0] == "/":
+            pattern, _, to = operand.partition("/")
+            return _replaced(value, pattern, to, everywhere=operator == "//")
+        if operator in _FOLDED:
+            return _FOLDED[operator](value)
+        slice_ = _SLICE.fullmatch(operand) if operator == ":" else None
+        return value if slice_ is None else _sliced(value, slice_)
 
     def _nested(self, text: str) -> str:
         if self.depth >= _DEEPEST:
@@ -142,23 +132,6 @@ class Words(Struct):
             return self.one(text)
         finally:
             self.depth -= 1
-
-    def _edited(self, value: str, rest: str) -> str:
-        if rest[0] in "#%":
-            operator = rest[:2] if rest[:2] in ("##", "%%") else rest[0]
-            self.spend(_TRIMMING)
-            return _trimmed(value, operator, self._nested(rest[len(operator) :]))
-        if rest[0] == "/":
-            everywhere = rest.startswith("//")
-            rest = rest[2 if everywhere else 1 :]
-            end = find_plain(rest, "/")
-            pattern, to = (rest, "") if end < 0 else (rest[:end], rest[end + 1 :])
-            return _replaced(value, self._nested(pattern), self._nested(to), everywhere)
-        self._nested(rest)
-        folded = {"^^": str.upper, ",,": str.lower, "@U": str.upper, "@L": str.lower}
-        if rest[:2] in folded:
-            return folded[rest[:2]](value)
-        return value
 
 
 class _Word:
@@ -284,7 +257,7 @@ class _Word:
             return "$"
         self._at = match.end()
         value = self._words.value(match[0])
-        return self._words.unknown_text(match[0]) if value is None else value
+        return UNKNOWN if value is None else value
 
     def _add(self, text: str) -> None:
         self._current += text
@@ -321,12 +294,8 @@ def _sliced(value: str, match: re.Match[str]) -> str:
     return tail if count is None else tail[:count]
 
 
-def _matcher(pattern: str) -> re.Pattern[str]:
-    return re.compile(translate(pattern[:256]))
-
-
 def _trimmed(value: str, operator: str, pattern: str) -> str:
-    matcher, length = _matcher(pattern), min(len(value), 256)
+    matcher, length = re.compile(translate(pattern[:256])), min(len(value), 256)
     counts = range(length + 1) if len(operator) == 1 else range(length, -1, -1)
     for count in counts:
         part = value[:count] if operator[0] == "#" else value[len(value) - count :]
@@ -335,7 +304,7 @@ def _trimmed(value: str, operator: str, pattern: str) -> str:
     return value
 
 
-def _replaced(value: str, pattern: str, to: str, everywhere: bool) -> str:
+def _replaced(value: str, pattern: str, to: str, *, everywhere: bool) -> str:
     if not pattern:
         return value
     if not set(pattern) & set("*?["):

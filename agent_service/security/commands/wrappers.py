@@ -1,7 +1,7 @@
 """Programs that run another program, and where it stands in their arguments."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -23,8 +23,6 @@ class Wrapper(Struct, frozen=True):
     """Options whose value is shell text."""
     as_text: bool = False
     """Whether the inner words are joined and parsed as shell text."""
-    paired: str = ""
-    """Options that take the next two arguments."""
     after: str = ""
     """A word that the inner command must follow."""
 
@@ -36,16 +34,6 @@ class Wrapper(Struct, frozen=True):
 _SUDO = (
     "-u --user -g --group -h --host -p --prompt -C --close-from -r --role -t --type -T "
     "--command-timeout -U --other-user -D --chdir -R --chroot -a"
-)
-_BWRAP = (
-    "--args --argv0 --userns --userns2 --pidns --uid --gid --hostname --chdir --unsetenv "
-    "--lock-file --sync-fd --exec-label --file-label --proc --dev --tmpfs --mqueue --dir "
-    "--remount-ro --overlay-src --tmp-overlay --ro-overlay --seccomp --add-seccomp-fd --block-fd "
-    "--userns-block-fd --info-fd --json-status-fd --cap-add --cap-drop --perms --size"
-)
-_BWRAP_PAIRED = (
-    "--bind --bind-try --dev-bind --dev-bind-try --ro-bind --ro-bind-try --bind-fd --ro-bind-fd "
-    "--file --bind-data --ro-bind-data --symlink --setenv --chmod"
 )
 _ITEMS = (
     "-I -n -P -L -d -a -s -E -i --replace --max-args --max-procs --delimiter --arg-file "
@@ -59,7 +47,11 @@ _PLAIN = (
 _LOOSE = (
     "proot fakeroot torsocks proxychains proxychains4 tini dumb-init rlwrap xvfb-run ltrace chpst "
     "dbus-run-session cgexec prlimit softlimit caffeinate ssh-agent daemonize openvt uvx numactl "
-    "pkexec setpriv systemd-inhibit systemd-run strace unshare nsenter"
+    "pkexec setpriv systemd-inhibit systemd-run strace unshare nsenter bwrap run0 "
+    "nice ionice stdbuf time gtime"
+)
+_AFTER_ONE = (
+    "gosu su-exec taskset setarch s6-setuidgid faketime logsave chrt timeout gtimeout perf chroot"
 )
 _NEVER = "\0"
 """Never matches an argument."""
@@ -67,18 +59,9 @@ _TABLE = (
     Wrapper(_PLAIN, "--library-path --preload --audit --argv0 --package"),
     Wrapper(_LOOSE),
     Wrapper("sudo sudo-rs doas", _SUDO, settings=True),
-    Wrapper("gosu su-exec taskset setarch s6-setuidgid faketime logsave", "--pid", skipped=1),
-    Wrapper("run0", "-u --user -g --unit --property --setenv", settings=True),
+    Wrapper(_AFTER_ONE, skipped=1),
     Wrapper("env", "-u --unset -C --chdir -P", scripts="-S --split-string", settings=True),
-    Wrapper("nice ionice", "-n --adjustment -c --class --classdata"),
-    Wrapper("chrt", "-T -P -D", skipped=1),
-    Wrapper("timeout gtimeout", "-s --signal -k --kill-after", skipped=1),
-    Wrapper("stdbuf", "-i -o -e --input --output --error"),
-    Wrapper("time gtime", "-f -o --format --output"),
-    Wrapper("perf", "-e -o -F -p", skipped=1),
-    Wrapper("chroot", "--userspec --groups", skipped=1),
     Wrapper("capsh", scripts="-c"),
-    Wrapper("bwrap", _BWRAP, paired=_BWRAP_PAIRED),
     Wrapper("exec", "-a"),
     Wrapper("xargs gxargs", _ITEMS),
     Wrapper("parallel", "-j -n -N -I -a -L -S --jobs --colsep --arg-file -d", as_text=True),
@@ -133,8 +116,8 @@ class Inner(Struct, frozen=True):
     argv: tuple[str, ...] = ()
     scripts: tuple[str, ...] = ()
     settings: tuple[tuple[str, str], ...] = ()
-    others: Iterable[Sequence[str]] = ()
-    """What it runs instead if its options take values."""
+    is_loose: bool = False
+    """Whether values of options may stand before the inner command."""
 
 
 _SETS = re.compile(r"(?<!\S)(?:-[eE] ?|--(?:set)?env[ =])(\w+)[ =](\S*)")
@@ -144,7 +127,7 @@ def unwrap(call: Invocation) -> Inner:
     """What a wrapper runs, with the variables that it sets."""
     inner = _executed(call) if call.name in _CONTAINERS else _wrapped(call, WRAPPERS[call.name])
     settings = (*_SETS.findall(call.text), *inner.settings)
-    return Inner(inner.argv, inner.scripts, settings, inner.others)
+    return Inner(inner.argv, inner.scripts, settings, inner.is_loose)
 
 
 def _wrapped(call: Invocation, wrapper: Wrapper) -> Inner:
@@ -156,10 +139,7 @@ def _wrapped(call: Invocation, wrapper: Wrapper) -> Inner:
         if wrapper.after not in args:
             return Inner(scripts=scripts)
         args = args[args.index(wrapper.after) + 1 :]
-    if call.name == "start-stop-daemon":
-        return Inner((*call.value_of("--exec", "-x", "--startas", "-a")[-1:], *args))
     rest = _behind_options(args, wrapper)
-    is_loose = not wrapper.valued and len(rest) < len(args)
     settings: list[tuple[str, str]] = []
     while wrapper.settings and rest and _sets(rest):
         name, _, value = rest.pop(0).partition("=")
@@ -172,17 +152,8 @@ def _wrapped(call: Invocation, wrapper: Wrapper) -> Inner:
         return Inner(scripts=scripts, settings=tuple(settings))
     if wrapper.as_text or (len(rest) == 1 and " " in rest[0]):
         return Inner(scripts=(" ".join(rest),), settings=tuple(settings))
-    others = _behind_values(rest, wrapper) if is_loose else ()
-    return Inner(tuple(rest), settings=tuple(settings), others=others)
-
-
-def _behind_values(rest: list[str], wrapper: Wrapper) -> Iterator[list[str]]:
-    """The rest after the options, with more and more of them taking a value."""
-    has_options = True
-    while has_options and len(rest) > 1:
-        behind = _behind_options(rest[1:], wrapper)
-        has_options, rest = len(behind) < len(rest) - 1, behind
-        yield rest
+    is_loose = not wrapper.valued and (wrapper.skipped > 0 or len(rest) < len(args))
+    return Inner(tuple(rest), settings=tuple(settings), is_loose=is_loose)
 
 
 def _sets(words: list[str]) -> bool:
@@ -193,7 +164,7 @@ def _sets(words: list[str]) -> bool:
 
 
 def _behind_options(args: list[str], wrapper: Wrapper) -> list[str]:
-    takes, paired, at = wrapper.takes, wrapper.paired.split(), 0
+    takes, at = wrapper.takes, 0
     while at < len(args):
         arg = args[at]
         if arg == "--":
@@ -202,7 +173,7 @@ def _behind_options(args: list[str], wrapper: Wrapper) -> list[str]:
             break
         # Of combined short options the last may take the next argument.
         is_valued = arg in takes or (len(arg) > 2 and arg[1:].isalpha() and f"-{arg[-1]}" in takes)
-        at += 3 if arg in paired else 2 if is_valued else 1
+        at += 2 if is_valued else 1
     return args[at:]
 
 
@@ -234,39 +205,11 @@ _RUN_SWITCHES = re.compile(
     r"|-[a-zA-Z]\S*[^a-zA-Z\s]\S*"
 )
 """Options of `run` without a value."""
-_MOUNT = re.compile(r"(?:^|,)(source|src|target|destination|dst)=([^,]+)")
-
-
-def image_at(args: Sequence[str]) -> int:
-    """The index of the image among the arguments after `run`."""
-    at = 0
-    while at < len(args) and args[at].startswith("-"):
-        at += 1 if _RUN_SWITCHES.fullmatch(args[at]) else 2
-    return at
 
 
 def _started(args: Sequence[str]) -> tuple[str, ...]:
-    """The command of a container, with its folders as named outside of it."""
-    at = image_at(args)
-    options = Invocation("run", tuple(args[:at]))
-    mounts = list(filter(None, map(_mount, options.value_of("-v", "--volume", "--mount"))))
-    return tuple(
-        _outside(word, mounts) for word in (*options.value_of("--entrypoint"), *args[at + 1 :])
-    )
-
-
-def _mount(value: str) -> tuple[str, str] | None:
-    """A mounted folder of the machine, with its name in the container."""
-    told = {name[0]: path for name, path in _MOUNT.findall(value)}
-    host, _, inside = value.partition(":")
-    if told:
-        host, inside = told.get("s", ""), told.get("t") or told.get("d", "")
-    inside = inside.partition(":")[0].rstrip("/")
-    return (inside, host.rstrip("/")) if host.startswith("/") and inside.startswith("/") else None
-
-
-def _outside(word: str, mounts: list[tuple[str, str]]) -> str:
-    for inside, host in mounts:
-        place = re.compile(rf"(?<![\w./-]){re.escape(inside)}(?=(/?)(?:$|[\s/'\";*&|]))")
-        word = place.sub(lambda match, host=host: host or ("" if match[1] else "/"), word)
-    return word
+    """The command of a container, from the arguments after `run`."""
+    at = 0
+    while at < len(args) and args[at].startswith("-"):
+        at += 1 if _RUN_SWITCHES.fullmatch(args[at]) else 2
+    return (*Invocation("run", tuple(args[:at])).value_of("--entrypoint"), *args[at + 1 :])

@@ -5,14 +5,13 @@ from collections.abc import Iterator, Sequence
 
 from agent_service.security.commands.interpreters import SHELLS
 from agent_service.security.commands.invocation import Invocation, listed, program_name
-from agent_service.security.commands.marks import EVERY_PROCESS, UNKNOWN, marks
+from agent_service.security.commands.marks import UNKNOWN
 from agent_service.security.commands.outputs import roots_of
 from agent_service.security.commands.paths import (
     PathClass,
     is_below,
     is_credential,
     is_critical,
-    is_device,
     is_outside,
     is_own,
     is_trace,
@@ -22,7 +21,6 @@ from agent_service.security.commands.paths import (
     written_family,
 )
 from agent_service.security.commands.rules.base import path_arguments
-from agent_service.security.commands.wrappers import image_at
 
 # Deletes
 
@@ -152,11 +150,6 @@ def _redirected(entries: frozenset[str], sign: str) -> str:
     return "" if is_piped else next((entry[1:] for entry in entries), "")
 
 
-def writes_device(call: Invocation) -> bool:
-    """Whether the output of dd is a device."""
-    return is_device(_ends_of_dd(call)[1])
-
-
 # Reads
 
 _TELLING_NOTHING = listed(
@@ -216,15 +209,6 @@ def copies_to_machine(call: Invocation) -> bool:
     """Whether it copies to another machine."""
     operands = call.without_options(_COPY_VALUED)
     return len(operands) > 1 and _REMOTE_PATH.match(operands[-1]) is not None
-
-
-def runs_untold_image(call: Invocation) -> bool:
-    """Whether it starts a container of an unknown image."""
-    verb = call.without_options(("-H", "-c", "-l", "--host", "--context"))[:1]
-    behind = call.args[call.args.index(verb[0]) + 1 :] if verb else ()
-    return verb in (["run"], ["create"], ["pull"]) and any(
-        marks(image[:1]) for image in behind[image_at(behind) :][:1]
-    )
 
 
 def copies_out(call: Invocation) -> bool:
@@ -300,7 +284,7 @@ def kills_all(call: Invocation) -> bool:
     if call.name == "killall5":
         return True
     if not call.has("-0", "-l", "-CONT", "-18") and any(
-        EVERY_PROCESS in arg or _EVERY_NUMBER.fullmatch(arg) for arg in call.args
+        _EVERY_NUMBER.fullmatch(arg) for arg in call.args
     ):
         return True
     args = [arg for arg in call.args if arg != "--"]

@@ -31,15 +31,16 @@ _REDIRECTS = (
 _ALWAYS = (
     "mail mailx s-nail mutt neomutt sendmail msmtp swaks sftp lftp ftp ncftp ncftpput tftp "
     "websocat kcat kafkacat telegram-send slackcat apprise pastebinit surge wscat grpcurl vercel "
-    "mosh rsh rlogin ssh-copy-id lpr lp"
+    "mosh rsh rlogin ssh-copy-id lpr lp http https xh xhs aria2c axel GET HEAD POST lwp-request "
+    "lwp-download lynx links w3m nmap"
 )
 _DATABASES = "psql mysql mariadb redis-cli valkey-cli mongosh mongo clickhouse-client pgcli mycli"
 _LOOKS = r"(?:^|\s)-\w*[zlh]|--(?:listen|help)"
 _ASKS = r"^(?:--help|--version|-V|-h)$"
 _SOURCE_UNTOLD = (
     r"\b(?:clone|fetch|pull|ls-remote|incoming|checkout|co|export|inspect|copy|list-tags)"
-    r"(?: -\w(?: [^-\s:/]+)??| -\S+| \d+)*? [\x91-\x95]"
-    r"|\b(?:remote|submodule) (?:add|set-url)\b.* [\x91-\x95]"
+    r"(?: -\w(?: [^-\s:/]+)??| -\S+| \d+)*? [\x91-\x93]"
+    r"|\b(?:remote|submodule) (?:add|set-url)\b.* [\x91-\x93]"
 )
 """The source of a fetch is unknown, even its scheme."""
 
@@ -69,7 +70,6 @@ NETWORK_RULES: tuple[Rule, ...] = (
     Rule("bind-shell", "websocat", r"^(?=.*(?:(?:^|\s)-s|ws-l:)).*(?:sh-c|cmd|exec)[:\s]"),
     Rule("reverse-shell", "websocat", r"(?:^|\s)(?:sh-c|cmd|exec|literalpolled):|--exec"),
     Rule("reverse-shell", _READING_SHELLS, around=_DEVICE),
-    Rule("reverse-shell", "cat exec read while", r"(?:^|\s)-\w*i", around=_DEVICE),
     Rule("reverse-shell", "ztcp zsocket", r"\S", r"(?:^|\s)-\w*[lcL]"),
     Rule("bind-shell", "ztcp", options="l"),
     Rule("reverse-shell", "code", r"^(?:-\S+ )*tunnel\b", r"\bstatus\b"),
@@ -97,13 +97,11 @@ NETWORK_RULES: tuple[Rule, ...] = (
     Rule("upload", "python python2 python3",
          r"-m\s*(?:http\.server|SimpleHTTPServer|pyftpdlib|uploadserver|smtpd)",
          r"(?:--bind|-b)[ =](?:127\.|localhost|::1)"),
-    Rule("upload", "ruby", "^(?=.*-run).*httpd"),
     Rule("upload", "php", r"-S\s*(?:0\.0\.0\.0|\[::\])"),
     Rule("upload", "busybox httpd", r"httpd\s.*-\w*[hp]|^-\w*h\s*/"),
     Rule("upload", "tftp ftp sftp lftp smbclient",
          r"\b(?:m?put|mirror\s+(?:-\w*R|--reverse)|get)\s+\S*/|-c\s+['\"]?(?:m?put|get)\b",
          reads_stdin=True),
-    Rule("upload", "whois", "^(?=.*-h).*-p"),
     Rule("upload", "finger cancel rlogin rsh whois", "(?s)^(?=.*[\x91-\x93]).*(?:@|-[hlp] )"),
     Rule("upload", "restic", r"^(?=.*\b(?:rest:http|sftp:|s3:)).*\bbackup\b"),
     Rule("upload", "tar", r"--(?:rsh|rmt)-command|\s[\w.-]+@[\w.-]+:/"),
@@ -116,7 +114,6 @@ NETWORK_RULES: tuple[Rule, ...] = (
     Rule("upload", "sshfs", ":/", operands="last outside"),
     # Downloads
     Rule("download", _TALKING, when=effects.writes_outside),
-    Rule("download", "finger whois", around="^base64$"),
     Rule("download", "cat dd head tail tee tar base64", feeds=f"^<{_DEVICE}"),
     Rule("download", "scp rsync sftp aws gsutil rclone s3cmd mc", when=effects.copies_in),
     Rule("download", "curl curlie wget wget2 aria2c axel fetch xh http",
@@ -125,7 +122,7 @@ NETWORK_RULES: tuple[Rule, ...] = (
     # Other data that is sent
     Rule(SENDS, _ALWAYS, r"\S", _ASKS),
     Rule(SENDS, "telnet ssh mosquitto_pub", r"\S", _ASKS, when=network_clients.is_elsewhere),
-    Rule(SENDS, "openssl", r"\bs_client\b", when=network_clients.is_elsewhere),
+    Rule(SENDS, "openssl", r"\bs_client\b"),
     Rule(SENDS, NETCATS, verb=r"\S", unless=_LOOKS, when=network_clients.is_elsewhere),
     Rule(SENDS, "socat", rf"(?i){_NET}(?!l(?:isten)?:)(?!localhost\b|127\.|\[::1)[^\s,]*"),
     Rule(SENDS, _DATABASES, operands="-h --host --hostname elsewhere"),
@@ -133,8 +130,7 @@ NETWORK_RULES: tuple[Rule, ...] = (
     Rule(SENDS, "scp rsync", when=effects.copies_to_machine),
     Rule(SENDS, "scp", operands="-F -J -S any"),
     Rule(SENDS, "scp", r"(?i)-o ?(?:proxy(?:command|jump)|hostname|include)\b"),
-    Rule(SENDS, "git hg svn skopeo crane", _SOURCE_UNTOLD),
-    Rule(SENDS, "docker podman nerdctl buildah", when=effects.runs_untold_image),
+    Rule(SENDS, "git hg svn skopeo crane docker podman nerdctl buildah", _SOURCE_UNTOLD),
     Rule(SENDS, "git",
          verb=r"(?:push|send-pack|http-push|send-email|svn dcommit|subtree push|request-pull)\b",
          valued=_GIT),
