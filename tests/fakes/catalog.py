@@ -1,8 +1,10 @@
-"""An agent that judges texts by a word in them, and keeps budgets, at the wire."""
+"""An agent that judges texts by a word in them, and keeps budgets, at the wire.
+
+What they leave out answers UNIMPLEMENTED.
+"""
 
 from typing import Any
 
-import grpc
 import grpc.aio
 
 from hermes.agent.v1 import catalog_pb2, catalog_pb2_grpc, usage_pb2, usage_pb2_grpc
@@ -30,16 +32,6 @@ class FakeCatalog(catalog_pb2_grpc.CatalogServiceServicer):
             ]
         )
 
-    async def ClassifyCommands(
-        self, request: catalog_pb2.ClassifyCommandsRequest, context: Context
-    ) -> catalog_pb2.ClassifyCommandsResponse:
-        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "not needed here")
-
-    async def ListPersonalities(
-        self, request: catalog_pb2.ListPersonalitiesRequest, context: Context
-    ) -> catalog_pb2.ListPersonalitiesResponse:
-        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "not needed here")
-
 
 class FakeBudgets(usage_pb2_grpc.UsageServiceServicer):
     """Keeps the last budget of each job; None where it was taken back."""
@@ -55,13 +47,3 @@ class FakeBudgets(usage_pb2_grpc.UsageServiceServicer):
             return usage_pb2.SetBudgetResponse()
         self.tokens[request.scope_id] = request.limit.tokens if has_limit else None
         return usage_pb2.SetBudgetResponse()
-
-    async def GetUsage(
-        self, request: usage_pb2.GetUsageRequest, context: Context
-    ) -> usage_pb2.GetUsageResponse:
-        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "not needed here")
-
-    async def GetBudget(
-        self, request: usage_pb2.GetBudgetRequest, context: Context
-    ) -> usage_pb2.GetBudgetResponse:
-        await context.abort(grpc.StatusCode.UNIMPLEMENTED, "not needed here")

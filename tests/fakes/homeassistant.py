@@ -14,6 +14,8 @@ from typing import Any
 
 from aiohttp import WSMsgType, web
 
+from tests.fakes.http_server import bind, cut, serving
+
 TOKEN = "fake-long-lived-token"
 PANEL = "persistent_notification"
 _STATES = {"turn_on": "on", "turn_off": "off", "lock": "locked", "unlock": "unlocked"}
@@ -121,8 +123,7 @@ class FakeHomeAssistant:
             return web.json_response({"message": "Bad Request"}, status=400)
         self._notify(domain, service, await request.json())
         if failure == "lost answer":
-            assert request.transport is not None
-            request.transport.abort()
+            return cut(request)
         return web.json_response([])
 
     def _notify(self, domain: str, service: str, told: Mapping[str, Any]) -> None:
@@ -221,14 +222,9 @@ async def fake_homeassistant() -> AsyncGenerator[FakeHomeAssistant]:
     app.router.add_get("/api/", fake.api)
     app.router.add_get("/api/websocket", fake.socket)
     app.router.add_post("/api/services/{domain}/{service}", fake.call)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        port = runner.addresses[0][1]
-        fake.url = f"http://127.0.0.1:{port}"
-        yield fake
-    finally:
-        await fake.cut()
-        await runner.cleanup()
+    listener, fake.url = bind()
+    async with serving(listener, app):
+        try:
+            yield fake
+        finally:
+            await fake.cut()

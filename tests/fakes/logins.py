@@ -17,6 +17,7 @@ from urllib.parse import parse_qsl
 from aiohttp import web
 
 from services.clock import Clock, SystemClock
+from tests.fakes.http_server import bind, serving
 
 NOUS_CLIENT, CODEX_CLIENT = "hermes-cli", "app_EMoamEEZ73f0CkXaXp7hrann"
 NOUS_SCOPE = "inference:invoke inference:mint_agent_key"
@@ -237,14 +238,6 @@ def _error(status: int, code: str = "", *, nested: bool = False) -> web.Response
 async def fake_logins(clock: Clock | None = None) -> AsyncGenerator[FakeLogins]:
     """Run the servers for as long as the context is open."""
     fake = FakeLogins(clock or SystemClock())
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", fake.handle)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        fake.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    listener, fake.url = bind()
+    async with serving(listener, fake.handle):
         yield fake
-    finally:
-        await runner.cleanup()

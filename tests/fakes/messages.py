@@ -3,8 +3,9 @@
 import json
 from collections.abc import Iterator, Sequence
 from itertools import count
-from typing import Any, cast
+from typing import Any
 
+from tests.fakes.model_chunks import filled, framed, in_pieces
 from tests.fakes.model_script import Conversation, Json, Reply
 from tests.fakes.model_server import Speech
 
@@ -54,7 +55,7 @@ def events(
 ) -> Iterator[str]:
     """Yield what is sent at a time: a piece of the answer, and what must stand before it."""
     if reply.raw is not None:
-        yield from map(_framed, reply.raw)
+        yield from map(framed, reply.raw)
         return
     usage = {"input_tokens": prompt_bytes // 4, "output_tokens": 1, **(reply.usage or {})}
     message = {"id": "msg_1", "type": "message", "role": "assistant", "model": model}
@@ -80,40 +81,25 @@ def _blocks(
     """Yield each block as it begins, and what is added to it."""
     if reply.reasoning:
         yield {"type": "thinking", "thinking": "", "signature": ""}, _thinking(reply)
-    text = reply.text.replace("{tool_result}", conversation.tool_result.strip())
-    text = text.replace("{user}", conversation.user)
+    text = filled(reply.text, conversation)
     if text:
-        pieces = _pieces(text, reply.chunk_chars)
+        pieces = in_pieces(text, reply.chunk_chars)
         yield {"type": "text", "text": ""}, ({"type": "text_delta", "text": p} for p in pieces)
     for number, call in enumerate(reply.tool_calls):
         block = {"type": "tool_use", "id": call.id or f"toolu_{number}", "name": call.name}
-        pieces = _pieces(call.arguments_text, reply.chunk_chars)
+        pieces = in_pieces(call.arguments_text, reply.chunk_chars)
         deltas = ({"type": "input_json_delta", "partial_json": p} for p in pieces)
         yield {**block, "input": {}}, deltas
 
 
 def _thinking(reply: Reply) -> Iterator[dict[str, Any]]:
-    for piece in _pieces(reply.reasoning, reply.chunk_chars):
+    for piece in in_pieces(reply.reasoning, reply.chunk_chars):
         yield {"type": "thinking_delta", "thinking": piece}
     yield {"type": "signature_delta", "signature": SIGNATURE}
 
 
-def _pieces(text: str, size: int) -> list[str]:
-    return [text[start : start + size] for start in range(0, len(text), size)] if size else [text]
-
-
 def _event(kind: str, **fields: object) -> str:
-    return _framed(json.dumps({"type": kind, **fields}))
-
-
-def _framed(line: str) -> str:
-    try:
-        document: Any = json.loads(line)
-    except ValueError:
-        document = None
-    found: Json = cast("Json", document) if isinstance(document, dict) else {}
-    name = found.get("type", "")
-    return f"event: {name}\ndata: {line}\n\n"
+    return framed(json.dumps({"type": kind, **fields}))
 
 
 MESSAGES = Speech("/v1/messages", conversation, events)

@@ -20,9 +20,9 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, convert, field
 from msgspec.structs import replace
 from ruamel.yaml import YAML
 
@@ -31,10 +31,10 @@ _REF = re.compile(r"\{ref:(.+)\}")
 
 
 class ScriptError(ValueError):
-    """A script that does not make sense, or that has no answer to a request."""
+    """A script that has no answer to a request."""
 
 
-class ScriptedCall(Struct, frozen=True):
+class ScriptedCall(Struct, frozen=True, forbid_unknown_fields=True):
     """A tool call; `arguments` that are a string are sent as they are, also if malformed."""
 
     name: str
@@ -47,7 +47,7 @@ class ScriptedCall(Struct, frozen=True):
         return self.arguments if isinstance(self.arguments, str) else json.dumps(self.arguments)
 
 
-class Reply(Struct, frozen=True):
+class Reply(Struct, frozen=True, forbid_unknown_fields=True):
     """One answer. `{user}` and `{tool_result}` in `text` stand for the last such message.
 
     `chunk_chars` cuts text, reasoning and arguments into pieces of that size (0: whole);
@@ -74,19 +74,20 @@ class Reply(Struct, frozen=True):
     raw: tuple[str, ...] | None = None
 
 
-class _Step(Struct):
-    replies: Sequence[Reply]
-    used: int = 0
+class _Rule(Struct, forbid_unknown_fields=True):
+    steps: Annotated[Sequence[Reply | Sequence[Reply]], Meta(min_length=1)]
+    user: str = ""
+    used: dict[int, int] = field(default_factory=dict[int, int])
+    """How often each step has answered."""
 
-    def next(self) -> Reply:
-        reply = self.replies[min(self.used, len(self.replies) - 1)]
-        self.used += 1
-        return reply
-
-
-class _Rule(Struct, frozen=True):
-    user: re.Pattern[str] | None
-    steps: Sequence[_Step]
+    def next(self, step: int) -> Reply:
+        """The next answer of a step; raises `ScriptError` where there is none."""
+        if step >= len(self.steps):
+            raise ScriptError(f"the rule for this text has no step {step + 1}")
+        found = self.steps[step]
+        replies = [found] if isinstance(found, Reply) else found
+        self.used[step] = self.used.get(step, 0) + 1
+        return replies[min(self.used[step], len(replies)) - 1]
 
 
 class Conversation(Struct, frozen=True):
@@ -114,24 +115,17 @@ class Conversation(Struct, frozen=True):
         return Conversation("", next(filter(None, results), ""), step, results)
 
 
-class Script:
+class Script(Struct, forbid_unknown_fields=True):
     """Rules from requests to answers."""
 
-    def __init__(self, models: Sequence[str], rules: Sequence[_Rule], window: int = 0) -> None:
-        self.models = tuple(models)
-        self.window = window
-        self._rules = tuple(rules)
+    rules: Annotated[Sequence[_Rule], Meta(min_length=1)]
+    models: Sequence[str] = ("scripted",)
+    window: int = 0
 
     @staticmethod
     def parse(document: object) -> "Script":
-        """Check a loaded script; raises `ScriptError`."""
-        fields = _mapping(document, "a script")
-        _check_keys(fields, {"models", "rules", "window"}, "a script")
-        rules = fields.get("rules")
-        if not isinstance(rules, list) or not rules:
-            raise ScriptError("a script needs at least one rule")
-        found = [_rule(rule) for rule in cast("list[object]", rules)]
-        return Script(fields.get("models") or ["scripted"], found, fields.get("window", 0))
+        """Check a loaded script; raises `ValidationError`."""
+        return convert(document, Script)
 
     @staticmethod
     def load(path: Path) -> "Script":
@@ -140,11 +134,9 @@ class Script:
 
     def reply_to(self, conversation: Conversation) -> Reply:
         """Return the next answer for a request; raises `ScriptError` where there is none."""
-        for rule in self._rules:
-            if rule.user is None or rule.user.search(conversation.user):
-                if conversation.step < len(rule.steps):
-                    return _filled_in(rule.steps[conversation.step].next(), conversation.results)
-                raise ScriptError(f"the rule for this text has no step {conversation.step + 1}")
+        for rule in self.rules:
+            if re.search(rule.user, conversation.user, re.IGNORECASE):
+                return _filled_in(rule.next(conversation.step), conversation.results)
         raise ScriptError("no rule matches the last user text")
 
 
@@ -169,47 +161,6 @@ def _referred(value: Any, results: Sequence[str]) -> Any:
     if found is None:
         raise ScriptError(f"no snapshot has {asked[1]}")
     return found[1]
-
-
-def _rule(document: object) -> _Rule:
-    fields = _mapping(document, "a rule")
-    _check_keys(fields, {"user", "steps"}, "a rule")
-    steps = fields.get("steps")
-    if not isinstance(steps, list) or not steps:
-        raise ScriptError("a rule needs at least one step")
-    pattern = fields.get("user")
-    return _Rule(
-        user=re.compile(pattern, re.IGNORECASE) if pattern else None,
-        steps=[_step(step) for step in cast("list[object]", steps)],
-    )
-
-
-def _step(document: object) -> _Step:
-    replies = cast("list[object]", document) if isinstance(document, list) else [document]
-    return _Step([_reply(reply) for reply in replies])
-
-
-def _reply(document: object) -> Reply:
-    fields = dict(_mapping(document, "an answer"))
-    _check_keys(fields, set(Reply.__struct_fields__), "an answer")
-    calls = [_mapping(call, "a tool call") for call in fields.pop("tool_calls", ())]
-    for call in calls:
-        _check_keys(call, set(ScriptedCall.__struct_fields__), "a tool call")
-    if fields.get("raw") is not None:
-        fields["raw"] = tuple(fields["raw"])
-    return Reply(**fields, tool_calls=tuple(ScriptedCall(**call) for call in calls))
-
-
-def _mapping(document: object, what: str) -> Json:
-    if not isinstance(document, dict):
-        raise ScriptError(f"{what} must be a mapping, not {document!r}")
-    return cast("Json", document)
-
-
-def _check_keys(fields: Json, known: set[str], what: str) -> None:
-    unknown = sorted(set(fields) - known)
-    if unknown:
-        raise ScriptError(f"{what} has no field {', '.join(unknown)}")
 
 
 def _content(message: Json) -> str:

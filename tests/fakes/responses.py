@@ -3,8 +3,9 @@
 import json
 from collections.abc import Iterator, Sequence
 from itertools import count
-from typing import Any, cast
+from typing import Any
 
+from tests.fakes.model_chunks import filled, framed, in_pieces
 from tests.fakes.model_script import Conversation, Json, Reply
 from tests.fakes.model_server import Speech
 
@@ -90,7 +91,7 @@ class _Stream:
 
     def event(self, kind: str, **fields: object) -> str:
         number = next(self._numbers)
-        return _framed(json.dumps({"type": kind, "sequence_number": number, **fields}))
+        return framed(json.dumps({"type": kind, "sequence_number": number, **fields}))
 
 
 def events(
@@ -98,7 +99,7 @@ def events(
 ) -> Iterator[str]:
     """Yield what is sent at a time: a piece of the answer, and what must stand before it."""
     if reply.raw is not None:
-        yield from map(_framed, reply.raw)
+        yield from map(framed, reply.raw)
         return
     stream, output = _Stream(model), list[Json]()
     nothing: list[Json] = []
@@ -129,7 +130,7 @@ def events(
 
 def _items(
     reply: Reply, conversation: Conversation
-) -> Iterator[tuple[dict[str, Any], str, list[str], dict[str, Any]]]:
+) -> Iterator[tuple[dict[str, Any], str, Iterator[str], dict[str, Any]]]:
     """Yield each item as it begins, the kind and text of what is added, and the item at its end."""
     size = reply.chunk_chars
     if reply.reasoning:
@@ -137,36 +138,22 @@ def _items(
         summary = [{"type": "summary_text", "text": reply.reasoning}]
         done = {**begun, "summary": summary, "encrypted_content": ENCRYPTED}
         kind = "response.reasoning_summary_text.delta"
-        yield begun, kind, _pieces(reply.reasoning, size), done
-    text = reply.text.replace("{tool_result}", conversation.tool_result.strip())
-    text = text.replace("{user}", conversation.user)
+        yield begun, kind, in_pieces(reply.reasoning, size), done
+    text = filled(reply.text, conversation)
     if text:
         begun = {"id": "msg_1", "type": "message", "role": "assistant", "content": []}
         notes: list[Json] = []
         content = [{"type": "output_text", "text": text, "annotations": notes}]
         done = {**begun, "content": content, "status": "completed"}
         begun["status"] = "in_progress"
-        yield begun, "response.output_text.delta", _pieces(text, size), done
+        yield begun, "response.output_text.delta", in_pieces(text, size), done
     for number, call in enumerate(reply.tool_calls):
         call_id = call.id or f"call_{number}"
         begun = {"id": f"fc_{number}", "type": "function_call", "call_id": call_id}
         begun |= {"name": call.name, "arguments": "", "status": "in_progress"}
         done = {**begun, "arguments": call.arguments_text, "status": "completed"}
         kind = "response.function_call_arguments.delta"
-        yield begun, kind, _pieces(call.arguments_text, size), done
-
-
-def _pieces(text: str, size: int) -> list[str]:
-    return [text[start : start + size] for start in range(0, len(text), size)] if size else [text]
-
-
-def _framed(line: str) -> str:
-    try:
-        document: Any = json.loads(line)
-    except ValueError:
-        document = None
-    found: Json = cast("Json", document) if isinstance(document, dict) else {}
-    return f"event: {found.get('type', '')}\ndata: {line}\n\n"
+        yield begun, kind, in_pieces(call.arguments_text, size), done
 
 
 RESPONSES = Speech("/v1/responses", conversation, events)

@@ -18,6 +18,7 @@ from aiohttp import WSMsgType, web
 
 from gateway_service.platforms.slack.config import SlackConfig
 from services.lifecycle import Workers
+from tests.fakes.http_server import bind, cut, serving
 from tests.fakes.slack_api import ME, NAMES, TEAM, WebApi
 from tests.fakes.slack_rules import Refused
 from tests.fakes.telegram_faults import Faults
@@ -161,7 +162,7 @@ class FakeSlack(WebApi):
             fields |= {name: str(each) for name, each in (await request.post()).items()}
         fault = self.faults.next(method)
         if fault == "drop_before":
-            return self._cut(request)
+            return cut(request)
         if fault == "limited":
             headers = {"Retry-After": "1"}
             return web.json_response(Refused("ratelimited").body, status=429, headers=headers)
@@ -177,12 +178,7 @@ class FakeSlack(WebApi):
         async with self._changed:
             self.calls[method] += 1
             self._changed.notify_all()
-        return self._cut(request) if fault == "drop_after" else web.json_response(result)
-
-    def _cut(self, request: web.Request) -> web.Response:
-        assert request.transport is not None
-        request.transport.close()
-        return web.Response()
+        return cut(request) if fault == "drop_after" else web.json_response(result)
 
     async def file(self, request: web.Request) -> web.Response:
         file_id = request.match_info["id"]
@@ -226,14 +222,7 @@ async def fake_slack(host: str = "127.0.0.1") -> AsyncGenerator[FakeSlack]:
     app.router.add_get("/api/{method}", slack.serve)
     app.router.add_get("/link", slack.socket)
     app.router.add_route("*", "/files/{id}", slack.file)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, host, 0)
-    async with slack.workers:
-        await site.start()
-        [address] = runner.addresses
-        slack.url = f"http://{host}:{address[1]}/api/"
-        try:
-            yield slack
-        finally:
-            await runner.cleanup()
+    listener, url = bind(host)
+    slack.url = f"{url}/api/"
+    async with slack.workers, serving(listener, app):
+        yield slack

@@ -5,7 +5,6 @@ What people see is in `chats`; `say` and `press` are what people do.
 
 import asyncio
 import json
-import socket
 from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -13,15 +12,13 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-import uvicorn
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from services.lifecycle import Workers
 from tests.fakes import telegram_menus, telegram_webhooks
-from tests.fakes.telegram_faults import REFUSALS, Cut, Faults
+from tests.fakes.http_server import Cut, bind, serving_routes
+from tests.fakes.telegram_faults import REFUSALS, Faults
 from tests.fakes.telegram_files import KINDS, File, checked_album, checked_file, found_file, posted
 from tests.fakes.telegram_rules import Refused, checked, mentions
 
@@ -235,16 +232,7 @@ async def fake_telegram(host: str = "127.0.0.1") -> AsyncGenerator[FakeTelegram]
         Route("/bot{token}/{method}", telegram.serve, methods=["POST"]),
         Route("/file/bot{token}/files/{file_id}", telegram.serve_file),
     ]
-    config = uvicorn.Config(
-        Starlette(routes=routes), log_level="critical", lifespan="off", ws="none"
-    )
-    server = uvicorn.Server(config)
-    listener = socket.create_server((host, 0))
-    telegram.url = f"http://{host}:{listener.getsockname()[1]}/bot"
-    async with Workers() as workers:
-        serving = workers.start("telegram", server.serve(sockets=[listener]))
-        try:
-            yield telegram
-        finally:
-            server.should_exit = server.force_exit = True
-            await serving
+    listener, url = bind(host)
+    telegram.url = f"{url}/bot"
+    async with serving_routes(listener, routes):
+        yield telegram

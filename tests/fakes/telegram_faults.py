@@ -5,9 +5,6 @@ import random
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
-
 from tests.fakes.telegram_rules import Refused
 
 REFUSALS = {
@@ -41,11 +38,3 @@ class Faults:
             if self.dice.random() < getattr(self, name):
                 return name
         return ""
-
-
-class Cut(Response):
-    """A response that breaks off."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = [(b"content-length", b"100")]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
+from tests.fakes.http_server import bind, serving
+
 KEY = "transcription-key-for-tests"
 
 
@@ -24,6 +26,7 @@ class Transcriber:
 
     async def handle(self, request: web.Request) -> web.Response:
         """Answer a request."""
+        assert (request.method, request.path) == ("POST", "/v1/audio/transcriptions")
         if request.headers.get("Authorization") != f"Bearer {KEY}":
             return web.json_response({"error": {"message": "wrong key"}}, status=401)
         form = await request.post()
@@ -42,14 +45,8 @@ class Transcriber:
 async def transcriber() -> AsyncGenerator[Transcriber]:
     """Serve it for as long as the context is open."""
     fake = Transcriber()
-    app = web.Application(client_max_size=100_000_000)
-    app.router.add_post("/v1/audio/transcriptions", fake.handle)
-    runner = web.AppRunner(app, shutdown_timeout=0)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        fake.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+    listener, url = bind()
+    fake.url = f"{url}/v1"
+    async with serving(listener, fake.handle):
         yield fake
-    finally:
         fake.released.set()
-        await runner.cleanup()

@@ -7,22 +7,18 @@ import hashlib
 import hmac
 import random
 import re
-import socket
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from itertools import count
 from urllib.parse import parse_qsl, urlencode
 
-import uvicorn
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from gateway_service.platforms.base import WebhookRequest
 from gateway_service.platforms.sms.config import SmsConfig
-from services.lifecycle import Workers
-from tests.fakes.telegram_faults import Cut
+from tests.fakes.http_server import Cut, bind, serving_routes
 
 SID = "AC" + "0" * 32
 TOKEN = "twilio-auth-token-0123456789"
@@ -175,16 +171,6 @@ async def fake_twilio() -> AsyncGenerator[FakeTwilio]:
         Route(f"{_PATH}/Messages/{{message}}/Media/{{media}}", twilio.media, methods=["GET"]),
         Route("/store/cat", twilio.store, methods=["GET"]),
     ]
-    config = uvicorn.Config(
-        Starlette(routes=routes), log_level="critical", lifespan="off", ws="none"
-    )
-    server = uvicorn.Server(config)
-    listener = socket.create_server(("127.0.0.1", 0))
-    twilio.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    async with Workers() as workers:
-        serving = workers.start("twilio", server.serve(sockets=[listener]))
-        try:
-            yield twilio
-        finally:
-            server.should_exit = server.force_exit = True
-            await serving
+    listener, twilio.url = bind()
+    async with serving_routes(listener, routes):
+        yield twilio

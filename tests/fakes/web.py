@@ -1,13 +1,13 @@
 """Web servers for tests: real ones on loopback, each on an address of its own, also with TLS."""
 
 import ssl
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from aiohttp import web
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+from tests.fakes.http_server import Handler, bind, serving
 
 
 @dataclass(slots=True)
@@ -15,7 +15,7 @@ class Site:
     """A running web server; `seen` are the requests that came, oldest first."""
 
     host: str
-    port: int = 0
+    port: int
     seen: list[web.Request] = field(default_factory=list[web.Request])
 
     @property
@@ -33,21 +33,12 @@ async def site(
     handler: Handler, host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None
 ) -> AsyncGenerator[Site]:
     """Serve requests with a handler for as long as the context is open."""
-    running = Site(host)
+    listener, _ = bind(host, port)
+    running = Site(host, listener.getsockname()[1])
 
-    async def handle(request: web.BaseRequest) -> web.StreamResponse:
-        assert isinstance(request, web.Request)
+    async def handle(request: web.Request) -> web.StreamResponse:
         running.seen.append(request)
         return await handler(request)
 
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", handle)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    try:
-        tcp = web.TCPSite(runner, host, port, ssl_context=tls)
-        await tcp.start()
-        running.port = runner.addresses[0][1]
+    async with serving(listener, handle, tls):
         yield running
-    finally:
-        await runner.cleanup()

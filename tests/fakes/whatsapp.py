@@ -18,6 +18,7 @@ from aiohttp import web
 
 from gateway_service.platforms.base import WebhookRequest
 from gateway_service.platforms.whatsapp.config import WhatsAppConfig
+from tests.fakes.http_server import bind, cut, serving
 from tests.fakes.telegram_faults import Faults
 from tests.fakes.whatsapp_rules import Refused, checked
 
@@ -95,7 +96,7 @@ class FakeWhatsApp:
         fault = self.faults.next("messages")
         fields = await request.json()
         if fault == "drop_before":
-            return _cut(request)
+            return cut(request)
         try:
             self._authorize(request)
             if self.errors:
@@ -115,7 +116,7 @@ class FakeWhatsApp:
         contacts = [{"input": fields["to"], "wa_id": fields["to"]}]
         result = {"messaging_product": "whatsapp", "contacts": contacts}
         if fault == "drop_after":
-            return _cut(request)
+            return cut(request)
         return web.json_response({**result, "messages": [{"id": message_id}]})
 
     async def upload(self, request: web.Request) -> web.Response:
@@ -156,12 +157,6 @@ class FakeWhatsApp:
         return web.json_response(error.body, status=401 if error.code == 190 else 400)
 
 
-def _cut(request: web.Request) -> web.Response:
-    assert request.transport is not None
-    request.transport.close()
-    return web.Response()
-
-
 def signed(body: bytes, secret: str = SECRET) -> WebhookRequest:
     """A call as Meta signs it."""
     digest = hmac.new(secret.encode(), body, "sha256").hexdigest()
@@ -185,12 +180,7 @@ async def fake_whatsapp(host: str = "127.0.0.1") -> AsyncGenerator[FakeWhatsApp]
     app.router.add_post(f"/v23.0/{NUMBER}/media", whatsapp.upload)
     app.router.add_get("/v23.0/{id}", whatsapp.look)
     app.router.add_get("/v23.0/files/{id}", whatsapp.file)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, host, 0).start()
-    [address] = runner.addresses
-    whatsapp.url = f"http://{host}:{address[1]}/v23.0/"
-    try:
+    listener, url = bind(host)
+    whatsapp.url = f"{url}/v23.0/"
+    async with serving(listener, app):
         yield whatsapp
-    finally:
-        await runner.cleanup()

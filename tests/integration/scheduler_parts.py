@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import grpc.aio
 from prometheus_client import CollectorRegistry
@@ -75,7 +75,7 @@ async def fake_services(tls: TlsFiles | None = None) -> AsyncGenerator[Wire]:
     """Serve an agent and a gateway on a port of their own."""
     server = grpc.aio.server()
     turns, deliveries = FakeTurns(), FakeDeliveries()
-    catalog, budgets = FakeCatalog(), FakeBudgets()
+    catalog, budgets = cast("Any", FakeCatalog)(), cast("Any", FakeBudgets)()
     sandboxes = FakeSandboxes()  # pyright: ignore[reportAbstractUsage] - it serves one call
     session_pb2_grpc.add_SessionServiceServicer_to_server(sandboxes, server)
     catalog_pb2_grpc.add_CatalogServiceServicer_to_server(catalog, server)
