@@ -24,7 +24,7 @@ from executor_service.records.sandboxes import (
 )
 from executor_service.workspaces.catalog import Catalog, Workspace, WorkspaceKind
 from services.errors import DatabaseUnavailable
-from tests.unit.executor.core import full_disk
+from tests.integration.executor.core import full_disk
 
 CLAIM = Claim(
     sandbox_id="sbx_1",
@@ -107,7 +107,7 @@ _WRITER = """
 import asyncio, os, sys
 from pathlib import Path
 from executor_service.journal import Journal
-from tests.unit.executor.test_journal import CLAIM, WORKSPACE, catalog_of, record
+from tests.integration.executor.test_journal import CLAIM, WORKSPACE, catalog_of, record
 
 async def main():
     async with Journal(Path(sys.argv[1])) as journal:

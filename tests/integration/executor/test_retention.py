@@ -8,8 +8,8 @@ import pytest
 from executor_service.link.messages import StartCommand
 from executor_service.sandboxes.retention import Retention
 from services.errors import DatabaseUnavailable, NotFound
+from tests.integration.executor.core import Core, full_disk, open_core, start
 from tests.support.executors import until
-from tests.unit.executor.core import Core, full_disk, open_core, start
 
 KIB = 1024
 

@@ -24,8 +24,8 @@ from executor_service.sandboxes.sandbox import Proof, Sandbox
 from executor_service.workspaces.folders import WorkdirPolicy, Workspaces
 from services.errors import LeaseInvalid, NotFound, StaleEpoch
 from tests.fakes.plain_backend import NAME
+from tests.integration.executor.core import LIFETIMES, OPTIONS, Core, full_disk, open_core, start
 from tests.support.executors import until
-from tests.unit.executor.core import LIFETIMES, OPTIONS, Core, full_disk, open_core, start
 
 
 def proof(grant: Grant, **changes: object) -> Proof:

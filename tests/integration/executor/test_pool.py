@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from executor_service.errors import BackendUnavailable, BoxCreateFailed, PoolExhausted
 from executor_service.sandboxes.leases import Launch
 from services.errors import Draining
+from tests.integration.executor.core import OPTIONS, Core, acquire_request, open_core
 from tests.support.executors import until
-from tests.unit.executor.core import OPTIONS, Core, acquire_request, open_core
 
 WARM = replace(OPTIONS, warm=2)
 

@@ -50,7 +50,6 @@ def _score(task: SweTask, workspace: Path, change: str) -> float:
         ("for f in tests/*; do echo > $f; done", 0),
         ("rm -r tests; ln -s /usr tests", 0),
         ("echo 'import os; os._exit(0)' > sitecustomize.py", 0),
-        (write_calculator("while True: print('x' * 4096)\n"), 0),
         ("rm -r ../repository/* ../repository/.git", 0),
     ],
 )

@@ -9,7 +9,7 @@ from executor_service.errors import BackendUnavailable
 from executor_service.records.sandboxes import EndReason
 from executor_service.sandboxes.templates import Template, Templates
 from services.errors import Draining, InvalidArgument
-from tests.unit.executor.core import open_core
+from tests.integration.executor.core import open_core
 
 
 async def refuses(name: str) -> Template:

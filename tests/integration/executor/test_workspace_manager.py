@@ -26,8 +26,8 @@ from executor_service.workspaces.catalog import (
     WorkspaceState,
 )
 from executor_service.workspaces.folders import WorkdirPolicy, Workspaces
+from tests.integration.executor.core import Core, open_core
 from tests.support.replacement import replaced
-from tests.unit.executor.core import Core, open_core
 
 MANY = 101
 """More than are looked at together."""

@@ -6,8 +6,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from executor_service.backends.base import BoxSpec, Limits
+from tests.integration.executor.core import OPTIONS, Core, open_core
 from tests.support.executors import until
-from tests.unit.executor.core import OPTIONS, Core, open_core
 
 
 async def stray(core: Core, key: str = "stray") -> BoxSpec:

@@ -15,8 +15,8 @@ from executor_service.records.sandboxes import EndReason
 from executor_service.servicer.attachments import CommandView, Event
 from hermes.executor.v1 import exec_pb2
 from services.errors import AlreadyExists, NotFound, Unavailable
+from tests.integration.executor.core import full_disk, open_core, start
 from tests.support.executors import until
-from tests.unit.executor.core import full_disk, open_core, start
 
 COUNTER = "import time\nfor n in range(300): print(n, flush=True); time.sleep(0.005)"
 COUNTED = "".join(f"{n}\n" for n in range(300)).encode()
