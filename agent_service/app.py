@@ -21,7 +21,6 @@ from agent_service.assembly.tools import (
     listed_tools,
     loop_parts,
     sight_of,
-    told_timeout_s,
     tool_reach,
 )
 from agent_service.clients.executors import Executors, LeftSandboxes
@@ -357,7 +356,7 @@ def _directions(config: AgentConfig, models: ModelParts) -> Instructions:
         config.tool_use_enforcement,
         config.tools.preset,
         window,
-        replace(config.overlays.overlay, terminal_timeout_s=told_timeout_s(config.terminal)),
+        config.overlays.overlay,
         config.session_id_in_prompt,
         config.zone,
     )

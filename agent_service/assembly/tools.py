@@ -14,7 +14,7 @@ from agent_service.clients.executors import Executors
 from agent_service.clients.jobs import SchedulerJobs
 from agent_service.config import AgentConfig
 from agent_service.config.endpoints import TRANSCRIPTION, AuxiliaryModel, route_of
-from agent_service.config.tools import BrowserConfig, TerminalConfig
+from agent_service.config.tools import BrowserConfig
 from agent_service.models.endpoints import OPENAI_URL, OPENROUTER_URL
 from agent_service.models.media.openai_sdk import OpenAIServer
 from agent_service.models.parts import ModelParts
@@ -38,7 +38,6 @@ from agent_service.tools.media.pictures import image_model_of
 from agent_service.tools.media.speech import speaker_of, why_silent
 from agent_service.tools.schema import Listed
 from agent_service.tools.shell.script import ScriptArguments, ScriptTool
-from agent_service.tools.shell.terminal import FOREGROUND_LIMIT_S, FOREGROUND_S
 from agent_service.tools.sight import Sight
 from agent_service.tools.todo import STATE as PLAN
 from agent_service.tools.todo import shown_plan
@@ -56,12 +55,6 @@ from services.redaction.redactor import Redactor
 from services.rpc.channels import Channels
 
 
-def told_timeout_s(config: TerminalConfig) -> float:
-    """The default command timeout told to new sessions; 0 is the tool's own."""
-    usual_s = min(config.timeout_s, FOREGROUND_LIMIT_S)
-    return 0.0 if usual_s == FOREGROUND_S else usual_s
-
-
 def listed_tools(
     config: AgentConfig,
     memories: MemoryStore,
@@ -77,7 +70,7 @@ def listed_tools(
         asking=Asking(policy, config.fetch.taint == "ask"),
         memories=memories if config.memory.enabled else None,
         past=past,
-        cwd=config.terminal.cwd,
+        terminal=config.terminal,
     )
 
 

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from agent_service.clients.commands import (
     Attached,
+    OneSandbox,
     Output,
     SessionCommands,
     attached,
@@ -28,13 +29,7 @@ from agent_service.clients.executors import Executors
 from agent_service.clients.files import SessionFiles
 from agent_service.clients.leases import ACQUIRE_WAIT_S, HeldSandbox, is_gone
 from agent_service.clients.patience import Patience
-from agent_service.records.sandbox import (
-    Command,
-    CommandUnknown,
-    SandboxInfo,
-    SandboxUnavailable,
-    Stream,
-)
+from agent_service.records.sandbox import Command, CommandUnknown, SandboxUnavailable, Stream
 from agent_service.tools.base import Caller
 from agent_service.tools.browser.browsers import BrowserGone, Connection, program_argv
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
@@ -50,28 +45,6 @@ _MAX_LINE_BYTES = 64_000_000
 _ERRORS_BYTES = 2000
 _TOO_LONG = f"it answered with more than {_MAX_LINE_BYTES:,} bytes"
 _ENDED = "nothing was asked of it for a while, or it crashed"
-
-
-class _Box:
-    """A session's browser sandbox, for its commands and files."""
-
-    resumed = False
-
-    def __init__(self, held: HeldSandbox, session_id: str) -> None:
-        self.held = held
-        self.session_id = session_id
-        self.place: SandboxInfo = held.place
-
-    async def hold(
-        self, *, resumed: bool | None = None, keyed: bool = True, stays: bool = False
-    ) -> HeldSandbox:
-        return self.held
-
-    async def exists(self) -> bool:
-        return True
-
-    async def forget_if_gone(self, held: HeldSandbox, error: grpc.aio.AioRpcError) -> bool:
-        return False
 
 
 class BrowserSandboxes(Struct, frozen=True):
@@ -100,27 +73,29 @@ class BrowserSandboxes(Struct, frozen=True):
         except grpc.aio.AioRpcError as error:
             raise SandboxUnavailable(f"No browser can be had: {message_of(error)}") from error
         held = HeldSandbox.from_answer(self.executors, caller.profile, answer, "")
-        box = _Box(held, session_id)
-        commands, key = SessionCommands(box), place.get("key", "")
+        commands, key = SessionCommands(OneSandbox(held)), place.get("key", "")
         running = {each.key for each in await commands.list() if each.exit is None}
         if key in running:
             page = await commands.read(key, Stream.STDOUT, -1, 1)
-            return BrowserSandbox(box, key, is_new=False, read=page.total_bytes)
+            return BrowserSandbox(held, session_id, key, is_new=False, read=page.total_bytes)
         key = new_id("exc")
         argv = await asyncio.to_thread(program_argv, self.python)
         await commands.start(Command(key, argv, timeout_s=_LIFE_S, background=True))
-        return BrowserSandbox(box, key, is_new=True)
+        return BrowserSandbox(held, session_id, key, is_new=True)
 
 
 class BrowserSandbox:
     """A browser in a sandbox; its lines go over the input and output of its program."""
 
-    def __init__(self, box: _Box, key: str, *, is_new: bool, read: int = 0) -> None:
+    def __init__(
+        self, held: HeldSandbox, session_id: str, key: str, *, is_new: bool, read: int = 0
+    ) -> None:
         """`read` is how much of its output an earlier owner has had."""
         self.is_new = is_new
-        self._box = box
+        self._held = held
+        self._session_id = session_id
         self._key = key
-        self._files = SessionFiles(box)
+        self._files = SessionFiles(OneSandbox(held))
         self._sent: int | None = None
         """Position after the last line in the program's input; None until it is known."""
         self._line_at: int | None = None
@@ -129,9 +104,9 @@ class BrowserSandbox:
 
     @property
     def place(self) -> Mapping[str, str]:
-        binding = self._box.held.binding
+        binding = self._held.binding
         return {
-            "session_id": self._box.session_id,
+            "session_id": self._session_id,
             "sandbox_id": binding.sandbox_id,
             "endpoint": binding.endpoint,
             "key": self._key,
@@ -139,12 +114,12 @@ class BrowserSandbox:
 
     async def exchange(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         line = json.dumps(request).encode() + b"\n"
-        patience = Patience(self._box.held.patience_s)
+        patience = Patience(self._held.patience_s)
         self._line_at = self._sent
         while True:
-            first = open_request(self._box.held, self._key, self._stdout, self._stderr)
+            first = open_request(self._held, self._key, self._stdout, self._stderr)
             try:
-                async with attached(self._box.held, first) as opened:
+                async with attached(self._held, first) as opened:
                     return await self._follow(opened, request["id"], line)
             except grpc.aio.AioRpcError as error:
                 if is_gone(error):
@@ -199,7 +174,7 @@ class BrowserSandbox:
 
     async def close(self) -> None:
         with suppress(CommandUnknown, SandboxUnavailable):
-            await SessionCommands(self._box).kill(self._key)
+            await SessionCommands(OneSandbox(self._held)).kill(self._key)
 
 
 class BrowserProcesses:

@@ -54,7 +54,7 @@ _T = TypeVar("_T")
 
 
 class Holding(Protocol):
-    """Claims the sandbox of commands."""
+    """Claims a session's sandbox."""
 
     resumed: bool
     """An earlier owner may have started the command."""
@@ -65,7 +65,29 @@ class Holding(Protocol):
 
     async def exists(self) -> bool: ...
 
-    async def forget_if_gone(self, held: HeldSandbox, error: grpc.aio.AioRpcError) -> bool: ...
+    async def forget_if_gone(self, held: HeldSandbox, error: grpc.aio.AioRpcError) -> bool:
+        """Forget the sandbox if an error says it is gone; return whether to claim another."""
+        ...
+
+
+class OneSandbox:
+    """A claimed sandbox, whose users never claim another."""
+
+    resumed = False
+
+    def __init__(self, held: HeldSandbox) -> None:
+        self._held = held
+
+    async def hold(
+        self, *, resumed: bool | None = None, keyed: bool = True, stays: bool = False
+    ) -> HeldSandbox:
+        return self._held
+
+    async def exists(self) -> bool:
+        return True
+
+    async def forget_if_gone(self, held: HeldSandbox, error: grpc.aio.AioRpcError) -> bool:
+        return False
 
 
 class _Progress(Struct):

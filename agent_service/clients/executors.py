@@ -35,8 +35,6 @@ REMEMBERED_S = 30.0
 """How long an executor that was away gets one attempt only, without waiting."""
 LOST_TIMES = 12
 """The factor by which patient callers wait longer for an executor to return."""
-JUST_S = 3.0
-"""How long an executor that was away is not contacted at all."""
 MAX_PASSED = 8
 """How many executors that accept nothing new are tried before their refusal counts."""
 TURN_S = 1.0
@@ -54,9 +52,6 @@ class Executors:
         self._channels = channels
         self._away_s = away_s
         self._away_since: dict[str, float] = {}
-        self._only: sandbox_pb2.GetCapabilitiesResponse | None = None
-        """What the only executor there is has just said of itself."""
-        self._only_seen_at = 0.0
 
     def channel(self, endpoint: str) -> grpc.aio.Channel:
         """Return the channel of an endpoint; any executor's if it is empty."""
@@ -89,7 +84,7 @@ class Executors:
 
         The answer names the endpoint if known.
         """
-        if endpoint and not self._was_just_missed(endpoint):
+        if endpoint:
             try:
                 return await self.acquire_at(request, endpoint, sandbox_id)
             except grpc.aio.AioRpcError as error:
@@ -160,10 +155,6 @@ class Executors:
         release = sandbox_pb2.ReleaseSandboxRequest(lease=taken.lease, profile=profile)
         await stub.ReleaseSandbox(release, timeout=DEFAULT_UNARY_S)
 
-    def _was_just_missed(self, endpoint: str) -> bool:
-        since = self._away_since.get(endpoint, float("-inf"))
-        return asyncio.get_running_loop().time() - since < JUST_S
-
     async def _reach(self, endpoint: str, look: sandbox_pb2.GetSandboxRequest) -> None:
         """Return when an executor answers at all; fail if it must be given up."""
         stub = SandboxServiceStub(self.channel(endpoint))
@@ -213,15 +204,8 @@ class Executors:
         return answer
 
     async def _next(self) -> sandbox_pb2.GetCapabilitiesResponse:
-        now = asyncio.get_running_loop().time()
-        if self._only is not None and now - self._only_seen_at < JUST_S:
-            return self._only
         stub = SandboxServiceStub(self.channel(""))
-        look = sandbox_pb2.GetCapabilitiesRequest()
-        found = await stub.GetCapabilities(look, timeout=PROBE_S)
-        is_only = not (found.endpoint or found.draining)
-        self._only, self._only_seen_at = found if is_only else None, now
-        return found
+        return await stub.GetCapabilities(sandbox_pb2.GetCapabilitiesRequest(), timeout=PROBE_S)
 
     async def _acquire(
         self, endpoint: str, request: sandbox_pb2.AcquireSandboxRequest

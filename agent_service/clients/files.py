@@ -2,11 +2,12 @@
 
 import hashlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import grpc.aio
 
-from agent_service.clients.leases import HeldSandbox, Leased
+from agent_service.clients.commands import Holding
+from agent_service.clients.leases import Leased
 from agent_service.records.sandbox import FileStat, PathRefused, SandboxUnavailable
 from hermes.executor.v1 import file_pb2
 from hermes.executor.v1.file_pb2_grpc import FileServiceStub
@@ -20,22 +21,10 @@ CHUNK_BYTES = 32 * 1024
 _T = TypeVar("_T")
 
 
-class Claiming(Protocol):
-    """Claims a session's sandbox."""
-
-    async def hold(self, *, keyed: bool) -> HeldSandbox:
-        """Return the sandbox, claimed if necessary; SandboxUnavailable if there is none."""
-        ...
-
-    async def forget_if_gone(self, held: HeldSandbox, error: grpc.aio.AioRpcError) -> bool:
-        """Forget the sandbox if an error says it is gone; return whether to claim another."""
-        ...
-
-
 class SessionFiles:
     """The files of one session."""
 
-    def __init__(self, sandbox: Claiming) -> None:
+    def __init__(self, sandbox: Holding) -> None:
         self._sandbox = sandbox
 
     async def stat(self, path: str) -> FileStat | None:

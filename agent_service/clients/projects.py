@@ -6,6 +6,7 @@ import logging
 import grpc.aio
 from google.protobuf.duration_pb2 import Duration
 
+from agent_service.clients.commands import OneSandbox
 from agent_service.clients.executors import Executors
 from agent_service.clients.files import SessionFiles
 from agent_service.clients.leases import HeldSandbox
@@ -37,19 +38,19 @@ class Projects:
         skips, asked = skips_context_files(request), request.new_session
         if not asked.workdir or skips:
             return NOTHING
-        sandbox = _NewSandbox(self._executors, request, template)
         try:
             async with asyncio.timeout(READ_S):
-                return await self._context_files.project(SessionFiles(sandbox), asked.context_file)
+                files = SessionFiles(OneSandbox(await self._claim(request, template)))
+                return await self._context_files.project(files, asked.context_file)
         except (SandboxUnavailable, TimeoutError) as error:
-            _log.warning("the notes of %s cannot be read: %s", asked.workdir, error)
-            return NOTHING
+            why = str(error)
+        except grpc.aio.AioRpcError as error:
+            why = message_of(error)
+        _log.warning("the notes of %s cannot be read: %s", asked.workdir, why)
+        return NOTHING
 
-
-class _NewSandbox:
-    def __init__(self, executors: Executors, request: TurnRequest, template: str) -> None:
-        self._executors = executors
-        self._request = sandbox_pb2.AcquireSandboxRequest(
+    async def _claim(self, request: TurnRequest, template: str) -> HeldSandbox:
+        asked = sandbox_pb2.AcquireSandboxRequest(
             request_id=new_id("acq"),
             profile=request.profile,
             session_id=request.session_id,
@@ -57,22 +58,5 @@ class _NewSandbox:
             workdir=request.new_session.workdir,
             wait=Duration(seconds=round(READ_S)),
         )
-        self._held: HeldSandbox | None = None
-
-    async def hold(self, *, keyed: bool) -> HeldSandbox:
-        """Return the sandbox, claimed by the first caller; `keyed` is for calls that may be
-        resumed."""
-        if self._held is None:
-            asked = self._request
-            try:
-                answer = await self._executors.acquire(asked, "", "")
-            except grpc.aio.AioRpcError as error:
-                raise SandboxUnavailable(message_of(error)) from error
-            self._held = HeldSandbox.from_answer(
-                self._executors, asked.profile, answer, asked.workdir
-            )
-        return self._held
-
-    async def forget_if_gone(self, held: HeldSandbox, error: grpc.aio.AioRpcError) -> bool:
-        """Never claim a second sandbox for a prompt."""
-        return False
+        answer = await self._executors.acquire(asked, "", "")
+        return HeldSandbox.from_answer(self._executors, asked.profile, answer, asked.workdir)

@@ -13,10 +13,8 @@ from services.errors import FailedPrecondition
 from services.rpc.channels import Channels
 from services.rpc.messages import record_of
 
-FRESH_S = 600.0
-"""How long an answer is valid; it changes when an executor is reconfigured."""
 ASK_AGAIN_S = 5.0
-"""How long to wait before asking again if there was no answer, or none about a template."""
+"""How long an answer is valid, or that there was none."""
 DEADLINE_S = 1.0
 """How long a turn may wait for an answer."""
 
@@ -31,17 +29,16 @@ class SandboxKinds:
         self._clock = clock
         self._known: Mapping[str, SandboxKind | None] = {}
         """By template; None if it is unavailable now."""
-        self._asked_at = self._ask_at = -FRESH_S
+        self._ask_at = 0.0
         self._asking = asyncio.Lock()
 
     async def get(self, template: str) -> SandboxKind | None:
         """Describe the sandboxes of a template (empty: the default); None if it is unknown."""
-        name = template or _USUAL
-        if self._is_due(name):
-            async with self._asking:
-                if self._is_due(name):
-                    await self._ask()
-        return self._known.get(name)
+        async with self._asking:
+            if self._clock.monotonic() >= self._ask_at:
+                await self._ask()
+                self._ask_at = self._clock.monotonic() + ASK_AGAIN_S
+        return self._known.get(template or _USUAL)
 
     def lack(self, template: str) -> str:
         """Return why a template is unavailable, as far as known; else empty."""
@@ -50,14 +47,7 @@ class SandboxKinds:
         listed = ", ".join(self._known)
         return f"there is no template {template!r} of sandboxes; choose of: {listed}"
 
-    def _is_due(self, name: str) -> bool:
-        """The template may have been configured since the last answer."""
-        now = self._clock.monotonic()
-        is_new = name not in self._known and now >= self._asked_at + ASK_AGAIN_S
-        return is_new or now >= self._ask_at
-
     async def _ask(self) -> None:
-        fresh_s = ASK_AGAIN_S
         try:
             stub = SandboxServiceStub(self._channels.to("executor"))
             request = sandbox_pb2.GetCapabilitiesRequest()
@@ -70,6 +60,3 @@ class SandboxKinds:
                 for found in answer.backends
                 if found.template
             }
-            fresh_s = FRESH_S
-        self._asked_at = self._clock.monotonic()
-        self._ask_at = self._asked_at + fresh_s

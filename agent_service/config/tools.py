@@ -80,7 +80,7 @@ class TerminalConfig(ConfigModel):
 
     timeout_s: Annotated[float, Field(gt=0, le=86_400), Yaml("terminal.timeout")] = 180.0
     """Seconds after which a command in the foreground is killed, unless the model sets another
-    time; more than 600 counts as 600. Sessions keep the value that they started with."""
+    time; more than 600 counts as 600."""
     cwd: Annotated[str, AfterValidator(_folder), Yaml("terminal.cwd")] = ""
     """Folder in which the first command of a sandbox starts, if it exists: in the sandbox, or on
     the machine if nothing is isolated. A relative path starts at the workspace, which is `.`."""

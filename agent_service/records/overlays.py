@@ -31,8 +31,6 @@ class Overlay(Struct, frozen=True):
     prefill: tuple[OverlayMessage, ...] = ()
     personality: str = ""
     personality_prompt: str = ""
-    terminal_timeout_s: float = 0.0
-    """The default time limit of commands; 0 means the tools' own."""
     is_lean: bool = False
     """Whether the session has few tools, described in brief, for a model with little context."""
     servers: SessionServers = NO_SERVERS

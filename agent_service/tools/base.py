@@ -159,7 +159,6 @@ class ToolContext(Struct, frozen=True):
     """Makes tool calls on behalf of this call."""
     conversation: Sequence[bytes] = ()
     """The messages before the call, as they are stored, without prompt and summary."""
-    terminal_timeout_s: float = 180.0
 
     @property
     def library(self) -> ProfileSkills:

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from agent_service.config.senses import HomeAssistantConfig
-from agent_service.config.tools import MixtureConfig
+from agent_service.config.tools import MixtureConfig, TerminalConfig
 from agent_service.models.fallback import USUAL, Route
 from agent_service.profiles.memory.store import MemoryStore
 from agent_service.records.jobs import Environments, Jobs
@@ -112,18 +112,18 @@ def builtin_tools(
     memories: MemoryStore | None = None,
     hints: Hints | None = None,
     past: PastSessions | None = None,
-    cwd: str = "",
+    terminal: TerminalConfig | None = None,
 ) -> Sequence[Listed]:
-    """Every tool, in the order that the model sees; commands start in `cwd` if it exists."""
+    """Every tool, in the order that the model sees."""
     asking = asking or Asking()
-    terminal: Tool[TerminalArguments] = Terminal(cwd)
+    command: Tool[TerminalArguments] = Terminal(terminal)
     process: Tool[ProcessArguments] = Process()
     program: Tool[ExecuteCodeArguments] = ExecuteCode()
     remembering = () if memories is None else (MemoryTool(memories),)
     commands, screen = asking.commands, reach.screen
     everywhere: list[Tool[Any]] = [
         hinted(
-            FromSandbox(JudgeCommands(terminal, _typed, commands), screen, runs_commands=True),
+            FromSandbox(JudgeCommands(command, _typed, commands), screen, runs_commands=True),
             hints,
             folders_of,
         ),

@@ -47,7 +47,6 @@ from agent_service.tools.guards.refusals import refused
 from agent_service.tools.inner import JournaledCalls
 from agent_service.tools.output import LEAN_TURN_CHARS, TURN_CHARS, ResultRoom
 from agent_service.tools.schema import LEAN, describe, describe_briefly, explain, validated
-from agent_service.tools.shell.terminal import with_usual_timeout
 from agent_service.tools.spans import tool_span
 from services.database import DatabaseDamaged
 from services.errors import DatabaseUnavailable, HermesError, Reason
@@ -106,16 +105,11 @@ class Toolbox:
         known = toolsets & {MCP, *(tool.toolset for tool in self._tools.values())}
         if toolsets and not known:
             return b""
-        usual_s, is_lean = overlay.terminal_timeout_s, overlay.is_lean
-        return self._schemas(known, usual_s, is_lean, overlay.servers)
+        return self._schemas(known, overlay.is_lean, overlay.servers)
 
-    def _described(
-        self, toolsets: frozenset[str], usual_s: float, is_lean: bool, servers: SessionServers
-    ) -> bytes:
+    def _described(self, toolsets: frozenset[str], is_lean: bool, servers: SessionServers) -> bytes:
         tools = self._allowed(toolsets, servers, is_lean=is_lean)
         described = [(describe_briefly if is_lean else describe)(tool) for tool in tools]
-        if usual_s:
-            with_usual_timeout(described, usual_s)
         return encoded(described) if described else b""
 
     def understood(self, turn: LiveTurn, message: ModelMessage) -> ModelMessage:

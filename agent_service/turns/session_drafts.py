@@ -68,17 +68,15 @@ class Instructions(Struct, frozen=True):
     """The time zone of prompts; None means the machine's."""
 
     def overlaid(self, request: TurnRequest) -> Overlay:
-        """Return the overlay of a request's session; subagents only get tool settings."""
-        usual_s = self.overlay.terminal_timeout_s
+        """Return the overlay of a request's session; subagents get none."""
         if request.kind == SUBAGENT:
-            return Overlay(terminal_timeout_s=usual_s)
+            return NOTHING
         chat = describe_chat(request.origin) if request.kind == "user" else ""
         overlays = request.new_session.overlays
         own = [text for text in (chat, overlays.ephemeral_system_prompt) if text.strip()]
         prefill = tuple(OverlayMessage(m.role, m.text) for m in overlays.prefill_messages)
         instructions = (*self.overlay.instructions, *own)
-        prefill = prefill or self.overlay.prefill
-        return Overlay(instructions, prefill, terminal_timeout_s=usual_s)
+        return Overlay(instructions, prefill or self.overlay.prefill)
 
     async def lean_because(self, request: TurnRequest) -> str:
         """Return why the request's session gets the lean tools; empty if it does not."""

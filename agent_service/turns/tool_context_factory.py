@@ -21,7 +21,6 @@ from agent_service.storage import approvals, background, sessions, uploads
 from agent_service.storage.uploads import PlacedFile
 from agent_service.tools.base import Caller, ToolContext, ToolFailed
 from agent_service.tools.guards.shell_input import KEPT
-from agent_service.tools.shell.terminal import FOREGROUND_S
 from agent_service.tools.sight import Sight
 from agent_service.turns.answer_files import Workplace
 from agent_service.turns.background_notifier import notice_of
@@ -81,7 +80,6 @@ class ToolContexts:
             caller=_caller(turn),
             subagents=CallSubagents(self._delegation, turn, call.key),
             conversation=_conversation(turn),
-            terminal_timeout_s=turn.overlay.terminal_timeout_s or FOREGROUND_S,
         )
 
     def workplace(self, turn: LiveTurn) -> Workplace:

@@ -129,7 +129,7 @@ KINDS = {
 }
 """Of each tool its toolset, its effect, and the turns besides those of users which may use it."""
 PARAMETERS = {
-    "terminal": "command* background timeout=180 workdir pty notify_on_complete watch_patterns",
+    "terminal": "command* background timeout workdir pty notify_on_complete watch_patterns",
     "process": "action* session_id data timeout offset limit",
     "read_file": "path* offset=1 limit=500",
     "write_file": "path* content*",

@@ -50,39 +50,6 @@ async def ask(client: AgentClient, text: str) -> list[str]:
     return [event.notice.text for event in events if event.notice.lasts]
 
 
-def _usual_timeout(model: FakeModel) -> float:
-    tools = {tool["function"]["name"]: tool["function"] for tool in model.bodies[-1]["tools"]}
-    return tools["terminal"]["parameters"]["properties"]["timeout"]["default"]
-
-
-async def test_a_session_is_told_the_usual_timeout_of_commands_that_it_began_with(
-    tmp_path: Path,
-) -> None:
-    config = tmp_path / "config.yaml"
-    async with fake_model(WELL) as model:
-        async with agent(tmp_path, model.url) as client:
-            await client.ask("one", session_id="first")
-            assert _usual_timeout(model) == 180
-        await asyncio.to_thread(config.write_text, "terminal: {timeout: 42}")
-        async with agent(tmp_path, model.url) as client:
-            await client.ask("one")
-            assert _usual_timeout(model) == 42
-        began = model.requests[-1].body
-        await asyncio.to_thread(config.write_text, "terminal: {timeout: 3000}")
-        async with agent(tmp_path, model.url) as client:
-            await client.ask("two")
-            assert model.requests[-1].body.startswith(began[: began.index(b"well")])
-            assert _usual_timeout(model) == 42
-            await client.ask("two", session_id="first")
-            assert _usual_timeout(model) == 180
-            await client.ask("one", session_id="new")
-            assert _usual_timeout(model) == 600
-    [said] = {
-        body["messages"][0]["content"].count("Session: session") for body in model.bodies[1:3]
-    }
-    assert said == 1
-
-
 async def test_what_is_configured_goes_with_each_request_and_is_stored_nowhere(
     tmp_path: Path,
 ) -> None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from agent_service.clients.executors import Executors
 from agent_service.clients.projects import Projects
-from agent_service.clients.sandbox_kinds import ASK_AGAIN_S, FRESH_S, SandboxKinds
+from agent_service.clients.sandbox_kinds import ASK_AGAIN_S, SandboxKinds
 from agent_service.config.tools import SandboxPolicy
 from agent_service.profiles.memory.entries import Limits, Target
 from agent_service.profiles.memory.store import MemoryStore
@@ -90,7 +90,7 @@ async def test_many_sessions_cost_one_question(tmp_path: Path) -> None:
             for draft in made:
                 assert "an isolated Linux machine without network" in draft.system_prompt
                 assert "/workspace is kept for the session" in draft.system_prompt
-            await clock.advance(FRESH_S)
+            await clock.advance(ASK_AGAIN_S)
             await drafts.draft(REQUEST)
             assert executor.calls.begun == ["GetCapabilities"] * 2
 
@@ -118,7 +118,7 @@ async def test_an_executor_that_is_away_holds_nobody_up_for_long(tmp_path: Path)
             assert (await drafts.draft(REQUEST)).system_prompt.count("is not known") == 1
             await clock.advance(ASK_AGAIN_S)
             assert "without network" in (await drafts.draft(REQUEST)).system_prompt
-        await clock.advance(FRESH_S)
+        await clock.advance(ASK_AGAIN_S)
         assert "without network" in (await drafts.draft(REQUEST)).system_prompt
 
 

@@ -19,7 +19,7 @@ LIMIT_S = 90.0
 MAX_OPEN = 256
 """Browsers that are remembered; others are found again by the session's value."""
 _HERE = Path(__file__).parent
-_PARTS = ("egress", "elsewhere", "program")
+_PARTS = ("egress", "program")
 _LOADER = """\
 import sys, types
 for name, text in zip(sys.argv[1::2], sys.argv[2::2]):

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from agent_service.tools.browser.egress import Hosts, Proxy, Refused
-from agent_service.tools.browser.elsewhere import RequestChecks
+from agent_service.tools.browser.egress import Hosts, Proxy, Refused, RequestChecks
 
 if TYPE_CHECKING:
     from playwright.async_api import BrowserContext, Dialog, Download, Locator, Page, Playwright

@@ -111,8 +111,7 @@ def read(text: str) -> list[FileChange]:
 # Patches of the `*** Begin Patch` form
 
 
-_HEADER = re.compile(r"\*\*\* (Add|Update|Delete|Move) (File|to):\s*(.+)")
-_MOVE = re.compile(r"(.+?)\s+->\s+(.+)")
+_HEADER = re.compile(r"\*\*\* (Add File|Update File|Delete File|Move to):\s*(.+)")
 _BEGIN, _END, _END_OF_FILE = "*** Begin Patch", "*** End Patch", "*** End of File"
 
 
@@ -141,7 +140,7 @@ class _EnvelopeReading:
         if said == _END:
             return False
         if found := _HEADER.fullmatch(said):
-            self._head(found[1], found[2], found[3].strip())
+            self._head(found[1], found[2].strip())
         elif said == _END_OF_FILE and self._drafts:
             self._drafts[-1].at_end = True
         elif said not in ("", _BEGIN):
@@ -167,20 +166,14 @@ class _EnvelopeReading:
         )
         self._kind = self._target = ""
 
-    def _head(self, kind: str, what: str, path: str) -> None:
-        if (kind, what) == ("Move", "to"):
+    def _head(self, kind: str, path: str) -> None:
+        if kind == "Move to":
             if self._kind != "Update" or self._target:
                 raise Malformed("moves no file that is being updated")
             self._target = path
             return
-        if what != "File":
-            raise Malformed("is no header that is known")
         self.close()
-        self._kind, self._path, self._drafts = kind, path, []
-        if kind == "Move":
-            if (named := _MOVE.fullmatch(path)) is None:
-                raise Malformed("does not say `old -> new`")
-            self._kind, self._path, self._target = "Update", named[1], named[2]
+        self._kind, self._path, self._drafts = kind.partition(" ")[0], path, []
 
     def _body(self, line: str) -> None:
         if line.startswith("@@") and self._kind == "Update":
@@ -209,10 +202,8 @@ class _EnvelopeReading:
 # Unified diffs, with or without git headers
 
 
-_GIT = re.compile(r"diff --git (\"?)a/(.+)\1 (\"?)b/(.+)\3")
+_GIT = re.compile(r"diff --git a/(.+) b/(.+)")
 _RANGE = re.compile(r"@@ -(\d+)(?:,(\d+))? \+\d+(?:,\d+)? @@.*")
-_ESCAPE = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
-_ESCAPES = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b'"': b'"', b"\\": b"\\"}
 _NOWHERE = "/dev/null"
 
 
@@ -265,7 +256,7 @@ class _DiffReading:
 
     def _heads(self) -> None:
         if git := _GIT.fullmatch(self._lines[self.at]):
-            self._old, self._new = _path(git[2], git[1]), _path(git[4], git[3])
+            self._old, self._new = git[1], git[2]
             self.at += 1
             self._extended()
         if self.at < len(self._lines) and _names_file(self._lines, self.at):
@@ -314,19 +305,4 @@ def _draft(head: str) -> HunkDraft:
 
 
 def _name(stated: str) -> str:
-    stated = stated.partition("\t")[0].strip()
-    is_quoted = len(stated) > 1 and stated[0] == stated[-1] == '"'
-    return _path(stated[1:-1], '"') if is_quoted else stated
-
-
-def _path(stated: str, quote: str) -> str:
-    if not quote:
-        return stated
-    return _ESCAPE.sub(_unescaped, stated.encode()).decode(errors="surrogateescape")
-
-
-def _unescaped(found: re.Match[bytes]) -> bytes:
-    escape = found[1]
-    if len(escape) == 3:
-        return bytes([int(escape, 8) & 0xFF])
-    return _ESCAPES.get(escape, escape)
+    return stated.partition("\t")[0].strip()

@@ -3,10 +3,11 @@
 import re
 import time
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
+from agent_service.config.tools import TerminalConfig
 from agent_service.records.background import WatchRequest
 from agent_service.records.sandbox import (
     NO_ISOLATION,
@@ -28,7 +29,6 @@ from agent_service.tools.base import (
 from agent_service.tools.output import CommandOutput
 
 NAME = "terminal"
-FOREGROUND_S = 180
 FOREGROUND_LIMIT_S = 600
 BACKGROUND_LIMIT_S = 24 * 3600
 TERMINAL_SIZE = (40, 120)
@@ -79,12 +79,12 @@ class TerminalArguments(ToolArguments):
     background: bool = Field(
         default=False, description="Return at once and keep the command running."
     )
-    timeout: float = Field(
-        default=FOREGROUND_S,
+    timeout: float | None = Field(
+        default=None,
         gt=0,
         description=(
-            "Seconds after which the command is killed, at most 600; in the background, the "
-            "default is a day."
+            "Seconds after which the command is killed, at most 600; the default is usually 180, "
+            "and a day in the background."
         ),
     )
     workdir: str = Field(
@@ -120,17 +120,17 @@ class Terminal(UsualTool[TerminalArguments]):
     usual_effect = Effect.KEYED
     """A command is found again by its key."""
 
-    def __init__(self, cwd: str = "") -> None:
-        """The first command of a sandbox starts in `cwd` if it exists."""
-        self._cwd = "~/" if cwd == "~" else cwd
+    def __init__(self, config: TerminalConfig | None = None) -> None:
+        config = config or TerminalConfig()
+        self._timeout_s = min(config.timeout_s, FOREGROUND_LIMIT_S)
+        self._cwd = "~/" if config.cwd == "~" else config.cwd
 
     async def run(self, arguments: TerminalArguments, context: ToolContext) -> ToolResult:
         if arguments.background:
             return await _in_background(arguments, context, self._cwd)
         if arguments.notify_on_complete or arguments.watch_patterns:
             raise RetryWithHint("notify_on_complete and watch_patterns need background: true.")
-        is_given = "timeout" in arguments.model_fields_set
-        timeout_s = arguments.timeout if is_given else context.terminal_timeout_s
+        timeout_s = arguments.timeout or self._timeout_s
         if timeout_s > FOREGROUND_LIMIT_S:
             raise RetryWithHint(
                 f"Without background: true, a command can run for at most {FOREGROUND_LIMIT_S} "
@@ -165,9 +165,7 @@ async def _in_background(
             "Nobody can be notified once this work has ended. Start the command without "
             "notify_on_complete and watch_patterns, and wait for it with `process`."
         )
-    limit_s = BACKGROUND_LIMIT_S
-    if "timeout" in arguments.model_fields_set:
-        limit_s = min(arguments.timeout, BACKGROUND_LIMIT_S)
+    limit_s = min(arguments.timeout or BACKGROUND_LIMIT_S, BACKGROUND_LIMIT_S)
     status = await context.commands.start(_command(arguments, context, limit_s, cwd))
     text = f"Started in the background. Its session_id for `process` is {status.key}."
     if is_watched:
@@ -202,14 +200,6 @@ def _result(status: CommandStatus, output: CommandOutput) -> ToolResult:
     return ToolResult(
         "\n".join(lines) or "[no output]", is_error=ended.code != 0, exit_code=ended.code
     )
-
-
-def with_usual_timeout(described: Sequence[dict[str, Any]], timeout_s: float) -> None:
-    """State the usual timeout in the description of `terminal`, if it is among these."""
-    for each in described:
-        if each["function"]["name"] == NAME:
-            usual = int(timeout_s) if timeout_s == int(timeout_s) else timeout_s
-            each["function"]["parameters"]["properties"]["timeout"]["default"] = usual
 
 
 def describe_exit(ended: Exit) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from agent_service.config.tools import TerminalConfig
 from agent_service.records.sandbox import Command, CommandStatus, Exit, ExitReason
 from agent_service.tools.base import ToolContext
 from agent_service.tools.shell.terminal import Terminal, TerminalArguments
@@ -34,7 +35,7 @@ async def output(script: str, tmp: Path, workdir: str = "", cwd: str = "") -> st
     unused: Any = None
     context = ToolContext("k", started, unused, unused, unused, unused, None, print)
     arguments = TerminalArguments(command=script, background=True, workdir=workdir)
-    await Terminal(cwd).run(arguments, context)
+    await Terminal(TerminalConfig(cwd=cwd)).run(arguments, context)
     (command,) = started.commands
     env = {"PATH": "/usr/bin:/bin", "TMPDIR": str(tmp), "HOME": str(tmp), **command.env}
     begins = workdir or "/"
@@ -81,9 +82,8 @@ async def test_the_first_command_begins_where_it_is_configured_if_that_is_there(
 async def test_a_command_has_the_usual_time_unless_it_is_given_another() -> None:
     started: Any = Started()
     unused: Any = None
-    context = ToolContext(
-        "k", started, unused, unused, unused, unused, None, print, terminal_timeout_s=42
-    )
-    await Terminal().run(TerminalArguments(command="true"), context)
-    await Terminal().run(TerminalArguments(command="true", timeout=180), context)
-    assert [command.timeout_s for command in started.commands] == [42, 180]
+    context = ToolContext("k", started, unused, unused, unused, unused, None, print)
+    for usual_s, given_s in ((42, None), (42, 180), (3000, None)):
+        terminal = Terminal(TerminalConfig(timeout_s=usual_s))
+        await terminal.run(TerminalArguments(command="true", timeout=given_s), context)
+    assert [command.timeout_s for command in started.commands] == [42, 180, 600]
