@@ -8,8 +8,8 @@ from hermes.scheduler.v1 import batch_pb2 as pb
 from hermes.scheduler.v1.batch_pb2_grpc import BatchServiceStub
 from services.amounts import plural
 from services.cli import process
-from services.cli.arguments import INT64, micro_usd, up_to
-from services.cli.batch.creation import create
+from services.cli.arguments import INT64, up_to
+from services.cli.batch.creation import BUDGET, HOW, WORKERS, create
 from services.cli.batch.distributions import DEFAULT, list_distributions
 from services.cli.batch.export import EXPORT_OPTIONS, export
 from services.cli.batch.page import write_page
@@ -71,7 +71,7 @@ async def _run(context: Context) -> int:
         )
     if not dataset.items:
         raise InvalidArgument(f"{given.dataset} has no items")
-    return await _finish(context, await create(context, dataset))
+    return await _finish(context, await create(context, given.name, dataset, given.dataset.parent))
 
 
 async def _finish(context: Context, batch: items_pb.Batch) -> int:
@@ -146,9 +146,7 @@ def _stub(context: Context) -> BatchServiceStub:
 
 
 _NAME = arg("NAME", "the name of the batch")
-_BUDGET = arg("--budget USD", "start no more items once they have cost this much", micro_usd)
 _CALLED = ("scheduler", "agent")
-_WORKERS = up_to(256, 1)
 _HTML = arg("--html FILE", "write the report with plots as a page, too", Path)
 _SEED = up_to(INT64)
 
@@ -159,8 +157,7 @@ COMMAND = Command(
             _run,
             arg("DATASET", "a JSONL file with the prompts", Path),
             arg("--run NAME", "the name of the batch", field="name", required=True),
-            arg("--workers N", "items at one time (8)", _WORKERS),
-            arg("--model NAME", "the model, instead of the configured one"),
+            WORKERS,
             OneOf(
                 (
                     arg(
@@ -172,9 +169,8 @@ COMMAND = Command(
                 )
             ),
             arg("--seed N", "samples other toolsets of a distribution (0)", _SEED, default=0),
-            arg("--max-turns N", "model calls that an item may make", up_to(1000, 1)),
-            _BUDGET,
-            arg("--sandbox NAME", "the template for the items' sandboxes"),
+            *HOW,
+            BUDGET,
             flag("--skip-invalid", "leave out lines that cannot be used", field="skip_invalid"),
             _HTML,
             JSON_OBJECT,
@@ -190,8 +186,8 @@ COMMAND = Command(
             _resume,
             _NAME,
             flag("--retry-failed", "try failed items again", field="retry_failed"),
-            arg("--workers N", "items at one time from now on", _WORKERS),
-            _BUDGET,
+            arg("--workers N", "items at one time from now on", up_to(256, 1)),
+            BUDGET,
             _HTML,
             JSON_OBJECT,
             services=_CALLED,

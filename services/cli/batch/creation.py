@@ -7,23 +7,33 @@ import grpc.aio
 
 from hermes.agent.v1.tool_catalog_pb2 import ListToolsRequest
 from hermes.agent.v1.tool_catalog_pb2_grpc import ToolCatalogServiceStub
+from hermes.common.v1.content_pb2 import MessageFile
 from hermes.scheduler.v1 import batch_item_pb2 as items_pb
 from hermes.scheduler.v1 import batch_pb2 as pb
 from hermes.scheduler.v1.batch_item_pb2 import BatchOptions, BatchPrompt
 from hermes.scheduler.v1.batch_pb2_grpc import BatchServiceStub
 from services.amounts import dollars, plural
+from services.cli.arguments import micro_usd, up_to
 from services.cli.batch.distributions import DEFAULT, Distribution, find_distribution
 from services.cli.batch.progress import UNDER_WAY
 from services.cli.chat import attachments
-from services.cli.command import Context
+from services.cli.command import Context, arg
 from services.cli.console import complain, say
 from services.cli.tools import check_toolset
-from services.home.batches.dataset import Dataset, DatasetItem, file_paths
+from services.home.batches.dataset import Dataset, file_paths
 from services.home.batches.requests import creation_requests
 
 PLATFORM = "batch"
 """Where the turns of batches come from."""
 NO_TOOLSET = "none"
+HOW = (
+    arg("--model NAME", "the model, instead of the configured one"),
+    arg("--max-turns N", "model calls that an item may make", up_to(1000, 1)),
+    arg("--sandbox NAME", "the template for the items' sandboxes"),
+)
+"""Options of all commands that create batches."""
+WORKERS = arg("--workers N", "items at one time (8)", up_to(256, 1))
+BUDGET = arg("--budget USD", "start no more items once they have cost this much", micro_usd)
 
 
 def batch_options(
@@ -46,18 +56,36 @@ def toolsets_of(context: Context) -> list[str]:
     return [each.strip() for each in context.given.toolsets.split(",") if each.strip()]
 
 
-async def create(context: Context, dataset: Dataset) -> items_pb.Batch:
-    """Store a batch of a data set, or let the same one go on if it is there."""
-    given, stub = context.given, context.stub(BatchServiceStub)
-    mix = _toolsets(context)
+async def create(
+    context: Context, name: str, dataset: Dataset, folder: Path = Path()
+) -> items_pb.Batch:
+    """Store a batch of a data set in a folder, or let the same one go on if it is there."""
+    given, mix = context.given, _toolsets(context)
     options = batch_options(context, given.workers, given.budget)
     options.distribution = mix.name
-    prompts = [await _prompt(item, given.dataset.parent, mix, given.seed) for item in dataset.items]
-    is_there = await _is_there(context)
+    paths = {item.id: file_paths(item, folder) for item in dataset.items}
+    known = dict.fromkeys(path for each in paths.values() for path in each)
+    files = {path: await asyncio.to_thread(_message_file, path) for path in known}
+    prompts = [
+        BatchPrompt(
+            item_id=item.id,
+            prompt=item.prompt,
+            files=[files[path] for path in paths[item.id]],
+            setup=item.setup,
+            check=item.check,
+            tags=item.tags,
+            toolsets=mix.sample(given.seed, item.id),
+        )
+        for item in dataset.items
+    ]
+    stub = context.stub(BatchServiceStub)
+    is_there = await _is_there(stub, context.request(pb.GetBatchRequest, name=name))
     if not is_there:
         await _check_toolsets(context, mix)
-        await _upload(context, dataset, given.dataset.parent)
-    requests = creation_requests(context.profile, given.name, options, prompts)
+        for path in known:
+            read = [await asyncio.to_thread(attachments.read, path)]
+            await attachments.upload(context.channels.to("agent"), read)
+    requests = creation_requests(context.profile, name, options, prompts)
     batch = (await stub.CreateBatch(requests)).batch
     return await _continue(context, batch) if is_there else batch
 
@@ -81,28 +109,13 @@ async def _check_toolsets(context: Context, mix: Distribution) -> None:
         complain(f"there are no tools for {', '.join(lacking)}; see: hermes tools")
 
 
-async def _prompt(item: DatasetItem, folder: Path, mix: Distribution, seed: int) -> BatchPrompt:
-    files = [await asyncio.to_thread(attachments.read, path) for path in file_paths(item, folder)]
-    return BatchPrompt(
-        item_id=item.id,
-        prompt=item.prompt,
-        files=map(attachments.message_file, files),
-        setup=item.setup,
-        check=item.check,
-        tags=item.tags,
-        toolsets=mix.sample(seed, item.id),
-    )
+def _message_file(path: Path) -> MessageFile:
+    return attachments.message_file(attachments.read(path))
 
 
-async def _upload(context: Context, dataset: Dataset, folder: Path) -> None:
-    agent = context.channels.to("agent")
-    for path in dict.fromkeys(path for item in dataset.items for path in file_paths(item, folder)):
-        await attachments.upload(agent, [await asyncio.to_thread(attachments.read, path)])
-
-
-async def _is_there(context: Context) -> bool:
+async def _is_there(stub: BatchServiceStub, request: pb.GetBatchRequest) -> bool:
     try:
-        await context.stub(BatchServiceStub).GetBatch(context.request(pb.GetBatchRequest))
+        await stub.GetBatch(request)
     except grpc.aio.AioRpcError as error:
         if error.code() is not grpc.StatusCode.NOT_FOUND:
             raise
@@ -122,10 +135,13 @@ async def _continue(context: Context, batch: items_pb.Batch) -> items_pb.Batch:
     if not given.json:
         what = "goes on" if is_resumed or batch.state in UNDER_WAY else "was run before"
         more = f"; from now on with {' and '.join(changes)}" if changes and not is_done else ""
-        say(f"{given.name} {what}: {batch.done_count} of {batch.item_count} items are done{more}")
+        say(f"{batch.name} {what}: {batch.done_count} of {batch.item_count} items are done{more}")
     if not is_resumed:
         return batch
     request = context.request(
-        pb.ResumeBatchRequest, worker_count=given.workers, budget_micro_usd=given.budget
+        pb.ResumeBatchRequest,
+        name=batch.name,
+        worker_count=given.workers,
+        budget_micro_usd=given.budget,
     )
     return (await context.stub(BatchServiceStub).ResumeBatch(request)).batch

@@ -8,8 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from hermes.scheduler.v1 import batch_item_pb2 as items_pb
-from services.cli.arguments import micro_usd, up_to
-from services.cli.batch.creation import create
+from services.cli.batch.creation import BUDGET, HOW, WORKERS, create
 from services.cli.batch.progress import follow
 from services.cli.batch.report import all_items, state_word
 from services.cli.command import JSON_OBJECT, Context, arg
@@ -26,17 +25,10 @@ _DECIDING = ("model", "toolsets", "max_turns", "sandbox")
 OPTIONS = (
     arg("ENVIRONMENT", "its name; `hermes rl list` shows them"),
     arg("--run NAME", "the name of the batch (by default, made from the options)"),
-    arg("--model NAME", "the model, instead of the configured one"),
     arg("--toolsets LIST", f"toolsets that may be used ({_TOOLSETS})", default=_TOOLSETS),
-    arg("--max-turns N", "model calls that an item may make", up_to(1000, 1)),
-    arg("--sandbox NAME", "the template for the items' sandboxes"),
+    *HOW,
 )
-BATCH_OPTIONS = (
-    *OPTIONS,
-    arg("--workers N", "items at one time (8)", up_to(256, 1)),
-    arg("--budget USD", "start no more items once they have cost this much", micro_usd),
-    JSON_OBJECT,
-)
+BATCH_OPTIONS = (*OPTIONS, WORKERS, BUDGET, JSON_OBJECT)
 
 
 class EnvironmentRun(Struct, frozen=True):
@@ -73,9 +65,8 @@ async def run_environment(context: Context, purpose: str, group_count: int = 0) 
     items = await asyncio.to_thread(make_items, tasks, given.group_size, group_count, given.seed)
     deciding = [items, *(getattr(given, name) for name in _DECIDING)]
     digest = hashlib.sha256(msgspec.json.encode(deciding)).hexdigest()
-    given.name = given.run or f"{environment.name}.{purpose}.{digest[:8]}"
-    given.dataset = environment.path
-    batch = await follow(context, await create(context, Dataset(items)))
+    name = given.run or f"{environment.name}.{purpose}.{digest[:8]}"
+    batch = await follow(context, await create(context, name, Dataset(items)))
     if batch.state != items_pb.BATCH_STATE_COMPLETED:
         why = f": {batch.reason}" if batch.reason else ""
         complain(f"{batch.name} is {state_word(batch)}{why}; go on with the same command")
