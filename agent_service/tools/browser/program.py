@@ -12,7 +12,6 @@ import json
 import re
 import shutil
 import sys
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -154,7 +153,7 @@ class Browser:
         if program is None:
             raise Refused("there is no Chromium")
         return await playwright.chromium.launch_persistent_context(
-            tempfile.mkdtemp(prefix="hermes-browser-"),
+            "",  # a new folder, which ends with the browser
             executable_path=program,
             chromium_sandbox=False,
             args=FLAGS,
