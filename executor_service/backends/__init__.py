@@ -24,6 +24,8 @@ class Site(Struct, frozen=True):
     supervisor: bytes
     """The program that runs in every box."""
     config: ExecutorConfig
+    workspaces: Path
+    """Contains a path for each workspace, which stands for it."""
 
 
 def _docker(site: Site) -> Backend:
@@ -38,8 +40,8 @@ def _modal(site: Site) -> Backend:
 
     # A sandbox may have been kept ready for a while before its session's time began.
     lifetime_s = min(LONGEST_LIFE_S, int(site.config.max_age_s) + _READY_S)
-    folder = site.folder / "modal"
-    return ModalBackend(site.owner, folder, site.supervisor, site.config.modal, lifetime_s)
+    parts = (site.owner, site.folder / "modal", site.supervisor, site.config.modal)
+    return ModalBackend(*parts, site.workspaces, lifetime_s)
 
 
 def _bubblewrap(site: Site) -> Backend:

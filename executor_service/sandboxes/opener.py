@@ -100,7 +100,8 @@ class TemplateMaker:
 
     async def _choose(self, name: str, wanted: TemplateConfig) -> Choice:
         config = self._config.for_template(wanted)
-        site = Site(self._resources.owner, self._resources.folder, await self.supervisor(), config)
+        shared, supervisor = self._resources, await self.supervisor()
+        site = Site(shared.owner, shared.folder, supervisor, config, shared.workspaces.folder)
         backends = {backend: partial(make, site) for backend, make in BACKENDS.items()}
         setting = f"executor.templates.{name}.backend" if wanted.backend else "terminal.backend"
         choice = await choose(wanted.backend or self._usual_backend, backends, AUTOMATIC, setting)
@@ -167,8 +168,7 @@ def _limits(usual: BoxConfig, wanted: TemplateConfig) -> Limits:
 
 
 def _with_watch(found: Capabilities) -> Capabilities:
-    """Adds a watched workspace limit if the executor can measure workspaces."""
-    held = found.limits.workspace is not Enforcement.NONE
-    if held or not (found.workspaces is WorkspacePlace.HERE or found.measures_workspaces):
+    """Adds a watched workspace limit where the executor can measure workspaces."""
+    if found.workspaces is not WorkspacePlace.HERE:
         return found
     return replace(found, limits=replace(found.limits, workspace=Enforcement.WATCHED))

@@ -61,7 +61,7 @@ async def _probe_all(config: ExecutorConfig, names: list[str]) -> list[Check]:
     # A folder of its own keeps the probe away from the boxes of a running executor.
     folder = await asyncio.to_thread(tempfile.mkdtemp, prefix="hermes-doctor-")
     try:
-        site = Site(_OWNER, Path(folder), supervisor, config)
+        site = Site(_OWNER, Path(folder), supervisor, config, Path(folder))
         return await all_of(_probe(name, site) for name in names)
     finally:
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import io
-import os
 import time
 import uuid
 import zipfile
@@ -55,14 +54,14 @@ async def make(cloud: ModalService, owner: str, tmp_path: Path) -> AsyncIterator
 
     def make(
         whose: str = owner,
-        folder: Path | None = None,
         supervisor: bytes = b"",
         lifetime_s: int = LONGEST_LIFE_S,
         **changes: Any,
     ) -> ModalBackend:
         chosen = cloud.config(**changes)
         sent = supervisor or build_zipapp()
-        made.append(ModalBackend(whose, folder or tmp_path / "notes", sent, chosen, lifetime_s))
+        parts = (whose, tmp_path / "program", sent, chosen, tmp_path)
+        made.append(ModalBackend(*parts, lifetime_s))
         return made[-1]
 
     yield make
@@ -101,7 +100,7 @@ async def test_a_server_that_is_not_there_is_told(spec: BoxSpec) -> None:
     options = ModalConfig.model_validate(
         {"token_id": "id", "token_secret": "secret", "server_url": "http://127.0.0.1:9"}
     )
-    backend = ModalBackend(spec.owner, spec.workspace, b"", options)
+    backend = ModalBackend(spec.owner, spec.workspace, b"", options, spec.workspace)
     found = await backend.probe()
     await backend.close()
     assert not found.available
@@ -229,27 +228,10 @@ async def test_streams_that_break_lose_nothing(
     assert whole.decode() == "".join(f"{n}\n" for n in range(200_000))
 
 
-async def test_a_later_process_finds_the_box_and_one_without_notes_is_ended(
-    make: Make, cloud: ModalService, spec: BoxSpec, tmp_path: Path
-) -> None:
+async def test_a_later_process_finds_the_box(make: Make, spec: BoxSpec) -> None:
     box = await (await asyncio.to_thread(make)).create(spec)
     later = await asyncio.to_thread(make)
-    assert await later.list_boxes() == [box]
-    forgetful = await asyncio.to_thread(make, folder=tmp_path / "empty")
-    assert await forgetful.list_boxes() == []
-    assert box.native_id not in await cloud.living()
-
-
-async def test_notes_are_the_owner_s_alone(backend: ModalBackend, spec: BoxSpec) -> None:
-    box = await backend.create(spec)
-    notes = spec.workspace.parent / "notes" / "boxes"
-
-    def modes() -> list[int]:
-        return [path.stat().st_mode & 0o777 for path in (notes, *notes.iterdir())]
-
-    assert await asyncio.to_thread(modes) == [0o700, 0o600]
-    await backend.destroy(box)
-    assert await asyncio.to_thread(os.listdir, notes) == []
+    assert await later.list_boxes() == await later.list_boxes() == [box]
 
 
 async def test_the_token_is_nowhere_in_the_box(
@@ -287,7 +269,12 @@ async def test_what_modal_is_asked_for(
         "volumes": ["/workspace"],
         "secrets": 0,
     }
-    assert (await cloud.living())[box.native_id] == {"hermes-owner": owner, "hermes-box": box.key}
+    assert (await cloud.living())[box.native_id] == {
+        "hermes-owner": owner,
+        "hermes-box": box.key,
+        "hermes-pool": "test",
+        "hermes-workspace": spec.workspace.name,
+    }
 
 
 async def test_a_second_box_sends_and_builds_nothing_again(

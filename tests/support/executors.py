@@ -132,7 +132,8 @@ async def backend_of(settings: Settings) -> AsyncGenerator[Backend]:
     async with Journal(folder / "journal.db") as journal:
         owner = journal.owner
     zipapp = await asyncio.to_thread(build_zipapp)
-    site = Site(owner, folder, zipapp, settings.load(ExecutorConfig))
+    config = settings.load(ExecutorConfig)
+    site = Site(owner, folder, zipapp, config, settings.home.workspaces)
     backend = BACKENDS[settings.environ["HERMES_BACKEND"]](site)
     try:
         yield backend

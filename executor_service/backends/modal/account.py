@@ -75,7 +75,7 @@ class ModalAccount:
         self._building = asyncio.Lock()
         self._client: modal.Client | None = None
         self._opened: Opened | None = None
-        self._built: dict[str, Built] = {}
+        self._built: Built | None = None
         self.calls = Calls()
         self.workers = Workers()
         """Side jobs of streams."""
@@ -120,19 +120,19 @@ class ModalAccount:
             )
         return Opened(client, app)
 
-    async def image(self, reference: str) -> Built:
-        """Return an image with the supervisor; the first call builds and sends it."""
-        opened = await self.open()
+    async def image(self) -> Built:
+        """Return the image with the supervisor; the first call builds and sends it."""
+        opened, reference = await self.open(), self.options.image
         async with self._building:
-            if reference not in self._built:
+            if self._built is None:
                 folder = await asyncio.to_thread(self._unpack)
                 digest = await asyncio.to_thread(modal_start.digest_of, str(folder))
                 start = await asyncio.to_thread(inspect.getsource, modal_start)
                 async with self.answering(_BUILD_DEADLINE_S):
                     image = await asyncio.to_thread(_describe, reference, folder, opened.client)
                     await image.build.aio(opened.app)
-                self._built[reference] = Built(image, digest, start)
-            return self._built[reference]
+                self._built = Built(image, digest, start)
+            return self._built
 
     def _unpack(self) -> Path:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)

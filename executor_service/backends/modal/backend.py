@@ -4,20 +4,13 @@ A sandbox runs the supervisor, so it ends, and stops costing money, when the sup
 an hour after the last executor left. The executor reaches it through a bridge: a command that Modal
 runs in the sandbox and whose streams it passes on. A bridge is replaced every hour, because Modal
 does not notice when an executor dies, and the supervisor takes a bridge for an executor.
-
-A file for each box holds what Modal's tags cannot. It is written before Modal gets the request and
-removed when the box has ended, so every living box has one.
 """
 
 import asyncio
 import json
-import re
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from msgspec import DecodeError, Struct
-from msgspec import json as msgspec_json
 
 from executor_service.backends.base import (
     MIB,
@@ -50,56 +43,13 @@ from executor_service.errors import (
 )
 from executor_service.records.sandboxes import Isolation
 from services.lifecycle import all_of
-from services.validation import decode
 
 if TYPE_CHECKING:
     import modal
 
-_KEY = re.compile("[a-z0-9_]{1,63}")
-
-
-class Record(Struct, frozen=True):
-    """One box."""
-
-    key: str
-    pool: str
-    workspace: str
-
-    def to_box(self, backend: str, native_id: str) -> Box:
-        return Box(self.key, backend, native_id, Path(self.workspace), self.pool)
-
-
-class Records:
-    """The files of all boxes, in one folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def add(self, record: Record) -> None:
-        """Record a box before it is made; FileExistsError or ValueError for its key."""
-        if not _KEY.fullmatch(record.key):
-            raise ValueError(f"{record.key!r} cannot be the key of a box")
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        file = self._file(record.key)
-        file.touch(mode=0o600, exist_ok=False)
-        file.write_bytes(msgspec_json.encode(record))
-
-    def load(self, key: str) -> Record | None:
-        """Load a recorded box; one with an incomplete file was never requested."""
-        try:
-            return decode(self._file(key).read_bytes(), Record)
-        except (FileNotFoundError, DecodeError):
-            return None
-
-    def forget(self, key: str) -> None:
-        self._file(key).unlink(missing_ok=True)
-
-    def _file(self, key: str) -> Path:
-        return self._folder / f"{key}.json"
-
-
 _NAME = "modal"
-_OWNER, _BOX = "hermes-owner", "hermes-box"
+_OWNER, _BOX, _POOL, _WORKSPACE = (f"hermes-{it}" for it in ("owner", "box", "pool", "workspace"))
+"""Tags of sandboxes, by which boxes are found again."""
 _BOX_USER = 1000
 _CREATE_DEADLINE_S = 120.0
 _START_DEADLINE_S = 300.0
@@ -113,7 +63,7 @@ _GONE = (HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
 
 
 class ModalBackend:
-    """Makes boxes at Modal and keeps their records below one folder."""
+    """Makes boxes at Modal."""
 
     def __init__(
         self,
@@ -121,17 +71,18 @@ class ModalBackend:
         folder: Path,
         supervisor: bytes,
         options: ModalConfig,
+        workspaces: Path,
         lifetime_s: int = LONGEST_LIFE_S,
     ) -> None:
-        """Modal itself ends a sandbox after its lifetime."""
+        """`workspaces` has a path for each workspace; Modal ends a sandbox after its lifetime."""
         self._owner = owner
         self._options = options
         self._lifetime_s = lifetime_s
         self._account = ModalAccount(options, supervisor, folder)
-        self._records = Records(folder / "boxes")
+        self._workspaces = workspaces
         self._store = VolumeStore(owner, self._account)
-        self._keys: dict[str, str] = {}
-        """By sandbox id, the box's key: a cache of the sandboxes' tags."""
+        self._known: dict[str, Box] = {}
+        """By sandbox id, the boxes whose tags have been read."""
 
     async def probe(self) -> Capabilities:
         """Check whether Modal accepts the token; makes no box, because that costs money."""
@@ -144,14 +95,10 @@ class ModalBackend:
         )
 
     async def create(self, spec: BoxSpec) -> Box:
-        record = Record(spec.box_key, spec.pool, str(spec.workspace))
         try:
-            await asyncio.to_thread(self._records.add, record)
-        except (OSError, ValueError) as error:
-            raise BoxCreateFailed(f"the box cannot be remembered: {error}") from error
-        try:
-            built = await self._account.image(spec.image or self._options.image)
-            box = record.to_box(_NAME, await self._make(spec, record, built))
+            built = await self._account.image()
+            native_id = await self._make(spec, built)
+            box = Box(spec.box_key, _NAME, native_id, spec.workspace, spec.pool)
             await self._expect_supervisor(box)
         except BaseException as error:
             # Modal completes the request even if its answer was lost.
@@ -161,7 +108,7 @@ class ModalBackend:
             raise
         return box
 
-    async def _make(self, spec: BoxSpec, record: Record, built: Built) -> str:
+    async def _make(self, spec: BoxSpec, built: Built) -> str:
         opened = await self._account.open()
         from modal import Sandbox
 
@@ -170,7 +117,12 @@ class ModalBackend:
             sandbox = await Sandbox.create.aio(
                 *_start(spec, built),
                 app=opened.app,
-                tags={_OWNER: self._owner, _BOX: record.key},
+                tags={
+                    _OWNER: self._owner,
+                    _BOX: spec.box_key,
+                    _POOL: spec.pool,
+                    _WORKSPACE: spec.workspace.name,
+                },
                 image=built.image,
                 timeout=self._lifetime_s,
                 idle_timeout=_IDLE_S,
@@ -227,11 +179,9 @@ class ModalBackend:
         """End every sandbox of ours that is this box, whatever its id."""
         for sandbox in await self._account.sandboxes({_OWNER: self._owner, _BOX: key}):
             await self._terminate(sandbox)
-        await asyncio.to_thread(self._records.forget, key)
 
     async def _terminate(self, sandbox: "modal.Sandbox") -> None:
         """End a sandbox and wait; by then Modal has stored its volume."""
-        self._keys.pop(sandbox.object_id, None)
         try:
             async with self._account.answering(CALL_DEADLINE_S):
                 await sandbox.terminate.aio(wait=True)
@@ -240,25 +190,21 @@ class ModalBackend:
                 raise BackendUnavailable(f"Modal does not end the box: {error}") from error
 
     async def list_boxes(self) -> list[Box]:
-        """Return all living boxes of this owner; those without a record are ended."""
         living = await self._account.sandboxes({_OWNER: self._owner})
         found = await all_of(self._identify(sandbox) for sandbox in living)
-        self._keys = {box.native_id: box.key for box in found if box is not None}
-        return [box for box in found if box is not None]
+        self._known = {box.native_id: box for box in found if box is not None}
+        return list(self._known.values())
 
     async def _identify(self, sandbox: "modal.Sandbox") -> Box | None:
-        key = self._keys.get(sandbox.object_id, "")
-        if not key:
-            try:
-                async with self._account.answering(CALL_DEADLINE_S):
-                    key = (await sandbox.get_tags.aio()).get(_BOX, "")
-            except EngineRefused:
-                return None
-        record = await asyncio.to_thread(self._records.load, key)
-        if record is None:
-            await self._terminate(sandbox)
+        ident = sandbox.object_id
+        if ident in self._known:
+            return self._known[ident]
+        try:
+            async with self._account.answering(CALL_DEADLINE_S):
+                tags = await sandbox.get_tags.aio()
+        except EngineRefused:
             return None
-        return record.to_box(_NAME, sandbox.object_id)
+        return Box(tags[_BOX], _NAME, ident, self._workspaces / tags[_WORKSPACE], tags[_POOL])
 
     async def close(self) -> None:
         await self._account.close()

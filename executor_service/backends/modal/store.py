@@ -130,7 +130,7 @@ class VolumeStore:
     async def _machine(self, source: Path, target: Path) -> AsyncGenerator["modal.Sandbox"]:
         """Run a sandbox with both volumes, which is no box, for the time of the block."""
         opened = await self._account.open()
-        built = await self._account.image(self._account.options.image)
+        built = await self._account.image()
         from modal import Sandbox
 
         volumes: dict[Any, Any] = {
