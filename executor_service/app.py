@@ -10,7 +10,7 @@ from typing import Any, Self
 import grpc.aio
 from msgspec import Struct
 
-from executor_service.backends.folder_store import LocalStore, run_here
+from executor_service.backends.folder_store import HERE, FolderStore, run_here
 from executor_service.config import ExecutorConfig
 from executor_service.execs.exec_registry import Recorder, Stores
 from executor_service.execs.segments import SpoolLimits
@@ -155,7 +155,7 @@ class ExecutorService:
         templates = Templates(maker.names, maker.open)
         backends.push_async_callback(templates.close)
         run = run_here(folder, self._home.workspaces, await maker.supervisor())
-        here = LocalStore(self._home.workspaces, run)
+        here = FolderStore(HERE, run)
         workspace_stores = WorkspaceStores(templates, here, workspaces)
         allocator = WorkspaceAllocator(catalog, workspace_stores, workspaces, clock)
         lifetimes = Lifetimes(config.idle_timeout_s, config.max_age_s)
@@ -168,7 +168,7 @@ class ExecutorService:
         await templates.open(adoption.settle)
         await workspaces.sweep({catalog.path(one.workspace_id) for one in catalog})
         retention = Retention(journal, spool, leases, clock, metrics)
-        monitor = WorkspaceMonitor(leases, workspaces, templates, workspace_stores)
+        monitor = WorkspaceMonitor(leases, workspaces, templates, here)
         manager = WorkspaceManager(catalog, leases, workspace_stores, workers, clock, metrics)
         await manager.recover()
         days = config.workspaces.retention_days

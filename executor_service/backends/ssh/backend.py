@@ -142,7 +142,6 @@ class SshBackend:
             network_policies=(),
             account=f"{self._options.user}@{self._options.host}".removeprefix("@"),
             workspaces=WorkspacePlace.THERE,
-            measures_workspaces=True,
         )
 
 
