@@ -64,8 +64,6 @@ class KubernetesBackend:
         self._cluster = Cluster(options)
         self._pods = Pods(self._cluster, options.namespace)
         self._watch = PodWatch(self._pods, owned_by(owner))
-        self._first_streams: dict[str, ExecStream] = {}
-        """By the keys of new boxes, the streams that have shown that their supervisors answer."""
         self._store = claim_store(self._cluster, self._watch, options, owner, supervisor)
 
     async def probe(self) -> Capabilities:
@@ -74,9 +72,11 @@ class KubernetesBackend:
     async def create(self, spec: BoxSpec) -> Box:
         box = await make_or_destroy(self._order(spec), self.destroy)
         try:
-            await self._until_ready(box)
-        except BaseException:
+            await self._watch.until_running(pod_name(box.key), self._options)
+        except BaseException as error:
             await unbroken(self.destroy(box))
+            if isinstance(error, EngineRefused):
+                raise _create_failed(error) from error
             raise
         return box
 
@@ -87,15 +87,6 @@ class KubernetesBackend:
             return box_of(await self._pods.create(wanted))
         except EngineRefused as error:
             raise _create_failed(error) from error
-
-    async def _until_ready(self, box: Box) -> None:
-        try:
-            await self._watch.until_running(pod_name(box.key), self._options)
-            self._first_streams[box.key] = await self.connect(box)
-        except EngineRefused as error:
-            raise _create_failed(error) from error
-        except (BoxLost, LinkClosed) as error:
-            raise BoxCreateFailed(f"the supervisor does not answer: {error}") from error
 
     async def _find(self, box: Box) -> Json | None:
         pod = await self._pods.find(pod_name(box.key))
@@ -110,9 +101,7 @@ class KubernetesBackend:
             raise BoxLost(f"box {box.key} is gone: it has no pod")
         if why := why_gone(pod, box.native_id):
             raise _lost(pod)(f"box {box.key} is gone: {why}")
-        stream = self._first_streams.pop(box.key, None)
-        if stream is None or stream.is_over:
-            stream = await self._bridge(box, pod["metadata"]["name"])
+        stream = await self._bridge(box, pod["metadata"]["name"])
         self._watch.hold(box.native_id, stream)
         return stream
 
@@ -132,8 +121,6 @@ class KubernetesBackend:
     async def destroy(self, box: Box) -> None:
         """Have the node end the pod, then make sure that it is gone."""
         self._watch.forget(box.native_id)
-        if (first := self._first_streams.pop(box.key, None)) is not None:
-            await first.close()
         pod = await self._find(box)
         if pod is not None:
             await self._pods.remove(pod)
@@ -161,8 +148,6 @@ class KubernetesBackend:
 
     async def close(self) -> None:
         await self._watch.close()
-        for stream in self._first_streams.values():
-            await stream.close()
         await self._cluster.close()
 
 

@@ -153,7 +153,7 @@ def _container(spec: BoxSpec, options: KubernetesConfig) -> Json:
         workspace["subPath"] = spec.workspace.name
     return {
         "name": CONTAINER,
-        "image": spec.image or options.image,
+        "image": options.image,
         "command": command,
         "workingDir": "/workspace",
         "env": [{"name": "HOME", "value": "/workspace"}],

@@ -1,6 +1,6 @@
 """Whether a cluster lets this executor make boxes, and which limits it enforces."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from executor_service.backends.base import (
@@ -17,19 +17,8 @@ from executor_service.backends.kubernetes.pod import NAME, Objects, manifest, se
 from executor_service.config import KubernetesConfig
 from executor_service.errors import BackendError, BackendUnavailable, EngineRefused
 from executor_service.records.sandboxes import Isolation
-from services.lifecycle import all_of
 
-_ROLE = "apply the Role of docs/operators/backends/kubernetes.md"
-_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _POLICY = "apply the NetworkPolicy of docs/operators/backends/kubernetes.md"
-Right = tuple[str, str, str, str]
-"""API group, resource, subresource and verb."""
-RIGHTS: Sequence[Right] = (
-    *(("", "pods", "", verb) for verb in ("create", "get", "list", "watch", "delete")),
-    *(("", "pods", "exec", verb) for verb in ("create", "get")),
-    *(("", "configmaps", "", verb) for verb in ("create", "get")),
-    ("networking.k8s.io", "networkpolicies", "", "list"),
-)
 _VARYING = frozenset({BOX, POOL})
 """Labels whose values differ between boxes."""
 _DIRECTIONS = {"Ingress": "ingress", "Egress": "egress"}
@@ -40,7 +29,6 @@ async def probe(cluster: Cluster, options: KubernetesConfig, owner: str) -> Capa
     spec = BoxSpec("probe", owner, "probe", Path("/probe"))
     try:
         version = await cluster.call("GET", "/version/")
-        await _check_rights(cluster, options)
         await _check_policies(cluster, options, selected_labels(owner, "", ""))
         await _check_admission(cluster, options, spec)
         reason = _describe(version, await cluster.host(), options)
@@ -49,35 +37,6 @@ async def probe(cluster: Cluster, options: KubernetesConfig, owner: str) -> Capa
     except BackendError as error:
         return _capabilities(str(error), options, available=False)
     return _capabilities(reason, options, available=True)
-
-
-async def _check_rights(cluster: Cluster, options: KubernetesConfig) -> None:
-    """Ask for all rights at the same time; report the first that is missing."""
-    answers = await all_of(_has_right(cluster, options, right) for right in RIGHTS)
-    for (_, resource, sub, verb), is_given in zip(RIGHTS, answers, strict=True):
-        if not is_given:
-            what = "/".join(filter(None, (resource, sub)))
-            raise BackendUnavailable(
-                f"the executor may not {verb} {what} in the namespace {options.namespace}: {_ROLE}"
-            )
-
-
-async def _has_right(cluster: Cluster, options: KubernetesConfig, right: Right) -> bool:
-    group, resource, sub, verb = right
-    asked = {
-        "namespace": options.namespace,
-        "verb": verb,
-        "group": group,
-        "resource": resource,
-        "subresource": sub,
-    }
-    review = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": asked},
-    }
-    answer = await cluster.call("POST", _REVIEWS, review)
-    return bool(answer["status"].get("allowed"))
 
 
 async def _check_policies(

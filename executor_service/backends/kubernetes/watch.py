@@ -180,11 +180,12 @@ def _why_not_running(name: str, pod: Json | None) -> str:
 
 
 def _check_scheduled(pod: Json | None, timeout_s: float) -> None:
-    if why := why_unschedulable(pod or {}):
-        raise BoxCreateFailed(
-            f"no node takes the sandbox after {timeout_s:g} s "
-            f"(executor.kubernetes.schedule_timeout_s): {why}"
-        )
+    for condition in parts(pod or {}, "status", "conditions"):
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            raise BoxCreateFailed(
+                f"no node takes the sandbox after {timeout_s:g} s "
+                f"(executor.kubernetes.schedule_timeout_s): {_line(condition)}"
+            )
 
 
 def is_running(pod: Json) -> bool:
@@ -230,22 +231,10 @@ def why_hopeless(pod: Json) -> str:
     return why_gone(pod, pod["metadata"]["uid"])
 
 
-def why_unschedulable(pod: Json) -> str:
-    """Say why no node takes this pod now; empty if one has, or nothing is known yet."""
-    for condition in parts(pod, "status", "conditions"):
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return str(condition.get("message") or "the cluster does not say why")
-    return ""
-
-
 def why_waiting(pod: Json) -> str:
     """Say what a pod that does not run yet waits for."""
-    waiting = part(_container(pod), "state", "waiting")
-    if waiting:
-        return _line(waiting)
-    conditions = parts(pod, "status", "conditions")
-    unmet = [each for each in conditions if each.get("status") == "False" and each.get("message")]
-    return _line(unmet[0]) if unmet else "the cluster does not say why"
+    unmet = (each for each in parts(pod, "status", "conditions") if each.get("status") == "False")
+    return _line(part(_container(pod), "state", "waiting") or next(unmet, Json()))
 
 
 def _container(pod: Json) -> Json:
@@ -255,13 +244,12 @@ def _container(pod: Json) -> Json:
 
 def _how_it_ended(pod: Json) -> str:
     status = part(pod, "status")
-    if status.get("reason") or status.get("message"):
-        return _line(status)
-    ended = part(_container(pod), "state", "terminated")
-    return _line(ended) if ended else "the cluster does not say why"
+    is_told = status.get("reason") or status.get("message")
+    return _line(status if is_told else part(_container(pod), "state", "terminated"))
 
 
 def _line(said: Json) -> str:
     parts = (str(said.get(name) or "") for name in ("reason", "message"))
     exit_code = f"exit code {said['exitCode']}" if "exitCode" in said else ""
-    return " ".join(": ".join(filter(None, (*parts, exit_code))).split())
+    said_so = " ".join(": ".join(filter(None, (*parts, exit_code))).split())
+    return said_so or "the cluster does not say why"

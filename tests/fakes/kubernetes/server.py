@@ -60,7 +60,6 @@ class Cluster:
         app.add_routes(
             [
                 web.get("/version/", self._version),
-                web.post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", self._review),
                 web.get(f"{CORE}/pods/{{name}}/exec", self._exec),
                 *self._collection(f"{CORE}/{_RESOURCE}"),
                 *self._collection(f"{NETWORKING}/{{resource:networkpolicies}}"),
@@ -108,15 +107,6 @@ class Cluster:
 
     async def _version(self, _request: web.Request) -> web.Response:
         return web.json_response({"gitVersion": f"v{VERSION}.0-standin", "platform": "linux/amd64"})
-
-    async def _review(self, request: web.Request) -> web.Response:
-        review = await request.json()
-        asked = review["spec"]["resourceAttributes"]
-        what = "/".join(filter(None, (asked["resource"], asked["subresource"])))
-        allowed = asked["namespace"] == self.rights.namespace and self.rights.allows(
-            asked["verb"], asked["group"], what
-        )
-        return web.json_response({**review, "status": {"allowed": allowed}}, status=201)
 
     async def _exec(self, request: web.Request) -> web.StreamResponse:
         pod = self.store.get("pods", request.match_info["name"])
