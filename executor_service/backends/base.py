@@ -79,8 +79,6 @@ class BoxSpec(Struct, frozen=True):
     workspace: Path
     """An existing folder to show as /workspace; on other machines, its name stands for a folder."""
     limits: Limits = Limits()
-    image: str = ""
-    """Image of the box; empty is the backend's default, ignored by backends without images."""
     is_bound: bool = False
     """Whether the workspace is a folder of the user's machine, whose owner must stay."""
     secret_sha256: str = "none"  # noqa: S105
@@ -136,8 +134,6 @@ class Capabilities(Struct, frozen=True):
     workspaces: WorkspacePlace = WorkspacePlace.HERE
     copies_workspaces: bool = False
     """Whether workspaces can be forked and snapshotted; the executor sets this."""
-    measures_workspaces: bool = False
-    """Whether its store can measure workspaces cheaply and often."""
     account: str = ""
     """For backends without isolation: user@host of the commands."""
 

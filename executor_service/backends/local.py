@@ -32,14 +32,12 @@ _MAX_SHOWN_CHARACTERS = 500
 
 
 class LocalOptions(Struct, frozen=True):
-    """Whether boxes are allowed, and the user of their commands."""
+    """Whether boxes are allowed, and what runs their supervisors."""
 
     is_allowed: bool = False
     """Whether the owner of the home has allowed commands without a sandbox."""
-    user: int | None = None
-    """Uid and gid of the commands, which only root can change; None is the executor's own."""
     python: str = sys.executable
-    """Python 3.8 or newer that this user can run."""
+    """Python 3.8 or newer."""
 
 
 class LocalBackend:
@@ -49,7 +47,7 @@ class LocalBackend:
         self._folder = folder
         self._supervisor = supervisor
         self._options = options
-        self._user = os.geteuid() if options.user is None else options.user
+        self._user = os.geteuid()
         self._boxes = KeptBoxes(NAME, owner, WorkspacePlace.HERE, self._keep)
 
     async def probe(self) -> Capabilities:
@@ -110,9 +108,6 @@ class LocalBackend:
                 check=False,
                 cwd="/",
                 env={**_ENVIRONMENT, "USER": user, "LOGNAME": user},
-                user=self._options.user,
-                group=self._options.user,
-                extra_groups=None if self._options.user is None else [],
             )
         except subprocess.TimeoutExpired as error:
             raise BackendUnavailable(f"no answer within {_KEEPER_DEADLINE_S:g} s") from error
@@ -125,8 +120,6 @@ class LocalBackend:
 
     def _install(self) -> Path:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if self._options.user is not None:
-            os.chown(self._folder, self._options.user, self._options.user)
         return install_supervisor(self._supervisor, self._folder, str(self._folder))
 
 

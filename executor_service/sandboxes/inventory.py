@@ -30,7 +30,6 @@ class PoolOptions(Struct, frozen=True):
     """Returns the secret of a box by its key."""
     template: str = DEFAULT_TEMPLATE
     limits: Limits = field(default_factory=Limits)
-    image: str = ""
     warm: int = 1
     """Boxes to keep ready."""
     most: int = 32
@@ -150,7 +149,7 @@ class Inventory:
     def _spec(self, key: str, workspace: Path) -> BoxSpec:
         options = self._options
         return BoxSpec(
-            *(key, options.owner, options.template, workspace, options.limits, options.image),
+            *(key, options.owner, options.template, workspace, options.limits),
             is_bound=not self._workspaces.is_ours(workspace),
             secret_sha256=sha256(options.box_secret(key).encode()).hexdigest(),
         )

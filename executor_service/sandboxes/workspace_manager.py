@@ -103,8 +103,6 @@ class WorkspaceManager:
         if copying is None:
             raise Unavailable("the previous copy is being removed; try again in a moment")
         await asyncio.wait({copying})
-        if copying.cancelled():
-            raise FailedPrecondition("the copy was cancelled before it was complete")
         made = copying.result()
         if isinstance(made, HermesError):
             raise made
@@ -169,20 +167,16 @@ class WorkspaceManager:
         return known
 
     async def remove(self, ident: str, reason: RemovalReason) -> None:
-        """Removes an unused workspace or snapshot and waits until it is gone; cancels a copy to it.
+        """Removes an unused workspace or snapshot and waits until it is gone.
 
-        Fails with FailedPrecondition while it is in use, BackendUnavailable if its store cannot be
-        reached, or Unavailable if the removal is retried later.
+        Fails with FailedPrecondition while it is in use or copied, BackendUnavailable if its store
+        cannot be reached, or Unavailable if the removal is retried later.
         """
-        if copying := self._copying.get(ident):
-            # A task that has not started yet would not notice the cancellation.
-            await asyncio.sleep(0)
-            copying.cancel()
-            await asyncio.wait({copying})
-            if not self._catalog.get(ident):
-                return
-            # The copy was complete before it could be cancelled, or cannot be removed now.
         workspace = await self._catalog.wait_open(ident)
+        if workspace.state is WorkspaceState.MAKING:
+            raise FailedPrecondition(
+                f"{ident} is still being copied; try again when it is complete"
+            )
         if workspace.state is WorkspaceState.READY:
             # Fails before the workspace is marked if its store cannot be reached.
             self.stores.store_at(workspace.place, workspace.backend)

@@ -1,7 +1,7 @@
 """FileService."""
 
 import hashlib
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeVar
 from urllib.parse import quote, unquote
@@ -124,7 +124,8 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
         self, request: file_pb2.StatPathRequest, context: Context
     ) -> file_pb2.StatPathResponse:
         connection = self._box(request.lease, request.profile)
-        info = await _ask(connection, lambda files: files.stat(request.path))
+        async with _answering():
+            info = await (await connection.link()).files.stat(request.path)
         return file_pb2.StatPathResponse(file=_file_info(request.path, info))
 
     async def ListDirectory(
@@ -136,14 +137,13 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
         after = unquote(request.page_token, errors="surrogateescape")
         entries: list[DirectoryEntry] = []
         has_more = True
-        while has_more and len(entries) < size:
-            args = (request.path, after, size - len(entries))
-            page = await _ask(connection, lambda files, args=args: files.list_directory(*args))
-            entries += page.entries
-            has_more = page.more
-            if not page.entries:
-                break
-            after = entries[-1].name
+        async with _answering():
+            files = (await connection.link()).files
+            while has_more and len(entries) < size:
+                page = await files.list_directory(request.path, after, size - len(entries))
+                entries += page.entries
+                has_more = page.more and bool(page.entries)
+                after = entries[-1].name if entries else ""
         return file_pb2.ListDirectoryResponse(
             entries=[_file_info(entry.name, entry) for entry in entries],
             next_page_token=quote(after, errors="surrogateescape") if has_more else "",
@@ -168,18 +168,6 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
 
     def _box(self, lease: sandbox_pb2.Lease, profile: str) -> SandboxConnection:
         return self._leases.authorize(proof(lease, profile)).get_connection()
-
-
-async def _ask(
-    connection: SandboxConnection, question: Callable[[RemoteFiles], Awaitable[_T]]
-) -> _T:
-    """Runs a read-only operation, and repeats it once if the link breaks."""
-    async with _answering():
-        link = await connection.link()
-        try:
-            return await question(link.files)
-        except LinkClosed:
-            return await question((await connection.link()).files)
 
 
 @asynccontextmanager

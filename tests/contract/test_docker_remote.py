@@ -114,12 +114,6 @@ def supervisor() -> bytes:
     return build_zipapp()
 
 
-async def test_boxes_over_tls(
-    engine: docker.DockerClient, supervisor: bytes, over_tls: DockerConfig, tmp_path: Path
-) -> None:
-    assert await use_boxes(engine, supervisor, over_tls, tmp_path / "notes") == ["", "kept"]
-
-
 async def test_without_ssh_it_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

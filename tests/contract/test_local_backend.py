@@ -16,7 +16,7 @@ from executor_service.link.exec_handle import ExecHandle
 from executor_service.records.sandboxes import Isolation
 from tests.contract.backend_suite_endings import check_lost
 from tests.contract.dying_executor import DyingExecutor
-from tests.support.boxes import Recorder, Yard, odd_seconds, open_console, open_yard
+from tests.support.boxes import Recorder, UsersLocal, Yard, odd_seconds, open_console, open_yard
 from tests.support.requirements import require
 from tests.support.users import UID, users_folder, users_python
 
@@ -53,21 +53,20 @@ async def check_refused(folder: Path, options: LocalOptions, why: str) -> None:
 
 
 async def test_it_is_refused_unless_the_owner_allows_it(folder: Path) -> None:
-    await check_refused(folder, LocalOptions(user=UID), "security.allow_local_backend: true")
+    await check_refused(folder, LocalOptions(), "security.allow_local_backend: true")
 
 
 async def test_it_is_refused_to_root(folder: Path) -> None:
     require("root", os.geteuid() == 0, "only root is refused")
     await check_refused(folder, LocalOptions(is_allowed=True), "as an ordinary user")
-    await check_refused(folder, LocalOptions(is_allowed=True, user=0), "as an ordinary user")
 
 
 async def test_a_machine_where_the_supervisor_does_not_run(folder: Path) -> None:
     for python, why in (("/nonexistent/python3", "No such file"), ("/bin/false", "does not run")):
-        options = LocalOptions(is_allowed=True, user=None if os.geteuid() else UID, python=python)
-        found = await LocalBackend(
-            "me", folder / "backend", await to_thread(build_zipapp), options
-        ).probe()
+        options = LocalOptions(is_allowed=True, python=python)
+        backend = LocalBackend if os.geteuid() else UsersLocal
+        zipapp = await to_thread(build_zipapp)
+        found = await backend("me", folder / "backend", zipapp, options).probe()
         assert not found.available
         assert why in found.reason
 

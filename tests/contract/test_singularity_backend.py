@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from executor_service.backends.base import Capabilities, Enforcement
 from executor_service.backends.process_boxes import ENVIRONMENT
@@ -90,23 +89,6 @@ async def test_a_machine_without_control_groups_says_what_it_cannot_hold(yard: Y
         assert f"{limit}=<Enforcement.NONE" in printed
     assert "tmp=<Enforcement.ENFORCED" in printed
     assert "no control group limits memory, cpu, pids here" in printed
-
-
-@pytest.fixture
-def foreign(yard: Yard) -> Iterator[str]:
-    """An instance that somebody else has started."""
-    name = f"foreign-{uuid.uuid4().hex[:8]}"
-    run("instance", "start", "--no-privs", OPTIONS.image, name)
-    yield name
-    run("instance", "stop", name)
-
-
-async def test_foreign_instances_are_left_alone(yard: Yard, foreign: str) -> None:
-    async with yard.box() as box:
-        assert [one.key for one in await yard.backend.list_boxes()] == [box.key]
-        await yard.backend.destroy(replace(box, key=foreign.replace("-", "_")))
-    assert await yard.backend.list_boxes() == []
-    assert foreign in await asyncio.to_thread(run, "instance", "list")
 
 
 async def test_a_command_that_kills_everything_spares_the_box(yard: Yard) -> None:

@@ -79,7 +79,7 @@ def maker(name: str, ground: Ground, folder: Path) -> Make:
                 owner, folder, zipapp, config.singularity
             )
         case "modal":
-            return lambda owner, folder: ModalBackend(owner, folder, zipapp, config.modal)
+            return lambda owner, own: ModalBackend(owner, own, zipapp, config.modal, folder)
         case "ssh":
             return lambda owner, _: SshBackend(owner, zipapp, config.ssh)
         case "kubernetes":
@@ -96,12 +96,12 @@ def _in_cluster(stand_in: StandIn, owner: str, _: Path) -> Backend:
 def _local(folder: Path, zipapp: bytes) -> Make:
     make, python = LocalBackend, users_python()
     if os.geteuid() == 0:
-        make, python = _UsersLocal, _python_as_user(folder, python)
+        make, python = UsersLocal, _python_as_user(folder, python)
     options = LocalOptions(is_allowed=True, python=python)
     return lambda owner, folder: make(owner, folder, zipapp, options)
 
 
-class _UsersLocal(LocalBackend):
+class UsersLocal(LocalBackend):
     """An ordinary user's, where the tests are root's, and whoever makes workspaces."""
 
     def __init__(self, owner: str, folder: Path, supervisor: bytes, options: LocalOptions) -> None:

@@ -101,8 +101,6 @@ class DockerBackend:
         try:
             return await make_or_destroy(self._create(spec), self.destroy)
         except EngineRefused as error:
-            if "No such image" in str(error):
-                raise BackendUnavailable(f"{error}; run `make sandbox-image`") from error
             raise BoxCreateFailed(f"the engine could not make the box: {error}") from error
         except OSError as error:
             raise BoxCreateFailed(f"the socket of the box cannot be made: {error}") from error
@@ -140,7 +138,7 @@ class DockerBackend:
         if self._is_local:
             user = hardening.user.for_folder(spec.workspace, is_bound=spec.is_bound)
             hardening = replace(hardening, user=user)
-        image = spec.image or self._options.image
+        image = self._options.image
         volume = supervisor_volume(sdk, image, self._supervisor)
         labels = labels_of(spec)
         supervisor = [*_SUPERVISOR, *supervisor_arguments(spec)]

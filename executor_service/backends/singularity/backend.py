@@ -168,7 +168,7 @@ def look_at(parts: Parts) -> ProbeResult:
             "root file system by its whole path"
         )
     version = _run([parts.program, "--version"], _VERSION_DEADLINE_S)
-    look = command_in_box(parts, image, Limits().tmp_bytes, usual_user())
+    look = command_in_box(parts, Limits().tmp_bytes, usual_user())
     seen = json.loads(_run([*look, "python3", "-I", "-S", "-c", _LOOK], _LOOK_DEADLINE_S))
     if tuple(seen["python"]) < _OLDEST_PYTHON:
         raise BackendUnavailable(
@@ -249,7 +249,7 @@ class SingularityBackend(ProcessBackend[Parts]):
 
 
 def command_in_box(
-    parts: Parts, image: str, tmp_bytes: int, user: HostUser | None, mounts: Iterable[Mount] = ()
+    parts: Parts, tmp_bytes: int, user: HostUser | None, mounts: Iterable[Mount] = ()
 ) -> Iterator[str]:
     """Yield the command line up to the program that runs in the box."""
     if parts.memory is not None:
@@ -262,7 +262,7 @@ def command_in_box(
         yield from ("--security", f"uid:{user.uid}", "--security", f"gid:{user.gid}")
     for mount in mounts:
         yield from ("--mount", str(mount))
-    yield image or parts.image
+    yield parts.image
     # Exactly this environment, without secrets and Apptainer's variables about the host.
     yield from ("/usr/bin/env", "-i", *(f"{name}={value}" for name, value in ENVIRONMENT.items()))
 
@@ -284,7 +284,7 @@ def start_box(order: Order, parts: Parts) -> Generator[Started]:
     ]
     with ReadySocket.open() as ready, memory_file("filter", parts.filter) as filter_fd:
         argv = [
-            *command_in_box(parts, spec.image, spec.limits.tmp_bytes, user, mounts),
+            *command_in_box(parts, spec.limits.tmp_bytes, user, mounts),
             *("python3", "-I", "-S", SUPERVISOR_IN_BOX),
             # Apptainer would answer EPERM to every refused call. But C libraries do without clone3,
             # whose flags no filter can read, only if the answer is ENOSYS.

@@ -37,7 +37,6 @@ DAY_S = 24 * 3600
 async def make_manager(core: Core, catalog: Catalog) -> WorkspaceManager:
     supervisor = await asyncio.to_thread(build_zipapp)
     workspaces = Workspaces(catalog.folder, WorkdirPolicy(False, core.folder, core.folder))
-    # Not a LocalStore, as others use it too.
     store = FolderStore(HERE, run_here(core.folder, catalog.folder, supervisor))
     stores = WorkspaceStores(core.templates, store, workspaces)
     return WorkspaceManager(catalog, core.leases, stores, core.workers, core.clock, core.metrics)

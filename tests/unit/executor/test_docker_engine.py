@@ -99,19 +99,11 @@ async def test_nobody_there() -> None:
     await engine.close()
 
 
-async def test_a_stream_ends_with_the_bridges_last_words(
+async def test_the_last_words_of_a_bridge_are_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    said = UPGRADED + chunk(1, b"hello") + chunk(2, b"cannot import x\n")
-
-    async def answer(
-        _head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        writer.write(said)
-        # An engine may keep the stream of a dead box open.
-        await reader.read()
-
-    async with engine_that(answer, tmp_path) as engine:
+    said = saying(UPGRADED + chunk(1, b"hello") + chunk(2, b"cannot import x\n"))
+    async with engine_that(said, tmp_path) as engine:
         stream = await engine.stream("/exec/1/start", {})
         assert await stream.read(100) == b"hello"
         assert await stream.read(100) == b""
