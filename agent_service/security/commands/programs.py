@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from fnmatch import translate
+from functools import partial
 from itertools import chain, islice
 
 from msgspec.structs import replace
@@ -21,7 +22,7 @@ from agent_service.security.commands.builtins import (
 from agent_service.security.commands.families import SENDS
 from agent_service.security.commands.interpreters import POWERSHELLS, SHELLS, code_of, language_of
 from agent_service.security.commands.invocation import Invocation, listed, program_name
-from agent_service.security.commands.marks import UNKNOWN, is_known, without_marks
+from agent_service.security.commands.marks import REMOTE, UNKNOWN, is_known, without_marks
 from agent_service.security.commands.network_clients import new_addresses, sends
 from agent_service.security.commands.outputs import FETCHERS, output_of
 from agent_service.security.commands.paths import (
@@ -46,6 +47,7 @@ _RUN_LATER = listed(
 )
 """Variables whose values programs run."""
 _WORDS = re.compile(r"[\s;|&$`]")
+_SCRIPT = re.compile(r"\./|[^\s*]+\.(?:sh|py|js|ts|rb|pl)$")
 _PLAIN = listed(
     "echo printf true false : test [ ls pwd cat grep man which type help info apropos cd let sleep "
     "wait jobs exit return break continue local shift umask ulimit dirs getopts bind complete "
@@ -159,10 +161,10 @@ class Programs:
                 return output
         if name in SHELLS:
             return run_shell(shell, invocation, pipes)
-        if is_wrapper(invocation):
-            return self._wrapped(shell, invocation, pipes)
         if name in RUNNERS:
             self._run_arguments(shell, invocation, pipes)
+        if is_wrapper(invocation):
+            return self._wrapped(shell, invocation, pipes)
         if language_of(name):
             self._interpret(shell, invocation, pipes)
         elif name not in _PLAIN and name not in self._rules:
@@ -185,10 +187,8 @@ class Programs:
         scene.addresses.update(dict.fromkeys(new_addresses(invocation)))
 
     def _wrapped(self, shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
-        inner = unwrap(invocation)
+        inner = unwrap(invocation, partial(self._knows, shell.scene))
         argv, scripts = list(inner.argv), list(inner.scripts)
-        if inner.is_loose:
-            argv = argv[next((at for at, word in enumerate(argv) if self._knows(word)), 0) :]
         for name, value in inner.settings:
             judge_setting(shell.scene, name, value)
         if invocation.name == "coproc" and FETCHERS & set(map(program_name, invocation.args)):
@@ -201,15 +201,19 @@ class Programs:
         if argv:
             output += self.call(shell, argv, pipes, inner.settings)
         if not argv and not scripts and invocation.name in _TO_SHELL:
-            return run_stdin(shell, pipes) or UNKNOWN
-        if invocation.name in ("kubectl", "docker", "podman", "nerdctl", "oc", "adb"):
-            _reach_out(shell.scene)
-        return output if argv or scripts else pipes.stdin or UNKNOWN
+            output = run_stdin(shell, pipes) or UNKNOWN
+        if invocation.name in _ELSEWHERE:
+            for finding in list(shell.scene.findings):
+                shell.scene.find(finding.family, Reach.OUTSIDE)
+        if invocation.name in FETCHERS:
+            return REMOTE
+        return output or pipes.stdin or UNKNOWN
 
-    def _knows(self, word: str) -> bool:
+    def _knows(self, scene: Scene, word: str) -> bool:
         name = program_name(word)
         known = (self._rules, SHELLS, WRAPPERS, _PLAIN)
-        return any(name in names for names in known) or bool(language_of(name))
+        is_listed = name != "*" and any(name in names for names in known)
+        return is_listed or bool(language_of(name) or scene.read(word) or _SCRIPT.match(word))
 
     def _run_arguments(self, shell: Shell, invocation: Invocation, pipes: Pipes) -> None:
         for found in RUNNERS[invocation.name](invocation):
@@ -217,8 +221,6 @@ class Programs:
                 run_text(shell, found, pipes)
             elif found:
                 self.call(shell, found, pipes, ())
-        if invocation.name in ("ssh", "mosh", "sshpass", "ansible", "pdsh", "pssh", "salt"):
-            _reach_out(shell.scene)
 
     def _try_inner(self, shell: Shell, invocation: Invocation, pipes: Pipes) -> None:
         """Judge an unknown program's words as if it ran them; keeps only the worst findings."""
@@ -256,13 +258,12 @@ _WORST = frozenset(
     {"delete-root", "make-filesystem", "device-write", "kill-all", "reverse-shell", "bind-shell"}
 )
 _TO_SHELL = listed(
-    "sudo su doas env exec nohup setsid chroot busybox script unshare runuser stdbuf"
+    "sudo su doas env exec nohup setsid chroot busybox script unshare runuser stdbuf ssh"
 )
-
-
-def _reach_out(scene: Scene) -> None:
-    for finding in list(scene.findings):
-        scene.find(finding.family, Reach.OUTSIDE)
+_ELSEWHERE = listed(
+    "kubectl docker podman nerdctl oc ssh mosh sshpass ansible pdsh pssh clush dsh salt"
+)
+"""Wrappers whose inner command runs outside the sandbox."""
 
 
 def _looks_destructive(invocation: Invocation) -> bool:

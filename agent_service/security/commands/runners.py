@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from agent_service.security.commands.invocation import Invocation, listed
-from agent_service.security.commands.marks import UNKNOWN, without_marks
+from agent_service.security.commands.marks import UNKNOWN
 
 _LONGEST = 65_536
 _LISTERS = listed("find ls fd locate git")
@@ -72,28 +72,6 @@ def _found_exec(invocation: Invocation) -> Started:
     return found
 
 
-_SSH_VALUED = listed("-b -c -D -E -e -F -I -i -J -L -l -m -O -o -p -Q -R -S -W -w")
-
-
-def _ssh_command(invocation: Invocation) -> Started:
-    args, found = list(invocation.args), Started()
-    for value in invocation.value_of("-o"):
-        if re.match(r"(?:Proxy|Local)Command[= ]", value, re.IGNORECASE):
-            found.append(re.split(r"[= ]", value, maxsplit=1)[1])
-    if invocation.name == "sshpass":
-        args = args[args.index("ssh") + 1 :] if "ssh" in args else []
-    while args and args[0].startswith("-"):
-        args = args[2 if args[0] in _SSH_VALUED else 1 :]
-    # Options may also follow the host, and end there.
-    rest = args[1:]
-    while rest and rest[0].startswith("-"):
-        rest = rest[2 if rest[0] in _SSH_VALUED else 1 :]
-    found.append(" ".join(rest))
-    if len(args) < 2 and invocation.stdin:
-        found.append(without_marks(invocation.stdin))
-    return found
-
-
 def _matches(pattern: str) -> Callable[[Invocation], Started]:
     """Runs what follows a pattern in each argument and each line of the input."""
     matcher = re.compile(pattern, re.IGNORECASE)
@@ -145,14 +123,6 @@ def _recipes(invocation: Invocation) -> Started:
     return [*texts[:-1], *(line.strip().lstrip("@-") for line in lines if line[:1].isspace())]
 
 
-def _behind_hosts(invocation: Invocation) -> Started:
-    return [" ".join(invocation.without_options(("-w", "-R", "-l")))]
-
-
-def _last_word(invocation: Invocation) -> Started:
-    return list(invocation.operands[-1:])
-
-
 def _values(options: str) -> Callable[[Invocation], Started]:
     return lambda invocation: list(invocation.value_of(*options.split()))
 
@@ -162,7 +132,6 @@ _OPTIONS = {
     "rsync": "-e --rsh",
     "split": "--filter",
     "man": "-P --pager",
-    "ansible": "-a --args",
     "openvpn": "--up --down",
     "tcpdump": "-z",
     "dmsetup": "--exec",
@@ -173,7 +142,7 @@ _OPTIONS = {
 }
 _RUN_BY: Mapping[str, Callable[[Invocation], Started]] = {
     "find gfind fd fdfind": _found_exec,
-    "ssh sshpass mosh": _ssh_command,
+    "ssh sshpass": _matches(r"(?:-o\s*)?(?:Proxy|Local)Command[= ](.*)"),
     "git": _git_runs,
     "sed": _sed_exec,
     "tar bsdtar": lambda invocation: [
@@ -181,8 +150,6 @@ _RUN_BY: Mapping[str, Callable[[Invocation], Started]] = {
         *invocation.value_of("--to-command", "--use-compress-program", "-I"),
     ],
     "ftp sqlite3 psql mysql lftp ed ex less dc": _BANG,
-    "pdsh": _behind_hosts,
-    "pssh parallel-ssh clush dsh salt": _last_word,
     "socat": _matches(r"(?:exec|system):['\"]?([^'\",]*)"),
     "make gmake": _recipes,
 }
