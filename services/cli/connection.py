@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
 from threading import Timer
 from time import monotonic
 from typing import Any
@@ -197,12 +198,28 @@ async def _outlast_others(clients: int) -> None:
             return
         if not told:
             told = True
+            others = " and ".join(await asyncio.to_thread(_users, clients)) or "another command"
             complain(
-                "another command still uses Hermes, which runs in this terminal until that has "
-                "ended; press Ctrl-C to end it now"
+                f"{others} still uses Hermes, which runs in this terminal until that has ended; "
+                "press Ctrl-C to end it now"
             )
         with suppress(TimeoutError):
             await asyncio.wait_for(is_over.wait(), WAIT_S)
+
+
+def _users(clients: int) -> list[str]:
+    """Return the other commands that hold the clients' lock, as far as the system tells."""
+    file, own, found = os.fstat(clients).st_ino, os.getpid(), list[str]()
+    with suppress(OSError):
+        for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
+            fields = line.split()
+            pid = int(fields[-4])
+            if fields[1] == "FLOCK" and fields[-3].endswith(f":{file}") and pid != own:
+                words = Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")
+                at = next((n for n, word in enumerate(words) if Path(word).name == "hermes"), -1)
+                command = f"hermes {words[at + 1]}" if 0 <= at < len(words) - 1 else "a command"
+                found.append(f"{command} (process {pid})")
+    return found
 
 
 async def has_services(settings: Settings, services: Sequence[str]) -> bool:

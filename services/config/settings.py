@@ -33,7 +33,15 @@ from services.config.fields import (
 )
 from services.config.problems import Origins, explain
 from services.config.redacted_repr import RedactedRepr
-from services.config.sources import EnvFile, RawValue, YamlFile, read_env_file, read_yaml, scalars
+from services.config.sources import (
+    EnvFile,
+    RawValue,
+    YamlFile,
+    read_env_file,
+    read_yaml,
+    scalars,
+    without_service_links,
+)
 from services.home.paths import DEFAULT_PROFILE, HomeError, HomePaths
 from services.home.texts import decode_text
 from services.redaction.redactor import Redactor
@@ -196,7 +204,7 @@ def load_settings(
 
     `flags` holds the command line options, None if not given; `home` and `profile` choose the home.
     """
-    environ = dict(os.environ) if environ is None else environ
+    environ = without_service_links(dict(os.environ) if environ is None else environ)
     home, profile = _choose_home(flags, environ)
     env_file = read_env_file(home.env, environ)
     in_environment = {name: value for name, value in environ.items() if value}

@@ -2,6 +2,7 @@
 
 import datetime
 import io
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -43,6 +44,27 @@ class EnvFile(Struct, frozen=True):
     @property
     def texts(self) -> dict[str, str]:
         return {name: str(found.value) for name, found in self.values.items()}
+
+
+_SERVICE_LINK = re.compile(r"_(SERVICE_(HOST|PORT(_.+)?)|PORT(_[0-9]+_(TCP|UDP|SCTP)(_.+)?)?)")
+
+
+def without_service_links(environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Leave out what Kubernetes tells a pod about Services, which may be named as our settings."""
+    services = [
+        name.removesuffix("_SERVICE_HOST")
+        for name in environ
+        if name.startswith("HERMES") and name.endswith("_SERVICE_HOST")
+    ]
+
+    def is_link(name: str, value: str) -> bool:
+        for service in services:
+            if name.startswith(service) and _SERVICE_LINK.fullmatch(name, len(service)):
+                # A plain number in …_PORT is a person's setting.
+                return name != f"{service}_PORT" or not value.isdigit()
+        return False
+
+    return {name: value for name, value in environ.items() if not is_link(name, value)}
 
 
 def read_env_file(path: Path, environ: Mapping[str, str]) -> EnvFile:
@@ -228,6 +250,13 @@ def read_text(path: Path) -> str:
         return ""
     except UnicodeDecodeError:
         raise unusable(str(path), "is not UTF-8 text; save it as UTF-8") from None
+    except PermissionError:
+        closed = path if os.access(path.parent, os.X_OK) else path.parent
+        raise unusable(
+            str(path),
+            f"cannot be read; give your user access to {closed} (chmod, chown), "
+            "or set HERMES_HOME to another folder",
+        ) from None
     except OSError as error:
         raise unusable(str(path), f"cannot be read: {error.strerror}") from None
 

@@ -11,7 +11,7 @@ import re
 import stat
 import tempfile
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -197,7 +197,11 @@ def _check_writable(path: Path) -> None:
 
 
 def _no_permission(path: Path) -> str:
-    return (
-        f"{path} cannot be written; give your user access to it (chmod, chown), or set HERMES_HOME "
-        "to a folder that you own"
-    )
+    elsewhere = "or set HERMES_HOME to a folder that you own"
+    with suppress(OSError):
+        there = next(each for each in (path, *path.parents) if each.exists())
+        if os.statvfs(there).f_flag & os.ST_RDONLY:
+            return f"{path} is on a read-only file system; mount it writable, {elsewhere}"
+        if there.stat().st_uid == os.geteuid():
+            return f"no permission to write to {path}; allow it (chmod u+rwx), {elsewhere}"
+    return f"no permission to write to {path}; make it yours (chown), {elsewhere}"

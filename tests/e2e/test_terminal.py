@@ -242,7 +242,7 @@ def test_who_leaves_is_told_who_still_uses_hermes_and_may_end_it(
         guest.type("sleep long")
         guest.wait_for("▸ terminal")
         server.press(CTRL_D)
-        told = server.wait_for("another command still uses Hermes")
+        told = server.wait_for(rf"\(process {guest.process.pid}\) still uses Hermes")
         assert "Ctrl-C" in told
         server.press(CTRL_C)
         server.wait_end(timeout_s=2)

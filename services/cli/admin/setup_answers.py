@@ -3,13 +3,16 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from services.cli.console import printable, say
 from services.config.settings import Settings
 from services.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from prompt_toolkit.key_binding import KeyBindings
 
 Option = tuple[str, str]
 """A value, and how it is shown."""
@@ -36,7 +39,8 @@ class Answers(Struct):
             return self._search(question, options, default)
         from prompt_toolkit.shortcuts import choice
 
-        return choice(f"\n{question}", options=list(options), default=default)
+        keys = _keys_of_two_digits(len(options))
+        return choice(f"\n{question}", options=list(options), default=default, key_bindings=keys)
 
     def _search(self, question: str, options: Sequence[Option], default: str) -> str:
         from prompt_toolkit.completion import FuzzyCompleter, WordCompleter
@@ -55,6 +59,24 @@ class Answers(Struct):
     def ask(self, question: str, *, secret: bool = False) -> str:
         """Return a line; empty without a terminal."""
         return _prompted(f"{question} ", is_password=secret) if self.asks else ""
+
+
+def _keys_of_two_digits(count: int) -> "KeyBindings":
+    """Return bindings for the numbers from 10; the list itself has those to 9."""
+    from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent
+    from prompt_toolkit.keys import Keys
+
+    bindings = KeyBindings()
+
+    def bind(number: int) -> None:
+        @bindings.add(*str(number))
+        def select(event: KeyPressEvent) -> None:
+            downs = [KeyPress(Keys.Down)] * (number - 9)
+            event.key_processor.feed_multiple([KeyPress("9"), *downs], first=True)
+
+    for number in range(10, count + 1):
+        bind(number)
+    return bindings
 
 
 def _prompted(question: str, **options: Any) -> str:

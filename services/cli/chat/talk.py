@@ -3,8 +3,9 @@
 import asyncio
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
+from pathlib import Path
 
 import grpc
 import grpc.aio
@@ -43,10 +44,23 @@ DRAFT = (
 NEWS = "── news"
 OVER = "The question is closed. Press Enter to send your text as a message."
 
+MOVED = "If you moved it, press Ctrl-D and start Hermes with --home and its new place."
+
+HOME_S = 1.0
+"""How often to look whether the home is in its place."""
 RECALL_S = 3.0
 """The timeout of loading earlier messages."""
 LEAVE_S = 3.0
 """How long leaving waits until the input is received."""
+
+
+async def watch_home(home: Path, show: Callable[[str, str], None], every_s: float = HOME_S) -> None:
+    """Say it once the home is no longer in its place."""
+    is_there = True
+    while is_there:
+        await asyncio.sleep(every_s)
+        is_there = await asyncio.to_thread(home.is_dir)
+    show(f"{home} is gone, so what you say from now on may not be kept. {MOVED}", "yellow")
 
 
 def _screen_above(line: InputLine, environ: Mapping[str, str]) -> Screen:
@@ -87,6 +101,7 @@ class Talk:
         self._sender = MessageSender(self._agent, self._dialogue, files, self._unsent)
         self._pasted = settings.home.run / "pasted"
         self._workers = Workers()
+        self._home = settings.home.root
         self._downloads = Downloads(self._gateway, self._profile, settings.home)
         self._session_id = ""
         self._waiting: set[str] = set()
@@ -109,6 +124,7 @@ class Talk:
                 workers.start("prompt", self._prompt()),
             }
             workers.start("spinner", self._spin())
+            workers.start("home", watch_home(self._home, self._screen.aside))
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()

@@ -161,6 +161,30 @@ def test_an_unknown_variable_of_ours_is_an_error(tmp_path: Path) -> None:
     )
 
 
+def test_what_kubernetes_tells_of_services_is_no_setting(tmp_path: Path) -> None:
+    environ: dict[str, str] = {}
+    for service in ("HERMES_DB_RW", "HERMES", "HERMES_METRICS"):
+        environ |= {
+            f"{service}_SERVICE_HOST": "10.96.0.7",
+            f"{service}_SERVICE_PORT": "5432",
+            f"{service}_SERVICE_PORT_POSTGRES": "5432",
+            f"{service}_PORT": "tcp://10.96.0.7:5432",
+            f"{service}_PORT_5432_TCP": "tcp://10.96.0.7:5432",
+            f"{service}_PORT_5432_TCP_PROTO": "tcp",
+            f"{service}_PORT_5432_TCP_PORT": "5432",
+            f"{service}_PORT_5432_TCP_ADDR": "10.96.0.7",
+        }
+    environ["KUBERNETES_SERVICE_HOST"] = "10.96.0.1"
+    found = settings(tmp_path, environ=environ)
+    check_settings(found, CATALOG)
+    assert set(found.environ) == {"HERMES_HOME", "KUBERNETES_SERVICE_HOST"}
+    environ["HERMES_METRICS_PORT"] = "9464"
+    assert settings(tmp_path, environ=environ).environ["HERMES_METRICS_PORT"] == "9464"
+    environ["HERMES_DB_RW_URL"] = "x"
+    with pytest.raises(ConfigError, match="HERMES_DB_RW_URL"):
+        check_settings(settings(tmp_path, environ=environ), CATALOG)
+
+
 def test_an_unknown_variable_in_a_home_is_remarked_on(tmp_path: Path) -> None:
     (found,) = messages(tmp_path, "", "HERMES_MODLE=x\nWHATEVER=1\n")
     unknown = "is not a known variable; did you mean HERMES_MODEL?"

@@ -3,6 +3,7 @@
 import os
 import socket
 import stat
+import subprocess
 import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from services.home.paths import HomeError, HomePaths, private_folder, replace_file
+from tests.support.disks import small_disk
 from tests.support.requirements import require
 from tests.unit.services.settings import settings
 
@@ -88,12 +90,23 @@ def test_no_permission_is_one_line_that_says_what_to_do(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     with as_user(NOBODY):
         for home in (HomePaths(tmp_path, tmp_path), HomePaths(tmp_path / "new", tmp_path)):
-            with pytest.raises(HomeError, match=r"cannot be written; .*HERMES_HOME") as caught:
+            with pytest.raises(
+                HomeError, match=r"no permission to write to .*HERMES_HOME"
+            ) as caught:
                 home.create()
             assert "\n" not in str(caught.value)
-        with pytest.raises(HomeError, match="cannot be written"):
+        with pytest.raises(HomeError, match="no permission to write to"):
             replace_file(tmp_path / ".env", "A=1\n", 0o600)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_home_on_a_read_only_file_system_is_told_as_that(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", mib=1) as disk:
+        subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+        with pytest.raises(HomeError, match="on a read-only file system; mount it writable, or"):
+            HomePaths(disk / "home", tmp_path).create()
+        with pytest.raises(HomeError, match="on a read-only file system; mount it writable, or"):
+            replace_file(disk / ".env", "A=1\n", 0o600)
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
