@@ -14,6 +14,7 @@ from agent_service.models.wires.chat_completions import ChatCompletions
 from agent_service.models.wires.messages import Messages
 from agent_service.models.wires.responses import Responses
 from agent_service.models.wires.transport import Timeouts
+from agent_service.models.wires.wire import Wire
 from agent_service.records.events import TextDelta
 from agent_service.records.model import Model, ModelEvent, ModelMessage, ModelRequest, encoded
 from agent_service.records.model_errors import ModelError, RetryPolicy
@@ -101,3 +102,27 @@ async def failure(model: Model, asked: ModelRequest | None = None) -> ModelError
 
 def text_of(events: Sequence[ModelEvent]) -> str:
     return "".join(event.text for event in events if isinstance(event, TextDelta))
+
+
+SYSTEM = {"role": "system", "content": "Be kind."}
+USER = {"role": "user", "content": "Wie spät?"}
+STEPS = {"rules": [{"steps": [{"text": "Hi"}] * 3}]}
+
+
+def called(*ids: str) -> dict[str, Any]:
+    """An answer with calls."""
+    calls = [{"id": i, "function": {"name": "terminal", "arguments": '{"n":1}'}} for i in ids]
+    return {"role": "assistant", "content": None, "tool_calls": calls}
+
+
+def result(call: str, text: str = "done") -> dict[str, Any]:
+    """What came of a call."""
+    return {"role": "tool", "tool_call_id": call, "content": text}
+
+
+async def sent(speech: Speech, wire: Wire, *said: Mapping[str, Any]) -> dict[str, Any]:
+    """The body that a conversation goes out as; the server refuses what the API would."""
+    async with fake_model(STEPS, speech) as server:
+        async with Provider(endpoint_at(server.url), wire, NO_RETRIES) as model:
+            await ask(model, request(*said))
+        return server.bodies[0]

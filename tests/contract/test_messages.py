@@ -1,7 +1,6 @@
 """Anthropic's Messages API in particular: blocks, signatures, cache marks and counts."""
 
 import json
-from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -9,13 +8,11 @@ import pytest
 
 from agent_service.models.provider import Provider
 from agent_service.models.wires.messages import Messages
-from agent_service.models.wires.transport import Timeouts
 from agent_service.records.events import ReasoningDelta
 from agent_service.records.model import (
     Model,
     ModelMessage,
     ModelRequest,
-    ToolCall,
     assistant_message,
     encoded,
 )
@@ -23,45 +20,29 @@ from agent_service.records.model_errors import ModelErrorKind
 from agent_service.records.usage import Usage
 from tests.contract.models import (
     NO_RETRIES,
+    STEPS,
+    SYSTEM,
     TOOLS,
+    USER,
     answer,
     ask,
+    called,
     endpoint_at,
     failure,
     messages,
-    request,
+    result,
     scripted,
+    sent,
 )
 from tests.fakes.messages import MESSAGES, SIGNATURE
 from tests.fakes.model import answers, fake_model
 
-SYSTEM = {"role": "system", "content": "Be kind."}
-USER = {"role": "user", "content": "Wie spät?"}
 MARK = {"type": "ephemeral"}
-STEPS = {"rules": [{"steps": [{"text": "Hi"}] * 3}]}
 THOUGHT = {"type": "thinking", "thinking": "Hm.", "signature": SIGNATURE}
 
 
-def called(*ids: str) -> dict[str, Any]:
-    calls = [{"id": i, "function": {"name": "terminal", "arguments": '{"n":1}'}} for i in ids]
-    return {"role": "assistant", "content": None, "tool_calls": calls}
-
-
-def result(call: str, text: str = "done") -> dict[str, Any]:
-    return {"role": "tool", "tool_call_id": call, "content": text}
-
-
-async def sent(*said: Mapping[str, Any], wire: Messages | None = None) -> dict[str, Any]:
-    """The body that a conversation goes out as; the server refuses what the API would."""
-    async with fake_model(STEPS, MESSAGES) as server:
-        provider = Provider(endpoint_at(server.url), wire or Messages(), NO_RETRIES, Timeouts())
-        async with provider as model:
-            await ask(model, request(*said))
-        return server.bodies[0]
-
-
 async def test_a_request_has_the_apis_own_form() -> None:
-    body = await sent(SYSTEM, USER)
+    body = await sent(MESSAGES, Messages(), SYSTEM, USER)
     assert body == {
         "model": "scripted",
         "stream": True,
@@ -79,7 +60,9 @@ async def test_a_request_has_the_apis_own_form() -> None:
 
 
 async def test_results_of_one_answer_share_a_message() -> None:
-    body = await sent(SYSTEM, USER, called("a", "b"), result("a"), result("b", ""), USER)
+    body = await sent(
+        MESSAGES, Messages(), SYSTEM, USER, called("a", "b"), result("a"), result("b", ""), USER
+    )
     _, calls, results, _ = body["messages"]
     assert [block["id"] for block in calls["content"]] == ["a", "b"]
     assert calls["content"][0]["input"] == {"n": 1}
@@ -91,7 +74,7 @@ async def test_what_other_providers_wrote_is_put_into_words_that_are_allowed() -
     call = {"id": "functions.ls:0", "function": {"name": "ls me", "arguments": '{"a'}}
     foreign = {"reasoning_details": [{"type": "reasoning.text", "text": "Hm."}]}
     said = {"role": "assistant", "content": " ", "tool_calls": [call], **foreign}
-    body = await sent(USER, said, result("functions.ls:0"))
+    body = await sent(MESSAGES, Messages(), USER, said, result("functions.ls:0"))
     (use,) = body["messages"][1]["content"]
     assert (use["id"], use["name"]) == ("functions_ls_0", "ls_me")
     assert use["input"] == {"malformed": '{"a'}
@@ -99,7 +82,9 @@ async def test_what_other_providers_wrote_is_put_into_words_that_are_allowed() -
 
 async def test_a_picture_goes_as_an_image_block() -> None:
     url = {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}}
-    body = await sent({"role": "user", "content": [{"type": "text", "text": "What?"}, url]})
+    body = await sent(
+        MESSAGES, Messages(), {"role": "user", "content": [{"type": "text", "text": "What?"}, url]}
+    )
     source = {"type": "base64", "media_type": "image/png", "data": "QUJD"}
     assert body["messages"][0]["content"][1]["source"] == source
 
@@ -118,7 +103,7 @@ async def test_thinking_goes_back_signed_and_in_front() -> None:
     shown = "".join(event.text for event in events if isinstance(event, ReasoningDelta))
     assert shown == message.reasoning == "Hm."
     assert message.reasoning_details == (THOUGHT,)
-    body = await sent(USER, assistant_message(message), result("a"))
+    body = await sent(MESSAGES, Messages(), USER, assistant_message(message), result("a"))
     thought, text, use = body["messages"][1]["content"]
     assert (thought, text["text"], use["id"]) == (THOUGHT, "I look.", "a")
 
@@ -141,7 +126,7 @@ async def test_thinking_between_other_blocks_keeps_its_place() -> None:
     async with scripted(messages, answers({"raw": [*lines, *STOP]})) as (model, _):
         message = await answer(model)
     assert message.text == "First.Last."
-    body = await sent(USER, assistant_message(message), USER)
+    body = await sent(MESSAGES, Messages(), USER, assistant_message(message), USER)
     *before, last = body["messages"][1]["content"]
     assert [*before, {"type": "text", "text": last["text"]}] == parts
 
@@ -157,13 +142,6 @@ async def test_what_the_cache_did_is_counted() -> None:
     async with scripted(messages, answers({"text": "Hi", "usage": usage})) as (model, _):
         message = await answer(model)
     assert message.usage == Usage(1300, 34, 1000, 12, None, 200)
-
-
-async def test_the_arguments_are_the_models_own_bytes() -> None:
-    reply = {"tool_calls": [{"id": "a", "name": "terminal", "arguments": '{ "n":1 }'}]}
-    async with scripted(messages, answers(reply)) as (model, _):
-        message = await answer(model)
-    assert message.tool_calls == (ToolCall("a", "terminal", '{ "n":1 }'),)
 
 
 @pytest.mark.parametrize(
@@ -256,16 +234,16 @@ async def _asked(model: Model, said: list[dict[str, Any]]) -> None:
 
 
 async def test_what_is_to_be_cached_for_an_hour_is_marked_so() -> None:
-    body = await sent(SYSTEM, USER, wire=Messages(cache_ttl="1h"))
+    body = await sent(MESSAGES, Messages(cache_ttl="1h"), SYSTEM, USER)
     assert body["system"][0]["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
 
 
 async def test_a_model_thinks_as_hard_as_it_is_told_where_it_may() -> None:
     wire = Messages(effort="high")
-    body = await sent(USER, wire=wire)
+    body = await sent(MESSAGES, wire, USER)
     assert body["thinking"] == {"type": "adaptive", "display": "summarized"}
     assert body["output_config"] == {"effort": "high"}
-    begun_without = await sent(USER, called("a"), result("a"), wire=wire)
+    begun_without = await sent(MESSAGES, wire, USER, called("a"), result("a"))
     assert "thinking" not in begun_without
 
 

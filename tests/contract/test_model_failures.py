@@ -23,7 +23,6 @@ from tests.contract.models import (
     endpoint_at,
     failure,
     scripted,
-    text_of,
 )
 from tests.fakes.model import answers, fake_model
 
@@ -153,15 +152,6 @@ async def test_a_broken_stream_is_tried_again(connect: Connect, lines: Sequence[
 
 
 @ONLY_CHAT
-async def test_an_error_in_the_stream_keeps_its_kind(connect: Connect) -> None:
-    error = {"error": {"message": "Rate limit exceeded", "code": 429}}
-    async with scripted(connect, answers({"raw": [json.dumps(error)]})) as (model, _):
-        failed = await failure(model)
-    assert (failed.kind, failed.status) == (ModelErrorKind.RATE_LIMIT, 429)
-    assert "Rate limit exceeded" in str(failed)
-
-
-@ONLY_CHAT
 async def test_a_failed_call_holds_no_connection(connect: Connect) -> None:
     error = json.dumps({"error": {"message": "boom", "code": 502}})
     async with scripted(connect, answers({"raw": [error, "more"], "hang_after": 1})) as (
@@ -179,16 +169,6 @@ async def test_a_web_page_is_no_answer(connect: Connect) -> None:
         failed = await failure(model)
     assert failed.kind is ModelErrorKind.BAD_REQUEST
     assert "check the base URL" in str(failed)
-
-
-@ONLY_CHAT
-async def test_an_answer_that_is_not_streamed_is_read(connect: Connect) -> None:
-    message = {"role": "assistant", "content": "Hi"}
-    body = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
-    async with scripted(connect, answers({"error": body})) as (model, _):
-        *deltas, last = await ask(model)
-    assert text_of(deltas) == "Hi"
-    assert isinstance(last, ModelMessage)
 
 
 async def test_an_empty_answer_is_an_error(connect: Connect) -> None:

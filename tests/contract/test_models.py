@@ -70,11 +70,11 @@ async def test_a_tool_call_is_put_together_from_its_pieces(connect: Connect) -> 
 
 
 async def test_parallel_tool_calls_keep_their_order(connect: Connect) -> None:
-    calls = [{"id": f"c{n}", "name": "terminal", "arguments": f'{{"n":{n}}}'} for n in range(4)]
+    calls = [{"id": f"c{n}", "name": "terminal", "arguments": f'{{ "n":{n} }}'} for n in range(4)]
     async with scripted(connect, answers({"tool_calls": calls, "chunk_chars": 2})) as (model, _):
         message = await answer(model)
     assert message.tool_calls == tuple(
-        ToolCall(f"c{n}", "terminal", f'{{"n":{n}}}') for n in range(4)
+        ToolCall(f"c{n}", "terminal", f'{{ "n":{n} }}') for n in range(4)
     )
 
 

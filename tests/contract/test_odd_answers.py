@@ -96,6 +96,7 @@ async def test_the_reason_of_an_error_is_found_wherever_it_stands(body: str) -> 
         ({"message": WHY, "type": "rate_limit_error"}, Kind.RATE_LIMIT),
         ({"message": WHY, "code": "invalid_api_key"}, Kind.AUTH),
         ({"message": WHY, "status": 401}, Kind.AUTH),
+        ({"message": WHY, "code": 429}, Kind.RATE_LIMIT),
         ({"message": "prompt is too long", "type": "invalid_request_error"}, Kind.CONTEXT_OVERFLOW),
         ({"message": WHY}, Kind.OVERLOADED),
     ],

@@ -51,18 +51,6 @@ async def test_profiles_are_apart(store: ProfileStore) -> None:
         await store.read("../default", NAME)
 
 
-async def test_no_change_is_lost_among_many(store: ProfileStore) -> None:
-    async def add(number: int) -> None:
-        async with store.opened("default", NAME) as document:
-            before = document.data
-            await asyncio.sleep(0)
-            await document.replace(before + b"%d " % number)
-
-    await asyncio.gather(*map(add, range(20)))
-    (data,) = await store.read("default", NAME)
-    assert sorted(map(int, data.split())) == list(range(20))
-
-
 async def test_who_is_cancelled_leaves_a_document_free(store: ProfileStore) -> None:
     holding = asyncio.Event()
 

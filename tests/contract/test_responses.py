@@ -1,7 +1,6 @@
 """OpenAI's Responses API in particular: items, encrypted reasoning, endings and counts."""
 
 import json
-from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -15,25 +14,28 @@ from agent_service.records.model_errors import ModelErrorKind
 from agent_service.records.usage import Usage
 from tests.contract.models import (
     NO_RETRIES,
+    STEPS,
+    SYSTEM,
+    USER,
     answer,
     ask,
+    called,
     endpoint_at,
     failure,
     request,
     responses,
+    result,
     scripted,
+    sent,
 )
 from tests.fakes.model import answers, fake_model
 from tests.fakes.responses import ENCRYPTED, RESPONSES
 
-SYSTEM = {"role": "system", "content": "Be kind."}
-USER = {"role": "user", "content": "Wie spät?"}
 ASKED = {
     "type": "message",
     "role": "user",
     "content": [{"type": "input_text", "text": "Wie spät?"}],
 }
-STEPS = {"rules": [{"steps": [{"text": "Hi"}] * 3}]}
 THOUGHT: dict[str, Any] = {
     "id": "rs_1",
     "type": "reasoning",
@@ -42,30 +44,12 @@ THOUGHT: dict[str, Any] = {
 }
 
 
-def called(*ids: str) -> dict[str, Any]:
-    calls = [{"id": i, "function": {"name": "terminal", "arguments": '{"n":1}'}} for i in ids]
-    return {"role": "assistant", "content": None, "tool_calls": calls}
-
-
-def result(call: str, text: str = "done") -> dict[str, Any]:
-    return {"role": "tool", "tool_call_id": call, "content": text}
-
-
 def output(call: str, text: str = "done") -> dict[str, Any]:
     return {"type": "function_call_output", "call_id": call, "output": text}
 
 
-async def sent(*said: Mapping[str, Any], wire: Responses | None = None) -> dict[str, Any]:
-    """The body that a conversation goes out as; the server refuses what the API would."""
-    async with fake_model(STEPS, RESPONSES) as server:
-        provider = Provider(endpoint_at(server.url), wire or Responses(), NO_RETRIES)
-        async with provider as model:
-            await ask(model, request(*said))
-        return server.bodies[0]
-
-
 async def test_a_request_has_the_apis_own_form() -> None:
-    body = await sent(SYSTEM, USER)
+    body = await sent(RESPONSES, Responses(), SYSTEM, USER)
     assert body == {
         "model": "scripted",
         "stream": True,
@@ -88,7 +72,9 @@ async def test_a_request_has_the_apis_own_form() -> None:
 
 
 async def test_calls_and_their_results_are_items() -> None:
-    body = await sent(SYSTEM, USER, called("a", "b"), result("a"), result("b", ""), USER)
+    body = await sent(
+        RESPONSES, Responses(), SYSTEM, USER, called("a", "b"), result("a"), result("b", ""), USER
+    )
     call = {"type": "function_call", "name": "terminal", "arguments": '{"n":1}'}
     calls = [{**call, "call_id": "a"}, {**call, "call_id": "b"}]
     assert body["input"] == [ASKED, *calls, output("a"), output("b", ""), ASKED]
@@ -99,7 +85,7 @@ async def test_what_other_providers_wrote_is_put_into_words_that_are_allowed() -
     call = {"id": long_id, "function": {"name": "ls me", "arguments": '{"a'}}
     foreign = {"reasoning_details": [{"type": "thinking", "thinking": "Hm.", "signature": "s"}]}
     said = {"role": "assistant", "content": "I look.", "tool_calls": [call], **foreign}
-    body = await sent(USER, said, result(long_id))
+    body = await sent(RESPONSES, Responses(), USER, said, result(long_id))
     _, text, use, told = body["input"]
     assert text["content"] == [{"type": "output_text", "text": "I look."}]
     assert (use["call_id"], use["name"], use["arguments"]) == (long_id[-64:], "ls_me", '{"a')
@@ -108,7 +94,11 @@ async def test_what_other_providers_wrote_is_put_into_words_that_are_allowed() -
 
 async def test_a_picture_goes_as_an_input_image() -> None:
     url = {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}}
-    body = await sent({"role": "user", "content": [{"type": "text", "text": "What?"}, url]})
+    body = await sent(
+        RESPONSES,
+        Responses(),
+        {"role": "user", "content": [{"type": "text", "text": "What?"}, url]},
+    )
     image = {"type": "input_image", "image_url": "data:image/png;base64,QUJD", "detail": "auto"}
     assert body["input"][0]["content"][1] == image
 
@@ -127,7 +117,7 @@ async def test_reasoning_goes_back_encrypted_and_in_front() -> None:
     shown = "".join(event.text for event in events if isinstance(event, ReasoningDelta))
     assert shown == message.reasoning == "Hm."
     assert message.reasoning_details == (THOUGHT,)
-    body = await sent(USER, assistant_message(message), result("a"))
+    body = await sent(RESPONSES, Responses(), USER, assistant_message(message), result("a"))
     _, thought, text, use, _ = body["input"]
     assert thought == THOUGHT
     assert (text["content"][0]["text"], use["call_id"]) == ("I look.", "a")
@@ -136,7 +126,7 @@ async def test_reasoning_goes_back_encrypted_and_in_front() -> None:
 async def test_reasoning_that_the_api_did_not_encrypt_stays_here() -> None:
     bare = {name: value for name, value in THOUGHT.items() if name != "encrypted_content"}
     said = {"role": "assistant", "content": "Hi", "reasoning_details": [bare]}
-    body = await sent(USER, said, USER)
+    body = await sent(RESPONSES, Responses(), USER, said, USER)
     assert [item["type"] for item in body["input"]] == ["message"] * 3
 
 
@@ -166,7 +156,7 @@ async def test_reasoning_between_other_items_keeps_its_place() -> None:
     shown = "".join(event.text for event in events if isinstance(event, TextDelta))
     assert message.text == shown == "First.Last."
     assert message.reasoning == "Hm.\n\nHm."
-    body = await sent(USER, assistant_message(message), USER)
+    body = await sent(RESPONSES, Responses(), USER, assistant_message(message), USER)
     assert body["input"] == [ASKED, *parts, ASKED]
 
 
@@ -257,7 +247,7 @@ async def test_a_longer_conversation_begins_with_the_same_bytes() -> None:
 
 
 async def test_a_model_thinks_as_hard_as_it_is_told() -> None:
-    body = await sent(USER, wire=Responses("high"))
+    body = await sent(RESPONSES, Responses("high"), USER)
     assert body["reasoning"] == {"effort": "high", "summary": "auto"}
 
 
