@@ -212,10 +212,10 @@ async def test_an_editor_holds_a_whole_session(home: Home) -> None:
 async def test_an_editor_is_told_that_its_mcp_servers_are_not_used(home: Home) -> None:
     editor = Editor()
     clock = schema.McpServerStdio(name="clock", command="mcp-clock", args=[], env=[])
-    async with opened(home, editor) as agent, asyncio.timeout(30):
+    async with opened(home, editor) as agent:
         await agent.new_session(cwd=str(home.path.parent / "project"), mcp_servers=[clock])
-        while "MCP servers of your editor (clock)" not in editor.text:  # noqa: ASYNC110 - no event
-            await asyncio.sleep(0.05)
+        await _until(lambda: "MCP servers of your editor (clock)" in editor.text)
+        assert editor.text.count("your editor (clock)") == 1
 
 
 async def test_an_editor_stops_a_command(home: Home) -> None:
