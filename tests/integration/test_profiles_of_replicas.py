@@ -91,6 +91,7 @@ async def test_no_update_is_lost_among_many(
         history = await memories[0].history("default", WRITERS * OPERATIONS)
         (text,) = await opened.documents.read("default", NAME)
     made = list(reversed(history))
+    assert sorted(change.key for change in made) == sorted(done)
     model = ""
     for change in made:
         assert change.before == model, "every change began with what another had left"
