@@ -10,7 +10,7 @@ from typing import Any, Self
 import grpc.aio
 from msgspec import Struct
 
-from executor_service.backends.folder_store import HERE, FolderStore, run_here
+from executor_service.backends.folder_store import LocalStore, run_here
 from executor_service.config import ExecutorConfig
 from executor_service.execs.exec_registry import Recorder, Stores
 from executor_service.execs.segments import SpoolLimits
@@ -155,7 +155,7 @@ class ExecutorService:
         templates = Templates(maker.names, maker.open)
         backends.push_async_callback(templates.close)
         run = run_here(folder, self._home.workspaces, await maker.supervisor())
-        here = FolderStore(HERE, run)
+        here = LocalStore(self._home.workspaces, run)
         workspace_stores = WorkspaceStores(templates, here, workspaces)
         allocator = WorkspaceAllocator(catalog, workspace_stores, workspaces, clock)
         lifetimes = Lifetimes(config.idle_timeout_s, config.max_age_s)

@@ -23,6 +23,7 @@ from executor_service.errors import (
     WorkspaceRefused,
 )
 from executor_service.supervisor.folders import ANSWER
+from executor_service.supervisor.trees import PART, remove_empty
 from services.errors import Reason
 from services.lifecycle import unbroken
 
@@ -121,10 +122,34 @@ def run_here(folder: Path, root: Path, supervisor: bytes) -> Run:
     return run
 
 
-async def _run(argv: Sequence[str], within_s: float) -> tuple[int | None, bytes]:
+class LocalStore(FolderStore):
+    """The workspaces of this machine."""
+
+    def __init__(self, root: Path, run: Run) -> None:
+        super().__init__(HERE, run)
+        self._root = root
+
+    async def remove(self, workspace: Path) -> None:
+        # rm starts in a tenth of the program's time, and nearly always suffices.
+        paths = [self._root / name for name in (PART + workspace.name, workspace.name)]
+        if left := await asyncio.to_thread(_remove_empty, paths):
+            rm = ("rm", "-rf", "--", *map(str, left))
+            await _run(rm, _WORK_DEADLINE_S, stderr=asyncio.subprocess.DEVNULL)
+            if await asyncio.to_thread(_remove_empty, paths):
+                await super().remove(workspace)
+
+
+def _remove_empty(paths: Sequence[Path]) -> list[Path]:
+    """Remove empty folders; return the paths that are left."""
+    return [path for path in paths if not remove_empty(str(path.parent), path.name)]
+
+
+async def _run(
+    argv: Sequence[str], within_s: float, stderr: int | None = None
+) -> tuple[int | None, bytes]:
     """Run a program to its end; return its status and what it wrote, or raise BackendError."""
     try:
-        async with _running(argv) as process, asyncio.timeout(within_s):
+        async with _running(argv, stderr) as process, asyncio.timeout(within_s):
             said, _ = await process.communicate()
     except TimeoutError:
         raise BackendError(f"not done within {within_s:g} s") from None
@@ -132,13 +157,16 @@ async def _run(argv: Sequence[str], within_s: float) -> tuple[int | None, bytes]
 
 
 @contextlib.asynccontextmanager
-async def _running(argv: Sequence[str]) -> AsyncGenerator[asyncio.subprocess.Process]:
+async def _running(
+    argv: Sequence[str], stderr: int | None
+) -> AsyncGenerator[asyncio.subprocess.Process]:
     """Run a program for the time of the block; it has ended afterwards."""
     starting = asyncio.create_task(
         asyncio.create_subprocess_exec(
             *argv,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
+            stderr=stderr,
             start_new_session=True,
             cwd="/",
         )

@@ -101,6 +101,8 @@ class DockerBackend:
         try:
             return await make_or_destroy(self._create(spec), self.destroy)
         except EngineRefused as error:
+            if "No such image" in str(error):
+                raise BackendUnavailable(f"{error}; run `make sandbox-image`") from error
             raise BoxCreateFailed(f"the engine could not make the box: {error}") from error
         except OSError as error:
             raise BoxCreateFailed(f"the socket of the box cannot be made: {error}") from error

@@ -135,10 +135,15 @@ class Connection(Struct, frozen=True):
 
 
 class ExecStream:
-    """The standard streams of a command that the engine runs in a container, as a ByteStream."""
+    """The standard streams of a command that the engine runs in a container, as a ByteStream.
+
+    Standard error after the first standard output means that the command or what ran it has ended:
+    behind gVisor the engine keeps the stream of a box that is gone.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._has_begun = False
         self._chunk_left = 0
         self._stderr = bytearray()
         self._closed = False
@@ -161,6 +166,7 @@ class ExecStream:
     async def _next_chunk(self, reader: asyncio.StreamReader) -> None:
         number, size = _CHUNK_HEAD.unpack(await reader.readexactly(_CHUNK_HEAD.size))
         if number == _STDOUT:
+            self._has_begun = True
             self._chunk_left = size
             return
         while size:
@@ -170,6 +176,8 @@ class ExecStream:
             size -= len(data)
             if number == _STDERR:
                 self._stderr = (self._stderr + data)[-_MAX_STDERR_BYTES:]
+        if number == _STDERR and self._has_begun:
+            raise ConnectionResetError("those were its last words")
 
     async def write(self, data: bytes | bytearray | memoryview) -> None:
         if self._closed:
