@@ -42,11 +42,13 @@ class FileLock:
 
     def is_held(self) -> bool:
         """Return whether a process holds the lock, this one included."""
-        with suppress(FileNotFoundError), self._path.open("rb") as file:
-            try:
+        try:
+            with self._path.open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return True
+        except BlockingIOError:
+            return True
+        except OSError:
+            pass
         return False
 
     def release(self) -> None:

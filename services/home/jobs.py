@@ -1,9 +1,9 @@
 """Where a home keeps its jobs, and whether another program runs them now."""
 
-import fcntl
 from collections.abc import Iterator
 from pathlib import Path
 
+from services.home.file_lock import FileLock
 from services.home.texts import decode_text
 
 JOBS = "cron/jobs.json"
@@ -34,7 +34,7 @@ def held_by(root: Path) -> str:
     """Return the lock file of a program that runs a home's jobs now; empty if there is none."""
     for pattern in _LOCKS:
         for path in sorted(root.glob(pattern)):
-            if path.is_file() and _is_held(path):
+            if path.is_file() and FileLock(path).is_held():
                 return path.name
     return ""
 
@@ -65,14 +65,3 @@ def _files(folder: Path) -> Iterator[Path]:
             yield from _files(path)
         elif path.is_file():
             yield path
-
-
-def _is_held(path: Path) -> bool:
-    try:
-        with path.open("rb") as stream:
-            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    return False

@@ -29,10 +29,10 @@ from hermes.common.v1.content_pb2 import ContextFile
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ListCommandsRequest, SlashCommand
 from hermes.gateway.v1.conversation_pb2_grpc import ConversationServiceStub
 from services.cli.acp.history import history
-from services.cli.acp.prompt import Editor, PromptFile, read_prompt
+from services.cli.acp.prompt import Editor, read_prompt
 from services.cli.acp.session import MODES, EditorSession
 from services.cli.acp.updates import Folder, answer
-from services.cli.chat.attachments import upload_data
+from services.cli.chat.attachments import Attachment, upload
 from services.cli.chat.command import why_not_mounted
 from services.cli.chat.dialogue import Dialogue
 from services.cli.chat.downloads import Downloads
@@ -217,10 +217,9 @@ class HermesAgent:
             files = [*message.files]
             if session.said:
                 output = "\n".join(session.said).encode()
-                files.append(PromptFile("terminal.txt", "text/plain", output))
+                files.append(Attachment("terminal.txt", output))
                 session.said.clear()
-            uploads = [await upload_data(agent, it.name, it.mime_type, it.data) for it in files]
-            reason = await session.prompt(message.text, uploads)
+            reason = await session.prompt(message.text, await upload(agent, files))
             with suppress(*EXPECTED):
                 await self._show_title(session)
             return schema.PromptResponse(stop_reason=reason)

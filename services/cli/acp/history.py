@@ -16,16 +16,8 @@ from hermes.agent.v1.session_pb2 import (
 )
 from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
 from hermes.agent.v1.turn_event_pb2 import ToolFinished, ToolStarted
-from services.cli.acp.updates import (
-    OUTPUT_CHARS,
-    Folder,
-    answer,
-    arguments_of,
-    end_of,
-    plan,
-    start_of,
-    thought,
-)
+from services.cli.acp.updates import OUTPUT_CHARS, Folder, answer, end_of, plan, start_of, thought
+from services.cli.chat.tool_view import arguments_of
 
 PAGE = 1000
 

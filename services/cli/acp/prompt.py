@@ -23,25 +23,18 @@ from acp.schema import (
 from msgspec import Struct
 
 from services.cli.acp.updates import Folder
+from services.cli.chat.attachments import Attachment
 from services.errors import InvalidArgument
 from services.rpc.uploads import MAX_BYTES
 
 TEXT = "text/plain"
 
 
-class PromptFile(Struct, frozen=True):
-    """A file that goes with a prompt."""
-
-    name: str
-    mime_type: str
-    data: bytes
-
-
 class Prompt(Struct, frozen=True):
     """A message to the agent."""
 
     text: str
-    files: Sequence[PromptFile] = ()
+    files: Sequence[Attachment] = ()
 
 
 class Editor(Struct, frozen=True):
@@ -96,7 +89,7 @@ OUTPUT_BYTES = 100_000
 
 async def read_prompt(blocks: Sequence[Any], editor: Editor, folder: Folder) -> Prompt:
     """Return the message of a prompt; InvalidArgument if a file cannot be read."""
-    words, files = list[str](), list[PromptFile]()
+    words, files = list[str](), list[Attachment]()
     for number, block in enumerate(blocks, 1):
         match block:
             case TextContentBlock():
@@ -105,7 +98,7 @@ async def read_prompt(blocks: Sequence[Any], editor: Editor, folder: Folder) -> 
                 kind = "picture" if isinstance(block, ImageContentBlock) else "sound"
                 ending = mimetypes.guess_extension(block.mime_type) or ""
                 name = f"{kind}-{number}{ending}"
-                files.append(PromptFile(name, block.mime_type, _decoded(block.data)))
+                files.append(Attachment(name, _decoded(block.data), block.mime_type))
             case EmbeddedResourceContentBlock():
                 file = _embedded(block)
                 files.append(file)
@@ -119,18 +112,18 @@ async def read_prompt(blocks: Sequence[Any], editor: Editor, folder: Folder) -> 
     return Prompt("".join(words), files)
 
 
-def _embedded(block: EmbeddedResourceContentBlock) -> PromptFile:
+def _embedded(block: EmbeddedResourceContentBlock) -> Attachment:
     resource = block.resource
     name = unquote(urlsplit(resource.uri).path).rstrip("/").rpartition("/")[2] or "resource"
     if isinstance(resource, TextResourceContents):
         # An empty file cannot be sent.
-        return PromptFile(name, resource.mime_type or TEXT, resource.text.encode() or b"\n")
-    return PromptFile(name, resource.mime_type or _type_of(name), _decoded(resource.blob))
+        return Attachment(name, resource.text.encode() or b"\n", resource.mime_type or TEXT)
+    return Attachment(name, _decoded(resource.blob), resource.mime_type or _type_of(name))
 
 
 async def _linked(
     block: ResourceContentBlock, editor: Editor, folder: Folder
-) -> tuple[str, list[PromptFile]]:
+) -> tuple[str, list[Attachment]]:
     """Return how the text names a link, and the file unless the sandbox has it as it is."""
     address = urlsplit(block.uri)
     if address.scheme != "file":
@@ -144,7 +137,7 @@ async def _linked(
     if data is None:
         raise InvalidArgument(f"{path} cannot be read")
     remark = " (with changes that are not saved)" if inside is not None else ""
-    file = PromptFile(path.name, block.mime_type or _type_of(path.name), data or b"\n")
+    file = Attachment(path.name, data or b"\n", block.mime_type or _type_of(path.name))
     return f"`{inside or path.name}`{remark}", [file]
 
 

@@ -1,10 +1,8 @@
 """What an editor is shown of a turn: text, thoughts, tool calls with their places, and the plan."""
 
-import json
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 from typing import Any, cast
@@ -21,7 +19,7 @@ from acp.schema import (
 from msgspec import Struct
 
 from hermes.agent.v1.turn_event_pb2 import ToolFinished, ToolStarted, TurnEvent, UsageReported
-from services.cli.chat.tool_view import described
+from services.cli.chat.tool_view import arguments_of, described, todo_items, without_marks
 
 WORKSPACE = "/workspace"
 PROGRESS_S = 0.2
@@ -37,11 +35,8 @@ _KINDS: dict[str, ToolKind] = {
     **dict.fromkeys(("web_search", "web_extract"), "fetch"),
     **dict.fromkeys(("delegate_task", "mixture_of_agents"), "think"),
 }
-_PLAN_LINE = re.compile(r"\[([ >x-])\] [^:]*: (.*)")
 _PLAN_STATES = {" ": "pending", ">": "in_progress", "x": "completed"}
 _FENCE = re.compile(r"`{3,}")
-_LABEL = re.compile(r"^\[(?:End of u|U)ntrusted data [0-9a-f]{12}[^\]\n]*\]\n?", re.MULTILINE)
-"""Lines for the model around data of others."""
 
 Content = Sequence[ContentToolCallContent | FileEditToolCallContent]
 
@@ -204,13 +199,13 @@ def usage(reported: UsageReported) -> Iterator[Any]:
 
 def plan(preview: str) -> Iterator[Any]:
     """Yield the plan of the `todo` tool's result."""
-    found = [_PLAN_LINE.match(line) for line in preview.splitlines()]
+    items = todo_items(preview)
     entries = [
-        acp.plan_entry(line[2], status=cast("Any", _PLAN_STATES[line[1]]))
-        for line in found
-        if line and line[1] in _PLAN_STATES
+        acp.plan_entry(text, status=cast("Any", _PLAN_STATES[sign]))
+        for sign, text in items
+        if sign in _PLAN_STATES
     ]
-    if any(found):
+    if items:
         yield acp.update_plan(entries)
 
 
@@ -260,7 +255,7 @@ def kind_of(tool: str) -> ToolKind:
 
 def preview(text: str) -> ContentToolCallContent:
     """Return the result of a call for an editor, without the marks that are for the model."""
-    return fenced(_LABEL.sub("", text))
+    return fenced(without_marks(text))
 
 
 def fenced(text: str) -> ContentToolCallContent:
@@ -268,15 +263,6 @@ def fenced(text: str) -> ContentToolCallContent:
     fence = max(("```", *_FENCE.findall(text)), key=len)
     fence = f"{fence}`" if fence in text else fence
     return acp.tool_content(acp.text_block(f"{fence}\n{text.rstrip()}\n{fence}"))
-
-
-def arguments_of(arguments_json: str) -> dict[str, Any]:
-    """Return the arguments of a call; empty if they are no JSON object."""
-    with suppress(ValueError, RecursionError):
-        arguments: Any = json.loads(arguments_json)
-        if isinstance(arguments, dict):
-            return cast("dict[str, Any]", arguments)
-    return {}
 
 
 def _name(path: str, folder: Folder) -> str:

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from services.cli.command import JSON_LIST, Command, Context, action, arg
-from services.cli.console import print_json, say
-from services.cli.output import Column
+from services.cli.output import Column, describe
 from services.cli.startup import imported
 from services.errors import InvalidArgument, NotFound
 from services.validation import json_object
@@ -40,22 +39,11 @@ async def _test(context: Context) -> int:
     tried: Sequence[Any] = await imported(TRY)(context.settings, given.event, about)
     if not tried:
         raise NotFound(f"no hook takes {given.event}; see: hermes hooks list")
-    if given.json:
-        print_json(
-            [
-                {
-                    "name": each.name,
-                    "result": each.result,
-                    "error": each.error,
-                    "output": each.output,
-                }
-                for each in tried
-            ]
-        )
-    else:
-        for each in tried:
-            said = each.error or f"it returned {json.dumps(each.result, ensure_ascii=False)}"
-            say("\n".join((f"{each.name}: {said}", *(f"  {line}" for line in each.output))))
+    lines = list[str]()
+    for each in tried:
+        said = each.error or f"it returned {json.dumps(each.result, ensure_ascii=False)}"
+        lines += (f"{each.name}: {said}", *(f"  {line}" for line in each.output))
+    context.print_value([describe(each, _TRIED) for each in tried], "\n".join(lines))
     return 1 if any(each.error for each in tried) else 0
 
 
@@ -65,6 +53,7 @@ _COLUMNS = (
     Column("description", "what it does"),
     Column("problem", "problem", optional=True),
 )
+_TRIED = tuple(map(Column, ("name", "result", "error", "output")))
 COMMAND = Command(
     EXAMPLES,
     (

@@ -26,7 +26,7 @@ from services.cli.command import (
     flag,
 )
 from services.cli.connection import has_services
-from services.cli.output import Column
+from services.cli.output import Column, describe
 from services.cli.startup import imported, keep
 from services.config.edit import remove_path
 from services.config.settings import is_secret_name
@@ -157,13 +157,7 @@ async def _test(context: Context) -> None:
     if answer.changes:
         told = "You have agreed to these changes:" if given.accept else "These tools changed:"
         lines += [told, answer.changes]
-    value = {
-        "name": server.name,
-        "tools": list(server.tools),
-        "prompts": list(server.prompts),
-        "has_resources": server.has_resources,
-        "changes": answer.changes,
-    }
+    value = describe(server, _OFFERED) | {"changes": answer.changes}
     context.print_value(value, "\n".join(lines))
 
 
@@ -230,6 +224,7 @@ def _state(server: pb.McpServer) -> str:
     return "on" if is_known else "not connected yet"
 
 
+_OFFERED = tuple(map(Column, ("name", "tools", "prompts", "has_resources")))
 _COLUMNS = (
     Column("name", "server"),
     Column("", "state", _state),

@@ -44,6 +44,8 @@ class Attachment(Struct, frozen=True):
 
     name: str
     data: bytes
+    media_type: str = ""
+    """Empty: that of its name or contents."""
 
     @property
     def is_picture(self) -> bool:
@@ -141,39 +143,22 @@ def _files_below(folder: Path) -> Iterator[str]:
 
 async def upload(agent: grpc.aio.Channel, files: Sequence[Attachment]) -> list[MessageFile]:
     """Give files to the agent."""
-    for file in files:
-        await _upload(agent, file.data)
-    return [message_file(file) for file in files]
+    stub, named = UploadServiceStub(agent), list(map(message_file, files))
+    for file, name in zip(files, named, strict=True):
+        header = UploadFileRequest.Header(length_bytes=name.length_bytes, sha256=name.sha256)
+        await stub.UploadFile(upload_messages(UploadFileRequest, header, file.data))
+    return named
 
 
 def message_file(file: Attachment) -> MessageFile:
     """Return a file as messages name it."""
-    known = media_type(file.name, "image/png" if file.is_picture else "")
-    return _message_file(file.name, known, file.data)
-
-
-async def upload_data(
-    agent: grpc.aio.Channel, name: str, mime_type: str, data: bytes
-) -> MessageFile:
-    """Give a file to the agent."""
-    await _upload(agent, data)
-    return _message_file(name, mime_type, data)
-
-
-async def _upload(agent: grpc.aio.Channel, data: bytes) -> None:
-    digest = hashlib.sha256(data).digest()
-    header = UploadFileRequest.Header(length_bytes=len(data), sha256=digest)
-    upload = UploadServiceStub(agent).UploadFile
-    await upload(upload_messages(UploadFileRequest, header, data))
-
-
-def _message_file(name: str, mime_type: str, data: bytes) -> MessageFile:
+    known = file.media_type or media_type(file.name, "image/png" if file.is_picture else "")
     return MessageFile(
-        kind=_KINDS.get(mime_type.partition("/")[0], FILE_KIND_DOCUMENT),
-        name=name,
-        mime_type=mime_type,
-        length_bytes=len(data),
-        sha256=hashlib.sha256(data).digest(),
+        kind=_KINDS.get(known.partition("/")[0], FILE_KIND_DOCUMENT),
+        name=file.name,
+        mime_type=known,
+        length_bytes=len(file.data),
+        sha256=hashlib.sha256(file.data).digest(),
     )
 
 

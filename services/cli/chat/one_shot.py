@@ -1,7 +1,6 @@
 """One question and its answer, for people and for scripts."""
 
 import asyncio
-import json
 import signal
 import sys
 from collections.abc import Sequence
@@ -21,6 +20,7 @@ from hermes.gateway.v1.conversation_pb2 import ConverseResponse
 from services.cli.chat.dialogue import Dialogue
 from services.cli.chat.turn_view import TurnView, shortfall
 from services.cli.console import complain
+from services.validation import json_object
 
 NOBODY = "(Nobody is there to answer. Decide yourself, and state your assumptions.)"
 
@@ -108,9 +108,10 @@ class OneShot:
 
     def _call(self, started: ToolStarted) -> dict[str, Any]:
         finished = self._finished.get(started.call_id, ToolFinished(is_error=True))
+        arguments = json_object(started.arguments_json)
         return {
             "name": started.name,
-            "arguments": _parse(started.arguments_json),
+            "arguments": started.arguments_json if arguments is None else arguments,
             "is_error": finished.is_error,
             "exit_code": finished.exit_code if finished.HasField("exit_code") else None,
             "backend": finished.backend or None,
@@ -151,10 +152,3 @@ def _answer(dialogue: Dialogue) -> None:
         else:
             complain(f"nobody can answer here: “{question.asked.question}”")
             dialogue.answer(question.id, NOBODY)
-
-
-def _parse(arguments_json: str) -> Any:
-    try:
-        return json.loads(arguments_json)
-    except (ValueError, RecursionError):
-        return arguments_json

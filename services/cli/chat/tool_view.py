@@ -1,7 +1,5 @@
 """Shows the tool calls of a turn: what they are given, their output, and what they changed."""
 
-import contextlib
-import json
 import re
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -12,6 +10,7 @@ from msgspec import Struct, field
 from hermes.agent.v1.turn_event_pb2 import ToolFinished, ToolStarted, TurnEvent
 from services.cli.chat.screen import Screen
 from services.cli.console import printable
+from services.validation import json_object
 
 SHOWN_CHARS = 200
 SHOWN_LINES = 20
@@ -28,8 +27,8 @@ _TELLING = ("command", "path", "pattern", "action")
 _UNTOLD = ("clarify", "todo")
 """Tools whose arguments are shown otherwise."""
 _DIFF_STYLES = (("+++", "bold"), ("---", "bold"), ("+", "green"), ("-", "red"), ("@@", "cyan"))
-_MARK = re.compile(r"\[(Untrusted data|End of untrusted data) [0-9a-f]{12}")
-"""Begins a line that is for the model."""
+_MARK = re.compile(r"^\[(?:End of u|U)ntrusted data [0-9a-f]{12}[^\]\n]*\]\n?", re.MULTILINE)
+"""Lines for the model around data of others."""
 _ITEM = re.compile(r"\[([ >x-])\] [^:]*: (.*)")
 _ITEM_MARKS = {" ": ("☐", ""), ">": ("▸", "bold"), "x": ("✓", "green"), "-": ("✗", "dim")}
 
@@ -124,19 +123,17 @@ def _changes(started: ToolStarted, finished: ToolFinished) -> Lines:
     """Return what a call changed, as the lines of a diff or a checklist."""
     match finished.name:
         case "patch":
-            shown = printable(finished.preview).splitlines()
-            lines = [line for line in shown if not _MARK.match(line)]
+            lines = printable(without_marks(finished.preview)).splitlines()
             styles = [
                 next((s for m, s in _DIFF_STYLES if line.startswith(m)), "dim") for line in lines
             ]
             return [(f"│ {line}", style) for line, style in zip(lines, styles, strict=True)]
         case "write_file":
-            content = str(_arguments(started.arguments_json).get("content", ""))
+            content = str(arguments_of(started.arguments_json).get("content", ""))
             return [(f"│ +{line}", "green") for line in printable(content).splitlines()]
         case "todo":
-            found = [_ITEM.match(line) for line in printable(finished.preview).splitlines()]
-            marks = [(_ITEM_MARKS[item[1]], item[2]) for item in found if item]
-            return [(f"  {mark} {text}", style) for (mark, style), text in marks]
+            marks = [(_ITEM_MARKS[sign], text) for sign, text in todo_items(finished.preview)]
+            return [(f"  {mark} {printable(text)}", style) for (mark, style), text in marks]
         case _:
             return ()
 
@@ -157,18 +154,26 @@ def _facts(finished: ToolFinished) -> list[str]:
 
 def described(arguments_json: str) -> str:
     """Return a call's command or path, else all its arguments, in one line."""
-    arguments = _arguments(arguments_json)
+    arguments = arguments_of(arguments_json)
     arguments.pop("patch", None)  # its diff is shown when it is applied
     telling = next((arguments[name] for name in _TELLING if name in arguments), arguments)
     return _shortened(_plain(telling) if arguments else arguments_json.removesuffix("{}"))
 
 
-def _arguments(arguments_json: str) -> dict[str, Any]:
-    with contextlib.suppress(ValueError, RecursionError):
-        arguments: Any = json.loads(arguments_json)
-        if isinstance(arguments, dict):
-            return cast("dict[str, Any]", arguments)
-    return {}
+def arguments_of(arguments_json: str) -> dict[str, Any]:
+    """Return the arguments of a call; empty if they are no JSON object."""
+    return json_object(arguments_json) or {}
+
+
+def todo_items(preview: str) -> list[tuple[str, str]]:
+    """Return the sign and the text of each item in a result of the `todo` tool."""
+    found = map(_ITEM.match, preview.splitlines())
+    return [(item[1], item[2]) for item in found if item]
+
+
+def without_marks(preview: str) -> str:
+    """Return the result of a call without the lines that are for the model."""
+    return _MARK.sub("", preview)
 
 
 def _plain(value: Any) -> str:
