@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from textwrap import TextWrapper
 from typing import Any, Self, TextIO
 
-from services.home.texts import decode_text
-
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
@@ -24,15 +22,6 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
 def printable(text: str) -> str:
     """Remove characters that control a terminal."""
     return _CONTROL.sub("", text.replace("\r\n", "\n"))
-
-
-def readable(data: bytes, what: str) -> str:
-    """Decode text; replaces invalid UTF-8 and warns about it."""
-    try:
-        return decode_text(data)
-    except UnicodeDecodeError:
-        complain(f"{what} is not valid UTF-8; invalid bytes are replaced")
-        return decode_text(data, "replace")
 
 
 def say(text: str) -> None:

@@ -1,11 +1,9 @@
-"""Texts that people edit, with any editor: UTF-8, or UTF-16 and UTF-32 with a byte order mark."""
+"""Texts that people edit, with any editor: UTF-8, or UTF-16 with a byte order mark."""
 
 import codecs
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark is its beginning
-    (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )

@@ -140,8 +140,6 @@ def test_a_job_is_changed_where_nothing_runs(alone: Home) -> None:
         "hermes: jobs run only while hermes is running; start it with: hermes up"
     ]
     check_complaint(alone.run("jobs", "edit", "mail"), "give a change")
-    both = alone.run("jobs", "edit", "mail", "--model", "x", "--clear", "model")
-    check_complaint(both, "model cannot be set and cleared at the same time")
     changed = alone.run("jobs", "edit", "mail", "--clear", "budget-usd", "--json").json
     assert changed["budget_micro_usd"] is None
     waits = alone.run("jobs", "run", "mail", "--no-wait")

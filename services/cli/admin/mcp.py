@@ -11,8 +11,8 @@ from typing import Any
 from hermes.agent.v1 import mcp_pb2 as pb
 from hermes.agent.v1.mcp_pb2_grpc import McpServiceStub
 from services.amounts import plural
+from services.cli import process
 from services.cli.admin.login import check_place
-from services.cli.admin.mcp_server import SERVE
 from services.cli.arguments import up_to
 from services.cli.command import (
     JSON_LIST,
@@ -30,7 +30,7 @@ from services.cli.output import Column, describe
 from services.cli.startup import imported, keep
 from services.config.edit import remove_path
 from services.config.settings import is_secret_name
-from services.errors import AlreadyExists, InvalidArgument, NotFound
+from services.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound
 from services.redaction.redactor import MASK, Redactor
 from services.runtime.logins import LoggedIn
 
@@ -55,6 +55,8 @@ behind a URL runs elsewhere. Hermes connects when a session first needs the tool
 SECTION = "mcp_servers"
 LOG_IN = "agent_service.assembly.mcp_logins:log_in"
 LOG_OUT = "agent_service.assembly.mcp_logins:log_out"
+TIERS = ("read", "operate", "own")
+MISSING = "hermes mcp serve needs a package: pip install 'hermes-services[mcp]'"
 _TEST_S = 120.0
 _NAME_FORM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
 _SECRET_HEADERS = frozenset({"authorization", "proxy_authorization", "cookie"})
@@ -202,6 +204,17 @@ async def _remove(context: Context) -> None:
     context.print_value({"name": given.name, "file": str(path)}, told)
 
 
+async def _serve(context: Context) -> None:
+    """Serve Hermes to an MCP client, which starts this, on standard input and output."""
+    try:
+        serve = imported("gateway_service.servicer.mcp.server:serve_stdio")
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
+            raise
+        raise FailedPrecondition(MISSING) from None
+    await serve(context.channels, context.profile, context.given.tier)
+
+
 async def _restart(context: Context) -> str:
     """Return what applies a change, if anything runs that has read the settings."""
     is_needed = await has_services(context.settings, ("agent",))
@@ -237,6 +250,7 @@ _COLUMNS = (
 )
 _NEW = arg("NAME", "name of the server")
 _NAME = arg("SERVER", "name of the server", field="name")
+_TIER = arg("--tier", "rights of the client (read)", choices=TIERS, default="read")
 
 
 def _several(form: str, meaning: str, name: str) -> Argument:
@@ -280,7 +294,7 @@ COMMAND = Command(
         ),
         action(_logout, _NAME, JSON_OBJECT),
         action(_remove, _NAME, YES, JSON_OBJECT),
-        SERVE,
+        action(_serve, _TIER, services=process.ALL),
     ),
     defaults={"prefill": False, "warm_pool_size": 0},
 )

@@ -21,7 +21,6 @@ from services.cli.console import (
     complain,
     print_json,
     printable,
-    readable,
     say,
 )
 from services.cli.first_run import or_demo, warn_of_host, with_model
@@ -30,6 +29,7 @@ from services.cli.startup import imported, run_in_home
 from services.config.settings import Settings
 from services.errors import InvalidArgument
 from services.home.project_notes import notes_above
+from services.home.texts import decode_text
 from services.home.workdirs import why_not
 from services.rpc.channels import Channels
 from services.runtime.config import ChatConfig
@@ -176,12 +176,10 @@ def _question(given: str | None) -> str | None:
     """Return the question, after piped input."""
     if given is None:
         return None
-    asked = readable(given.encode(errors="surrogateescape"), "the question")
+    asked = decode_text(given.encode(errors="surrogateescape"), "replace")
     if sys.stdin is not None and not sys.stdin.isatty():
         data = read_up_to(STANDARD, MAX_QUESTION_BYTES)
-        if len(data) > MAX_QUESTION_BYTES:
-            raise InvalidArgument(TOO_LONG)
-        piped = readable(data, "the piped input")
+        piped = decode_text(data, "replace")
         asked = f"{piped.rstrip()}\n\n{asked}" if piped.strip() else asked
     if len(asked.encode()) > MAX_QUESTION_BYTES:
         raise InvalidArgument(TOO_LONG)

@@ -5,18 +5,40 @@ from contextlib import aclosing
 
 import grpc
 import grpc.aio
+from msgspec import Struct
 
 from hermes.agent.v1.turn_event_pb2 import ApprovalDecision, TurnEvent
 from hermes.common.v1.content_pb2 import MessageFile
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
 from hermes.gateway.v1.conversation_pb2_grpc import ConversationServiceStub
-from services.cli.chat.choices import Choices
 from services.cli.chat.questions import Question, asked_in, ended_in
 from services.errors import Reason, reason_of
 from services.ids import new_id
 from services.rpc.streams import Requests, Stream, resume
 
 RECONNECT_S = 60.0
+IDLE = "> "
+
+
+class Choices(Struct, frozen=True):
+    """What a reply offers; nothing if it is empty."""
+
+    offered: Sequence[ConverseResponse.Choice] = ()
+
+    @property
+    def lines(self) -> str:
+        width = len(str(len(self.offered)))
+        return "\n".join(f"{n:>{width}}. {one.label}" for n, one in enumerate(self.offered, 1))
+
+    @property
+    def label(self) -> str:
+        """The label before the answer, or before any message if nothing is offered."""
+        return f"number (1-{len(self.offered)}) or message > " if self.offered else IDLE
+
+    def message(self, said: str) -> str:
+        """The message of the chosen number; anything else is a message itself."""
+        number = int(said) if said.isdecimal() and len(said) < 3 else 0
+        return self.offered[number - 1].message if 0 < number <= len(self.offered) else said
 
 
 class Dialogue:

@@ -41,15 +41,8 @@ def terminal() -> Origin:
 async def add(context: Context) -> int:
     """Add a job."""
     given, settings = context.given, context.settings
-    asked = given_fields(given)
     if given.dry_run:
         return await context.run(_preview, ("scheduler",))
-    if "options.script_mode" in asked and "options.script" not in asked:
-        raise InvalidArgument("--no-agent needs --script")
-    if not given.prompt.strip() and "options.script_mode" not in asked:
-        raise InvalidArgument(
-            f'give a prompt, such as: hermes jobs add "{given.schedule}" "look for new mail"'
-        )
     runs = await has_services(settings, ("scheduler",))
     # The agent scans the prompt.
     await context.run(_create, ("scheduler", "agent"))
@@ -85,9 +78,6 @@ async def _edit(context: Context) -> None:
     given, job = context.given, await find_job(context)
     fields = await _fields(context)
     cleared = [path for word in given.clear for path in CLEARED[word]]
-    if twice := fields.keys() & set(cleared):
-        told = ", ".join(sorted(map(option_of, twice)))
-        raise InvalidArgument(f"{told} cannot be set and cleared at the same time")
     paths = list(dict.fromkeys([*fields, *cleared]))
     if not paths:
         raise InvalidArgument(

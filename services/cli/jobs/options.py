@@ -1,7 +1,6 @@
 """The options of `hermes jobs add` and `edit`, kept by field path such as `options.model`."""
 
 import argparse
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,17 +12,6 @@ from services.errors import InvalidArgument
 from services.home.texts import decode_text
 
 MAX_SCRIPT_BYTES = 64 * 1024
-
-_TARGET = re.compile(r"[a-z][a-z_]*(?::\S.*)?")
-
-
-def target(text: str) -> str:
-    """Check a delivery target."""
-    if not _TARGET.fullmatch(text):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a place such as telegram, telegram:12345, telegram:#NAME or local"
-        )
-    return text
 
 
 async def read_script(path: str) -> str:
@@ -78,7 +66,7 @@ def _choice(name: str, field: str, meaning: str, *choices: str) -> Argument:
 OPTIONS = (
     arg("--name", "name of the job (the start of the prompt)"),
     arg("--time-zone ZONE", "time zone, such as Europe/Berlin (timezone)"),
-    arg(_PLACE, _TO, target, field="options.deliver_to", action="append"),
+    arg(_PLACE, _TO, field="options.deliver_to", action="append"),
     arg("--model NAME", "model to use (model.default)", field="options.model"),
     _several("--skill NAME", "skills", "skill to follow"),
     _several("--toolset NAME", "toolsets", "toolset to offer (all except cron, messaging, …)"),

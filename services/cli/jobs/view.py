@@ -1,7 +1,7 @@
 """Jobs and their runs for people and programs."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -11,8 +11,6 @@ from hermes.scheduler.v1 import job_pb2, run_pb2
 from services.amounts import dollars
 from services.cli.console import printable, say
 from services.cli.output import NOTHING, Column, duration, field_value, print_details
-
-_DAY_IS_CLEAR = timedelta(hours=12)
 
 
 def local(moment: Timestamp, zone: str) -> str:
@@ -184,9 +182,7 @@ def run_list(zone: str) -> Sequence[Column]:
 def waiting(run: run_pb2.Run, zone: str) -> str:
     """Return what a postponed run waits for, or empty."""
     starts = run.not_before_time
-    ahead = starts.ToDatetime(UTC) - datetime.now(UTC)
-    if run.state != run_pb2.RUN_STATE_CLAIMED or ahead <= timedelta():
+    if run.state != run_pb2.RUN_STATE_CLAIMED or starts.ToDatetime(UTC) <= datetime.now(UTC):
         return ""
     at = local(starts, zone)
-    at = at.partition(" ")[2] if ahead < _DAY_IS_CLEAR else at
     return f"waits, attempt {run.attempt} at {at}" if run.attempt > 1 else f"waits, starts at {at}"

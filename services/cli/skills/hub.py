@@ -24,8 +24,6 @@ _DONE = (
     pb.SKILL_OUTCOME_STATUS_UPDATED,
     pb.SKILL_OUTCOME_STATUS_UNCHANGED,
 )
-_SHOWN = 40
-"""The most findings that are shown of a skill; `--json` has all."""
 
 
 def _trust(message: pb.SkillOutcome | pb.HubSkill | skill_pb2.Skill) -> str:
@@ -203,14 +201,12 @@ def _say_outcomes(outcomes: Sequence[pb.SkillOutcome]) -> None:
 
 
 def _say_findings(outcome: pb.SkillOutcome) -> None:
-    for found in outcome.findings[:_SHOWN]:
+    for found in outcome.findings:
         place = f"{found.path}:{found.line}" if found.line else found.path
         about = f" ({found.about})" if found.about else ""
         say(printable(f"  {_verdict(found)} {place}: {found.family}{about}"))
         if found.text:
             say(printable(f"      {found.text}"))
-    if len(outcome.findings) > _SHOWN:
-        say(f"  and {len(outcome.findings) - _SHOWN} more; --json has all")
 
 
 def _because(outcome: pb.SkillOutcome) -> str:

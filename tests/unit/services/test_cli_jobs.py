@@ -1,6 +1,5 @@
 """What `hermes jobs` makes of its options, and says of those that are wrong."""
 
-import argparse
 import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,7 +10,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from hermes.scheduler.v1 import job_file_pb2, job_pb2, run_pb2
 from services.cli.jobs.files import note_of
-from services.cli.jobs.options import given_fields, option_of, read_script, target
+from services.cli.jobs.options import given_fields, option_of, read_script
 from services.cli.jobs.view import JOB, JOB_LIST, RUN, run_list, show
 from services.cli.main import parser_of
 from services.cli.output import describe, print_rows
@@ -65,19 +64,6 @@ def test_a_wrong_value_is_refused_with_what_is_right(
 
 
 @pytest.mark.parametrize(
-    "text", ["telegram:-100:7", "matrix:!room:example.org", "telegram:#home", "origin", "telegram"]
-)
-def test_a_place_is_taken_as_it_is_written(text: str) -> None:
-    assert target(text) == text
-
-
-@pytest.mark.parametrize("text", ["Telegram", "12345", "telegram:", ":42", ""])
-def test_what_is_no_place_is_refused_with_an_example(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match="such as telegram, telegram:12345"):
-        target(text)
-
-
-@pytest.mark.parametrize(
     ("content", "told"),
     [(b"", "is empty"), (b"\xff", "is not UTF-8 text"), (b"x" * 70_000, "more than 65536 bytes")],
 )
@@ -116,7 +102,7 @@ def test_a_run_that_is_put_off_says_until_when_and_why(capsys: pytest.CaptureFix
     works.not_before_time.FromDatetime(soon)
     print_rows([again, first, works], run_list("Asia/Tokyo"))
     lines = capsys.readouterr().out.splitlines()[-3:]
-    assert f"waits, attempt 4 at {soon.astimezone(tokyo):%H:%M:%S} JST" in lines[0]
+    assert f"waits, attempt 4 at {soon.astimezone(tokyo):%Y-%m-%d %H:%M:%S} JST" in lines[0]
     assert lines[0].rstrip().endswith("no")
     assert f"waits, starts at {late.astimezone(tokyo):%Y-%m-%d %H:%M:%S} JST" in lines[1]
     assert "waits" not in lines[2]

@@ -14,7 +14,6 @@ from services.home.texts import decode_text
         (codecs.BOM_UTF8, "utf-8"),
         (codecs.BOM_UTF16_LE, "utf-16-le"),
         (codecs.BOM_UTF16_BE, "utf-16-be"),
-        (codecs.BOM_UTF32_LE, "utf-32-le"),
     ],
 )
 def test_a_text_is_the_same_from_any_editor(mark: bytes, encoding: str) -> None:
