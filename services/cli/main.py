@@ -182,9 +182,12 @@ def _without_command(arguments: list[str]) -> int:
         parser.print_help()
         return 0
     _, unknown = parser.parse_known_args(arguments)
-    names = importlib.import_module("services.config.paths")
-    similar = names.suggestion(names.nearest(unknown[0], COMMANDS))
-    complain(f"unknown command {unknown[0]!r}{similar or '; see hermes --help'}")
+    if unknown[0].startswith("-"):
+        complain(f"put the command before {unknown[0]}; see hermes --help")
+    else:
+        names = importlib.import_module("services.config.paths")
+        similar = names.suggestion(names.nearest(unknown[0], COMMANDS))
+        complain(f"unknown command {unknown[0]!r}{similar or '; see hermes --help'}")
     return EXIT_USAGE
 
 

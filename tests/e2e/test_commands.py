@@ -192,8 +192,11 @@ def test_a_job_has_the_sandbox_that_it_asks_for(model: ModelProcess, tmp_path: P
     config = {**sandboxed("bubblewrap"), "executor": {"templates": templates}}
     made = one_process(tmp_path, model.url, config)
     add = ("jobs", "add", "in 1 second", "who are you", "--json", "--sandbox")
+    early = made.client.run(*add, "unheard-of")
+    assert "cannot check the template unheard-of" in early.err
     with running(made) as deployment:
         client = deployment.client
+        check_complaint(client.run(*add, "unheard-of"), "unheard-of", "default, walled")
         job = client.run(*add, "walled").json
         assert job["sandbox"] == "walled"
 

@@ -47,7 +47,7 @@ def test_help_is_a_command(typed: str) -> None:
 @pytest.mark.parametrize(
     ("typed", "told"),
     [
-        ("--profile ann memory show", "unknown command '--profile'; see hermes --help"),
+        ("--profile ann memory show", "put the command before --profile; see hermes --help"),
         ("nothing", "unknown command 'nothing'; see hermes --help"),
         ("memroy --json", "unknown command 'memroy'; did you mean memory?"),
         ("help memroy", "unknown command 'memroy'; did you mean memory?"),

@@ -1,11 +1,14 @@
 """Adds, changes, pauses, resumes and removes jobs."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
 from google.protobuf.field_mask_pb2 import FieldMask
 
+from hermes.agent.v1 import skill_pb2, tool_catalog_pb2
+from hermes.agent.v1.skill_pb2_grpc import SkillServiceStub
+from hermes.agent.v1.tool_catalog_pb2_grpc import ToolCatalogServiceStub
 from hermes.common.v1.origin_pb2 import TRUST_OWNER, Origin
 from hermes.scheduler.v1 import job_pb2, schedule_pb2
 from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
@@ -18,7 +21,9 @@ from services.cli.jobs.options import CLEARED, given_fields, option_of, read_scr
 from services.cli.jobs.runs import all_jobs, find_job
 from services.cli.jobs.view import JOB, due_times, local
 from services.cli.output import describe, field_value
+from services.cli.sandboxes.executors import executors
 from services.cli.startup import catalog, imported
+from services.config.paths import nearest, suggestion
 from services.config.settings import Settings
 from services.errors import InvalidArgument
 from services.ids import new_id
@@ -41,8 +46,16 @@ def terminal() -> Origin:
 async def add(context: Context) -> int:
     """Add a job."""
     given, settings = context.given, context.settings
+    asked = given_fields(given)
     if given.dry_run:
         return await context.run(_preview, ("scheduler",))
+    if "options.script_mode" in asked and "options.script" not in asked:
+        raise InvalidArgument("--no-agent needs --script")
+    if not given.prompt.strip() and "options.script_mode" not in asked:
+        raise InvalidArgument(
+            f'give a prompt, such as: hermes jobs add "{given.schedule}" "look for new mail"'
+        )
+    await _check_template(settings, given.sandbox_template)
     runs = await has_services(settings, ("scheduler",))
     # The agent scans the prompt.
     await context.run(_create, ("scheduler", "agent"))
@@ -67,10 +80,10 @@ async def _create(context: Context) -> None:
 async def edit(context: Context) -> int:
     """Change a job; options that you do not give stay as they are."""
     given = context.given
-    # The agent scans the prompt and the name, and keeps budgets.
-    needs_agent = {"prompt", "name"} & given_fields(given).keys() or any(
-        word.startswith("budget") for word in given.clear
-    )
+    await _check_template(context.settings, given.sandbox_template)
+    # The agent scans the prompt, knows the names, and keeps budgets.
+    named = {"prompt", "name", "options.skills", "options.toolsets"} & given_fields(given).keys()
+    needs_agent = named or any(word.startswith("budget") for word in given.clear)
     return await context.run(_edit, ("scheduler", "agent") if needs_agent else ("scheduler",))
 
 
@@ -97,8 +110,7 @@ async def _edit(context: Context) -> None:
 
 async def _tell(context: Context, job: job_pb2.Job, notes: Iterable[str], done: str) -> None:
     """Report a job, its next due time and notes."""
-    times, notes = await _due(context, job), [*notes]
-    notes = [*notes, *_undeliverable(context, notes)]
+    notes, times = await _add_missing(context, [*notes]), await _due(context, job)
     if context.given.json:
         due = [at.isoformat() for at in times]
         print_json(describe(job, JOB) | {"due": due, "notes": notes})
@@ -198,13 +210,28 @@ async def _pause(context: Context, job: job_pb2.Job, *, pausing: bool) -> job_pb
     return (await stub.ResumeJob(job_pb2.ResumeJobRequest(**which))).job
 
 
-def _undeliverable(context: Context, notes: Collection[str]) -> Iterator[str]:
-    """Yield a note for each given place that cannot be delivered to, unless there is one."""
-    for place in given_fields(context.given).get("options.deliver_to", ()):
+async def _add_missing(context: Context, notes: list[str]) -> list[str]:
+    """Add a note for each missing thing that a job names: it may come later."""
+    fields = given_fields(context.given)
+    skills, toolsets = fields.get("options.skills"), fields.get("options.toolsets")
+    for place in fields.get("options.deliver_to", ()):
         beginning = f"cannot deliver to {place}"
         why = _why_unconnected(context.settings, place.partition(":")[0])
         if why and not any(note.startswith(beginning) for note in notes):
-            yield f"{beginning}: {why}"
+            notes.append(f"{beginning}: {why}")
+    try:
+        if skills:
+            request = skill_pb2.ListSkillsRequest(profile=context.profile)
+            found = (await context.stub(SkillServiceStub).ListSkills(request)).skills
+            known = {name for it in found for name in (it.name, f"{it.category}/{it.name}")}
+            notes += _unknown("skill", skills, known)
+        if toolsets:
+            asked = tool_catalog_pb2.ListToolsRequest(profile=context.profile)
+            listed = await context.stub(ToolCatalogServiceStub).ListTools(asked)
+            notes += _unknown("toolset", toolsets, listed.toolsets)
+    except EXPECTED as error:
+        notes.append(f"cannot check its skills and toolsets: {explain(error)}")
+    return notes
 
 
 def _why_unconnected(settings: Settings, platform: str) -> str:
@@ -217,3 +244,29 @@ def _why_unconnected(settings: Settings, platform: str) -> str:
     config = settings.load(imported("gateway_service.config:GatewayConfig"))
     off = {each.name: each.needs for each in config.platforms if not each.is_on}
     return f"{platform} is off; set {off[platform]} to use it" if platform in off else ""
+
+
+def _unknown(what: str, names: Iterable[str], known: Collection[str]) -> list[str]:
+    return [
+        f"there is no {what} {name!r}{suggestion(nearest(name, known))}"
+        for name in names
+        if name not in known
+    ]
+
+
+async def _check_template(settings: Settings, wanted: str | None) -> None:
+    """Refuse a template that no executor has, if one can be asked."""
+    if not wanted:
+        return
+    try:
+        async with executors(settings) as deployment:
+            told = [kind for one in deployment.each for kind in one.capabilities.backends]
+    except EXPECTED as error:
+        complain(f"cannot check the template {wanted}: {explain(error)}")
+        return
+    meant = [kind for kind in told if kind.template == wanted]
+    if not meant:
+        listed = ", ".join(dict.fromkeys(kind.template for kind in told if kind.template))
+        raise InvalidArgument(f"there is no sandbox template {wanted!r}; use one of: {listed}")
+    if not any(kind.available for kind in meant):
+        complain(f"the template {wanted} is not available now: {meant[0].detail}")
