@@ -15,7 +15,7 @@ from typing import Any
 
 from executor_service.backends.base import Size
 from executor_service.backends.keeper import read_answer
-from executor_service.backends.supervisor_zipapp import install_supervisor
+from executor_service.backends.supervisor_zipapp import PROGRAM, install_supervisor
 from executor_service.errors import (
     BackendError,
     BackendUnavailable,
@@ -184,4 +184,4 @@ async def _running(
 
 def _installed(folder: Path, supervisor: bytes) -> Path:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return install_supervisor(supervisor, folder, str(folder))
+    return install_supervisor(supervisor, folder, str(folder)) / PROGRAM

@@ -19,7 +19,7 @@ from executor_service.backends.base import Box, BoxSpec, Capabilities, Workspace
 from executor_service.backends.keeper import KeptBoxes, socket_of
 from executor_service.backends.process_boxes import ENVIRONMENT
 from executor_service.backends.process_records import connection_to
-from executor_service.backends.supervisor_zipapp import install_supervisor
+from executor_service.backends.supervisor_zipapp import PROGRAM, install_supervisor
 from executor_service.errors import BackendError, BackendUnavailable, BoxLost
 from executor_service.link.byte_streams import SocketStream
 from executor_service.records.sandboxes import Isolation
@@ -120,7 +120,7 @@ class LocalBackend:
 
     def _install(self) -> Path:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return install_supervisor(self._supervisor, self._folder, str(self._folder))
+        return install_supervisor(self._supervisor, self._folder, str(self._folder)) / PROGRAM
 
 
 def _capabilities(reason: str, *, available: bool, account: str = "") -> Capabilities:

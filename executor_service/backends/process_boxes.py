@@ -18,6 +18,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from executor_service.backends.base import BoxSpec
+from executor_service.backends.supervisor_zipapp import PROGRAM
 from executor_service.errors import BoxCreateFailed
 from executor_service.supervisor.frames import REMEMBERED
 
@@ -46,6 +47,7 @@ def user_of(spec: BoxSpec) -> HostUser | None:
 
 
 SUPERVISOR_IN_BOX = "/opt/hermes/supervisor"
+PROGRAM_IN_BOX = f"{SUPERVISOR_IN_BOX}/{PROGRAM}"
 ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "HOME": "/workspace",

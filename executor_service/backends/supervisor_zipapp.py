@@ -16,6 +16,8 @@ from importlib import resources
 from importlib.util import MAGIC_NUMBER, cache_from_source, source_hash
 from pathlib import Path
 
+PROGRAM = "__main__.py"
+"""What Python runs of the unpacked supervisor."""
 _PACKAGE = "executor_service/supervisor"
 _FIXED_TIME = (1980, 1, 1, 0, 0, 0)
 _UNCHECKED_HASH = (1).to_bytes(4, "little")
@@ -29,7 +31,7 @@ def build_zipapp() -> bytes:
         if entry.name.endswith(".py")
     }
     sources["executor_service/__init__.py"] = b""
-    sources["__main__.py"] = sources[f"{_PACKAGE}/__main__.py"]
+    sources[PROGRAM] = sources[f"{_PACKAGE}/{PROGRAM}"]
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for name in sorted(sources):

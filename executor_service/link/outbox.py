@@ -6,8 +6,9 @@ from typing import Any
 from executor_service.errors import ExecutorError
 from executor_service.link.byte_streams import ByteStream
 from executor_service.supervisor import frames
-from executor_service.supervisor.frames import Buffer, FrameError
+from executor_service.supervisor.frames import FrameError
 
+Buffer = bytes | bytearray | memoryview
 _HIGH_BYTES = 512 * 1024
 _FLOOD_BYTES = 64 * 1024 * 1024
 _FLOOD_PARTS = 1 << 16

@@ -5,6 +5,8 @@ import sys
 
 if __name__ == "__main__":
     gc.disable()  # imports leave nothing to collect
+    # Boxes run this file, because Python needs several modules to run its folder.
+    sys.path.insert(0, __file__.rpartition("/")[0])
     if sys.argv[1:2] == ["--bridge"]:
         from executor_service.supervisor.bridge import main
     elif sys.argv[1:2] == ["--keep"]:

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, BinaryIO, Generator, Iterator
 
 from executor_service.supervisor import files
 from executor_service.supervisor.files import FileError
+from executor_service.supervisor.light import suppress
 from executor_service.supervisor.paths import MAX_NAME_BYTES, MAX_PATH_BYTES, closing
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tarfile import TarInfo
+    from typing import Any, BinaryIO, Generator, Iterator
 
 MAX_ENTRIES = 100_000
 """Files, folders and links of an archive."""

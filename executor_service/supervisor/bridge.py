@@ -7,10 +7,9 @@ from __future__ import annotations
 import fcntl
 import os
 import select
-import socket
 import time
-from contextlib import suppress
 
+from executor_service.supervisor.light import socket, suppress
 from executor_service.supervisor.syscalls import hide_from_same_user
 
 GREETING = b"supervisor-bridge\n"

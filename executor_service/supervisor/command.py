@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
-from contextlib import suppress
-from typing import Any, Callable, NamedTuple
 
 from executor_service.supervisor import frames
-from executor_service.supervisor.connection import Connection
-from executor_service.supervisor.loop import WRITABLE, Loop, Timer
-from executor_service.supervisor.request import StartRequest, WindowSize
-from executor_service.supervisor.spawn import Spawner, resize_terminal
+from executor_service.supervisor.light import signal, suppress
+from executor_service.supervisor.loop import WRITABLE
+from executor_service.supervisor.spawn import resize_terminal
 from executor_service.supervisor.streams import InputStream, Outputs, OutputStream
 from executor_service.supervisor.tree import Forest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from executor_service.supervisor.connection import Connection
+    from executor_service.supervisor.frames import Buffer
+    from executor_service.supervisor.loop import Loop, Timer
+    from executor_service.supervisor.spawn import Spawner, StartRequest
 
 _EVENTS_FILES = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
 _DRAIN_GRACE_S = 0.3
@@ -53,12 +58,14 @@ class CommandContext:
         self.oom_counter = OomCounter()
         self.connection: Connection | None = None
 
+    def send(self, kind: int, ident: int, *parts: Buffer) -> None:
+        """Send a frame, if an executor is there."""
+        if self.connection is not None:
+            self.connection.send(frames.header(kind, ident, *parts), *parts)
 
-class ExitStatus(NamedTuple):
-    """How the first process ended; both are None if unknown."""
-
-    code: int | None
-    signal: int | None
+    def send_json(self, kind: int, ident: int, message: dict[str, Any]) -> None:
+        if self.connection is not None:
+            self.connection.send(frames.pack_json(kind, ident, message))
 
 
 class Command:
@@ -79,7 +86,8 @@ class Command:
         self._started_at = 0.0
         self._oom_kills_before = 0
         self._reason = ""
-        self._status: ExitStatus | None = None
+        self._status: int | None = None
+        """How the first process ended, as waitpid tells."""
         self._survivors: int | None = None
         """Processes that could not be killed; None while some may still run."""
         self._stays = False
@@ -90,14 +98,14 @@ class Command:
         """Start the first process; fails with OSError or ValueError."""
         context = self._context
         self._oom_kills_before = context.oom_counter.read()
-        child = context.spawner.spawn(self.request, self._tree.marker)
+        pid, stdin, stdout, stderr = context.spawner.spawn(self.request, self._tree.marker)
         self._started_at = time.monotonic()
-        self.leader = child.pid
-        self._tree.leader_started(child.pid)
-        self._stdin = InputStream(child.stdin, self.request.terminal is not None)
-        streams = [OutputStream(1, child.stdout)]
-        if child.stderr is not None:
-            streams.append(OutputStream(2, child.stderr))
+        self.leader = pid
+        self._tree.leader_started(pid)
+        self._stdin = InputStream(stdin, self.request.terminal is not None)
+        streams = [OutputStream(1, stdout)]
+        if stderr is not None:
+            streams.append(OutputStream(2, stderr))
         self._outputs = Outputs(context.loop, streams, self._output_read)
         self._outputs.on_all_closed = self._outputs_closed
         if self.request.run_timeout_s is not None:
@@ -125,7 +133,7 @@ class Command:
     def signal(self, number: int) -> None:
         self._tree.signal_group(number)
 
-    def resize(self, size: WindowSize) -> None:
+    def resize(self, size: dict[str, int]) -> None:
         """Change the size of the terminal, if there is one."""
         if self.request.terminal is not None and self._stdin.fd is not None:
             with suppress(OSError):  # the terminal has no user any more
@@ -173,7 +181,7 @@ class Command:
         self._outputs.send(connection, self.ident)
         if self.state == "finished" and self._outputs.all_sent and not self._exit_sent:
             self._exit_sent = True
-            connection.send(frames.pack_json(frames.EXITED, self.ident, self._exit))
+            self._context.send_json(frames.EXITED, self.ident, self._exit)
 
     def _output_read(self) -> None:
         limit = self.request.output_limit_bytes
@@ -182,10 +190,7 @@ class Command:
         self.pump()
 
     def _heartbeat(self) -> None:
-        connection = self._context.connection
-        if connection is not None:
-            usage = self._tree.usage()._asdict()
-            connection.send(frames.pack_json(frames.HEARTBEAT, self.ident, usage))
+        self._context.send_json(frames.HEARTBEAT, self.ident, self._tree.usage())
         self._after("heartbeat", self.request.heartbeat_s, self._heartbeat)
 
     def _write_input(self) -> None:
@@ -197,11 +202,10 @@ class Command:
                 loop.watch(stdin.fd, WRITABLE, lambda _events: self._write_input())
             else:
                 loop.unwatch(stdin.fd)
-        connection = self._context.connection
-        if connection is not None and stdin.written > self._stdin_told:
+        if self._context.connection is not None and stdin.written > self._stdin_told:
             self._stdin_told = stdin.written
             body = frames.STDIN_ACK_BODY.pack(stdin.written)
-            connection.send(frames.pack(frames.STDIN_ACK, self.ident, body))
+            self._context.send(frames.STDIN_ACK, self.ident, body)
 
     def _close_input(self) -> None:
         fd, self._stdin.fd = self._stdin.fd, None
@@ -212,8 +216,7 @@ class Command:
 
     def leader_reaped(self, status: int, alone: bool) -> None:
         """Record the first process's end; alone means that no process of any command is left."""
-        killed_by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
-        self._status = ExitStatus(None if killed_by else os.WEXITSTATUS(status), killed_by)
+        self._status = status
         self.leader = None
         self._tree.leader_lives = False
         self._cancel("timeout")
@@ -264,22 +267,27 @@ class Command:
         self._tree.is_detached = self._stays
         if not self._stays:
             self._context.forest.remove_tree(self._tree)
-        status = self._status or ExitStatus(None, None)
+        code = killed_by = None
+        if self._status is not None:
+            if os.WIFSIGNALED(self._status):
+                killed_by = os.WTERMSIG(self._status)
+            else:
+                code = os.WEXITSTATUS(self._status)
         self._exit = {
-            "code": status.code,
-            "signal": status.signal,
-            "reason": self._reason or self._natural_reason(status),
+            "code": code,
+            "signal": killed_by,
+            "reason": self._reason or self._natural_reason(code, killed_by),
             "totals": self._outputs.ends(),
             "survivors": self._survivors,
             "duration_ms": int((time.monotonic() - self._started_at) * 1000),
         }
         self.pump()
 
-    def _natural_reason(self, status: ExitStatus) -> str:
-        by_kernel = status.signal == signal.SIGKILL or status.code == 128 + signal.SIGKILL
+    def _natural_reason(self, code: int | None, killed_by: int | None) -> str:
+        by_kernel = killed_by == signal.SIGKILL or code == 128 + signal.SIGKILL
         if by_kernel and self._context.oom_counter.read() > self._oom_kills_before:
             return "OOM"
-        return "EXITED" if status.signal is None else "SIGNALED"
+        return "EXITED" if killed_by is None else "SIGNALED"
 
     def _after(self, name: str, delay_s: float, call: Callable[[], None]) -> None:
         self._cancel(name)

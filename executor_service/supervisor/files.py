@@ -6,22 +6,25 @@ import errno
 import heapq
 import os
 import stat
-from contextlib import suppress
-from typing import Any, Generator
 
-from executor_service.supervisor.frames import FrameError
-from executor_service.supervisor.paths import Paths, closing
+from executor_service.supervisor.light import suppress
+from executor_service.supervisor.paths import closing
 
-MAX_NUMBER = 1 << 62
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Generator
+
+    from executor_service.supervisor.paths import Paths
+
+    Steps = Generator[None, None, None]
+    """Long work in pieces; closing it stops it."""
+
 _MAX_PAGE_ENTRIES = 1000
 _MAX_PAGE_BYTES = 40 * 1024
 _MAX_DEPTH = 200
 _MAX_SHOWN_CHARACTERS = 500
 _READ_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK | os.O_CLOEXEC
 _REAL_FOLDER = _READ_FOLDER | os.O_NOFOLLOW
-
-Steps = Generator[None, None, None]
-"""Long work in pieces; closing it stops it."""
 
 _CODES = {
     errno.ENOENT: "NOT_FOUND",
@@ -76,26 +79,10 @@ def file_type(mode: int) -> str:
     return "symlink" if stat.S_ISLNK(mode) else "other"
 
 
-def text_field(message: dict[str, Any], name: str) -> str:
-    """Return a field that must be text."""
-    value = message.get(name)
-    if not isinstance(value, str):
-        raise FrameError(f"{name} is not text")
-    return value
-
-
-def number_field(message: dict[str, Any], name: str, default: int) -> int:
-    """Return a field that must be a non-negative integer."""
-    value = message.get(name, default)
-    if not isinstance(value, int) or not 0 <= value <= MAX_NUMBER:
-        raise FrameError(f"{name} is not a number")
-    return value
-
-
 def stat_path(paths: Paths, message: dict[str, Any]) -> dict[str, Any]:
     """Return type, size, mode and time of path, of the link itself unless follow is set."""
-    path, follow = text_field(message, "path"), bool(message.get("follow"))
-    with closing(paths.open(path, os.O_PATH | (0 if follow else os.O_NOFOLLOW))) as fd:
+    flags = os.O_PATH | (0 if message.get("follow") else os.O_NOFOLLOW)
+    with closing(paths.open(message["path"], flags)) as fd:
         status = os.stat(fd)
         found = describe(status)
         if stat.S_ISLNK(status.st_mode):
@@ -105,9 +92,9 @@ def stat_path(paths: Paths, message: dict[str, Any]) -> dict[str, Any]:
 
 def list_folder(paths: Paths, message: dict[str, Any]) -> dict[str, Any]:
     """Return one page of a folder, sorted by name, beginning after the name `after`."""
-    after = str(message.get("after") or "")
-    limit = min(max(1, number_field(message, "limit", _MAX_PAGE_ENTRIES)), _MAX_PAGE_ENTRIES)
-    with closing(paths.open(text_field(message, "path"), _READ_FOLDER)) as fd:
+    after = message.get("after") or ""
+    limit = min(max(1, message.get("limit", _MAX_PAGE_ENTRIES)), _MAX_PAGE_ENTRIES)
+    with closing(paths.open(message["path"], _READ_FOLDER)) as fd:
         with os.scandir(fd) as scan:
             names = heapq.nsmallest(limit + 1, (e.name for e in scan if e.name > after))
         entries: list[dict[str, Any]] = []
@@ -153,9 +140,9 @@ def open_or_make_folder(paths: Paths, path: str) -> int:
 
 def move_path(paths: Paths, message: dict[str, Any]) -> dict[str, Any]:
     """Rename within one file system; an existing target is replaced only with overwrite."""
-    source_folder, source = paths.open_parent(text_field(message, "source"))
+    source_folder, source = paths.open_parent(message["source"])
     with closing(source_folder):
-        target_folder, target = paths.open_parent(text_field(message, "target"))
+        target_folder, target = paths.open_parent(message["target"])
         with closing(target_folder):
             if not message.get("overwrite"):
                 require_free(target, target_folder)
@@ -168,7 +155,7 @@ def remove_path(paths: Paths, message: dict[str, Any]) -> Steps:
 
     It descends through descriptors and never through links, so nothing outside is ever reached.
     """
-    folder, name = paths.open_parent(text_field(message, "path"))
+    folder, name = paths.open_parent(message["path"])
     with closing(folder):
         if not stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
             os.unlink(name, dir_fd=folder)

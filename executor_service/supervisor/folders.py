@@ -16,7 +16,6 @@ import signal
 import stat
 import threading
 from contextlib import suppress
-from typing import Any
 
 from executor_service.supervisor.files import FileError
 from executor_service.supervisor.keeper import users_of
@@ -36,6 +35,10 @@ from executor_service.supervisor.trees import (
     remove,
     remove_empty,
 )
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _PIECE_BYTES = 16 * 1024 * 1024
 _MAX_LINKS = 1_000_000

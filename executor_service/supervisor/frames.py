@@ -11,10 +11,16 @@ payloads are JSON objects; stream payloads are a small binary head and raw bytes
 
 from __future__ import annotations
 
-import json
 import struct
 import zlib
-from typing import Any, Dict, Iterator, Union, cast
+
+from executor_service.supervisor.light import from_json, to_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Iterator, Union
+
+    Buffer = Union[bytes, bytearray, memoryview]
 
 PROTOCOL_VERSION = 3
 MAX_DATA_BYTES = 64 * 1024
@@ -40,6 +46,8 @@ REMEMBERED = b"1"
 HELLO, START, STDIN, RESIZE, SIGNAL, CANCEL, ACK, FORGET, PING = range(1, 10)
 FILE, FILE_DATA, FILE_ACK, FILE_CANCEL = range(10, 14)
 PROXY, STREAM_DATA, STREAM_ACK, STREAM_END, STREAM_RESET = range(14, 19)
+FILE_REQUESTS = frozenset(range(FILE, FILE_CANCEL + 1))
+PROXY_REQUESTS = frozenset(range(PROXY, STREAM_RESET + 1))
 REQUESTS = frozenset(range(HELLO, STREAM_RESET + 1))
 # supervisor -> executor
 READY, DENIED, COMMAND, START_FAILED, OUTPUT, STDIN_ACK, HEARTBEAT, EXITED, PONG = range(64, 73)
@@ -62,8 +70,6 @@ FILE_HEAD = struct.Struct("!Q")
 """Of FILE_DATA, FILE_BYTES and FILE_ACK: byte offset."""
 STREAM_HEAD = struct.Struct("!Q")
 """Of STREAM_DATA, STREAM_BYTES, STREAM_ACK and STREAM_TAKEN: byte offset."""
-
-Buffer = Union[bytes, bytearray, memoryview]
 
 
 class FrameError(ValueError):
@@ -94,18 +100,18 @@ def pack(kind: int, ident: int, payload: Buffer = b"") -> bytes:
 
 def pack_json(kind: int, ident: int, message: dict[str, Any]) -> bytes:
     """Return a whole control frame; text that was not UTF-8 survives as lone surrogates."""
-    return pack(kind, ident, json.dumps(message, separators=(",", ":")).encode("ascii"))
+    return pack(kind, ident, to_json(message))
 
 
 def read_json(payload: Buffer) -> dict[str, Any]:
     """Return the object in a control frame; FrameError if it is not one."""
     try:
-        message = json.loads(bytes(payload))
+        message: Any = from_json(bytes(payload))
     except (ValueError, RecursionError) as error:
         raise FrameError("control frame is not JSON") from error
     if not isinstance(message, dict):
         raise FrameError("control frame is not an object")
-    return cast("Dict[str, Any]", message)
+    return message  # pyright: ignore[reportUnknownVariableType]
 
 
 def split_head(head: struct.Struct, payload: memoryview) -> tuple[tuple[int, ...], memoryview]:

@@ -35,14 +35,15 @@ def main(folder: str, digest: str, archive: bytes) -> None:
 
 
 def install(folder: str, digest: str, archive: bytes) -> Optional[str]:
-    """Return the supervisor's folder; None if it is missing and no archive was sent."""
+    """Return the supervisor's program; None if it is missing and no archive was sent."""
     os.makedirs(folder, mode=0o700, exist_ok=True)
     found = os.stat(folder)
     if found.st_uid != os.getuid() or found.st_mode & 0o022:
         raise ValueError(f"others may write to {folder}, which must be this account's alone")
     target = os.path.join(folder, "supervisor-" + digest[:16])
+    program = os.path.join(target, "__main__.py")
     if os.path.isdir(target):
-        return target
+        return program
     if not archive:
         return None
     if hashlib.sha256(archive).hexdigest() != digest:
@@ -58,7 +59,7 @@ def install(folder: str, digest: str, archive: bytes) -> Optional[str]:
         # Another executor may have been faster.
         if not os.path.isdir(target):
             raise
-    return target
+    return program
 
 
 if __name__ == "__main__":

@@ -17,11 +17,9 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from typing import Any
 
 from executor_service.supervisor.frames import REMEMBERED
 from executor_service.supervisor.processes import (
-    Process,
     boot_id,
     end_all,
     members_of,
@@ -29,6 +27,12 @@ from executor_service.supervisor.processes import (
     send_signal,
 )
 from executor_service.supervisor.trees import NAME, clear
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from executor_service.supervisor.processes import Process
 
 ANSWER = "hermes-keeper:"
 """Prefix of the answer's line, because a login shell may print something before it."""

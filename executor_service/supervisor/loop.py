@@ -5,10 +5,13 @@ from __future__ import annotations
 import heapq
 import os
 import select
-import signal
 import time
-from contextlib import suppress
-from typing import Callable
+
+from executor_service.supervisor.light import signal, suppress
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable
 
 READABLE = select.EPOLLIN
 WRITABLE = select.EPOLLOUT

@@ -13,17 +13,14 @@ from __future__ import annotations
 
 import os
 import resource
-import signal
-import socket
 import struct
 import sys
-from contextlib import suppress
-from typing import Callable, NamedTuple, Sequence
 
 from executor_service.supervisor.bridge import socket_address
 from executor_service.supervisor.command import CommandContext
 from executor_service.supervisor.connection import Handshake
 from executor_service.supervisor.frames import REMEMBERED
+from executor_service.supervisor.light import signal, socket, suppress
 from executor_service.supervisor.loop import Loop
 from executor_service.supervisor.paths import Paths
 from executor_service.supervisor.processes import BOX_VARIABLE, descendants_of, end_all
@@ -35,7 +32,10 @@ from executor_service.supervisor.syscalls import (
     hide_from_same_user,
 )
 
-_ORPHAN_TIMEOUT_S = 1800.0
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable, Sequence
+
 _NUMBERS: dict[str, Callable[[str], float]] = {
     "listen_fd": int,
     "orphan_timeout_s": float,
@@ -53,7 +53,7 @@ _KEPT_VARIABLES = (
 """Variables of the machine that commands get if the box shares it."""
 
 
-class Options(NamedTuple):
+class Options:
     """The command line; the field `listen_fd` is the option `--listen-fd N`."""
 
     listen_fd: int | None = None
@@ -65,7 +65,7 @@ class Options(NamedTuple):
     workspace: str = "/workspace"
     tmp: str = ""
     """Folder for temporary files, if the box shares its machine."""
-    orphan_timeout_s: float = _ORPHAN_TIMEOUT_S
+    orphan_timeout_s: float = 1800.0
     ready_fd: int | None = None
     """A socket: the supervisor sends a byte when ready, and gets one when the box is recorded."""
     filter_fd: int | None = None
@@ -74,23 +74,12 @@ class Options(NamedTuple):
     """Per user namespace: Linux >= 5.14."""
 
 
-def read_options(argv: Sequence[str]) -> Options:
-    """Parse a command line; fails with ValueError."""
-    found: dict[str, object] = {}
-    words = iter(argv)
-    for word in words:
-        name = word[2:].replace("-", "_")
-        if not word.startswith("--") or name not in Options._fields:
-            raise ValueError(f"there is no option {word}")
-        value = next(words, None)
-        if value is None:
-            raise ValueError(f"{word} needs a value")
-        found[name] = _NUMBERS.get(name, str)(value)
-    options = Options()._replace(**found)
-    if not (options.box and options.secret_sha256):
-        raise ValueError("--box and --secret-sha256 are needed")
-    if (options.listen_fd is None) == (not options.socket):
-        raise ValueError("give either --listen-fd or --socket")
+def _read_options(argv: Sequence[str]) -> Options:
+    """Parse a command line of a backend."""
+    options = Options()
+    for option, value in zip(argv[::2], argv[1::2]):
+        name = option[2:].replace("-", "_")
+        setattr(options, name, _NUMBERS.get(name, str)(value))
     return options
 
 
@@ -99,12 +88,7 @@ def main(argv: list[str]) -> int:
     if "--help" in argv:
         sys.stdout.write(str(__doc__))
         return 0
-    try:
-        options = read_options(argv)
-    except ValueError as error:
-        sys.stderr.write(f"supervisor: {error}\n")
-        return 2
-    return _serve(options)
+    return _serve(_read_options(argv))
 
 
 def _serve(options: Options) -> int:
@@ -156,12 +140,13 @@ def _environment(options: Options) -> dict[str, str]:
 
 def _wait_remembered(ready_fd: int) -> bool:
     """Report that the box is ready; False if the executor is gone."""
-    with socket.socket(fileno=ready_fd) as executor:
-        try:
-            executor.sendall(b"1")
-            return executor.recv(1) == REMEMBERED
-        except OSError:
-            return False
+    try:
+        os.write(ready_fd, b"1")
+        return os.read(ready_fd, 1) == REMEMBERED
+    except OSError:
+        return False
+    finally:
+        os.close(ready_fd)
 
 
 def _listener(options: Options) -> socket.socket:
@@ -183,11 +168,12 @@ def _listener(options: Options) -> socket.socket:
 
 
 def _receive_listener(path: str, timeout_s: float) -> socket.socket:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as executor:
-        executor.settimeout(timeout_s)
-        executor.connect(path)
-        room = socket.CMSG_SPACE(_DESCRIPTOR.size)
-        _, handed, _, _ = executor.recvmsg(1, room, socket.MSG_CMSG_CLOEXEC)
+    executor = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    executor.settimeout(timeout_s)
+    executor.connect(path)
+    room = socket.CMSG_SPACE(_DESCRIPTOR.size)
+    _, handed, _, _ = executor.recvmsg(1, room, socket.MSG_CMSG_CLOEXEC)
+    executor.close()
     if not handed:
         raise ConnectionResetError("the executor has gone")
     (descriptor,) = _DESCRIPTOR.unpack(handed[0][2])

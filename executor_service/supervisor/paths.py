@@ -1,9 +1,9 @@
-"""Opens paths without races and without following procfs's magic links.
+"""Opens paths without races and without following the links of procfs.
 
 A path is absolute or relative to the workspace, which is always called /workspace. A path may name
-everything that the box can see, so ordinary symbolic links and `..` are fine. Magic links
-(/proc/self/fd/3, /proc/1/root) are refused, because they lead out through what a process has open.
-No path is checked by name and then opened by name: each step works on a descriptor.
+everything that the box can see, so ordinary symbolic links and `..` are fine. Links of procfs are
+refused, because magic ones (/proc/self/fd/3, /proc/1/root) lead out through what a process has
+open. No path is checked by name and then opened by name: each step works on a descriptor.
 """
 
 from __future__ import annotations
@@ -11,10 +11,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import contextmanager
-from typing import Callable, Generator
-
-from executor_service.supervisor.syscalls import openat2_without_magic_links
 
 MAX_PATH_BYTES = 4095
 MAX_NAME_BYTES = 255
@@ -22,28 +18,27 @@ _WORKSPACE = "/workspace"
 _MAX_LINKS = 40
 _FOLDER_FLAGS = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 
-Opener = Callable[[str, int, int], int]
-"""Takes the path, the flags, and the folder that a relative path starts from."""
 
+class closing:  # noqa: N801 - like contextlib's
+    """Closes a descriptor at the end of the block."""
 
-@contextmanager
-def closing(fd: int) -> Generator[int, None, None]:
-    """Close a descriptor at the end of the block."""
-    try:
-        yield fd
-    finally:
-        os.close(fd)
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def __enter__(self) -> int:
+        return self._fd
+
+    def __exit__(self, *_error: object) -> None:
+        os.close(self._fd)
 
 
 class Paths:
-    """Opens paths with openat2, or one component at a time where the kernel lacks it."""
+    """Opens paths, one component at a time."""
 
-    def __init__(self, workspace: str, use_openat2: bool = True) -> None:
+    def __init__(self, workspace: str) -> None:
         self._workspace = workspace
         self._proc_device = os.stat("/proc").st_dev
         self._root = os.open("/", _FOLDER_FLAGS)
-        by_kernel = use_openat2 and _kernel_can(self._root)
-        self._open: Opener = _open_by_kernel if by_kernel else self._open_by_walking
 
     def open(self, path: str, flags: int) -> int:
         """Return a descriptor for path; OSError with ELOOP for magic links, EINVAL for NUL."""
@@ -100,8 +95,8 @@ class Paths:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name)
         return os.readlink(name, dir_fd=folder)
 
-    def _open_by_walking(self, path: str, flags: int, start: int) -> int:
-        """Do what openat2 does, for kernels and sandboxes without it."""
+    def _open(self, path: str, flags: int, start: int) -> int:
+        """Open a path that is absolute or starts from a folder."""
         todo = _components(path)
         current = os.dup(self._root if path.startswith("/") else start)
         links = 0
@@ -136,15 +131,3 @@ def _split(path: str) -> tuple[str, str]:
     if name in ("", ".", ".."):
         raise OSError(errno.EINVAL, "Path does not end in a name", path)
     return parent, name
-
-
-def _open_by_kernel(path: str, flags: int, start: int) -> int:
-    return openat2_without_magic_links(path, flags | os.O_CLOEXEC, start)
-
-
-def _kernel_can(root: int) -> bool:
-    try:
-        os.close(_open_by_kernel("/", _FOLDER_FLAGS, root))
-    except (NotImplementedError, OSError):
-        return False
-    return True

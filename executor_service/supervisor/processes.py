@@ -3,46 +3,39 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
-from typing import Callable, Iterable, NamedTuple, Tuple
+
+from executor_service.supervisor.light import signal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable, Iterable, Tuple
+
+    Identity = Tuple[int, int]
+    """Process id and start time, which together are never reused."""
 
 MARKER_VARIABLE = "HERMES_EXEC"
 _MAX_ENVIRON_BYTES = 4 * 1024 * 1024
 _STOP_ROUNDS = 8
 _CLOCK_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-Identity = Tuple[int, int]
-"""Process id and start time, which together are never reused."""
 BOX_VARIABLE = "HERMES_BOX"
 """Set for every command of a box that shares its machine."""
 _PAUSE_S = 0.005
 
 
-class Process(NamedTuple):
-    """One line of the process table."""
+class Process:
+    """One line of the process table, from the third field of /proc/PID/stat on."""
 
-    pid: int
-    state: str
-    parent: int
-    group: int
-    session: int
-    cpu_ticks: int
-    started_ticks: int
-    resident_pages: int
-
-    @property
-    def identity(self) -> Identity:
-        """Tells it from a later process with the same id."""
-        return (self.pid, self.started_ticks)
-
-
-class Usage(NamedTuple):
-    """What the processes of one command use now."""
-
-    rss_bytes: int
-    cpu_ms: int
-    pids: int
+    def __init__(self, pid: int, fields: list[bytes]) -> None:
+        self.pid = pid
+        self.state = fields[0].decode()
+        self.parent = int(fields[1])
+        self.session = int(fields[3])
+        self.cpu_ticks = int(fields[11]) + int(fields[12])
+        self.started_ticks = int(fields[19])
+        self.resident_pages = int(fields[21])
+        self.identity: Identity = (pid, self.started_ticks)
 
 
 def now_ticks() -> int:
@@ -63,17 +56,7 @@ def read_process(pid: int) -> Process | None:
             line = stat.read(4096)
     except OSError:
         return None
-    fields = line[line.rfind(b")") + 2 :].split()
-    return Process(
-        pid=pid,
-        state=fields[0].decode(),
-        parent=int(fields[1]),
-        group=int(fields[2]),
-        session=int(fields[3]),
-        cpu_ticks=int(fields[11]) + int(fields[12]),
-        started_ticks=int(fields[19]),
-        resident_pages=int(fields[21]),
-    )
+    return Process(pid, line[line.rfind(b")") + 2 :].split())
 
 
 def read_table() -> dict[int, Process]:
@@ -87,14 +70,18 @@ def read_table() -> dict[int, Process]:
     return table
 
 
-def usage_of(processes: Iterable[Process]) -> Usage:
-    """Sum up processes."""
+def usage_of(processes: Iterable[Process]) -> dict[str, int]:
+    """Sum up what processes use now."""
     rss_pages = cpu_ticks = pids = 0
     for process in processes:
         rss_pages += process.resident_pages
         cpu_ticks += process.cpu_ticks
         pids += 1
-    return Usage(rss_pages * _PAGE_BYTES, cpu_ticks * 1000 // _CLOCK_TICKS_PER_S, pids)
+    return {
+        "rss_bytes": rss_pages * _PAGE_BYTES,
+        "cpu_ms": cpu_ticks * 1000 // _CLOCK_TICKS_PER_S,
+        "pids": pids,
+    }
 
 
 def send_signal(process: Process, number: int) -> None:

@@ -8,15 +8,18 @@ counts towards MAX_STREAMS.
 from __future__ import annotations
 
 import os
-import socket
-from collections import deque
-from contextlib import suppress
-from typing import Any, Callable, Dict, cast
 
 from executor_service.supervisor import frames
-from executor_service.supervisor.command import CommandContext
-from executor_service.supervisor.frames import Buffer, FrameError
+from executor_service.supervisor.frames import FrameError
+from executor_service.supervisor.light import accept, deque, socket, suppress
 from executor_service.supervisor.loop import READABLE, WRITABLE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from executor_service.supervisor.command import CommandContext
+    from executor_service.supervisor.frames import Buffer
 
 _VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO")
 _USUAL_FILES = (
@@ -169,6 +172,7 @@ class Proxy:
     def __init__(self, context: CommandContext) -> None:
         self.loop = context.loop
         self._context = context
+        self.send = context.send
         self._listener: socket.socket | None = None
         self._streams: dict[int, _Stream] = {}
         self._last_ident = 0
@@ -195,29 +199,21 @@ class Proxy:
         for stream in list(self._streams.values()):
             stream.watch()
 
-    def send(self, kind: int, ident: int, *parts: Buffer) -> None:
-        if self._context.connection is not None:
-            self._context.connection.send(frames.header(kind, ident, *parts), *parts)
-
     def _set(self, ident: int, payload: memoryview) -> None:
         """Listen at a port, or stop with port 0."""
         message = frames.read_json(payload)
-        port = message.get("port")
-        env: object = message.get("env", {})
-        if not isinstance(port, int) or not 0 <= port < 65536 or not isinstance(env, dict):
-            raise FrameError("proxy request is malformed")
+        port = int(message["port"])
+        env: dict[str, str] = message.get("env", {})
         answer: dict[str, Any] = {"port": port}
         try:
             self._listen(port)
             spawner = self._context.spawner
-            authority = str(message.get("authority") or "")
-            trusted = _believe(authority, spawner.base_env)
-            spawner.extra_env = {**cast("Dict[str, str]", env), **trusted} if port else {}
+            trusted = _believe(message.get("authority", ""), spawner.base_env)
+            spawner.extra_env = {**env, **trusted} if port else {}
         except OSError as error:
             place = error.filename or f"port {port} of the box's loopback"
             answer = {"port": 0, "error": f"{place}: {error.strerror}"}
-        if self._context.connection is not None:
-            self._context.connection.send(frames.pack_json(frames.PROXY_SET, ident, answer))
+        self._context.send_json(frames.PROXY_SET, ident, answer)
 
     def _listen(self, port: int) -> None:
         listener = self._listener
@@ -272,7 +268,7 @@ class Proxy:
     def _accept(self, _events: int) -> None:
         assert self._listener is not None
         try:
-            sock, _ = self._listener.accept()
+            sock = accept(self._listener)
         except OSError:
             return
         self._last_ident += 1

@@ -5,17 +5,22 @@ from __future__ import annotations
 import errno
 import os
 import time
-from typing import Any, Callable
 
 from executor_service.supervisor import frames
-from executor_service.supervisor.command import Command, CommandContext
-from executor_service.supervisor.connection import Connection
+from executor_service.supervisor.command import Command
 from executor_service.supervisor.frames import FrameError
-from executor_service.supervisor.loop import Timer
-from executor_service.supervisor.paths import Paths
-from executor_service.supervisor.proxy import Proxy
-from executor_service.supervisor.request import acked_offsets, start_request, window_size
-from executor_service.supervisor.transfers import Transfers
+from executor_service.supervisor.spawn import StartRequest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from executor_service.supervisor.command import CommandContext
+    from executor_service.supervisor.connection import Connection
+    from executor_service.supervisor.loop import Timer
+    from executor_service.supervisor.paths import Paths
+    from executor_service.supervisor.proxy import Proxy
+    from executor_service.supervisor.transfers import Transfers
 
 _MAX_LIVE_COMMANDS = 128
 _MAX_KNOWN_COMMANDS = 1024
@@ -47,17 +52,14 @@ class Supervisor:
         """When starts began to fail for lack of processes, and when one failed last."""
         self._transfers: Transfers | None = None
         self._orphan_timer: Timer | None = None
-        self._proxy = Proxy(context)
+        self._proxy: Proxy | None = None
         self._handlers: dict[int, Callable[[int, memoryview], None]] = {
-            **self._proxy.handlers,
             frames.START: self._start,
-            frames.PING: lambda ident, _payload: self._send(frames.PONG, ident, {}),
+            frames.PING: lambda ident, _payload: self._context.send_json(frames.PONG, ident, {}),
         }
         self._of_commands: dict[int, Callable[[Command, memoryview], None]] = {
             frames.STDIN: self._stdin,
-            frames.RESIZE: lambda command, payload: command.resize(
-                window_size(frames.read_json(payload))
-            ),
+            frames.RESIZE: lambda command, payload: command.resize(frames.read_json(payload)),
             frames.SIGNAL: self._signal,
             frames.CANCEL: self._cancel,
             frames.ACK: self._ack,
@@ -70,15 +72,13 @@ class Supervisor:
 
     def executor_came(self, connection: Connection, hello: dict[str, Any]) -> None:
         """Accept an executor, which replaces the previous one, and send it all commands."""
-        offsets = acked_offsets(hello)
+        offsets: dict[str, list[int]] = hello["acked"]
         if self._context.connection is not None:
             self._context.connection.close()
         self._orphan_timeout_s = float(hello.get("orphan_timeout_s", self._orphan_timeout_s))
         if self._orphan_timer is not None:
             self._orphan_timer.cancel()
         self._context.connection = connection
-        self._transfers = Transfers(self._context.loop, self._paths, connection)
-        self._handlers.update(self._transfers.handlers)
         connection.handler = self._handle
         connection.on_closed = self.executor_left
         connection.on_drained = self._pump
@@ -86,7 +86,7 @@ class Supervisor:
             command.rewind(offsets.get(command.request.exec_id))
             self._describe(command)
         ready = {"version": frames.PROTOCOL_VERSION, "commands": len(self._commands)}
-        connection.send(frames.pack_json(frames.READY, 0, ready))
+        self._context.send_json(frames.READY, 0, ready)
         for command in self._commands.values():
             command.resume()
 
@@ -95,8 +95,8 @@ class Supervisor:
         self._context.connection = None
         if self._transfers is not None:
             self._transfers.close()
-            self._transfers = None
-        self._proxy.executor_left()
+        if self._proxy is not None:
+            self._proxy.executor_left()
         self._orphan_timer = self._context.loop.after(self._orphan_timeout_s, self._shut_down)
 
     def _shut_down(self) -> None:
@@ -109,7 +109,8 @@ class Supervisor:
             command.pump()
         if self._transfers is not None:
             self._transfers.pump()
-        self._proxy.pump()
+        if self._proxy is not None:
+            self._proxy.pump()
 
     def _reap(self) -> None:
         """Reap ended processes: the first ones of commands, and orphans."""
@@ -136,13 +137,26 @@ class Supervisor:
             # A request may arrive for a command that was just forgotten.
             if command is not None:
                 self._of_commands[kind](command, payload)
-        elif kind in self._handlers:
-            self._handlers[kind](ident, payload)
         else:
-            raise FrameError("request makes no sense here")
+            if kind not in self._handlers:
+                self._load(kind)
+            self._handlers[kind](ident, payload)
+
+    def _load(self, kind: int) -> None:
+        """Add the handlers of a kind of requests that many boxes never get."""
+        if kind in frames.FILE_REQUESTS:
+            from executor_service.supervisor.transfers import Transfers
+
+            self._transfers = Transfers(self._context, self._paths)
+            self._handlers.update(self._transfers.handlers)
+        elif kind in frames.PROXY_REQUESTS:
+            from executor_service.supervisor.proxy import Proxy
+
+            self._proxy = Proxy(self._context)
+            self._handlers.update(self._proxy.handlers)
 
     def _start(self, ident: int, payload: memoryview) -> None:
-        request = start_request(frames.read_json(payload))
+        request = StartRequest(frames.read_json(payload))
         known = self._by_exec_id.get(request.exec_id)
         if known is not None:
             if known.request.digest != request.digest or known.ident != ident:
@@ -188,10 +202,12 @@ class Supervisor:
             max(running, key=Command.process_count).end("PIDS_LIMIT", grace_s=0)
 
     def _start_failed(self, ident: int, code: str, message: str) -> None:
-        self._send(frames.START_FAILED, ident, {"code": code, "message": message.rstrip(": ")})
+        self._context.send_json(
+            frames.START_FAILED, ident, {"code": code, "message": message.rstrip(": ")}
+        )
 
     def _describe(self, command: Command) -> None:
-        self._send(frames.COMMAND, command.ident, command.describe())
+        self._context.send_json(frames.COMMAND, command.ident, command.describe())
 
     def _make_room(self) -> None:
         """Forget the oldest finished commands when there are too many."""
@@ -209,17 +225,11 @@ class Supervisor:
         command.take_input(offset, data, bool(ends))
 
     def _signal(self, command: Command, payload: memoryview) -> None:
-        number = frames.read_json(payload).get("signal")
-        if not isinstance(number, int) or not 0 < number < 65:
-            raise FrameError("signal is not a number")
-        command.signal(number)
+        command.signal(int(frames.read_json(payload)["signal"]))
 
     def _cancel(self, command: Command, payload: memoryview) -> None:
         message = frames.read_json(payload)
-        grace_s = message.get("grace_s")
-        if grace_s is not None and not isinstance(grace_s, (int, float)):
-            raise FrameError("grace period is not a number")
-        command.end(str(message.get("reason") or "CANCELLED"), grace_s)
+        command.end(message.get("reason") or "CANCELLED", message.get("grace_s"))
 
     def _ack(self, command: Command, payload: memoryview) -> None:
         (number, offset), _ = frames.split_head(frames.OUTPUT_HEAD, payload)
@@ -228,7 +238,3 @@ class Supervisor:
     def _forget(self, command: Command, _payload: memoryview) -> None:
         if command.state == "finished":
             self._remove(command)
-
-    def _send(self, kind: int, ident: int, message: dict[str, Any]) -> None:
-        if self._context.connection is not None:
-            self._context.connection.send(frames.pack_json(kind, ident, message))

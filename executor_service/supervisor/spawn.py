@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import fcntl
 import os
-import signal
 import struct
 import termios
-from contextlib import suppress
-from typing import NamedTuple
 
-from executor_service.supervisor.paths import Paths
+from executor_service.supervisor.light import signal, suppress
 from executor_service.supervisor.processes import MARKER_VARIABLE
-from executor_service.supervisor.request import StartRequest, WindowSize
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, List, Optional, Tuple
+
+    from executor_service.supervisor.paths import Paths
+
+    Child = Tuple[int, Optional[int], int, Optional[int]]
+    """A started process's id, and our ends of its standard input, output and error."""
+    Program = Tuple[str, List[str], Dict[str, str]]
+    """Its path, arguments and environment."""
 
 _F_SETPIPE_SZ = 1031
 _PIPE_BYTES = 256 * 1024
@@ -25,13 +32,30 @@ _CATCHABLE_SIGNALS = [
 _CLASSIC_SIGNALS = [number for number in _CATCHABLE_SIGNALS if number < 32]
 
 
-class Child(NamedTuple):
-    """A started process and our ends of its streams; a terminal is one descriptor for all."""
+class StartRequest:
+    """A command to run, with the fields of a START frame."""
 
-    pid: int
-    stdin: int | None
-    stdout: int
-    stderr: int | None
+    exec_id: str
+    digest: str
+    """Identifies the request: the same id with another digest is another command."""
+    argv: list[str]
+    fallback: str
+    """Program to run if the first one does not exist."""
+    cwd: str
+    env: dict[str, str]
+    terminal: dict[str, int] | None
+    """Its rows and columns."""
+    stdin: bool
+    """Whether input will come."""
+    run_timeout_s: float | None
+    output_limit_bytes: int | None
+    kill_grace_s: float
+    heartbeat_s: float
+    leave_children: bool
+    """Let processes that outlive the first one stay, instead of killing them."""
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self.__dict__.update(fields)
 
 
 class Spawner:
@@ -54,14 +78,14 @@ class Spawner:
     def spawn(self, request: StartRequest, marker: str) -> Child:
         type_ = {} if request.terminal is None else {"TERM": _TERMINAL_TYPE}
         env = {**type_, **self.base_env, **self.extra_env, **request.env, MARKER_VARIABLE: marker}
-        cwd = self._paths.open_directory(request.cwd)
+        cwd = self._paths.open_directory(request.cwd or ".")
         opened: list[int] = []
         try:
             os.fchdir(cwd)
-            program, request = _find_program(request, env.get("PATH", os.defpath))
+            program, argv = _find_program(request, env.get("PATH", os.defpath))
             if request.terminal is None:
-                return self._spawn_on_pipes(program, request, env, opened)
-            return self._spawn_on_terminal(program, request, env, opened)
+                return self._spawn_on_pipes((program, argv, env), request.stdin, opened)
+            return self._spawn_on_terminal((program, argv, env), request.terminal, opened)
         except BaseException:
             for fd in opened:
                 os.close(fd)
@@ -70,11 +94,9 @@ class Spawner:
             os.chdir("/")
             os.close(cwd)
 
-    def _spawn_on_pipes(
-        self, program: str, request: StartRequest, env: dict[str, str], opened: list[int]
-    ) -> Child:
+    def _spawn_on_pipes(self, program: Program, has_stdin: bool, opened: list[int]) -> Child:
         stdin: int | None = None
-        if request.stdin:
+        if has_stdin:
             child_in, stdin = _pipe(opened)
             actions: list[tuple[object, ...]] = [(os.POSIX_SPAWN_DUP2, child_in, 0)]
             os.set_blocking(stdin, False)
@@ -86,27 +108,24 @@ class Spawner:
         for fd in (stdout, stderr):
             os.set_blocking(fd, False)
         actions += [(os.POSIX_SPAWN_DUP2, child_out, 1), (os.POSIX_SPAWN_DUP2, child_err, 2)]
-        pid = self._start(program, request, env, actions)
+        pid = self._start(program, actions)
         for fd in (child_in, child_out, child_err):
             if fd is not None:
                 opened.remove(fd)
                 os.close(fd)
-        return Child(pid, stdin, stdout, stderr)
+        return pid, stdin, stdout, stderr
 
     def _spawn_on_terminal(
-        self, program: str, request: StartRequest, env: dict[str, str], opened: list[int]
+        self, program: Program, size: dict[str, int], opened: list[int]
     ) -> Child:
         ours, theirs = os.openpty()
         opened += [ours, theirs]
-        assert request.terminal is not None
-        resize_terminal(ours, request.terminal)
+        resize_terminal(ours, size)
         os.set_blocking(ours, False)
         # A session leader without a terminal that opens one makes it its controlling terminal.
         name = os.ttyname(theirs)
         pid = self._start(
             program,
-            request,
-            env,
             [
                 (os.POSIX_SPAWN_OPEN, 0, name, os.O_RDWR, 0),
                 (os.POSIX_SPAWN_DUP2, 0, 1),
@@ -115,21 +134,13 @@ class Spawner:
         )
         os.close(theirs)
         # Two descriptors, because input and output are watched and closed separately.
-        return Child(pid, os.dup(ours), ours, None)
+        return pid, os.dup(ours), ours, None
 
-    def _start(
-        self,
-        program: str,
-        request: StartRequest,
-        env: dict[str, str],
-        actions: list[tuple[object, ...]],
-    ) -> int:
+    def _start(self, program: Program, actions: list[tuple[object, ...]]) -> int:
         self._set_oom_score(_OOM_SCORE_OF_COMMANDS)
         try:
             return os.posix_spawn(
-                program,
-                request.argv,
-                env,
+                *program,
                 file_actions=actions,
                 setsid=True,
                 setsigmask=(),
@@ -149,9 +160,9 @@ class Spawner:
             self._oom_score = None
 
 
-def resize_terminal(fd: int, size: WindowSize) -> bool:
+def resize_terminal(fd: int, size: dict[str, int]) -> bool:
     """Set a terminal's size; return whether the kernel has sent SIGWINCH, which gVisor does not."""
-    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", size.rows, size.columns, 0, 0))
+    fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", size["rows"], size["columns"], 0, 0))
     try:
         os.tcgetpgrp(fd)
     except OSError:
@@ -174,16 +185,14 @@ def _pipe(opened: list[int]) -> tuple[int, int]:
     return ends
 
 
-def _find_program(request: StartRequest, search_path: str) -> tuple[str, StartRequest]:
-    """Return the path of the program, and the request, which may now name the fallback."""
-    name = request.argv[0]
-    if "/" in name:
-        return name, request
-    for folder in search_path.split(os.pathsep) if name else ():
-        candidate = os.path.join(folder or ".", name)
-        if os.path.isfile(candidate) and os.access(candidate, os.X_OK):
-            return candidate, request
-    if request.fallback:
-        argv = [request.fallback, *request.argv[1:]]
-        return _find_program(request._replace(argv=argv, fallback=""), search_path)
-    raise FileNotFoundError(2, "No such file or directory", name)
+def _find_program(request: StartRequest, search_path: str) -> tuple[str, list[str]]:
+    """Return the path of the program and its arguments, which may name the fallback."""
+    for name in filter(None, (request.argv[0], request.fallback)):
+        argv = [name, *request.argv[1:]]
+        if "/" in name:
+            return name, argv
+        for folder in search_path.split(os.pathsep):
+            candidate = os.path.join(folder or ".", name)
+            if os.path.isfile(candidate) and os.access(candidate, os.X_OK):
+                return candidate, argv
+    raise FileNotFoundError(2, "No such file or directory", request.argv[0])

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections import deque
-from contextlib import suppress
-from typing import Callable
 
 from executor_service.supervisor import frames
-from executor_service.supervisor.connection import Connection
 from executor_service.supervisor.frames import (
     MAX_DATA_BYTES,
     MAX_OUTPUT_BYTES,
     STDIN_WINDOW_BYTES,
-    Buffer,
     FrameError,
 )
-from executor_service.supervisor.loop import READABLE, Loop
+from executor_service.supervisor.light import deque, suppress
+from executor_service.supervisor.loop import READABLE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable
+
+    from executor_service.supervisor.connection import Connection
+    from executor_service.supervisor.frames import Buffer
+    from executor_service.supervisor.loop import Loop
 
 _CHUNK_COST_BYTES = 128
 """What a chunk costs besides its bytes, so that tiny writes are bounded too."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-import errno
 import os
-import signal
+
+from executor_service.supervisor.light import signal
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
@@ -14,15 +14,8 @@ _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
 _SECCOMP_MODE_FILTER = 2
 _FILTER_STEP_BYTES = 8
-_SYS_OPENAT2 = 437
-_RESOLVE_NO_MAGICLINKS = 0x02
-_MACHINES_WITH_COMMON_NUMBERS = ("x86_64", "aarch64", "riscv64", "ppc64le", "s390x", "armv7l")
 
 _libc = ctypes.CDLL(None, use_errno=True)
-
-
-class _OpenHow(ctypes.Structure):
-    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
 class _Filter(ctypes.Structure):
@@ -57,30 +50,3 @@ def filter_system_calls(program: bytes) -> None:
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
     filter_ = _Filter(len(program) // _FILTER_STEP_BYTES, program)
     _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(filter_))
-
-
-def openat2_without_magic_links(path: str, flags: int, start: int) -> int:
-    """Open path below the folder start, following symbolic links but no magic ones (ELOOP).
-
-    Fails with NotImplementedError where the kernel or its filter lacks the call.
-    """
-    if os.uname().machine not in _MACHINES_WITH_COMMON_NUMBERS:
-        raise NotImplementedError
-    how = _OpenHow(flags, 0, _RESOLVE_NO_MAGICLINKS)
-    encoded = ctypes.c_char_p(os.fsencode(path))
-    while True:
-        fd = _libc.syscall(
-            ctypes.c_long(_SYS_OPENAT2),
-            ctypes.c_int(start),
-            encoded,
-            ctypes.byref(how),
-            ctypes.c_size_t(ctypes.sizeof(how)),
-        )
-        if fd >= 0:
-            return int(fd)
-        code = ctypes.get_errno()
-        if code in (errno.EINTR, errno.EAGAIN):
-            continue
-        if code == errno.ENOSYS:
-            raise NotImplementedError
-        raise OSError(code, os.strerror(code), path)

@@ -6,16 +6,22 @@ import errno
 import hashlib
 import os
 import stat
+import sys
 import time
 from contextlib import contextmanager, suppress
-from typing import Any, Callable, Generator
 
 from executor_service.supervisor import archives, files, frames
-from executor_service.supervisor.connection import Connection
-from executor_service.supervisor.files import FileError, Steps, file_error
+from executor_service.supervisor.files import FileError, file_error
 from executor_service.supervisor.frames import FrameError
-from executor_service.supervisor.loop import Loop
-from executor_service.supervisor.paths import Paths
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Generator
+
+    from executor_service.supervisor.command import CommandContext
+    from executor_service.supervisor.connection import Connection
+    from executor_service.supervisor.files import Steps
+    from executor_service.supervisor.paths import Paths
 
 _MAX_TRANSFERS = 64
 _SLICE_S = 0.005
@@ -34,9 +40,9 @@ class Download:
     """Sends part of a regular file, as fast as it is acknowledged."""
 
     def __init__(self, paths: Paths, message: dict[str, Any]) -> None:
-        self._offset = self._acked = files.number_field(message, "offset", 0)
-        self._left = files.number_field(message, "length", files.MAX_NUMBER)
-        self._fd = paths.open(files.text_field(message, "path"), _READ_FILE)
+        self._offset = self._acked = int(message.get("offset", 0))
+        self._left = int(message.get("length", sys.maxsize))
+        self._fd = paths.open(message["path"], _READ_FILE)
         try:
             self._status = os.fstat(self._fd)
             _require_regular(self._status)
@@ -98,7 +104,7 @@ class Upload:
             mode = 0o600
         elif message.get("mode") is not None:
             self._mode_of_target()
-            mode = files.number_field(message, "mode", 0) & 0o777
+            mode = message["mode"] & 0o777
         else:
             mode = self._mode_of_target()
         self._fd = os.open(self._part, _CREATE, 0o600, dir_fd=self._folder)
@@ -169,12 +175,11 @@ _BEGINNINGS: dict[str, Callable[[Paths, dict[str, Any]], Download | Upload]] = {
 
 
 class Transfers:
-    """The file operations of one connection; they end with it."""
+    """The file operations of a connection; they end with it."""
 
-    def __init__(self, loop: Loop, paths: Paths, connection: Connection) -> None:
-        self._loop = loop
+    def __init__(self, context: CommandContext, paths: Paths) -> None:
+        self._context = context
         self._paths = paths
-        self._connection = connection
         self._running: dict[int, Download | Upload] = {}
         self._working: dict[int, Steps] = {}
         """Operations that take many steps."""
@@ -187,7 +192,7 @@ class Transfers:
 
     def _request(self, ident: int, payload: memoryview) -> None:
         message = frames.read_json(payload)
-        operation = str(message.get("op"))
+        operation = message["op"]
         with self._answering(ident):
             if operation == "commit":
                 self._commit(ident, message)
@@ -195,10 +200,8 @@ class Transfers:
                 self._begin_work(ident, files.remove_path(self._paths, message), {})
             elif operation in _BEGINNINGS:
                 self._begin(ident, operation, message)
-            elif operation in _AT_ONCE:
-                self._done(ident, _AT_ONCE[operation](self._paths, message))
             else:
-                raise FrameError("unknown file operation")
+                self._done(ident, _AT_ONCE[operation](self._paths, message))
 
     def _data(self, ident: int, payload: memoryview) -> None:
         """Write to an upload; after a failure some data may still arrive."""
@@ -227,10 +230,10 @@ class Transfers:
             self._pump(ident)
 
     def _pump(self, ident: int) -> None:
-        download = self._running.get(ident)
-        if isinstance(download, Download):
+        download, connection = self._running.get(ident), self._context.connection
+        if isinstance(download, Download) and connection is not None:
             with self._answering(ident):
-                if not download.pump(self._connection, ident) and ident in self._running:
+                if not download.pump(connection, ident) and ident in self._running:
                     del self._running[ident]
                     download.close()
 
@@ -248,7 +251,7 @@ class Transfers:
         if transfer is not None:
             transfer.close()
         answer = {"code": error.code, "message": str(error)}
-        self._connection.send(frames.pack_json(frames.FILE_FAILED, ident, answer))
+        self._context.send_json(frames.FILE_FAILED, ident, answer)
 
     def _begin(self, ident: int, operation: str, message: dict[str, Any]) -> None:
         if ident in self._running:
@@ -261,11 +264,9 @@ class Transfers:
     def _commit(self, ident: int, message: dict[str, Any]) -> None:
         upload = self._running.get(ident)
         if isinstance(upload, Upload):
-            size = files.number_field(message, "size", 0)
-            digest = files.text_field(message, "sha256")
             done: dict[str, Any] = {}
             del self._running[ident]
-            self._begin_work(ident, upload.commit(size, digest, done), done)
+            self._begin_work(ident, upload.commit(message["size"], message["sha256"], done), done)
 
     def _begin_work(self, ident: int, steps: Steps, done: dict[str, Any]) -> None:
         self._working[ident] = steps
@@ -278,10 +279,8 @@ class Transfers:
         with self._answering(ident):
             pause_at = time.monotonic() + _SLICE_S
             for _ in steps:
-                if self._connection.closed:
-                    return
                 if time.monotonic() > pause_at:
-                    self._loop.after(0, lambda: self._work(ident, steps, done))
+                    self._context.loop.after(0, lambda: self._work(ident, steps, done))
                     return
             del self._working[ident]
             self._done(ident, done)
@@ -298,12 +297,12 @@ class Transfers:
             self._failed(ident, FileError("INVALID_PATH", "a name that this box cannot write"))
 
     def _done(self, ident: int, message: dict[str, Any]) -> None:
-        self._connection.send(frames.pack_json(frames.FILE_DONE, ident, message))
+        self._context.send_json(frames.FILE_DONE, ident, message)
 
 
 def _parent(paths: Paths, message: dict[str, Any]) -> tuple[int, str]:
     """Return an upload's folder, made if requested, and the name in it."""
-    path = files.text_field(message, "path")
+    path: str = message["path"]
     parent = os.path.dirname(path.rstrip("/"))
     if message.get("parents") and parent:
         os.close(files.open_or_make_folder(paths, parent))

@@ -9,16 +9,10 @@ it belongs to the only running command that can have started it.
 from __future__ import annotations
 
 import os
-import signal
 import time
-from contextlib import suppress
-from typing import Callable
 
-from executor_service.supervisor.loop import Loop
+from executor_service.supervisor.light import signal, suppress
 from executor_service.supervisor.processes import (
-    Identity,
-    Process,
-    Usage,
     children_of,
     marker_of,
     now_ticks,
@@ -28,6 +22,13 @@ from executor_service.supervisor.processes import (
     usage_of,
     with_descendants,
 )
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable
+
+    from executor_service.supervisor.loop import Loop
+    from executor_service.supervisor.processes import Identity, Process
 
 _GIVE_UP_AFTER_S = 2.0
 _FIRST_LOOK_S = 0.005
@@ -117,7 +118,7 @@ class Tree:
     def members(self) -> list[Process]:
         return self._forest.count().get(self.marker, [])
 
-    def usage(self) -> Usage:
+    def usage(self) -> dict[str, int]:
         return usage_of(self.members())
 
     def signal_group(self, number: int) -> None:

@@ -8,9 +8,12 @@ import os
 import re
 import stat
 import subprocess
-from typing import Iterator
 
 from executor_service.supervisor.syscalls import die_with_parent
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Iterator
 
 MAX_DEPTH = 200
 BLOCK_BYTES = 512

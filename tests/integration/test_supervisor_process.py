@@ -27,7 +27,6 @@ from executor_service.link.link import Hello, open_link
 from executor_service.supervisor import frames
 from executor_service.supervisor.bridge import GREETING
 from executor_service.supervisor.frames import REMEMBERED
-from executor_service.supervisor.main import read_options
 from executor_service.supervisor.processes import read_process
 from tests.support.boxes import Console, refuse
 from tests.support.requirements import require
@@ -281,20 +280,3 @@ async def test_a_bridge_carries_the_channel(tmp_path: Path) -> None:
         await bridge.wait()
         async with running.console(epoch=2) as console:
             assert await console.output("echo on") == "on"
-
-
-@pytest.mark.parametrize(
-    ("said", "why"),
-    [
-        ("--socket @x --box b", "--box and --secret-sha256 are needed"),
-        ("--box b --secret-sha256 s", "--listen-fd or --socket"),
-        ("--box b --secret-sha256 s --listen-fd 3 --socket @x", "--listen-fd or --socket"),
-        ("--listen-fd three", "three"),
-        ("--listen-fd", "needs a value"),
-        ("--sock @x", "no option --sock"),
-        ("box", "no option box"),
-    ],
-)
-def test_options_that_mean_nothing_are_refused(said: str, why: str) -> None:
-    with pytest.raises(ValueError, match=why):
-        read_options(said.split())

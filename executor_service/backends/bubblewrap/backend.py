@@ -44,6 +44,7 @@ from executor_service.backends.process_backend import ProcessBackend, system_cal
 from executor_service.backends.process_boxes import (
     BOX_USER,
     ENVIRONMENT,
+    PROGRAM_IN_BOX,
     SUPERVISOR_IN_BOX,
     Order,
     ReadySocket,
@@ -117,7 +118,7 @@ def _in_memory(place: str, memory: Memory, stage: list[Staged]) -> Iterator[Argu
 
 
 def _supervisor_arguments(order: Order, parts: Parts) -> Iterator[str]:
-    yield from ("--", parts.host.python, "-I", "-S", SUPERVISOR_IN_BOX)
+    yield from ("--", parts.host.python, "-I", "-S", PROGRAM_IN_BOX)
     yield from supervisor_arguments(order, FIRST_FD + 1, FIRST_FD + 2)
     if parts.limits_processes_itself:
         yield from ("--max-processes", str(order.spec.limits.pids))

@@ -26,13 +26,13 @@ from executor_service.backends.base import (
     labels_of,
     make_or_destroy,
 )
-from executor_service.backends.bridge import BRIDGE, PYTHON, supervisor_arguments, wait_greeting
+from executor_service.backends.bridge import BRIDGE, supervisor_arguments, wait_greeting
 from executor_service.backends.docker import probe as docker_probe
 from executor_service.backends.docker.engine import CALL_DEADLINE_S, Engine, EngineAddress
 from executor_service.backends.docker.gvisor import BridgeStream, limit_pids, ran_out_of_memory
 from executor_service.backends.docker.host_config import Hardening, check_memory
 from executor_service.backends.docker.sockets import HANDOVER_SOCKET, BoxSockets
-from executor_service.backends.docker.supervisor_volume import FOLDER, supervisor_volume
+from executor_service.backends.docker.supervisor_volume import SUPERVISOR, supervisor_volume
 from executor_service.backends.docker.users import ordinary_user
 from executor_service.backends.docker.volumes import VolumeStore
 from executor_service.config import DockerConfig
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     import docker
 
 NAME = "docker"
-_SUPERVISOR = (*PYTHON, FOLDER)
 _ANY_TIME_S = 1e6
 _HANDOVER_TIMEOUT_S = 10.0
 """How long a new box may take to ask for its socket."""
@@ -143,7 +142,7 @@ class DockerBackend:
         image = self._options.image
         volume = supervisor_volume(sdk, image, self._supervisor)
         labels = labels_of(spec)
-        supervisor = [*_SUPERVISOR, *supervisor_arguments(spec)]
+        supervisor = [*SUPERVISOR, *supervisor_arguments(spec)]
         if handover is not None:
             supervisor += ("--handover", HANDOVER_SOCKET)
         created = cast("Any", sdk.api).create_container(
@@ -184,7 +183,7 @@ class DockerBackend:
             "AttachStdin": True,
             "AttachStdout": True,
             "AttachStderr": True,
-            "Cmd": [*_SUPERVISOR, *BRIDGE],
+            "Cmd": [*SUPERVISOR, *BRIDGE],
         }
         try:
             path = f"/containers/{box.native_id}/exec"

@@ -14,13 +14,15 @@ import time
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, cast
 
-from executor_service.backends.supervisor_zipapp import list_files
+from executor_service.backends.bridge import PYTHON
+from executor_service.backends.supervisor_zipapp import PROGRAM, list_files
 
 if TYPE_CHECKING:
     import docker
 
 FOLDER = "/opt/hermes"
 """Where containers mount the volume."""
+SUPERVISOR = (*PYTHON, f"{FOLDER}/{PROGRAM}")
 _PREFIX = "hermes-supervisor-"
 ROLE = "org.hermes.role"
 HOLDER = "supervisor-volume"

@@ -21,10 +21,10 @@ from executor_service.backends.base import (
     Size,
     make_or_destroy,
 )
-from executor_service.backends.bridge import PYTHON, read_all
+from executor_service.backends.bridge import read_all
 from executor_service.backends.docker.engine import Engine, ExecStream
 from executor_service.backends.docker.host_config import Hardening, volume_mount, volume_of
-from executor_service.backends.docker.supervisor_volume import FOLDER, supervisor_volume
+from executor_service.backends.docker.supervisor_volume import FOLDER, SUPERVISOR, supervisor_volume
 from executor_service.backends.folder_store import by_name, read_outcome, read_sizes
 from executor_service.errors import BackendError, EngineRefused, WorkspaceInUse
 from services.lifecycle import unbroken
@@ -159,7 +159,7 @@ class VolumeStore:
         created = cast("Any", sdk.api).create_container(
             self._image,
             [],
-            entrypoint=[*PYTHON, FOLDER, "--folders", request],
+            entrypoint=[*SUPERVISOR, "--folders", request],
             user=hardening.user.named,
             labels={OWNER: self._owner},
             host_config=sdk.api.create_host_config(**host),

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
+from executor_service.backends.bridge import PYTHON
 from executor_service.backends.modal import start as modal_start
 from executor_service.backends.modal.stream import Calls, Failures
-from executor_service.backends.supervisor_zipapp import install_supervisor
+from executor_service.backends.supervisor_zipapp import PROGRAM, install_supervisor
 from executor_service.config import ModalConfig
 from executor_service.errors import BackendUnavailable, EngineRefused
 from services.lifecycle import Workers
@@ -31,6 +32,7 @@ LONGEST_LIFE_S = 24 * 3600
 """Modal's own maximum."""
 PLACE = "/opt/hermes"
 """Where sandboxes have the supervisor."""
+SUPERVISOR = (*PYTHON, f"{PLACE}/{PROGRAM}")
 _HELLO_DEADLINE_S = 15.0
 _BUILD_DEADLINE_S = 900.0
 _LAST_WORDS_DEADLINE_S = 5.0

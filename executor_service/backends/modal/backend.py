@@ -27,6 +27,7 @@ from executor_service.backends.modal.account import (
     CALL_DEADLINE_S,
     LONGEST_LIFE_S,
     PLACE,
+    SUPERVISOR,
     Built,
     ModalAccount,
 )
@@ -158,7 +159,7 @@ class ModalBackend:
         return await self._reach(box, CALL_DEADLINE_S, "--once")
 
     async def _reach(self, box: Box, deadline_s: float, *patience: str) -> ModalStream:
-        bridge = (*PYTHON, PLACE, *BRIDGE, *patience)
+        bridge = (*SUPERVISOR, *BRIDGE, *patience)
         try:
             sandbox, process = await self._account.run(
                 box.native_id, bridge, _BRIDGE_LIVES_S, deadline_s
@@ -216,7 +217,7 @@ class ModalBackend:
 
 def _start(spec: BoxSpec, built: Built) -> tuple[str, ...]:
     """The command of a sandbox, which commands in it can see: it has no secrets."""
-    supervisor = [*PYTHON[1:], PLACE, *supervisor_arguments(spec)]
+    supervisor = [*SUPERVISOR[1:], *supervisor_arguments(spec)]
     request = {"place": PLACE, "digest": built.digest, "user": _BOX_USER, "argv": supervisor}
     return (*PYTHON, "-c", built.start, json.dumps(request))
 

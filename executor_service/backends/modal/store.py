@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from executor_service.backends.base import Size
-from executor_service.backends.bridge import PYTHON
 from executor_service.backends.folder_store import check_end, read_outcome
-from executor_service.backends.modal.account import CALL_DEADLINE_S, PLACE, ModalAccount
+from executor_service.backends.modal.account import CALL_DEADLINE_S, SUPERVISOR, ModalAccount
 from executor_service.errors import BackendError, BackendUnavailable, EngineRefused
 from services.lifecycle import unbroken
 
@@ -76,7 +75,7 @@ class VolumeStore:
         request |= {"most_bytes": most_bytes, "within_s": _COPY_DEADLINE_S}
         async with self._machine(source, target) as sandbox, self._answering(_COPY_DEADLINE_S):
             process = await sandbox.exec.aio(
-                *(*PYTHON, PLACE, "--folders", json.dumps(request)), timeout=_COPY_DEADLINE_S
+                *(*SUPERVISOR, "--folders", json.dumps(request)), timeout=_COPY_DEADLINE_S
             )
             said = await process.stdout.read.aio()
             complaint = await process.stderr.read.aio()

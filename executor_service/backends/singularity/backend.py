@@ -22,6 +22,7 @@ from executor_service.backends.cgroups import Cgroups
 from executor_service.backends.process_backend import ProcessBackend, system_call_filter
 from executor_service.backends.process_boxes import (
     ENVIRONMENT,
+    PROGRAM_IN_BOX,
     SUPERVISOR_IN_BOX,
     HostUser,
     Order,
@@ -285,7 +286,7 @@ def start_box(order: Order, parts: Parts) -> Generator[Started]:
     with ReadySocket.open() as ready, memory_file("filter", parts.filter) as filter_fd:
         argv = [
             *command_in_box(parts, spec.limits.tmp_bytes, user, mounts),
-            *("python3", "-I", "-S", SUPERVISOR_IN_BOX),
+            *("python3", "-I", "-S", PROGRAM_IN_BOX),
             # Apptainer would answer EPERM to every refused call. But C libraries do without clone3,
             # whose flags no filter can read, only if the answer is ENOSYS.
             *("--filter-fd", str(filter_fd)),

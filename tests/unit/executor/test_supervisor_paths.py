@@ -1,4 +1,4 @@
-"""Paths are opened without magic links and without races, with openat2 and without it."""
+"""Paths are opened without magic links and without races."""
 
 import errno
 import os
@@ -24,10 +24,10 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture(params=[True, False], ids=["openat2", "walking"])
-def paths(request: pytest.FixtureRequest, tree: Path) -> Iterator[Paths]:
+@pytest.fixture
+def paths(tree: Path) -> Iterator[Paths]:
     before = open_descriptors()
-    made = Paths(str(tree), use_openat2=request.param)
+    made = Paths(str(tree))
     yield made
     os.close(made._root)  # pyright: ignore[reportPrivateUsage]
     assert open_descriptors() == before, "descriptors are left open"
