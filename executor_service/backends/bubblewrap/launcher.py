@@ -24,23 +24,22 @@ class Launcher:
         words = marshal.dumps(request)
         with self._asking:
             try:
-                return self._ask(words, fds)
+                asked = self._socket or self._open()
+                socket.send_fds(asked, [words], fds)
             except OSError:  # the program was killed
                 self._end()
-                return self._ask(words, fds)
+                asked = self._open()
+                socket.send_fds(asked, [words], fds)
+            # Without an answer, the box may have begun: a second one would share its sockets.
+            answer = asked.recv(16)
+            if not answer:
+                raise OSError("the program that starts boxes has ended")
+            return int(answer)
 
     def close(self) -> None:
         """End the program; the boxes live on."""
         with self._asking:
             self._end()
-
-    def _ask(self, words: bytes, fds: Sequence[int]) -> int:
-        asked = self._socket or self._open()
-        socket.send_fds(asked, [words], fds)
-        answer = asked.recv(16)
-        if not answer:
-            raise OSError("the program that starts boxes has ended")
-        return int(answer)
 
     def _open(self) -> socket.socket:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -56,7 +55,8 @@ class Launcher:
         return self._socket
 
     def _end(self) -> None:
-        if self._socket is not None and self._program is not None:
+        if self._socket is not None:
             self._socket.close()
+        if self._program is not None:
             self._program.wait()
-            self._socket = self._program = None
+        self._socket = self._program = None
