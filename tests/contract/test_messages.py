@@ -152,43 +152,6 @@ async def test_why_it_stopped_is_said_in_common_words(stop: str, finish: str) ->
         assert (await answer(model)).finish_reason == finish
 
 
-IN_THE_STREAM = [
-    ("overloaded_error", ModelErrorKind.OVERLOADED, True),
-    ("rate_limit_error", ModelErrorKind.RATE_LIMIT, True),
-    ("billing_error", ModelErrorKind.BILLING, False),
-    ("brand_new_error", ModelErrorKind.OVERLOADED, True),
-]
-
-
-@pytest.mark.parametrize(("kind", "expected", "retryable"), IN_THE_STREAM)
-async def test_an_error_in_the_stream_keeps_its_kind(
-    kind: str, expected: ModelErrorKind, retryable: bool
-) -> None:
-    line = event("error", error={"type": kind, "message": "So it is"})
-    async with scripted(messages, answers({"raw": [line]})) as (model, _):
-        failed = await failure(model)
-    assert (failed.kind, failed.retryable) == (expected, retryable)
-    assert "So it is" in str(failed)
-
-
-IN_WORDS = [
-    ("Your credit balance is too low to access the API.", ModelErrorKind.BILLING),
-    ("prompt is too long: 210000 tokens > 200000 maximum", ModelErrorKind.CONTEXT_OVERFLOW),
-    (
-        "input length and `max_tokens` exceed context limit: 199000 + 16384 > 200000",
-        ModelErrorKind.CONTEXT_OVERFLOW,
-    ),
-    ("max_tokens: 128000 > 64000, which is the maximum", ModelErrorKind.BAD_REQUEST),
-]
-
-
-@pytest.mark.parametrize(("words", "kind"), IN_WORDS)
-async def test_a_rejected_request_is_told_by_its_words(words: str, kind: ModelErrorKind) -> None:
-    error = {"type": "error", "error": {"type": "invalid_request_error", "message": words}}
-    async with scripted(messages, answers({"status": 400, "error": error})) as (model, _):
-        assert (await failure(model)).kind is kind
-
-
 @pytest.mark.parametrize(
     "lines",
     [[block(0, type="text", text="Hi")], [block(0, type="tool_use", id="a"), *STOP], ["{"]],

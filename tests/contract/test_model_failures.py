@@ -32,28 +32,6 @@ def connect(request: pytest.FixtureRequest) -> Connect:
     return IMPLEMENTATIONS[request.param]
 
 
-STATUSES = [
-    (401, {"message": "no such key"}, ModelErrorKind.AUTH, "check HERMES_API_KEY"),
-    (413, {"message": "too large"}, ModelErrorKind.CONTEXT_OVERFLOW, "new session"),
-    (429, {"message": "slow down"}, ModelErrorKind.RATE_LIMIT, "limits requests"),
-    (503, {"message": "busy"}, ModelErrorKind.OVERLOADED, "HTTP 503"),
-]
-
-
-@pytest.mark.parametrize(("status", "error", "kind", "advice"), STATUSES)
-async def test_an_error_says_what_to_do(
-    connect: Connect, status: int, error: Mapping[str, str], kind: ModelErrorKind, advice: str
-) -> None:
-    reply = {"status": status, "error": {"error": error}}
-    async with scripted(connect, answers(reply)) as (model, server):
-        failed = await failure(model)
-    assert (failed.kind, failed.status, failed.detail) == (kind, status, error["message"])
-    assert server.url in str(failed) or "scripted" in str(failed)
-    assert advice in str(failed)
-    assert error["message"] in str(failed)
-    assert "\n" not in str(failed)
-
-
 async def test_the_key_is_in_no_error(connect: Connect) -> None:
     reply = {"status": 401, "error": {"error": {"message": f"Incorrect API key: {KEY}"}}}
     async with scripted(connect, answers(reply)) as (model, _):
@@ -106,14 +84,6 @@ async def test_nobody_waits_an_hour(connect: Connect) -> None:
         failed = await failure(model)
     assert failed.retry_after_s == 3600
     assert len(server.requests) == 1
-
-
-async def test_a_cut_stream_is_no_answer(connect: Connect) -> None:
-    reply = {"text": "All is well", "chunk_chars": 4, "cut_after": 2}
-    async with scripted(connect, answers(reply)) as (model, _):
-        failed = await failure(model)
-    assert failed.kind is ModelErrorKind.CUT_STREAM
-    assert failed.retryable
 
 
 async def test_a_cut_stream_is_begun_anew(connect: Connect) -> None:

@@ -178,30 +178,6 @@ async def test_why_it_stopped_is_said_in_common_words(finish: str) -> None:
         assert (await answer(model)).finish_reason == finish
 
 
-IN_THE_STREAM = [
-    ("server_is_overloaded", ModelErrorKind.OVERLOADED, True),
-    ("rate_limit_exceeded", ModelErrorKind.RATE_LIMIT, True),
-    ("insufficient_quota", ModelErrorKind.BILLING, False),
-    ("context_length_exceeded", ModelErrorKind.CONTEXT_OVERFLOW, False),
-    ("invalid_prompt", ModelErrorKind.BAD_REQUEST, False),
-    ("brand_new_error", ModelErrorKind.OVERLOADED, True),
-]
-
-
-@pytest.mark.parametrize(("code", "expected", "retryable"), IN_THE_STREAM)
-@pytest.mark.parametrize("as_event", [True, False], ids=["an event", "a failed response"])
-async def test_an_error_in_the_stream_keeps_its_kind(
-    code: str, expected: ModelErrorKind, retryable: bool, as_event: bool
-) -> None:
-    error = {"code": code, "message": "So it is"}
-    failed = event("failed", response={"status": "failed", "error": error})
-    line = json.dumps({"type": "error", **error}) if as_event else failed
-    async with scripted(responses, answers({"raw": [line]})) as (model, _):
-        told = await failure(model)
-    assert (told.kind, told.retryable) == (expected, retryable)
-    assert "So it is" in str(told)
-
-
 BEGUN = item(0, "output_item.added", type="message", content=[])
 
 

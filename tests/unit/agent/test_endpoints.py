@@ -122,14 +122,6 @@ async def test_the_model_is_asked_for_where_none_is_set() -> None:
     assert endpoint.model == "qwen3"
 
 
-async def test_the_query_of_a_base_url_stays_behind_the_path_of_the_listing() -> None:
-    seen: list[Exchange] = []
-    server = ModelServer(Script.parse({"models": ["a"], "rules": RULES}), seen.append)
-    async with server.listen() as url:
-        await with_listed_model(chosen(EndpointSettings(base_url=f"{url}?api-version=1")))
-    assert seen[0].path == "/v1/models?api-version=1"
-
-
 async def test_an_endpoint_without_models_says_what_to_set() -> None:
     async with answering(404, {}) as url:
         with pytest.raises(InvalidEndpoint, match="lists no models: set HERMES_MODEL"):
@@ -207,16 +199,13 @@ def test_openai_itself_speaks_what_is_said_where_it_can(said: str, api: Api) -> 
 @pytest.mark.parametrize(
     ("url", "said", "base_url", "api"),
     [
-        ("https://x/d?v=1", "", "https://x/d?v=1", Api.CHAT_COMPLETIONS),
         ("https://x/d/chat/completions/?v=1#a", "", "https://x/d?v=1", Api.CHAT_COMPLETIONS),
         ("https://x/v1/responses?v=1", "", "https://x/v1?v=1", Api.RESPONSES),
         ("https://x/anthropic/?v=1", "", "https://x/anthropic?v=1", Api.MESSAGES),
         ("https://api.anthropic.com/v1", "", "https://api.anthropic.com", Api.MESSAGES),
-        ("https://x.example/anthropic/", "", "https://x.example/anthropic", Api.MESSAGES),
         ("https://x.example/v1/messages", "", "https://x.example", Api.MESSAGES),
         ("https://x.example/v1", "anthropic_messages", "https://x.example", Api.MESSAGES),
         ("https://x.example/v1", "", "https://x.example/v1", Api.CHAT_COMPLETIONS),
-        ("https://x.example/v1/responses", "", "https://x.example/v1", Api.RESPONSES),
         ("https://x.example/v1", "responses", "https://x.example/v1", Api.RESPONSES),
         (
             "https://api.anthropic.com/v1",
@@ -273,13 +262,8 @@ def test_codex_is_where_the_settings_say() -> None:
     ("url", "is_local"),
     [
         ("http://127.0.0.1:8080/v1", True),
-        ("http://[::1]:8080/v1", True),
-        ("http://localhost:11434/v1", True),
         ("http://192.168.1.7:1234/v1", True),
-        ("http://100.101.102.103:8000/v1", True),
         ("http://ollama:11434/v1", True),
-        ("http://host.docker.internal:11434/v1", True),
-        ("http://box.local/v1", True),
         ("https://llm.example.org/v1", False),
         ("http://8.8.8.8/v1", False),
         ("https://openrouter.ai/api/v1", False),
