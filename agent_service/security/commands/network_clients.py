@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from agent_service.security.commands.invocation import Invocation, listed
-from agent_service.security.commands.marks import UNKNOWN, is_known, is_one, without_marks
+from agent_service.security.commands.marks import is_known, is_one, without_marks
 
 _LOCAL = re.compile(
     r"(?:[a-z][a-z0-9+.-]*://)?(?:localhost|ip6-localhost|127(?:\.\d{1,3}){3}|0\.0\.0\.0|\[::1?\])"
@@ -61,8 +61,6 @@ class NetworkClient(Struct, frozen=True):
     """Options with a value that is not sent."""
     gives: frozenset[str] = frozenset()
     """Options with a value that is sent, or a file with data to send."""
-    reads: frozenset[str] = frozenset()
-    """Options that read settings or choose a proxy, so the contacted host is uncertain."""
 
     def parse_options(self, args: Sequence[str]) -> Iterator[tuple[str, str]]:
         """Each option with its value, and each operand with an empty option."""
@@ -82,7 +80,7 @@ class NetworkClient(Struct, frozen=True):
                 yield from self._letters(arg, rest)
 
     def _is_valued(self, option: str) -> bool:
-        return option in self.quiet or option in self.gives or option in self.reads
+        return option in self.quiet or option in self.gives
 
     def _resolve(self, given: str) -> str:
         if self._is_valued(given) or len(given) < _SHORTEST:
@@ -111,7 +109,6 @@ _CURL = NetworkClient(
         "--proxy-user --proxy-header --oauth2-bearer --request --request-target --etag-compare "
         "--mail-from --mail-rcpt --aws-sigv4 --netrc-file --variable"
     ),
-    reads=listed("-K --config --alt-svc"),
 )
 _WGET = NetworkClient(
     quiet=listed(
@@ -124,28 +121,19 @@ _WGET = NetworkClient(
         "--http-password --ftp-user --ftp-password --referer --user-agent --load-cookies "
         "--certificate --private-key --header --method"
     ),
-    reads=listed("-i -e --input-file --execute --config --use-askpass"),
 )
 _OTHERS = NetworkClient(
     quiet=listed("-c -i -m -s -t -w -y -b -k -I -M -O -P -Q -R -T -V -W -X -G -e --wait --exec"),
     gives=listed("-p --proxy-auth"),
-    reads=listed("-f"),
 )
-_SSH = NetworkClient(quiet=listed("-p -l -i -E -c -m -e -b -B"), reads=listed("-F -o"))
-
 _OTHER_PROGRAMS = (
     "dig kdig delv drill dog doggo ssh-keyscan ping ping4 ping6 fping arping traceroute tracepath "
-    f"mtr host nslookup whois telnet getent resolvectl mosquitto_pub {NETCATS}"
+    f"mtr host nslookup whois {NETCATS}"
 )
-_TABLE = (("curl curlie", _CURL), ("wget wget2", _WGET), ("ssh", _SSH), (_OTHER_PROGRAMS, _OTHERS))
+_TABLE = (("curl curlie", _CURL), ("wget wget2", _WGET), (_OTHER_PROGRAMS, _OTHERS))
 TALKERS: Mapping[str, NetworkClient] = {
     program: talker for programs, talker in _TABLE for program in programs.split()
 }
-_ASKING_VERBS = {
-    "getent": listed("hosts ahosts ahostsv4 ahostsv6"),
-    "resolvectl": listed("query service"),
-}
-"""Verbs of other programs that contact a host."""
 _NO_HOST = re.compile(
     r"\d+(?:-\d+)?|\+.*|(?:A|AAAA|ANY|CAA|CNAME|DNSKEY|DS|HTTPS|MX|NS|PTR|SOA|SRV|SVCB|TXT|IN|CH|HS|AXFR)",
     re.IGNORECASE,
@@ -178,27 +166,15 @@ def _talk_of(call: Invocation, talker: NetworkClient) -> NetworkCall:
         is_quiet = option in talker.quiet
         told = is_known(value) or (is_quiet and is_one(value))
         is_untold = is_untold or not (is_known(option) and told)
-        if option in talker.reads:
-            addresses.append(UNKNOWN)
-            gives = True
-        elif option in talker.gives:
+        if option in talker.gives:
             gives = gives or not _SAYS_NOTHING.fullmatch(value.strip())
         elif value and not is_quiet:
             operands.append(value)
-    addresses += _hosts(call, operands)
+    if call.name not in ("curl", "wget"):
+        operands = [each.removeprefix("@") for each in operands if not _NO_HOST.fullmatch(each)]
+    addresses += operands
     is_untold = is_untold or any("*" in address for address in addresses)
     return NetworkCall(tuple(addresses), gives, is_untold or _is_guessed(call, addresses))
-
-
-def _hosts(call: Invocation, operands: list[str]) -> list[str]:
-    verbs = _ASKING_VERBS.get(call.name)
-    if verbs is not None:
-        return operands[1:] if operands and operands[0] in verbs else []
-    if call.name in ("ssh", "mosquitto_pub"):
-        return operands if call.name != "ssh" else operands[: 1 + call.short("JLRDWOSw")]
-    if call.name in ("curl", "wget"):
-        return operands
-    return [each.removeprefix("@") for each in operands if not _NO_HOST.fullmatch(each)]
 
 
 def _is_guessed(call: Invocation, addresses: list[str]) -> bool:

@@ -20,10 +20,6 @@ def with_items(
     given = invocation.stdin.strip("\n\0")
     items = re.split(r"[\n\0]", given) if whole and given else given.split()
     items = items[:64] or [UNKNOWN]
-    for mark in (":::", "::::"):
-        if mark in argv:
-            at = argv.index(mark)
-            argv, items = argv[:at], argv[at + 1 :]
     if scripts and ":::" in scripts[0]:
         text, _, given = scripts[0].partition(":::")
         scripts, items = [text], given.split()

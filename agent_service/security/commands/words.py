@@ -238,19 +238,16 @@ class _Word:
             end = end_of_quote(text, at)
             self._at = end + 1
             return self._words.run(re.sub(r"\\([`$\\])", r"\1", text[at + 1 : end]))
-        if text.startswith("$((", at):
+        if text.startswith(("$(", "${"), at):
             end = end_of(text, at + 1)
             self._at = end + 1
-            number = self._words.quoted(text[at + 3 : end - 1]).strip()
+            inner = text[at + 2 : end]
+            if text[at + 1] == "{":
+                return self._words.parameter(inner)
+            if not inner.startswith("("):
+                return self._words.run(inner)
+            number = self._words.quoted(inner[1:-1]).strip()
             return number if number.isdigit() else UNKNOWN
-        if text.startswith("$(", at):
-            end = end_of(text, at + 1)
-            self._at = end + 1
-            return self._words.run(text[at + 2 : end])
-        if text.startswith("${", at):
-            end = end_of(text, at + 1)
-            self._at = end + 1
-            return self._words.parameter(text[at + 2 : end])
         match = _NAME.match(text, at + 1)
         if match is None:
             self._at = at + 1

@@ -32,7 +32,7 @@ _ALWAYS = (
     "mail mailx s-nail mutt neomutt sendmail msmtp swaks sftp lftp ftp ncftp ncftpput tftp "
     "websocat kcat kafkacat telegram-send slackcat apprise pastebinit surge wscat grpcurl vercel "
     "mosh rsh rlogin ssh-copy-id lpr lp http https xh xhs aria2c axel GET HEAD POST lwp-request "
-    "lwp-download lynx links w3m nmap"
+    "lwp-download lynx links w3m nmap telnet ssh mosquitto_pub"
 )
 _DATABASES = "psql mysql mariadb redis-cli valkey-cli mongosh mongo clickhouse-client pgcli mycli"
 _LOOKS = r"(?:^|\s)-\w*[zlh]|--(?:listen|help)"
@@ -121,7 +121,7 @@ NETWORK_RULES: tuple[Rule, ...] = (
     Rule("download", "lwp-download get mget ftp ftpget", operands="named outside"),
     # Other data that is sent
     Rule(SENDS, _ALWAYS, r"\S", _ASKS),
-    Rule(SENDS, "telnet ssh mosquitto_pub", r"\S", _ASKS, when=network_clients.is_elsewhere),
+    Rule(SENDS, "getent resolvectl", verb=r"(?:a?hosts\w*|query|service)\b"),
     Rule(SENDS, "openssl", r"\bs_client\b"),
     Rule(SENDS, NETCATS, verb=r"\S", unless=_LOOKS, when=network_clients.is_elsewhere),
     Rule(SENDS, "socat", rf"(?i){_NET}(?!l(?:isten)?:)(?!localhost\b|127\.|\[::1)[^\s,]*"),
