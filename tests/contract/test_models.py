@@ -214,6 +214,23 @@ async def test_usage_is_reported_with_cache_and_cost(connect: Connect) -> None:
     assert message.usage == Usage(1200, 34, 1024, 12, 1234)
 
 
+async def test_counts_that_cannot_be_are_none(connect: Connect) -> None:
+    sent = dict.fromkeys(("prompt_tokens", "input_tokens"), 10**30)
+    said = dict.fromkeys(("completion_tokens", "output_tokens"), True)
+    async with scripted(connect, answers({"text": "Hi", "usage": {**sent, **said}})) as (model, _):
+        message = await answer(model)
+    assert message.usage is not None
+    assert repr(message.usage) == repr(Usage())  # to which False is not 0
+
+
+@ONLY_CHAT
+async def test_no_usage_is_none(connect: Connect) -> None:
+    chunk = {"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}]}
+    async with scripted(connect, answers({"raw": [json.dumps(chunk), "[DONE]"]})) as (model, _):
+        message = await answer(model)
+    assert (message.text, message.usage) == ("Hi", None)
+
+
 @ONLY_CHAT
 async def test_the_request_says_what_was_asked(connect: Connect) -> None:
     system = {"role": "system", "content": 'Sei höflich: \x00 \u2028 "quoted"'}

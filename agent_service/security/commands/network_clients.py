@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from agent_service.security.commands.invocation import Invocation, listed
-from agent_service.security.commands.marks import is_known, is_one, without_marks
+from agent_service.security.commands.marks import UNKNOWN, is_known, is_one, without_marks
+from agent_service.security.commands.paths import HOME
 
 _LOCAL = re.compile(
     r"(?:[a-z][a-z0-9+.-]*://)?(?:localhost|ip6-localhost|127(?:\.\d{1,3}){3}|0\.0\.0\.0|\[::1?\])"
@@ -24,12 +25,18 @@ URL = re.compile(r"(?:https?|ftp|git|ssh)://[^\s'\"<>`\\)\]}]+", re.IGNORECASE)
 """A URL, anywhere in a text."""
 ADDRESS = re.compile(r"(?<![\w+.-])[a-z][a-z0-9+.-]{0,20}://[^\s'\"<>`\\)\]}]+", re.IGNORECASE)
 """A URL of any scheme."""
-_PROXY = re.compile(r"(?!no_proxy)\w*_proxy", re.IGNORECASE)
+_LEADS = re.compile(
+    r"(?!(?i:no_))\w*(?i:_proxy)|CURL_HOME|(?:SYSTEM_)?WGET2?RC|GIT_CONFIG\w*|GIT_PROXY_COMMAND"
+    r"|HTTPIE_CONFIG_DIR|HOME|XDG_CONFIG_HOME"
+)
+"""Variables that name a proxy, or settings that may name one."""
+_USUAL = ("", "/dev/null", HOME, f"{HOME}/.config")
 
 
 def leads_away(variable: str, value: str) -> bool:
-    """Whether a variable redirects programs to other hosts."""
-    return bool(value) and _PROXY.fullmatch(variable) is not None and not is_local(value)
+    """Whether a variable may lead network programs to other hosts."""
+    is_usual = value in _USUAL or is_local(value)
+    return _LEADS.fullmatch(variable) is not None and not is_usual
 
 
 def is_local(address: str) -> bool:
@@ -61,6 +68,8 @@ class NetworkClient(Struct, frozen=True):
     """Options with a value that is not sent."""
     gives: frozenset[str] = frozenset()
     """Options with a value that is sent, or a file with data to send."""
+    reads: frozenset[str] = frozenset()
+    """Options that read settings or choose a proxy, so the contacted host is uncertain."""
 
     def parse_options(self, args: Sequence[str]) -> Iterator[tuple[str, str]]:
         """Each option with its value, and each operand with an empty option."""
@@ -80,7 +89,7 @@ class NetworkClient(Struct, frozen=True):
                 yield from self._letters(arg, rest)
 
     def _is_valued(self, option: str) -> bool:
-        return option in self.quiet or option in self.gives
+        return option in self.quiet or option in self.gives or option in self.reads
 
     def _resolve(self, given: str) -> str:
         if self._is_valued(given) or len(given) < _SHORTEST:
@@ -109,6 +118,7 @@ _CURL = NetworkClient(
         "--proxy-user --proxy-header --oauth2-bearer --request --request-target --etag-compare "
         "--mail-from --mail-rcpt --aws-sigv4 --netrc-file --variable"
     ),
+    reads=listed("-K --config --alt-svc"),
 )
 _WGET = NetworkClient(
     quiet=listed(
@@ -121,10 +131,12 @@ _WGET = NetworkClient(
         "--http-password --ftp-user --ftp-password --referer --user-agent --load-cookies "
         "--certificate --private-key --header --method"
     ),
+    reads=listed("-i -e --input-file --execute --config --use-askpass"),
 )
 _OTHERS = NetworkClient(
     quiet=listed("-c -i -m -s -t -w -y -b -k -I -M -O -P -Q -R -T -V -W -X -G -e --wait --exec"),
     gives=listed("-p --proxy-auth"),
+    reads=listed("-f"),
 )
 _OTHER_PROGRAMS = (
     "dig kdig delv drill dog doggo ssh-keyscan ping ping4 ping6 fping arping traceroute tracepath "
@@ -166,7 +178,10 @@ def _talk_of(call: Invocation, talker: NetworkClient) -> NetworkCall:
         is_quiet = option in talker.quiet
         told = is_known(value) or (is_quiet and is_one(value))
         is_untold = is_untold or not (is_known(option) and told)
-        if option in talker.gives:
+        if option in talker.reads:
+            addresses.append(UNKNOWN)
+            gives = True
+        elif option in talker.gives:
             gives = gives or not _SAYS_NOTHING.fullmatch(value.strip())
         elif value and not is_quiet:
             operands.append(value)

@@ -122,6 +122,14 @@ async def test_the_model_is_asked_for_where_none_is_set() -> None:
     assert endpoint.model == "qwen3"
 
 
+async def test_the_query_of_a_base_url_stays_behind_the_path_of_the_listing() -> None:
+    seen: list[Exchange] = []
+    server = ModelServer(Script.parse({"models": ["a"], "rules": RULES}), seen.append)
+    async with server.listen() as url:
+        await with_listed_model(chosen(EndpointSettings(base_url=f"{url}?api-version=1")))
+    assert seen[0].path == "/v1/models?api-version=1"
+
+
 async def test_an_endpoint_without_models_says_what_to_set() -> None:
     async with answering(404, {}) as url:
         with pytest.raises(InvalidEndpoint, match="lists no models: set HERMES_MODEL"):

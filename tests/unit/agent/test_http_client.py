@@ -47,6 +47,22 @@ async def test_a_connection_that_the_server_has_closed_is_not_taken_again() -> N
     assert len(accepted) == 3
 
 
+async def test_the_query_of_a_base_url_stays_behind_the_path() -> None:
+    asked: list[bytes] = []
+
+    async def serve(reader: StreamReader, writer: StreamWriter) -> None:
+        asked.append((await _request(reader))[0])
+        _answer(writer)
+
+    async with (
+        _serving(serve) as port,
+        _provider(f"http://127.0.0.1:{port}/deployments/d?api-version=1&key=a") as provider,
+    ):
+        await _ask(provider, "Hello?")
+    path = b"/deployments/d/chat/completions?api-version=1&key=a"
+    assert asked == [b"POST " + path + b" HTTP/1.1"]
+
+
 async def _hangs_up(reader: StreamReader, writer: StreamWriter) -> None:
     await _request(reader)
 
