@@ -1,7 +1,7 @@
 """All settings, and checks of a configuration as a whole."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
@@ -99,9 +99,12 @@ def check_settings(settings: Settings, catalog: ConfigCatalog) -> list[str]:
             settings.load(model)
         except ConfigError as error:
             problems.extend(error.problems)
-    problems.extend(_unknown_variables(settings, catalog))
+    in_environment = {name: "environment" for name, value in settings.environ.items() if value}
+    problems.extend(_unknown_variables(in_environment, catalog))
     notices = [*settings.env_file.notices, *settings.yaml.notices, *_without_effect(settings)]
-    notices.extend(_unknown_lines(settings, catalog))
+    # Another version may use unknown names of `.env`.
+    in_file = {name: found.where for name, found in settings.env_file.values.items()}
+    notices.extend(map(str, _unknown_variables(in_file, catalog)))
     for path in catalog.root.unknown(settings.yaml.data):
         found = settings.yaml.find(".".join(path))
         if found and (wrong := catalog.instead_of(found.key)):
@@ -140,19 +143,11 @@ def _unknown_key(
     return Problem(".".join(path), where, f"is not a known key{consequence}{similar}")
 
 
-def _unknown_variables(settings: Settings, catalog: ConfigCatalog) -> Iterator[Problem]:
+def _unknown_variables(found: Mapping[str, str], catalog: ConfigCatalog) -> Iterator[Problem]:
+    """Yield a problem for each name of ours that is unknown, from names and where they stand."""
     known = catalog.variables.keys() | ACCEPTED_VARIABLES | TEST_VARIABLES
-    for name in sorted(settings.environ):
-        if _OUR_VARIABLE.fullmatch(name) and name not in known and settings.environ[name]:
-            ours = (other for other in known if other.startswith("HERMES_"))
-            message = f"is not a known variable{suggestion(nearest(name, ours))}"
-            yield Problem(name, "environment", message)
-
-
-def _unknown_lines(settings: Settings, catalog: ConfigCatalog) -> Iterator[str]:
-    """Yield warnings about our names in `.env` that are unknown; another version may use them."""
-    known = catalog.variables.keys() | ACCEPTED_VARIABLES
-    for name, found in settings.env_file.values.items():
+    ours = [name for name in known if name.startswith("HERMES_")]
+    for name in sorted(found):
         if _OUR_VARIABLE.fullmatch(name) and name not in known:
-            similar = suggestion(nearest(name, known))
-            yield f"{name} ({found.where}): is not a known variable{similar}"
+            message = f"is not a known variable{suggestion(nearest(name, ours))}"
+            yield Problem(name, found[name], message)

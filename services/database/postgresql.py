@@ -120,7 +120,7 @@ class PostgresqlStore:
 
     async def migrate(self, fn: Callable[[sa.Connection], _T]) -> _T:
         """Run `fn` in a thread, as Alembic reads files, while holding the schema's lock."""
-        return await asyncio.to_thread(self._migrate, fn)
+        return await self._explained(asyncio.to_thread(self._migrate, fn))
 
     async def notify(self, channel: str) -> None:
         await self.write(lambda _: None, channel)
@@ -212,17 +212,12 @@ class PostgresqlStore:
             self._url, connect_args=self._connect_args, poolclass=NullPool, hide_parameters=True
         )
         event.listen(engine, "connect", self._prepare_session)
-        try:
-            with engine.begin() as connection:
-                connection.execute(_UNHURRIED)
-                connection.execute(_LOCK, {"key": zlib.crc32(self._service.encode())})
-                if not sa.inspect(connection).has_schema(self._service):
-                    connection.execute(CreateSchema(self._service))
-                return fn(connection)
-        except SQLAlchemyError as error:
-            if (explained := explain(error, self._where)) is None:
-                raise
-            raise explained from error
+        with engine.begin() as connection:
+            connection.execute(_UNHURRIED)
+            connection.execute(_LOCK, {"key": zlib.crc32(self._service.encode())})
+            if not sa.inspect(connection).has_schema(self._service):
+                connection.execute(CreateSchema(self._service))
+            return fn(connection)
 
 
 def _changes_servers(engine: sa.Engine) -> bool:

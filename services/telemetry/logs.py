@@ -230,14 +230,18 @@ def _message(record: logging.LogRecord) -> str:
         return f"{record.msg} {record.args!r}"
 
 
-class _QuietStream(logging.StreamHandler[TextIO]):
+class _Quiet(logging.Handler):
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
-        """Ignore errors: a reader that went away would cause one at every line."""
+        """Ignore errors: a full disk, or a reader that went away, would cause one at every line."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handleError(record)
 
 
-class _PrivateFile(logging.handlers.RotatingFileHandler):
+class _QuietStream(_Quiet, logging.StreamHandler[TextIO]):
+    pass
+
+
+class _PrivateFile(_Quiet, logging.handlers.RotatingFileHandler):
     _formatted: tuple[logging.LogRecord, str] | None = None
 
     def format(self, record: logging.LogRecord) -> str:
@@ -253,11 +257,6 @@ class _PrivateFile(logging.handlers.RotatingFileHandler):
             encoding="utf-8",
             opener=lambda path, flags: os.open(path, flags, 0o600),
         )
-
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
-        """Ignore errors: a full disk would cause one at every line."""
-        if not isinstance(sys.exc_info()[1], OSError):
-            super().handleError(record)
 
 
 def _file(path: Path, config: LogConfig) -> _PrivateFile:

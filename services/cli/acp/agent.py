@@ -18,7 +18,6 @@ from acp.helpers import update_available_commands
 from hermes.agent.v1.session_pb2 import (
     BranchSessionRequest,
     GetSessionRequest,
-    ListMessagesRequest,
     ListSessionsRequest,
     Session,
 )
@@ -37,6 +36,7 @@ from services.cli.chat.command import why_not_mounted
 from services.cli.chat.dialogue import Dialogue
 from services.cli.chat.downloads import Downloads
 from services.cli.failures import EXPECTED, explain
+from services.cli.sessions.messages import last_messages
 from services.config.settings import Settings
 from services.errors import InvalidArgument
 from services.home.project_notes import notes_above
@@ -53,8 +53,6 @@ SETUP = schema.AuthMethodAgent(
 )
 OPEN_S = 30.0
 """How long a conversation may take to open."""
-AMONG = 100
-"""The last message is one of so many: calls that run are counted as well."""
 _INVALID, _INTERNAL = -32602, -32603
 
 
@@ -267,13 +265,8 @@ class HermesAgent:
     async def _live_turn(self, session: Session) -> str:
         """Return the unfinished turn of a session, or empty."""
         agent = (await self.connection.channels()).to("agent")
-        request = ListMessagesRequest(
-            session_id=session.session_id,
-            profile=self._profile,
-            after_sequence=max(0, session.message_count - AMONG),
-            page_size=AMONG,
-        )
-        for message in (await SessionServiceStub(agent).ListMessages(request)).messages[-1:]:
+        messages = await last_messages(SessionServiceStub(agent), session, self._profile)
+        for message in messages[-1:]:
             named = GetTurnRequest(turn_id=message.turn_id, profile=self._profile)
             with suppress(grpc.aio.AioRpcError):  # a branch has messages of other sessions' turns
                 turn = (await TurnServiceStub(agent).GetTurn(named)).turn

@@ -1,43 +1,31 @@
 """The messages of a session that an editor loads."""
 
 from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
 from typing import Any
 
 import acp
 import grpc.aio
 
-from hermes.agent.v1.session_pb2 import (
-    ROLE_ASSISTANT,
-    ROLE_TOOL,
-    ROLE_USER,
-    ListMessagesRequest,
-    Message,
-    Session,
-)
+from hermes.agent.v1.session_pb2 import ROLE_ASSISTANT, ROLE_TOOL, ROLE_USER, Message, Session
 from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
 from hermes.agent.v1.turn_event_pb2 import ToolFinished, ToolStarted
 from services.cli.acp.updates import OUTPUT_CHARS, Folder, answer, end_of, plan, start_of, thought
 from services.cli.chat.tool_view import arguments_of
-
-PAGE = 1000
+from services.cli.sessions.messages import all_messages
 
 
 async def history(
     agent: grpc.aio.Channel, session: Session, profile: str, folder: Folder, live_turn: str
 ) -> AsyncGenerator[Any]:
     """Yield the updates that show all messages, but for what the live turn tells by its events."""
-    request = ListMessagesRequest(session_id=session.session_id, profile=profile, page_size=PAGE)
     calls: dict[str, ToolStarted] = {}
-    has_more = True
-    while has_more:
-        page = await SessionServiceStub(agent).ListMessages(request)
-        for message in page.messages:
-            request.after_sequence = message.sequence
-            if message.turn_id == live_turn and message.role != ROLE_USER:
-                continue
-            for update in _shown(message, calls, folder):
-                yield update
-        has_more = page.has_more
+    read = all_messages(SessionServiceStub(agent), session.session_id, profile)
+    async with aclosing(read) as messages:
+        async for message in messages:
+            if message.turn_id != live_turn or message.role == ROLE_USER:
+                for update in _shown(message, calls, folder):
+                    yield update
 
 
 def _shown(message: Message, calls: dict[str, ToolStarted], folder: Folder) -> Iterator[Any]:

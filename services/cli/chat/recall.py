@@ -4,12 +4,11 @@ import grpc.aio
 
 from hermes.agent.v1 import session_pb2
 from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
+from services.cli.sessions.messages import last_messages
 
 EXCHANGES = 2
 LINES = 10
 """Of each message."""
-_AMONG = 100
-"""How many last messages are searched for exchanges; tools may have said much between."""
 
 
 async def recall(
@@ -18,9 +17,7 @@ async def recall(
     """Return a session, and the lines of its last exchanges."""
     stub, named = SessionServiceStub(agent), {"session_id": session_id, "profile": profile}
     session = (await stub.GetSession(session_pb2.GetSessionRequest(**named))).session
-    after = max(0, session.message_count - _AMONG)
-    request = session_pb2.ListMessagesRequest(**named, after_sequence=after, page_size=_AMONG)
-    messages = (await stub.ListMessages(request)).messages
+    messages = await last_messages(stub, session, profile)
     spoken = [message for message in messages if message.role != session_pb2.ROLE_TOOL]
     asked = [n for n, message in enumerate(spoken) if message.role == session_pb2.ROLE_USER]
     found = list[str]()

@@ -1,7 +1,6 @@
 """List, show, search, rename, branch, undo, export, import and delete sessions."""
 
 import argparse
-from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -26,7 +25,8 @@ from services.cli.command import (
 from services.cli.console import complain, print_json, printable, say
 from services.cli.output import Column, describe, field_value, json_value, local_time
 from services.cli.sessions.files import ACTIONS as FILE_ACTIONS
-from services.cli.sessions.files import PAGE, find
+from services.cli.sessions.files import find
+from services.cli.sessions.messages import all_messages
 from services.errors import InvalidArgument
 from services.ids import new_session_id
 
@@ -96,7 +96,9 @@ def _call(call: pb.ToolCall) -> dict[str, str]:
 async def _show(context: Context) -> None:
     """Show the messages of a session."""
     session = await find(context)
-    messages = [message async for message in _messages(context, session)]
+    stub = context.stub(SessionServiceStub)
+    read = all_messages(stub, session.session_id, context.profile)
+    messages = [message async for message in read]
     if context.given.json:
         said = [describe(message, _MESSAGE) for message in messages]
         print_json({**describe(session, _SESSION), "messages": said})
@@ -108,18 +110,6 @@ async def _show(context: Context) -> None:
             say(printable(message.text))
         for call in message.tool_calls:
             say(printable(f"▸ {call.name}  {call.arguments_json}"))
-
-
-async def _messages(context: Context, session: pb.Session) -> AsyncGenerator[pb.Message]:
-    stub = context.stub(SessionServiceStub)
-    request = context.request(pb.ListMessagesRequest, session_id=session.session_id, page_size=PAGE)
-    has_more = True
-    while has_more:
-        page = await stub.ListMessages(request)
-        for message in page.messages:
-            yield message
-            request.after_sequence = message.sequence
-        has_more = page.has_more
 
 
 async def _search(context: Context) -> None:

@@ -3,6 +3,7 @@
 import os
 import pty
 from argparse import Namespace
+from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from io import StringIO
 
@@ -53,17 +54,27 @@ def test_a_piped_table_is_not_cut(
 def test_no_word_is_cut_on_a_terminal(
     columns: int, shown: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    lines = on_terminal(columns, monkeypatch, HEADINGS, ROWS).splitlines()
+    assert [" ".join(line.split()) for line in lines] == shown
+
+
+def on_terminal(
+    columns: int,
+    monkeypatch: pytest.MonkeyPatch,
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str]],
+) -> str:
+    """What a terminal of a width shows of a table, without styles."""
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setenv("TERM", "xterm")
     master, slave = pty.openpty()
     with os.fdopen(slave, "w", encoding="utf-8") as terminal, redirect_stdout(terminal):
-        print_table(HEADINGS, ROWS)
+        print_table(headings, rows)
     said = b""
     with os.fdopen(master, "rb", buffering=0) as screen, suppress(OSError):
         while piece := screen.read(4096):
             said += piece
-    lines = said.decode().replace(BOLD, "").replace(PLAIN, "").splitlines()
-    assert [" ".join(line.split()) for line in lines] == shown
+    return said.decode().replace(BOLD, "").replace(PLAIN, "")
 
 
 SANDBOX = sandbox_pb2.Sandbox(
@@ -88,13 +99,8 @@ COLUMNS = (
 
 
 def test_headings_of_two_words_cut_no_column(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "20")
-    monkeypatch.setenv("TERM", "xterm")
-    master, slave = pty.openpty()
-    with os.fdopen(slave, "w", encoding="utf-8") as terminal, redirect_stdout(terminal):
-        print_table(("model", "$ out", "from"), [("otter/one", "1", "packaged")])
-    with os.fdopen(master, "rb", buffering=0) as screen:
-        said = screen.read(4096).decode()
+    headings, row = ("model", "$ out", "from"), ("otter/one", "1", "packaged")
+    said = on_terminal(20, monkeypatch, headings, [row])
     assert "packaged" in said
     assert "otter/one" in said
 
