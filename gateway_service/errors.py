@@ -3,10 +3,7 @@
 HermesError (services.errors)
 ├── AgentRefused          the agent refused; the reason is the agent's
 ├── SchedulerRefused      the scheduler refused; the reason is the scheduler's
-├── UnknownPlatform       no connected platform has this name
 ├── UnknownTarget         a target means no chat, or several
-├── NotUploaded           a file that a delivery names was not uploaded
-├── PairingLocked         too many wrong pairing codes were tried
 └── PlatformError         a platform call failed
     ├── Unreachable       it could not be reached; nothing was done
     ├── OutcomeUnknown    it did not answer; the call may have succeeded
@@ -28,24 +25,14 @@ class SchedulerRefused(HermesError):
     """The scheduler refused, and would again; the reason is the scheduler's."""
 
 
-class UnknownPlatform(InvalidArgument):
-    """No connected platform has this name."""
-
-
 class UnknownTarget(InvalidArgument):
     """A target means no chat, or several."""
 
 
-class NotUploaded(FailedPrecondition):
-    """A file that a delivery names was not uploaded for it."""
-
-
-class PairingLocked(FailedPrecondition):
-    """Too many wrong pairing codes were tried; none is accepted for a while."""
-
-
 class PlatformError(HermesError):
     """A platform call failed."""
+
+    default_reason = FailedPrecondition.default_reason
 
 
 class Unreachable(PlatformError):
@@ -80,13 +67,9 @@ class RateLimited(PlatformError):
 class MessageGone(PlatformError):
     """The message to edit does not exist any more."""
 
-    default_reason = FailedPrecondition.default_reason
-
 
 class ChatMoved(PlatformError):
     """The chat has another id now; nothing was done."""
-
-    default_reason = FailedPrecondition.default_reason
 
     def __init__(self, message: str, new_chat_id: str) -> None:
         super().__init__(message)
@@ -96,10 +79,6 @@ class ChatMoved(PlatformError):
 class Refused(PlatformError):
     """The platform refused, and would again."""
 
-    default_reason = FailedPrecondition.default_reason
-
 
 class AccountRefused(PlatformError):
     """The platform rejects this account; the message says what to do."""
-
-    default_reason = FailedPrecondition.default_reason

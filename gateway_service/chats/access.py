@@ -83,14 +83,6 @@ class Access(Struct, frozen=True):
     def is_admin(self, source: Source) -> bool:
         return self.allows(source) and source.user_id in self._admins
 
-    def persons(self) -> list[str]:
-        """Return the named people who may talk, sorted by id."""
-        named = {*self.allowed_users, *self.admins, *self.allow, *self.deny} - {ANYBODY}
-        return sorted(named if self.allow_all else named & self.allowed_users)
-
-    def commands(self) -> set[str]:
-        return {name for listed in (*self.allow.values(), *self.deny.values()) for name in listed}
-
     @property
     def _admins(self) -> frozenset[str]:
         # The only user is an admin without being named as such.

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
-from gateway_service.errors import UnknownPlatform, UnknownTarget
+from gateway_service.errors import UnknownTarget
 from gateway_service.messages import API, CLI, WEBHOOK, Address, Source
 from gateway_service.storage import channels
 from gateway_service.storage.channels import Channel, Place
@@ -40,8 +40,7 @@ class Directory(Struct, frozen=True):
     def resolve(
         self, conn: Connection, profile: str, target: str, origin: Place | None
     ) -> Sequence[Place]:
-        """Return the chats that a target means, each once; UnknownTarget or UnknownPlatform if
-        there are none.
+        """Return the chats that a target means, each once; UnknownTarget if there are none.
 
         `origin` is the chat that the request came from.
         """
@@ -85,7 +84,7 @@ class Directory(Struct, frozen=True):
             return source
         try:
             place, *_ = self.resolve(conn, profile, source.target, None)
-        except (UnknownPlatform, UnknownTarget) as error:
+        except UnknownTarget as error:
             _log.error("the answer to %s is only kept: %s", source.user_name, error.message)
             return source
         account_id = self.platforms.get(place.platform, "")
@@ -124,10 +123,10 @@ class Directory(Struct, frozen=True):
         return place
 
     def check(self, platform: str) -> None:
-        """Raise UnknownPlatform for a platform that is not connected."""
+        """Raise UnknownTarget for a platform that is not connected."""
         if platform not in self.platforms:
             names = ", ".join(sorted((*self.platforms, CLI)))
-            raise UnknownPlatform(
+            raise UnknownTarget(
                 f"{platform} is not connected here; there is {names}",
                 fields={"target": f"one of {names}"},
             )

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from gateway_service.chats.access import Access
-from gateway_service.errors import PairingLocked
 from gateway_service.messages import Address, Content, Source
 from gateway_service.storage import channels, outbox, pairings
 from gateway_service.storage.accounts import OUTBOX, AccountLease
@@ -26,7 +25,7 @@ from gateway_service.storage.outbox import Delivery
 from gateway_service.storage.pairings import Pairing, Person
 from services.clock import Clock
 from services.database import Database
-from services.errors import NotFound
+from services.errors import FailedPrecondition, NotFound
 from services.ids import new_id
 
 ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
@@ -129,7 +128,7 @@ class Pairings:
     ) -> Approval:
         """Let in the person with a code; approving it again changes nothing.
 
-        NotFound if nobody has the code, PairingLocked after too many wrong codes.
+        NotFound if nobody has the code, FailedPrecondition after too many wrong codes.
         """
         now = self._clock.now()
 
@@ -161,7 +160,7 @@ class Pairings:
                 "nobody waits with this code; a code is valid for an hour, and hermes pairing list "
                 "shows who waits"
             )
-        raise PairingLocked(
+        raise FailedPrecondition(
             f"{MOST_WRONG} wrong codes were tried; no code is accepted for an hour",
             retry_after_s=(outcome - now).total_seconds(),
         )

@@ -5,7 +5,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from msgspec import Struct, field
 
@@ -30,6 +30,14 @@ _Value = TypeVar("_Value")
 
 UNSTORED_WAIT_S = 1.0
 
+Json: TypeAlias = Mapping[str, Any]
+"""What a platform has sent; the inbox refuses events with parts of another kind than promised."""
+
+UNREADABLE = (
+    *(ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError),
+    *(TypeError, ValueError),
+)
+"""What is raised by reading what is not as its platform promises: it is passed over."""
 
 THUMBS = {"+1": "👍", "thumbsup": "👍", "-1": "👎", "thumbsdown": "👎"}
 """The emoji of approvals by names that they have on platforms."""
@@ -137,7 +145,7 @@ class Traits(Struct, frozen=True):
     caption_units: int = 0
     """The maximum length of a file's caption, as `length` counts."""
     file_bytes: int = 0
-    """The maximum size of a file; 0 if files cannot be sent."""
+    """The maximum size of a message's files together; 0 if files cannot be sent."""
     album_pictures: int = 1
     """How many pictures one message may have."""
     deaf_after_s: float = 60.0
@@ -236,10 +244,10 @@ MenuItems: TypeAlias = tuple[tuple[str, str], ...]
 class HasMenu(Protocol):
     """A platform with a command menu; its methods fail as those of `Platform` do."""
 
-    async def menu(self, person: str) -> MenuItems:
-        """Return a person's menu; with an empty id, that of all other private chats."""
+    async def menu(self) -> MenuItems:
+        """Return the menu of private chats."""
         ...
 
-    async def offer(self, person: str, items: MenuItems) -> None:
-        """Set a menu; an empty one resets the person to the common menu."""
+    async def offer(self, items: MenuItems) -> None:
+        """Set the menu."""
         ...

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from gateway_service.chats.directory import Directory
-from gateway_service.errors import NotUploaded
 from gateway_service.messages import CLI, Address, Attachment, Content
 from gateway_service.platforms.base import Platform, Traits
 from gateway_service.platforms.markup import split
@@ -26,7 +25,7 @@ from gateway_service.turns.notifications import CHANNEL
 from hermes.gateway.v1 import delivery_pb2, delivery_pb2_grpc
 from services.clock import Clock
 from services.database import Database
-from services.errors import AlreadyExists, InvalidArgument, NotFound
+from services.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound
 from services.home.paths import DEFAULT_PROFILE
 from services.redaction.redactor import Redactor
 from services.rpc.auth import Identity, allow
@@ -246,12 +245,14 @@ def _split_for_chat(
 
 
 def _group(files: Sequence[_File], traits: Traits) -> list[Content]:
-    """Return messages with files: pictures that follow each other are one, up to the limit."""
+    """Return messages with files: pictures that follow each other are one, up to the limits."""
     groups: list[list[_File]] = []
     for each in files:
         last = groups[-1] if groups else []
         is_next = bool(last) and each.is_picture and last[-1].is_picture
-        if is_next and len(last) < traits.album_pictures:
+        length_bytes = sum(other.file.length_bytes for other in (*last, each))
+        has_room = len(last) < traits.album_pictures and length_bytes <= traits.file_bytes
+        if is_next and has_room:
             last.append(each)
         else:
             groups.append([each])
@@ -279,7 +280,7 @@ def _check_uploaded(
     for each in (named.file for named in files):
         key = FileKey(delivery_id, profile, each.sha256)
         if attachments.find_length(conn, key) != each.length_bytes:
-            raise NotUploaded(f"{each.name} was not uploaded for delivery {delivery_id}")
+            raise FailedPrecondition(f"{each.name} was not uploaded for delivery {delivery_id}")
 
 
 def _wrong_files(files: Sequence[delivery_pb2.Attachment]) -> dict[str, str]:

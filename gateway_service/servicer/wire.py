@@ -5,7 +5,6 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 
 from gateway_service.commands.base import Answer, Command
 from gateway_service.commands.skills import skill_path
-from gateway_service.errors import UnknownPlatform
 from gateway_service.messages import CLI, FileKind, RemoteFile, UploadedFile
 from gateway_service.storage.outbox import Part
 from hermes.agent.v1 import skill_pb2
@@ -59,7 +58,7 @@ class Outgoing:
 def check_open(opening: ConverseRequest.Open) -> None:
     """Raise InvalidArgument unless the request is valid."""
     if opening.platform not in ("", CLI):
-        raise UnknownPlatform(
+        raise InvalidArgument(
             f"{opening.platform} is not a client of the gateway",
             fields={"open.platform": f"must be {CLI}, or empty"},
         )

@@ -151,12 +151,6 @@ async def test_a_mention_that_is_added_later_is_a_new_message(
     assert second.source == first.source
 
 
-async def test_odd_parts_of_a_message_are_left_out(slack: FakeSlack, app: SlackPlatform) -> None:
-    await slack.say("D1", "hello", attachments=[{"text": {"odd": 1}}], files="none")
-    event = await message(app)
-    assert (event.text, event.quotes, event.files) == ("hello", (), ())
-
-
 async def test_files_and_forwards_come_with_the_message(
     slack: FakeSlack, app: SlackPlatform
 ) -> None:

@@ -74,7 +74,6 @@ class FakeTelegram:
             "entities": mentions(text),
             **message,
         }
-        self.menus.chats.add(chat_id)
         kind = "edited_message" if "edit_date" in message else "message"
         await self._update({kind: {k: v for k, v in content.items() if v is not None}})
 

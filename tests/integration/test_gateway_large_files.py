@@ -20,7 +20,6 @@ from gateway_service.errors import Refused
 from gateway_service.messages import FileKind, RemoteFile
 from gateway_service.platforms.http_api import HttpApi
 from gateway_service.platforms.matrix.config import MatrixConfig
-from gateway_service.platforms.matrix.events import Keys
 from gateway_service.platforms.matrix.platform import MatrixPlatform
 from gateway_service.platforms.signal.config import SignalConfig
 from gateway_service.platforms.signal.platform import SignalPlatform
@@ -75,7 +74,7 @@ async def from_matrix(url: str, folder: Path) -> AsyncGenerator[bytes]:
     for piece in encrypted():
         digest.update(piece)
     key, iv, told = (base64.urlsafe_b64encode(each).decode() for each in (KEY, IV, digest.digest()))
-    keys = Keys("mxc://x/file", {"k": key}, {"sha256": told}, iv)
+    keys = {"url": "mxc://x/file", "key": {"k": key}, "hashes": {"sha256": told}, "iv": iv}
     account = MatrixConfig(user_id="@a:x", token=SecretStr("t"), homeserver=url)
     platform = MatrixPlatform(account, folder)
     file = msgspec.structs.replace(FILE, id=msgspec.json.encode(keys).decode())

@@ -109,36 +109,22 @@ async def test_what_is_private_is_not_said_in_groups(tmp_path: Path) -> None:
         assert await asked(telegram, OTHER, "/model other/model", **GROUP) == ONLY_ADMINS
 
 
-async def test_the_menu_is_set_once_for_each_kind_of_person(tmp_path: Path) -> None:
+async def test_the_menu_is_set_once(tmp_path: Path) -> None:
     skills = tmp_path / "skills"
     await asyncio.to_thread(put_skill, skills, "research/paper-search", document("paper-search"))
     await asyncio.to_thread(put_skill, skills, "model")
     await asyncio.to_thread(put_skill, skills, "a-very-long-name-that-no-menu-has-place-for")
     async with fake_telegram() as telegram:
-        telegram.menus.chats |= {ADMIN}
         async with bot(tmp_path, telegram):
-            await telegram.until(lambda: telegram.calls["setMyCommands"] == 2)
-            everybody, admins = telegram.menus.names(), telegram.menus.names(str(ADMIN))
-            only = "cron curator sessions resume pairing platforms sethome"
-            assert set(admins) - set(everybody) == set(only.split())
-            assert {"new", "help", "memory"} < set(everybody)
-            assert everybody[-3:] == [
-                "a_very_long_name_that_no_menu_ha",
-                "paper_search",
-                "skill_model",
-            ]
-            assert "quit" not in admins
-            # Whoever has never written has no chat; that keeps nobody else from theirs.
-            assert str(OTHER) not in telegram.menus.shown
+            await telegram.until(lambda: telegram.calls["setMyCommands"] == 1)
+            shown = telegram.menus.shown
+            assert {"new", "help", "memory", "cron"} < set(shown)
+            assert shown[-3:] == ["a_very_long_name_that_no_menu_ha", "paper_search", "skill_model"]
+            assert "quit" not in shown
         async with bot(tmp_path, telegram):
+            await telegram.until(lambda: telegram.calls["getMyCommands"] >= 2)
             assert "This chat" in await asked(telegram, ADMIN, "/help")
-            await telegram.until(lambda: telegram.calls["getMyCommands"] >= 4)
-            assert telegram.calls["setMyCommands"] == 2, "a start alone sets nothing"
-        await asyncio.to_thread(put_skill, skills, "plans")
-        async with bot(tmp_path, telegram, TELEGRAM_ALLOWED_USERS="7", TELEGRAM_ADMINS=""):
-            await telegram.until(lambda: telegram.calls["deleteMyCommands"] == 1)
-            assert {"plans", "cron"} < set(telegram.menus.names())
-            assert list(telegram.menus.shown) == ["private"]
+        assert telegram.calls["setMyCommands"] == 1, "a start alone sets nothing"
 
 
 async def test_a_skill_is_a_command_that_is_a_turn(tmp_path: Path) -> None:

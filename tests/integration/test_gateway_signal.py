@@ -93,7 +93,11 @@ async def test_a_new_version_names_the_old_one() -> None:
 
 
 def test_what_cannot_be_read_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
-    for text in ("{", "[]", '{"envelope": {"dataMessage": {"timestamp": "x"}}}'):
+    for text in (
+        "{",
+        "[]",
+        '{"envelope": {"sourceNumber": "+1", "dataMessage": {"message": "x"}}}',
+    ):
         assert read_event(text, ACCOUNT) is None
     assert caplog.text.count("passed over") == 3
     assert read_event('{"envelope": {"sourceNumber": "+1", "typingMessage": {}}}', ACCOUNT) is None

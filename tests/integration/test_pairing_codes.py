@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from gateway_service.chats import pairing
 from gateway_service.chats.access import Access
 from gateway_service.chats.pairing import Pairings
-from gateway_service.errors import PairingLocked
 from gateway_service.messages import Source
 from gateway_service.storage import accounts, migrations, outbox, pairings
 from gateway_service.storage.accounts import AccountLease, lease_table
@@ -18,7 +17,7 @@ from gateway_service.storage.pairings import Person
 from services.database import Database
 from services.database.leases import new_owner
 from services.database.migrations import prepare
-from services.errors import NotFound
+from services.errors import FailedPrecondition, NotFound
 from tests.fakes.clock import ManualClock
 
 EVE = Source("memory", "9", user_id="9", user_name="Eve\n\u202eve")
@@ -98,7 +97,7 @@ async def test_wrong_codes_lock_for_an_hour(account: AccountLease) -> None:
         with pytest.raises(NotFound):
             await replicas[number % 2].approve("default", "WRONG222", "cli:me")
     for given in ("WRONG222", code):
-        with pytest.raises(PairingLocked):
+        with pytest.raises(FailedPrecondition):
             await replicas[0].approve("default", given, "cli:me")
     await clock.advance(timedelta(hours=1).total_seconds())
     code = await ask(account, EVE, clock)

@@ -7,11 +7,10 @@ import pytest
 
 from gateway_service.chats.access import Access
 from gateway_service.chats.pairing import ALPHABET, CODE_CHARS, LOCKED, Pairings
-from gateway_service.errors import PairingLocked
 from gateway_service.storage import migrations
 from services.database import Database
 from services.database.migrations import prepare
-from services.errors import NotFound
+from services.errors import FailedPrecondition, NotFound
 from tests.fakes.clock import HastyClock
 from tests.fakes.platform import MemoryPlatform
 from tests.integration.gateway_replicas import agent_at_the_wire, replica
@@ -58,7 +57,7 @@ async def test_no_guess_of_somebody_who_may_approve_hits(database: Database) -> 
             await known.approve("default", guess(), "cli:mallory")
         except NotFound:
             wrong += 1
-        except PairingLocked:
+        except FailedPrecondition:
             locked += 1
             await clock.sleep(LOCKED.total_seconds())
     assert wrong + locked == scale().guesses

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from gateway_service.errors import OutcomeUnknown, PlatformError, RateLimited, Refused, Unreachable
 from gateway_service.messages import Event, MessageEvent, Reaction
-from gateway_service.platforms.base import Received, Sink
+from gateway_service.platforms.base import UNREADABLE, Received, Sink
 from gateway_service.platforms.discord.client import EPHEMERAL, translated
 from gateway_service.platforms.discord.events import read_interaction, read_message, read_reaction
 from services.lifecycle import unbroken
@@ -62,7 +62,6 @@ SHOWN_CHARS = 200
 _SAY, _UPDATE_LATER = 4, 6
 _RESUMABLE = 4000
 """The code of closing with which a session may go on."""
-_UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
 class Cursor(Struct, frozen=True):
@@ -208,7 +207,7 @@ class Listener:
                         await self._put(sink, self._cursor.passed(0, event), event)
             except Refused as error:
                 _log.info("the history of %s is not read: %s", channel, error)
-            except _UNREADABLE as error:
+            except UNREADABLE as error:
                 _log.error("the history of %s cannot be read: %r", channel, error)
 
     async def _channels(self, place: "Guild | str", after: int) -> "Sequence[Messageable]":
@@ -329,7 +328,7 @@ class Listener:
 async def _poll(socket: "DiscordWebSocket") -> None:
     try:
         await socket.poll_event()
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         _log.error("an event of discord cannot be read and is passed over: %r", error)
 
 

@@ -7,7 +7,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from gateway_service.errors import AccountRefused, Refused, Unreachable
-from gateway_service.messages import Attachment, ButtonPress, Content, RemoteFile
+from gateway_service.messages import ButtonPress, Content, RemoteFile
 from gateway_service.platforms.base import Destination, MenuItems, Platform, Sink, Traits
 from gateway_service.platforms.discord.client import (
     CALL_S,
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from discord.ui import View
 
 FILE_S = 60.0
-MESSAGE_BYTES = 20_000_000
-"""How much the files of a message may have together."""
 BUTTONS_A_ROW = 5
 LABEL_CHARS = 80
 DESCRIPTION_CHARS = 100
@@ -101,23 +99,13 @@ class DiscordPlatform(Platform):
         return await _in_place(destination, lambda place: self._create(place, content, key))
 
     async def _create(self, destination: Destination, content: Content, key: str) -> str:
-        """Create a message, and further ones for the files that are too much for one."""
-        first, *more = _bundles(content.attachments)
-        message_id = await self._post(destination, content, key, first)
-        for number, files in enumerate(more):
-            await self._post(destination, Content(""), f"{key[:-1]}{number}", files)
-        return message_id
-
-    async def _post(
-        self, destination: Destination, content: Content, key: str, files: Sequence[Attachment]
-    ) -> str:
         from discord import AllowedMentions, File
 
         channel = self._channel(destination)
         options: dict[str, Any] = {"allowed_mentions": AllowedMentions.none(), "nonce": key}
         if content.buttons:
             options["view"] = _view(content)
-        if files:
+        if files := content.attachments:
             # The library does not quote names.
             names = [each.name.replace('"', "'") for each in files]
             options["files"] = [
@@ -173,19 +161,14 @@ class DiscordPlatform(Platform):
             async for chunk in chunks:
                 yield chunk
 
-    async def menu(self, person: str) -> MenuItems:
-        """Return the slash commands, which are the same for everybody."""
+    async def menu(self) -> MenuItems:
         client = self._client
-        if person:
-            return ()
         async with translated():
             found = await client.http.get_global_commands(client.application_id or 0)
         return tuple((each["name"], each["description"]) for each in found)
 
-    async def offer(self, person: str, items: MenuItems) -> None:
+    async def offer(self, items: MenuItems) -> None:
         client = self._client
-        if person:
-            return
         commands = [
             {"name": name, "description": description[:DESCRIPTION_CHARS], "options": [_ARGUMENTS]}
             for name, description in items
@@ -219,16 +202,6 @@ def _number(text: str) -> int:
         return int(text)
     except ValueError:
         raise Refused(f"discord: {text!r} is no id, which are numbers") from None
-
-
-def _bundles(files: Sequence[Attachment]) -> list[list[Attachment]]:
-    """Divide files by what one message may have in all; at least one bundle."""
-    bundles: list[list[Attachment]] = [[]]
-    for file in files:
-        if sum(each.length_bytes for each in bundles[-1]) + file.length_bytes > MESSAGE_BYTES:
-            bundles.append([])
-        bundles[-1].append(file)
-    return bundles
 
 
 def _view(content: Content) -> "View":

@@ -34,18 +34,6 @@ _FORWARDED = re.compile(
 _CUT = re.compile(r"^(?:-- |-{2,} ?Original Message ?-{2,}|_{20,})$", re.IGNORECASE | re.MULTILINE)
 _BLOCKS = ("p", "div", "br", "li", "tr", "h1", "h2", "h3", "h4", "table", "ul", "ol", "pre")
 _UNSEEN = ("script", "style", "head", "title", "blockquote")
-
-
-BROKEN = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
-"""What Python's parser raises for mails that no standard allows."""
 HEADER_CHARS, PARTS, LINES = 1_000, 100, 1_000_000
 
 

@@ -19,10 +19,17 @@ from gateway_service.errors import (
     no_answer,
 )
 from gateway_service.messages import Content, MessageEvent, RemoteFile
-from gateway_service.platforms.base import Destination, Platform, Received, Recent, Sink, Traits
+from gateway_service.platforms.base import (
+    UNREADABLE,
+    Destination,
+    Platform,
+    Received,
+    Recent,
+    Sink,
+    Traits,
+)
 from gateway_service.platforms.email.config import EmailConfig
 from gateway_service.platforms.email.letters import (
-    BROKEN,
     NAME,
     STRANGER,
     Sender,
@@ -121,7 +128,7 @@ class EmailPlatform(Platform):
                 return ()
             event = await asyncio.to_thread(message_of, mail, place, sender)
             self._latest[thread_of(head)] = head
-        except BROKEN as error:
+        except UNREADABLE as error:
             _log.warning("the mail %s cannot be read: %r", place, error)
             return ()
         return (event,)
@@ -143,7 +150,7 @@ class EmailPlatform(Platform):
         addresses = (self._config.address, destination.chat_id)
         try:
             mail = await asyncio.to_thread(answer, content, before, addresses, key)
-        except BROKEN as error:
+        except UNREADABLE as error:
             raise Refused(f"email: {destination.chat_id!r} cannot be written to: {error}") from None
         await self._submit(mail)
         return str(mail["Message-ID"]).strip("<>")

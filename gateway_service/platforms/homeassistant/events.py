@@ -1,9 +1,9 @@
 """What Home Assistant's events mean in chats."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from gateway_service.messages import ButtonPress, Event, MessageEvent, Quote, Source
+from gateway_service.platforms.base import Json
 from gateway_service.platforms.homeassistant.config import AUTOMATION, HomeAssistantConfig
 from services.validation import object_of
 
@@ -19,8 +19,6 @@ NOTHING_TO_SAY = "[SILENT]"
 _OURS = "hermes"
 _AWAY = ("unavailable", "unknown")
 _MAX_ID = 255
-
-Json = Mapping[str, Any]
 
 
 def action_of(chat_id: str, data: str) -> str:

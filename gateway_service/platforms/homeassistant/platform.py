@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from gateway_service.errors import AccountRefused, Refused, Unreachable, no_answer
 from gateway_service.messages import Content
-from gateway_service.platforms.base import Destination, Received, Sink, Traits, store_at_once
+from gateway_service.platforms.base import Destination, Json, Received, Sink, Traits, store_at_once
 from gateway_service.platforms.homeassistant.config import HomeAssistantConfig
 from gateway_service.platforms.homeassistant.events import (
     CHANGED,
@@ -21,7 +21,6 @@ from gateway_service.platforms.homeassistant.events import (
     REPLY,
     SAID,
     EventReader,
-    Json,
     action_of,
     changed_at,
 )

@@ -1,19 +1,16 @@
 """Converts Matrix's events to ours, and our Markdown to its HTML."""
 
-import logging
+import json
 import re
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-from msgspec import Struct, field
+from msgspec import Struct
 
 from gateway_service.messages import FileKind, MessageEvent, Quote, RemoteFile, Source
-from services.validation import convert
+from gateway_service.platforms.base import Json
 
 if TYPE_CHECKING:
     from nio import MatrixRoom
-
-_log = logging.getLogger(__name__)
 
 _KINDS = {
     "m.image": FileKind.IMAGE,
@@ -33,127 +30,68 @@ class Account(Struct, frozen=True):
     name: str
 
 
-class _Reply(Struct, frozen=True):
-    event_id: str
+def answered_id(event: Json) -> str:
+    """Return the message that one replies to; threads name one for older clients."""
+    relation = _relation(event)
+    reply = relation.get("m.in_reply_to")
+    return reply["event_id"] if reply and not relation.get("is_falling_back") else ""
 
 
-class _Relation(Struct, frozen=True):
-    rel_type: str = ""
-    event_id: str = ""
-    is_falling_back: bool = False
-    reply: _Reply | None = field(default=None, name="m.in_reply_to")
-
-
-class _Info(Struct, frozen=True):
-    mimetype: str = ""
-    size: int = 0
-
-
-class _Mentions(Struct, frozen=True):
-    user_ids: tuple[str, ...] = ()
-
-
-class Keys(Struct, frozen=True):
-    """An encrypted file, and what decrypts it."""
-
-    url: str
-    key: dict[str, Any]
-    hashes: dict[str, str]
-    iv: str
-
-
-class _Content(Struct, frozen=True):
-    msgtype: str = ""
-    body: str = ""
-    filename: str | None = None
-    formatted_body: str = ""
-    url: str = ""
-    file: Keys | None = None
-    info: _Info = _Info()
-    relation: _Relation = field(default=_Relation(), name="m.relates_to")
-    new: "_Content | None" = field(default=None, name="m.new_content")
-    mentions: _Mentions | None = field(default=None, name="m.mentions")
-    voice: Any = field(default=None, name="org.matrix.msc3245.voice")
-
-
-class Message(Struct, frozen=True):
-    """A message of a room."""
-
-    event_id: str
-    sender: str
-    content: _Content
-    type: str = ""
-
-    @property
-    def replies_to(self) -> str:
-        """Return the message that this one replies to; threads name one for older clients."""
-        relation = self.content.relation
-        return relation.reply.event_id if relation.reply and not relation.is_falling_back else ""
-
-
-def parse(raw: dict[str, Any]) -> Message | None:
-    """Return a message; None for other events, and for those that cannot be read."""
-    if raw.get("type") != "m.room.message":
-        return None
-    try:
-        return convert(raw, Message)
-    except msgspec.ValidationError as error:
-        _log.error("event %s cannot be read and is passed over: %s", raw.get("event_id"), error)
-        return None
+def _relation(event: Json) -> Json:
+    return event["content"].get("m.relates_to") or {}
 
 
 def read_message(
-    message: Message, answered: Message | None, room: "MatrixRoom", me: Account
+    event: Json, answered: Json | None, room: "MatrixRoom", me: Account
 ) -> MessageEvent | None:
-    """Return a message if it is for us; `answered` is the one that it replies to."""
-    relation = message.content.relation
-    is_edit = relation.rel_type == "m.replace"
-    content = (message.content.new or message.content) if is_edit else message.content
-    files, text = _files(content), content.body
+    """Return a message if it is for us, and else None; raises UNREADABLE.
+
+    `answered` is the one that it replies to.
+    """
+    content, relation, replies_to = event["content"], _relation(event), answered_id(event)
+    is_edit = relation.get("rel_type") == "m.replace"
+    if is_edit:
+        content = content.get("m.new_content") or content
+    files, text = _files(content), content["body"]
     if files:
         # A body that differs from the file's name is its caption.
-        text = text if content.filename not in (None, text) else ""
-    elif content.msgtype not in _TEXTS:
+        text = text if content.get("filename") not in (None, text) else ""
+    elif content["msgtype"] not in _TEXTS:
         return None
-    if message.replies_to:
+    if replies_to:
         text = _FALLBACK.sub("", text)
+    root = relation.get("event_id") or ""
     # Nobody but the sender checks what an encrypted message names as its thread.
-    is_thread = relation.rel_type == "m.thread" and relation.event_id.startswith("$")
-    source = _source(message.sender, room, relation.event_id if is_thread else "")
+    is_thread = relation.get("rel_type") == "m.thread" and root.startswith("$")
+    source = _source(event["sender"], room, root if is_thread else "")
     if source.chat_type != "dm":
-        is_reply = answered is not None and answered.sender == me.user_id
+        is_reply = answered is not None and answered["sender"] == me.user_id
         is_named, text = _address(content, text, me)
         if not (is_named or is_reply or text.startswith("/")):
             return None
     return MessageEvent(
-        message.event_id,
+        event["event_id"],
         source,
         text.strip(),
-        replies_to=message.replies_to,
-        quotes=_quotes(answered, message.sender, room, me),
+        replies_to=replies_to,
+        quotes=_quotes(answered, event["sender"], room, me),
         files=files,
-        message_id=message.event_id,
-        edits=relation.event_id if is_edit else "",
+        message_id=event["event_id"],
+        edits=root if is_edit else "",
     )
 
 
-def _files(content: _Content) -> tuple[RemoteFile, ...]:
-    kind = _KINDS.get(content.msgtype)
-    if kind is None or not (content.url or content.file):
+def _files(content: Json) -> tuple[RemoteFile, ...]:
+    kind, locked = _KINDS.get(content["msgtype"]), content.get("file")
+    file_id = json.dumps(locked) if locked else content.get("url")
+    if kind is None or not file_id:
         return ()
-    if kind is FileKind.AUDIO and content.voice is not None:
+    if kind is FileKind.AUDIO and "org.matrix.msc3245.voice" in content:
         kind = FileKind.VOICE
-    try:
-        file_id = msgspec.json.encode(content.file).decode() if content.file else content.url
-    except UnicodeEncodeError:  # its keys have half of a surrogate pair
-        return ()
-    name = content.filename or content.body
-    # Nothing says whether it was forwarded.
-    return (
-        RemoteFile(
-            kind, file_id, name, content.info.mimetype, content.info.size, is_forwarded=True
-        ),
-    )
+    info: Json = content.get("info") or {}
+    name = content.get("filename") or content["body"]
+    about = name, info.get("mimetype") or "", info.get("size") or 0
+    return (RemoteFile(kind, file_id, *about, is_forwarded=True),)  # nothing says whether it was
 
 
 def _source(sender: str, room: "MatrixRoom", thread_id: str) -> Source:
@@ -168,25 +106,26 @@ def _source(sender: str, room: "MatrixRoom", thread_id: str) -> Source:
     )
 
 
-def _address(content: _Content, text: str, me: Account) -> tuple[bool, str]:
+def _address(content: Json, text: str, me: Account) -> tuple[bool, str]:
     """Return whether a message mentions us, and its text without our name at the beginning."""
     names = "|".join(re.escape(name) for name in (me.user_id, me.name) if name)
     begins = re.match(rf"\s*@?(?:{names})\s*[:,]?\s+", text, re.IGNORECASE)
     rest = text[begins.end() :] if begins else text
-    if content.mentions is not None:
-        return me.user_id in content.mentions.user_ids, rest
+    if (mentions := content.get("m.mentions")) is not None:
+        return me.user_id in mentions.get("user_ids", ()), rest
     # Clients of before 2023 put a link into the formatted body.
-    return bool(begins) or f"matrix.to/#/{me.user_id}" in content.formatted_body, rest
+    link = f"matrix.to/#/{me.user_id}"
+    return bool(begins) or link in (content.get("formatted_body") or ""), rest
 
 
 def _quotes(
-    answered: Message | None, sender: str, room: "MatrixRoom", me: Account
+    answered: Json | None, sender: str, room: "MatrixRoom", me: Account
 ) -> tuple[Quote, ...]:
     """Return the message that is replied to, unless it is ours or the sender's own."""
-    if answered is None or answered.sender in (sender, me.user_id) or not answered.content.body:
+    if answered is None or answered["sender"] in (sender, me.user_id):
         return ()
-    author = room.user_name(answered.sender) or answered.sender
-    return (Quote(_FALLBACK.sub("", answered.content.body), author, is_forwarded=False),)
+    author = room.user_name(answered["sender"]) or answered["sender"]
+    return (Quote(_FALLBACK.sub("", answered["content"]["body"]), author, is_forwarded=False),)
 
 
 class ContentWriter:

@@ -7,9 +7,9 @@ from contextlib import aclosing
 from urllib.parse import quote, urlsplit
 
 from gateway_service.errors import Refused
+from gateway_service.platforms.base import UNREADABLE, Json
 from gateway_service.platforms.http_api import HttpApi
 from gateway_service.platforms.matrix.config import MatrixConfig
-from gateway_service.platforms.matrix.events import Keys
 
 _MEDIA = "/_matrix/client/v1/media/download"
 
@@ -30,15 +30,16 @@ async def read_file(config: MatrixConfig, url: str) -> AsyncGenerator[bytes]:
 class Decryption:
     """Decrypts a file whose digest is checked at its end."""
 
-    def __init__(self, keys: Keys) -> None:
+    def __init__(self, keys: Json) -> None:
         from cryptography.hazmat.primitives.ciphers import Cipher
         from cryptography.hazmat.primitives.ciphers.algorithms import AES
         from cryptography.hazmat.primitives.ciphers.modes import CTR
 
         try:
-            cipher = Cipher(AES(_decode(keys.key["k"])), CTR(_decode(keys.iv)))
-            self._expected = _decode(keys.hashes["sha256"])
-        except (KeyError, TypeError, ValueError) as error:
+            self.url = str(keys["url"])
+            cipher = Cipher(AES(_decode(keys["key"]["k"])), CTR(_decode(keys["iv"])))
+            self._expected = _decode(keys["hashes"]["sha256"])
+        except UNREADABLE as error:
             raise Refused("matrix: the file's keys cannot be read") from error
         self._cipher = cipher.decryptor()
         self._digest = hashlib.sha256()

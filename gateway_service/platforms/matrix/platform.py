@@ -21,18 +21,25 @@ from gateway_service.errors import (
     no_answer,
 )
 from gateway_service.messages import Attachment, Content, Event, RemoteFile
-from gateway_service.platforms.base import Destination, Platform, Received, Recent, Sink, Traits
+from gateway_service.platforms.base import (
+    UNREADABLE,
+    Destination,
+    Json,
+    Platform,
+    Received,
+    Recent,
+    Sink,
+    Traits,
+)
 from gateway_service.platforms.matrix.config import MatrixConfig
 from gateway_service.platforms.matrix.events import (
     Account,
     ContentWriter,
-    Keys,
-    parse,
+    answered_id,
     read_message,
 )
 from gateway_service.platforms.matrix.files import Decryption, read_file
 from gateway_service.platforms.rate_limits import Rate
-from services.validation import convert
 
 if TYPE_CHECKING:
     from nio import AsyncClient, MatrixRoom, RoomInfo, SyncResponse
@@ -40,6 +47,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 NAME = "matrix"
+MESSAGE = "m.room.message"
 SYNC_S = 25
 CALL_S = 20.0
 EVENTS_PER_SYNC = 100
@@ -152,9 +160,8 @@ class MatrixPlatform(Platform):
             _checked(await self._client.room_typing(destination.chat_id, timeout=TYPING_MS))
 
     async def download(self, file: RemoteFile) -> AsyncGenerator[bytes]:
-        locked = convert(json.loads(file.id), Keys) if file.id.startswith("{") else None
-        lock = Decryption(locked) if locked else None
-        async with aclosing(read_file(self._config, locked.url if locked else file.id)) as chunks:
+        lock = Decryption(json.loads(file.id)) if file.id.startswith("{") else None
+        async with aclosing(read_file(self._config, lock.url if lock else file.id)) as chunks:
             async for chunk in chunks:
                 yield lock.read(chunk) if lock else chunk
         if lock:
@@ -189,19 +196,20 @@ class MatrixPlatform(Platform):
             start = page.end if page.chunk and page.end != start else None
         return [_decrypted(self._client, event) for event in events]
 
-    async def _read_event(
-        self, raw: dict[str, Any], room: "MatrixRoom", me: Account
-    ) -> Event | None:
-        message = parse(raw)
-        if message is None or message.sender == me.user_id:
+    async def _read_event(self, raw: Json, room: "MatrixRoom", me: Account) -> Event | None:
+        if raw.get("type") != MESSAGE or raw.get("sender") == me.user_id:
             return None
-        answered = None
-        if message.replies_to:
-            with _translated():
-                found = await self._client.room_get_event(room.room_id, message.replies_to)
-            event: Any = getattr(found, "event", None)
-            answered = parse(event.source) if event is not None else None
-        return read_message(message, answered, room, me)
+        try:
+            answered = None
+            if replies_to := answered_id(raw):
+                with _translated():
+                    found = await self._client.room_get_event(room.room_id, replies_to)
+                source = getattr(getattr(found, "event", None), "source", {})
+                answered = source if source.get("type") == MESSAGE else None
+            return read_message(raw, answered, room, me)
+        except UNREADABLE as error:
+            _log.error("%s cannot be read and is passed over: %r", raw.get("event_id"), error)
+            return None
 
     async def _accept_invitations(self) -> None:
         """Join the rooms to which people invite us who may talk to Hermes."""
@@ -229,11 +237,7 @@ class MatrixPlatform(Platform):
         with _translated():
             sent = _checked(
                 await self._client.room_send(
-                    destination.chat_id,
-                    "m.room.message",
-                    body,
-                    key or None,
-                    ignore_unverified_devices=True,
+                    destination.chat_id, MESSAGE, body, key or None, ignore_unverified_devices=True
                 )
             )
         self._sent[sent.event_id] = None

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from gateway_service.errors import MessageGone, OutcomeUnknown, Refused, Unreachable
 from gateway_service.messages import Content, Event, RemoteFile
-from gateway_service.platforms.base import Destination, Received, Sink, Traits
+from gateway_service.platforms.base import UNREADABLE, Destination, Json, Received, Sink, Traits
 from gateway_service.platforms.http_api import HttpPlatform
 from gateway_service.platforms.mattermost.api import MattermostApi
 from gateway_service.platforms.mattermost.config import MattermostConfig
-from gateway_service.platforms.mattermost.posts import NAME, Person, Post, PostReader
+from gateway_service.platforms.mattermost.posts import NAME, Person, PostReader
 from gateway_service.platforms.rate_limits import Rate
+from services.validation import object_of
 
 if TYPE_CHECKING:
     from aiohttp import ClientWebSocketResponse
@@ -34,7 +35,8 @@ MOST_RECENT = 500
 
 _EVERYBODY = re.compile(r"@(?=(?:all|channel|here)\b)", re.IGNORECASE)
 _ROOT_GONE = "root_id.app_error)"
-_UNREADABLE = (AttributeError, LookupError, TypeError, ValueError)
+_TOLD = {"posted": "post", "post_edited": "post", "reaction_added": "reaction"}
+"""The events that are read, with the fields that tell of them."""
 
 
 class MattermostPlatform(HttpPlatform[MattermostApi]):
@@ -82,15 +84,15 @@ class MattermostPlatform(HttpPlatform[MattermostApi]):
 
     async def _catch_up(self, sink: Sink, since: int) -> None:
         """Store the posts since a time, in milliseconds, of all our channels."""
-        found: list[Post] = []
+        found: list[Json] = []
         for channel in await self._api.get("/users/me/channels"):
             if channel["last_post_at"] > since:
                 posts = await self._posts(channel["id"], since)
                 found += [each for each in posts if each.get("create_at", 0) > since]
         for post in sorted(found, key=lambda each: each["create_at"]):
-            await self._take(sink, post, is_new=True)
+            await self._take(sink, "posted", post)
 
-    async def _posts(self, channel_id: str, since: int) -> Sequence[Post]:
+    async def _posts(self, channel_id: str, since: int) -> Sequence[Json]:
         try:
             found = await self._api.get(f"/channels/{channel_id}/posts?since={since}")
         except (MessageGone, Refused) as error:
@@ -109,36 +111,26 @@ class MattermostPlatform(HttpPlatform[MattermostApi]):
             if frame.get("seq") != expected:
                 raise OutcomeUnknown("mattermost left out an event")
             expected += 1
-            if event in ("posted", "post_edited"):
-                await self._take(sink, frame, is_new=event == "posted")
-            elif event == "reaction_added":
-                await self._take_reaction(sink, frame)
+            if event in _TOLD:
+                await self._take(sink, event, object_of(frame.get("data")).get(_TOLD[event]))
 
-    async def _take(self, sink: Sink, told: Any, *, is_new: bool) -> None:
+    async def _take(self, sink: Sink, kind: str, told: Any) -> None:
+        """Store an event; what cannot be read is passed over."""
+        after = self._after
         try:
-            post: Post = told if "id" in told else json.loads(told["data"]["post"])
-            event = await self._reader.read(post, is_new=is_new)
-            after = max(self._after, post["create_at"])
-        except (MessageGone, Refused) as error:
-            _log.info("a post is passed over: %s", error)
-        except _UNREADABLE as error:
-            _log.error("a post cannot be read and is passed over: %r", error)
-        else:
-            self._after = after
-            if event is not None and event.event_id not in self._recent:
-                await self._put(sink, event)
-                self._recent.append(event.event_id)
-
-    async def _take_reaction(self, sink: Sink, frame: Any) -> None:
-        try:
-            event = await self._reader.read_reaction(json.loads(frame["data"]["reaction"]))
-        except (MessageGone, Refused) as error:
-            _log.info("a reaction is passed over: %s", error)
-        except _UNREADABLE as error:
-            _log.error("a reaction cannot be read and is passed over: %r", error)
-        else:
-            if event is not None:
-                await self._put(sink, event)
+            found: Json = json.loads(told) if isinstance(told, str) else told
+            if kind == "reaction_added":
+                event = await self._reader.read_reaction(found)
+            else:
+                event = await self._reader.read(found, is_new=kind == "posted")
+                after = max(after, found["create_at"])
+        except (MessageGone, Refused, *UNREADABLE) as error:
+            _log.warning("%s of mattermost is passed over: %r", kind, error)
+            return
+        self._after = after
+        if event is not None and event.event_id not in self._recent:
+            await self._put(sink, event)
+            self._recent.append(event.event_id)
 
     async def _note(self, sink: Sink) -> None:
         """Note that something came, and from time to time how far we are."""

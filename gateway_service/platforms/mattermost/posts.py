@@ -1,14 +1,13 @@
 """Converts Mattermost's posts to events."""
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
 
 from gateway_service.errors import MessageGone
 from gateway_service.messages import MessageEvent, Reaction, RemoteFile, Source, find_kind
-from gateway_service.platforms.base import THUMBS, Recent
+from gateway_service.platforms.base import THUMBS, Json, Recent
 from gateway_service.platforms.mattermost.api import MattermostApi
 
 NAME = "mattermost"
@@ -16,8 +15,6 @@ MOST_KNOWN = 5000
 """How many people, channels and threads are remembered before they are asked for anew."""
 
 _DIRECT = "D"
-
-Post = Mapping[str, Any]
 
 
 class Person(Struct, frozen=True):
@@ -38,9 +35,9 @@ class PostReader:
         self._mention = re.compile(rf"(?<![\w@.-])@{name}(?![\w-]|\.\w)", re.IGNORECASE)
         self._known = Recent[str, Any](MOST_KNOWN)
 
-    async def read(self, post: Post, *, is_new: bool) -> MessageEvent | None:
+    async def read(self, post: Json, *, is_new: bool) -> MessageEvent | None:
         """Return a person's post if it is for us: direct, mentioning us, or in a thread of ours."""
-        props: Mapping[str, Any] = post.get("props") or {}
+        props: Json = post.get("props") or {}
         if post["type"] or post["delete_at"] or props.get("from_webhook") == "true":
             return None
         if post["user_id"] == self._me.id:
@@ -63,7 +60,7 @@ class PostReader:
             message_id=event_id,
         )
 
-    async def read_reaction(self, added: Mapping[str, Any]) -> Reaction | None:
+    async def read_reaction(self, added: Json) -> Reaction | None:
         """Return a thumb that a person put on a post of ours."""
         emoji, person_id = THUMBS.get(added["emoji_name"].partition("_")[0]), added["user_id"]
         if emoji is None or person_id == self._me.id:
@@ -75,7 +72,7 @@ class PostReader:
         event_id = f"{post['id']}:{person_id}:{added['create_at']}"
         return None if source is None else Reaction(event_id, source, post["id"], emoji)
 
-    async def _source(self, post: Post, person_id: str) -> Source | None:
+    async def _source(self, post: Json, person_id: str) -> Source | None:
         channel = await self._find(f"/channels/{post['channel_id']}")
         person = await self._find(f"/users/{person_id}")
         is_direct, root_id = channel["type"] == _DIRECT, post["root_id"]
@@ -91,7 +88,7 @@ class PostReader:
             chat_name="" if is_direct else channel["name"],
         )
 
-    async def _is_ours(self, post: Post) -> bool:
+    async def _is_ours(self, post: Json) -> bool:
         """Return whether we began a post's thread."""
         if not post["root_id"]:
             return False
@@ -108,9 +105,9 @@ class PostReader:
         return found
 
 
-def _files(post: Post) -> tuple[RemoteFile, ...]:
+def _files(post: Json) -> tuple[RemoteFile, ...]:
     found: list[RemoteFile] = []
-    metadata: Mapping[str, Any] = post.get("metadata") or {}
+    metadata: Json = post.get("metadata") or {}
     for file in metadata.get("files") or ():
         mime = file.get("mime_type", "")
         about = file["id"], file.get("name", ""), mime, file.get("size", 0)

@@ -6,13 +6,11 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
-from msgspec.structs import replace
 
 from gateway_service.errors import Refused
 from gateway_service.messages import MessageEvent
-from gateway_service.platforms.base import Recent
+from gateway_service.platforms.base import Json, Recent
 from gateway_service.platforms.slack.api import SlackApi
-from gateway_service.platforms.slack.payloads import Message, read_message
 from services.clock import Clock
 from services.validation import decode
 
@@ -56,21 +54,21 @@ class Backlog:
                 self._last[place] = max(self._last.get(place, ""), event.message_id)
         return msgspec.json.encode(self._last).decode()
 
-    async def read(self) -> AsyncGenerator[Message]:
+    async def read(self) -> AsyncGenerator[Json]:
         """Yield what may have been missed, place by place, oldest first."""
         for place, last in list(self._unread.items()):
             for message in await self._after(place, last):
                 yield message
             del self._unread[place]
 
-    async def _after(self, place: str, last: str) -> list[Message]:
+    async def _after(self, place: str, last: str) -> list[Json]:
         channel, _, thread = place.partition(":")
         oldest = max(last, f"{(self._clock.now() - OLDEST).timestamp():.6f}")
         about: dict[str, Any] = {"channel": channel, "oldest": oldest, "limit": PAGE}
         if thread:
             about["ts"] = thread
         method = "conversations_replies" if thread else "conversations_history"
-        raw = list[Any]()
+        raw = list[Json]()
         try:
             while len(raw) < MOST_MESSAGES:
                 found = await self._api.call(method, **about)
@@ -80,6 +78,5 @@ class Backlog:
                     break
         except Refused:
             return []  # the app may not read it, or it is gone
-        messages = [replace(read_message(each), channel=channel) for each in raw]
-        later = [each for each in messages if each.ts > oldest]
-        return sorted(later, key=lambda each: each.ts)
+        later = [{**each, "channel": channel} for each in raw if each["ts"] > oldest]
+        return sorted(later, key=lambda each: each["ts"])

@@ -8,11 +8,17 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, aclosing
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from gateway_service.errors import ChatMoved, Unreachable
 from gateway_service.messages import DONE, ButtonPress, Content, Event, MessageEvent, RemoteFile
-from gateway_service.platforms.base import Destination, Received, Sink, Traits
+from gateway_service.platforms.base import (
+    UNREADABLE,
+    Destination,
+    Json,
+    Received,
+    Sink,
+    Traits,
+    stay_alive,
+)
 from gateway_service.platforms.http_api import HttpPlatform
 from gateway_service.platforms.rate_limits import Rate
 from gateway_service.platforms.slack.api import NAME, SlackApi
@@ -20,9 +26,8 @@ from gateway_service.platforms.slack.backlog import Backlog
 from gateway_service.platforms.slack.config import SlackConfig
 from gateway_service.platforms.slack.events import EventReader
 from gateway_service.platforms.slack.mrkdwn import length, to_mrkdwn
-from gateway_service.platforms.slack.payloads import Envelope
 from services.clock import Clock
-from services.validation import decode
+from services.validation import json_object
 
 if TYPE_CHECKING:
     import aiohttp
@@ -70,9 +75,8 @@ class SlackPlatform(HttpPlatform[SlackApi]):
             return self.identity
 
     async def listen(self, sink: Sink) -> None:
-        while not self._has_socket:
-            await sink.store()
-            await self._clock.sleep(BEAT_S)
+        if not self._has_socket:
+            await stay_alive(sink, self._clock)
         async with AsyncExitStack() as stack:
             socket = await stack.enter_async_context(self._api.socket())
             await self._catch_up(sink)
@@ -143,30 +147,27 @@ class SlackPlatform(HttpPlatform[SlackApi]):
                 continue
             if frame.type is not aiohttp.WSMsgType.TEXT:
                 raise Unreachable(f"slack closed the connection ({socket.close_code})")
-            try:
-                envelope = decode(frame.data, Envelope)
-            except msgspec.DecodeError as error:
-                _log.error("a frame of slack cannot be read and is passed over: %s", error)
-                continue
-            if envelope.type == "disconnect":
-                if envelope.reason in _REFRESH:
+            envelope = json_object(frame.data) or {}
+            kind, reason = envelope.get("type", ""), envelope.get("reason")
+            if kind == "disconnect":
+                if reason in _REFRESH:
                     return
-                raise Unreachable(f"slack closed the connection ({envelope.reason})")
-            await self._store(sink, await self._read(envelope.type, envelope.payload))
-            if envelope.envelope_id:
-                await socket.send_json({"envelope_id": envelope.envelope_id})
+                raise Unreachable(f"slack closed the connection ({reason})")
+            await self._store(sink, await self._read(kind, envelope.get("payload") or {}))
+            if envelope_id := envelope.get("envelope_id"):
+                await socket.send_json({"envelope_id": envelope_id})
 
     async def _catch_up(self, sink: Sink) -> None:
         self._backlog.load(sink.cursor)
         async for message in self._backlog.read():
-            await self._store(sink, await self._events.read_message(message))
+            await self._store(sink, await self._read("history", message))
 
-    async def _read(self, kind: str, payload: Mapping[str, Any]) -> Event | None:
+    async def _read(self, kind: str, payload: Json) -> Event | None:
         """Read a payload; None for an unreadable one, which otherwise would come again."""
         try:
             return await self._events.read(kind, payload)
-        except msgspec.ValidationError as error:
-            _log.error("%s of slack cannot be read and is passed over: %s", kind, error)
+        except UNREADABLE as error:
+            _log.error("%s of slack cannot be read and is passed over: %r", kind, error)
             return None
 
     async def _store(self, sink: Sink, event: Event | None) -> None:

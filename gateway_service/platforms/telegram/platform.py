@@ -41,7 +41,7 @@ from gateway_service.platforms.telegram.files import (
 
 if TYPE_CHECKING:
     import httpx
-    from telegram import Bot, BotCommandScope, InlineKeyboardMarkup, Message, Update
+    from telegram import Bot, InlineKeyboardMarkup, Message, Update
 
 _T = TypeVar("_T")
 
@@ -227,19 +227,20 @@ class TelegramPlatform(Platform):
             async for chunk in chunks:
                 yield chunk
 
-    async def menu(self, person: str) -> MenuItems:
-        bot, scope = self._bot, _scope(person)
+    async def menu(self) -> MenuItems:
+        from telegram import BotCommandScopeAllPrivateChats
+
+        bot = self._bot
         with _translated():
-            found = await bot.get_my_commands(scope=scope)
+            found = await bot.get_my_commands(scope=BotCommandScopeAllPrivateChats())
         return tuple((each.command, each.description) for each in found)
 
-    async def offer(self, person: str, items: MenuItems) -> None:
-        bot, scope = self._bot, _scope(person)
+    async def offer(self, items: MenuItems) -> None:
+        from telegram import BotCommandScopeAllPrivateChats
+
+        bot = self._bot
         with _translated():
-            if items:
-                await bot.set_my_commands(items, scope=scope)
-            else:
-                await bot.delete_my_commands(scope=scope)
+            await bot.set_my_commands(items, scope=BotCommandScopeAllPrivateChats())
 
     @property
     def _bot(self) -> "Bot":
@@ -302,18 +303,6 @@ def _thread(destination: Destination) -> int | None:
         raise Refused(
             f"telegram: {destination.thread_id!r} is no thread, which are numbers"
         ) from None
-
-
-def _scope(person: str) -> "BotCommandScope":
-    """Return the scope of all private chats, or of one, whose id is the person's."""
-    from telegram import BotCommandScopeAllPrivateChats, BotCommandScopeChat
-
-    if not person:
-        return BotCommandScopeAllPrivateChats()
-    try:
-        return BotCommandScopeChat(int(person))
-    except ValueError:
-        raise Refused(f"telegram: {person!r} is no person, who are numbers") from None
 
 
 def _keyboard(content: Content) -> "InlineKeyboardMarkup | None":

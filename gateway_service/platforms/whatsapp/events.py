@@ -1,11 +1,9 @@
 """Converts WhatsApp's webhooks to events."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import TypeVar
-
-import msgspec
-from msgspec import Struct, field
 
 from gateway_service.messages import (
     ButtonPress,
@@ -18,149 +16,12 @@ from gateway_service.messages import (
     RemoteFile,
     Source,
 )
-from gateway_service.platforms.base import Received
+from gateway_service.platforms.base import UNREADABLE, Json, Received
 from gateway_service.platforms.whatsapp.api import NAME, error_of
-from services.validation import decode
 
 _T = TypeVar("_T")
 
 _log = logging.getLogger(__name__)
-
-
-class Text(Struct, frozen=True):
-    """Written words."""
-
-    body: str = ""
-
-
-class Context(Struct, frozen=True):
-    """What a message replies to, or whether it was forwarded."""
-
-    id: str = ""
-    forwarded: bool = False
-    frequently_forwarded: bool = False
-
-
-class Media(Struct, frozen=True):
-    """A file."""
-
-    id: str
-    mime_type: str = ""
-    caption: str = ""
-    filename: str = ""
-    voice: bool = False
-
-
-class Reply(Struct, frozen=True):
-    """A chosen button or row."""
-
-    id: str
-
-
-class Interactive(Struct, frozen=True):
-    """A choice."""
-
-    button_reply: Reply | None = None
-    list_reply: Reply | None = None
-
-
-class Emoji(Struct, frozen=True):
-    """A reaction; without an emoji it was taken back."""
-
-    message_id: str
-    emoji: str = ""
-
-
-class Location(Struct, frozen=True):
-    """A place."""
-
-    latitude: float
-    longitude: float
-    name: str = ""
-    address: str = ""
-
-
-class Message(Struct, frozen=True):
-    """A person's message."""
-
-    id: str
-    sender: str = field(name="from")
-    type: str
-    group_id: str = ""
-    """Empty in chats of two."""
-    text: Text = Text()
-    context: Context = Context()
-    interactive: Interactive = Interactive()
-    location: Location | None = None
-    reaction: Emoji | None = None
-    image: Media | None = None
-    audio: Media | None = None
-    video: Media | None = None
-    document: Media | None = None
-    sticker: Media | None = None
-
-
-class Failure(Struct, frozen=True):
-    """Why a message was not delivered."""
-
-    code: int
-    title: str = ""
-
-
-class Status(Struct, frozen=True):
-    """What became of a message of ours."""
-
-    id: str
-    status: str
-    errors: tuple[Failure, ...] = ()
-
-
-class Profile(Struct, frozen=True):
-    """What a person is called."""
-
-    name: str = ""
-
-
-class Contact(Struct, frozen=True):
-    """A person."""
-
-    wa_id: str = ""
-    profile: Profile = Profile()
-
-
-class Metadata(Struct, frozen=True):
-    """The phone number that was written to."""
-
-    phone_number_id: str
-
-
-class Value(Struct, frozen=True):
-    """News of a phone number."""
-
-    metadata: Metadata
-    contacts: tuple[Contact, ...] = ()
-    messages: tuple[msgspec.Raw, ...] = ()
-    statuses: tuple[msgspec.Raw, ...] = ()
-
-
-class Change(Struct, frozen=True):
-    """News of one kind."""
-
-    field: str
-    value: msgspec.Raw
-
-
-class Entry(Struct, frozen=True):
-    """News of an account."""
-
-    changes: tuple[Change, ...] = ()
-
-
-class Notification(Struct, frozen=True):
-    """The body of a call."""
-
-    entry: tuple[Entry, ...] = ()
-
 
 _FILES: Mapping[str, FileKind] = {
     "image": FileKind.IMAGE,
@@ -171,78 +32,74 @@ _FILES: Mapping[str, FileKind] = {
 }
 
 
-def read_notification(body: bytes, phone_number_id: str) -> Received:
-    """Return what happened to a phone number, or raise msgspec.DecodeError."""
+def read_notification(body: Json, phone_number_id: str) -> Received:
+    """Return what happened to a phone number; raises UNREADABLE."""
     events: list[Event] = []
     failures: list[DeliveryFailure] = []
-    for entry in decode(body, Notification).entry:
-        for change in entry.changes:
-            if change.field == "messages":
-                value = decode(change.value, Value)
-                if value.metadata.phone_number_id == phone_number_id:
-                    events += _read_messages(value)
-                    failures += _read_failures(value)
+    for change in (change for entry in body["entry"] for change in entry["changes"]):
+        value = change["value"]
+        if change["field"] != "messages" or value["metadata"]["phone_number_id"] != phone_number_id:
+            continue
+        named = (each for each in value.get("contacts", ()) if "wa_id" in each)
+        names = {each["wa_id"]: each.get("profile", {}).get("name", "") for each in named}
+        events += _read_each(value.get("messages", ()), partial(_read_message, names=names))
+        failures += _read_each(value.get("statuses", ()), _read_failure)
     return Received(events, failures=failures)
 
 
-def _read_failures(value: Value) -> Iterator[DeliveryFailure]:
-    for status in _decode_each(value.statuses, Status):
-        for failure in status.errors[:1] if status.status == "failed" else ():
-            why = error_of(failure.code, failure.title).message
-            _log.error("a message of whatsapp was not delivered: %s", why)
-            yield DeliveryFailure(status.id, why)
-
-
-def _read_messages(value: Value) -> Iterator[Event]:
-    names = {each.wa_id: each.profile.name for each in value.contacts}
-    for message in _decode_each(value.messages, Message):
-        source = Source(NAME, message.sender, "", message.sender, names.get(message.sender, ""))
-        if (event := _read_message(message, source)) is not None:
-            yield event
-
-
-def _decode_each(raws: Iterable[msgspec.Raw], kind: type[_T]) -> Iterator[_T]:
+def _read_each(sent: Iterable[Json], read: Callable[[Json], _T | None]) -> Iterator[_T]:
     """Yield what can be read; the rest of a notification is not lost with it."""
-    for raw in raws:
+    for each in sent:
         try:
-            yield decode(raw, kind)
-        except msgspec.DecodeError as error:
-            _log.error("something of whatsapp cannot be read and is passed over: %s", error)
+            found = read(each)
+        except UNREADABLE as error:
+            _log.error("something of whatsapp cannot be read and is passed over: %r", error)
+        else:
+            if found is not None:
+                yield found
 
 
-def _read_message(message: Message, source: Source) -> Event | None:
-    if message.group_id:
+def _read_failure(status: Json) -> DeliveryFailure | None:
+    if status["status"] != "failed":
         return None
-    chosen = message.interactive.button_reply or message.interactive.list_reply
-    if chosen is not None:
-        return ButtonPress(message.id, source, message.id, chosen.id)
-    if (reaction := message.reaction) is not None and reaction.emoji:
-        return Reaction(message.id, source, reaction.message_id, reaction.emoji)
-    if message.type in ("reaction", "system"):
+    error = status["errors"][0]
+    why = error_of(error["code"], error.get("title", "")).message
+    _log.error("a message of whatsapp was not delivered: %s", why)
+    return DeliveryFailure(status["id"], why)
+
+
+def _read_message(message: Json, names: Mapping[str, str]) -> Event | None:
+    message_id, sender, kind = message["id"], message["from"], message["type"]
+    source = Source(NAME, sender, "", sender, names.get(sender, ""))
+    if message.get("group_id") or kind == "system":
         return None
-    kind = _FILES.get(message.type)
-    media: Media | None = getattr(message, message.type) if kind is not None else None
-    text, files, context = message.text.body, (), message.context
-    is_forwarded = context.forwarded or context.frequently_forwarded
-    if kind is not None and media is not None:
-        kind = FileKind.VOICE if media.voice else kind
-        text = media.caption
-        files = (
-            RemoteFile(
-                *(kind, media.id, media.filename, media.mime_type), is_forwarded=is_forwarded
-            ),
-        )
-    elif (place := message.location) is not None:
-        about = ", ".join(filter(None, (place.name, place.address)))
-        text = f"Location: {place.latitude}, {place.longitude} {about}".rstrip()
+    if kind == "interactive":
+        chosen = message[kind].get("button_reply") or message[kind]["list_reply"]
+        return ButtonPress(message_id, source, message_id, chosen["id"])
+    if kind == "reaction":
+        emoji = message[kind].get("emoji")
+        return Reaction(message_id, source, message[kind]["message_id"], emoji) if emoji else None
+    context, files = message.get("context", {}), tuple[RemoteFile, ...]()
+    is_forwarded = bool(context.get("forwarded") or context.get("frequently_forwarded"))
+    text = message.get("text", {}).get("body", "")
+    if kind in _FILES:
+        media = message[kind]
+        found = FileKind.VOICE if media.get("voice") else _FILES[kind]
+        named = media["id"], media.get("filename", ""), media.get("mime_type", "")
+        text = media.get("caption", "")
+        files = (RemoteFile(found, *named, is_forwarded=is_forwarded),)
+    elif kind == "location":
+        place = message[kind]
+        about = ", ".join(place[name] for name in ("name", "address") if place.get(name))
+        text = f"Location: {place['latitude']}, {place['longitude']} {about}".rstrip()
     quotes = (Quote(text, "", is_forwarded=True),) if is_forwarded and text else ()
     return MessageEvent(
-        message.id,
+        message_id,
         source,
         "" if quotes else text,  # forwarded words are no command
-        replies_to=context.id,
+        replies_to=context.get("id", ""),
         quotes=quotes,
         files=files,
-        message_id=message.id,
+        message_id=message_id,
         joint="\n" if files or is_forwarded else None,  # albums and forwards come one by one
     )

@@ -8,12 +8,12 @@ from io import BytesIO
 from pathlib import PurePosixPath
 from typing import Any, Self
 
-import msgspec
 from msgspec.structs import replace
 
 from gateway_service.errors import Refused
 from gateway_service.messages import DONE, Attachment, Button, ButtonPress, Content, RemoteFile
 from gateway_service.platforms.base import (
+    UNREADABLE,
     Destination,
     Recent,
     Sink,
@@ -30,6 +30,7 @@ from gateway_service.platforms.whatsapp.config import WhatsAppConfig
 from gateway_service.platforms.whatsapp.events import read_notification
 from gateway_service.platforms.whatsapp.templates import Templates
 from services.clock import Clock, SystemClock
+from services.validation import json_object
 
 MESSAGE_UNITS = 4000
 """WhatsApp allows 4096; tables need some more than their Markdown."""
@@ -105,8 +106,8 @@ class WhatsAppPlatform(HttpPlatform[GraphApi]):
         if not self._is_signed(request):
             return WebhookResult(401, b"the signature is wrong")
         try:
-            received = read_notification(request.body, self.account_id)
-        except msgspec.DecodeError:
+            received = read_notification(json_object(request.body) or {}, self.account_id)
+        except UNREADABLE:
             return WebhookResult(400, b"not a notification of WhatsApp")
         for each in received.events:
             self._last[each.source.chat_id] = each.event_id

@@ -244,7 +244,7 @@ def test_routes_are_programs_and_no_admins(tmp_path: Path) -> None:
     assert configured.webhook is not None
     assert not configured.access.is_closed
     assert not configured.access.lacks_admin
-    assert configured.access.persons() == ["a"]
+    assert configured.access.allowed_users == {"a"}
     assert configured.access.admins.isdisjoint({"a"})
 
 
