@@ -30,15 +30,6 @@ from services.errors import InvalidArgument
 from services.home.texts import decode_text
 from services.validation import convert, denied_commands
 
-KNOWN = frozenset(
-    {
-        *("id", "name", "prompt", "skills", "skill", "model", "provider", "base_url", "script"),
-        *("no_agent", "context_from", "schedule", "schedule_display", "repeat", "enabled", "state"),
-        *("created_at", "next_run_at", "last_run_at", "last_status", "last_error", "deliver"),
-        *("last_delivery_error", "origin", "enabled_toolsets", "workdir", "paused_at", "options"),
-        *("paused_reason", "updated_at"),
-    }
-)
 OPTIONS = "options"
 """The key of job options for which the file format has no key of its own."""
 
@@ -110,9 +101,6 @@ def _read(number: int, given: object, reading: ImportContext) -> ReadJob:
         job = _job(fields, reading, notes)
     except _Problem as problem:
         return ReadJob(shown, None, (str(problem),))
-    unknown = sorted(str(key) for key in fields if key not in KNOWN)
-    if unknown:
-        notes.append(f"what is not known is left out: {', '.join(unknown)}")
     return ReadJob(job.spec.name, job, tuple(notes))
 
 
@@ -159,18 +147,17 @@ def _set_state(given: Mapping[str, Any], job: Job, reading: ImportContext, notes
     over = 0 < job.spec.options.max_runs <= job.run_count
     if state == "completed" or over:
         return replace(job, state=JobState.COMPLETED)
-    reasons = [f"it asks for {name} {_text_of(given, name)}" for name in ("provider", "base_url")]
-    why = [reason for reason in reasons if not reason.endswith(" ")]
-    if why:
-        why = [f"{' and '.join(why)}, which jobs cannot choose here; give it a model"]
+    why = _text_of(given, "paused_reason") if state == "paused" else ""
     if state == "error":
-        why.append("it had stopped with an error")
-    if state == "paused" and not why and (told := _text_of(given, "paused_reason")):
-        why.append(told)
+        why = "it had stopped with an error"
+    asked = [
+        f"{name} {text}" for name in ("provider", "base_url") if (text := _text_of(given, name))
+    ]
+    if asked:
+        why = f"it asks for {' and '.join(asked)}, which jobs cannot choose here; give it a model"
     if why:
-        job = replace(job, spec=replace(job.spec, pause_reason="; ".join(why)))
-    if why:
-        notes.append(f"it is paused: {'; '.join(why)}")
+        job = replace(job, spec=replace(job.spec, pause_reason=why))
+        notes.append(f"it is paused: {why}")
     if why or reading.is_paused or state == "paused" or given.get("enabled") is False:
         return replace(job, state=JobState.PAUSED)
     return _due(given, job, reading)

@@ -20,13 +20,6 @@ if TYPE_CHECKING:
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-_WHOLE_NAMES = frozenset(
-    {
-        *("january", "february", "march", "april", "june", "july", "august", "september", "sept"),
-        *("october", "november", "december", "sunday", "monday", "tuesday", "wednesday"),
-        *("thursday", "friday", "saturday", "tues", "thur", "thurs", "weds"),
-    }
-)
 _PART = re.compile(r"(?:(\*)|([a-z]+|\d+)(?:-([a-z]+|\d+))?)(?:/(\d{1,2}))?")
 _SECOND = timedelta(seconds=1)
 _DAY = timedelta(days=1)
@@ -54,13 +47,6 @@ def looks_like_one(text: str) -> bool:
     """Return whether a text looks like a crontab expression: five fields, the first two times."""
     fields = text.split()
     return len(fields) == len(_FIELDS) and all(each[0] in "*0123456789" for each in fields[:2])
-
-
-def without_question_marks(expression: str) -> str:
-    """Replace `?`, which some programs use for days, with `*`."""
-    minute, hour, day, month, weekday = expression.split()
-    day, weekday = ("*" if field == "?" else field for field in (day, weekday))
-    return f"{minute} {hour} {day} {month} {weekday}"
 
 
 def next_firing(expression: str, zone: ZoneInfo, after: datetime) -> datetime | None:
@@ -153,9 +139,8 @@ def _numbers(field: _Field, part: str) -> range:
 
 
 def _number(field: _Field, text: str) -> int:
-    short = text[:3] if text in _WHOLE_NAMES else text
-    if short in field.names:
-        return field.names.index(short) + field.lowest
+    if text in field.names:
+        return field.names.index(text) + field.lowest
     if not text.isdecimal():
         raise ValueError(f'"{text}" is not a {field.label}')
     if not field.lowest <= int(text) <= field.highest:

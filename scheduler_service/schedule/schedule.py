@@ -3,7 +3,7 @@
 import re
 from datetime import UTC, datetime, timedelta
 from typing import ClassVar, Literal
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
@@ -29,15 +29,13 @@ _MACROS = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
 }
-_ZONE_FIRST = re.compile(r"(?:CRON_)?TZ=(\S+)\s+(.+)", re.IGNORECASE | re.DOTALL)
 _ZONE_LAST = re.compile(
     r"(.+?),?\s+(?:in\s+|time\s?zone\s+)?\(?([a-z]{2,}(?:/[a-z0-9_+-]+)+|utc|gmt)\)?(?:\s+time)?",
     re.IGNORECASE | re.DOTALL,
 )
-_CRON_FIELD = re.compile(r"[\d*?,/a-z#-]+")
-_CRON_FIELDS = 5
 _NOTHING = (
-    "it is no delay, interval, crontab expression or ISO timestamp, and no words that say when"
+    "it is no delay, interval, crontab expression of five fields or ISO timestamp, and no words "
+    "that say when"
 )
 
 
@@ -157,25 +155,11 @@ def _plain(text: str) -> str:
 
 
 def _zoned(text: str, zone: str) -> tuple[str, str]:
-    if (first := _ZONE_FIRST.fullmatch(text.strip())) is not None:
-        return first[2], _named_zone(first[1])
     if crontab.looks_like_one(text.lower()):
         return text, zone
     if (last := _ZONE_LAST.fullmatch(text.strip())) is not None:
-        return last[1], _named_zone(last[2])
+        return last[1], "UTC" if last[2].upper() in ("UTC", "GMT") else check_zone(last[2])
     return text, zone
-
-
-def _named_zone(name: str) -> str:
-    if name.upper() in ("UTC", "GMT"):
-        return "UTC"
-    try:
-        return check_zone(name)
-    except ValueError:
-        found = next((each for each in available_timezones() if each.lower() == name.lower()), None)
-        if found is None:
-            raise
-        return found
 
 
 def _read(words: str, zone: str, now: datetime) -> Schedule:
@@ -183,8 +167,7 @@ def _read(words: str, zone: str, now: datetime) -> Schedule:
     if words.startswith("@") and not words.startswith("@every "):
         return Cron(_macro(words), zone)
     if crontab.looks_like_one(words):
-        return Cron(crontab.without_question_marks(words), zone)
-    _check_fields(words)
+        return Cron(words, zone)
     if at := _timestamp(words, zone):
         return Once(at)
     words = words.removeprefix("@")
@@ -195,16 +178,6 @@ def _read(words: str, zone: str, now: datetime) -> Schedule:
     if delay := length(re.sub(r"^(?:in|after) ", "", words).removesuffix(" from now")):
         return Once(now + delay)
     raise ValueError(_NOTHING)
-
-
-def _check_fields(words: str) -> None:
-    fields = words.split()
-    looks = words[:1] in "*0123456789" and "*" in fields and all(map(_CRON_FIELD.fullmatch, fields))
-    if looks and len(fields) != _CRON_FIELDS:
-        raise ValueError(
-            f"a crontab expression has five fields (minute, hour, day of the month, month, "
-            f"weekday), and this has {len(fields)}"
-        )
 
 
 def _macro(word: str) -> str:

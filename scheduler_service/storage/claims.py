@@ -8,6 +8,7 @@ their number. Each function takes the connection of an open transaction.
 import contextlib
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 from msgspec import Struct
@@ -30,18 +31,6 @@ RUN_LEASE_S = 6.0
 
 _Firing = tuple[Job, Firing]
 
-_DUE = (
-    sa.select(job)
-    .where(job.c.next_run_at <= sa.bindparam("now"), not_waiting)
-    .order_by(job.c.next_run_at)
-    .limit(sa.bindparam("limit"))
-)
-# Rows that another planner has locked are being claimed by it; a requested run may be open by now.
-_STILL_DUE = (
-    sa.select(job.c.id, job.c.next_run_at, job.c.updated_at)
-    .where(job.c.id.in_(sa.bindparam("job_ids", expanding=True)), not_waiting)
-    .with_for_update(skip_locked=True)
-)
 _NEXT_DUE = (
     sa.select(job.c.next_run_at)
     .where(job.c.next_run_at.is_not(None), not_waiting)
@@ -74,25 +63,6 @@ _OPEN_RUNS = (
     )
     .join(run, run.c.job_id == job.c.id)
     .where(run.c.id.in_(sa.bindparam("run_ids", expanding=True)))
-)
-_UNHELD = (
-    sa.select(run.c.id)
-    .where(open_run, run.c.owner.is_(None))
-    .order_by(run.c.scheduled_for)
-    .limit(sa.bindparam("limit"))
-    .with_for_update(skip_locked=True)
-)
-_ABANDONED = (
-    sa.select(run.c.id)
-    .where(open_run, run.c.lease_until < db_now())
-    .order_by(run.c.lease_until)
-    .limit(sa.bindparam("limit"))
-    .with_for_update(skip_locked=True)
-)
-_FREE = (
-    sa.update(run)
-    .where(run.c.id.in_(sa.bindparam("run_ids", expanding=True)))
-    .values(owner=None, lease_until=None)
 )
 # The ORDER BY makes SQLite take the first entry of an index, however many runs are open.
 _FIRST_END = sa.select(sa.func.min(run.c.lease_until)).where(
@@ -143,8 +113,8 @@ class Claimed(Struct, frozen=True):
 
 def due_jobs(connection: sa.Connection, now: datetime, limit: int) -> list[Job]:
     """Return due jobs, longest due first."""
-    rows = connection.execute(_DUE, {"now": now, "limit": limit})
-    return [job_of(row) for row in rows]
+    due = sa.select(job).where(job.c.next_run_at <= now, not_waiting)
+    return list(map(job_of, connection.execute(due.order_by(job.c.next_run_at).limit(limit))))
 
 
 def claim(
@@ -154,8 +124,11 @@ def claim(
 
     Takes up as many unheld runs as there is room for.
     """
-    job_ids = [of_job.id for of_job, _ in firings]
-    rows = connection.execute(_STILL_DUE, {"job_ids": job_ids})
+    # Rows that another planner has locked are being claimed by it; a requested run may be open now.
+    these = sa.select(job.c.id, job.c.next_run_at, job.c.updated_at).where(
+        job.c.id.in_([of_job.id for of_job, _ in firings]), not_waiting
+    )
+    rows = connection.execute(these.with_for_update(skip_locked=True))
     # A job that was changed meanwhile may not be due any more or may overlap otherwise.
     due = {(row.id, row.next_run_at, row.updated_at) for row in rows}
     still = [
@@ -185,15 +158,16 @@ def claim(
 
 def free_abandoned(connection: sa.Connection, limit: int) -> int:
     """Free open runs whose owners' leases have ended; return their number."""
-    ids = connection.execute(_ABANDONED, {"limit": limit}).scalars().all()
+    ids = _lock(connection, run.c.lease_until < db_now(), run.c.lease_until, limit)
     if ids:
-        connection.execute(_FREE, {"run_ids": ids})
+        free = sa.update(run).where(run.c.id.in_(ids)).values(owner=None, lease_until=None)
+        connection.execute(free)
     return len(ids)
 
 
 def take_up(connection: sa.Connection, holder: Holder, limit: int) -> tuple[Claim, ...]:
     """Claim open runs that nobody holds, oldest due first."""
-    ids = connection.execute(_UNHELD, {"limit": limit}).scalars().all()
+    ids = _lock(connection, run.c.owner.is_(None), run.c.scheduled_for, limit)
     if not ids:
         return ()
     found = holder.leases.claim_these(connection, holder.owner, ids)
@@ -214,6 +188,14 @@ def take_up(connection: sa.Connection, holder: Holder, limit: int) -> tuple[Clai
         for row in connection.execute(_OPEN_RUNS, {"run_ids": list(leases)})
     ]
     return tuple(sorted(taken, key=lambda claim: claim.scheduled_for))
+
+
+def _lock(
+    connection: sa.Connection, which: sa.ColumnElement[bool], first: sa.Column[Any], limit: int
+) -> Sequence[str]:
+    """Lock open runs that no other scheduler has locked; return their ids."""
+    query = sa.select(run.c.id).where(open_run, which).order_by(first).limit(limit)
+    return connection.execute(query.with_for_update(skip_locked=True)).scalars().all()
 
 
 def let_go(connection: sa.Connection, holder: Holder, held: Sequence[Lease]) -> None:

@@ -200,7 +200,7 @@ async def test_a_zone_that_a_schedule_names_is_the_jobs(served: Serving) -> None
     assert job.next_run_time.ToDatetime(UTC).hour == 0
     preview = schedule_pb2.PreviewScheduleRequest(schedule=asked.job.schedule, time_zone="UTC")
     assert (await jobs.PreviewSchedule(preview)).time_zone == "Asia/Tokyo"
-    wanted = change("x", schedule="TZ=America/Santiago every day at noon")
+    wanted = change("x", schedule="every day at noon America/Santiago")
     changed = (await jobs.UpdateJob(wanted)).job
     assert changed.time_zone == "America/Santiago"
 

@@ -133,11 +133,10 @@ def slack() -> Feed:
     reader = SlackReader(SilentSlack(config), SystemClock(), reply_in_thread=True)
 
     async def feed(dice: random.Random) -> Sequence[Event]:
-        kind, payload = dice.choice(kinds)
+        (kind, payload), event = dice.choice(kinds), None
         with suppress(*UNREADABLE):  # the platform passes it over
             event = await reader.read(kind, mutated(dice, payload))
-            return [event] if event else []
-        return []
+        return [event] if event else []
 
     return feed
 
@@ -228,11 +227,10 @@ def matrix() -> Feed:
 
     async def feed(dice: random.Random) -> Sequence[Event]:
         about = {"type": "m.room.message", "event_id": f"${dice.random()}", "sender": ADA}
-        message = mutated(dice, {**about, "content": dice.choice(contents)})
+        message, event = mutated(dice, {**about, "content": dice.choice(contents)}), None
         with suppress(*UNREADABLE):  # the platform passes it over
             event = read_message(message, message, room, Account(ME, "Hermes"))
-            return [event] if event else []
-        return []
+        return [event] if event else []
 
     return feed
 

@@ -56,15 +56,12 @@ weekly on friday at 5pm | 0 17 * * fri
 monthly on the 15th at noon | 0 12 15 * *
 every month on the 1st and 15th at 9:00 | 0 9 1,15 * *
 every weekday at 9:00 America/New_York | 0 9 * * mon-fri | America/New_York
-every day at 9am in asia/tokyo | 0 9 * * * | Asia/Tokyo
+every day at 9am in Asia/Tokyo | 0 9 * * * | Asia/Tokyo
 every monday at 8am Pacific/Auckland time | 0 8 * * mon | Pacific/Auckland
 every day at 9:00 gmt | 0 9 * * * | UTC
-TZ=America/Santiago every day at noon | 0 12 * * * | America/Santiago
 0 9 * * * Australia/Lord_Howe | 0 9 * * * | Australia/Lord_Howe
 0 9 * * MON-FRI | 0 9 * * mon-fri
 */15 8-18/2 1,15 jan-mar 0,7 | */15 8-18/2 1,15 jan-mar 0,7
-0 9 ? * mon | 0 9 * * mon
-0 9 * * monday | 0 9 * * monday
 @hourly | 0 * * * *
 @yearly | 0 0 1 1 *
 @daily America/Santiago | 0 0 * * * | America/Santiago

@@ -22,7 +22,7 @@ in 9999 weeks | that is more than ten years away
 2026-13-01 | there is no such date
 every day at 9:00 Mars/Olympus | "Mars/Olympus" is not a time zone such as "Europe/Berlin"
 @reboot | "@reboot" is none of @hourly, @daily
-* * * * | five fields (minute, hour, day of the month, month, weekday), and this has 4
+* * * * | crontab expression of five fields
 0 25 * * * | the hour "25" is outside 0-23
 0 9 * foo * | "foo" is not a month
 0 9 * * 8 | the weekday "8" is outside 0-7
