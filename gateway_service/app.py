@@ -21,7 +21,7 @@ from gateway_service.chats.pairing import Pairings
 from gateway_service.chats.sessions import Sessions
 from gateway_service.clients import AgentClient, SchedulerClient
 from gateway_service.commands.base import CommandContext
-from gateway_service.commands.registry import COMMANDS
+from gateway_service.commands.registry import COMMANDS, find_unknown
 from gateway_service.config import GatewayConfig
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.outbox.retention import keep_house
@@ -194,6 +194,9 @@ def _work(
             platform.name,
             configured.variables,
         )
+    for name in find_unknown(configured.access):
+        setting = f"platforms.{platform.name}.extra.commands"
+        _log.warning("%s: no command is called %s; it is taken for a skill's", setting, name)
     if configured.access.lacks_admin:
         _log.warning(
             "several people may talk to Hermes on %s and none is an admin: commands such as /cron "

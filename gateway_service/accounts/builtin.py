@@ -28,7 +28,7 @@ Factory: TypeAlias = Callable[[Any], Platform]
 PLATFORMS: Mapping[str, Factory] = {
     "discord": DiscordPlatform.configured,
     "mattermost": MattermostPlatform.configured,
-    "signal": SignalPlatform.configured,
+    "signal": SignalPlatform,
     "slack": make_slack,
     "email": EmailPlatform,
     "homeassistant": HomeAssistantPlatform,

@@ -277,13 +277,10 @@ class PlatformHealth:
         self._is_answering = False
         self._connected_at: datetime | None = None
         self._problem = ""
-        self._was_lost_while_answering = False
 
     def start_listening(self) -> None:
-        # While the account was lost, such as without a database, nobody listened.
-        if self._silent_since is None or self._was_lost_while_answering:
+        if self._silent_since is None:
             self._silent_since = self.clock.monotonic()
-        self._was_lost_while_answering = False
         # Computed on read, because nothing is updated while a platform hangs.
         connected = self._metrics.connected.labels(self.platform.name)
         connected.set_function(lambda: self._is_answering and not self.unready())
@@ -313,7 +310,6 @@ class PlatformHealth:
             _log.error(complaint)
 
     def note_loss(self) -> None:
-        self._was_lost_while_answering |= self._is_answering and not self.unready()
         self._is_answering = False
         self._connected_at = None
 

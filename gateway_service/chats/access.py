@@ -83,6 +83,9 @@ class Access(Struct, frozen=True):
     def is_admin(self, source: Source) -> bool:
         return self.allows(source) and source.user_id in self._admins
 
+    def commands(self) -> set[str]:
+        return {name for listed in (*self.allow.values(), *self.deny.values()) for name in listed}
+
     @property
     def _admins(self) -> frozenset[str]:
         # The only user is an admin without being named as such.

@@ -2,11 +2,12 @@
 
 import logging
 import re
+from collections.abc import Sequence
 from difflib import get_close_matches
 
 from msgspec import Struct
 
-from gateway_service.chats.access import SKILLS, Who
+from gateway_service.chats.access import ANYBODY, SKILLS, Access, Who
 from gateway_service.commands import (
     catalogs,
     cron,
@@ -66,6 +67,12 @@ COMMANDS: tuple[Command, ...] = (
     *hermes.COMMANDS,
 )
 """All commands in help order; a skill with one of these names gets another command name."""
+
+
+def find_unknown(access: Access) -> Sequence[str]:
+    """Return the names in access rules that are no commands, but may be skills."""
+    known = {name for each in COMMANDS for verb in each.verbs for name in each.names(verb)}
+    return sorted(access.commands() - known - {ANYBODY, SKILLS})
 
 
 class AsTurn(Struct, frozen=True):

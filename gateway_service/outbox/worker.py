@@ -24,7 +24,7 @@ from gateway_service.metrics import GatewayMetrics
 from gateway_service.platforms.base import Destination, Platform
 from gateway_service.platforms.rate_limits import Limiter
 from gateway_service.storage import attachments as files
-from gateway_service.storage import moves, notifications, outbox
+from gateway_service.storage import channels, notifications, outbox
 from gateway_service.storage.accounts import OUTBOX, AccountLease
 from gateway_service.storage.attachments import FileKey
 from gateway_service.storage.inbox import Account
@@ -260,7 +260,7 @@ class OutboxWorker:
             if outcome.move is not None:
                 address = part.address
                 owner = Account(address.profile, address.platform, address.account_id)
-                moves.follow(conn, owner, outcome.move)
+                channels.follow(conn, owner, outcome.move)
             if outcome.state is State.ABANDONED and not is_placeholder:
                 outbox.add(conn, notifications.failure_notice(part, outcome.error), now)
             if part.content.attachment is not None and outcome.state is not State.PENDING:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
@@ -27,6 +27,7 @@ _log = logging.getLogger(__name__)
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
+T = TypeVar("T")
 
 UNSTORED_WAIT_S = 1.0
 
@@ -62,6 +63,20 @@ class Destination(Struct, frozen=True):
 
     chat_id: str
     thread_id: str = ""
+
+
+async def in_place(
+    destination: Destination,
+    is_gone: Callable[[Refused], bool],
+    call: Callable[[Destination], Awaitable[T]],
+) -> T:
+    """Make a call for a thread, or for its chat if the thread is gone."""
+    try:
+        return await call(destination)
+    except Refused as error:
+        if not destination.thread_id or not is_gone(error):
+            raise
+    return await call(Destination(destination.chat_id))
 
 
 class Received(Struct, frozen=True):

@@ -16,7 +16,7 @@ class PlatformConfig(ConfigModel):
 
     name: ClassVar[str]
     """The platform's name in lower case."""
-    package: ClassVar[str]
+    package: ClassVar[str] = ""
     """The package that the platform's extra, named as the platform, installs; empty if none."""
 
     title: ClassVar[str] = ""

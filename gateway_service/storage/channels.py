@@ -1,4 +1,4 @@
-"""Channels in the database: chats that Hermes was addressed in, and home channels."""
+"""Channels in the database: chats that Hermes was addressed in, home channels, and moved chats."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -9,10 +9,21 @@ from msgspec.structs import asdict
 from sqlalchemy import Connection
 
 from gateway_service.messages import ChatMove, Source
-from gateway_service.storage.schema import channel, home_channel, home_import
+from gateway_service.storage.inbox import Account
+from gateway_service.storage.outbox import Kind, State
+from gateway_service.storage.schema import (
+    channel,
+    chat_session,
+    home_channel,
+    home_import,
+    inbox,
+    outbox,
+)
 from services.database import Prepared, insert_ignore, upsert
 
 NAME_CHARS = 100
+_CHAT = 4
+"""The place of a chat's id in a session key."""
 
 
 class Place(Struct, frozen=True):
@@ -98,20 +109,53 @@ def chosen_homes(conn: Connection, profile: str) -> Mapping[str, Place]:
     return {row.platform: Place(row.platform, row.chat_id, row.thread_id) for row in rows}
 
 
-def move(conn: Connection, profile: str, platform: str, moved: ChatMove) -> None:
+def follow(conn: Connection, account: Account, move: ChatMove) -> None:
+    """Move a chat's sessions, messages and rank as home channel to its new id; repeating it
+    changes nothing."""
+    for key in _keys(conn, account, move.old_chat_id):
+        parts = key.split(":")
+        parts[_CHAT] = move.new_chat_id
+        new_key = ":".join(parts)
+        is_taken = sa.select(chat_session).filter_by(profile=account.profile, session_key=new_key)
+        for table in (chat_session, inbox):
+            if table is inbox or conn.execute(is_taken).first() is None:
+                of_chat = sa.update(table).filter_by(profile=account.profile, session_key=key)
+                conn.execute(of_chat.values(session_key=new_key))
+    _move(conn, account.profile, account.platform, move)
+    is_created = outbox.c.platform_message_id.is_not(None)
+    conn.execute(
+        sa.update(outbox)
+        .filter_by(
+            platform=account.platform, account_id=account.account_id, chat_id=move.old_chat_id
+        )
+        .values(
+            chat_id=move.new_chat_id,
+            state=sa.case((outbox.c.state == State.SENDING, State.PENDING), else_=outbox.c.state),
+            # Ids of messages begin anew there; what has one is not edited, but sent as a message.
+            kind=sa.case((is_created, Kind.MESSAGE), else_=outbox.c.kind),
+            platform_message_id=sa.null(),
+        )
+    )
+
+
+def _keys(conn: Connection, account: Account, chat_id: str) -> set[str]:
+    found: set[str] = set()
+    for table in (chat_session, inbox):
+        named = table.c.session_key.like(f"agent:main:{account.platform}:%:{chat_id}%")
+        query = sa.select(table.c.session_key).where(table.c.profile == account.profile, named)
+        found.update(conn.execute(query.distinct()).scalars())
+    return {key for key in found if key.split(":")[_CHAT] == chat_id}
+
+
+def _move(conn: Connection, profile: str, platform: str, moved: ChatMove) -> None:
     """Note that a chat has another id."""
+    of_platform = {"profile": profile, "platform": platform}
+    old = {**of_platform, "chat_id": moved.old_chat_id}
+    if conn.execute(sa.select(channel).filter_by(**old)).first() is not None:
+        new = sa.delete(channel).filter_by(**of_platform, chat_id=moved.new_chat_id)
+        conn.execute(new)
     for table in (channel, home_channel):
-        of_chat = {"profile": profile, "platform": platform}
-        if table is channel:
-            known = sa.delete(table).filter_by(**of_chat, chat_id=moved.new_chat_id)
-            is_old = sa.exists().where(
-                table.c.profile == profile,
-                table.c.platform == platform,
-                table.c.chat_id == moved.old_chat_id,
-            )
-            conn.execute(known.where(is_old))
-        old = sa.update(table).filter_by(**of_chat, chat_id=moved.old_chat_id)
-        conn.execute(old.values(chat_id=moved.new_chat_id))
+        conn.execute(sa.update(table).filter_by(**old).values(chat_id=moved.new_chat_id))
 
 
 def begin_import(conn: Connection, profile: str, now: datetime) -> bool:

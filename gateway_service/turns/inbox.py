@@ -15,7 +15,7 @@ from gateway_service.metrics import GatewayMetrics
 from gateway_service.platforms.base import Received
 from gateway_service.storage import accounts, chats, inbox, notifications
 from gateway_service.storage.accounts import INBOX, AccountLease
-from gateway_service.storage.moves import follow
+from gateway_service.storage.channels import follow
 from services.clock import Clock
 from services.database import Database
 from services.redaction.redactor import Redactor

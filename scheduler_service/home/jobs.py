@@ -30,6 +30,15 @@ from services.errors import InvalidArgument
 from services.home.texts import decode_text
 from services.validation import convert, denied_commands
 
+KNOWN = frozenset(
+    {
+        *("id", "name", "prompt", "skills", "skill", "model", "provider", "base_url", "script"),
+        *("no_agent", "context_from", "schedule", "schedule_display", "repeat", "enabled", "state"),
+        *("created_at", "next_run_at", "last_run_at", "last_status", "last_error", "deliver"),
+        *("last_delivery_error", "origin", "enabled_toolsets", "workdir", "paused_at", "options"),
+        *("paused_reason", "updated_at"),
+    }
+)
 OPTIONS = "options"
 """The key of job options for which the file format has no key of its own."""
 
@@ -101,6 +110,9 @@ def _read(number: int, given: object, reading: ImportContext) -> ReadJob:
         job = _job(fields, reading, notes)
     except _Problem as problem:
         return ReadJob(shown, None, (str(problem),))
+    unknown = sorted(str(key) for key in fields if key not in KNOWN)
+    if unknown:
+        notes.append(f"what is not known is left out: {', '.join(unknown)}")
     return ReadJob(job.spec.name, job, tuple(notes))
 
 

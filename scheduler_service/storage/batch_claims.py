@@ -6,6 +6,7 @@ batch, under its lease, so that it counts once however often a scheduler dies.
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 from msgspec import json
@@ -22,13 +23,52 @@ from scheduler_service.batch_records import (
 )
 from scheduler_service.storage.batches import SHOWN, batch_of, is_held, stop
 from scheduler_service.storage.claims import RUN_LEASE_S, Holder
-from scheduler_service.storage.schema import batch, batch_item, pending_item
-from services.database import db_now
+from scheduler_service.storage.schema import USAGE, batch, batch_item, pending_item
+from services.database import Prepared, UtcTime, db_now
 from services.database.leases import LeaseTable
 from services.validation import decode
 
 _ACTIVE = SHOWN.where(sa.text("batch.state IN ('RUNNING', 'WAITING')")).order_by(batch.c.id)
+_LOCKED = sa.select(batch.c.state).where(batch.c.id == sa.bindparam("batch_id")).with_for_update()
+_HELD_COUNT = sa.select(sa.func.count()).where(
+    batch_item.c.batch_id == sa.bindparam("batch_id"), is_held
+)
 _FREE = sa.or_(batch_item.c.owner.is_(None), batch_item.c.lease_until < db_now())
+_UNHELD = (
+    sa.select(batch_item.c.id)
+    .where(batch_item.c.batch_id == sa.bindparam("batch_id"), pending_item, _FREE)
+    .order_by(batch_item.c.position)
+    .limit(sa.bindparam("limit"))
+    .with_for_update(skip_locked=True)
+)
+_BEGIN = (
+    sa.update(batch_item)
+    .where(batch_item.c.id.in_(sa.bindparam("item_ids", expanding=True)))
+    .values(started_at=sa.bindparam("now", type_=UtcTime()))
+    .returning(batch_item.c.id, batch_item.c.prompt, batch_item.c.attempt)
+)
+_ANY_PENDING = (
+    sa.select(batch_item.c.id)
+    .where(batch_item.c.batch_id == sa.bindparam("batch_id"), pending_item)
+    .limit(1)
+)
+_SUMS = ("done_count", "failed_count", "success_count", *USAGE)
+
+
+def _more(name: str) -> Any:
+    return batch.c[name] + sa.bindparam(f"more_{name}", type_=sa.BigInteger())
+
+
+_ADD = Prepared(
+    sa.update(batch)
+    .where(batch.c.id == sa.bindparam("batch_id"))
+    .values({name: _more(name) for name in _SUMS})
+)
+_NO_WAITS = Prepared(
+    sa.update(batch)
+    .where(batch.c.id == sa.bindparam("batch_id"), batch.c.waits > 0)
+    .values(waits=0)
+)
 
 
 def item_leases(ttl_s: float = RUN_LEASE_S) -> LeaseTable:
@@ -54,30 +94,25 @@ def take(
 
     Locks the batch, so that all schedulers together keep to its workers.
     """
-    state = sa.select(batch.c.state).where(batch.c.id == of_batch.id).with_for_update()
-    if connection.execute(state).scalar() != BatchState.RUNNING:
+    which = {"batch_id": of_batch.id}
+    if connection.execute(_LOCKED, which).scalar() != BatchState.RUNNING:
         return ()
-    of_item = batch_item.c.batch_id == of_batch.id
-    held = connection.execute(sa.select(sa.func.count()).where(of_item, is_held)).scalar_one()
-    room = of_batch.options.worker_count - held
+    room = of_batch.options.worker_count - connection.execute(_HELD_COUNT, which).scalar_one()
     if room <= 0:
         return ()
-    pending = sa.select(batch_item.c.id).where(of_item, pending_item)
-    unheld = pending.where(_FREE).order_by(batch_item.c.position).limit(room)
-    ids = connection.execute(unheld.with_for_update(skip_locked=True)).scalars().all()
+    ids = connection.execute(_UNHELD, {**which, "limit": room}).scalars().all()
     if not ids:
-        if connection.execute(pending.limit(1)).first() is None:
+        if connection.execute(_ANY_PENDING, which).first() is None:
             stop(connection, of_batch.id, "", BatchState.COMPLETED)
             done = sa.update(batch).where(batch.c.id == of_batch.id)
             connection.execute(done.values(finished_at=now))
         return ()
     leases = holder.leases.claim_these(connection, holder.owner, ids)
     by_id = {lease.id: lease for lease in leases}
-    begin = sa.update(batch_item).where(batch_item.c.id.in_(by_id)).values(started_at=now)
-    columns = (batch_item.c.id, batch_item.c.prompt, batch_item.c.attempt)
+    begun = connection.execute(_BEGIN, {"item_ids": list(by_id), "now": now})
     return [
         ItemClaim(of_batch, by_id[row.id], decode(row.prompt, BatchPrompt), row.attempt)
-        for row in connection.execute(begin.returning(*columns))
+        for row in begun
     ]
 
 
@@ -101,8 +136,7 @@ def record(
     }
     _add(connection, claim.batch.id, counts, result.usage)
     if state is not ItemState.FAILED:
-        waited = sa.update(batch).where(batch.c.id == claim.batch.id, batch.c.waits > 0)
-        connection.execute(waited.values(waits=0))
+        _NO_WAITS.run(connection, {"batch_id": claim.batch.id})
 
 
 def retry(connection: sa.Connection, leases: LeaseTable, claim: ItemClaim, spent: Usage) -> None:
@@ -125,6 +159,6 @@ def waits(connection: sa.Connection, batch_id: str) -> int:
 
 
 def _add(connection: sa.Connection, batch_id: str, counts: dict[str, int], used: Usage) -> None:
-    more = counts | asdict(used)
-    values = {name: batch.c[name] + count for name, count in more.items()}
-    connection.execute(sa.update(batch).where(batch.c.id == batch_id).values(values))
+    more = dict.fromkeys(_SUMS, 0) | counts | asdict(used)
+    values = {f"more_{name}": more[name] for name in _SUMS}
+    _ADD.run(connection, {"batch_id": batch_id, **values})

@@ -17,9 +17,19 @@ from services.validation import decode
 _ORDER = sa.func.coalesce(
     job.c.next_run_at, sa.literal(datetime(9999, 12, 31, tzinfo=UTC), UtcTime())
 )
+_BY_ID = sa.select(job).where(job.c.id == sa.bindparam("job_id"))
 
 WAITS = sa.and_(~job.c.may_overlap, sa.exists().where(run.c.job_id == job.c.id, open_run))
 """Whether a job waits for a run. Lock its row in an earlier statement to see concurrent changes."""
+_LOCK = (
+    sa.select(job.c.id)
+    .where(job.c.id.in_(sa.bindparam("job_ids", expanding=True)))
+    .order_by(job.c.id)
+    .with_for_update()
+)
+_SETTLE = (
+    sa.update(job).where(job.c.id.in_(sa.bindparam("job_ids", expanding=True))).values(waits=WAITS)
+)
 
 
 class StoredJob(Struct, frozen=True):
@@ -60,7 +70,7 @@ def insert_job(connection: sa.Connection, new: Job, request_digest: str) -> Stor
 
 def find_job(connection: sa.Connection, job_id: str) -> StoredJob | None:
     """Return a job of any profile, even a deleted one; the caller checks access."""
-    row = connection.execute(sa.select(job).where(job.c.id == job_id)).one_or_none()
+    row = connection.execute(_BY_ID, {"job_id": job_id}).one_or_none()
     if row is None:
         return None
     return StoredJob(
@@ -70,8 +80,7 @@ def find_job(connection: sa.Connection, job_id: str) -> StoredJob | None:
 
 def lock_jobs(connection: sa.Connection, job_ids: Collection[str]) -> None:
     """Lock jobs, so that nobody changes them or claims or ends their runs before the commit."""
-    these = sa.select(job.c.id).where(job.c.id.in_(job_ids)).order_by(job.c.id)
-    connection.execute(these.with_for_update())
+    connection.execute(_LOCK, {"job_ids": job_ids})
 
 
 def locked_job(connection: sa.Connection, job_id: str) -> StoredJob | None:
@@ -123,7 +132,7 @@ def update_job(
 def settle_waiting(connection: sa.Connection, job_ids: Collection[str]) -> None:
     """Update whether jobs, locked by this transaction, wait for a run."""
     if job_ids:
-        connection.execute(sa.update(job).where(job.c.id.in_(job_ids)).values(waits=WAITS))
+        connection.execute(_SETTLE, {"job_ids": job_ids})
 
 
 def pause_job(connection: sa.Connection, job_id: str, now: datetime) -> bool:
@@ -155,9 +164,8 @@ def delete_job(connection: sa.Connection, profile: str, job_id: str, now: dateti
     """Hide a job and stop its schedule; False if the profile has no such job."""
     of_profile = sa.update(job).where(job.c.id == job_id, job.c.profile == profile, of_agent)
     deleted_at = sa.func.coalesce(job.c.deleted_at, sa.literal(now, UtcTime()))
-    return (
-        connection.execute(of_profile.values(next_run_at=None, deleted_at=deleted_at)).rowcount == 1
-    )
+    deleted = connection.execute(of_profile.values(next_run_at=None, deleted_at=deleted_at))
+    return deleted.rowcount == 1
 
 
 def job_of(row: sa.Row[Any]) -> Job:

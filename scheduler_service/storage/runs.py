@@ -28,7 +28,7 @@ from scheduler_service.storage.jobs import (
     to_text,
 )
 from scheduler_service.storage.schema import job, open_run, run
-from services.database import db_now, insert_ignore, is_one_of
+from services.database import UtcTime, db_now, insert_ignore, is_one_of
 from services.database.leases import Fenced, LeaseTable
 from services.errors import FailedPrecondition
 
@@ -40,12 +40,48 @@ STOPPED_AT_ONCE = 500
 ANY_START = sa.case((run.c.epoch > 0, db_now(START_S)), else_=sa.null())
 """Until when the turn of a cancelled run may start; NULL if nobody ever held the run."""
 
+_OF_JOB = run.c.job_id == sa.bindparam("of_job")
+_END_OF_JOB = (
+    sa.update(job)
+    .where(job.c.id == sa.bindparam("of_job"))
+    .values(last_run=sa.bindparam("ended", type_=sa.Text()), waits=WAITS)
+)
+_OLDEST_KEPT = (
+    sa.select(run.c.scheduled_for)
+    .where(_OF_JOB)
+    .order_by(run.c.scheduled_for.desc())
+    .offset(KEPT_RUNS_PER_JOB - 1)
+    .limit(1)
+    .scalar_subquery()
+)
+_FORGET_OLD = sa.delete(run).where(
+    _OF_JOB, ~open_run, run.c.stop_until.is_(None), run.c.scheduled_for < _OLDEST_KEPT
+)
+_ERROR_BEFORE = (
+    sa.select(run.c.error)
+    .where(
+        _OF_JOB,
+        run.c.scheduled_for < sa.bindparam("before", type_=UtcTime()),
+        is_one_of(run.c.state, (RunState.SUCCEEDED, RunState.FAILED)),
+    )
+    .order_by(run.c.scheduled_for.desc())
+    .limit(1)
+)
+_BY_ID = sa.select(run).where(run.c.id == sa.bindparam("run_id"))
+
+
+_HELD = sa.select(run.c.id).where(
+    run.c.id == sa.bindparam("run_id"),
+    run.c.owner == sa.bindparam("holder"),
+    run.c.epoch == sa.bindparam("in_epoch", type_=sa.BigInteger()),
+)
+
 
 def check_held(connection: sa.Connection, claim: Claim) -> None:
     """Raise Fenced if the claim no longer holds the run; nothing is written."""
     lease = claim.lease
-    held = sa.select(run.c.id).filter_by(id=lease.id, owner=lease.owner, epoch=lease.epoch)
-    if connection.execute(held).scalar() is None:
+    held = {"run_id": lease.id, "holder": lease.owner, "in_epoch": lease.epoch}
+    if connection.execute(_HELD, held).scalar() is None:
         raise Fenced(f"run {lease.id} has another owner, or was cancelled")
 
 
@@ -116,24 +152,14 @@ def close_run(
         finished_at=now,
     )
     last = LastRun(claim.scheduled_for, ending.state, ending.error, ending.delivery_error)
-    of_job = sa.update(job).where(job.c.id == claim.job.id)
-    connection.execute(of_job.values(last_run=to_text(last), waits=WAITS))
-    newest = sa.select(run.c.scheduled_for).where(run.c.job_id == claim.job.id)
-    newest = newest.order_by(run.c.scheduled_for.desc())
-    oldest_kept = newest.offset(KEPT_RUNS_PER_JOB - 1).limit(1).scalar_subquery()
-    old = (~open_run, run.c.stop_until.is_(None), run.c.scheduled_for < oldest_kept)
-    connection.execute(sa.delete(run).where(run.c.job_id == claim.job.id, *old))
+    connection.execute(_END_OF_JOB, {"of_job": claim.job.id, "ended": to_text(last)})
+    connection.execute(_FORGET_OLD, {"of_job": claim.job.id})
 
 
 def failed_before(connection: sa.Connection, claim: Claim) -> bool:
     """Return whether the previous run of the job failed; replaced runs are skipped."""
-    earlier = sa.select(run.c.error).where(
-        run.c.job_id == claim.job.id,
-        run.c.scheduled_for < claim.scheduled_for,
-        is_one_of(run.c.state, (RunState.SUCCEEDED, RunState.FAILED)),
-    )
-    last = earlier.order_by(run.c.scheduled_for.desc()).limit(1)
-    return bool(connection.execute(last).scalar())
+    values = {"of_job": claim.job.id, "before": claim.scheduled_for}
+    return bool(connection.execute(_ERROR_BEFORE, values).scalar())
 
 
 def contexts_of(connection: sa.Connection, claim: Claim) -> list[Context]:
@@ -240,7 +266,7 @@ def _cancel(
 
 def find_run(connection: sa.Connection, run_id: str) -> Run | None:
     """Return a run of any job; the caller checks access."""
-    row = connection.execute(sa.select(run).where(run.c.id == run_id)).one_or_none()
+    row = connection.execute(_BY_ID, {"run_id": run_id}).one_or_none()
     return None if row is None else _run_of(row)
 
 

@@ -125,6 +125,8 @@ def test_jobs_that_can_run_do_and_the_others_are_named(home: Home, tmp_path: Pat
     reasons = {one["name"]: one["reason"] for one in taken["jobs_not_run"]}
     assert "its script backup.sh is not in the folder scripts" in reasons["backup"]
     assert "its time has passed" in reasons["tea"]
+    notes = {one["name"]: one["notes"] for one in taken["job_notes"]}
+    assert notes == {"weekly": ["what is not known is left out: mine"]}
     listed = home.run("jobs", "list", "--json").json
     assert sorted(job["job_id"] for job in listed) == JOBS
     (holiday,) = [job for job in listed if job["job_id"] == JOBS[2]]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway_service.errors import AccountRefused, HermesError, Refused, Unreachable
+from gateway_service.errors import AccountRefused, HermesError, Refused
 from gateway_service.messages import (
     Attachment,
     Button,
@@ -67,19 +67,6 @@ async def listening(
 
 def texts(events: Sequence[Event]) -> list[str]:
     return [each.text for each in events if isinstance(each, MessageEvent)]
-
-
-async def test_a_server_that_is_not_there_is_unreachable() -> None:
-    with pytest.raises(Unreachable):
-        async with DiscordPlatform(TOKEN, "http://127.0.0.1:9/api/v10"):
-            pass
-
-
-async def test_a_refused_token_is_named(server: FakeDiscord) -> None:
-    server.token = "another"
-    with pytest.raises(AccountRefused, match="DISCORD_BOT_TOKEN"):
-        async with connect(server):
-            pass
 
 
 async def test_the_intent_that_is_missing_is_named(server: FakeDiscord) -> None:

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from gateway_service.errors import AccountRefused, HermesError, MessageGone, Refused, Unreachable
+from gateway_service.errors import AccountRefused, HermesError, MessageGone, Refused
 from gateway_service.messages import Attachment, Content, Event, FileKind, MessageEvent, Reaction
 from gateway_service.platforms.base import Destination
 from gateway_service.platforms.mattermost.config import MattermostConfig
@@ -51,12 +51,6 @@ async def listening(
 
 def texts(events: Sequence[Event]) -> list[str]:
     return [each.text for each in events if isinstance(each, MessageEvent)]
-
-
-async def test_a_server_that_is_not_there_is_unreachable() -> None:
-    with pytest.raises(Unreachable):
-        async with MattermostPlatform("http://127.0.0.1:9", TOKEN):
-            pass
 
 
 async def test_a_refused_token_is_named(server: FakeMattermost) -> None:

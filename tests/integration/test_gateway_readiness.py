@@ -107,16 +107,3 @@ async def test_an_account_that_is_refused_again_and_again_is_deaf() -> None:
     assert health.unready() == "memory has not answered for 61 s"
     health.note_answer()
     assert health.unready() == ""
-
-
-async def test_an_account_that_is_lost_in_hearing_is_deaf_until_it_is_held_again() -> None:
-    clock, platform = ManualClock(), MemoryPlatform()
-    health = PlatformHealth(platform, clock, GatewayMetrics.create(Meter(CollectorRegistry())))
-    health.start_listening()
-    health.note_answer()
-    health.note_loss()
-    await clock.advance(DEAF_S + 1)
-    health.note_loss()  # the claim fails as well
-    assert health.unready() == "memory has not answered for 61 s"
-    health.start_listening()
-    assert health.unready() == ""

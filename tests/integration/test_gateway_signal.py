@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gateway_service.errors import Refused, Unreachable
+from gateway_service.errors import Refused
 from gateway_service.messages import Attachment, Content, FileKind, MessageEvent, Quote, RemoteFile
 from gateway_service.platforms.base import Destination
 from gateway_service.platforms.signal.config import SignalConfig
@@ -111,17 +111,3 @@ async def test_the_check_names_a_wrong_number() -> None:
         assert (found.verdict, ACCOUNT in found.message) == (Verdict.FAILED, True)
     gone = await checked(SignalConfig(account="+1", http_url="http://127.0.0.1:9"))
     assert "signal-cli cannot be reached" in gone.message
-
-
-async def test_a_daemon_that_is_away_is_unreachable() -> None:
-    config = SignalConfig(account=ACCOUNT, http_url="http://127.0.0.1:9")
-    with pytest.raises(Unreachable):
-        async with SignalPlatform(config):
-            pass
-
-
-async def test_a_person_without_signal_is_refused() -> None:
-    async with fake_signal_cli() as server, SignalPlatform(config_of(server)) as platform:
-        server.faults.append("refused")
-        with pytest.raises(Refused, match="Unregistered user"):
-            await platform.send(Destination("+1"), Content("hi"), "k")

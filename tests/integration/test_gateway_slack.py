@@ -5,13 +5,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from hermes.gateway.v1.delivery_pb2 import DELIVERY_STATE_SENT
 from tests.fakes.model import FakeModel, answers, fake_model
 from tests.fakes.slack import APP_TOKEN, TOKEN, FakeSlack, fake_slack
 from tests.integration.gateway_parts import Hermes, hermes
-from tests.integration.test_agent_files import PNG, SEES, URL
 from tests.integration.test_gateway_deliveries import Sender
 
 RUN = {"tool_calls": [{"name": "terminal", "arguments": {"command": "rm -r src"}}]}
@@ -47,45 +44,17 @@ async def test_a_mention_is_answered_in_its_thread(tmp_path: Path) -> None:
         assert await running.rows("gateway", seen) == [("C1", "", "ops", "channel")]
 
 
-@pytest.mark.parametrize("how", ["button", "thumb"])
-async def test_a_button_or_a_thumb_in_a_thread_decides(tmp_path: Path, how: str) -> None:
+async def test_a_button_in_a_thread_decides(tmp_path: Path) -> None:
     script = {"rules": [{"steps": [RUN, {"text": "It was not allowed."}]}]}
     async with workspace(tmp_path, script, "approvals: {mode: manual}") as (slack, *_):
         ts = await slack.say("C1", "<@UBOT> clean up")
         await slack.until(lambda: any("rm -r src" in text for text in slack.texts("C1")))
         question_id, question = list(slack.chats["C1"].items())[1]
-        if how == "button":
-            await slack.press("C1", question_id, question.buttons[-1], "U9", ts)
-        else:
-            item = {"type": "message", "channel": "C1", "ts": question_id}
-            added = {"type": "reaction_added", "reaction": "-1", "user": "U9", "item": item}
-            await slack.event({**added, "event_ts": slack.time()})
+        await slack.press("C1", question_id, question.buttons[-1], "U9", ts)
         await slack.until(lambda: slack.texts("C1")[0] == "It was not allowed.")
         await slack.until(lambda: slack.texts("C1")[1].startswith("Denied by slack:U9"))
         assert question.buttons == []
         assert slack.ephemeral == []
-
-
-async def test_slash_commands_are_answered(tmp_path: Path) -> None:
-    async with workspace(tmp_path, answers({"text": "Hello!"})) as (slack, *_):
-        await slack.command("D1", "whoami")
-        await slack.until(lambda: slack.texts("D1"))
-        assert "U7" in slack.texts("D1")[0]
-
-
-async def test_a_picture_is_seen(tmp_path: Path) -> None:
-    async with workspace(tmp_path, answers({"text": "A dot."}), SEES.replace("scripted", "m")) as (
-        slack,
-        _,
-        model,
-    ):
-        slack.files["F1"] = PNG
-        file = {"id": "F1", "name": "a.png", "mimetype": "image/png", "size": len(PNG)}
-        await slack.say("D1", "what is it?", subtype="file_share", files=[file])
-        await slack.until(lambda: slack.texts("D1") == ["A dot."])
-        [body] = model.bodies
-        parts = body["messages"][-1]["content"]
-        assert [part["image_url"]["url"] for part in parts if part["type"] == "image_url"] == [URL]
 
 
 async def test_a_message_to_a_person_goes_to_their_direct_chat(tmp_path: Path) -> None:

@@ -31,10 +31,10 @@ from gateway_service.platforms.rate_limits import Rate
 from gateway_service.servicer.delivery import DeliveryServicer
 from gateway_service.storage import (
     attachments,
+    channels,
     chats,
     inbox,
     migrations,
-    moves,
     notifications,
     outbox,
 )
@@ -116,7 +116,7 @@ async def test_what_is_known_of_a_chat_follows_it(database: Database) -> None:
         outbox.settle(conn, replace(part, message_id="m1"), State.SENT, NOW)
         outbox.begin(conn, "telegram", "42", "-5", NOW)
         for _ in range(2):
-            moves.follow(conn, ACCOUNT, move)
+            channels.follow(conn, ACCOUNT, move)
 
     await database.write(write)
 

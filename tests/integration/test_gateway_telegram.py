@@ -347,25 +347,3 @@ async def test_the_next_message_is_the_answer_and_the_one_after_it_is_not(tmp_pa
             await telegram.until(lambda: telegram.texts(1)[-1] == "Hello.")
         assert len(telegram.texts(1)) == 3
         assert len(model.requests) == 3
-
-
-async def test_the_last_message_is_answered_anew_when_it_is_edited(tmp_path: Path) -> None:
-    async with bot(tmp_path, answers({"text": "re: {user}"})) as (telegram, _):
-        await telegram.say(1, "one", message_id=77)
-        await telegram.until(lambda: telegram.texts(1) == ["re: one"])
-        await telegram.say(1, "two", message_id=77, edit_date=2)
-        await telegram.until(lambda: telegram.texts(1) == ["re: one", "re: Edited: two"])
-        assert telegram.calls["sendMessage"] == 2
-
-
-async def test_a_thumb_on_the_question_decides(tmp_path: Path) -> None:
-    script = {"rules": [{"steps": [RUN, {"text": "Done."}]}]}
-    async with bot(tmp_path, script, ASK_FIRST) as (telegram, running):
-        await telegram.say(1, "clean up")
-        await running.until_rows("gateway", QUESTIONS, [("SENT",)])
-        question = list(telegram.chats[1])[1]
-        await telegram.react(1, question, "👍", user_id=666)
-        await telegram.react(1, question, "👎", user_id=8)
-        await telegram.until(lambda: telegram.texts(1)[1].startswith("Denied by telegram:8"))
-        await telegram.until(lambda: telegram.texts(1)[0] == "Done.")
-        assert len(telegram.texts(1)) == 2

@@ -108,7 +108,7 @@ async def test_what_cannot_be_a_job_is_named_and_the_rest_is_taken(
     scripts = {"backup.sh": "tar c /srv\n"}
     given = [
         job("a", skills=["arxiv"], model="small", enabled_toolsets=["web"], context_from=["b"]),
-        job("b", script="backup.sh", no_agent=True, prompt=""),
+        job("b", script="backup.sh", no_agent=True, prompt="", mine=1, yours=2),
         job("c", script="gone.sh"),
         job("d", schedule={"kind": "once", "run_at": PAST.isoformat()}),
         job("e", schedule={"kind": "moon"}),
@@ -131,7 +131,7 @@ async def test_what_cannot_be_a_job_is_named_and_the_rest_is_taken(
     taken, left = job_file_pb2.IMPORT_OUTCOME_TAKEN, job_file_pb2.IMPORT_OUTCOME_LEFT
     expected = {
         "job a": (taken, ""),
-        "job b": (taken, ""),
+        "job b": (taken, "what is not known is left out: mine, yours"),
         "job c": (left, "its script gone.sh is not in the folder scripts"),
         "job d": (left, "its time has passed"),
         "job e": (left, "of no kind once, interval or cron"),

@@ -23,8 +23,7 @@ from gateway_service.platforms.email.senders import is_automatic, is_confirmed, 
 from gateway_service.platforms.homeassistant.config import HomeAssistantConfig
 from gateway_service.platforms.homeassistant.events import EventReader as HomeReader
 from gateway_service.platforms.matrix.events import Account, read_message
-from gateway_service.platforms.mattermost.api import MattermostApi
-from gateway_service.platforms.mattermost.posts import Person, PostReader
+from gateway_service.platforms.mattermost.posts import MattermostApi, Person, PostReader
 from gateway_service.platforms.signal.events import read_event
 from gateway_service.platforms.slack.api import SlackApi
 from gateway_service.platforms.slack.config import SlackConfig

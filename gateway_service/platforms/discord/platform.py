@@ -4,11 +4,19 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, aclosing
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 from gateway_service.errors import AccountRefused, Refused, Unreachable
 from gateway_service.messages import ButtonPress, Content, RemoteFile
-from gateway_service.platforms.base import Destination, MenuItems, Platform, Sink, Traits
+from gateway_service.platforms.base import (
+    Destination,
+    MenuItems,
+    Platform,
+    Sink,
+    T,
+    Traits,
+    in_place,
+)
 from gateway_service.platforms.discord.client import (
     CALL_S,
     EPHEMERAL,
@@ -33,7 +41,6 @@ BUTTONS_A_ROW = 5
 LABEL_CHARS = 80
 DESCRIPTION_CHARS = 100
 
-_T = TypeVar("_T")
 _THREAD_GONE = ("(10003)", "(50083)")
 _ARGUMENTS = {"type": 3, "name": "text", "description": "What follows the command"}
 
@@ -187,14 +194,8 @@ class DiscordPlatform(Platform):
         return self._connected
 
 
-async def _in_place(destination: Destination, call: Callable[[Destination], Awaitable[_T]]) -> _T:
-    """Make a call for a thread, or for its channel if the thread is gone."""
-    try:
-        return await call(destination)
-    except Refused as error:
-        if not destination.thread_id or not error.message.endswith(_THREAD_GONE):
-            raise
-    return await call(Destination(destination.chat_id))
+async def _in_place(destination: Destination, call: Callable[[Destination], Awaitable[T]]) -> T:
+    return await in_place(destination, lambda error: error.message.endswith(_THREAD_GONE), call)
 
 
 def _number(text: str) -> int:

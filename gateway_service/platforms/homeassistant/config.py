@@ -24,7 +24,6 @@ class HomeAssistantConfig(PlatformConfig):
     """Home Assistant: changes of states, and notifications."""
 
     name: ClassVar[str] = "homeassistant"
-    package: ClassVar[str] = ""
     title: ClassVar[str] = "Home Assistant"
     steps: ClassVar[str] = (
         "In Home Assistant, open your profile as an administrator, and make a long-lived access "

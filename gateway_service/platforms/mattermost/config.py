@@ -13,7 +13,6 @@ class MattermostConfig(PlatformConfig):
     """The Mattermost bot, and who may talk to it."""
 
     name: ClassVar[str] = "mattermost"
-    package: ClassVar[str] = ""
     guide: ClassVar[str] = "matrix-mattermost.md#mattermost"
     steps: ClassVar[str] = (
         "In the System Console switch on bot accounts, add one under Integrations, and copy its "

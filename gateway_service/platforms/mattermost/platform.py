@@ -10,11 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from gateway_service.errors import MessageGone, OutcomeUnknown, Refused, Unreachable
 from gateway_service.messages import Content, Event, RemoteFile
-from gateway_service.platforms.base import UNREADABLE, Destination, Json, Received, Sink, Traits
+from gateway_service.platforms.base import (
+    UNREADABLE,
+    Destination,
+    Json,
+    Received,
+    Sink,
+    Traits,
+    in_place,
+)
 from gateway_service.platforms.http_api import HttpPlatform
-from gateway_service.platforms.mattermost.api import MattermostApi
 from gateway_service.platforms.mattermost.config import MattermostConfig
-from gateway_service.platforms.mattermost.posts import NAME, Person, PostReader
+from gateway_service.platforms.mattermost.posts import NAME, MattermostApi, Person, PostReader
 from gateway_service.platforms.rate_limits import Rate
 from services.validation import object_of
 
@@ -146,13 +153,11 @@ class MattermostPlatform(HttpPlatform[MattermostApi]):
         self._stored = self._after
 
     async def send(self, destination: Destination, content: Content, key: str) -> str:
-        try:
-            return await self._create(destination, content, key)
-        except Refused as error:
-            if not destination.thread_id or not error.message.endswith(_ROOT_GONE):
-                raise
-        # Without its thread the channel is still there.
-        return await self._create(Destination(destination.chat_id), content, key)
+        return await in_place(
+            destination,
+            lambda error: error.message.endswith(_ROOT_GONE),
+            lambda place: self._create(place, content, key),
+        )
 
     async def _create(self, destination: Destination, content: Content, key: str) -> str:
         file_ids = [

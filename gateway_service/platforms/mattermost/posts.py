@@ -1,20 +1,54 @@
-"""Converts Mattermost's posts to events."""
+"""Mattermost's API, version 4, and its posts as events."""
 
 import re
-from typing import Any
+from collections.abc import Mapping
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from gateway_service.errors import MessageGone
+from gateway_service.errors import MessageGone, PlatformError, Refused
 from gateway_service.messages import MessageEvent, Reaction, RemoteFile, Source, find_kind
 from gateway_service.platforms.base import THUMBS, Json, Recent
-from gateway_service.platforms.mattermost.api import MattermostApi
+from gateway_service.platforms.http_api import CALL_S, HttpApi
+
+if TYPE_CHECKING:
+    from aiohttp import ClientResponse
 
 NAME = "mattermost"
 MOST_KNOWN = 5000
 """How many people, channels and threads are remembered before they are asked for anew."""
 
 _DIRECT = "D"
+
+
+class MattermostApi(HttpApi):
+    """Calls of one bot."""
+
+    wait_header = "X-Ratelimit-Reset"
+
+    def __init__(self, url: str, token: str) -> None:
+        headers = {"Authorization": f"Bearer {token}"}
+        super().__init__("mattermost", f"{url.rstrip('/')}/api/v4", headers, "MATTERMOST_TOKEN")
+
+    async def get(self, path: str) -> Any:
+        return await self.call("GET", path)
+
+    async def upload(self, channel_id: str, name: str, data: bytes) -> str:
+        """Upload a file for a channel and return its id."""
+        from aiohttp import FormData
+
+        form = FormData({"channel_id": channel_id})
+        form.add_field("files", BytesIO(data), filename=name)
+        answer = await self.call("POST", "/files", CALL_S * 4, data=form)
+        return answer["file_infos"][0]["id"]
+
+    def refusal(self, answer: "ClientResponse", body: Mapping[str, Any]) -> PlatformError:
+        found = super().refusal(answer, body)
+        if not isinstance(found, Refused):
+            return found
+        kind = MessageGone if answer.status == 404 else Refused
+        return kind(f"{found.message} ({body.get('id')})")
 
 
 class Person(Struct, frozen=True):

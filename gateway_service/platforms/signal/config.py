@@ -11,7 +11,6 @@ class SignalConfig(PlatformConfig):
     """The Signal account of Hermes, which signal-cli runs, and who may talk to it."""
 
     name: ClassVar[str] = "signal"
-    package: ClassVar[str] = ""
     guide: ClassVar[str] = "phone.md#signal"
     steps: ClassVar[str] = (
         "Register a number with signal-cli, or link it to a phone, and run it as a daemon: "

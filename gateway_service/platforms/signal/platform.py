@@ -7,7 +7,7 @@ import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, suppress
 from io import BytesIO
-from typing import Any, Self
+from typing import Any
 from urllib.parse import quote
 
 from gateway_service.errors import (
@@ -57,10 +57,6 @@ class SignalPlatform(HttpPlatform[HttpApi]):
         self.account_id = self.identity = config.account
         self._api = HttpApi("signal-cli", config.http_url, has_proxy=False)
         self._calls = 0
-
-    @classmethod
-    def configured(cls, config: SignalConfig) -> Self:
-        return cls(config)
 
     async def _log_in(self) -> None:
         async with self._api.stream("GET", "/api/v1/check", CALL_S):

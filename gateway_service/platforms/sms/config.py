@@ -16,7 +16,6 @@ class SmsConfig(PlatformConfig):
     """A phone number at Twilio, and who may talk to it."""
 
     name: ClassVar[str] = "sms"
-    package: ClassVar[str] = ""
     title: ClassVar[str] = "SMS"
     guide: ClassVar[str] = "phone.md#sms"
     steps: ClassVar[str] = (

@@ -18,7 +18,15 @@ from gateway_service.errors import (
     no_answer,
 )
 from gateway_service.messages import ButtonPress, Content, RemoteFile, Source
-from gateway_service.platforms.base import Destination, MenuItems, Platform, Received, Sink, Traits
+from gateway_service.platforms.base import (
+    Destination,
+    MenuItems,
+    Platform,
+    Received,
+    Sink,
+    Traits,
+    in_place,
+)
 from gateway_service.platforms.http_api import HttpApi
 from gateway_service.platforms.markup import to_html
 from gateway_service.platforms.rate_limits import Rate
@@ -134,14 +142,11 @@ class TelegramPlatform(Platform):
         return Received(read_updates(updates, me), moves=find_moves(updates))
 
     async def send(self, destination: Destination, content: Content, key: str) -> str:
-        try:
-            return await self._create(destination, content)
-        except Refused as error:
-            is_gone = any(each in error.message.lower() for each in _THREAD_GONE)
-            if not destination.thread_id or not is_gone:
-                raise
-        # Without its topic the chat is still there.
-        return await self._create(Destination(destination.chat_id), content)
+        return await in_place(
+            destination,
+            lambda error: any(each in error.message.lower() for each in _THREAD_GONE),
+            lambda place: self._create(place, content),
+        )
 
     async def _create(self, destination: Destination, content: Content) -> str:
         bot = self._bot

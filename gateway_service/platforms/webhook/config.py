@@ -43,7 +43,6 @@ class WebhookConfig(PlatformConfig):
     """Events that other programs send to the gateway's HTTP port."""
 
     name: ClassVar[str] = "webhook"
-    package: ClassVar[str] = ""
     needs: ClassVar[str] = "platforms.webhook.extra.routes"
     credentials: ClassVar[tuple[str, ...]] = ("routes",)
 

@@ -13,7 +13,6 @@ class WhatsAppConfig(PlatformConfig):
     """The business phone number, and who may talk to it."""
 
     name: ClassVar[str] = "whatsapp"
-    package: ClassVar[str] = ""
     title: ClassVar[str] = "WhatsApp"
     guide: ClassVar[str] = "phone.md#whatsapp"
     steps: ClassVar[str] = (

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from gateway_service.chats.access import Access, Who
+from gateway_service.commands.registry import find_unknown
 from gateway_service.messages import Source
 
 ADMIN, OTHER, STRANGER = "7", "8", "9"
@@ -95,3 +96,9 @@ def test_nobody_is_an_admin_without_an_id() -> None:
 )
 def test_an_admin_is_lacking_where_several_may_talk(given: Access, lacks: bool) -> None:
     assert given.lacks_admin is lacks
+
+
+def test_a_name_that_no_command_has_is_found() -> None:
+    allow = {"8": ["cron", "cron list", "approve always", "skill", "*"]}
+    given = access(allow=allow, deny={"*": ["corn", "cron lits", "arxiv"]})
+    assert find_unknown(given) == ["arxiv", "corn", "cron lits"]
