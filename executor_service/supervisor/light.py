@@ -50,7 +50,7 @@ else:
 
         _scan = make_scanner(_Decoding)
         _encode = make_encoder(None, None, encode_basestring_ascii, None, ":", ",", 0, 0, 1)
-    except (ImportError, TypeError):  # a Python with other C halves
+    except (ImportError, AttributeError, TypeError):  # a Python with other C halves
         import json
 
         _scan = json.JSONDecoder().raw_decode

@@ -6,7 +6,7 @@ Databases, sockets, workspaces, our own log and lock files stay behind; all othe
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -14,6 +14,8 @@ from msgspec import Struct, field
 from services.errors import InvalidArgument
 from services.home.paths import DEFAULT_PROFILE, HomeError, HomePaths, is_profile_name
 
+PLUGINS = "plugins/memory"
+"""Memory providers of other programs, which are kept and never run."""
 PROFILES = "profiles"
 MAX_PATH_BYTES = 1024
 MAX_PARTS = 32
@@ -179,3 +181,20 @@ def _is_profile(home: HomePaths, name: str) -> bool:
 
 def _display(path: str) -> str:
     return os.fsencode(path).decode(errors="replace")
+
+
+def memory_providers(root: Path) -> Sequence[str]:
+    """Return the names of the memory providers in a home."""
+    folder = root / PLUGINS
+    try:
+        return sorted(path.name for path in folder.iterdir() if path.is_dir())
+    except OSError:
+        return ()
+
+
+def explain_providers(names: Sequence[str]) -> str:
+    """Explain what Hermes does with memory providers of other programs."""
+    return (
+        f"{', '.join(names)} in {PLUGINS} is kept as it is and not loaded: Hermes runs no memory "
+        "providers of others, and remembers in its own files"
+    )

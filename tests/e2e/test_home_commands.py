@@ -35,6 +35,7 @@ def test_a_home_comes_out_as_it_came_in(home: Home, tmp_path: Path) -> None:
     assert taken["files"] == {"added": len(given), "replaced": 0, "kept": 0, "unchanged": 0}
     assert taken["files"] == planned["files"]
     assert taken["left_out"] == []
+    assert taken["memory_providers"] == ["elephant"]
     for with_secrets, left in ((False, SECRETS), (True, set[str]())):
         folder = tmp_path / f"out{with_secrets}"
         options = ["--with-secrets"] if with_secrets else []
@@ -174,6 +175,7 @@ def test_what_is_no_home_is_not_taken(tmp_path: Path) -> None:
     (tmp_path / "pictures").mkdir()
     wrong = home.run("home", "import", tmp_path / "pictures")
     check_complaint(wrong, "is not a home")
+    check_complaint(home.run("home", "import", home.path), "is the home in use")
     source = copy(tmp_path / "source")
     (home.path / "SOUL.md").mkdir()
     taken = home.run("home", "import", source, "--overwrite", "--no-jobs")

@@ -28,6 +28,7 @@ from services.config.catalog import check_settings
 from services.config.settings import ConfigError, Settings, load_settings
 from services.database import Database
 from services.errors import HermesError
+from services.home.files import explain_providers, memory_providers
 from services.runtime.checks import Check, Verdict
 from services.runtime.config import ServiceConfig
 
@@ -86,7 +87,10 @@ def _show(found: list[Check]) -> None:
 def _config(settings: Settings) -> list[Check]:
     notices = [*settings.not_on_host(), *check_settings(settings, catalog())]
     found = [Check("config", Verdict.NOTE, notice) for notice in notices]
-    return found or [Check("config", Verdict.OK, f"home {settings.home.root}")]
+    found = found or [Check("config", Verdict.OK, f"home {settings.home.root}")]
+    if providers := memory_providers(settings.home.root):
+        found.append(Check("plugins", Verdict.OFF, explain_providers(providers)))
+    return found
 
 
 async def _databases(settings: Settings) -> list[Check]:

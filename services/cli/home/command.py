@@ -30,7 +30,7 @@ from services.cli.home.folders import Source, Target
 from services.cli.jobs.files import is_here, note_of
 from services.cli.output import json_value
 from services.errors import AlreadyExists, HermesError, InvalidArgument, Reason, reason_of
-from services.home.files import HomeFile
+from services.home.files import HomeFile, explain_providers
 from services.home.jobs import JOBS, held_by, scripts_of
 from services.rpc.streams import open_stream
 
@@ -53,6 +53,8 @@ async def _import(context: Context) -> None:
     """Import all files and jobs of a home; on an error, import none."""
     given, settings = context.given, context.settings
     source = Source.find(given.folder, given.into or settings.profile, given.without)
+    if _is_same(given.folder, settings.home.root):
+        raise InvalidArgument(f"{given.folder} is the home in use; choose another folder")
     files = [file for file in source.files if file.path == JOBS]
     holder = "" if given.no_jobs or not files else held_by(source.root)
     start = not given.no_jobs and not holder
@@ -75,13 +77,15 @@ async def _import(context: Context) -> None:
         why = f"another program runs the jobs of that home ({holder} is locked)"
         left = job_file_pb2.IMPORT_OUTCOME_LEFT
         jobs.append(job_file_pb2.ImportedJob(name=JOBS, outcome=left, notes=[why]))
-    left_out = [*taken.left_out, *source.left_out]
+    left_out, providers = [*taken.left_out, *source.left_out], source.memory_providers()
     if given.json:
-        told = {**_imported(taken, jobs), "left_out": json_value(left_out)}
-        print_json({"dry_run": given.dry_run, **told})
+        more = {"left_out": json_value(left_out), "memory_providers": list(providers)}
+        print_json({"dry_run": given.dry_run, **_imported(taken, jobs), **more})
         return
     _say_imported(context, taken, jobs)
     _say_left_out(left_out)
+    if providers:
+        complain(explain_providers(providers))
     if is_running and not given.dry_run and any(map(source.has, _READ_AT_START)):
         complain("restart the services, which read config.yaml and .env only at the start")
 
@@ -131,6 +135,10 @@ def _jobs_request(
         dry_run=dry_run,
         closes_home=True,
     )
+
+
+def _is_same(left: Path, right: Path) -> bool:
+    return left.exists() and right.exists() and left.samefile(right)
 
 
 def _imported(

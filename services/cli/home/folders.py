@@ -11,7 +11,15 @@ from msgspec import Struct
 from hermes.agent.v1 import home_pb2
 from services.cli.jobs.files import zone_of
 from services.errors import FailedPrecondition, InvalidArgument
-from services.home.files import PROFILES, HomeFile, check_path, contents, obstacle, profiles_of
+from services.home.files import (
+    PLUGINS,
+    PROFILES,
+    HomeFile,
+    check_path,
+    contents,
+    obstacle,
+    profiles_of,
+)
 from services.home.paths import DEFAULT_PROFILE, HomePaths
 from services.ids import new_id
 
@@ -52,6 +60,13 @@ class Source(Struct, frozen=True):
 
     def has(self, path: str) -> bool:
         return any(file.path == path for file in self.files)
+
+    def memory_providers(self) -> Sequence[str]:
+        """The memory providers of other programs in it, which are kept and not loaded."""
+        parts = (file.path.split("/") for file in self.files)
+        return sorted(
+            {part[2] for part in parts if part[:2] == PLUGINS.split("/") and len(part) > 3}
+        )
 
     def place(self, file: HomeFile) -> Path:
         return self.root / located(file.profile, self.own, file.path)
