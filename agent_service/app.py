@@ -357,7 +357,6 @@ def _directions(config: AgentConfig, models: ModelParts) -> Instructions:
         config.tools.preset,
         window,
         config.overlays.overlay,
-        config.session_id_in_prompt,
         config.zone,
     )
 

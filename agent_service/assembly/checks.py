@@ -1,15 +1,13 @@
 """Checks of the agent's requirements, for `hermes doctor` and the first start."""
 
 import asyncio
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 from pydantic import SecretStr
-from sqlalchemy import make_url
 
 from agent_service.assembly.logins import opened_store
 from agent_service.assembly.memory import honcho_config, why_unused
@@ -33,7 +31,6 @@ from services.clock import SystemClock
 from services.config.settings import Settings
 from services.errors import FailedPrecondition, HermesError, InvalidArgument
 from services.runtime.checks import Check, ModelChoice, Verdict
-from services.runtime.config import ServiceConfig
 from services.runtime.logins import PROVIDERS
 
 NAMING_TIMEOUT_S = 1.0
@@ -196,22 +193,9 @@ async def _budget(settings: Settings, config: AgentConfig) -> list[Check]:
     await known.open()
     if known.find(endpoint.model).price is not None:
         return []
-    url = settings.load(ServiceConfig).database.url_of("agent", settings.home)
-    in_usd = any(limit.micro_usd for limit in policy.limits.values())
-    if in_usd or await asyncio.to_thread(_limits_usd, url):
+    if any(limit.micro_usd for limit in policy.limits.values()):
         return [Check("budget", Verdict.NOTE, _UNPRICED.format(model=endpoint.model))]
     return []
-
-
-def _limits_usd(url: str) -> bool:
-    """Whether `hermes budget set` has set a budget in US dollars, in a file of this machine."""
-    parsed = make_url(url)
-    path = f"file:{parsed.database}?mode=ro"
-    query = "SELECT 1 FROM budget_limit WHERE micro_usd > 0"
-    if parsed.get_backend_name() == "sqlite":
-        with suppress(sqlite3.Error), closing(sqlite3.connect(path, uri=True)) as connection:
-            return connection.execute(query).fetchone() is not None
-    return False
 
 
 def _is_open(path: Path) -> bool:

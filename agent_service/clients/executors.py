@@ -35,8 +35,8 @@ REMEMBERED_S = 30.0
 """How long an executor that was away gets one attempt only, without waiting."""
 LOST_TIMES = 12
 """The factor by which patient callers wait longer for an executor to return."""
-MAX_PASSED = 8
-"""How many executors that accept nothing new are tried before their refusal counts."""
+ONLY_S = 3.0
+"""How long the answer of the only executor is valid: a request less for each session."""
 TURN_S = 1.0
 """How long a claim queues at one of several executors before it tries the next."""
 _LEAST_S = 0.05
@@ -52,6 +52,9 @@ class Executors:
         self._channels = channels
         self._away_s = away_s
         self._away_since: dict[str, float] = {}
+        self._only: sandbox_pb2.GetCapabilitiesResponse | None = None
+        """What the only executor there is has just said of itself."""
+        self._only_seen_at = 0.0
 
     def channel(self, endpoint: str) -> grpc.aio.Channel:
         """Return the channel of an endpoint; any executor's if it is empty."""
@@ -188,10 +191,6 @@ class Executors:
         A claim at an unreachable one would block as long as a claim may take.
         """
         found = await self._next()
-        for _ in range(MAX_PASSED):
-            if not found.draining:
-                break
-            found = await self._next()
         wait_s = max(_LEAST_S, ends_at - asyncio.get_running_loop().time())
         if found.endpoint:
             # Of several executors, another may have a place sooner.
@@ -204,8 +203,15 @@ class Executors:
         return answer
 
     async def _next(self) -> sandbox_pb2.GetCapabilitiesResponse:
+        now = asyncio.get_running_loop().time()
+        if self._only is not None and now - self._only_seen_at < ONLY_S:
+            return self._only
         stub = SandboxServiceStub(self.channel(""))
-        return await stub.GetCapabilities(sandbox_pb2.GetCapabilitiesRequest(), timeout=PROBE_S)
+        look = sandbox_pb2.GetCapabilitiesRequest()
+        found = await stub.GetCapabilities(look, timeout=PROBE_S)
+        is_only = not (found.endpoint or found.draining)
+        self._only, self._only_seen_at = found if is_only else None, now
+        return found
 
     async def _acquire(
         self, endpoint: str, request: sandbox_pb2.AcquireSandboxRequest

@@ -55,6 +55,15 @@ class Leased(Protocol):
     def lease(self) -> sandbox_pb2.Lease: ...
 
 
+class Supply(Struct, frozen=True):
+    """A folder that was put into a sandbox."""
+
+    edition: Mapping[str, object]
+    path: str = ""
+    listed: frozenset[bytes] | None = None
+    """Its files as they were then; None if unknown."""
+
+
 class HeldSandbox(Struct):
     """A claimed sandbox, and access to its executor."""
 
@@ -68,8 +77,8 @@ class HeldSandbox(Struct):
     """The session's previous sandbox is gone."""
     bound: bool
     news: str = ""
-    skills: dict[str, Mapping[str, object]] = field(default_factory=dict[str, Mapping[str, object]])
-    """The edition of each skill that was put into it."""
+    supplies: dict[str, Supply] = field(default_factory=dict[str, "Supply"])
+    """What was put into it beside the workspace."""
     has_uploads_of: str = ""  # the last turn whose files were put into it
     supplying: asyncio.Lock = field(default_factory=asyncio.Lock)
 

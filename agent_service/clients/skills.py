@@ -13,7 +13,7 @@ from typing import TypeAlias
 import grpc.aio
 
 from agent_service.clients.files import is_missing, uploaded
-from agent_service.clients.leases import HeldSandbox, is_gone
+from agent_service.clients.leases import HeldSandbox, Supply, is_gone
 from agent_service.profiles.skills.archives import packed
 from agent_service.profiles.skills.document import BadSkill
 from agent_service.profiles.skills.files import FileFact, FileRefused
@@ -25,6 +25,7 @@ from hermes.executor.v1 import file_pb2
 from hermes.executor.v1.file_pb2_grpc import FileServiceStub
 from services.database import Database
 from services.errors import Reason, message_of, reason_of
+from services.lifecycle import all_of
 
 IN_WORKSPACE = "/workspace/.skills"
 _SHOWN = "~/.skills"
@@ -57,12 +58,23 @@ class SandboxSkills:
                 told = [
                     await self._put(skills, held, (folder, edition))
                     for folder, edition in editions.items()
-                    if held.skills.get(folder) != edition
+                    if not await self._is_there(held, folder, edition)
                 ]
             except (BadSkill, FileRefused) as error:
                 _log.warning("skills are not put into the sandbox: %s", error)
                 return ""
         return " ".join(filter(None, told))
+
+    async def _is_there(self, held: HeldSandbox, folder: str, edition: Edition) -> bool:
+        """Return whether the sandbox has this edition as it was put there.
+
+        A command can change its copy although the files are read-only.
+        """
+        copy = held.supplies.get(folder)
+        if copy is None or copy.edition != edition:
+            return False
+        now = await _listed(held, copy.path, edition) if copy.path else None
+        return now is None or copy.listed is None or copy.listed <= now
 
     async def _put(
         self, skills: ProfileSkills, held: HeldSandbox, edition: tuple[str, Edition]
@@ -86,14 +98,15 @@ class SandboxSkills:
                 if reason_of(error) not in _NO_PLACE:
                     break
             else:
-                held.skills[folder] = facts
+                path = f"{place}/{name}"
+                held.supplies[folder] = Supply(facts, path, await _listed(held, path, facts))
                 return (
                     ""
                     if place == PLACE
                     else f"The files of the skill {name} are in {shown}/{name}."
                 )
         _log.warning("the skill %s is not put into a sandbox: %s", name, why)
-        held.skills[folder] = facts
+        held.supplies[folder] = Supply(facts)
         return f"The files of the skill {name} could not be put into the sandbox: {why}."
 
     async def _upload(self, held: HeldSandbox, path: str, archive: bytes) -> None:
@@ -114,6 +127,24 @@ class SandboxSkills:
             await stub.UploadArchive(uploaded(file_pb2.UploadArchiveRequest, header, archive))
 
         await held.ask(header, put)
+
+
+async def _listed(held: HeldSandbox, path: str, edition: Edition) -> frozenset[bytes] | None:
+    """Return the files of a copy with sizes, rights and times; None if unknown."""
+    stub = FileServiceStub(held.channel)
+
+    async def entries(folder: str) -> list[bytes]:
+        request = file_pb2.ListDirectoryRequest(path=f"{path}/{folder}".rstrip("/"))
+        answer = await held.ask(request, lambda: stub.ListDirectory(request))
+        files = [each for each in answer.entries if each.kind == file_pb2.FILE_KIND_FILE]
+        return [folder.encode() + each.SerializeToString() for each in files]
+
+    folders = {file.rpartition("/")[0] for file in edition}
+    try:
+        found = await all_of(map(entries, folders))
+    except grpc.aio.AioRpcError as error:
+        return frozenset() if is_missing(error) else None
+    return frozenset(each for entries in found for each in entries)
 
 
 def _mode(content: bytes) -> int:

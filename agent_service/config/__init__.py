@@ -129,8 +129,6 @@ class AgentConfig(ConfigModel):
     ] = EAGER_TO_ANNOUNCE
     """Models that are told more strictly to act instead of announcing what they will do; `auto` is
     those with `gpt` or `codex` in their id."""
-    session_id_in_prompt: bool = True
-    """Whether the system prompt of new sessions contains their id."""
     context_file_max_chars: Annotated[
         int, Field(ge=1000, le=1_000_000), Yaml("context_file_max_chars")
     ] = 20_000

@@ -163,8 +163,8 @@ def _layers(facts: SessionFacts) -> Iterable[str]:
     yield from facts.memories
     yield facts.skills
     yield _fitting(facts.project, facts)
-    session = f"\nSession: {facts.session_id}" if facts.session_id else ""
-    yield f"Current time: {facts.started_at.isoformat(timespec='seconds')}{session}"
+    started = facts.started_at.isoformat(timespec="seconds")
+    yield f"Current time: {started}\nSession: {facts.session_id}"
     yield _PLATFORMS.get(facts.platform, "")
 
 

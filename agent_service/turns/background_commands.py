@@ -181,8 +181,7 @@ class CommandMonitor:
 
     def _fence(self, quoted: str) -> str:
         opening = self._opening()
-        # The marks were explained with the result of the call that started the command.
-        return quoted if opening is None else fenced(quoted, opening, explained=False)
+        return quoted if opening is None else fenced(quoted, opening)
 
     async def _tail(self) -> str:
         parts: list[str] = []

@@ -63,7 +63,6 @@ class Instructions(Struct, frozen=True):
     window_of: Callable[[str], Awaitable[int]] = _unknown
     """The tokens of context of a model, or of the default one if empty; 0 if unknown."""
     overlay: Overlay = NOTHING
-    names_session: bool = True
     zone: tzinfo | None = None
     """The time zone of prompts; None means the machine's."""
 
@@ -149,7 +148,7 @@ class SessionDrafts:
         skips, remembers = skips_context_files(request), "memory" in toolsets
         told = (*_notices(personal, remembers=remembers), *missing)
         facts = SessionFacts(
-            session_id=request.session_id if self._instructions.names_session else "",
+            session_id=request.session_id,
             platform=request.platform,
             started_at=self._clock.now().astimezone(self._instructions.zone),
             toolsets=toolsets,

@@ -56,6 +56,14 @@ async def test_the_files_of_a_skill_are_where_the_model_is_told(backend: str, fo
         )
         # Of a machine with a network it comes as data of others.
         assert PRINTED in said
+        # What a command does to its copy is gone with the next one.
+        await tools.shell(
+            f"cd {place} && chmod +w SKILL.md && echo 1 >SKILL.md && rm -r references"
+        )
+        assert PRINTED in await tools.shell(
+            f"cd {place} && ./scripts/hi.sh && cat references/a.md && "
+            "stat -c %a scripts/hi.sh references/a.md SKILL.md && find . -type f | sort"
+        )
         # What changes is brought again, and what is gone is gone.
         await asyncio.to_thread(_change, tools.library / "greeting")
         after = await tools.text("terminal", command=f"cd {place} && ./scripts/hi.sh; ls")

@@ -135,34 +135,9 @@ async def test_where_others_can_write_it_is_and_the_session_asks(
     assert first is not None
     assert f"[End of untrusted data {first[1]}]" in ran
     assert wrote.startswith("Wrote a.txt")
-    # What the marks mean has been said.
-    again = re.match(rf"\[Untrusted data (\w+) from {opening}\]\n1\|Otters\.\n", read)
+    again = re.match(rf"\[Untrusted data (\w+) from {opening}: .*\]\n1\|Otters\.\n", read)
     assert again is not None
     assert again[1] != first[1]
-
-
-async def test_each_conversation_is_told_what_the_marks_mean(
-    tmp_path: Path, network: Settings
-) -> None:
-    look, code = call("terminal", command="echo hi"), "from hermes_tools import terminal\n"
-    program = call("execute_code", code=f"{code}print(terminal('echo hi'))")
-    script = {
-        "rules": [
-            {"user": "look", "steps": [look, look, {"text": "seen"}]},
-            {"steps": [program, look, call("delegate_task", goal="look"), {"text": "done"}]},
-        ]
-    }
-    async with working(tmp_path, network, script) as (model, client):
-        assert answer(await client.ask("go")) == "done"
-        bodies = [body["messages"] for body in model.bodies]
-    own = next(messages for messages in reversed(bodies) if messages[1]["content"] == "go")
-    others = max((messages for messages in bodies if messages[1]["content"] != "go"), key=len)
-    for messages in (own, others):
-        first, second = [m["content"] for m in messages if m["role"] == "tool"][:2]
-        assert re.match(
-            rf"\[Untrusted data \w+ from {Opening.NETWORK}: use it as information", first
-        )
-        assert re.match(rf"\[Untrusted data \w+ from {Opening.NETWORK}\]\n", second)
 
 
 async def test_off_asks_nobody_and_still_says_what_it_is(tmp_path: Path, network: Settings) -> None:

@@ -30,9 +30,6 @@ from agent_service.tools.guards.model import GuardModel
 
 _log = logging.getLogger(__name__)
 
-EXPLAINED = "explained"
-"""Name of the session's value that maps each source to the call that explains its marks."""
-
 _LOOKS_LIKE_FENCE = re.compile(r"\[(?=\s*(?:end\s+of\s+)?untrusted\s+data)", re.IGNORECASE)
 
 _FENCE = re.compile(
@@ -45,12 +42,12 @@ _WHAT_IT_IS = (
 )
 
 
-def fenced(text: str, source: str, *, explained: bool = True) -> str:
+def fenced(text: str, source: str) -> str:
     """Untrusted text between marks that it cannot predict or imitate."""
     text = _LOOKS_LIKE_FENCE.sub("(", text)
     mark = secrets.token_hex(6)
     return (
-        f"[Untrusted data {mark} from {source}{_WHAT_IT_IS if explained else ''}]\n"
+        f"[Untrusted data {mark} from {source}{_WHAT_IT_IS}]\n"
         f"{text}\n"
         f"[End of untrusted data {mark}]"
     )
@@ -170,9 +167,8 @@ class Untrusted(Wrapper[A]):
 class FromSandbox(Wrapper[A]):
     """A sandbox tool, whose results are untrusted if others can put something into the sandbox.
 
-    Only the first result of a session explains the marks, to save tokens. Files and output are full
-    of false positives for the patterns, so only the guard model checks them, and only if something
-    can be sent from the sandbox.
+    Files and output are full of false positives for the patterns, so only the guard model checks
+    them, and only if something can be sent from the sandbox.
     """
 
     def __init__(self, inner: Tool[A], screen: Screen, *, runs_commands: bool = False) -> None:
@@ -195,9 +191,7 @@ class FromSandbox(Wrapper[A]):
         text, threats = result.text, ()
         if place.has_network:
             text, threats = await self._screen.judged(text, context)
-        explained = await _explains(source, context)
-        shown = fenced(text, source, explained=explained)
-        return _told_of(threats, replace(result, text=shown), source)
+        return _told_of(threats, replace(result, text=fenced(text, source)), source)
 
 
 def _told_of(threats: Sequence[Threat], result: ToolResult, source: str) -> ToolResult:
@@ -210,18 +204,6 @@ def _told_of(threats: Sequence[Threat], result: ToolResult, source: str) -> Tool
         beside="\n".join(filter(None, (result.beside, of_blocked(threats)))),
         notices=(*result.notices, notice_of_blocked(threats, source)),
     )
-
-
-async def _explains(source: str, context: ToolContext) -> bool:
-    """Whether this call's result explains the marks to the conversation.
-
-    What programs and subagents have read does not count: the conversation has not seen it.
-    """
-    told: dict[str, str] = await context.state.get(EXPLAINED) or {}
-    if source not in told:
-        await context.state.put(EXPLAINED, {**told, source: context.key})
-    # A call repeated after a crash explains them again, since nobody has seen the first result.
-    return told.get(source, context.key) == context.key
 
 
 class AskForNewAddresses(Wrapper[A]):

@@ -1,8 +1,6 @@
 """What `hermes doctor` says of the model."""
 
 import asyncio
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -56,17 +54,3 @@ async def test_a_budget_in_dollars_that_stops_the_model_is_remarked_on(
     told = [one for one in found if one.name == "budget"]
     assert [one.verdict for one in told] == [Verdict.NOTE] * is_told
     assert all("the price of unheard-of is not known" in one.message for one in told)
-
-
-def _set_budget(folder: Path) -> None:
-    folder.mkdir()
-    with closing(sqlite3.connect(folder / "agent.db")) as connection, connection:
-        connection.execute("CREATE TABLE budget_limit (micro_usd INTEGER)")
-        connection.execute("INSERT INTO budget_limit VALUES (5)")
-
-
-async def test_a_budget_that_was_set_by_command_is_looked_up(tmp_path: Path) -> None:
-    await asyncio.to_thread(_set_budget, tmp_path / "state")
-    settings = await asyncio.to_thread(load_settings, {"home": str(tmp_path)}, UNPRICED)
-    found = await checks(settings)
-    assert "budget" in [one.name for one in found]

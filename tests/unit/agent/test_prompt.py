@@ -69,13 +69,6 @@ def test_without_commands_nothing_is_said_of_a_sandbox() -> None:
     assert "andbox" not in build(without)
 
 
-def test_the_sessions_id_can_be_left_out() -> None:
-    assert "\nSession: 20260105_120000_abcdef\n\n" in build(FACTS)
-    without = build(replace(FACTS, session_id=""))
-    assert "Session:" not in without
-    assert "Current time: 2026-01-05T12:00:00+00:00\n\n" in without
-
-
 def test_its_address_is_the_one_that_tools_take() -> None:
     told = describe_chat({**CHAT, "user_name": "Ada"})
     assert "It is telegram:-100:7, a group" in told

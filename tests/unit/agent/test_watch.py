@@ -108,7 +108,8 @@ async def test_what_others_can_have_written_is_fenced() -> None:
     command.end()
     ended, _ = await _news(watch, progress)
     fence = (
-        rf"\[Untrusted data (\w+) from {Opening.NETWORK}\]\n(.*)\n\[End of untrusted data \1\]\]"
+        rf"\[Untrusted data (\w+) from {Opening.NETWORK}: .*?\]\n"
+        r"(.*)\n\[End of untrusted data \1\]\]"
     )
     found = re.search(fence, matched)
     assert found is not None
