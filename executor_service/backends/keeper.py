@@ -1,11 +1,11 @@
-"""Boxes that are processes of a machine, managed by a program that runs there.
+"""Backends whose boxes are processes of a machine, managed by a program that runs there.
 
 The program is `executor_service.supervisor.keeper`; each backend runs it in its own way.
 """
 
 import json
 import secrets
-from collections.abc import Awaitable, Callable
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
@@ -13,29 +13,29 @@ from executor_service.backends.base import Box, BoxSpec, WorkspacePlace, make_or
 from executor_service.errors import BackendError, BackendUnavailable, BoxCreateFailed
 from executor_service.supervisor.keeper import ANSWER
 
-Run = Callable[[bytes], Awaitable[bytes]]
-"""Runs the keeper with this input and returns its output; or BackendUnavailable."""
-
 _SOCKET = "socket"
 _MAX_SHOWN_CHARACTERS = 500
 
 
-class KeptBoxes:
+class KeeperBackend(ABC):
     """The boxes of one owner on one machine."""
 
-    def __init__(self, backend: str, owner: str, workspaces: WorkspacePlace, run: Run) -> None:
-        self._backend = backend
+    name: str
+    workspaces: WorkspacePlace
+
+    def __init__(self, owner: str) -> None:
         self._owner = owner
-        self._workspaces = workspaces
-        self._run = run
+
+    @abstractmethod
+    async def _keep(self, request: bytes) -> bytes:
+        """Run the keeper with this input and return its output; or BackendUnavailable."""
 
     async def create(self, spec: BoxSpec) -> Box:
-        """Start a box; BackendUnavailable or BoxCreateFailed."""
-        is_here = self._workspaces is WorkspacePlace.HERE
+        is_here = self.workspaces is WorkspacePlace.HERE
         folder = str(spec.workspace) if is_here else spec.workspace.name
         return await make_or_destroy(self._start(spec, folder), self.destroy)
 
-    async def try_one(self) -> None:
+    async def _try_one(self) -> None:
         """Start a box without a workspace and end it; BackendUnavailable or BoxCreateFailed."""
         key = f"probe_{secrets.token_hex(8)}"
         await self.destroy(await self._start(BoxSpec(key, self._owner, "probe", Path("/")), ""))
@@ -61,20 +61,20 @@ class KeptBoxes:
         if "error" in answer:
             raise BackendError(str(answer["error"]))
 
-    async def living(self) -> list[Box]:
+    async def list_boxes(self) -> list[Box]:
         answer = await self._ask({"do": "list", "owner": self._owner})
         if "error" in answer:
             raise BackendError(str(answer["error"]))
         return [self._box(record) for record in answer["boxes"]]
 
     async def _ask(self, request: dict[str, str]) -> dict[str, Any]:
-        said = (await self._run(json.dumps(request).encode())).decode(errors="replace")
+        said = (await self._keep(json.dumps(request).encode())).decode(errors="replace")
         return read_answer(said, ANSWER)
 
     def _box(self, record: dict[str, Any]) -> Box:
         return Box(
             key=record["key"],
-            backend=self._backend,
+            backend=self.name,
             native_id=str(record["pid"]),
             workspace=Path(record["workspace"]),
             pool=record["pool"],

@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from executor_service.backends.base import Box, BoxSpec, Capabilities, WorkspacePlace
-from executor_service.backends.keeper import KeptBoxes, socket_of
+from executor_service.backends.keeper import KeeperBackend, socket_of
 from executor_service.backends.process_boxes import ENVIRONMENT
 from executor_service.backends.process_records import connection_to
 from executor_service.backends.supervisor_zipapp import PROGRAM, install_supervisor
@@ -40,20 +40,23 @@ class LocalOptions(Struct, frozen=True):
     """Python 3.8 or newer."""
 
 
-class LocalBackend:
+class LocalBackend(KeeperBackend):
     """Makes boxes of processes of this machine, with records below one folder."""
 
+    name = NAME
+    workspaces = WorkspacePlace.HERE
+
     def __init__(self, owner: str, folder: Path, supervisor: bytes, options: LocalOptions) -> None:
+        super().__init__(owner)
         self._folder = folder
         self._supervisor = supervisor
         self._options = options
         self._user = os.geteuid()
-        self._boxes = KeptBoxes(NAME, owner, WorkspacePlace.HERE, self._keep)
 
     async def probe(self) -> Capabilities:
         try:
             self._permit()
-            await self._boxes.try_one()
+            await self._try_one()
         except BackendError as error:
             return _capabilities(str(error), available=False)
         return _capabilities(
@@ -65,19 +68,13 @@ class LocalBackend:
 
     async def create(self, spec: BoxSpec) -> Box:
         self._permit()
-        return await self._boxes.create(spec)
+        return await super().create(spec)
 
     async def connect(self, box: Box) -> SocketStream:
         try:
             return SocketStream(await asyncio.to_thread(connection_to, Path(socket_of(box))))
         except OSError as error:
             raise BoxLost(f"box {box.key} does not answer: {error}") from error
-
-    async def destroy(self, box: Box) -> None:
-        await self._boxes.destroy(box)
-
-    async def list_boxes(self) -> list[Box]:
-        return await self._boxes.living()
 
     async def close(self) -> None:
         """Does nothing; the boxes live on."""

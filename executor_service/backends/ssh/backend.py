@@ -14,10 +14,10 @@ from typing import Any, Self
 
 from msgspec import Struct
 
-from executor_service.backends.base import Box, BoxSpec, Capabilities, WorkspacePlace
+from executor_service.backends.base import Box, Capabilities, WorkspacePlace
 from executor_service.backends.bridge import PYTHON, wait_greeting
 from executor_service.backends.folder_store import FolderStore
-from executor_service.backends.keeper import KeptBoxes, read_answer, socket_of
+from executor_service.backends.keeper import KeeperBackend, read_answer, socket_of
 from executor_service.backends.ssh.connection import Answer
 from executor_service.backends.ssh.machine import CALL_DEADLINE_S, Machine
 from executor_service.config import SshConfig
@@ -35,14 +35,17 @@ _COMMAND_NOT_FOUND = 127
 _MAX_SHOWN_CHARACTERS = 500
 
 
-class SshBackend:
+class SshBackend(KeeperBackend):
     """Makes boxes of processes on another machine."""
 
+    name = NAME
+    workspaces = WorkspacePlace.THERE
+
     def __init__(self, owner: str, supervisor: bytes, options: SshConfig) -> None:
+        super().__init__(owner)
         self._supervisor = supervisor
         self._options = options
         self._machine = Machine(options)
-        self._boxes = KeptBoxes(NAME, owner, WorkspacePlace.THERE, self._keep)
         user = f"{options.user}@" if options.user else ""
         place = f"ssh {user}{options.name} {options.folder}"
         self._store = FolderStore(place, self._work_on_folders)
@@ -54,7 +57,7 @@ class SshBackend:
             return self._capabilities("no machine is configured: set executor.ssh.host", False)
         try:
             place = await self._installed()
-            await self._boxes.try_one()
+            await self._try_one()
         except BackendError as error:
             return self._capabilities(str(error), False)
         options = self._options
@@ -65,20 +68,11 @@ class SshBackend:
             True,
         )
 
-    async def create(self, spec: BoxSpec) -> Box:
-        return await self._boxes.create(spec)
-
     async def connect(self, box: Box) -> ByteStream:
         place = await self._installed()
         bridge = shlex.join([place.supervisor, "--bridge", socket_of(box), "--once"])
         stream = await self._machine.stream(f"{_PYTHON} {bridge} 2>&1")
         return await wait_greeting(stream, CALL_DEADLINE_S)
-
-    async def destroy(self, box: Box) -> None:
-        await self._boxes.destroy(box)
-
-    async def list_boxes(self) -> list[Box]:
-        return await self._boxes.living()
 
     async def close(self) -> None:
         await self._machine.close()
