@@ -58,10 +58,8 @@ class Built(Struct, frozen=True):
     """An image at Modal, with the supervisor in it."""
 
     image: "modal.Image"
-    digest: str
-    """The supervisor's digest, for the sandbox to compare."""
     start: str
-    """The text of the program that compares it and becomes the supervisor."""
+    """The text of the program that becomes the supervisor."""
 
 
 class ModalAccount:
@@ -128,12 +126,11 @@ class ModalAccount:
         async with self._building:
             if self._built is None:
                 folder = await asyncio.to_thread(self._unpack)
-                digest = await asyncio.to_thread(modal_start.digest_of, str(folder))
                 start = await asyncio.to_thread(inspect.getsource, modal_start)
                 async with self.answering(_BUILD_DEADLINE_S):
                     image = await asyncio.to_thread(_describe, reference, folder, opened.client)
                     await image.build.aio(opened.app)
-                self._built = Built(image, digest, start)
+                self._built = Built(image, start)
             return self._built
 
     def _unpack(self) -> Path:

@@ -217,8 +217,7 @@ class ModalBackend:
 
 def _start(spec: BoxSpec, built: Built) -> tuple[str, ...]:
     """The command of a sandbox, which commands in it can see: it has no secrets."""
-    supervisor = [*SUPERVISOR[1:], *supervisor_arguments(spec)]
-    request = {"place": PLACE, "digest": built.digest, "user": _BOX_USER, "argv": supervisor}
+    request = {"user": _BOX_USER, "argv": [*SUPERVISOR[1:], *supervisor_arguments(spec)]}
     return (*PYTHON, "-c", built.start, json.dumps(request))
 
 

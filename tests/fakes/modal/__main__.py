@@ -3,7 +3,7 @@
     python -m tests.fakes.modal FOLDER
 
 A line is a JSON object, answered by one: {"fail": "SandboxCreateV2", "status": "INTERNAL",
-"times": 9}, {"end": "sb-…"}, {"kill_commands": true}, {"cut": true}, {"spoil": true},
+"times": 9}, {"end": "sb-…"}, {"kill_commands": true}, {"cut": true},
 {"look": "sb-…"}. At the end of the input it ends every sandbox and itself.
 """
 
@@ -62,8 +62,6 @@ async def _obey(wish: dict[str, Any], cloud: Cloud, router: Router) -> dict[str,
                 command.kill()
     if wish.get("cut"):
         router.cut += 1
-    if "spoil" in wish:
-        cloud.spoil(wish["spoil"])
     return {
         "living": {one.machine.ident: one.tags for one in cloud.living()},
         "made": len(cloud.sandboxes),
