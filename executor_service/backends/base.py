@@ -105,8 +105,7 @@ def labels_of(spec: BoxSpec) -> dict[str, str]:
 
 def labelled_box(backend: str, native_id: str, labels: Mapping[str, str]) -> Box:
     """Return the box with these labels."""
-    own = {name: labels[name] for name in (BOX, OWNER, POOL, WORKSPACE)}
-    return Box(own[BOX], backend, native_id, Path(own[WORKSPACE]), own[POOL], own)
+    return Box(labels[BOX], backend, native_id, Path(labels[WORKSPACE]), labels[POOL])
 
 
 class LimitSupport(Struct, frozen=True):

@@ -28,6 +28,7 @@ from executor_service.sandboxes.connection import SandboxConnection
 from executor_service.sandboxes.sandbox import LeaseAuthorizer, Proof, Sandbox
 from executor_service.sandboxes.templates import Template, Templates
 from executor_service.sandboxes.workspace_stores import Allocation, WorkspaceAllocator
+from executor_service.workspaces.catalog import WorkspaceKind
 from services.clock import Clock
 from services.errors import FailedPrecondition, NotFound
 from services.lifecycle import Workers, each_of, unbroken
@@ -211,14 +212,14 @@ class Leases:
         gone = self._workers.start(f"last of {claim.sandbox_id}", self._leave(sandbox, connection))
         # First, so that it is recorded even if the caller leaves.
         await self._journal.put_claim(sandbox.claim)
-        await self._allocator.record_end(claim.workspace_id, now)
+        await self._allocator.catalog.change(claim.workspace_id, used_at=now)
         await asyncio.shield(gone)
 
     async def _leave(self, sandbox: Sandbox, connection: SandboxConnection | None) -> None:
         if connection is not None:
             await connection.gone.wait()
         sandbox.connection = None
-        self._allocator.release(Path(sandbox.claim.workspace))
+        self._allocator.catalog.mark_unchecked(Path(sandbox.claim.workspace).name)
 
     async def _claim(
         self,
@@ -295,7 +296,7 @@ def _check_workspace(
 ) -> None:
     has = Path(current.claim.workspace).name
     if request.workspace_id and request.workspace_id != has:
-        allocator.check(request.profile, request.workspace_id)
+        allocator.catalog.find(request.profile, request.workspace_id, WorkspaceKind.WORKSPACE)
         raise FailedPrecondition(
             f"session {request.session_id} has a sandbox over another workspace, "
             f"{has}: release it first"

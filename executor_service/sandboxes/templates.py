@@ -45,11 +45,6 @@ async def choose(
 
     Fails with BackendUnavailable; its message names the setting and says what to do.
     """
-    if configured and configured not in backends:
-        raise BackendUnavailable(
-            f"{setting}: there is no backend {configured!r}; choose one of "
-            f"{', '.join(backends)}, or leave it out"
-        )
     tried: list[Capabilities] = []
     for name in (configured,) if configured else automatic:
         backend = backends[name]()

@@ -93,7 +93,7 @@ class WorkspaceAllocator:
     def __init__(
         self, catalog: Catalog, stores: WorkspaceStores, workspaces: Workspaces, clock: Clock
     ) -> None:
-        self._catalog = catalog
+        self.catalog = catalog
         self._stores = stores
         self._workspaces = workspaces
         self._clock = clock
@@ -116,35 +116,23 @@ class WorkspaceAllocator:
             yield Allocation(None, None)
         else:
             asked = request.workspace_id or await self._brought(template, place, request)
-            async with self._catalog.reserve(
+            async with self.catalog.reserve(
                 request.profile, request.session_id, place, asked
             ) as found:
                 now = self._clock.now().timestamp()
                 if found is None:
                     yield Allocation(None, self._new(template, request.profile, place, now))
                 else:
-                    path = self._catalog.path(found.workspace_id)
+                    path = self.catalog.path(found.workspace_id)
                     folder = await self._workspaces.restore(path)
                     yield Allocation(folder, replace(found, used_at=now))
-
-    def check(self, profile: str, workspace_id: str) -> None:
-        """Fails with NotFound unless the profile has this workspace."""
-        self._catalog.find(profile, workspace_id, WorkspaceKind.WORKSPACE)
 
     async def assign(self, allocation: Allocation, folder: Path, session_id: str) -> None:
         """Records a workspace as the session's; the claim that follows syncs it."""
         if allocation.kept is not None:
-            await self._catalog.assign(
+            await self.catalog.assign(
                 replace(allocation.kept, workspace_id=folder.name), session_id
             )
-
-    async def record_end(self, workspace_id: str, moment: float) -> None:
-        """Records when a sandbox over a workspace ended."""
-        await self._catalog.change(workspace_id, used_at=moment)
-
-    def release(self, folder: Path) -> None:
-        """Lets the collector check a workspace whose sandbox is gone."""
-        self._catalog.mark_unchecked(folder.name)
 
     async def _brought(self, template: Template, place: str, request: AcquireRequest) -> str:
         """Takes over the session's workspace from another executor; empty if it is not shared.
@@ -156,13 +144,13 @@ class WorkspaceAllocator:
             return ""
         now = self._clock.now().timestamp()
         theirs = replace(self._new(template, request.profile, place, now), workspace_id=ident)
-        known = self._catalog.get(ident)
+        known = self.catalog.get(ident)
         if known is not None:
             is_theirs = (known.profile, known.place) == (request.profile, place)
             return ident if is_theirs and known.state is WorkspaceState.READY else ""
         if not await self._is_there(template, ident):
             return ""
-        await self._catalog.put(theirs)
+        await self.catalog.put(theirs)
         return ident
 
     async def _is_there(self, template: Template, ident: str) -> bool:
@@ -171,7 +159,7 @@ class WorkspaceAllocator:
         if store is None:
             return True
         try:
-            return self._catalog.path(ident) in await store.present(self._catalog.folder)
+            return self.catalog.path(ident) in await store.present(self.catalog.folder)
         except BackendError as error:
             raise Unavailable(f"workspaces at {store.place} cannot be listed: {error}") from error
 

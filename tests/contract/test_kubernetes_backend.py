@@ -34,7 +34,7 @@ EVICTED = "The node was low on resource: memory."
 
 @pytest.fixture
 def owner() -> str:
-    return f"test {uuid.uuid4().hex}"
+    return f"test-{uuid.uuid4().hex}"
 
 
 @pytest.fixture

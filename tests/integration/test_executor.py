@@ -125,11 +125,7 @@ async def test_a_client_that_leaves_after_the_end_was_served(
     running = await client.start(lease, "sleep", "9")
     async with client.attach(lease, running.exec_id) as call:
         await call.read()
-
-    async def counted() -> bool:
-        return len(executor.calls.calls) == 4
-
-    await until(counted)
+    await until(lambda: len(executor.calls.calls) == 4)
     attached = [status for method, status in executor.calls.calls if method == "AttachExec"]
     assert attached == ["OK", "CANCELLED"]
     await client.signal(lease, running.exec_id)

@@ -30,11 +30,7 @@ RESUMED = sandbox_pb2.LAUNCH_KIND_RESUMED
 
 async def until_ready(executor: Executor) -> None:
     """Waits for a box that is ready for whoever comes."""
-
-    async def is_ready() -> bool:
-        return ready(executor) == 1
-
-    await until(is_ready)
+    await until(lambda: ready(executor) == 1)
 
 
 def ready(executor: Executor) -> float:

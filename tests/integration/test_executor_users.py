@@ -127,15 +127,6 @@ async def test_an_engine_that_remaps_users(remapping: OwnEngine, tmp_path: Path)
         await check_workspaces(client, tmp_path, REMAPPED)
 
 
-async def test_who_has_no_right_to_the_files_of_remapped_users_is_told(
-    remapping: OwnEngine, users_home: Path
-) -> None:
-    await to_thread(os.chmod, remapping.host.removeprefix("unix://"), 0o666)
-    line = await (await to_thread(users_executor, users_home, remapping)).refusal()
-    assert "userns-remap" in line
-    assert "run Hermes as root" in line
-
-
 async def test_what_belongs_to_somebody_else_is_not_taken(
     remapping: OwnEngine, tmp_path: Path
 ) -> None:
@@ -154,12 +145,3 @@ async def test_an_engine_of_an_ordinary_user(rootless: OwnEngine, users_home: Pa
     async with process as executor, executor.client() as client:
         await check_nothing_is_gained(client, UID)
         await check_workspaces(client, users_home, UID)
-
-
-async def test_a_rootless_engine_of_somebody_else(rootless: OwnEngine, tmp_path: Path) -> None:
-    options = DockerConfig(host=rootless.host)
-    backend = DockerBackend("test", tmp_path / "backend", b"", options)
-    found = await backend.probe()
-    await backend.close()
-    assert not found.available
-    assert f"run Hermes as user {UID}" in found.reason

@@ -216,11 +216,7 @@ async def test_what_a_session_leaves_empty_goes(tmp_path: Path) -> None:
         assert await names(tmp_path) >= {kept}
         assert empty not in await names(tmp_path)
         assert executor.metric("hermes_workspaces_removed_total", reason="empty") == 1
-
-        async def are_counted() -> bool:
-            return executor.metric("hermes_workspaces") == 2
-
-        await until(are_counted)
+        await until(lambda: executor.metric("hermes_workspaces") == 2)
         size = (await workspaces.get(kept)).size_bytes
         assert 0 < size == executor.metric("hermes_workspace_bytes")
         assert (await client.acquire("t")).sandbox.workspace_id != empty
@@ -238,11 +234,9 @@ async def test_what_was_not_used_for_too_long_goes(tmp_path: Path) -> None:
     settings = executor_settings(tmp_path, "bubblewrap", **environ)
     async with serving(settings) as executor, executor.client() as client:
         workspaces = Workspaces(client)
-
-        async def are_gone() -> bool:
-            return executor.metric("hermes_workspaces_removed_total", reason="retention") == 2
-
-        await until(are_gone)
+        await until(
+            lambda: executor.metric("hermes_workspaces_removed_total", reason="retention") == 2
+        )
         # The sandbox over it lives on.
         assert {one.workspace_id for one in await workspaces.all()} == {used, held}
         assert await workspaces.snapshots() == []

@@ -1,8 +1,6 @@
 """The pod that is a box: its hardening, its names and labels."""
 
-import re
 from collections.abc import Mapping
-from hashlib import sha256
 
 from msgspec import Struct
 
@@ -38,7 +36,6 @@ GRACE_S = 1
 _DEFAULT_CPU_COUNT = 1.0
 _LIFETIME_S = 48 * 3600.0
 _LOG_BYTES = 64 * MIB
-_LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 
 
 class Objects(Struct, frozen=True):
@@ -54,16 +51,9 @@ def pod_name(box_key: str) -> str:
     return f"hermes-{box_key.replace('_', '-')}-box"
 
 
-def label(value: str) -> str:
-    """The value if it is valid in a label, else a name for it."""
-    if _LABEL_VALUE.fullmatch(value):
-        return value
-    return f"sha256-{sha256(value.encode()).hexdigest()[:32]}"
-
-
 def selected_labels(owner: str, pool: str, box_key: str) -> dict[str, str]:
-    """The labels by which boxes are found; the annotations have the full values."""
-    return {**SELECTED, OWNER: label(owner), POOL: label(pool), BOX: label(box_key)}
+    """The labels by which boxes are found; a workspace's path is an annotation."""
+    return {**SELECTED, OWNER: owner, POOL: pool, BOX: box_key}
 
 
 def selecting(labels: Mapping[str, str]) -> str:
@@ -73,7 +63,7 @@ def selecting(labels: Mapping[str, str]) -> str:
 
 def owned_by(owner: str) -> str:
     """Return the selector of everything that belongs to an owner."""
-    return selecting({**SELECTED, OWNER: label(owner)})
+    return selecting({**SELECTED, OWNER: owner})
 
 
 def manifest(

@@ -16,15 +16,11 @@ from executor_service.backends.kubernetes.pod import GRACE_S, PROGRAM, SELECTED,
 from executor_service.config import KubernetesConfig
 from executor_service.errors import BackendUnavailable, EngineRefused
 
-_MAX_CONFIG_MAP_BYTES = 1024 * 1024
-
 
 async def ensure_objects(cluster: Cluster, options: KubernetesConfig, supervisor: bytes) -> Objects:
     """Return the owner of all boxes and the supervisor's ConfigMap, made if missing."""
     owner = await _ensure(cluster, options.namespace, {"metadata": {"name": options.release}})
     reference = _reference(owner)
-    if len(supervisor) > _MAX_CONFIG_MAP_BYTES:
-        raise BackendUnavailable("the supervisor is too large for a ConfigMap")
     name = f"{options.release}-supervisor-{sha256(supervisor).hexdigest()[:16]}"
     content = {
         "metadata": {"name": name, "ownerReferences": [reference]},

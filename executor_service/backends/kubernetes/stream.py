@@ -34,10 +34,6 @@ class ExecStream:
 
     async def complaint(self) -> str:
         """The command's standard error, and the server's reason for its end."""
-        return self._complaint
-
-    @property
-    def _complaint(self) -> str:
         said = self._stderr.decode(errors="replace").strip()
         return " ".join("; ".join(filter(None, (said, self._status))).split())
 
@@ -49,8 +45,8 @@ class ExecStream:
         """Return bytes of standard output; everything else is logged at the end."""
         while not (self._pending or self._has_ended):
             await self._take_message()
-        if not self._pending and self._complaint and not self._is_closed:
-            log.warning("a box's bridge ended: %s", self._complaint)
+        if not self._pending and not self._is_closed and (said := await self.complaint()):
+            log.warning("a box's bridge ended: %s", said)
         data, self._pending = self._pending[:n], self._pending[n:]
         return bytes(data)
 

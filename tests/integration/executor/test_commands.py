@@ -128,11 +128,7 @@ async def test_input_goes_on_over_a_new_link(tmp_path: Path) -> None:
         box = grant.sandbox.get_connection()
         command = await box.start(StartCommand("x", ("cat",), stdin=True))
         await command.write_input(0, b"one ")
-
-        async def is_taken() -> bool:
-            return command.input_taken == 4
-
-        await until(is_taken)
+        await until(lambda: command.input_taken == 4)
         # What is still on its way when the link breaks is lost, and its sender told so.
         events = await events_of_a_sender(command)
         await core.backend.cut()
@@ -217,11 +213,7 @@ async def test_a_box_forgets_what_is_stored(tmp_path: Path) -> None:
         for number in range(5):
             await (await start(grant, "echo", str(number))).ended.wait()
         link = await grant.sandbox.get_connection().link()
-
-        async def is_forgotten() -> bool:
-            return not link.commands
-
-        await until(is_forgotten)
+        await until(lambda: not link.commands)
         assert link.error is None
 
 
@@ -250,11 +242,7 @@ async def test_what_a_box_could_not_be_told_to_forget_is_counted_once(tmp_path: 
         await until(are_noted)
         core.backend.reachable.set()
         link = await grant.sandbox.get_connection().link()
-
-        async def is_forgotten() -> bool:
-            return not link.commands
-
-        await until(is_forgotten)
+        await until(lambda: not link.commands)
         known = {record.exec_id: record for record in table.list()}
         assert known == {command.exec_id: command.record for command in commands}
         assert core.metric("hermes_exec_exits_total", backend="plain", reason="exited") == 50
@@ -266,11 +254,7 @@ async def test_a_new_link_waits_until_the_output_of_the_old_one_is_safe(tmp_path
         await asyncio.to_thread(spool.write_text, "in the way")
         grant = await core.acquire()
         command = await start(grant, "sh", "-c", "echo one; sleep 0.2; echo two")
-
-        async def has_said_one() -> bool:
-            return command.spool.end(1) >= 4
-
-        await until(has_said_one)
+        await until(lambda: command.spool.end(1) >= 4)
         await core.backend.cut()
         await asyncio.sleep(0.3)
         assert len(core.backend.streams) == 0

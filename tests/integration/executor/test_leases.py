@@ -35,10 +35,7 @@ def proof(grant: Grant, **changes: object) -> Proof:
 
 
 async def until_gone(core: Core, sandbox: Sandbox) -> None:
-    async def is_gone() -> bool:
-        return sandbox.claim.sandbox_id not in core.backend.keys
-
-    await until(is_gone)
+    await until(lambda: sandbox.claim.sandbox_id not in core.backend.keys)
 
 
 async def test_each_use_begins_the_idle_time_anew(tmp_path: Path) -> None:
@@ -169,11 +166,7 @@ async def test_a_sandbox_outlives_an_outage_of_its_backend(tmp_path: Path) -> No
         await core.backend.cut()
 
         connection = sandbox.get_connection()
-
-        async def is_noticed() -> bool:
-            return connection.is_unreachable
-
-        await until(is_noticed)
+        await until(lambda: connection.is_unreachable)
         for asked in (
             connection.link(),
             core.acquire("s"),
@@ -187,11 +180,7 @@ async def test_a_sandbox_outlives_an_outage_of_its_backend(tmp_path: Path) -> No
         assert sandbox.running == [command]
         await asyncio.to_thread(gate.touch)
         core.backend.is_away = False
-
-        async def is_back() -> bool:
-            return command.ended.is_set() and not connection.is_unreachable
-
-        await until(is_back)
+        await until(lambda: command.ended.is_set() and not connection.is_unreachable)
         assert (await command.spool.read(1, 0, 100))[1] == b"after\n"
         again = await core.acquire("s")
         assert again.sandbox is sandbox
@@ -204,11 +193,7 @@ async def test_a_sandbox_whose_backend_stays_away_is_lost_when_its_box_has_ended
         grant = await core.acquire("s")
         core.backend.is_away = True
         await core.backend.cut()
-
-        async def is_lost() -> bool:
-            return grant.sandbox.state is SandboxState.LOST
-
-        await until(is_lost)
+        await until(lambda: grant.sandbox.state is SandboxState.LOST)
         core.backend.is_away = False
         with pytest.raises(SandboxLost):
             await grant.sandbox.get_connection().link()

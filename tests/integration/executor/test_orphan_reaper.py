@@ -34,11 +34,7 @@ async def test_a_box_that_is_being_made_is_none(tmp_path: Path) -> None:
     async with open_core(tmp_path) as core:
         core.backend.told.clear()
         making = asyncio.ensure_future(core.acquire())
-
-        async def is_there() -> bool:
-            return len(core.backend.keys) == 1
-
-        await until(is_there)
+        await until(lambda: len(core.backend.keys) == 1)
         await core.reaper.sweep()
         core.backend.told.set()
         grant = await making

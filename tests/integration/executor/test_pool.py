@@ -16,10 +16,7 @@ WARM = replace(OPTIONS, warm=2)
 
 
 async def until_ready(core: Core, count: int) -> None:
-    async def are_ready() -> bool:
-        return core.boxes("ready") == count
-
-    await until(are_ready)
+    await until(lambda: core.boxes("ready") == count)
 
 
 async def test_as_many_as_wanted_are_kept_ready(tmp_path: Path) -> None:
@@ -101,11 +98,7 @@ async def test_the_end_of_a_ready_box_is_noticed(tmp_path: Path) -> None:
         await until_ready(core, 2)
         (first, second) = core.backend.keys
         core.backend.kill(first)
-
-        async def is_replaced() -> bool:
-            return len(core.backend.keys) == 2 and first not in core.backend.keys
-
-        await until(is_replaced)
+        await until(lambda: len(core.backend.keys) == 2 and first not in core.backend.keys)
         assert second in core.backend.keys
 
 
@@ -124,11 +117,7 @@ async def test_a_drained_pool_ends_what_is_being_made(tmp_path: Path) -> None:
         await until_ready(core, 2)
         core.backend.gate.clear()
         held = await core.acquire()
-
-        async def is_making() -> bool:
-            return core.boxes("making") == 1
-
-        await until(is_making)
+        await until(lambda: core.boxes("making") == 1)
         draining = asyncio.ensure_future(core.pool.drain())
         await asyncio.sleep(0.05)
         core.backend.gate.set()
@@ -149,11 +138,7 @@ async def test_a_pool_can_be_made_larger_and_smaller(tmp_path: Path) -> None:
     async with open_core(tmp_path, replace(OPTIONS, most=1)) as core:
         held = await core.acquire()
         waiting = asyncio.ensure_future(core.acquire())
-
-        async def is_waiting() -> bool:
-            return core.boxes("waiting") == 1
-
-        await until(is_waiting)
+        await until(lambda: core.boxes("waiting") == 1)
         assert core.pool.stats.waiting_count == 1
         await core.pool.resize(warm=2, most=4)
         await waiting

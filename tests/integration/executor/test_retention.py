@@ -128,11 +128,7 @@ async def test_what_runs_is_shortened_when_nothing_else_is_left(tmp_path: Path) 
         commands = [
             await connection.start(StartCommand(f"r{n}", ("sh", "-c", script))) for n in range(12)
         ]
-
-        async def is_over() -> bool:
-            return all(command.spool.end(1) == 380_000 for command in commands)
-
-        await until(is_over)
+        await until(lambda: all(command.spool.end(1) == 380_000 for command in commands))
         for command in commands:
             await command.spool.flush()
         assert core.spool.over_budget.is_set()

@@ -88,10 +88,3 @@ async def test_what_is_configured_is_never_replaced(tmp_path: Path, name: str) -
         await chosen(offer, name)
     assert "\n" not in caught.value.message
     assert (offer.made, offer.closed) == ([name], [name])
-
-
-async def test_what_is_unknown_is_refused(tmp_path: Path) -> None:
-    offer = Offer(tmp_path, {})
-    with pytest.raises(BackendUnavailable, match="choose one of docker, bubblewrap"):
-        await chosen(offer, "Docker")
-    assert offer.made == []

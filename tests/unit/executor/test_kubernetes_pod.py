@@ -6,14 +6,7 @@ from typing import Any
 import pytest
 
 from executor_service.backends.base import MIB, BoxSpec, Limits
-from executor_service.backends.kubernetes.pod import (
-    Objects,
-    box_of,
-    is_box_of,
-    label,
-    manifest,
-    pod_name,
-)
+from executor_service.backends.kubernetes.pod import Objects, box_of, is_box_of, manifest, pod_name
 from executor_service.backends.kubernetes.probe import holes
 from executor_service.backends.kubernetes.watch import (
     is_over_its_size,
@@ -30,7 +23,7 @@ from tests.support.kubernetes_cluster import documented
 Json = dict[str, Any]
 
 LIMITS = Limits(memory_bytes=256 * MIB, cpu_count=0.5, tmp_bytes=32 * MIB, workspace_bytes=MIB)
-SPEC = BoxSpec("box_1", "An owner", "pool", Path("/w/wsp_1"), LIMITS)
+SPEC = BoxSpec("box_1", "own_1", "pool", Path("/w/wsp_1"), LIMITS)
 OBJECTS = Objects({"apiVersion": "v1", "kind": "ConfigMap", "name": "r", "uid": "u"}, "supervisor")
 LABELS = {"app.kubernetes.io/name": "hermes-sandbox", "org.hermes.owner": "me"}
 
@@ -137,7 +130,7 @@ def test_what_is_documented_is_valid() -> None:
     assert enforced["pod-security.kubernetes.io/enforce"] == "restricted"
 
 
-@pytest.mark.parametrize("key", ["box_1", "_", "a_", "sbx_06h03r", "x" * 64])
+@pytest.mark.parametrize("key", ["box_1", "sbx_06h03r"])
 def test_each_key_has_a_pod_of_its_own(key: str) -> None:
     spec = BoxSpec(key, "o", "p", Path("/w"), LIMITS)
     pod = manifest(spec, KubernetesConfig(), OBJECTS)
@@ -148,12 +141,6 @@ def test_each_key_has_a_pod_of_its_own(key: str) -> None:
     assert box_of(pod).key == key
     pod["metadata"]["name"] = pod_name("other")
     assert not is_box_of(pod, "o")
-
-
-def test_labels_are_names_of_what_labels_cannot_hold() -> None:
-    assert label("plain-1.2_3") == "plain-1.2_3"
-    assert label("two words") != label("two_words")
-    assert label("") != ""
 
 
 def policy(name: str, **spec: Any) -> Json:
