@@ -168,7 +168,7 @@ class ExecutorService:
         await templates.open(adoption.settle)
         await workspaces.sweep({catalog.path(one.workspace_id) for one in catalog})
         retention = Retention(journal, spool, leases, clock, metrics)
-        monitor = WorkspaceMonitor(leases, workspaces, templates, here)
+        monitor = WorkspaceMonitor(leases, workspaces, templates, workspace_stores)
         manager = WorkspaceManager(catalog, leases, workspace_stores, workers, clock, metrics)
         await manager.recover()
         days = config.workspaces.retention_days

@@ -133,6 +133,8 @@ class Capabilities(Struct, frozen=True):
     workspaces: WorkspacePlace = WorkspacePlace.HERE
     copies_workspaces: bool = False
     """Whether workspaces can be forked and snapshotted; the executor sets this."""
+    measures_workspaces: bool = False
+    """Whether its store can measure workspaces cheaply and often."""
     account: str = ""
     """For backends without isolation: user@host of the commands."""
 

@@ -168,7 +168,8 @@ def _limits(usual: BoxConfig, wanted: TemplateConfig) -> Limits:
 
 
 def _with_watch(found: Capabilities) -> Capabilities:
-    """Adds a watched workspace limit where the executor can measure workspaces."""
-    if found.workspaces is not WorkspacePlace.HERE:
+    """Adds a watched workspace limit if the executor can measure workspaces."""
+    held = found.limits.workspace is not Enforcement.NONE
+    if held or not (found.workspaces is WorkspacePlace.HERE or found.measures_workspaces):
         return found
     return replace(found, limits=replace(found.limits, workspace=Enforcement.WATCHED))

@@ -106,7 +106,7 @@ class SandboxSuite:
 
     async def _check_what_is_left(self, client: Client, yard: Yard, full: Acquired) -> None:
         """The sandbox goes on where the executor looks; elsewhere all of it has ended."""
-        if yard.has_folders:
+        if yard.has_folders or yard.capabilities.measures_workspaces:
             assert await client.output(full.lease, "rm big; echo again") == "again"
             await client.release(full.lease)
             return

@@ -97,7 +97,8 @@ async def test_what_the_cluster_would_not_admit_is_told(changed: StandIn) -> Non
     there = changed.cluster
     left = [rule for rule in there.rights.rules if "pods" not in rule["resources"]]
     there.rights = replace(there.rights, rules=left)
-    assert 'cannot create resource "pods"' in await refusal(changed)
+    assert 'cannot create resource "pods"' in (reason := await refusal(changed))
+    assert "apply the Role of docs/" in reason
 
 
 async def test_a_wrong_token_is_told(changed: StandIn) -> None:

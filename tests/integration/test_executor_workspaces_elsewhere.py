@@ -2,17 +2,22 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
+from hermes.executor.v1 import exec_pb2, file_pb2, sandbox_pb2
 from services.config.settings import Settings
 from services.errors import Reason
+from tests.support.executor_client import Client
 from tests.support.executors import end_boxes, executor_settings, refused, serving, until
 from tests.support.ssh_server import SshServer, ssh_server
 from tests.support.workspace_client import Workspaces
 
 pytestmark = pytest.mark.slow
+
+MIB = 1024 * 1024
 
 
 @pytest.fixture(scope="module")
@@ -113,3 +118,46 @@ async def test_one_that_another_executor_s_sandbox_has_is_not_removed(
         assert ident not in await there(server)
     for settings in (one, two):
         await end_boxes(settings)
+
+
+async def test_one_that_is_full_there_ends_what_fills_it(server: SshServer, tmp_path: Path) -> None:
+    text = f"executor:\n  workspace_bytes: {4 * MIB}\n"
+    await asyncio.to_thread((tmp_path / "config.yaml").write_text, text)
+    settings = await asyncio.to_thread(executor_settings, tmp_path, "ssh", **server.environ)
+    try:
+        async with serving(settings) as executor, executor.client() as client:
+            answer = await client.sandboxes.GetCapabilities(sandbox_pb2.GetCapabilitiesRequest())
+            assert answer.backends[0].disk_limit == sandbox_pb2.LIMIT_ENFORCEMENT_WATCHED
+            fills, behaves = await client.acquire("fills"), await client.acquire("behaves")
+            known = await Workspaces(client).all()
+            assert [one.limit_bytes for one in known] == [4 * MIB, 4 * MIB]
+            quiet = await client.start(behaves.lease, script="head -c 1M /dev/zero > x; sleep 60")
+            script = "head -c 8M /dev/zero > large; sleep 60"
+            seen = await client.run(fills.lease, script=script)
+            assert seen.exit is not None
+            assert seen.exit.reason == exec_pb2.EXIT_REASON_DISK_QUOTA
+            still = await client.get(behaves.lease, quiet.exec_id)
+            assert still.state == exec_pb2.EXEC_STATE_RUNNING
+            # Nothing more is taken until something was removed.
+            assert await refused(upload(client, fills.lease)) is Reason.LIMIT_EXCEEDED
+            assert await client.output(fills.lease, "rm large; echo removed") == "removed"
+            await upload(client, fills.lease)
+            # Nor can anybody hide what it has.
+            script = "mkdir -p $(printf 'd/%.0s' $(seq 250)); sleep 60"
+            seen = await client.run(fills.lease, script=script)
+            assert seen.exit is not None
+            assert seen.exit.reason == exec_pb2.EXIT_REASON_DISK_QUOTA
+            for one in (fills, behaves):
+                await client.release(one.lease)
+    finally:
+        await end_boxes(settings)
+
+
+async def upload(client: Client, lease: sandbox_pb2.Lease) -> None:
+    """Write a small file."""
+    data = b"data"
+    header = file_pb2.UploadFileRequest.Header(
+        lease=lease, path="file", length_bytes=len(data), sha256=sha256(data).digest()
+    )
+    messages = (file_pb2.UploadFileRequest(header=header), file_pb2.UploadFileRequest(chunk=data))
+    await client.files.UploadFile(iter(messages))

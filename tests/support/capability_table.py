@@ -33,8 +33,9 @@ def row(name: str, yard: Yard) -> Row:
     """What the table says of a backend."""
     found = yard.capabilities
     limits, is_here = found.limits, found.workspaces is WorkspacePlace.HERE
-    # The executor itself looks at folders of its own machine.
-    quota = Enforcement.WATCHED if is_here else Enforcement.NONE
+    # The executor itself looks at folders of its own machine, and where it costs little to ask.
+    is_watched = is_here or found.measures_workspaces
+    quota = Enforcement.WATCHED if is_watched else Enforcement.NONE
     quota = quota if limits.workspace is Enforcement.NONE else limits.workspace
     copies = is_here or store_elsewhere(yard.backend) is not None
     return (

@@ -163,7 +163,9 @@ def runc_warning(version: str) -> str:
     repaired = release >= _SAFE_RUNC.get((major, minor), 0) and (major, minor) >= min(_SAFE_RUNC)
     if repaired and "-rc" not in version:
         return ""
+    also = ", CVE-2024-21626" if (major, minor, release) < (1, 1, 12) else ""
     return (
         f"WARNING: commands can break out of boxes with runc {version} (CVE-2025-31133 and "
-        "related) unless your distribution has patched it; update to 1.2.8, 1.3.3, 1.4.0 or later"
+        f"related{also}) unless your distribution has patched it; update to 1.2.8, 1.3.3, 1.4.0 or "
+        "later"
     )

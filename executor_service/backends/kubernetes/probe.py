@@ -18,6 +18,7 @@ from executor_service.config import KubernetesConfig
 from executor_service.errors import BackendError, BackendUnavailable, EngineRefused
 from executor_service.records.sandboxes import Isolation
 
+_ROLE = "apply the Role of docs/operators/backends/kubernetes.md"
 _POLICY = "apply the NetworkPolicy of docs/operators/backends/kubernetes.md"
 _VARYING = frozenset({BOX, POOL})
 """Labels whose values differ between boxes."""
@@ -33,7 +34,7 @@ async def probe(cluster: Cluster, options: KubernetesConfig, owner: str) -> Capa
         await _check_admission(cluster, options, spec)
         reason = _describe(version, await cluster.host(), options)
     except EngineRefused as error:
-        return _capabilities(f"the cluster refuses: {error}", options, available=False)
+        return _capabilities(f"the cluster refuses: {_advice(error)}", options, available=False)
     except BackendError as error:
         return _capabilities(str(error), options, available=False)
     return _capabilities(reason, options, available=True)
@@ -59,7 +60,12 @@ async def _check_admission(cluster: Cluster, options: KubernetesConfig, spec: Bo
         path = f"/api/v1/namespaces/{options.namespace}/pods"
         await cluster.call("POST", path, wanted, dryRun="All")
     except EngineRefused as error:
-        raise BackendUnavailable(f"the cluster admits no sandbox: {error}") from error
+        raise BackendUnavailable(f"the cluster admits no sandbox: {_advice(error)}") from error
+
+
+def _advice(error: EngineRefused) -> str:
+    """The error, with what to do if a right is missing."""
+    return f"{error}: {_ROLE}" if " cannot " in str(error) else str(error)
 
 
 def _capabilities(reason: str, options: KubernetesConfig, *, available: bool) -> Capabilities:

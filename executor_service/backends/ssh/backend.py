@@ -136,6 +136,7 @@ class SshBackend(KeeperBackend):
             network_policies=(),
             account=f"{self._options.user}@{self._options.host}".removeprefix("@"),
             workspaces=WorkspacePlace.THERE,
+            measures_workspaces=True,
         )
 
 

@@ -14,7 +14,9 @@ def test_repaired_versions_pass(version: str) -> None:
     "version", ["1.0.0-rc93", "1.1.15", "1.2.7", "1.3.2", "1.4.0-rc.2", "1.2.0-rc.1"]
 )
 def test_versions_with_an_escape_are_named(version: str) -> None:
-    assert "CVE-2025-31133" in runc_warning(version)
+    warning = runc_warning(version)
+    assert "CVE-2025-31133" in warning
+    assert ("CVE-2024-21626" in warning) == version.startswith("1.0")
 
 
 @pytest.mark.parametrize("version", ["", "unknown"])
