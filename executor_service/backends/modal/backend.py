@@ -26,7 +26,6 @@ from executor_service.backends.bridge import BRIDGE, PYTHON, supervisor_argument
 from executor_service.backends.modal.account import (
     CALL_DEADLINE_S,
     LONGEST_LIFE_S,
-    PLACE,
     SUPERVISOR,
     Built,
     ModalAccount,
