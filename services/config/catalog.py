@@ -58,13 +58,14 @@ class ConfigCatalog:
         }
 
     def nearest(self, path: YamlPath) -> str | None:
-        """Return the known path that is most like `path` up to its first unknown name."""
+        """Return what is most like the first unknown name of a path, or where its last one is."""
         for depth, name in enumerate(path):
             section = self.root.find(path[:depth])
             if section is not None and self.root.find(path[: depth + 1]) is None:
-                beside = nearest(name, section.inside)
-                return None if beside is None else ".".join((*path[:depth], beside))
-        return None
+                if beside := nearest(name, section.inside):
+                    return ".".join((*path[:depth], beside))
+                break
+        return next((".".join(one) for one in self.root.paths() if one[-1] == path[-1]), None)
 
     def instead_of(self, section: str) -> str:
         """Return the problem with a plain value in place of a section, or empty."""

@@ -40,6 +40,12 @@ class SettingPlace(Struct):
             elif place is None or (place.setting is None and value not in (None, "")):
                 yield path
 
+    def paths(self, above: YamlPath = ()) -> Iterator[YamlPath]:
+        for name, place in self.inside.items():
+            if name != _ANY_NAME:
+                yield (*above, name)
+                yield from place.paths((*above, name))
+
 
 def places(declared: Iterable[Declared]) -> SettingPlace:
     """Build the tree of config.yaml."""

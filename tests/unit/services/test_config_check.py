@@ -44,13 +44,14 @@ def test_a_key_that_nothing_reads_is_named_in_every_group(tmp_path: Path) -> Non
     yaml = (
         "_config_version: 3\ncompression: {treshold: 0.5}\nsecurity: {tain: ask}\nskills:\n"
         "platforms: {telegrm: {enabled: true}}\n"
-        "display: {compact: true}\n"
+        "display: {compact: true}\nthreshold: 0.4\n"
     )
     assert told(tmp_path, yaml) == {
         "compression.treshold": "compression.threshold?",
         "security.tain": "security.taint?",
         "platforms.telegrm": "platforms.telegram?",
         "display.compact": "",
+        "threshold": "compression.threshold?",
     }
 
 
@@ -68,7 +69,7 @@ def test_so_is_one_among_names_that_a_person_does_not_choose(tmp_path: Path) -> 
     assert told(tmp_path, yaml.replace("windo:", "window:")) == {
         "auxiliary.compresion": "auxiliary.compression?",
         "auxiliary.vision.modell": "auxiliary.vision.model?",
-        "auxiliary.vision.timeout": "",
+        "auxiliary.vision.timeout": "terminal.timeout?",
         "tools.platforms.telegrm": "tools.platforms.telegram?",
         "session_reset.platforms.irc": "",
         "providers.mine.nam": "",
