@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from tree_sitter import Node
 
@@ -71,7 +70,7 @@ class Shell:
             "variable_assignments": self._assignments,
             "declaration_command": self._declaration,
             "pipeline": self._pipeline,
-            "subshell": partial(_by_itself, self.scene, self._children),
+            "subshell": self._subshell,
             "for_statement": self._for,
             "function_definition": self._function,
             "redirected_statement": self._redirect_statement,
@@ -124,6 +123,12 @@ class Shell:
 
     def _children(self, node: Node, pipes: Pipes) -> str:
         return "".join([self._run(child, pipes) for child in node.named_children])
+
+    def _subshell(self, node: Node, pipes: Pipes) -> str:
+        cwd = self.scene.cwd
+        printed = self._children(node, pipes)
+        self.scene.cwd = cwd
+        return printed
 
     def _lone(self, node: Node, pipes: Pipes) -> str:
         """A word in place of a command: run only its substitutions."""
@@ -219,7 +224,10 @@ class Shell:
         if self._is_looping or not 1 < len(values) <= _ITEMS:
             values = [" ".join(values) or UNKNOWN]
         was_looping, self._is_looping = self._is_looping, True
-        printed = _for_each(self.words, text_of(name), values, partial(self._run, body, pipes))
+        printed = ""
+        for value in values:
+            self.words.variables[text_of(name)] = value
+            printed += self._run(body, pipes)
         self._is_looping = was_looping
         return printed
 
@@ -287,22 +295,6 @@ class Shell:
         else:
             self.script(text, Pipes(UNKNOWN, is_fed=True))
         return path
-
-
-def _by_itself(scene: Scene, follow: Callable[[Node, Pipes], str], node: Node, pipes: Pipes) -> str:
-    """Follow text whose folder changes do not persist."""
-    cwd = scene.cwd
-    printed = follow(node, pipes)
-    scene.cwd = cwd
-    return printed
-
-
-def _for_each(words: Words, name: str, values: Sequence[str], follow: Callable[[], str]) -> str:
-    printed = ""
-    for value in values:
-        words.variables[name] = value
-        printed += follow()
-    return printed
 
 
 def judge_emptied(scene: Scene, operator: str, target: str) -> None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 
 from msgspec import Struct
 
@@ -14,7 +15,7 @@ class Wrapper(Struct, frozen=True):
 
     programs: str
     valued: str = ""
-    """Options that take the next argument; if empty, the first word that names a program counts."""
+    """Options that take the next argument; if empty, any option may."""
     settings: bool = False
     """Whether NAME=value may precede the inner command."""
     scripts: str = ""
@@ -83,6 +84,10 @@ class Inner(Struct, frozen=True):
     settings: tuple[tuple[str, str], ...] = ()
 
 
+_VERBS = ("shutdown", "reboot", "halt", "poweroff")
+"""Programs whose names are also verbs of others."""
+_OPERAND = re.compile(r"(?!-)[^\s/@:]*[a-zA-Z_][^\s/@:]*")
+"""A word that is no option, number, path or host."""
 _SETS = re.compile(r"(?<!\S)(?:-[eE] ?|--(?:set)?env[ =])(\w+)[ =](\S*)")
 
 
@@ -100,11 +105,23 @@ def unwrap(call: Invocation, knows: Callable[[str], bool]) -> Inner:
     elif scripts:
         rest = []
     elif not wrapper.valued:
-        at = next((at for at, word in enumerate(rest) if knows(word)), len(rest))
+        at = _program_at(rest, knows, int(call.name == "ssh"))
         scripts, rest = [word for word in rest[:at] if " " in word], rest[at:]
     elif wrapper.as_text or (len(rest) == 1 and " " in rest[0]):
         scripts, rest = [" ".join(rest)], []
     return Inner(tuple(rest), tuple(scripts), tuple(settings))
+
+
+def _program_at(words: list[str], knows: Callable[[str], bool], hosts: int) -> int:
+    """The index of the first word that names a program; behind others, a verb may be theirs."""
+    operands = 0
+    for at, (before, word) in enumerate(pairwise(["", *words])):
+        is_value = before.startswith("-")
+        is_verb = word in _VERBS and (is_value or operands > hosts)
+        if knows(word) and not is_verb:
+            return at
+        operands += not is_value and _OPERAND.fullmatch(word) is not None
+    return len(words)
 
 
 def _sets(words: list[str]) -> bool:
