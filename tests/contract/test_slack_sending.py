@@ -160,8 +160,5 @@ async def test_wrong_tokens_are_named(slack: FakeSlack) -> None:
 
 
 def test_the_account_stays_the_same_with_a_new_token(slack: FakeSlack) -> None:
-    old, new, odd = (
-        make_slack(config_of(slack, token=f"xoxb-{it}")) for it in ("1-2-a", "1-2-b", "c")
-    )
+    old, new = (make_slack(config_of(slack, token=f"xoxb-1-2-{it}")) for it in "ab")
     assert old.account_id == new.account_id == "1-2"
-    assert odd.account_id not in ("1-2", "c")

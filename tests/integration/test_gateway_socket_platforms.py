@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway_service.storage.outbox import REPEAT
-from tests.fakes.discord import CHANNEL, FakeDiscord, fake_discord
-from tests.fakes.discord_rules import BOT
+from tests.fakes.discord import FakeDiscord, fake_discord
 from tests.fakes.mattermost import FakeMattermost, fake_mattermost
 from tests.fakes.model import FakeModel, answers, fake_model
 from tests.integration.gateway_parts import Hermes, hermes
@@ -76,26 +75,3 @@ async def test_every_message_is_answered_once_over_a_faulty_server(
     said = Counter(server.texts("5"))
     assert {text: count for text, count in said.items() if count > 1} == {}
     assert not any(text.startswith(REPEAT) for text in said)
-
-
-async def test_in_discord_a_button_decides_and_a_slash_command_answers(tmp_path: Path) -> None:
-    script = {"rules": [{"steps": [RUN, {"text": "It was not allowed."}]}]}
-    async with (
-        fake_discord() as server,
-        fake_model(script) as model,
-        again(tmp_path, server, model, ASK_FIRST) as running,
-    ):
-        await server.say(CHANNEL, f"<@{BOT}> clean up")
-        await until(lambda: any("rm -r src" in text for text in server.texts(CHANNEL)), 30)
-        question = list(server.chats[CHANNEL].values())[1]
-        once, *_, deny = question.buttons
-        await server.press(CHANNEL, question.id, once, "666")
-        await server.press(CHANNEL, question.id, deny, "8")
-        await until(lambda: server.texts(CHANNEL)[0] == "It was not allowed.", 30)
-        await until(lambda: not server.chats[CHANNEL][question.id].buttons)
-        assert question.text.startswith("Denied by discord:8")
-        await until(lambda: server.commands)
-        await server.command("5", "whoami")
-        await until(lambda: server.texts("5"))
-        assert "You are `7` on discord" in server.texts("5")[0]
-        assert running.metric("hermes_platform_connected", platform="discord") == 1

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import re
 import ssl
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -55,7 +54,6 @@ DEFAULT_WAIT_S = 60.0
 CHUNK_BYTES = 256 * 1024
 MOST_THREADS = 500
 HEADERS = "BODY.PEEK[HEADER]<0.200000>"
-_LATER = re.compile(r"in (\d{1,5}) ?s", re.IGNORECASE)
 
 _log = logging.getLogger(__name__)
 
@@ -243,5 +241,4 @@ def _failed(error: Exception) -> RateLimited | Refused | OutcomeUnknown:
     told = f"email: the SMTP server says {error.code} {error.message}"
     if error.code >= 500:
         return Refused(told)
-    later = _LATER.search(error.message)
-    return RateLimited(told, float(later[1]) if later else DEFAULT_WAIT_S)
+    return RateLimited(told, DEFAULT_WAIT_S)

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,46 +18,37 @@ ANSWER_S = 60.0
 """How long Telegram may process a file before it answers."""
 
 
-class Kind(StrEnum):
-    """What a file is sent as: the suffix of the method's name, and the field's name."""
-
-    PHOTO = "photo"
-    ANIMATION = "animation"
-    VIDEO = "video"
-    AUDIO = "audio"
-    VOICE = "voice"
-    DOCUMENT = "document"
-
-
+DOCUMENT, _PHOTO = "document", "photo"
+"""What a file is sent as: the suffix of the method's name, and the field's name."""
 _KINDS = {
-    **dict.fromkeys((".jpg", ".jpeg", ".png", ".webp"), Kind.PHOTO),
-    ".gif": Kind.ANIMATION,
-    ".mp4": Kind.VIDEO,
-    **dict.fromkeys((".mp3", ".m4a"), Kind.AUDIO),
-    **dict.fromkeys((".ogg", ".oga", ".opus"), Kind.VOICE),
+    **dict.fromkeys((".jpg", ".jpeg", ".png", ".webp"), _PHOTO),
+    ".gif": "animation",
+    ".mp4": "video",
+    **dict.fromkeys((".mp3", ".m4a"), "audio"),
+    **dict.fromkeys((".ogg", ".oga", ".opus"), "voice"),
 }
 
 
-def choose_kind(files: Sequence[Attachment]) -> Kind:
+def choose_kind(files: Sequence[Attachment]) -> str:
     """Choose the kind of a message's files by their suffixes and sizes."""
     kinds = {_choose_kind(file) for file in files}
-    return kinds.pop() if len(kinds) == 1 else Kind.DOCUMENT
+    return kinds.pop() if len(kinds) == 1 else DOCUMENT
 
 
-def _choose_kind(file: Attachment) -> Kind:
-    kind = _KINDS.get(PurePosixPath(file.name).suffix.lower(), Kind.DOCUMENT)
-    is_too_large = kind is Kind.PHOTO and file.length_bytes > MAX_PHOTO_BYTES
-    return Kind.DOCUMENT if is_too_large else kind
+def _choose_kind(file: Attachment) -> str:
+    kind = _KINDS.get(PurePosixPath(file.name).suffix.lower(), DOCUMENT)
+    is_too_large = kind == _PHOTO and file.length_bytes > MAX_PHOTO_BYTES
+    return DOCUMENT if is_too_large else kind
 
 
 async def send_files(
-    bot: "Bot", kind: Kind, files: Sequence[Attachment], **fields: Any
+    bot: "Bot", kind: str, files: Sequence[Attachment], **fields: Any
 ) -> "Message":
     """Send a file, or pictures as an album; `fields` are those that all kinds of messages have."""
     from telegram import InputFile, InputMediaDocument, InputMediaPhoto
 
     if len(files) > 1:
-        as_media = cast("Any", InputMediaPhoto if kind is Kind.PHOTO else InputMediaDocument)
+        as_media = cast("Any", InputMediaPhoto if kind == _PHOTO else InputMediaDocument)
         media = [await asyncio.to_thread(as_media, file.data, filename=file.name) for file in files]
         del fields["reply_markup"]  # albums have no buttons
         return (await bot.send_media_group(media=media, **fields, read_timeout=ANSWER_S))[0]

@@ -40,8 +40,8 @@ from gateway_service.platforms.telegram.events import Bot as Me
 from gateway_service.platforms.telegram.files import (
     ALBUM_PICTURES,
     CAPTION_UNITS,
+    DOCUMENT,
     MAX_BYTES,
-    Kind,
     choose_kind,
     place_of_files,
     send_files,
@@ -172,11 +172,11 @@ class TelegramPlatform(Platform):
         try:
             return await self._send_as(kind, destination, content)
         except Refused:
-            if kind is Kind.DOCUMENT:
+            if kind == DOCUMENT:
                 raise
-        return await self._send_as(Kind.DOCUMENT, destination, content)
+        return await self._send_as(DOCUMENT, destination, content)
 
-    async def _send_as(self, kind: Kind, destination: Destination, content: Content) -> "Message":
+    async def _send_as(self, kind: str, destination: Destination, content: Content) -> "Message":
         bot = self._bot
         return await _formatted(
             content,
