@@ -131,13 +131,8 @@ def with_descendants(roots: list[Process], children: dict[int, list[Process]]) -
 
 def marker_of(pid: int) -> str | None:
     """Return the marker in a process's environment; None without one or if it is hidden."""
-    try:
-        with open(f"/proc/{pid}/environ", "rb", buffering=0) as environ:
-            variables = environ.read(_MAX_ENVIRON_BYTES).split(b"\0")
-    except OSError:
-        return None
     prefix = MARKER_VARIABLE.encode() + b"="
-    for variable in variables:
+    for variable in _environment_of(pid):
         if variable.startswith(prefix):
             return variable[len(prefix) :].decode("ascii", "replace")
     return None
@@ -178,7 +173,8 @@ def descendants_of(pid: int) -> list[Process]:
 def members_of(box: str, supervisor: Process | None) -> list[Process]:
     """Return the living processes of a box except its supervisor."""
     table = read_table()
-    roots = {pid for pid in table if _is_of(box, pid)}
+    variable = f"{BOX_VARIABLE}={box}".encode()
+    roots = {pid for pid in table if variable in _environment_of(pid)}
     if supervisor is not None:
         roots.add(supervisor.pid)
     not_meant = {os.getpid(), 0 if supervisor is None else supervisor.pid}
@@ -190,9 +186,10 @@ def _family(roots: set[int], table: dict[int, Process]) -> list[Process]:
     return [process for process in family if process.state not in "ZX"]
 
 
-def _is_of(box: str, pid: int) -> bool:
+def _environment_of(pid: int) -> list[bytes]:
+    """Return a process's variables; none if they are hidden."""
     try:
-        with open(f"/proc/{pid}/environ", "rb") as environ:
-            return f"{BOX_VARIABLE}={box}".encode() in environ.read().split(b"\0")
+        with open(f"/proc/{pid}/environ", "rb", buffering=0) as environ:
+            return environ.read(_MAX_ENVIRON_BYTES).split(b"\0")
     except OSError:
-        return False
+        return []

@@ -34,6 +34,7 @@ _GROUPS = (
     Group(("oneshot_s",), commands.one_shot),
     Group(("ready_s",), startup.ready),
     Group(("batch_resume_s",), batches.resumed),
+    Group(("batch_items_per_s",), batches.items),
     Group(("idle_rss_mb",), startup.idle),
     Group(("turn_plain_ms", "first_token_added_ms", "model_direct_ms"), turns.plain),
     Group(("turn_terminal_ms", "four_sleeps_s"), turns.with_commands),

@@ -1,4 +1,4 @@
-"""Batches whose every process was killed."""
+"""Batches: how fast their items are, and how soon they go on after every process was killed."""
 
 import asyncio
 import json
@@ -12,13 +12,19 @@ from time import monotonic, perf_counter, sleep
 from tests.bench.figures import BenchError, Plan, Reading
 from tests.bench.hermes import hermes, home_at
 from tests.bench.model_process import COMMAND, model_process
-from tests.e2e.deployment import LEAVE_NOTHING
+from tests.e2e.backends import sandboxed
+from tests.e2e.deployment import LEAVE_NOTHING, Deployment, four_processes, running
 from tests.e2e.home import Home
 
 _ITEMS = 5000
 _BETWEEN = 10
 """Items that are done between two kills."""
 _TIMEOUT_S = 60.0
+_WORKERS = 8
+_ITEMS_PER_SAMPLE = 2
+_WAIT = {"latency_s": 0.05}
+_TRUE = {"name": "terminal", "arguments": {"command": "true"}}
+_SCRIPT = {"rules": [{"steps": [{"tool_calls": [_TRUE], **_WAIT}, {"text": "Done.", **_WAIT}]}]}
 
 
 async def resumed(plan: Plan) -> list[Reading]:
@@ -29,6 +35,32 @@ async def resumed(plan: Plan) -> list[Reading]:
         async with hermes(home.path, url, **LEAVE_NOTHING):
             pass  # ends the sandboxes that are left
     return [Reading("batch_resume_s", round(median(times_s), 3), f"median of {len(times_s)}")]
+
+
+async def items(plan: Plan) -> list[Reading]:
+    """Measure a batch whose items run one command each, with a process for each service."""
+    async with model_process(_SCRIPT) as url:
+        return [await asyncio.to_thread(_run_items, plan, url)]
+
+
+def _run_items(plan: Plan, url: str) -> Reading:
+    folder, number = plan.folder / "items", _ITEMS_PER_SAMPLE * plan.samples
+    folder.mkdir()
+    with running(four_processes(folder, url, sandboxed("bubblewrap"))) as deployment:
+        _run(deployment, "warm", 2 * _WORKERS)
+        begun = perf_counter()
+        _run(deployment, "bench", number)
+        rate = number / (perf_counter() - begun)
+    return Reading("batch_items_per_s", round(rate, 1), f"{number} items, {_WORKERS} at a time")
+
+
+def _run(deployment: Deployment, name: str, number: int) -> None:
+    file = deployment.folder / f"{name}.jsonl"
+    file.write_text(f"{json.dumps({'prompt': COMMAND})}\n" * number)
+    command = ("batch", "run", file, "--run", name, "--workers", _WORKERS)
+    done = deployment.client.run(*map(str, command), "--toolsets", "terminal")
+    if done.status:
+        raise BenchError(f"the batch failed: {done.err}")
 
 
 def _resume(home: Home, number: int) -> list[float]:

@@ -97,6 +97,7 @@ FIGURES = (
     Figure("version_s", "`hermes --version`", 0.2),
     Figure("ready_s", "`hermes up` until it is ready", 3),
     Figure("batch_resume_s", "`hermes batch resume` until an item is done", 3),
+    Figure("batch_items_per_s", "items of one command, a model of 50 ms", 25, at_least=True),
     Figure("idle_rss_mb", "memory (PSS) of an idle `hermes up`", 150),
     Figure("turns_per_s_64", "64 conversations, a model of 200 ms", 150, at_least=True),
     Figure("command_turns_per_s_64", "the same with a command in each turn", 80, at_least=True),
