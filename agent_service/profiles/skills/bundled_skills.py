@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from secrets import token_hex
 
 from msgspec import Struct
 
@@ -70,12 +69,10 @@ def _contents(folder: Path) -> Iterator[tuple[str, bytes]]:
                 yield name, path.read_bytes()
 
 
-STAGE = ".bundled"
-"""The staging folder for a skill; what the skill replaces is kept beside it as
-`category+name+random`."""
-_BESIDE = "+"
 _NAMED = 3
 """How many failed skills a message names."""
+_PENDING = ""
+"""The digest in the manifest of a skill whose files are being changed."""
 
 Tree = Mapping[str, FileFact]
 
@@ -83,8 +80,6 @@ Tree = Mapping[str, FileFact]
 class Own(Struct, frozen=True):
     """The unmodified bundled skills of a library, which exports leave out."""
 
-    skills: Mapping[str, str]
-    """The folder of each skill, by name."""
     paths: frozenset[str]
     manifest: Mapping[str, str]
     """The manifest's digests of all other skills, by name."""
@@ -102,56 +97,54 @@ class BundledSkills:
         manifest = await _manifest(files)
         if all(manifest.get(skill.name) == skill.digest for skill in shipped):
             return
+        refused: list[str] = []
         async with files.locked():
-            await _undo(files)
-            before = await _manifest(files)
-            manifest = dict(before)
-            tree = await files.tree()
-            refused: list[str] = []
-            for skill in shipped:
+            manifest, tree = await _manifest(files), await files.tree()
+            stale = [skill for skill in shipped if manifest.get(skill.name) != skill.digest]
+            places = [await _place(files, tree, skill, manifest) for skill in stale]
+            wanted = [(skill, at) for skill, at in zip(stale, places, strict=True) if at]
+            updated = [skill.name for skill, at in wanted if f"{at}/{DOCUMENT}" in tree]
+            if updated:
+                manifest |= dict.fromkeys(updated, _PENDING)
+                await files.write(BUNDLED, encoded(manifest))
+            for skill, place in wanted:
                 try:
-                    value = await _put(files, tree, skill, manifest.get(skill.name))
+                    await _install(files, tree, skill, place)
                 except FileRefused as error:
                     refused.append(f"{skill.name}: {error}")
                 else:
-                    manifest |= {skill.name: value} if value else {}
-            if manifest != before:
+                    manifest[skill.name] = skill.digest
+            if wanted:
                 await files.write(BUNDLED, encoded(manifest))
-            await _undo(files)
         if refused:
             raise FileRefused("; ".join(refused[:_NAMED]))
 
     async def own(self, files: SkillFiles) -> Own:
-        manifest = await _manifest(files)
-        tree = await files.tree()
-        found: dict[str, str] = {}
+        manifest, tree = await _manifest(files), await files.tree()
+        paths: set[str] = set()
         for skill in await self._package.skills():
             folder = _folder_of(tree, skill)
             is_listed = manifest.get(skill.name) == skill.digest
             if folder and is_listed and await _digest(files, tree, folder) == skill.digest:
-                found[skill.name] = folder
-        paths = {path for path in tree for folder in found.values() if _is_in(path, folder)}
-        return Own(
-            found,
-            frozenset(paths),
-            {name: it for name, it in manifest.items() if name not in found},
-        )
+                del manifest[skill.name]
+                paths.update(path for path in tree if _is_in(path, folder))
+        return Own(frozenset(paths), manifest)
 
     async def withdraw(self, files: SkillFiles) -> None:
         """Remove unmodified skills as if they had never been installed."""
         async with files.locked():
-            await _undo(files)
-            own = await self.own(files)
-            if not own.skills:
+            own, manifest = await self.own(files), await _manifest(files)
+            if not own.paths:
                 return
-            # The manifest first: a skill without a line that is left over is taken for ours again.
+            pending = dict.fromkeys(manifest, _PENDING)
+            await files.write(BUNDLED, encoded({**pending, **own.manifest}))
+            # Innermost first: a folder is removed with its last file only if it is empty.
+            for path in sorted(own.paths, key=lambda each: each.count("/"), reverse=True):
+                await files.remove(path)
             if own.manifest:
                 await files.write(BUNDLED, encoded(own.manifest))
             else:
                 await files.remove(BUNDLED)
-            for name, folder in own.skills.items():
-                await files.move(folder, f"{STAGE}/{name}")
-            await _clear(files, f"{STAGE}/")
 
 
 def encoded(manifest: Mapping[str, str]) -> bytes:
@@ -166,61 +159,35 @@ async def _manifest(files: SkillFiles) -> dict[str, str]:
     return {name.strip(): value.strip() for name, _, value in parts}
 
 
-async def _put(files: SkillFiles, tree: Tree, skill: Shipped, listed: str | None) -> str | None:
-    """Install a skill if allowed; return the digest for the manifest, None to keep its line."""
-    folder = _folder_of(tree, skill)
+async def _place(
+    files: SkillFiles, tree: Tree, skill: Shipped, manifest: Mapping[str, str]
+) -> str | None:
+    """Return the folder to write a skill to; None if its owner has changed or removed it."""
+    folder, listed = _folder_of(tree, skill), manifest.get(skill.name)
     if not folder:
-        if listed is None and not any(_is_in(path, f"{ARCHIVE}/{skill.name}") for path in tree):
-            await _install(files, skill, _place(tree, skill), "")
-            return skill.digest
-        return None
-    found = await _digest(files, tree, folder)
-    if found == skill.digest:
-        return skill.digest
-    if listed is None or found != listed:
-        return None
-    await _install(files, skill, folder, folder)
-    return skill.digest
+        is_archived = any(_is_in(path, f"{ARCHIVE}/{skill.name}") for path in tree)
+        # A person's skill may be named like the category.
+        place = skill.name if f"{skill.category}/{DOCUMENT}" in tree else skill.folder
+        return None if listed or is_archived else place
+    if listed == _PENDING or await _digest(files, tree, folder) in (listed, skill.digest):
+        return folder
+    return None
 
 
-async def _install(files: SkillFiles, skill: Shipped, place: str, replaced: str) -> None:
-    stage = f"{STAGE}/{skill.name}"
-    for path, data in skill.files.items():
-        await files.write(f"{stage}/{path}", data)
-    if replaced:
-        category, _, name = replaced.rpartition("/")
-        beside = _BESIDE.join((category, name, token_hex(4)))
-        await files.move(replaced, f"{STAGE}/{beside}")
-    await files.move(stage, place)
-
-
-async def _undo(files: SkillFiles) -> None:
-    """Restore what was being replaced when a process was killed."""
-    tree = await files.tree()
-    left = {path.split("/")[1] for path in tree if path.startswith(f"{STAGE}/")}
-    for beside in (each for each in left if each.count(_BESIDE) >= 2):
-        category, name, _ = beside.rsplit(_BESIDE, 2)
-        place = f"{category}/{name}" if category else name
-        if not any(_is_in(path, place) for path in tree):
-            await files.move(f"{STAGE}/{beside}", place)
-    await _clear(files, f"{STAGE}/")
-
-
-async def _clear(files: SkillFiles, folder: str) -> None:
-    found = [each for each in await files.tree() if each.startswith(folder)]
-    # Innermost first: a folder is removed with its last file only if it is empty.
-    for path in sorted(found, key=lambda each: each.count("/"), reverse=True):
-        await files.remove(path)
+async def _install(files: SkillFiles, tree: Tree, skill: Shipped, place: str) -> None:
+    # SKILL.md last: only with it does a new skill exist.
+    for path in sorted(skill.files, key=lambda each: each == DOCUMENT):
+        await files.write(f"{place}/{path}", skill.files[path])
+    if f"{place}/{DOCUMENT}" in tree:
+        kept = {f"{place}/{path}" for path in skill.files}
+        for path in tree:
+            if _is_in(path, place) and path not in kept:
+                await files.remove(path)
 
 
 def _folder_of(tree: Tree, skill: Shipped) -> str:
     found = [each for each in skill_folders(tree) if each.rpartition("/")[2] == skill.name]
     return min(found, key=lambda top: (top != skill.folder, top), default="")
-
-
-def _place(tree: Tree, skill: Shipped) -> str:
-    """Return the folder for a new skill; a person's skill may be named like its category."""
-    return skill.name if f"{skill.category}/{DOCUMENT}" in tree else skill.folder
 
 
 def _is_in(path: str, folder: str) -> bool:
