@@ -21,7 +21,7 @@ from agent_service.profiles.skills.names import (
     is_inside,
     skill_folders,
 )
-from agent_service.profiles.skills.usage import SkillState, Usage, timestamp
+from agent_service.profiles.skills.usage import Usage, timestamp
 from services.clock import Clock
 from services.errors import AlreadyExists, NotFound
 from services.validation import convert
@@ -111,9 +111,7 @@ class SkillManager:
             target = archive_place(there, skill.name, now)
             await self._files.move(skill.folder, target)
             await change_usage(
-                self._files,
-                skill.name,
-                lambda usage: usage.archived(timestamp(now), skill.folder, target),
+                self._files, skill.name, lambda usage: usage.archived(timestamp(now), skill.folder)
             )
         return target
 
@@ -128,10 +126,10 @@ class SkillManager:
             if (await self._library.catalogue()).find(name):
                 raise AlreadyExists(f"there is a skill {name} already; put that one away first")
             before = (await self._library.provenance()).usage.get(name)
-            category = await self._category(before.archived_from.get(folder, ""))
+            category = await self._category(before.archived_from)
             await self._files.move(f"{ARCHIVE}/{folder}", f"{category}/{name}".lstrip("/"))
             at = timestamp(self._clock.now())
-            await change_usage(self._files, name, lambda usage: _brought_back(usage, folder, at))
+            await change_usage(self._files, name, lambda usage: usage.restored(at))
         return name
 
     async def _category(self, noted: str) -> str:
@@ -163,9 +161,4 @@ def _used(usage: Usage, change: Change) -> Usage:
         case Use.PATCHED:
             return usage.patched(at)
         case Use.ARCHIVED:
-            return usage.archived(at, change.path, change.target)
-
-
-def _brought_back(usage: Usage, folder: str, at: str) -> Usage:
-    kept = usage.without(folder)
-    return kept.restored(at) if usage.state is SkillState.ARCHIVED else kept
+            return usage.archived(at, change.path)

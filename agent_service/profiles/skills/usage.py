@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from agent_service.profiles.skills.document import BadSkill
@@ -40,8 +40,8 @@ class Usage(Struct, frozen=True):
     state: SkillState = SkillState.ACTIVE
     pinned: bool = False
     archived_at: str | None = None
-    archived_from: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The former categories of archived skills of this name, by archive folder."""
+    archived_from: str = ""
+    """The category of the skill of this name that was archived last."""
 
     @property
     def active_time(self) -> datetime | None:
@@ -73,24 +73,17 @@ class Usage(Struct, frozen=True):
         return replace(self.anew(at), created_by="agent")
 
     def anew(self, at: str) -> "Usage":
-        """Return the record when another skill takes the name: it keeps archive data but not the
-        pin."""
+        """Return the record when another skill takes the name, without the pin."""
         return Usage(created_at=at, archived_from=self.archived_from)
 
-    def archived(self, at: str, folder: str, target: str) -> "Usage":
-        """Return the record after the skill's folder was archived as `target`."""
-        category, away = folder.rpartition("/")[0], target.rpartition("/")[2]
-        others = self.without(away).archived_from
-        places = {**others, away: category} if category else others
-        return replace(self, state=SkillState.ARCHIVED, archived_at=at, archived_from=places)
+    def archived(self, at: str, folder: str) -> "Usage":
+        """Return the record after the skill was archived from its folder."""
+        category = folder.rpartition("/")[0]
+        return replace(self, state=SkillState.ARCHIVED, archived_at=at, archived_from=category)
 
     def restored(self, at: str) -> "Usage":
         """Return the record after a restore, which counts as use."""
         return replace(self, state=SkillState.ACTIVE, archived_at=None, last_patched_at=at)
-
-    def without(self, away: str) -> "Usage":
-        kept = {each: it for each, it in self.archived_from.items() if each != away}
-        return replace(self, archived_from=kept)
 
     def with_pin(self, *, is_pinned: bool) -> "Usage":
         return replace(self, pinned=is_pinned)
