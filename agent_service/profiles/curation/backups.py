@@ -113,13 +113,9 @@ def _unpacked(backup_id: str, data: bytes) -> Backup:
                 if left < 0 or stream is None:
                     raise FailedPrecondition(f"the backup {backup_id} is damaged, or too large")
                 found[member.name] = stream.read()
-    except (tarfile.TarError, EOFError, OSError):
-        raise FailedPrecondition(f"the backup {backup_id} is damaged") from None
-    try:
-        after = decode(found.pop(_AFTER, b""), dict[str, str])
-    except msgspec.MsgspecError:
+        return Backup(found, decode(found.pop(_AFTER, b""), dict[str, str]))
+    except (tarfile.TarError, EOFError, OSError, msgspec.MsgspecError):
         raise FailedPrecondition(
-            f"the backup {backup_id} does not say what was changed after it, so that this cannot "
-            f"be undone; what it holds is in skills/{_path(backup_id)}, to be unpacked with tar"
+            f"skills/{_path(backup_id)} is damaged, or a backup of another program, which tar "
+            "unpacks"
         ) from None
-    return Backup(found, after)

@@ -151,8 +151,7 @@ class Drafting:
         target = archive_place(self._snapshot.archived, name, self._now)
         self._gone[name] = target
         folder = self._snapshot.skills[name].skill.folder
-        usage = self._usage_of(name).archived(timestamp(self._now), folder, target)
-        self._usage[name] = usage
+        self._usage[name] = self._usage_of(name).archived(timestamp(self._now), folder)
         self._done.append(done)
 
     def _refuse(self, done: CurationResult, problem: str) -> None:

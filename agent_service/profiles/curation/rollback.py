@@ -7,7 +7,7 @@ changed or added since stay as they are.
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from agent_service.profiles.curation.backups import Backup
 from agent_service.profiles.curation.changes import CurationResult, Draft, Kind
@@ -15,9 +15,8 @@ from agent_service.profiles.skills.journal import Change, Move, Remove, Write, a
 from agent_service.profiles.skills.library import USAGE, Protection
 from agent_service.profiles.skills.names import ARCHIVE, DOCUMENT
 from agent_service.profiles.skills.usage import UsageFile
+from services.validation import object_of
 
-_STATE = f"{USAGE}#"
-"""The prefix of pseudo-paths that stand for a skill's state in its usage record."""
 _STATE_FIELDS = ("state", "archived_at", "archived_from")
 CHANGED = "it was changed since, and stays as it is"
 TAKEN = "there is another skill of that name now; this one stays in the archive"
@@ -27,16 +26,11 @@ _STAMP = re.compile(r"-\d{14}(?:-\d+)?$")
 
 
 def changed(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> Mapping[str, str]:
-    """Return the digest of each file and state that a change alters."""
-    files = {
+    """Return the digest of each file that a change alters."""
+    return {
         path: digest(after.get(path))
         for path in sorted({*before, *after} - {USAGE})
         if before.get(path) != after.get(path)
-    }
-    old, new = UsageFile.parse(before.get(USAGE)), UsageFile.parse(after.get(USAGE))
-    states = {name: new.get(name).state for name in new.records}
-    return files | {
-        _STATE + name: state.value for name, state in states.items() if old.get(name).state != state
     }
 
 
@@ -51,7 +45,6 @@ class Rollback:
         self._folders: dict[str, str] = {}
         self._away: dict[str, str] = {}
         self._refused: dict[str, CurationResult] = {}
-        self._states: set[str] = set()
 
     def undo(self, backup: Backup) -> None:
         before = UsageFile.parse(backup.library.get(USAGE)).records
@@ -68,12 +61,7 @@ class Rollback:
                 self._give_back(paths, backup)
                 self._undone[name].update(paths)
                 self._folders[name] = folder
-                if name not in before:
-                    self._records.pop(name, None)
-        for path, state in backup.after.items():
-            name = path.removeprefix(_STATE)
-            if path != name and name in before and name not in self._refused:
-                self._give_state_back(name, state, before)
+                self._give_state_back(name, before)
 
     def draft(self) -> Draft:
         if self._records != UsageFile.parse(self._now.get(USAGE)).records:
@@ -98,15 +86,10 @@ class Rollback:
         changes += [Remove(path, digest(now[path])) for path in gone]
         done = tuple(
             self._done(name)
-            for name in sorted({*self._undone, *self._states})
-            if self._differs(name)
+            for name, paths in sorted(self._undone.items())
+            if any(goal.get(path) != self._now.get(path) for path in paths)
         )
         return Draft(tuple(changes), done, tuple(self._refused.values()))
-
-    def _differs(self, name: str) -> bool:
-        before = UsageFile.parse(self._now.get(USAGE)).get(name).state
-        is_other = name in self._states and UsageFile(self._records).get(name).state != before
-        return is_other or any(self._goal.get(it) != self._now.get(it) for it in self._undone[name])
 
     def _done(self, name: str) -> CurationResult:
         is_left = any(path in self._goal for path in self._undone[name] if _is_document(path))
@@ -116,8 +99,7 @@ class Rollback:
     def _by_folder(self, backup: Backup) -> Iterator[tuple[str, Sequence[str]]]:
         """Yield the changed files by folder: first of skills, then of archived skills."""
         found: defaultdict[str, list[str]] = defaultdict(list)
-        paths = (path for path in backup.after if not path.startswith(_STATE))
-        for path in sorted(paths, key=lambda path: (path.startswith(ARCHIVE), path)):
+        for path in sorted(backup.after, key=lambda path: (path.startswith(ARCHIVE), path)):
             top, _, rest = path.partition("/")
             is_skill = any(f"{top}/{DOCUMENT}" in each for each in (backup.library, self._goal))
             folder = top if is_skill else f"{top}/{rest.partition('/')[0]}"
@@ -146,19 +128,14 @@ class Rollback:
             for path in paths
         )
 
-    def _give_state_back(self, name: str, left: str, before: Mapping[str, Any]) -> None:
-        """Restore a state, but keep the use that was counted since."""
-        now, then = self._records.get(name), before[name]
-        if not isinstance(now, dict) or not isinstance(then, dict):
+    def _give_state_back(self, name: str, before: Mapping[str, Any]) -> None:
+        """Restore a skill's state, but keep the use that was counted since."""
+        if name not in before:
+            self._records.pop(name, None)
             return
-        if UsageFile(self._records).get(name).state != left:
-            return
-        fields = dict(cast("Mapping[str, Any]", now))
-        for key in _STATE_FIELDS:
-            fields.pop(key, None)
-            fields |= {key: then[key]} if key in then else {}
-        self._records[name] = fields
-        self._states.add(name)
+        now, then = object_of(self._records.get(name)), object_of(before[name])
+        kept = {key: value for key, value in now.items() if key not in _STATE_FIELDS}
+        self._records[name] = kept | {key: then[key] for key in _STATE_FIELDS if key in then}
 
     def _give_back(self, paths: Sequence[str], backup: Backup) -> None:
         for path in paths:

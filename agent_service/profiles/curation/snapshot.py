@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_service.profiles.skills.files import FileRefused
 from agent_service.profiles.skills.library import (
@@ -26,11 +27,9 @@ class KnownSkill(Struct, frozen=True):
     origin: Origin
     usage: Usage
     text: str = ""
-    """The text of SKILL.md; empty if it was not requested or is not all text."""
+    """The text of SKILL.md; empty if it was not requested, or a file cannot be read whole."""
     files: Mapping[str, bytes] = {}
     """Support files, such as references/api.md, if requested."""
-    has_large_files: bool = False
-    """Whether a file exceeds the size limit of skill files."""
 
     @property
     def protection(self) -> Protection:
@@ -72,14 +71,10 @@ async def _filled(library: Library, held: KnownSkill) -> KnownSkill:
     folder = held.skill.folder
     try:
         text = await library.exact(f"{folder}/{DOCUMENT}")
+        files = {
+            path: await library.files.read(f"{folder}/{path}", MAX_SUPPORT_BYTES) or b""
+            for path in held.skill.files
+        }
     except FileRefused:
-        text = ""
-    files: dict[str, bytes] = {}
-    for path in held.skill.files:
-        try:
-            data = await library.files.read(f"{folder}/{path}", MAX_SUPPORT_BYTES)
-        except FileRefused:
-            return KnownSkill(held.skill, held.origin, held.usage, text, {}, has_large_files=True)
-        if data is not None:
-            files[path] = data
-    return KnownSkill(held.skill, held.origin, held.usage, text, files)
+        return held
+    return replace(held, text=text, files=files)

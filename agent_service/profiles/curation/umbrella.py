@@ -35,6 +35,7 @@ class Umbrella:
         self._before = before
         self._body = document.body
         self._files: dict[str, bytes] = {}
+        self._pointers = ""
 
     @classmethod
     def from_skill(cls, held: KnownSkill) -> Self:
@@ -60,7 +61,7 @@ class Umbrella:
 
     def take_in(self, held: KnownSkill, merge: Merge) -> None:
         name = held.skill.name
-        if not held.text or held.has_large_files:
+        if not held.text:
             raise BadSkill(f"{name} has what no skill may have, such as a file of more than 1 MiB")
         source = read(held.text, name)
         paths = {path: self._free(path, name) for path in held.files}
@@ -71,11 +72,11 @@ class Umbrella:
         label = f"{name}\n\nTaken over from the skill {name}: {about}\n"
         added = "\n".join([f"## {label}", *_deeper(body.strip()), ""])
         if merge.form is Form.SECTION and len(self._body) + len(added) <= ROOM_CHARS:
-            self._body = _with_section(self._body, added)
+            self._body = f"{self._body.rstrip()}\n\n{added}"
             return
         path = self._free(f"references/{name}.md", name)
         self._files[path] = f"# {label}\n{body.strip()}\n".encode()
-        self._body = _with_pointer(self._body, path, about)
+        self._pointers += f"- `{path}`: {about}\n"
 
     def check(self) -> None:
         self._render()
@@ -90,31 +91,18 @@ class Umbrella:
         return (*files, document)
 
     def _render(self) -> str:
-        text = to_markdown(with_body(self._document, self._body))
+        pointers = f"\n\n{POINTERS}\n\n{self._pointers}" if self._pointers else ""
+        text = to_markdown(with_body(self._document, self._body.rstrip() + (pointers or "\n")))
         return to_markdown(checked(text, self._document.name))
 
     def _free(self, path: str, name: str) -> str:
         """Return a free path: the given one, or one with the other skill's name in it."""
         kind, _, file = path.partition("/")
-        tries = (path, f"{kind}/{name}-{file}", *(f"{kind}/{name}-{n}-{file}" for n in range(2, 9)))
         there = self._before.skill.files if self._before is not None else ()
-        for each in tries:
+        for each in (path, f"{kind}/{name}-{file}"):
             if each not in self._files and each not in there and support_file(each) == each:
                 return each
         raise BadSkill(f"there is no name left for {path} of {name}")
-
-
-def _with_section(body: str, added: str) -> str:
-    return f"{body.rstrip()}\n\n{added}"
-
-
-def _with_pointer(body: str, path: str, description: str) -> str:
-    line = f"- `{path}`: {description}\n"
-    head, found, tail = body.rpartition(f"\n{POINTERS}\n")
-    is_last = found and all(each.startswith("- `") for each in tail.split("\n") if each.strip())
-    if is_last:
-        return f"{head}{found}\n{tail.strip()}\n{line}"
-    return _with_section(body, f"{POINTERS}\n\n{line}")
 
 
 def _renamed(text: str, paths: Mapping[str, str]) -> str:

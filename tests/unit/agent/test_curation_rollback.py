@@ -118,16 +118,6 @@ def test_use_since_is_kept_and_a_state_is_given_back(root: Path, tmp_path: Path)
     assert usage(root)["mail-read"]["use_count"] == 57
 
 
-def test_a_run_that_only_changes_states_is_undone(root: Path, tmp_path: Path) -> None:
-    used = {"state": "stale", "last_used_at": "2999-01-01T00:00:00+00:00", "use_count": 3}
-    put(root, ".usage.json", json.dumps({"mail-read": used}))
-    done = {each.name: each.kind for each in apply(tmp_path, "").changes}
-    assert done["mail-read"] is Kind.ACTIVE
-    assert {each.name: each.kind for each in back(tmp_path).changes}["mail-read"] is Kind.RESTORED
-    assert usage(root)["mail-read"]["state"] == "stale"
-    assert usage(root)["mail-read"]["use_count"] == 3
-
-
 def test_several_runs_are_undone_with_what_nobody_changed_between(
     root: Path, tmp_path: Path
 ) -> None:
