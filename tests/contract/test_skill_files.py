@@ -7,11 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent_service.profiles.skills.files import FileRefused, SkillFiles
-from agent_service.profiles.skills.shelf import ProfileSkills
-from agent_service.security.threats import ThreatScanner
-from services.clock import SystemClock
 from tests.support.profile_stores import stores
-from tests.support.skills import document
 
 MOST = 1000
 SKILL = "research/arxiv/SKILL.md"
@@ -100,12 +96,3 @@ async def test_one_at_a_time_changes_the_library(files: SkillFiles) -> None:
 
     await asyncio.gather(*(count() for _ in range(20)))
     assert await files.read("counter", MOST) == b"20"
-
-
-async def test_a_library_is_served_from_it(files: SkillFiles) -> None:
-    await write(files, SKILL, document("arxiv", "finds papers").encode())
-    skills = ProfileSkills(files, SystemClock(), ThreatScanner())
-    skill = await skills.find("arxiv")
-    assert "Do it." in await skills.text(skill)
-    await skills.viewed(skill.name)
-    assert (await skills.record(skill)).usage.view_count == 1

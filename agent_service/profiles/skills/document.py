@@ -122,7 +122,8 @@ FIELDS = ("name", "description", "license", "compatibility", "allowed-tools", "m
 
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _SYSTEMS = frozenset({"linux", "macos", "darwin", "windows", "win32"})
-_SAME_SYSTEM = {"darwin": "macos", "win32": "windows"}
+_SANDBOX = "linux"
+"""The system that commands run on."""
 
 
 class BadSkill(Exception):
@@ -145,8 +146,6 @@ class Surroundings(Struct, frozen=True):
     toolsets: frozenset[str]
     tools: frozenset[str]
     platform: str
-    system: str = "linux"
-    """linux, macos or windows."""
 
 
 class Conditions(Struct, frozen=True):
@@ -161,10 +160,9 @@ class Conditions(Struct, frozen=True):
     fallback_for_tools: frozenset[str] = frozenset()
 
     def hold(self, around: Surroundings) -> bool:
-        systems = {_SAME_SYSTEM.get(each, each) for each in self.platforms & _SYSTEMS}
-        places = self.platforms - _SYSTEMS
+        systems, places = self.platforms & _SYSTEMS, self.platforms - _SYSTEMS
         return (
-            (not systems or around.system in systems)
+            (not systems or _SANDBOX in systems)
             and (not places or around.platform in places)
             and self.requires_toolsets <= around.toolsets
             and self.requires_tools <= around.tools

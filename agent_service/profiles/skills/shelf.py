@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import lru_cache
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -205,18 +206,7 @@ class SkillShelves:
         scanner: ThreatScanner,
         bundled: BundledSkills | None = None,
     ) -> None:
-        self._files = files
-        self._clock = clock
-        self._scanner = scanner
-        self._bundled = bundled
-        self._kept: OrderedDict[str, ProfileSkills] = OrderedDict()
+        def open_skills(profile: str) -> ProfileSkills:
+            return ProfileSkills(files(profile), clock, scanner, bundled)
 
-    def for_profile(self, profile: str) -> ProfileSkills:
-        found = self._kept.get(profile)
-        if found is None:
-            found = ProfileSkills(self._files(profile), self._clock, self._scanner, self._bundled)
-            self._kept[profile] = found
-        self._kept.move_to_end(profile)
-        if len(self._kept) > PROFILES_KEPT:
-            self._kept.popitem(last=False)
-        return found
+        self.for_profile = lru_cache(PROFILES_KEPT)(open_skills)

@@ -1,6 +1,5 @@
 """The library as a home has it: layouts, index, whose the skills are, and what is refused."""
 
-import asyncio
 import os
 from pathlib import Path
 
@@ -155,19 +154,6 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     assert (outside / "secret" / "SKILL.md").read_text() == document("secret")
 
 
-@pytest.mark.parametrize("path", ["../x", "a/../../x", "/etc/passwd", "a//b", "./x", "a\0b/c"])
-def test_paths_lead_nowhere_else(tmp_path: Path, path: str) -> None:
-    root = tmp_path / "skills"
-    put_skill(root, "a")
-    put(tmp_path, "x", "secret")
-    files = HomeSkillFiles(root)
-    with pytest.raises(FileRefused):
-        run(files.read(path, 100))
-    with pytest.raises(FileRefused):
-        run(files.write(path, b"changed"))
-    assert (tmp_path / "x").read_text() == "secret"
-
-
 def test_what_is_huge_or_no_file_is_left_out(tmp_path: Path) -> None:
     put_skill(tmp_path, "huge", document("huge", body="x" * (1024 * 1024)))
     put_skill(tmp_path, "binary", "---\nname: binary\n---\n\0")
@@ -189,22 +175,6 @@ def test_a_file_keeps_its_mode_and_leaves_nothing_behind(tmp_path: Path) -> None
     run(files.remove("a/scripts/run"))
     run(files.remove("a/scripts/run"))
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["SKILL.md"]
-
-
-async def test_changes_wait_for_each_other(tmp_path: Path) -> None:
-    ours, theirs = HomeSkillFiles(tmp_path), HomeSkillFiles(tmp_path)
-    order: list[str] = []
-
-    async def late() -> None:
-        async with theirs.locked():
-            order.append("theirs")
-
-    async with ours.locked():
-        waiting = asyncio.create_task(late())
-        await asyncio.sleep(0.05)
-        order.append("ours")
-    await waiting
-    assert order == ["ours", "theirs"]
 
 
 def test_orders_in_a_description_are_kept_from_the_index_and_not_from_a_person(

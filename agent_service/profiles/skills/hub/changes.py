@@ -137,11 +137,10 @@ class Noted(Struct, frozen=True):
     is_new: bool = False
     folder: str = ""
     """The former folder of a removed skill."""
-    target: str = ""
 
 
 def _used(usage: Usage, noted: Noted) -> Usage:
     if noted.entry is None:
         is_away = usage.state is SkillState.ARCHIVED
-        return usage if is_away else usage.archived(noted.at, noted.folder, noted.target)
+        return usage if is_away else usage.archived(noted.at, noted.folder)
     return usage.anew(noted.at) if noted.is_new else usage

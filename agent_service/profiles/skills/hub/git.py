@@ -32,9 +32,11 @@ OLDEST = (2, 37)
 """The first git version that accepts addresses along with a URL."""
 _PATH = "/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin"
 _MEMORY_KIB = 2 * 1024 * 1024
+_ANSWER, _PROBLEM = "answer", "problem"
+"""The files of the repository's folder with the output of git, which the limits cover."""
 _LIMITED = (
     'ulimit -c 0; ulimit -f "$1"; ulimit -t 120; '
-    f'ulimit -v {_MEMORY_KIB} 2>/dev/null || :; shift; exec "$@"'
+    f'ulimit -v {_MEMORY_KIB} 2>/dev/null || :; shift; exec "$@" >{_ANSWER} 2>{_PROBLEM}'
 )
 _SETTINGS = (
     *("core.hooksPath=/dev/null", "core.fsmonitor=false", "core.symlinks=false"),
@@ -117,24 +119,27 @@ class Git:
         settings: Sequence[str] = (),
     ) -> bytes:
         options = [word for each in (*_SETTINGS, *settings) for word in ("-c", each)]
+        most_bytes = self._pack_bytes if protocol else most
         process = await asyncio.create_subprocess_exec(
-            *("/bin/sh", "-c", _LIMITED, "sh", str(self._pack_bytes // 512)),
+            *("/bin/sh", "-c", _LIMITED, "sh", str(most_bytes // 512 + 1)),
             *(self._program, *options, *arguments),
             stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
             env=_environment(self._folder, protocol),
             cwd=self._folder,
             start_new_session=True,
         )
         try:
             async with asyncio.timeout(limit_s):
-                answer, problem = await _talk(process, said, most)
+                await process.communicate(said)
         except TimeoutError:
             raise HubFailed(f"git took longer than {limit_s:g} s") from None
         finally:
             await unbroken(_end(process))
+        answer = await asyncio.to_thread(_read, self._folder / _ANSWER, most + 1)
+        if len(answer) > most:
+            raise HubRefused(f"the repository lists more than {most:,} bytes; name a #FOLDER of it")
         if process.returncode:
+            problem = await asyncio.to_thread(_read, self._folder / _PROBLEM, 64 * 1024)
             raise HubFailed(f"git says: {_first_line(problem)}")
         return answer
 
@@ -176,41 +181,14 @@ def _environment(folder: Path, protocol: str) -> dict[str, str]:
     }
 
 
-async def _talk(process: asyncio.subprocess.Process, said: bytes, most: int) -> tuple[bytes, bytes]:
-    assert process.stdin is not None
-    async with asyncio.TaskGroup() as group:
-        answer = group.create_task(_read(process, process.stdout, most))
-        problem = group.create_task(_read(process, process.stderr, 64 * 1024))
-        with suppress(BrokenPipeError, ConnectionResetError):
-            process.stdin.write(said)
-            await process.stdin.drain()
-        process.stdin.close()
-    if len(answer.result()) > most:
-        raise HubRefused(f"the repository lists more than {most:,} bytes; name a #FOLDER of it")
-    await process.wait()
-    return answer.result(), problem.result()
-
-
-async def _read(
-    process: asyncio.subprocess.Process, stream: asyncio.StreamReader | None, most: int
-) -> bytes:
-    """Read a stream up to one byte beyond the limit; more kills the process."""
-    found = bytearray()
-    while stream is not None and (data := await stream.read(64 * 1024)):
-        found += data
-        if len(found) > most:
-            _kill(process)
-            break
-    return bytes(found[: most + 1])
-
-
-def _kill(process: asyncio.subprocess.Process) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+def _read(path: Path, most_bytes: int) -> bytes:
+    with path.open("rb") as stream:
+        return stream.read(most_bytes)
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    _kill(process)
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
     await process.wait()
 
 

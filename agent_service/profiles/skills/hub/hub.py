@@ -7,24 +7,16 @@ from collections.abc import AsyncGenerator, Sequence
 from enum import StrEnum
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from agent_service.profiles.skills.files import SkillFiles
 from agent_service.profiles.skills.hub.changes import HubShelf, Noted, Shelf
 from agent_service.profiles.skills.hub.package import Offer, Opened, Package, chosen
 from agent_service.profiles.skills.hub.scan_worker import looked_through
-from agent_service.profiles.skills.hub.source import (
-    HubFailed,
-    HubRefused,
-    Kind,
-    Source,
-    parse_source,
-)
+from agent_service.profiles.skills.hub.source import HubFailed, HubRefused, Source, parse_source
 from agent_service.profiles.skills.hub.sources import Sources
 from agent_service.profiles.skills.hub.verdicts import Finding, Review, Verdict
 from agent_service.profiles.skills.journal import content_digest
-from agent_service.profiles.skills.library import Installed, Origin, Trust
-from agent_service.profiles.skills.names import is_inside
+from agent_service.profiles.skills.library import Installed, Trust
 from agent_service.profiles.skills.usage import timestamp
 from services.clock import Clock
 
@@ -172,7 +164,7 @@ class Hub:
                 raise HubRefused(_not_of_a_hub(shelf, name))
             folder, now = shelf.folder(name), self._clock.now()
             target = shelf.archive_for(name, now)
-            note = Noted(name, None, timestamp(now), folder=folder, target=target)
+            note = Noted(name, None, timestamp(now), folder=folder)
             await self._shelf.move(folder, target, note)
         _log.info("removed the skill %s of %s", name, entry.source)
         told = f"it is kept in {target}" if folder else "its folder was gone already"
@@ -231,7 +223,6 @@ class Hub:
             if candidate.is_known or (folder and digest in (before.content_hash, here)):
                 told = "you have changed it here" if here != digest else ""
                 return candidate.outcome(Status.UNCHANGED, told)
-            candidate = _compared(candidate, before)
             why = "you have changed it here; what you have is put into the archive first"
             if (stopped := _stopped(candidate, terms, here, why if is_changed else "")) is not None:
                 return stopped
@@ -290,31 +281,14 @@ def _again(candidate: Candidate, entry: Installed, here: str) -> Outcome:
 
 
 def _conflict(shelf: Shelf, name: str) -> str:
-    found = shelf.catalogue.find(name)
-    if found:
-        where = found[0].folder
-        if shelf.provenance.origin(name) is Origin.BUNDLED:
-            return (
-                f"{name} came with Hermes ({where}); `hermes skills archive {name}` puts that one "
-                "away first"
-            )
+    if found := shelf.catalogue.find(name):
         return (
-            f"there is a skill {where} of your own; rename its folder, or put it away with "
+            f"there is a skill {found[0].folder} already; rename its folder, or put it away with "
             f"`hermes skills archive {name}`"
         )
-    if any(is_inside(skill.category, name) for skill in shelf.catalogue.skills):
-        return f"{name} is a category of the library; rename that folder first"
     if any(path.startswith(f"{name}/") for path in shelf.paths):
-        return f"there is a folder {name} without a SKILL.md in the library; move it away"
+        return f"there is a folder {name} in the library that is no skill; rename it first"
     return ""
-
-
-def _compared(candidate: Candidate, entry: Installed) -> Candidate:
-    version = candidate.package.version
-    if candidate.source.kind is not Kind.INDEX or not version or version != entry.version:
-        return candidate
-    finding = Finding(Verdict.CAUTION, "same-version", "SKILL.md", 0, version)
-    return replace(candidate, review=candidate.review.with_findings([finding]))
 
 
 def _left_out(package: Package) -> Sequence[Finding]:
@@ -328,6 +302,7 @@ def _not_had(name: str, source: str, error: HubRefused | HubFailed) -> Outcome:
 
 def _not_of_a_hub(shelf: Shelf, name: str) -> str:
     known = ", ".join(shelf.lock.names) or "none"
-    if shelf.catalogue.find(name):
-        return f"{name} was not installed from a hub; `hermes skills archive {name}` puts it away"
-    return f"no skill {name!r} was installed from a hub; installed are: {known}"
+    return (
+        f"no skill {name!r} was installed from a hub; installed are: {known}. Your own are put "
+        "away with `hermes skills archive`"
+    )
