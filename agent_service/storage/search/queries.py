@@ -88,24 +88,9 @@ class Hit(Struct, frozen=True):
     created_at: datetime
 
 
-_AMONG = {"sqlite": "IN ({find})", "postgresql": "= ANY (ARRAY({find}))"}
-_SIZE = {"sqlite": "length", "postgresql": "octet_length"}
-"""The cheapest length of a text in each database: PostgreSQL knows bytes without counting."""
-_BEST = """
-WITH given AS MATERIALIZED (
-  SELECT id, ' ' || CASE WHEN {size}(terms) > :chars THEN substr(terms, 1, :chars) ELSE terms END
-    || ' ' AS said
-  FROM message_text WHERE id {among}
-), counted AS MATERIALIZED (
-  SELECT id, CAST(length(said) AS double precision) * 0.9 / :usual + 0.3 AS damping, {counts}
-  FROM given
-)
-SELECT id FROM counted ORDER BY {score} DESC, id DESC LIMIT :most"""
-_COUNT = """
-CAST(({size}(said) - {size}(replace(said, :{name}, ''))) / {size}(:{name}) AS double precision)
-AS {name}"""
-_SCORE = "{name} * 2.2 / ({name} + damping)"
-"""Each repetition of a phrase counts less, as does a match in a long message."""
+_TEXTS = sa.select(
+    message_text.c.id, sa.func.substr(message_text.c.terms, 1, RANKED_CHARS).label("said")
+).where(message_text.c.id.in_(bindparam("ids", expanding=True)))
 _HITS = (
     sa.select(
         message_text.c.id,
@@ -153,22 +138,21 @@ _AROUND = (
 
 def newest(conn: Connection, wanted: SearchQuery, most: int) -> list[Hit]:
     """Return the newest matches."""
-    sql, values = _find(conn, wanted, most)
-    return _hits(conn, wanted, list(conn.scalars(sa.text(sql), values)))
+    return _hits(conn, wanted, _newest(conn, wanted, most))
 
 
 def most_relevant(conn: Connection, wanted: SearchQuery, most: int) -> list[Hit]:
     """Rank the newest matches by how often they contain the words, and by shortness."""
-    dialect, (find, values) = conn.dialect.name, _find(conn, wanted, RANKED)
-    phrases = {f"said_{n}": f" {phrase} " for n, phrase in enumerate(wanted.query.phrases)}
-    best = _BEST.format(
-        among=_AMONG[dialect].format(find=find),
-        size=_SIZE[dialect],
-        counts=", ".join(_COUNT.format(name=name, size=_SIZE[dialect]) for name in phrases),
-        score=" + ".join(_SCORE.format(name=name) for name in phrases),
-    )
-    limits = {"chars": RANKED_CHARS, "usual": USUAL_CHARS, "most": most}
-    return _hits(conn, wanted, list(conn.scalars(sa.text(best), {**values, **limits, **phrases})))
+    texts = conn.execute(_TEXTS, {"ids": _newest(conn, wanted, RANKED)})
+    scored = sorted(((_score(said, wanted.query), id_) for id_, said in texts), reverse=True)
+    return _hits(conn, wanted, [id_ for _, id_ in scored[:most]])
+
+
+def _score(said: str, query: Query) -> float:
+    """Score a text: each repetition of a phrase counts less, as does a match in a long text."""
+    damping = len(said) * 0.9 / USUAL_CHARS + 0.3
+    counts = [f" {said} ".count(f" {phrase} ") for phrase in query.phrases]
+    return sum(count * 2.2 / (count + damping) for count in counts)
 
 
 def around(conn: Connection, wanted: SearchQuery) -> list[Hit]:
@@ -180,10 +164,11 @@ def around(conn: Connection, wanted: SearchQuery) -> list[Hit]:
     return _hits(conn, wanted, ids)
 
 
-def _find(conn: Connection, wanted: SearchQuery, enough: int) -> Find:
-    if conn.dialect.name == "sqlite":
-        return _find_on_sqlite(wanted, enough)
-    return _find_on_postgresql(conn, wanted, enough)
+def _newest(conn: Connection, wanted: SearchQuery, enough: int) -> Sequence[int]:
+    is_sqlite = conn.dialect.name == "sqlite"
+    find = _find_on_sqlite if is_sqlite else _find_on_postgresql
+    sql, values = find(conn, wanted, enough)
+    return conn.scalars(sa.text(sql), values).all()
 
 
 def _hits(conn: Connection, wanted: SearchQuery, ids: Sequence[int]) -> list[Hit]:
@@ -216,7 +201,7 @@ ORDER BY t.id DESC LIMIT :enough"""
 """Within one session, so that few rows are sorted."""
 
 
-def _find_on_sqlite(wanted: SearchQuery, enough: int) -> Find:
+def _find_on_sqlite(_: Connection, wanted: SearchQuery, enough: int) -> Find:
     values = {**wanted.limits(), "match": _match(wanted), "enough": enough}
     return Find(_NEWEST_BETWEEN if wanted.between else _NEWEST, values)
 
