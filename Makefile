@@ -157,7 +157,7 @@ soak-attacks: $(TESTABLE) ## attack the executor at full size, for hours; JUnit 
 .PHONY: soak-chaos
 soak-chaos: $(TESTABLE) ## kill, cut off and fill up at full size, for hours: a thousand kills, 200 rounds
 	@HERMES_SCALE=$${HERMES_SCALE:-full} $(BIN)/pytest -n0 --verbose --timeout=7200 \
-	  tests/chaos tests/integration/test_memory_writers.py tests/integration/test_profiles_of_replicas.py $(ARGS)
+	  tests/chaos tests/integration/test_profiles_of_replicas.py $(ARGS)
 
 .PHONY: clean
 clean: ## remove caches and build output; .venv stays

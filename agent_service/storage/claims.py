@@ -57,10 +57,8 @@ def begin(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime) -> Sto
     if turn.kind not in (SUBAGENT, NOTICE, REVIEW):
         sessions.add_links(conn, turn.session_id, url_provenance.keys_in(turn.request.text))
     count, revision = turn.message_count, turn.revision
-    if turn.request.script:
-        return _begin_script(conn, turn, epoch, now)
-    if turn.request.files:
-        return _begin_files(conn, turn, epoch, now)
+    if turn.request.script or turn.request.files:
+        return _begin_ahead(conn, turn, epoch, now)
     message, said_again = user_message(turn.request.text, now), ()
     if turn.request.retries:
         again = undo.retry(conn, turn, now)
@@ -89,21 +87,19 @@ def script_of(turn: sa.Row[Any], *, resumed: bool = False) -> PendingScript:
     return PendingScript(pending, script, turn.request.text)
 
 
-def _begin_script(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime) -> StoredTurn:
-    call = script_of(turn).call
-    insert_steps(conn, turn.id, [NewStep(SCRIPT_STEP, 1, call.message_sequence, call)])
-    what = events.TurnStarted(turn.session_id, turn.request.options.model)
-    runs = events.ToolStarted(call.key, SCRIPT, call.call.arguments_json, 1)
-    started = tuple(events.Recorded(n, now, epoch, e) for n, e in enumerate((what, runs), 1))
-    insert_events(conn, turn.id, started)
-    request = denials.begin(conn, turn)
-    return StoredTurn(None, started, turn.message_count, turn.revision, request)
-
-
-def _begin_files(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime) -> StoredTurn:
-    insert_steps(conn, turn.id, [NewStep(FILES_STEP, 1, turn.message_count + 1)])
-    what = events.TurnStarted(turn.session_id, turn.request.options.model)
-    started = (events.Recorded(1, now, epoch, what),)
+def _begin_ahead(conn: Connection, turn: sa.Row[Any], epoch: int, now: datetime) -> StoredTurn:
+    """Record the intent of what comes before the message: its script, or reading its files."""
+    happened: list[events.Durable] = [
+        events.TurnStarted(turn.session_id, turn.request.options.model)
+    ]
+    if turn.request.script:
+        call = script_of(turn).call
+        step = NewStep(SCRIPT_STEP, 1, call.message_sequence, call)
+        happened.append(events.ToolStarted(call.key, SCRIPT, call.call.arguments_json, 1))
+    else:
+        step = NewStep(FILES_STEP, 1, turn.message_count + 1)
+    insert_steps(conn, turn.id, [step])
+    started = tuple(events.Recorded(n, now, epoch, each) for n, each in enumerate(happened, 1))
     insert_events(conn, turn.id, started)
     request = denials.begin(conn, turn)
     return StoredTurn(None, started, turn.message_count, turn.revision, request)
@@ -256,5 +252,5 @@ def claim(conn: Connection, turn_id: str, claimant: Claimant, now: datetime) -> 
     if lease is None:
         return None
     begun = begin(conn, row, lease.epoch, now) if begins else None
-    has_ground = row.kind != REVIEW or reviews.has_ground(conn, row.session_id)
+    has_ground = row.kind != REVIEW or reviews.ground_of(conn, row.session_id) is not None
     return Claimed(lease, row, begun, stuck_count, has_ground)

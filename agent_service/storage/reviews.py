@@ -98,16 +98,9 @@ def ground_of(conn: Connection, session_id: str) -> ReviewedMessages | None:
     """Return the reviewed messages; None if they are gone or were taken back."""
     found = _GROUND.rows(conn, {"session_id": session_id}).one()
     revision = conn.execute(_STATE_OF, {"session_id": found.parent_session_id}).scalar()
-    return (
-        ReviewedMessages(found.parent_session_id, found.through)
-        if revision == found.revision
-        else None
-    )
-
-
-def has_ground(conn: Connection, session_id: str) -> bool:
-    """Return whether the reviewed messages still exist."""
-    return ground_of(conn, session_id) is not None
+    if revision != found.revision:
+        return None
+    return ReviewedMessages(found.parent_session_id, found.through)
 
 
 def unreported(conn: Connection, most: int) -> Sequence[EndedReview]:

@@ -1,8 +1,8 @@
 """Skills that come with Hermes are copied into every kind of store, and stay their owner's."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -87,18 +87,17 @@ async def write(files: SkillFiles, path: str, data: bytes) -> None:
         await files.write(path, data)
 
 
-@asynccontextmanager
-async def serving(files: SkillFiles, package: Path) -> AsyncGenerator[ProfileSkills]:
-    yield ProfileSkills(files, SystemClock(), ThreatScanner(), BundledSkills(Package(package)))
+def serving(files: SkillFiles, package: Path) -> ProfileSkills:
+    return ProfileSkills(files, SystemClock(), ThreatScanner(), BundledSkills(Package(package)))
 
 
 async def test_they_are_there_when_the_library_is_first_used(
     files: SkillFiles, package: Path
 ) -> None:
-    async with serving(files, package) as skills:
-        names = [skill.folder for skill in (await skills.catalogue()).skills]
-        assert names == ["data/count", "writing/letters"]
-        assert (await skills.record(await skills.find("count"))).origin is Origin.BUNDLED
+    skills = serving(files, package)
+    names = [skill.folder for skill in (await skills.catalogue()).skills]
+    assert names == ["data/count", "writing/letters"]
+    assert (await skills.record(await skills.find("count"))).origin is Origin.BUNDLED
     lines = ((await held(files))[BUNDLED]).decode().splitlines()
     assert [line.partition(":")[0] for line in lines] == ["count", "letters"]
     assert all(len(line.partition(":")[2]) == 64 for line in lines)
@@ -154,8 +153,8 @@ async def test_a_skill_of_that_name_that_was_there_before_is_its_owners(
     assert "data/count/SKILL.md" not in now
     assert "writing/letters/SKILL.md" not in now, "another program's that was deleted"
     assert now[BUNDLED] == b"plain:0123456789abcdef\r\nletters:beef"
-    async with serving(files, package) as skills:
-        assert (await skills.record(await skills.find("count"))).origin is Origin.USER
+    skills = serving(files, package)
+    assert (await skills.record(await skills.find("count"))).origin is Origin.USER
 
 
 async def test_a_killed_copy_is_completed_by_the_next(files: SkillFiles, package: Path) -> None:
@@ -222,8 +221,8 @@ async def test_a_library_that_cannot_be_written_is_read_all_the_same(
 ) -> None:
     await write(files, "mine/SKILL.md", document("mine").encode())
     await write(files, "data", b"a file in the way")
-    async with serving(files, package) as skills:
-        assert [skill.name for skill in (await skills.catalogue()).skills] == ["mine", "letters"]
+    catalogue = await serving(files, package).catalogue()
+    assert [skill.name for skill in catalogue.skills] == ["mine", "letters"]
     assert "not all skills that come with Hermes are copied: count: " in caplog.text
     with pytest.raises(FileRefused):
         await copy(files, package)

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from agent_service.assembly.hubs import exported
 from agent_service.profiles.skills.hub.hub import Hub, Outcome, Status
-from agent_service.profiles.skills.hub.package import MAX_BYTES
+from agent_service.profiles.skills.hub.package import MAX_BYTES, packaged, unpacked
 from agent_service.profiles.skills.hub.source import HubRefused, parse_source
 from agent_service.profiles.skills.hub.sources import HubSetting
 from agent_service.profiles.skills.library import Trust
@@ -143,21 +143,9 @@ HOSTILE: list[tuple[Callable[[], bytes], str]] = [
 
 
 @pytest.mark.parametrize(("make", "why"), HOSTILE)
-def test_hostile_archives_are_refused(tmp_path: Path, make: Callable[[], bytes], why: str) -> None:
-    archive = make()
-    content = {
-        INDEX: listing(entry("notes", archive, archive=True)),
-        "/.well-known/agent-skills/notes.tar.gz": archive,
-    }
-
-    async def tried() -> Outcome:
-        async with pages(content) as running:
-            return await install(hub(library(tmp_path), running), running.url("127.0.0.1", ""))
-
-    outcome = run(tried())
-    assert outcome.status is Status.REFUSED
-    assert why in outcome.message
-    assert not list(tmp_path.rglob("*.md"))
+def test_hostile_archives_are_refused(make: Callable[[], bytes], why: str) -> None:
+    with pytest.raises(HubRefused, match=why):
+        packaged("notes", unpacked(make(), "notes"))
 
 
 @pytest.mark.parametrize(

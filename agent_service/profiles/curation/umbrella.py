@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Self
 
+from msgspec.structs import replace
+
 from agent_service.profiles.curation.plan import Form, Merge
 from agent_service.profiles.curation.snapshot import KnownSkill
 from agent_service.profiles.skills.document import (
@@ -13,7 +15,6 @@ from agent_service.profiles.skills.document import (
     checked,
     read,
     to_markdown,
-    with_body,
 )
 from agent_service.profiles.skills.journal import Write, digest
 from agent_service.profiles.skills.names import DOCUMENT, MAX_SUPPORT_BYTES, support_file
@@ -92,7 +93,8 @@ class Umbrella:
 
     def _render(self) -> str:
         pointers = f"\n\n{POINTERS}\n\n{self._pointers}" if self._pointers else ""
-        text = to_markdown(with_body(self._document, self._body.rstrip() + (pointers or "\n")))
+        body = self._body.rstrip() + (pointers or "\n")
+        text = to_markdown(replace(self._document, body=body))
         return to_markdown(checked(text, self._document.name))
 
     def _free(self, path: str, name: str) -> str:

@@ -29,11 +29,6 @@ class Limits(Struct, frozen=True):
     window: Callable[[], Awaitable[int]] | None = None
     """Returns the context window that the limits scale with; None if they are fixed."""
 
-    @property
-    def grow(self) -> bool:
-        """Return whether the limits depend on the model."""
-        return self.window is not None
-
     async def now(self) -> Mapping[Target, int]:
         if self.window is None:
             return self.usual

@@ -153,7 +153,7 @@ class MemoryStore:
         limits = {str(memory.target): memory.limit for memory in memories}
         return Snapshot(
             tuple(text for text, _ in shown),
-            limits if self._limits.grow else {},
+            limits if self._limits.window else {},
             too_long,
             tuple(blocked for _, blocked in shown if blocked),
         )

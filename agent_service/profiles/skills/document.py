@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from typing import TypeAlias, cast
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 Value: TypeAlias = "str | list[Value] | dict[str, Value]"
 Fields = dict[str, Value]
@@ -255,11 +254,6 @@ def to_markdown(document: SkillDocument) -> str:
         return render(ordered) + document.body
     except BadFrontmatter as error:
         raise BadSkill(f"SKILL.md: {error}.") from None
-
-
-def with_body(document: SkillDocument, body: str) -> SkillDocument:
-    """Return the skill with another text."""
-    return replace(document, body=body)
 
 
 def _check_name(name: str, folder: str) -> None:

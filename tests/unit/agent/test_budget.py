@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent_service.records.budget import Account, Amount, BudgetStatus, Scope
+from agent_service.records.budget import Amount, BudgetStatus, Scope
 from agent_service.storage.usage import job_of
 
 LIMIT = Amount(micro_usd=1_000_000, tokens=1_000)
@@ -69,11 +69,6 @@ def test_a_refusal_names_the_budget_the_figures_and_the_way_out() -> None:
         "Today's budget does not allow another model call: $2.40 of $2.50 spent, and the call may "
         "take $0.2000. Raise it with hermes budget set day or wait until tomorrow."
     )
-
-
-def test_an_account_has_an_id_in_every_scope() -> None:
-    account = Account("me", "s", "", "2026-11-23")
-    assert [account.id_in(scope) for scope in Scope] == ["me", "s", "", "2026-11-23"]
 
 
 @pytest.mark.parametrize(

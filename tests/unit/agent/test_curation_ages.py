@@ -52,16 +52,6 @@ def test_each_state_follows_from_the_time_without_activity(usage: Usage, of: Age
 
 
 @given(uses, ages)
-def test_a_skill_that_was_never_used_is_not_archived_in_its_first_30_days(
-    usage: Usage, of: Ages
-) -> None:
-    is_new = usage.created_time is not None and NOW - usage.created_time < 30 * DAY
-    found = only(usage, of=of)
-    if usage.active_time is None and is_new:
-        assert found is None or found.kind.value != SkillState.ARCHIVED
-
-
-@given(uses, ages)
 def test_what_was_done_once_is_not_to_be_done_again(usage: Usage, of: Ages) -> None:
     found = only(usage, of=of)
     if found is not None:

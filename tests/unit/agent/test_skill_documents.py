@@ -143,33 +143,23 @@ def test_dashes_that_would_end_the_frontmatter_early_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "around", "holds"),
+    ("field", "value", "holds"),
     [
-        ("platforms", "[macos]", Surroundings(frozenset(), frozenset(), "cli"), False),
-        ("platforms", "[darwin, linux]", Surroundings(frozenset(), frozenset(), "cli"), True),
-        ("platforms", "[linux, telegram]", Surroundings(frozenset(), frozenset(), "cli"), False),
-        ("platforms", "telegram", Surroundings(frozenset(), frozenset(), "telegram"), True),
-        ("requires_toolsets", "[web]", Surroundings(frozenset(), frozenset(), "cli"), False),
-        ("requires_toolsets", "[web]", Surroundings(frozenset({"web"}), frozenset(), "cli"), True),
-        ("requires_tools", "[web_search]", Surroundings(frozenset(), frozenset(), "cli"), False),
-        ("fallback_for_toolsets", "[web]", Surroundings(frozenset(), frozenset(), "cli"), True),
-        (
-            "fallback_for_toolsets",
-            "[web]",
-            Surroundings(frozenset({"web"}), frozenset(), "cli"),
-            False,
-        ),
-        (
-            "fallback_for_tools",
-            "[web_search]",
-            Surroundings(frozenset(), frozenset({"web_search"}), "cli"),
-            False,
-        ),
+        ("platforms", "[macos]", False),
+        ("platforms", "[darwin, linux]", True),
+        ("platforms", "[linux, telegram]", True),
+        ("platforms", "[linux, cli]", False),
+        ("requires_toolsets", "[web]", True),
+        ("requires_toolsets", "[home]", False),
+        ("requires_tools", "[web_search]", True),
+        ("requires_tools", "[terminal]", False),
+        ("fallback_for_toolsets", "[home]", True),
+        ("fallback_for_toolsets", "[web]", False),
+        ("fallback_for_tools", "[web_search]", False),
     ],
 )
-def test_a_skill_is_offered_where_it_can_be_used(
-    field: str, value: str, around: Surroundings, holds: bool
-) -> None:
+def test_a_skill_is_offered_where_it_can_be_used(field: str, value: str, holds: bool) -> None:
+    around = Surroundings(frozenset({"web"}), frozenset({"web_search"}), "telegram")
     text = f"---\nname: a\ndescription: b\nmetadata:\n  hermes:\n    {field}: {value}\n---\nc"
     assert read(text, "a").conditions.hold(around) is holds
 
