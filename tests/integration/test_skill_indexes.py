@@ -64,7 +64,14 @@ def test_an_index_gives_documents_and_archives(tmp_path: Path) -> None:
             outcomes = {each.name: each for each in await made(to.update((), PLAIN))}
             assert outcomes["notes"].status is Status.UNCHANGED
             assert outcomes["one"].status is Status.UPDATED
-            content[INDEX] = listing(entry("one", changed))
+            # Other content under the same version asks.
+            again = document("one", "one file", "And other.", version="1").encode()
+            content[INDEX] = listing(entry("one", again))
+            content["/.well-known/agent-skills/one/SKILL.md"] = again
+            (asked,) = await made(to.update(["one"], PLAIN))
+            assert asked.status is Status.ASKS
+            assert asked.review is not None
+            assert [each.family for each in asked.review.findings] == ["same-version"]
             (gone,) = await made(to.update(["notes"], PLAIN))
             assert (gone.status, "no longer there" in gone.message) == (Status.FAILED, True)
 

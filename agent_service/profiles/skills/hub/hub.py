@@ -7,12 +7,19 @@ from collections.abc import AsyncGenerator, Sequence
 from enum import StrEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from agent_service.profiles.skills.files import SkillFiles
 from agent_service.profiles.skills.hub.changes import HubShelf, Noted, Shelf
 from agent_service.profiles.skills.hub.package import Offer, Opened, Package, chosen
 from agent_service.profiles.skills.hub.scan_worker import looked_through
-from agent_service.profiles.skills.hub.source import HubFailed, HubRefused, Source, parse_source
+from agent_service.profiles.skills.hub.source import (
+    HubFailed,
+    HubRefused,
+    Kind,
+    Source,
+    parse_source,
+)
 from agent_service.profiles.skills.hub.sources import Sources
 from agent_service.profiles.skills.hub.verdicts import Finding, Review, Verdict
 from agent_service.profiles.skills.journal import content_digest
@@ -223,6 +230,7 @@ class Hub:
             if candidate.is_known or (folder and digest in (before.content_hash, here)):
                 told = "you have changed it here" if here != digest else ""
                 return candidate.outcome(Status.UNCHANGED, told)
+            candidate = _compared(candidate, before)
             why = "you have changed it here; what you have is put into the archive first"
             if (stopped := _stopped(candidate, terms, here, why if is_changed else "")) is not None:
                 return stopped
@@ -289,6 +297,14 @@ def _conflict(shelf: Shelf, name: str) -> str:
     if any(path.startswith(f"{name}/") for path in shelf.paths):
         return f"there is a folder {name} in the library that is no skill; rename it first"
     return ""
+
+
+def _compared(candidate: Candidate, entry: Installed) -> Candidate:
+    version = candidate.package.version
+    if candidate.source.kind is not Kind.INDEX or not version or version != entry.version:
+        return candidate
+    finding = Finding(Verdict.CAUTION, "same-version", "SKILL.md", 0, version)
+    return replace(candidate, review=candidate.review.with_findings([finding]))
 
 
 def _left_out(package: Package) -> Sequence[Finding]:

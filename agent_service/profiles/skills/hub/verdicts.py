@@ -90,5 +90,6 @@ _ABOUT: Mapping[str, str] = MappingProxyType(
         "binary": "is no text, and was not looked into",
         "unreadable": "cannot be read as the program that it is",
         "left-out": "cannot be kept in the library and is left out",
+        "same-version": "has other content than before under the same version",
     }
 )
