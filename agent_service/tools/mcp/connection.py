@@ -125,7 +125,7 @@ class ServerConnection:
         try:
             async with asyncio.timeout(self._server.connect_timeout) as limit:
                 client = Client(
-                    _Dialled(self._dial(self._lost)),
+                    self._dial(self._lost),
                     elicitation_callback=self._elicit,
                     sampling_callback=self._sample,
                     message_handler=self._hear,
@@ -314,19 +314,6 @@ class ServerConnection:
             has_resources=offers.resources is not None,
         )
         return await self._screen(found)
-
-
-class _Dialled:
-    """A transport that takes the SDK's protocol."""
-
-    def __init__(self, inner: AbstractAsyncContextManager[Any]) -> None:
-        self._inner = inner
-
-    async def __aenter__(self) -> Any:
-        return await self._inner.__aenter__()
-
-    async def __aexit__(self, *error: Any) -> bool | None:
-        return await self._inner.__aexit__(*error)
 
 
 async def _unvalidated(name: str, result: types.CallToolResult) -> None:

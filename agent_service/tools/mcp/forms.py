@@ -1,11 +1,11 @@
-"""Forms of MCP servers: what a field asks for, in words, and a person's answer as its value.
-
-Servers check limits and formats themselves.
-"""
+"""Forms of MCP servers: what a field asks for, in words, and a person's answer as its value."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
+from datetime import date, datetime
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
@@ -29,6 +29,9 @@ _LIMITS = {
     "number": ("minimum", "maximum", ""),
     "boolean": ("", "", ""),
 }
+_EMAIL = re.compile(r"[^\s@]+@[^\s@]+\.[^\s@.]+")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,30}")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE)
 
 
 class FormField(Struct, frozen=True):
@@ -38,7 +41,8 @@ class FormField(Struct, frozen=True):
     format: str
     choices: tuple[tuple[str, str], ...]
     """Values to choose from, each with its name."""
-    limits: str
+    least: float | None
+    most: float | None
     default: Any
 
     @classmethod
@@ -47,10 +51,8 @@ class FormField(Struct, frozen=True):
         kind, choices = str(schema.get("type")), _choices(schema)
         if kind not in _LIMITS or (kind == "array" and not choices):
             raise ValueError(f"a form cannot have a field of the type {kind!r}")
-        *names, unit = _LIMITS[kind]
-        sides = zip(("at least", "at most"), map(schema.get, names), strict=True)
-        limits = "".join(f", {side} {each}{unit}" for side, each in sides if each is not None)
-        return cls(kind, str(schema.get("format")), choices, limits, schema.get("default"))
+        least, most = (_limit(schema.get(name)) for name in _LIMITS[kind][:2])
+        return cls(kind, str(schema.get("format")), choices, least, most, schema.get("default"))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -66,7 +68,9 @@ class FormField(Struct, frozen=True):
             return f"one of {', '.join(self.names)}"
         else:
             words = _KINDS.get(self.format, _KINDS[self.type])
-        return words + self.limits
+        limits = (("at least", self.least), ("at most", self.most))
+        unit = _LIMITS[self.type][2]
+        return words + "".join(f", {side} {it:g}{unit}" for side, it in limits if it is not None)
 
     @property
     def default_text(self) -> str:
@@ -84,7 +88,15 @@ class FormField(Struct, frozen=True):
 
     def parse(self, answer: str) -> Value:
         """Return the value that an answer stands for; ValueError if it does not fit."""
-        answer = answer.strip()
+        value = self._value(answer.strip())
+        size = len(value) if isinstance(value, str | list) else value
+        if (self.least is not None and size < self.least) or (
+            self.most is not None and size > self.most
+        ):
+            raise ValueError("it is outside the limits")
+        return value
+
+    def _value(self, answer: str) -> Value:
         if self.type == "array":
             return list(
                 dict.fromkeys(self._choice(one) for one in answer.split(",") if one.strip())
@@ -94,11 +106,12 @@ class FormField(Struct, frozen=True):
         match self.type:
             case "boolean" if answer.lower() in _YES | _NO:
                 return answer.lower() in _YES
-            case "integer":
+            case "integer" if _INTEGER.fullmatch(answer):
                 return int(answer)
-            case "number" if math.isfinite(float(answer)):
+            case "number" if _NUMBER.fullmatch(answer) and math.isfinite(float(answer)):
                 return float(answer)
             case "string" if answer:
+                _check_format(self.format, answer)
                 return answer
             case _:
                 raise ValueError("it is of another type")
@@ -123,3 +136,24 @@ def _choices(schema: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
         names: Sequence[Any] = schema.get("enumNames") or values
         named = list(zip(values, names, strict=False))
     return tuple((str(value), str(name or value)) for value, name in named)
+
+
+def _limit(given: object) -> float | None:
+    return given if isinstance(given, int | float) and not isinstance(given, bool) else None
+
+
+def _check_format(name: str, answer: str) -> None:
+    """Raise ValueError if text is not of a format."""
+    match name:
+        case "email":
+            fits = _EMAIL.fullmatch(answer) is not None
+        case "uri":
+            fits = bool(urlsplit(answer).scheme) and not any(map(str.isspace, answer))
+        case "date":
+            fits = len(answer) == len(date.fromisoformat(answer).isoformat())
+        case "date-time":
+            fits = datetime.fromisoformat(answer).tzinfo is not None
+        case _:
+            fits = True
+    if not fits:
+        raise ValueError(f"it is not of the format {name}")
