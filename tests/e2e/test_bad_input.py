@@ -3,16 +3,18 @@
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.e2e.backends import sandboxed
-from tests.e2e.deployment import one_process
+from tests.e2e.deployment import one_process, running
 from tests.e2e.home import HERMES, Home, Result, check_complaint
 from tests.e2e.model import ModelProcess
 from tests.support.ports import free_port
+from tests.support.requirements import require
 
 BUBBLEWRAP = sandboxed("bubblewrap")
 
@@ -123,6 +125,37 @@ def _checks(doctor: Result, name: str) -> list[dict[str, str]]:
     return [check for check in doctor.json if check["check"] == name]
 
 
+@pytest.fixture
+def small_disk(model: ModelProcess, tmp_path: Path) -> Iterator[Home]:
+    """A home on a file system of its own of 8 MiB."""
+    home = one_process(tmp_path, model.url, BUBBLEWRAP).client
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=8m,mode=700", "hermes-test", home.path],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    require("root", mounted.returncode == 0, f"a small disk cannot be made: {mounted.stderr}")
+    try:
+        home.configure(BUBBLEWRAP)
+        yield home
+    finally:
+        subprocess.run(["umount", home.path], check=True)
+
+
+def test_a_disk_that_fills_while_hermes_runs(small_disk: Home, tmp_path: Path) -> None:
+    deployment = one_process(tmp_path / "unused", small_disk.variables["HERMES_BASE_URL"], {})
+    server = type(deployment.servers["up"])("up", small_disk, "up", "--no-chat")
+    filler = small_disk.path / "filler"
+    with running(type(deployment)(small_disk, {"up": server}, tmp_path)):
+        first = small_disk.ask("hello")
+        _fill(filler)
+        check_complaint(small_disk.run("chat", "-q", "hello"), "no space is left", "free some")
+        filler.unlink()
+        again = small_disk.ask("hello again", "--resume", first["session_id"])
+        assert again["answer"] == "You said: hello again"
+
+
 def test_a_home_that_belongs_to_somebody_else(home: Home) -> None:
     folder = str(home.path)
     if os.geteuid() == 0:
@@ -153,3 +186,14 @@ def _run(home: Home, wrapper: list[str], argv: list[str]) -> Result:
         check=False,
     )
     return Result(done.returncode, done.stdout, done.stderr)
+
+
+def _fill(path: Path) -> None:
+    """Write until nothing more fits, not even a byte."""
+    with path.open("wb", buffering=0) as stream:
+        for size in (65536, 512, 1):
+            try:
+                while stream.write(b"x" * size):
+                    pass
+            except OSError:
+                continue

@@ -1,6 +1,7 @@
 """`hermes batch export`: each item that ended is one record, in the order of the data set."""
 
 import json
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -86,3 +87,19 @@ def test_of_an_item_that_was_tried_again_the_last_attempt_counts(
     assert not (out / "data" / "failed.jsonl").exists()
     [record] = map(parse_trajectory, _lines(out))
     assert [message.text for message in record.messages] == ["try it", "the second time"]
+
+
+def test_nothing_is_in_it_twice_whatever_was_killed(home: Home, tmp_path: Path) -> None:
+    items = [{"id": f"i{number}", "prompt": f"a nap then {number}"} for number in range(6)]
+    path, out = dataset(tmp_path, items), tmp_path / "set"
+    command = ("batch", "run", path, "--run", "naps", "--workers", "2", "--json")
+    with home.spawn(*command) as run:
+        while not any(one["done"] for one in home.run("batch", "list", "--json").json):
+            pass
+        # While it runs, what has ended is exported.
+        early = _ids(home, out, "naps")
+        run.send_signal(signal.SIGKILL)
+        run.communicate(timeout=50)
+    assert set(early) < {each["id"] for each in items}
+    assert home.run(*command).json["done"] == 6
+    assert _ids(home, out, "naps") == [each["id"] for each in items]
