@@ -1,9 +1,9 @@
-"""What the host's process table says: who runs, and how much memory it took."""
+"""What the host's process table says: who runs."""
 
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -49,33 +49,11 @@ def wait_until(condition: Callable[[], bool], what: str, timeout_s: float = 20) 
         time.sleep(0.02)
 
 
-class MemoryWatch:
-    """How much the resident memory of processes has grown since now, at its highest."""
-
-    def __init__(self, pids: Iterable[int]) -> None:
-        self._before: dict[int, int] = {}
-        for pid in pids:
-            (_PROC / str(pid) / "clear_refs").write_text("5")  # forgets the peak
-            self._before[pid] = _status_kib(pid, "VmRSS")
-
-    def growth_mib(self) -> float:
-        """The growth of all together, each at its own peak."""
-        grown = (_status_kib(pid, "VmHWM") - before for pid, before in self._before.items())
-        return sum(grown) / 1024
-
-
 def _command_line(pid: int) -> str:
     with suppress(OSError):
         command = (_PROC / str(pid) / "cmdline").read_bytes()
         return f"{pid} {command.replace(bytes(1), b' ').decode(errors='replace')}"
     return f"{pid}, which has just ended"
-
-
-def _status_kib(pid: int, name: str) -> int:
-    for line in (_PROC / str(pid) / "status").read_text().splitlines():
-        if line.startswith(f"{name}:"):
-            return int(line.split()[1])
-    raise AssertionError(f"process {pid} has no {name}")
 
 
 def _is_bound_in_a_box(pid: int, root: str) -> bool:

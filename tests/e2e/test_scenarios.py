@@ -12,7 +12,8 @@ from hermes.agent.v1.turn_event_pb2 import TurnEvent
 from tests.e2e.client import ask
 from tests.e2e.deployment import Deployment
 from tests.e2e.model import FLOOD_BYTES, FLOOD_GROWTH_MIB, MARKER, NOTE, STORY
-from tests.e2e.processes import MemoryWatch, wait_until, with_marker
+from tests.e2e.processes import wait_until, with_marker
+from tests.support.memory import Memory
 
 
 def test_a_command_runs_in_the_sandbox_and_not_on_the_host(
@@ -58,9 +59,9 @@ def test_a_file_is_written_read_and_there_in_a_later_turn(deployment: Deployment
 def test_a_flood_of_output_keeps_its_head_and_tail_in_bounded_memory(
     deployment: Deployment,
 ) -> None:
-    watch = MemoryWatch(deployment.pids)
+    watch = Memory(*deployment.pids)
     flooded = deployment.client.ask("flood", timeout_s=100)
-    assert watch.growth_mib() < FLOOD_GROWTH_MIB
+    assert watch.grown_mib() < FLOOD_GROWTH_MIB
     (call,) = flooded["tool_calls"]
     assert (call["exit_code"], call["is_error"]) == (0, False)
     answer = flooded["answer"]

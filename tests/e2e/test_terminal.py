@@ -22,8 +22,9 @@ from tests.e2e.model import (
     rule,
     terminal_call,
 )
-from tests.e2e.processes import MemoryWatch, check_nothing_left, end_users_of
+from tests.e2e.processes import check_nothing_left, end_users_of
 from tests.e2e.terminal import CTRL_C, CTRL_D, terminal
+from tests.support.memory import Memory
 
 PROMPT = r"^>$"
 """The prompt of the moment, in which nothing is typed yet."""
@@ -57,10 +58,10 @@ def test_files_four_commands_at_once_and_a_flood_are_seen(up: Deployment) -> Non
             assert f"\n {number + 1} │ nap {number}\n" in screen
             assert f"\n {number + 1} ✓ exit 0" in screen
         chat.wait_for(PROMPT)
-        watch = MemoryWatch([*up.pids, chat.process.pid])
+        watch = Memory(*up.pids, chat.process.pid)
         chat.type("flood")
         chat.wait_for("^the last line", timeout_s=100)
-        assert watch.growth_mib() < FLOOD_GROWTH_MIB
+        assert watch.grown_mib() < FLOOD_GROWTH_MIB
         chat.wait_for(PROMPT)
         chat.press(CTRL_D)
         assert chat.wait_end() == 0

@@ -13,10 +13,10 @@ from typing import Any
 
 import docker
 import pytest
-from docker.errors import DockerException
 
 from services.rpc import certs
 from services.rpc.auth import Identity
+from tests.support.docker_engine import engine_answers
 from tests.support.requirements import require
 
 REPOSITORY = Path(__file__).parents[2]
@@ -39,8 +39,7 @@ def need_plugins() -> None:
 def make_images() -> str:
     """Build what of the images is not built yet; what was said of it."""
     need_plugins()
-    obstacle = _engine_obstacle()
-    require("docker", not obstacle, obstacle)
+    require("docker", *engine_answers())
     made = subprocess.run(
         [sys.executable, "docker/service-images"],
         cwd=REPOSITORY,
@@ -58,15 +57,6 @@ def base_of(service: str) -> str:
     lines = make_images().splitlines()
     made = [line for line in lines if f"made hermes/{service}:" in line]
     return made[-1].rpartition(" of ")[2]
-
-
-def _engine_obstacle() -> str:
-    try:
-        with closing(docker.from_env(timeout=30)) as client:
-            client.ping()
-    except DockerException as error:
-        return f"no engine answers: {error}"
-    return ""
 
 
 def _answers(*argv: str) -> bool:

@@ -1,20 +1,23 @@
-"""How much memory another process takes."""
+"""How much memory other processes take."""
 
 from pathlib import Path
 
 
 class Memory:
-    """How much memory a process takes more than before, at its highest."""
+    """How much memory processes take more than before, each at its highest."""
 
-    def __init__(self, pid: int) -> None:
-        self._folder = Path(f"/proc/{pid}")
-        (self._folder / "clear_refs").write_text("5")  # forgets the peak
-        self._before_kib = self._kib("VmRSS")
+    def __init__(self, *pids: int) -> None:
+        self._before_kib: dict[Path, int] = {}
+        for folder in [Path(f"/proc/{pid}") for pid in pids]:
+            (folder / "clear_refs").write_text("5")  # forgets the peak
+            self._before_kib[folder] = _kib(folder, "VmRSS")
 
     def grown_mib(self) -> float:
-        """The peak since then, over what it was."""
-        return (self._kib("VmHWM") - self._before_kib) / 1024
+        """The peaks since then, over what they were."""
+        grown = (_kib(folder, "VmHWM") - before for folder, before in self._before_kib.items())
+        return sum(grown) / 1024
 
-    def _kib(self, name: str) -> int:
-        lines = (self._folder / "status").read_text().splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
+
+def _kib(process: Path, name: str) -> int:
+    lines = (process / "status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
