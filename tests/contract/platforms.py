@@ -5,7 +5,7 @@ import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from gateway_service.errors import OutcomeUnknown, RateLimited, Refused
 from gateway_service.platforms.base import Platform, Sink, Traits
@@ -20,14 +20,14 @@ from services.clock import SystemClock
 from tests.contract.home_worlds import EmailWorld, HomeAssistantWorld
 from tests.contract.matrix_world import matrix
 from tests.contract.platform_world import Failure, World
-from tests.fakes.discord import FakeDiscord, fake_discord
+from tests.fakes.discord import fake_discord
 from tests.fakes.homeassistant import fake_homeassistant
-from tests.fakes.mattermost import FakeMattermost, fake_mattermost
+from tests.fakes.mattermost import fake_mattermost
 from tests.fakes.platform import PLAIN, MemoryPlatform
-from tests.fakes.signal_cli import FakeSignalCli, fake_signal_cli
 from tests.fakes.signal_cli import config_of as signal_config
-from tests.fakes.slack import FakeSlack, config_of, fake_slack
-from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
+from tests.fakes.signal_cli import fake_signal_cli
+from tests.fakes.slack import config_of, fake_slack
+from tests.fakes.telegram import TOKEN, fake_telegram
 from tests.fakes.twilio import FakeTwilio, fake_twilio
 from tests.fakes.twilio import config_of as twilio_config
 from tests.fakes.whatsapp import CLOSED as WHATSAPP_CLOSED
@@ -74,11 +74,31 @@ class MemoryWorld(World):
         return [(each.name, each.data) for content in sent for each in content.attachments]
 
 
-class TelegramWorld(World):
+class ServedWorld(World):
+    """People on a fake server, which is told what they say and press, and what is to fail."""
+
+    creates = "create"
+    """What the server calls the making of a message."""
+    refusal = "forbidden"
+
+    def __init__(self, server: Any) -> None:
+        self._server = server
+
+    async def say(self, text: str) -> None:
+        await self._server.say("5", text)
+
+    async def press(self, message_id: str, data: str) -> None:
+        await self._server.press("5", message_id, data)
+
+    def fail(self, how: Failure) -> None:
+        faults = {"limited": "limited", "refused": self.refusal, "lost answer": "drop_after"}
+        self._server.faults.planned[self.creates].append(faults[how])
+
+
+class TelegramWorld(ServedWorld):
     """People on a Telegram server."""
 
-    def __init__(self, server: FakeTelegram) -> None:
-        self._server = server
+    creates = "sendMessage"
 
     def connect(self) -> Platform:
         return TelegramPlatform(TOKEN, self._server.url)
@@ -89,10 +109,6 @@ class TelegramWorld(World):
     async def press(self, message_id: str, data: str) -> None:
         await self._server.press(5, int(message_id), data)
 
-    def fail(self, how: Failure) -> None:
-        faults = {"limited": "limited", "refused": "forbidden", "lost answer": "drop_after"}
-        self._server.faults.planned["sendMessage"].append(faults[how])
-
     async def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
         messages = self._server.chats[5].values()
         return {str(shown.id): (shown.text, shown.buttons) for shown in messages}
@@ -102,24 +118,13 @@ class TelegramWorld(World):
         return [(each.name, each.data) for each in shown if each]
 
 
-class SlackWorld(World):
+class SlackWorld(ServedWorld):
     """People in a Slack workspace."""
 
-    def __init__(self, server: FakeSlack) -> None:
-        self._server = server
+    creates, refusal = "chat.postMessage", "is_archived"
 
     def connect(self) -> Platform:
         return make_slack(config_of(self._server))
-
-    async def say(self, text: str) -> None:
-        await self._server.say("5", text)
-
-    async def press(self, message_id: str, data: str) -> None:
-        await self._server.press("5", message_id, data)
-
-    def fail(self, how: Failure) -> None:
-        faults = {"limited": "limited", "refused": "is_archived", "lost answer": "drop_after"}
-        self._server.faults.planned["chat.postMessage"].append(faults[how])
 
     async def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
         messages = self._server.chats["5"]
@@ -144,17 +149,11 @@ class Called(WhatsAppPlatform):
             self._server.confirm()
 
 
-class WhatsAppWorld(World):
+class WhatsAppWorld(ServedWorld):
     """People with WhatsApp on their phones."""
-
-    def __init__(self, server: FakeWhatsApp) -> None:
-        self._server = server
 
     def connect(self) -> Platform:
         return Called(self._server)
-
-    async def say(self, text: str) -> None:
-        await self._server.say("5", text)
 
     async def press(self, message_id: str, data: str) -> None:
         await self._server.press("5", data)
@@ -189,25 +188,16 @@ class CalledByTwilio(SmsPlatform):
             self._server.confirm()
 
 
-class SignalWorld(World):
+class SignalWorld(ServedWorld):
     """People with Signal; what signal-cli has passed on does not come again."""
 
     keeps_events = False
-
-    def __init__(self, server: FakeSignalCli) -> None:
-        self._server = server
 
     def connect(self) -> Platform:
         return SignalPlatform(signal_config(self._server))
 
     async def until_unheard(self) -> None:
         await until(lambda: not self._server.stream_count)
-
-    async def say(self, text: str) -> None:
-        await self._server.say("5", text)
-
-    async def press(self, message_id: str, data: str) -> None:
-        raise AssertionError("there are no buttons")
 
     def fail(self, how: Failure) -> None:
         self._server.faults.append("drop_after" if how == "lost answer" else how)
@@ -222,20 +212,11 @@ class SignalWorld(World):
         return [(each[1], base64.b64decode(each[2])) for each in parts if each]
 
 
-class SmsWorld(World):
+class SmsWorld(ServedWorld):
     """People with a phone."""
-
-    def __init__(self, server: FakeTwilio) -> None:
-        self._server = server
 
     def connect(self) -> Platform:
         return CalledByTwilio(self._server)
-
-    async def say(self, text: str) -> None:
-        await self._server.say("5", text)
-
-    async def press(self, message_id: str, data: str) -> None:
-        raise AssertionError("there are no buttons")
 
     def fail(self, how: Failure) -> None:
         self._server.faults.append("drop_after" if how == "lost answer" else how)
@@ -247,24 +228,11 @@ class SmsWorld(World):
         return []
 
 
-class DiscordWorld(World):
+class DiscordWorld(ServedWorld):
     """People on a Discord server."""
-
-    def __init__(self, server: FakeDiscord) -> None:
-        self._server = server
 
     def connect(self) -> Platform:
         return DiscordPlatform(self._server.token, self._server.url, people=["7"])
-
-    async def say(self, text: str) -> None:
-        await self._server.say("5", text)
-
-    async def press(self, message_id: str, data: str) -> None:
-        await self._server.press("5", message_id, data)
-
-    def fail(self, how: Failure) -> None:
-        faults = {"limited": "limited", "refused": "forbidden", "lost answer": "drop_after"}
-        self._server.faults.planned["create"].append(faults[how])
 
     async def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
         messages = self._server.chats["5"].values()
@@ -274,24 +242,11 @@ class DiscordWorld(World):
         return [file for each in self._server.chats["5"].values() for file in each.files]
 
 
-class MattermostWorld(World):
+class MattermostWorld(ServedWorld):
     """People on a Mattermost server."""
-
-    def __init__(self, server: FakeMattermost) -> None:
-        self._server = server
 
     def connect(self) -> Platform:
         return MattermostPlatform(self._server.url, self._server.token)
-
-    async def say(self, text: str) -> None:
-        await self._server.say("5", text)
-
-    async def press(self, message_id: str, data: str) -> None:
-        raise AssertionError("Mattermost has no buttons for this bot")
-
-    def fail(self, how: Failure) -> None:
-        faults = {"limited": "limited", "refused": "forbidden", "lost answer": "drop_after"}
-        self._server.faults.planned["create"].append(faults[how])
 
     async def shown(self) -> Mapping[str, tuple[str, Sequence[str]]]:
         return {post["id"]: (post["message"], []) for post in self._server.shown("5")}

@@ -25,16 +25,9 @@ from executor_service.errors import BoxCreateFailed
 from executor_service.link.byte_streams import ByteStream
 from executor_service.link.link import Hello, open_link
 from tests.support.boxes import SECRET, SECRET_SHA256
-from tests.support.docker_engine import SANDBOX_IMAGE, docker_client
+from tests.support.docker_engine import SANDBOX_IMAGE
 
 LIMITS = Limits(memory_bytes=128 * MIB, tmp_bytes=16 * MIB)
-
-
-@pytest.fixture
-def engine() -> Iterator[docker.DockerClient]:
-    client = docker_client()
-    yield client
-    client.close()
 
 
 @pytest.fixture

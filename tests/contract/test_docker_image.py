@@ -12,7 +12,7 @@ import docker
 import pytest
 import yaml
 
-from tests.support.docker_engine import SANDBOX_IMAGE, docker_client
+from tests.support.docker_engine import SANDBOX_IMAGE
 from tests.support.images import need_plugins
 
 pytestmark = pytest.mark.slow
@@ -30,13 +30,6 @@ RUN userdel hermes && rm -r /workspace && chmod u+s /usr/bin/su
 """
 """The image with its packages, so that no network is needed, and without what is made of them."""
 FILES = "find / -xdev -path /proc -prune -o -path /sys -prune -o -path /dev -prune -o -printf"
-
-
-@pytest.fixture(scope="module")
-def engine() -> Iterator[docker.DockerClient]:
-    client = docker_client()
-    yield client
-    client.close()
 
 
 def make(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

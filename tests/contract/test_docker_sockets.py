@@ -6,7 +6,7 @@ import os
 import shlex
 import time
 from asyncio import to_thread
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from executor_service.errors import BoxLost
 from executor_service.link.exec_handle import ExecHandle
 from tests.contract.dying_executor import DyingExecutor
 from tests.support.boxes import Recorder, Yard, open_console, open_yard
-from tests.support.docker_engine import docker_client, run_in
+from tests.support.docker_engine import run_in
 from tests.support.requirements import require
 
 BACKEND = """
@@ -56,13 +56,6 @@ print(json.dumps({
     "reached": [name for name in NAMES if attempt(name)],
 }))
 """
-
-
-@pytest.fixture
-def engine() -> Iterator[docker.DockerClient]:
-    client = docker_client()
-    yield client
-    client.close()
 
 
 @pytest.fixture

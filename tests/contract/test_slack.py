@@ -1,7 +1,6 @@
 """What Slack's platform does beyond the seam, in a workspace at the wire."""
 
 import asyncio
-from collections.abc import AsyncGenerator
 from datetime import UTC, datetime
 from itertools import pairwise
 
@@ -14,21 +13,9 @@ from gateway_service.platforms.slack.platform import SlackPlatform
 from gateway_service.platforms.slack.webhook import make_slack
 from tests.fakes.clock import ManualClock
 from tests.fakes.sink import Collected, Full
-from tests.fakes.slack import FakeSlack, config_of, fake_slack
+from tests.fakes.slack import FakeSlack, config_of
 
 CHANNEL = Destination("C1")
-
-
-@pytest.fixture
-async def slack() -> AsyncGenerator[FakeSlack]:
-    async with fake_slack() as server:
-        yield server
-
-
-@pytest.fixture
-async def app(slack: FakeSlack) -> AsyncGenerator[SlackPlatform]:
-    async with make_slack(config_of(slack)) as platform:
-        yield platform
 
 
 async def message(app: SlackPlatform, count: int = 1) -> MessageEvent:

@@ -1,7 +1,5 @@
 """What Slack's platform shows people, in a workspace at the wire."""
 
-from collections.abc import AsyncGenerator
-
 import pytest
 
 from gateway_service.errors import (
@@ -27,22 +25,10 @@ from gateway_service.platforms.slack.platform import SlackPlatform
 from gateway_service.platforms.slack.webhook import make_slack
 from services.runtime.checks import Verdict
 from tests.fakes.sink import Collected
-from tests.fakes.slack import FakeSlack, config_of, fake_slack
+from tests.fakes.slack import FakeSlack, config_of
 from tests.support.platform_checks import checked
 
 CHANNEL = Destination("C1")
-
-
-@pytest.fixture
-async def slack() -> AsyncGenerator[FakeSlack]:
-    async with fake_slack() as server:
-        yield server
-
-
-@pytest.fixture
-async def app(slack: FakeSlack) -> AsyncGenerator[SlackPlatform]:
-    async with make_slack(config_of(slack)) as platform:
-        yield platform
 
 
 async def test_markdown_is_shown_without_pinging_anybody(

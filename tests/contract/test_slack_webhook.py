@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
@@ -12,13 +12,7 @@ from gateway_service.errors import RateLimited
 from gateway_service.messages import ButtonPress, MessageEvent, Source
 from gateway_service.platforms.base import WebhookRequest
 from gateway_service.platforms.slack.webhook import SlackWebhook, make_slack
-from tests.fakes.slack import SECRET, FakeSlack, callback, config_of, fake_slack, signed
-
-
-@pytest.fixture
-async def slack() -> AsyncGenerator[FakeSlack]:
-    async with fake_slack() as server:
-        yield server
+from tests.fakes.slack import SECRET, FakeSlack, callback, config_of, signed
 
 
 @pytest.fixture

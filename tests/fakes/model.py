@@ -57,6 +57,11 @@ def answers(*replies: Mapping[str, Any]) -> dict[str, Any]:
     return {"rules": [{"steps": [list(replies)]}]}
 
 
+def step(tool: str, **arguments: Any) -> dict[str, Any]:
+    """Return an answer of a script that calls a tool."""
+    return {"tool_calls": [{"name": tool, "arguments": arguments}]}
+
+
 async def serve(script: Path, port: int, host: str) -> None:
     """Serve a script until cancelled; prints the base URL once it listens."""
     async with ModelServer(Script.load(script)).listen(port, host) as url:

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 from gateway_service.messages import Event
 from gateway_service.platforms.base import NOTHING, Platform, Received
-from services.errors import DatabaseUnavailable
+from services.errors import DatabaseUnavailable, HermesError
 
 
 class Collected:
@@ -36,6 +36,14 @@ class Collected:
             listening = group.create_task(platform.listen(self))
             yield
             listening.cancel()
+
+    async def listen_on(self, platform: Platform) -> None:
+        """Listen again and again, as an account's runner does."""
+        while True:
+            try:
+                await platform.listen(self)
+            except HermesError:
+                await asyncio.sleep(0.05)
 
     async def until(self, count: int) -> Sequence[Event]:
         """Wait until so many events have come."""

@@ -18,6 +18,7 @@ from tests.integration.scheduler_parts import (
     scheduler,
 )
 from tests.integration.scheduler_served import Serving, serving, settings_of
+from tests.support.world import World, open_world
 
 
 @pytest.fixture
@@ -25,6 +26,13 @@ async def agent() -> AsyncIterator[Agent]:
     """The agent that a gateway calls."""
     async with agent_at_the_wire() as served:
         yield served
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    """An internet of the test's own."""
+    async with open_world(tmp_path) as opened:
+        yield opened
 
 
 @pytest.fixture

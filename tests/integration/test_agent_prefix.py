@@ -9,19 +9,14 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
-from tests.fakes.model import FakeModel
+from tests.fakes.model import FakeModel, step
 from tests.integration.agent_parts import AgentClient, answer
 from tests.integration.test_agent_takeover import Stage, staged
 from tests.support.skills import document
 
 TURNS = 10
 WELL = {"text": "well — ½ “done” \u2028 ]}"}
-
-
-def _call(tool: str, **arguments: Any) -> dict[str, Any]:
-    return {"tool_calls": [{"name": tool, "arguments": arguments}]}
 
 
 NOTES = document("notes", "how notes are kept")
@@ -31,19 +26,17 @@ SCRIPT = {
         {
             "user": "remember",
             "steps": [
-                _call("memory", target="memory", action="add", content="The build needs make 4."),
-                _call("memory", target="user", action="add", content="Likes short answers."),
+                step("memory", target="memory", action="add", content="The build needs make 4."),
+                step("memory", target="user", action="add", content="Likes short answers."),
                 WELL,
             ],
         },
         {
             "user": "learn",
             "steps": [
-                _call("skill_manage", action="create", name="notes", content=NOTES),
-                _call(
-                    "skill_manage", action="patch", name="notes", old_string="Do", new_string="D"
-                ),
-                _call("skill_view", name="notes"),
+                step("skill_manage", action="create", name="notes", content=NOTES),
+                step("skill_manage", action="patch", name="notes", old_string="Do", new_string="D"),
+                step("skill_view", name="notes"),
                 WELL,
             ],
         },
@@ -59,7 +52,7 @@ SCRIPT = {
                         {"name": "read_file", "arguments": '{"path": '},
                     ],
                 },
-                *[_call("read_file", path="none")] * 3,
+                *[step("read_file", path="none")] * 3,
                 WELL,
             ],
         },

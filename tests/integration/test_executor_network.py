@@ -16,16 +16,10 @@ from tests.support.boxes import BUBBLEWRAP_FIRST
 from tests.support.executor_client import Client
 from tests.support.executors import Process, end_boxes, executor_settings, refused, serving
 from tests.support.ssh_server import ssh_server
-from tests.support.world import FETCH, FRIENDLY, HOSTILE, World, open_world
+from tests.support.world import FETCH, FRIENDLY, HOSTILE, World
 
 OPEN, NONE = network_pb2.NETWORK_MODE_OPEN, network_pb2.NETWORK_MODE_NONE
 ALLOW_LIST = network_pb2.NETWORK_MODE_ALLOW_LIST
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with open_world(tmp_path) as opened:
-        yield opened
 
 
 @pytest.fixture(params=BUBBLEWRAP_FIRST)

@@ -19,7 +19,7 @@ from services.rpc.public_addresses import AddressVetting
 from tests.support.boxes import BUBBLEWRAP_FIRST
 from tests.support.executor_client import Client
 from tests.support.executors import Process, end_boxes, executor_settings, refused, serving
-from tests.support.world import DEADLINES, FRIENDLY, HOSTILE, PUBLIC, World, open_world
+from tests.support.world import DEADLINES, FRIENDLY, HOSTILE, PUBLIC, World
 
 ASK = """
 import base64, json, os, ssl, urllib.request
@@ -39,12 +39,6 @@ for url in os.environ["URLS"].split():
         print(getattr(error, "reason", error), said)
 """
 """Says the token in every place where it could be said."""
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with open_world(tmp_path) as opened:
-        yield opened
 
 
 @pytest.fixture

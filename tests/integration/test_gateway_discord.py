@@ -49,17 +49,9 @@ def connect(server: FakeDiscord) -> DiscordPlatform:
 async def listening(
     platform: DiscordPlatform, sink: Collected, server: FakeDiscord
 ) -> AsyncGenerator[None]:
-    """Listen again and again, as an account's runner does, once the bot is connected."""
-
-    async def again() -> None:
-        while True:
-            try:
-                await platform.listen(sink)
-            except HermesError:
-                await asyncio.sleep(0.05)
-
+    """Listen again and again, once the bot is connected."""
     async with platform, asyncio.TaskGroup() as group:
-        task = group.create_task(again())
+        task = group.create_task(sink.listen_on(platform))
         await until(lambda: server.gateway.is_connected)
         yield
         task.cancel()

@@ -27,7 +27,7 @@ from services.rpc.channels import Channels
 from tests.fakes import mcp_program
 from tests.integration.test_mcp_servers import installed
 from tests.support.executors import end_boxes, executor_settings, serving
-from tests.support.world import FRIENDLY, HOSTILE, World, open_world
+from tests.support.world import FRIENDLY, HOSTILE, World
 
 pytestmark = pytest.mark.timeout(120)
 SECRET = "sk-live-0123456789abcdef"
@@ -47,12 +47,6 @@ for url in {urls!r}:
         got.append("refused: " + str(error))
 got.append(sorted(os.environ.items()))
 """
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with open_world(tmp_path) as opened:
-        yield opened
 
 
 @pytest.fixture

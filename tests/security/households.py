@@ -32,6 +32,7 @@ from services.rpc.streams import open_stream
 from services.runtime.component import Component
 from services.runtime.server import Listen, Server
 from services.telemetry.metrics import Meter
+from tests.fakes.model import step
 from tests.support.executors import end_boxes
 from tests.unit.services.descriptors import methods
 
@@ -54,14 +55,10 @@ Things = Mapping[str, str]
 """The ids of what somebody has, by the fields that name them."""
 
 
-def _call(tool: str, **arguments: Any) -> dict[str, Any]:
-    return {"tool_calls": [{"name": tool, "arguments": arguments}]}
-
-
 SCRIPT = {
     "rules": [
-        {"user": "danger", "steps": [_call("terminal", command=f"rm -rf {CANARY}"), {"text": "x"}]},
-        {"user": "which", "steps": [_call("clarify", question=f"{CANARY}?"), {"text": "x"}]},
+        {"user": "danger", "steps": [step("terminal", command=f"rm -rf {CANARY}"), {"text": "x"}]},
+        {"user": "which", "steps": [step("clarify", question=f"{CANARY}?"), {"text": "x"}]},
         {"steps": [{"text": f"So {CANARY} it is."}]},
     ]
 }
