@@ -57,7 +57,7 @@ def answers(*replies: Mapping[str, Any]) -> dict[str, Any]:
     return {"rules": [{"steps": [list(replies)]}]}
 
 
-def step(tool: str, **arguments: Any) -> dict[str, Any]:
+def call(tool: str, **arguments: Any) -> dict[str, Any]:
     """Return an answer of a script that calls a tool."""
     return {"tool_calls": [{"name": tool, "arguments": arguments}]}
 

@@ -13,9 +13,9 @@ from hermes.common.v1.content_pb2 import MessagePart
 from hermes.common.v1.origin_pb2 import TRUST_SERVICE, Origin
 from services.errors import Reason, reason_of
 from services.rpc.streams import open_stream
-from tests.fakes.model import fake_model
+from tests.fakes.model import call, fake_model
 from tests.integration.agent_parts import AgentClient, agent, answer, kinds, sequences
-from tests.integration.test_agent_web import answers, call
+from tests.integration.test_agent_web import answers
 
 QUESTION = {"question": "Which otter?", "choices": ["The river otter", "The sea otter"]}
 SCRIPT = answers(call("clarify", **QUESTION), {"text": "{tool_result}"})

@@ -14,10 +14,10 @@ from agent_service.tools.base import ToolContext
 from agent_service.tools.vision_analyze import VisionAnalyze, VisionAnalyzeArguments
 from hermes.agent.v1 import usage_pb2
 from hermes.agent.v1.usage_pb2_grpc import UsageServiceStub
-from tests.fakes.model import answers, fake_model
+from tests.fakes.model import answers, call, fake_model
 from tests.fakes.web import site
 from tests.integration.agent_parts import agent, answer
-from tests.integration.test_agent_web import call, home, told
+from tests.integration.test_agent_web import home, told
 from tests.support.reach import out_of_reach
 
 PNG = base64.b64decode(

@@ -17,11 +17,11 @@ from services.cli.chat.dialogue import Dialogue
 from services.cli.connection import connected
 from services.config.settings import load_settings
 from services.rpc.channels import Channels
-from tests.fakes.model import FakeModel, fake_model
+from tests.fakes.model import FakeModel, call, fake_model
 from tests.integration.agent_parts import AgentClient, agent, answer
 from tests.integration.gateway_parts import news_reader
 from tests.integration.test_agent_messages import CHAT, DONE
-from tests.integration.test_agent_web import answers, call, home, pages, told
+from tests.integration.test_agent_web import answers, home, pages, told
 
 __all__ = ["pages"]
 ALL = ("agent", "gateway", "scheduler", "executor")

@@ -12,7 +12,7 @@ from hermes.agent.v1 import approval_pb2, session_pb2, turn_pb2
 from hermes.agent.v1.approval_pb2_grpc import ApprovalServiceStub
 from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
 from hermes.common.v1.origin_pb2 import Origin
-from tests.fakes.model import FakeModel, fake_model, step
+from tests.fakes.model import FakeModel, call, fake_model
 from tests.integration.agent_parts import agent, answer
 from tests.integration.test_agent_takeover import Stage, staged
 from tests.support.skills import document
@@ -98,9 +98,9 @@ async def test_what_cannot_be_handed_over_is_said(
 
 
 # Refused, and a stranger's text all the same.
-READ = step("web_extract", urls=["http://10.0.0.1/"])
-LEARN = step("skill_manage", action="create", name="sheep", content=document("sheep"))
-DELEGATE = step("delegate_task", goal="teach yourself")
+READ = call("web_extract", urls=["http://10.0.0.1/"])
+LEARN = call("skill_manage", action="create", name="sheep", content=document("sheep"))
+DELEGATE = call("delegate_task", goal="teach yourself")
 
 
 async def test_what_a_subagent_read_of_strangers_is_theirs_for_its_caller(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ async def test_what_a_caller_read_of_strangers_is_theirs_for_its_subagent(patien
 
 
 async def test_what_a_subagent_would_have_to_ask_is_not_run(tmp_path: Path) -> None:
-    remove = step("terminal", command="rm -rf src")
+    remove = call("terminal", command="rm -rf src")
     script = {
         "rules": [
             {"user": "teach yourself", "steps": [remove, {"text": "{tool_result}"}]},

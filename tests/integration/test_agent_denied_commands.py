@@ -10,10 +10,10 @@ from hermes.agent.v1 import approval_pb2, turn_pb2
 from hermes.agent.v1.approval_pb2_grpc import ApprovalServiceStub
 from hermes.agent.v1.turn_event_pb2 import TurnEvent
 from services.ids import new_id
-from tests.fakes.model import FakeModel, fake_model
+from tests.fakes.model import FakeModel, call, fake_model
 from tests.integration.agent_parts import AgentClient, agent, answer
 from tests.integration.test_agent_clarifications import asked
-from tests.integration.test_agent_web import answers, call
+from tests.integration.test_agent_web import answers
 
 DONE = {"text": "done"}
 WAIT: dict[str, Any] = {**call("todo"), "latency_s": 1.0}

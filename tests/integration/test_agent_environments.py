@@ -22,12 +22,11 @@ from services.home.paths import HomePaths
 from services.rpc.addresses import UnixAddress
 from services.rpc.auth import new_tokens
 from services.rpc.channels import Channels
-from tests.fakes.model import fake_model
+from tests.fakes.model import call, fake_model
 from tests.integration.agent_parts import AgentClient, answer
 from tests.integration.agent_tool_parts import open_tools
 from tests.integration.test_agent_cronjob import everything, results
 from tests.integration.test_agent_messages import DONE
-from tests.integration.test_agent_web import call
 
 TASKS: Sequence[dict[str, Any]] = (
     {"id": "made", "prompt": "touch a file", "check": "test -e made"},

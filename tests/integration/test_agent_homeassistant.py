@@ -14,10 +14,10 @@ from hermes.agent.v1.tool_catalog_pb2 import ListToolsRequest
 from hermes.agent.v1.tool_catalog_pb2_grpc import ToolCatalogServiceStub
 from hermes.agent.v1.turn_event_pb2 import APPROVAL_DECISION_ONCE
 from tests.fakes.homeassistant import TOKEN, FakeHomeAssistant, fake_homeassistant
-from tests.fakes.model import FakeModel, fake_model
+from tests.fakes.model import FakeModel, call, fake_model
 from tests.integration.agent_parts import AgentClient, agent, answer
 from tests.integration.test_agent_messages import one_open
-from tests.integration.test_agent_web import answers, call, told
+from tests.integration.test_agent_web import answers, told
 from tests.support.real_homeassistant import real_homeassistant
 
 DONE = {"text": "done"}

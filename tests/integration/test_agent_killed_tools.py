@@ -20,12 +20,12 @@ from tests.fakes.honcho import KEY as HONCHO_KEY
 from tests.fakes.honcho import FakeHoncho
 from tests.fakes.http_server import bind, serving
 from tests.fakes.media import KEY, fake_media
-from tests.fakes.model import fake_model
+from tests.fakes.model import call, fake_model
 from tests.integration.agent_parts import answer
 from tests.integration.agent_processes import AgentProcess, Site
 from tests.integration.browser_parts import CONFIG, chromium_executor
 from tests.integration.test_agent_takeover import TELL, UNCERTAIN
-from tests.integration.test_agent_web import answers, call
+from tests.integration.test_agent_web import answers
 from tests.support.executors import until
 from tests.support.sound import SENTENCES, need_sound, spoken
 

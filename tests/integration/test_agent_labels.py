@@ -16,11 +16,11 @@ from hermes.common.v1.content_pb2 import MessagePart
 from hermes.common.v1.origin_pb2 import Origin
 from services.config.settings import Settings
 from services.ids import new_id
-from tests.fakes.model import FakeModel, fake_model
+from tests.fakes.model import FakeModel, call, fake_model
 from tests.integration.agent_parts import AgentClient, answer, kinds
 from tests.integration.agent_processes import AgentProcess, Site
 from tests.integration.agent_tool_parts import open_tools
-from tests.integration.test_agent_web import answers, call
+from tests.integration.test_agent_web import answers
 from tests.support.executors import Process, end_boxes, executor_settings
 
 NETWORK = "executor: {network: {mode: open}}\n"

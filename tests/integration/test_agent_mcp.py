@@ -19,12 +19,12 @@ from hermes.agent.v1.skill_pb2_grpc import SkillServiceStub
 from hermes.agent.v1.turn_event_pb2 import APPROVAL_DECISION_DENY, APPROVAL_DECISION_ONCE
 from services.rpc.streams import open_stream
 from tests.fakes import mcp_program
-from tests.fakes.model import FakeModel, fake_model
+from tests.fakes.model import FakeModel, call, fake_model
 from tests.integration.agent_parts import AgentClient, agent, answer
 from tests.integration.test_agent_approvals import asked, resolve
 from tests.integration.test_agent_clarifications import give
 from tests.integration.test_agent_takeover import UNCERTAIN, staged
-from tests.integration.test_agent_web import answers, call
+from tests.integration.test_agent_web import answers
 from tests.support.executors import until
 
 TOLD = {"text": "{tool_result}"}

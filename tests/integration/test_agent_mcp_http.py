@@ -15,10 +15,10 @@ from agent_service.assembly.mcp_logins import log_in, log_out
 from hermes.agent.v1.turn_event_pb2 import APPROVAL_DECISION_DENY
 from services.config.settings import load_settings
 from services.runtime.logins import LoggedIn
-from tests.fakes.model import fake_model
+from tests.fakes.model import call, fake_model
 from tests.integration.agent_parts import agent, answer, notices
 from tests.integration.test_agent_approvals import asked, resolve
-from tests.integration.test_agent_web import answers, call
+from tests.integration.test_agent_web import answers
 from tests.support.executors import until
 from tests.support.ports import free_port
 

@@ -22,14 +22,14 @@ from hermes.agent.v1.turn_pb2 import InterruptTurnRequest
 from hermes.common.v1.origin_pb2 import Origin
 from hermes.gateway.v1.delivery_pb2 import DeliverRequest
 from tests.fakes.deliveries import FakeDeliveries
-from tests.fakes.model import FakeModel, fake_model
+from tests.fakes.model import FakeModel, call, fake_model
 from tests.fakes.web import Site as Pages
 from tests.fakes.web import site
 from tests.integration.agent_parts import answer
 from tests.integration.agent_processes import AgentProcess, Site
 from tests.integration.scheduler_parts import fake_services
 from tests.integration.test_agent_messages import one_open
-from tests.integration.test_agent_web import answers, call, hold_hands, home, told
+from tests.integration.test_agent_web import answers, hold_hands, home, told
 from tests.support.executors import end_boxes, executor_settings, serving
 
 CHAT = Origin(platform="telegram", chat_id="42", user_id="u1")

@@ -14,12 +14,12 @@ from hermes.common.v1.origin_pb2 import Origin
 from hermes.gateway.v1.directory_pb2 import Channel
 from services.rpc.addresses import UnixAddress
 from services.rpc.auth import Identity
-from tests.fakes.model import fake_model
+from tests.fakes.model import call, fake_model
 from tests.fakes.web import site
 from tests.integration.agent_parts import agent, answer
 from tests.integration.agent_processes import AgentProcess, Site
 from tests.integration.scheduler_parts import fake_services
-from tests.integration.test_agent_web import answers, call, hold_hands, home, told
+from tests.integration.test_agent_web import answers, hold_hands, home, told
 
 CHAT = Origin(platform="telegram", chat_id="42", thread_id="7", user_id="u1")
 DONE = {"text": "done"}

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 from itertools import pairwise
 from pathlib import Path
 
-from tests.fakes.model import FakeModel, step
+from tests.fakes.model import FakeModel, call
 from tests.integration.agent_parts import AgentClient, answer
 from tests.integration.test_agent_takeover import Stage, staged
 from tests.support.skills import document
@@ -26,17 +26,17 @@ SCRIPT = {
         {
             "user": "remember",
             "steps": [
-                step("memory", target="memory", action="add", content="The build needs make 4."),
-                step("memory", target="user", action="add", content="Likes short answers."),
+                call("memory", target="memory", action="add", content="The build needs make 4."),
+                call("memory", target="user", action="add", content="Likes short answers."),
                 WELL,
             ],
         },
         {
             "user": "learn",
             "steps": [
-                step("skill_manage", action="create", name="notes", content=NOTES),
-                step("skill_manage", action="patch", name="notes", old_string="Do", new_string="D"),
-                step("skill_view", name="notes"),
+                call("skill_manage", action="create", name="notes", content=NOTES),
+                call("skill_manage", action="patch", name="notes", old_string="Do", new_string="D"),
+                call("skill_view", name="notes"),
                 WELL,
             ],
         },
@@ -52,7 +52,7 @@ SCRIPT = {
                         {"name": "read_file", "arguments": '{"path": '},
                     ],
                 },
-                *[step("read_file", path="none")] * 3,
+                *[call("read_file", path="none")] * 3,
                 WELL,
             ],
         },

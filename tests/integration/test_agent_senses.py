@@ -13,11 +13,11 @@ from hermes.agent.v1 import usage_pb2
 from hermes.agent.v1.usage_pb2_grpc import UsageServiceStub
 from hermes.common.v1.content_pb2 import FILE_KIND_VOICE
 from tests.fakes.media import KEY, MADE, FakeMedia, fake_media, picture
-from tests.fakes.model import FakeModel, answers, fake_model
+from tests.fakes.model import FakeModel, answers, call, fake_model
 from tests.integration.agent_parts import AgentClient, agent, answer
 from tests.integration.agent_processes import AgentProcess
 from tests.integration.test_agent_media import CHAT, Stage, shell, stage
-from tests.integration.test_agent_web import call, told
+from tests.integration.test_agent_web import told
 from tests.support.sound import SENTENCES, container_of, need_sound, spoken, understood
 
 TEXT = SENTENCES[0]

@@ -10,7 +10,7 @@ import pytest
 from hermes.agent.v1 import skill_pb2
 from hermes.agent.v1.skill_pb2_grpc import SkillServiceStub
 from services.errors import Reason, reason_of
-from tests.fakes.model import FakeModel, fake_model, step
+from tests.fakes.model import FakeModel, call, fake_model
 from tests.integration.agent_parts import AgentClient, agent, answer
 from tests.support.curation import tree
 from tests.support.skills import document, put, put_skill, run, usage
@@ -18,15 +18,15 @@ from tests.support.skills import document, put, put_skill, run, usage
 TELL = {"text": "{tool_result}"}
 
 
-CREATE = step("skill_manage", action="create", name="notes", content=document("notes", "notes x"))
-PATCH = step("skill_manage", action="patch", name="arxiv", old_string="Do it.", new_string="Do.")
-ARCHIVE = step("skill_manage", action="archive", name="arxiv")
+CREATE = call("skill_manage", action="create", name="notes", content=document("notes", "notes x"))
+PATCH = call("skill_manage", action="patch", name="arxiv", old_string="Do it.", new_string="Do.")
+ARCHIVE = call("skill_manage", action="archive", name="arxiv")
 SCRIPT = {
     "rules": [
-        {"user": "learn", "steps": [CREATE, PATCH, step("skills_list"), TELL]},
+        {"user": "learn", "steps": [CREATE, PATCH, call("skills_list"), TELL]},
         {"user": "improve", "steps": [PATCH, TELL]},
         {"user": "put it away", "steps": [ARCHIVE, TELL]},
-        {"user": "load", "steps": [step("skill_view", name="arxiv"), TELL]},
+        {"user": "load", "steps": [call("skill_view", name="arxiv"), TELL]},
         {"steps": [{"text": "well"}]},
     ]
 }

@@ -15,7 +15,7 @@ from hermes.agent.v1.approval_pb2_grpc import ApprovalServiceStub
 from hermes.agent.v1.tool_catalog_pb2 import ListToolsRequest
 from hermes.agent.v1.tool_catalog_pb2_grpc import ToolCatalogServiceStub
 from hermes.agent.v1.turn_event_pb2 import APPROVAL_DECISION_DENY, APPROVAL_DECISION_ONCE
-from tests.fakes.model import FakeModel, fake_model, step
+from tests.fakes.model import FakeModel, call, fake_model
 from tests.fakes.search import BRAVE_KEY, SearchApis
 from tests.fakes.web import Site, site
 from tests.integration.agent_parts import AgentClient, agent, answer, notices
@@ -97,7 +97,7 @@ async def test_pages_are_read_fenced_and_cannot_leave_their_fence(
     tmp_path: Path, pages: Site
 ) -> None:
     url = pages.url("127.0.0.1", "/moved")
-    script = answers(step("web_extract", urls=[url]), {"text": "They do."})
+    script = answers(call("web_extract", urls=[url]), {"text": "They do."})
     async with fake_model(script) as model, agent(await home(tmp_path, pages), model.url) as client:
         assert answer(await client.ask("Do otters hold hands?")) == "They do."
         text = told(model)
@@ -117,7 +117,7 @@ async def test_orders_on_a_page_are_kept_from_the_model_and_the_rest_is_not(
     tmp_path: Path, pages: Site
 ) -> None:
     url = pages.url("127.0.0.1", "/orders")
-    script = answers(step("web_extract", urls=[url]), {"text": "They do."})
+    script = answers(call("web_extract", urls=[url]), {"text": "They do."})
     async with fake_model(script) as model, agent(await home(tmp_path, pages), model.url) as client:
         events = await client.ask("Do otters swim?")
         text = told(model)
@@ -134,7 +134,7 @@ async def test_a_model_that_guards_takes_out_what_the_patterns_do_not_know(
     folder = await home(tmp_path, pages, more="auxiliary: {guard: {model: guard}}\n")
     url = pages.url("127.0.0.1", "/orders")
     guarding = {"user": r"^\[Text ", "steps": [{"text": "persistence 2"}]}
-    asking = {"steps": [step("web_extract", urls=[url]), {"text": "They do."}]}
+    asking = {"steps": [call("web_extract", urls=[url]), {"text": "They do."}]}
     async with (
         fake_model({"rules": [guarding, asking]}) as model,
         agent(folder, model.url) as client,
@@ -152,8 +152,8 @@ async def test_each_page_says_what_became_of_it(tmp_path: Path, pages: Site) -> 
     paths = ("/data.json", "/picture", "/nothing", "/away")
     urls = [*(pages.url("127.0.0.1", path) for path in paths), "http://10.0.0.1/"]
     script = answers(
-        step("web_extract", urls=urls),
-        step("web_extract", urls=[pages.url("127.0.0.1", "/long")]),
+        call("web_extract", urls=urls),
+        call("web_extract", urls=[pages.url("127.0.0.1", "/long")]),
         {"text": "ok"},
     )
     async with fake_model(script) as model, agent(await home(tmp_path, pages), model.url) as client:
@@ -172,11 +172,11 @@ async def test_an_address_that_nobody_has_said_is_not_read_unasked(
     first, linked, said = (pages.url("127.0.0.1", p) for p in ("/links", "/article", "/data.json"))
     made_up = f"{linked}?note=secret"
     script = answers(
-        step("web_extract", urls=[first]),
-        step("web_extract", urls=[linked]),
-        step("web_extract", urls=[said]),
-        step("web_extract", urls=[linked, made_up]),
-        step("web_extract", urls=[made_up]),
+        call("web_extract", urls=[first]),
+        call("web_extract", urls=[linked]),
+        call("web_extract", urls=[said]),
+        call("web_extract", urls=[linked, made_up]),
+        call("web_extract", urls=[made_up]),
         {"text": "done"},
     )
     async with fake_model(script) as model, agent(await home(tmp_path, pages), model.url) as client:
@@ -195,10 +195,10 @@ async def test_what_was_read_from_the_web_is_not_remembered_unasked(
 ) -> None:
     note = {"target": "memory", "action": "add", "content": "Otters hold hands."}
     script = answers(
-        step("memory", **note),
-        step("web_extract", urls=[pages.url("127.0.0.1", "/article")]),
-        step("memory", **note | {"content": "Delete everything."}),
-        step("memory", **note | {"content": "Otters eat fish."}),
+        call("memory", **note),
+        call("web_extract", urls=[pages.url("127.0.0.1", "/article")]),
+        call("memory", **note | {"content": "Delete everything."}),
+        call("memory", **note | {"content": "Otters eat fish."}),
         {"text": "done"},
     )
     async with fake_model(script) as model, agent(await home(tmp_path, pages), model.url) as client:
@@ -223,11 +223,11 @@ async def test_the_label_stays_for_later_turns_unless_it_is_turned_off(
             {
                 "user": "read",
                 "steps": [
-                    step("web_extract", urls=[pages.url("127.0.0.1", "/data.json")]),
+                    call("web_extract", urls=[pages.url("127.0.0.1", "/data.json")]),
                     {"text": "read"},
                 ],
             },
-            {"steps": [step("memory", **note), {"text": "kept"}]},
+            {"steps": [call("memory", **note), {"text": "kept"}]},
         ]
     }
     async with fake_model(script) as model:
@@ -247,7 +247,7 @@ async def test_results_of_a_search_are_fenced_and_need_a_setting(
     tmp_path: Path, pages: Site
 ) -> None:
     apis = SearchApis(hits=[{"title": "Otters", "url": "https://o.example/", "text": "hold hands"}])
-    script = answers(step("web_search", query="otters"), {"text": "found"})
+    script = answers(call("web_search", query="otters"), {"text": "found"})
     async with fake_model(script) as model, site(apis.handle) as engine:
         async with agent(await home(tmp_path, pages), model.url) as client:
             await client.ask("search")

@@ -14,12 +14,12 @@ import pytest_asyncio
 from agent_service.config.tools import BrowserConfig
 from agent_service.tools.builtin import Asking
 from tests.fakes.browser_site import BrowserSite, browser_site
-from tests.fakes.model import fake_model
+from tests.fakes.model import call, fake_model
 from tests.integration.agent_parts import answer
 from tests.integration.agent_processes import AgentProcess, Site
 from tests.integration.agent_tool_parts import Tools, open_tools
 from tests.integration.browser_parts import CONFIG, chromium_executor
-from tests.integration.test_agent_web import answers, call
+from tests.integration.test_agent_web import answers
 from tests.support.executors import Executor, until
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(90)]

@@ -15,9 +15,8 @@ import pytest
 from agent_service.clients.browsers import BrowserProcesses
 from agent_service.tools.base import Caller
 from tests.fakes.browser_site import browser_site
-from tests.fakes.model import fake_model
+from tests.fakes.model import call, fake_model
 from tests.integration.agent_parts import agent, answer
-from tests.integration.test_agent_web import call
 from tests.support.executors import until
 from tests.support.requirements import require
 

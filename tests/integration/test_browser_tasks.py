@@ -11,11 +11,10 @@ import pytest_asyncio
 from msgspec import Struct
 
 from tests.fakes.browser_site import BrowserSite, browser_site
-from tests.fakes.model import FakeModel, fake_model
+from tests.fakes.model import FakeModel, call, fake_model
 from tests.integration.agent_parts import AgentClient, answer
 from tests.integration.agent_processes import AgentProcess, Site
 from tests.integration.browser_parts import CONFIG, chromium_executor
-from tests.integration.test_agent_web import call
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(90)]
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from hermes.agent.v1.turn_event_pb2 import APPROVAL_DECISION_ONCE
-from tests.fakes.model import fake_model
+from tests.fakes.model import call, fake_model
 from tests.integration.agent_parts import agent, answer
 from tests.integration.test_agent_approvals import asked, resolve
 from tests.integration.test_agent_clarifications import give
 from tests.integration.test_agent_mcp import question_with
-from tests.integration.test_agent_web import answers, call
+from tests.integration.test_agent_web import answers
 from tests.support.requirements import require
 
 pytestmark = pytest.mark.timeout(240)

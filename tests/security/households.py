@@ -32,7 +32,7 @@ from services.rpc.streams import open_stream
 from services.runtime.component import Component
 from services.runtime.server import Listen, Server
 from services.telemetry.metrics import Meter
-from tests.fakes.model import step
+from tests.fakes.model import call
 from tests.support.executors import end_boxes
 from tests.unit.services.descriptors import methods
 
@@ -57,8 +57,8 @@ Things = Mapping[str, str]
 
 SCRIPT = {
     "rules": [
-        {"user": "danger", "steps": [step("terminal", command=f"rm -rf {CANARY}"), {"text": "x"}]},
-        {"user": "which", "steps": [step("clarify", question=f"{CANARY}?"), {"text": "x"}]},
+        {"user": "danger", "steps": [call("terminal", command=f"rm -rf {CANARY}"), {"text": "x"}]},
+        {"user": "which", "steps": [call("clarify", question=f"{CANARY}?"), {"text": "x"}]},
         {"steps": [{"text": f"So {CANARY} it is."}]},
     ]
 }
