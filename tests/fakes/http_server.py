@@ -33,7 +33,8 @@ async def serving(
     else:
         app = web.Application(client_max_size=64 * 1024 * 1024)
         app.router.add_route("*", "/{tail:.*}", handler)
-    runner = web.AppRunner(app, shutdown_timeout=0)
+    # To aiohttp, 0 means without a limit.
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     try:
         await web.SockSite(runner, listener, ssl_context=tls).start()
