@@ -197,7 +197,7 @@ def _fetch(shell: Shell, invocation: Invocation, pipes: Pipes) -> str | None:
 
 def _tee(shell: Shell, invocation: Invocation, pipes: Pipes) -> str | None:
     for operand in invocation.operands:
-        shell.scene.write(operand, pipes.stdin)
+        shell.write(operand, pipes.stdin)
     return None
 
 

@@ -121,6 +121,8 @@ _URL = re.compile(r"\b(?:https?|ftp)://[^\s'\"`)]*")
 _MODES = re.compile(
     r"chmod\w{0,20}\s*\(?[^)\n]{0,200}(?:0?o?[0-7]?777|0?o?[246][0-7]{3}\b|S_ISUID)"
 )
+_EVALUATES_TEXT = re.compile(r"\b(?:exec|eval|compile|loadstring|load|Function)\b\s*\(?\s*[\"'`]")
+_CALLS = re.compile(r"\w\s*\(")
 _OBEYS = re.compile(
     r"(?:\bexec\w*|\bsystem|popen|\bspawn\w*|getoutput|check_output|shell_exec|\bcall|\brun)"
     r"\s*\(\s*[A-Za-z_$]"
@@ -135,12 +137,16 @@ def judge(code: str) -> Judged:
     code = _without_separators(_JOINED.sub("", _with_home(_BLANKS.sub(_one_blank, code))))
     literals = [found for found in _literals(code) if found]
     findings = [*_find(code), *_files(code, literals)]
+    texts = literals if _EVALUATES_TEXT.search(code) else []
     scripts = [next(filter(None, match.groups()), "") for match in _BACKTICK.finditer(code)]
     scripts += [match[1] for match in _BANG.finditer(code)]
     if _RUNS.search(code):
         scripts += [text for text in literals if len(text) > 2]
         lists = _LIST.finditer(_BLANKS.sub(_one_blank, code.translate(_BRACKETS)))
         scripts += [" ".join(_literals(match[0])) for match in lists]
+    for each in (judge(text) for text in texts if _CALLS.search(text)):
+        findings += each.findings
+        scripts += each.scripts
     scripts = list(dict.fromkeys(scripts))[:32]
     return Judged(tuple(findings), tuple(scripts))
 

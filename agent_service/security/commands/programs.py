@@ -35,7 +35,7 @@ from agent_service.security.commands.paths import (
 )
 from agent_service.security.commands.rules import effects
 from agent_service.security.commands.rules.base import Rule, holds
-from agent_service.security.commands.runners import RUNNERS, with_items
+from agent_service.security.commands.runners import FED_BY_FILES, RUNNERS, fed_by_files, with_items
 from agent_service.security.commands.scene import MOST_STARTED, Pipes, Reach, Scene
 from agent_service.security.commands.shell import Settings, Shell, judge_setting
 from agent_service.security.commands.wrappers import WRAPPERS, is_wrapper, unwrap
@@ -54,6 +54,7 @@ _PLAIN = listed(
     "compgen git docker podman kubectl npm yarn pnpm pip cargo go apt apt-get dnf yum brew aws "
     "gcloud az systemctl logger notify-send figlet cowsay tldr alias export read rg sed awk jq"
 )
+_SERVICE_SCRIPTS = ("/etc/init.d/", "/etc/rc.d/")
 _MOST_GUESSES = 6
 _LONGEST_NAME = 256
 """Longest pattern that is matched with program names."""
@@ -97,6 +98,8 @@ class Programs:
             if name in _RUN_LATER:
                 text = scene.read(value) or (value if _WORDS.search(value) else "")
                 run_text(shell, text.removeprefix("|").lstrip("-"), Pipes())
+        if argv[0].startswith(_SERVICE_SCRIPTS):
+            argv = ["service", program_name(argv[0]), *argv[1:]]
         invocation = Invocation(
             name=program_name(argv[0]),
             args=tuple(argv[1:]),
@@ -153,6 +156,9 @@ class Programs:
         scene, name, args = shell.scene, invocation.name, invocation.args
         scene.spend(_CALL + len(args) * _ARGUMENT + sum(map(len, args)))
         scene.spend(len(pipes.stdin) // _SKIMMED)
+        if scene.files and name in FED_BY_FILES:
+            invocation = fed_by_files(invocation, scene)
+            judge_origin(scene, invocation.stdin if "make" in name else "")
         self._judge(scene, invocation)
         builtin = BUILTINS.get(name)
         if builtin is not None:
@@ -212,7 +218,7 @@ class Programs:
     def _knows(self, scene: Scene, word: str) -> bool:
         name = program_name(word)
         known = (self._rules, SHELLS, WRAPPERS, _PLAIN)
-        is_listed = name != "*" and any(name in names for names in known)
+        is_listed = name[:1].isalnum() and any(name in names for names in known)
         return is_listed or bool(language_of(name) or scene.read(word) or _SCRIPT.match(word))
 
     def _run_arguments(self, shell: Shell, invocation: Invocation, pipes: Pipes) -> None:
@@ -261,7 +267,7 @@ _TO_SHELL = listed(
     "sudo su doas env exec nohup setsid chroot busybox script unshare runuser stdbuf ssh"
 )
 _ELSEWHERE = listed(
-    "kubectl docker podman nerdctl oc ssh mosh sshpass ansible pdsh pssh clush dsh salt"
+    "kubectl docker podman nerdctl oc ssh mosh sshpass ansible pdsh pssh clush dsh salt adb"
 )
 """Wrappers whose inner command runs outside the sandbox."""
 

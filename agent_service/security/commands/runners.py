@@ -3,13 +3,31 @@
 import re
 from collections.abc import Callable, Mapping
 
+from msgspec.structs import replace
+
 from agent_service.security.commands.invocation import Invocation, listed
 from agent_service.security.commands.marks import UNKNOWN
+from agent_service.security.commands.scene import Scene
 
 _LONGEST = 65_536
 _LISTERS = listed("find ls fd locate git")
 Started = list[str | list[str]]
 """Shell texts and argument lists to run."""
+
+
+FED_BY_FILES = listed(
+    "make gmake psql mysql mariadb sqlite3 duckdb sqlcmd cqlsh clickhouse-client xargs gxargs"
+)
+"""Programs that obey files."""
+_WORD = re.compile(r"[^\s;=]+")
+_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
+
+
+def fed_by_files(invocation: Invocation, scene: Scene) -> Invocation:
+    """The invocation with the files that it names and the command has written as its input."""
+    named = [*_WORD.findall(invocation.text), *(_MAKEFILES if "make" in invocation.name else ())]
+    texts = [text for path in dict.fromkeys(named) if (text := scene.read(path))]
+    return replace(invocation, stdin="\n".join((invocation.stdin, *texts)))
 
 
 def with_items(

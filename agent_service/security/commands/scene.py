@@ -52,6 +52,8 @@ class Scene(Struct):
     aliases: dict[str, str] = field(default_factory=dict[str, str])
     files: dict[str, str] = field(default_factory=dict[str, str])
     """Content that the text has written or a file descriptor provides, by path."""
+    sinks: dict[str, str] = field(default_factory=dict[str, str])
+    """Shell text that reads what is written to a path."""
     decoded: set[str] = field(default_factory=set[str])
     """Texts that programs of the command decoded."""
     own: tuple[str, ...] = ()

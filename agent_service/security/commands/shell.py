@@ -279,7 +279,7 @@ class Shell:
             if is_empty and not redirects.gives:
                 judge_emptied(scene, operator, target)
             if ">" in operator:
-                scene.write(target, output, append=operator == ">>")
+                self.write(target, output, append=operator == ">>")
         for each in redirects.behind:
             output = self._run(each, Pipes(output, is_fed=True, feeds=given.feeds))
         return output
@@ -289,12 +289,18 @@ class Shell:
 
     def _keep(self, direction: str, text: str) -> str:
         scene = self.scene
-        path = f"/dev/fd/{63 + len(scene.files)}"
-        if direction == "<":
-            scene.files[path] = self.script(text)
+        path = f"/dev/fd/{63 + len(scene.files) + len(scene.sinks)}"
+        if direction == ">":
+            scene.sinks[path] = text
         else:
-            self.script(text, Pipes(UNKNOWN, is_fed=True))
+            scene.files[path] = self.script(text)
         return path
+
+    def write(self, path: str, text: str, *, append: bool = False) -> None:
+        """Store what is written to a path, and follow shells that read it."""
+        self.scene.write(path, text, append=append)
+        if (reader := self.scene.sinks.get(path)) is not None:
+            self.script(reader, Pipes(text, is_fed=True))
 
 
 def judge_emptied(scene: Scene, operator: str, target: str) -> None:

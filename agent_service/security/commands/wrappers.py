@@ -45,7 +45,8 @@ _LOOSE = (
     "stdbuf time gtime gosu su-exec taskset setarch s6-setuidgid faketime logsave chrt timeout "
     "gtimeout perf chroot daemon start-stop-daemon ts dotenv op composer lxc incus distrobox wsl "
     "lxc-attach xdotool uv poetry pipenv git-bisect conda toolbox rustup bundle direnv "
-    "screen tmux watch hyperfine ssh mosh sshpass pdsh pssh clush dsh salt ansible"
+    "screen tmux watch hyperfine ssh mosh sshpass pdsh pssh clush dsh salt ansible "
+    "adb machinectl"
 )
 _TABLE = (
     Wrapper("sudo sudo-rs doas", _SUDO, settings=True),
@@ -116,7 +117,7 @@ def _program_at(words: list[str], knows: Callable[[str], bool], hosts: int) -> i
     """The index of the first word that names a program; behind others, a verb may be theirs."""
     operands = 0
     for at, (before, word) in enumerate(pairwise(["", *words])):
-        is_value = before.startswith("-")
+        is_value = before.startswith("-") and before != "--"
         is_verb = word in _VERBS and (is_value or operands > hosts)
         if knows(word) and not is_verb:
             return at

@@ -12,7 +12,7 @@ from agent_service.security.commands.families import FAMILIES, CommandClass
 ROWS = [
     json.loads(line) for line in (Path(__file__).parent / "recall.jsonl").read_text().splitlines()
 ]
-BARS = {"destructive": 0.97, "bypass": 0.97, "shells": 0.97}
+BARS = {"destructive": 0.98, "bypass": 0.97, "shells": 0.97}
 """Families told plainly; a delete of the root in every wrapping; shells for somebody elsewhere."""
 CLASSIFIER = CommandClassifier()
 STOPPED = frozenset({CommandClass.DANGEROUS, CommandClass.HARDLINE})

@@ -39,8 +39,8 @@ _LOOKS = r"(?:^|\s)-\w*[zlh]|--(?:listen|help)"
 _ASKS = r"^(?:--help|--version|-V|-h)$"
 _SOURCE_UNTOLD = (
     r"\b(?:clone|fetch|pull|ls-remote|incoming|checkout|co|export|inspect|copy|list-tags)"
-    r"(?: -\w(?: [^-\s:/]+)??| -\S+| \d+)*? [\x91-\x93]"
-    r"|\b(?:remote|submodule) (?:add|set-url)\b.* [\x91-\x93]"
+    r"(?: -\w(?: [^-\s:/]+)??| -\S+| \d+)*? [\x91-\x94]"
+    r"|\b(?:remote|submodule) (?:add|set-url)\b.* [\x91-\x94]"
 )
 """The source of a fetch is unknown, even its scheme."""
 
@@ -102,7 +102,7 @@ NETWORK_RULES: tuple[Rule, ...] = (
     Rule("upload", "tftp ftp sftp lftp smbclient",
          r"\b(?:m?put|mirror\s+(?:-\w*R|--reverse)|get)\s+\S*/|-c\s+['\"]?(?:m?put|get)\b",
          reads_stdin=True),
-    Rule("upload", "finger cancel rlogin rsh whois", "(?s)^(?=.*[\x91-\x93]).*(?:@|-[hlp] )"),
+    Rule("upload", "finger cancel rlogin rsh whois", "(?s)^(?=.*[\x91-\x94]).*(?:@|-[hlp] )"),
     Rule("upload", "restic", r"^(?=.*\b(?:rest:http|sftp:|s3:)).*\bbackup\b"),
     Rule("upload", "tar", r"--(?:rsh|rmt)-command|\s[\w.-]+@[\w.-]+:/"),
     Rule("upload", "ab", r"(?:^|\s)-[pu]"),
@@ -131,7 +131,7 @@ NETWORK_RULES: tuple[Rule, ...] = (
     Rule(SENDS, "scp", operands="-F -J -S any"),
     Rule(SENDS, "scp", r"(?i)-o ?(?:proxy(?:command|jump)|hostname|include)\b"),
     Rule(SENDS, "git hg svn skopeo crane", _SOURCE_UNTOLD),
-    Rule(SENDS, "docker podman nerdctl buildah", r"\b(?:run|create|pull)\b.* (?:\S+/)?[\x91-\x93]"),
+    Rule(SENDS, "docker podman nerdctl buildah", r"\b(?:run|create|pull)\b.* (?:\S+/)?[\x91-\x94]"),
     Rule(SENDS, "git",
          verb=r"(?:push|send-pack|http-push|send-email|svn dcommit|subtree push|request-pull)\b",
          valued=_GIT),
