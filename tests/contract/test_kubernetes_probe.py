@@ -94,10 +94,17 @@ async def test_what_the_cluster_would_not_admit_is_told(changed: StandIn) -> Non
     changed.cluster.quota = 0
     assert "admits no sandbox" in (reason := await refusal(changed))
     assert "exceeded quota" in reason
+
+
+@pytest.mark.parametrize(
+    ("resource", "verb"), [("pods", "create"), ("pods/exec", "get"), ("networkpolicies", "list")]
+)
+async def test_a_missing_right_is_named(changed: StandIn, resource: str, verb: str) -> None:
     there = changed.cluster
-    left = [rule for rule in there.rights.rules if "pods" not in rule["resources"]]
+    left = [rule for rule in there.rights.rules if resource not in rule["resources"]]
     there.rights = replace(there.rights, rules=left)
-    assert 'cannot create resource "pods"' in (reason := await refusal(changed))
+    reason = await refusal(changed)
+    assert f'cannot {verb} resource "{resource}"' in reason
     assert "apply the Role of docs/" in reason
 
 

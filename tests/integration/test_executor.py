@@ -221,6 +221,25 @@ async def test_a_gap_in_the_input_is_refused(client: Client, lease: Lease) -> No
     await client.signal(lease, started.exec_id)
 
 
+async def test_a_terminal(client: Client, lease: Lease) -> None:
+    size = exec_pb2.TerminalSize(row_count=33, column_count=44)
+    started = await client.start(
+        lease, script="stty size; read x; stty size; echo got $x", terminal=size
+    )
+    said = b""
+    async with client.attach(lease, started.exec_id) as call:
+        async for message in call:
+            said += message.output.data
+            if message.output.data.startswith(b"33 44"):
+                resized = exec_pb2.TerminalSize(row_count=55, column_count=66)
+                await call.write(exec_pb2.AttachExecRequest(resize=resized))
+                stdin = exec_pb2.AttachExecRequest.Stdin(offset=0, data=b"hello\n")
+                await call.write(exec_pb2.AttachExecRequest(stdin=stdin))
+            if message.HasField("exited"):
+                break
+    assert said.split() == [b"33", b"44", b"hello", b"55", b"66", b"got", b"hello"]
+
+
 async def test_stored_output_is_read_by_offset(client: Client, lease: Lease) -> None:
     started = await client.start(lease, script="seq 1 1000; echo oops >&2")
     await client.wait(lease, started.exec_id)

@@ -58,6 +58,29 @@ async def policy_of(client: Client, lease: sandbox_pb2.Lease) -> network_pb2.Net
     return (await client.sandboxes.GetSandbox(request)).sandbox.network_policy
 
 
+async def test_a_sandbox_has_no_network_unless_it_is_given_one(
+    settings: Settings, world: World
+) -> None:
+    urls = (world.http("good.test"), world.https("evil.test"))
+    async with serving(settings, world.gate()) as executor, executor.client() as client:
+        none = (await client.acquire()).lease
+        assert (await policy_of(client, none)) == network_pb2.NetworkPolicy(mode=NONE, generation=1)
+        assert "proxy" not in (await client.output(none, "env")).lower()
+        failures = await fetch(client, none, world, *urls)
+        assert len(failures) == 2
+        assert not {FRIENDLY, HOSTILE} & set(failures)
+        assert not world.seen
+        some = (await client.acquire(network_policy=allow(world, "good.test"))).lease
+        answers = await fetch(client, some, world, *urls)
+        assert answers == [FRIENDLY, "Tunnel connection failed: 403 Forbidden"]
+        every = (await client.acquire(network_policy=network_pb2.NetworkPolicy(mode=OPEN))).lease
+        assert await fetch(client, every, world, *urls) == [FRIENDLY, HOSTILE]
+        counted = executor.metric(
+            "hermes_egress_connections_total", rule="good.test", outcome="allowed"
+        )
+        assert counted == 1
+
+
 async def test_a_policy_is_replaced_as_a_whole(settings: Settings, world: World) -> None:
     url = world.http("good.test")
     async with serving(settings, world.gate()) as executor, executor.client() as client:

@@ -1,6 +1,7 @@
 """Whether a cluster lets this executor make boxes, and which limits it enforces."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from http import HTTPStatus
 from pathlib import Path
 
 from executor_service.backends.base import (
@@ -13,7 +14,14 @@ from executor_service.backends.base import (
     WorkspacePlace,
 )
 from executor_service.backends.kubernetes.api import Cluster, Json, part, parts
-from executor_service.backends.kubernetes.pod import NAME, Objects, manifest, selected_labels
+from executor_service.backends.kubernetes.pod import (
+    CONTAINER,
+    NAME,
+    Objects,
+    manifest,
+    pod_name,
+    selected_labels,
+)
 from executor_service.config import KubernetesConfig
 from executor_service.errors import BackendError, BackendUnavailable, EngineRefused
 from executor_service.records.sandboxes import Isolation
@@ -32,6 +40,7 @@ async def probe(cluster: Cluster, options: KubernetesConfig, owner: str) -> Capa
         version = await cluster.call("GET", "/version/")
         await _check_policies(cluster, options, selected_labels(owner, "", ""))
         await _check_admission(cluster, options, spec)
+        await _check_exec(cluster, options, spec)
         reason = _describe(version, await cluster.host(), options)
     except EngineRefused as error:
         return _capabilities(f"the cluster refuses: {_advice(error)}", options, available=False)
@@ -61,6 +70,18 @@ async def _check_admission(cluster: Cluster, options: KubernetesConfig, spec: Bo
         await cluster.call("POST", path, wanted, dryRun="All")
     except EngineRefused as error:
         raise BackendUnavailable(f"the cluster admits no sandbox: {_advice(error)}") from error
+
+
+async def _check_exec(cluster: Cluster, options: KubernetesConfig, spec: BoxSpec) -> None:
+    """Check the right to run commands in pods: a cluster does so before it looks for the pod."""
+    try:
+        name = pod_name(spec.box_key)
+        stream = await cluster.exec(options.namespace, name, CONTAINER, ("true",))
+    except EngineRefused as error:
+        if error.status == HTTPStatus.FORBIDDEN:
+            raise
+    else:
+        await stream.close()
 
 
 def _advice(error: EngineRefused) -> str:

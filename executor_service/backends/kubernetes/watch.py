@@ -233,7 +233,8 @@ def why_hopeless(pod: Json) -> str:
 
 def why_waiting(pod: Json) -> str:
     """Say what a pod that does not run yet waits for."""
-    unmet = (each for each in parts(pod, "status", "conditions") if each.get("status") == "False")
+    conditions = parts(pod, "status", "conditions")
+    unmet = (one for one in conditions if one.get("status") == "False" and one.get("message"))
     return _line(part(_container(pod), "state", "waiting") or next(unmet, Json()))
 
 
