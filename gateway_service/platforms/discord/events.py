@@ -24,6 +24,8 @@ MESSAGE_CHARS = 2000
 _MENTION = re.compile(r"<(@[!&]?|#)(\d+)>")
 _FENCE = re.compile(r" {0,3}(?:```|~~~)")
 _TABLE_RULE = re.compile(r"\s*\|?(?:\s*:?-+:?\s*\|)+(?:\s*:?-+:?\s*)?")
+_DEEP_HEADING = re.compile(r"^ {0,3}#{4,6}\s+(.+?)\s*#*$")
+_PICTURE = re.compile(r"!(?=\[[^\]\n]*\]\()")
 _THUMBS = ("👍", "👎")
 
 
@@ -138,7 +140,7 @@ def _file(file: "Attachment", message: "Message") -> RemoteFile:
 
 
 def render(markdown: str) -> str:
-    """Return Markdown as Discord shows it: with tables as code."""
+    """Return Markdown as Discord shows it: tables as code, no deep headings, no pictures."""
     shown: list[str] = []
     lines, in_code, in_table = markdown.split("\n"), False, False
     for line, following in zip(lines, [*lines[1:], ""], strict=True):
@@ -150,6 +152,7 @@ def render(markdown: str) -> str:
             in_table = True
         if _FENCE.match(line):
             in_code = not in_code
-        shown.append(line)
+        is_text = not in_code and not in_table
+        shown.append(_PICTURE.sub("", _DEEP_HEADING.sub(r"**\1**", line)) if is_text else line)
     rendered = "\n".join([*shown, "```"] if in_table else shown)
     return rendered if len(rendered) <= MESSAGE_CHARS else markdown

@@ -33,8 +33,8 @@ class Account(Struct, frozen=True):
 def answered_id(event: Json) -> str:
     """Return the message that one replies to; threads name one for older clients."""
     relation = _relation(event)
-    reply = relation.get("m.in_reply_to")
-    return reply["event_id"] if reply and not relation.get("is_falling_back") else ""
+    reply: Json = relation.get("m.in_reply_to") or {}
+    return "" if relation.get("is_falling_back") else reply.get("event_id") or ""
 
 
 def _relation(event: Json) -> Json:
@@ -52,11 +52,11 @@ def read_message(
     is_edit = relation.get("rel_type") == "m.replace"
     if is_edit:
         content = content.get("m.new_content") or content
-    files, text = _files(content), content["body"]
+    files, text = _files(content), content.get("body") or ""
     if files:
         # A body that differs from the file's name is its caption.
         text = text if content.get("filename") not in (None, text) else ""
-    elif content["msgtype"] not in _TEXTS:
+    elif content.get("msgtype") not in _TEXTS:
         return None
     if replies_to:
         text = _FALLBACK.sub("", text)
@@ -82,14 +82,14 @@ def read_message(
 
 
 def _files(content: Json) -> tuple[RemoteFile, ...]:
-    kind, locked = _KINDS.get(content["msgtype"]), content.get("file")
+    kind, locked = _KINDS.get(content.get("msgtype", "")), content.get("file")
     file_id = json.dumps(locked) if locked else content.get("url")
     if kind is None or not file_id:
         return ()
     if kind is FileKind.AUDIO and "org.matrix.msc3245.voice" in content:
         kind = FileKind.VOICE
     info: Json = content.get("info") or {}
-    name = content.get("filename") or content["body"]
+    name = content.get("filename") or content.get("body") or ""
     about = name, info.get("mimetype") or "", info.get("size") or 0
     return (RemoteFile(kind, file_id, *about, is_forwarded=True),)  # nothing says whether it was
 
@@ -112,7 +112,7 @@ def _address(content: Json, text: str, me: Account) -> tuple[bool, str]:
     begins = re.match(rf"\s*@?(?:{names})\s*[:,]?\s+", text, re.IGNORECASE)
     rest = text[begins.end() :] if begins else text
     if (mentions := content.get("m.mentions")) is not None:
-        return me.user_id in mentions.get("user_ids", ()), rest
+        return me.user_id in (mentions.get("user_ids") or ()), rest
     # Clients of before 2023 put a link into the formatted body.
     link = f"matrix.to/#/{me.user_id}"
     return bool(begins) or link in (content.get("formatted_body") or ""), rest
@@ -124,8 +124,11 @@ def _quotes(
     """Return the message that is replied to, unless it is ours or the sender's own."""
     if answered is None or answered["sender"] in (sender, me.user_id):
         return ()
+    text: object = answered["content"].get("body")
+    if not isinstance(text, str) or not text:
+        return ()  # it was deleted
     author = room.user_name(answered["sender"]) or answered["sender"]
-    return (Quote(_FALLBACK.sub("", answered["content"]["body"]), author, is_forwarded=False),)
+    return (Quote(_FALLBACK.sub("", text), author, is_forwarded=False),)
 
 
 class ContentWriter:

@@ -30,11 +30,11 @@ def _read(envelope: Json, account: str) -> MessageEvent | None:
     sender = envelope.get("sourceNumber") or envelope.get("sourceUuid")
     if data is None or not sender or sender == account:
         return None
-    files, text = data.get("attachments", ()), data.get("message") or ""
+    files, text = data.get("attachments") or (), data.get("message") or ""
     if not (text or files):
         return None  # a reaction, or somebody has joined
     group, quote = data.get("groupInfo"), data.get("quote")
-    mentions = sorted(data.get("mentions", ()), key=lambda each: each["start"])
+    mentions = sorted(data.get("mentions") or (), key=lambda each: each["start"])
     is_mention = any(each.get("number") == account for each in mentions)
     is_answer = bool(quote) and quote.get("author") == account
     if group and not (is_mention or is_answer or text.startswith("/")):

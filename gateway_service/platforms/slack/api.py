@@ -1,6 +1,7 @@
 """Slack's Web API: slack-sdk's client, with errors of ours."""
 
 import asyncio
+import hashlib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -53,7 +54,10 @@ class SlackApi:
     @property
     def account_id(self) -> str:
         """Return the numbers of workspace and bot, which stay the same in a new token."""
-        return "-".join(self._token.split("-")[1:3])
+        _, *numbers = self._token.split("-")
+        if len(numbers) > 2:
+            return "-".join(numbers[:2])
+        return hashlib.sha256(self._token.encode()).hexdigest()[:16]  # the rest may be the secret
 
     async def __aenter__(self) -> Self:
         client = await self._load()

@@ -32,7 +32,7 @@ EARLIER = 20
 """Messages of a thread that are quoted when somebody mentions us in it."""
 QUOTE_CHARS = 2000
 
-_SPOKEN = (None, "file_share", "me_message", "thread_broadcast")
+_SPOKEN = (None, "", "file_share", "me_message", "thread_broadcast")
 """Subtypes of what people write."""
 
 
@@ -62,7 +62,7 @@ class EventReader:
                 return _read_reaction(event)
             case "events_api", "event_callback", "message" | "app_mention":
                 apps = payload.get("authorizations") or ()
-                self.me = next((each["user_id"] for each in apps if each["is_bot"]), self.me)
+                self.me = next((each["user_id"] for each in apps if each.get("is_bot")), self.me)
                 return await self._read_message(event)
             case _:
                 return None

@@ -18,6 +18,7 @@ from gateway_service.messages import (
 )
 from gateway_service.platforms.base import UNREADABLE, Json, Received
 from gateway_service.platforms.whatsapp.api import NAME, error_of
+from services.validation import object_of
 
 _T = TypeVar("_T")
 
@@ -40,10 +41,10 @@ def read_notification(body: Json, phone_number_id: str) -> Received:
         value = change["value"]
         if change["field"] != "messages" or value["metadata"]["phone_number_id"] != phone_number_id:
             continue
-        named = (each for each in value.get("contacts", ()) if "wa_id" in each)
-        names = {each["wa_id"]: each.get("profile", {}).get("name", "") for each in named}
-        events += _read_each(value.get("messages", ()), partial(_read_message, names=names))
-        failures += _read_each(value.get("statuses", ()), _read_failure)
+        named = (each for each in value.get("contacts") or () if "wa_id" in each)
+        names = {each["wa_id"]: object_of(each.get("profile")).get("name") or "" for each in named}
+        events += _read_each(value.get("messages") or (), partial(_read_message, names=names))
+        failures += _read_each(value.get("statuses") or (), _read_failure)
     return Received(events, failures=failures)
 
 

@@ -16,6 +16,8 @@ TABLE = "| a | b |\n|---|---|\n| 1 | 2 |"
     ("markdown", "shown"),
     [
         ("# One\n### Three", "# One\n### Three"),
+        ("#### Four ##", "**Four**"),
+        ("see ![a cat](https://x.y/c.png)!", "see [a cat](https://x.y/c.png)!"),
         (f"before\n{TABLE}", f"before\n```\n{TABLE}\n```"),
         (f"{TABLE}\n\nafter", f"```\n{TABLE}\n```\n\nafter"),
         (f"```md\n{TABLE}\n#### x\n```", f"```md\n{TABLE}\n#### x\n```"),

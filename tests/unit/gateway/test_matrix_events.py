@@ -89,6 +89,14 @@ def test_an_answer_to_somebody_quotes_them() -> None:
     assert event.quotes == (Quote("The sky is green.", "Bob", is_forwarded=False),)
 
 
+def test_an_answer_to_a_deleted_message_is_read() -> None:
+    deleted: dict[str, Any] = {**said("", BOB), "content": {}}
+    event = read(said("Hermes: why?", **answers("$0")), ADA, BOB, answered=deleted)
+    assert event is not None
+    assert (event.text, event.quotes) == ("why?", ())
+    assert read(deleted) is None
+
+
 def test_a_thread_is_a_thread_and_no_answer() -> None:
     last = {"m.in_reply_to": {"event_id": "$last"}}
     relation = relates(rel_type="m.thread", event_id="$root", is_falling_back=True, **last)
