@@ -127,6 +127,21 @@ async def test_what_was_decided_is_finished_by_whoever_comes_next(opened: Stores
     assert [report.run_id for report in await curation(opened).reports(5)] == ["one"]
 
 
+async def test_a_decision_that_seemed_not_to_be_written_and_was_is_one(opened: Stores) -> None:
+    files = opened.skills("default")
+    original = files.write
+
+    async def unsure(path: str, data: bytes) -> None:
+        await original(path, data)
+        if path == PATH:
+            raise FileRefused(f"{path}: Input/output error")
+
+    files.write = unsure  # type: ignore[method-assign]
+    report = await Curation(files, opened.reports("default"), SystemClock()).apply(ORDER)
+    assert report.summary == "skills: 1 merged"
+    assert "mail-send/SKILL.md" not in await held(files)
+
+
 def curations_of(opened: Stores, files: SkillFiles) -> Curations:
     """The curations of profiles that all have these files."""
 

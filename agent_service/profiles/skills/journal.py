@@ -91,7 +91,12 @@ async def commit(files: SkillFiles, entry: Entry, finish: Finish, path: str) -> 
     data = msgspec.json.encode(entry)
     if len(data) > MAX_BYTES:
         raise FailedPrecondition("the changes are more than can be made at once")
-    await files.write(path, data)
+    try:
+        await files.write(path, data)
+    except FileRefused:
+        # The write may have succeeded despite the error; then it is committed.
+        if await files.read(path, MAX_BYTES) != data:
+            raise
     await recover(files, finish, path)
 
 
