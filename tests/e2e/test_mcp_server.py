@@ -1,6 +1,7 @@
 """The MCP server, driven by the client of the `mcp` package over both transports."""
 
 import asyncio
+import json
 import secrets
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
@@ -94,6 +95,12 @@ async def refused(client: Client, tool: str) -> bool:
     except Exception as error:  # noqa: BLE001 - the SDK's own, which depends on the protocol's era
         told = str(error)
     return "nknown tool" in told
+
+
+def test_what_is_no_message_is_answered_with_an_error(tmp_path: Path) -> None:
+    told = Home.make(tmp_path).run("mcp", "serve", text='{"jsonrpc"\n{"a": 1}\n').out
+    errors = [json.loads(line) for line in told.splitlines()]
+    assert [(it["id"], it["error"]["code"]) for it in errors] == [(None, -32700), (None, -32600)]
 
 
 async def use_everything(client: Client) -> None:

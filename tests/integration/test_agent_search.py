@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import sqlalchemy as sa
 from sqlalchemy import Connection
+from sqlalchemy.exc import ProgrammingError
 
 from agent_service.records.search_query import Query, parse, terms
 from agent_service.storage.schema import message
@@ -257,3 +258,16 @@ async def test_postgresql_sorts_what_is_new_into_its_index_afterwards(postgres_u
         await asyncio.wait([upkeep])
         assert await database.write(sort_in) == 0
         assert await found(database, "docker") == [("two", 1), ("one", 1)]
+
+
+async def test_who_does_not_own_the_index_leaves_it_to_postgresql(postgres_url: str) -> None:
+    async with history(postgres_url) as database:
+        role = f"guest_{sa.make_url(postgres_url).database}"
+        grants = (f"CREATE ROLE {role} LOGIN", f"GRANT USAGE ON SCHEMA agent TO {role}")
+        for statement in grants:
+            await database.write(lambda conn, say=statement: conn.execute(sa.text(say)))
+    guest = sa.make_url(postgres_url).set(username=role)
+    async with Database(guest.render_as_string(hide_password=False), "agent") as database:
+        await asyncio.wait_for(SearchUpkeep(database, HastyClock()).run(), 10)
+        with pytest.raises(ProgrammingError, match="must be owner"):
+            await database.write(sort_in)

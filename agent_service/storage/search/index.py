@@ -36,7 +36,7 @@ from sqlalchemy import (
     bindparam,
 )
 from sqlalchemy.event import listen
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, ProgrammingError
 
 from agent_service.records.search_query import searchable, terms
 from agent_service.storage.schema import message, metadata, session
@@ -289,13 +289,20 @@ class SearchUpkeep:
         self._clock = clock
 
     async def run(self) -> None:
-        """Merge until cancelled; SQLite merges with each message."""
+        """Merge until cancelled; SQLite merges with each message.
+
+        If the database role does not own the tables, autovacuum merges, or a message that finds the
+        list full.
+        """
         if self._database.dialect == "sqlite":
             return
         while True:
             await self._clock.sleep(EVERY_S)
             try:
                 await self._database.write(sort_in)
+            except ProgrammingError as error:
+                _log.warning("PostgreSQL keeps its index of words alone: %s", error.orig)
+                return
             except (DatabaseUnavailable, DBAPIError) as error:
                 # Not urgent: a server that is down, or a standby, will be back.
                 _log.debug("the index of words is kept later: %s", error)
