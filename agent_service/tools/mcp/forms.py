@@ -70,7 +70,7 @@ class FormField(Struct, frozen=True):
             words = _KINDS.get(self.format, _KINDS[self.type])
         limits = (("at least", self.least), ("at most", self.most))
         unit = _LIMITS[self.type][2]
-        return words + "".join(f", {side} {it:g}{unit}" for side, it in limits if it is not None)
+        return words + "".join(f", {side} {it:.15g}{unit}" for side, it in limits if it is not None)
 
     @property
     def default_text(self) -> str:

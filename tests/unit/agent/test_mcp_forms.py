@@ -46,6 +46,7 @@ def test_an_answer_that_fits_is_a_value(schema: Any, answer: str, value: Value) 
         ({"type": "boolean"}, "perhaps", "yes or no"),
         (COUNT, "0", "a whole number, at least 1, at most 10"),
         (COUNT, "11", "at most 10"),
+        ({"type": "integer", "maximum": 2_147_483_647}, "x", "at most 2147483647"),
         (COUNT, "2.5", "a whole number"),
         (COUNT, "²", "a whole number"),
         ({"type": "number"}, "1e999", "a number"),
