@@ -113,10 +113,10 @@ class WorkspaceServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteWorkspace(self, request, context):
-        """Removes a workspace with all that is in it; its snapshots stay. One that is still being made is
-        given up. What was begun is finished by the executor, whoever leaves. Fails with NOT_FOUND,
-        FAILED_PRECONDITION while a sandbox has it, BACKEND_UNAVAILABLE where nobody can remove it, or
-        SERVICE_UNAVAILABLE, and it is then tried again by the executor.
+        """Removes a workspace with all that is in it; its snapshots stay. The executor finishes what it has
+        begun, even if the caller leaves. Fails with NOT_FOUND, FAILED_PRECONDITION while a sandbox has
+        it or it is being copied, BACKEND_UNAVAILABLE where nobody can remove it, or SERVICE_UNAVAILABLE,
+        and the executor then tries again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -31,10 +31,10 @@ class WorkspaceServiceStub:
     ListWorkspaces: _aio.UnaryUnaryMultiCallable[_workspace_pb2.ListWorkspacesRequest, _workspace_pb2.ListWorkspacesResponse]
     """Lists a profile's workspaces, the oldest first."""
     DeleteWorkspace: _aio.UnaryUnaryMultiCallable[_workspace_pb2.DeleteWorkspaceRequest, _workspace_pb2.DeleteWorkspaceResponse]
-    """Removes a workspace with all that is in it; its snapshots stay. One that is still being made is
-    given up. What was begun is finished by the executor, whoever leaves. Fails with NOT_FOUND,
-    FAILED_PRECONDITION while a sandbox has it, BACKEND_UNAVAILABLE where nobody can remove it, or
-    SERVICE_UNAVAILABLE, and it is then tried again by the executor.
+    """Removes a workspace with all that is in it; its snapshots stay. The executor finishes what it has
+    begun, even if the caller leaves. Fails with NOT_FOUND, FAILED_PRECONDITION while a sandbox has
+    it or it is being copied, BACKEND_UNAVAILABLE where nobody can remove it, or SERVICE_UNAVAILABLE,
+    and the executor then tries again.
     """
     ForkWorkspace: _aio.UnaryUnaryMultiCallable[_workspace_pb2.ForkWorkspaceRequest, _workspace_pb2.ForkWorkspaceResponse]
     """Makes a workspace with all that another workspace or a snapshot has: the whole of it, or nothing.
@@ -94,10 +94,10 @@ class WorkspaceServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _workspace_pb2.DeleteWorkspaceRequest,
         context: _aio.ServicerContext[_workspace_pb2.DeleteWorkspaceRequest, _abc.Awaitable[_workspace_pb2.DeleteWorkspaceResponse]],
     ) -> _abc.Awaitable[_workspace_pb2.DeleteWorkspaceResponse]:
-        """Removes a workspace with all that is in it; its snapshots stay. One that is still being made is
-        given up. What was begun is finished by the executor, whoever leaves. Fails with NOT_FOUND,
-        FAILED_PRECONDITION while a sandbox has it, BACKEND_UNAVAILABLE where nobody can remove it, or
-        SERVICE_UNAVAILABLE, and it is then tried again by the executor.
+        """Removes a workspace with all that is in it; its snapshots stay. The executor finishes what it has
+        begun, even if the caller leaves. Fails with NOT_FOUND, FAILED_PRECONDITION while a sandbox has
+        it or it is being copied, BACKEND_UNAVAILABLE where nobody can remove it, or SERVICE_UNAVAILABLE,
+        and the executor then tries again.
         """
 
     @_abc_1.abstractmethod
