@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 import sqlalchemy as sa
 
 from agent_service.storage.schema import profile_lock
-from services.database import Database, insert_ignore
+from services.database import Database, db_now, insert_ignore
 from services.database.leases import Fenced, Lease, LeaseTable, Owner
 from services.errors import Unavailable
 from services.lifecycle import unbroken
@@ -17,10 +17,20 @@ from services.lifecycle import unbroken
 LEASE_S = 4.0
 """Half of what others wait, so that a dead replica blocks nobody. A slower write is fenced if
 another holder has come since."""
-_SHORTEST_LOOK_MS = 4
-_LOOKS_MS = 12
+_SHORTEST_LOOK_MS = 2
+_LOOKS_MS = 8
 
 _ADD = insert_ignore(profile_lock)
+_FREE = sa.select(profile_lock.c.id).where(
+    profile_lock.c.id == sa.bindparam("name"),
+    sa.or_(profile_lock.c.owner.is_(None), profile_lock.c.lease_until < db_now()),
+)
+
+
+class _Here(asyncio.Lock):
+    """A lock within one replica; it exists while it is held or awaited."""
+
+    was_held = False
 
 
 class RowLocks:
@@ -33,19 +43,20 @@ class RowLocks:
         self._owner = owner
         self._wait_s = wait_s
         self._leases = LeaseTable(profile_lock, ttl_s=lease_s)
-        self._here: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """Locks within this replica; each exists while it is held or awaited."""
+        self._here: WeakValueDictionary[str, _Here] = WeakValueDictionary()
 
     @asynccontextmanager
     async def hold(self, profile: str, path: str) -> AsyncGenerator[Lease]:
         name = f"{profile}/{path}"
-        here = self._here.setdefault(name, asyncio.Lock())
+        here = self._here.setdefault(name, _Here())
         try:
             async with asyncio.timeout(self._wait_s):
                 await here.acquire()
         except TimeoutError:
             raise _lock_unavailable(path) from None
         try:
+            if here.was_held:
+                await _others_first()
             lease = await self._claimed(name, path)
             try:
                 yield lease
@@ -53,6 +64,7 @@ class RowLocks:
                 # Even if cancelled, so that nobody waits for the lease to expire.
                 await unbroken(self._release(lease))
         finally:
+            here.was_held = True
             here.release()
 
     def fence(self, conn: sa.Connection, lease: Lease) -> None:
@@ -67,7 +79,10 @@ class RowLocks:
         try:
             async with asyncio.timeout(self._wait_s):
                 while (lease := await self._claim(name)) is None:
-                    await _pause()
+                    is_free = False
+                    while not is_free:
+                        await _others_first()
+                        is_free = await self._is_free(name)
         except TimeoutError:
             raise _lock_unavailable(path) from None
         return lease
@@ -84,14 +99,23 @@ class RowLocks:
 
         return await self._database.write(claim)
 
+    async def _is_free(self, name: str) -> bool:
+        row = await self._database.read(lambda conn: conn.execute(_FREE, {"name": name}).scalar())
+        return row is not None
+
     async def _release(self, lease: Lease) -> None:
         with suppress(Fenced):  # the write was made or refused already
             await self._database.write(lambda conn: self._leases.release(conn, lease))
 
 
-async def _pause() -> None:
-    """Wait a random time; else one replica might always be late."""
-    await asyncio.sleep((_SHORTEST_LOOK_MS + secrets.randbelow(_LOOKS_MS)) / 1000)
+async def _others_first() -> None:
+    """Wait a random time, up to the interval at which other waiters look again.
+
+    Otherwise one replica might always be late. A waiter that follows another of its own replica
+    waits too: it would nearly always be first, and other replicas would give up.
+    """
+    wait_ms = _SHORTEST_LOOK_MS + secrets.randbelow(_LOOKS_MS)
+    await asyncio.sleep(wait_ms / 1000)
 
 
 def _lock_unavailable(path: str) -> Unavailable:
