@@ -71,6 +71,17 @@ def test_a_wrong_command_line_is_told_what_is_wrong(typed: str, told: str, tmp_p
     assert run.stderr.count("\n") == 1
 
 
+def test_piped_input_that_is_too_long_is_refused_rather_than_cut(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _COMMAND, "chat", "-q", "what is this?"]
+    environ = {**os.environ, "HERMES_HOME": str(tmp_path)}
+    lines = "a\r\n" * 400_000  # longer than 1 MiB only until the line ends are read
+    run = subprocess.run(
+        command, check=False, capture_output=True, text=True, env=environ, input=lines
+    )
+    assert (run.returncode, run.stdout) == (EXIT_USAGE, "")
+    assert "are together at most 1 MiB" in run.stderr
+
+
 def _failed_call(error: HermesError) -> grpc.aio.AioRpcError:
     status, none = to_status(error), grpc.aio.Metadata()
     details = grpc.aio.Metadata((DETAILS_KEY, status.SerializeToString()))

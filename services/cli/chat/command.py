@@ -179,7 +179,11 @@ def _question(given: str | None) -> str | None:
     asked = decode_text(given.encode(errors="surrogateescape"), "replace")
     if sys.stdin is not None and not sys.stdin.isatty():
         data = read_up_to(STANDARD, MAX_QUESTION_BYTES)
+        if len(data) > MAX_QUESTION_BYTES:
+            raise InvalidArgument(TOO_LONG)
         piped = decode_text(data, "replace")
+        if "\ufffd" in piped:
+            complain("the piped input is not all UTF-8; the rest is replaced")
         asked = f"{piped.rstrip()}\n\n{asked}" if piped.strip() else asked
     if len(asked.encode()) > MAX_QUESTION_BYTES:
         raise InvalidArgument(TOO_LONG)
