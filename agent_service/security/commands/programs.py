@@ -194,19 +194,20 @@ class Programs:
 
     def _wrapped(self, shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
         inner = unwrap(invocation, partial(self._knows, shell.scene))
-        argv, scripts = list(inner.argv), list(inner.scripts)
+        argvs, scripts = list(map(list, inner.argvs)), list(inner.scripts)
         for name, value in inner.settings:
             judge_setting(shell.scene, name, value)
         if invocation.name == "coproc" and FETCHERS & set(map(program_name, invocation.args)):
             shell.scene.has_socket = True
         if invocation.name in ("xargs", "gxargs", "parallel"):
-            argv, scripts = with_items(invocation, argv, scripts)
+            argv, scripts = with_items(invocation, argvs[0] if argvs else [], scripts)
+            argvs = [argv] if argv else []
         output = ""
         for script in scripts:
             output += run_text(shell, script, pipes)
-        if argv:
+        for argv in argvs:
             output += self.call(shell, argv, pipes, inner.settings)
-        if not argv and not scripts and invocation.name in _TO_SHELL:
+        if not argvs and not scripts and invocation.name in _TO_SHELL:
             output = run_stdin(shell, pipes) or UNKNOWN
         if invocation.name in _ELSEWHERE:
             for finding in list(shell.scene.findings):

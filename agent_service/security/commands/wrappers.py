@@ -48,6 +48,12 @@ _LOOSE = (
     "screen tmux watch hyperfine ssh mosh sshpass pdsh pssh clush dsh salt ansible "
     "adb machinectl"
 )
+_NAMING = (
+    "ssh mosh sshpass chroot gosu su-exec setarch s6-setuidgid faketime logsave flock sg lxc incus "
+    f"distrobox toolbox rustup direnv ansible salt adb machinectl {_CONTAINERS}"
+).split()
+"""Wrappers whose first word names a host, container, user or file, whatever programs there are."""
+_MOST_STARTS = 4
 _TABLE = (
     Wrapper("sudo sudo-rs doas", _SUDO, settings=True),
     Wrapper("env", "-u --unset -C --chdir -P", scripts="-S --split-string", settings=True),
@@ -80,7 +86,8 @@ def _verb_at(call: Invocation) -> int:
 class Inner(Struct, frozen=True):
     """What a wrapper runs: words, shell texts, or nothing."""
 
-    argv: tuple[str, ...] = ()
+    argvs: tuple[tuple[str, ...], ...] = ()
+    """Several if it may be one or another."""
     scripts: tuple[str, ...] = ()
     settings: tuple[tuple[str, str], ...] = ()
 
@@ -106,23 +113,40 @@ def unwrap(call: Invocation, knows: Callable[[str], bool]) -> Inner:
     elif scripts:
         rest = []
     elif not wrapper.valued:
-        at = _program_at(rest, knows, int(call.name == "ssh"))
-        scripts, rest = [word for word in rest[:at] if " " in word], rest[at:]
+        words = list(call.args[_verb_at(call) if call.name in _CONTAINERS.split() else 0 :])
+        starts, end = _starts(words, knows, int(call.name in _NAMING))
+        first = starts[0] if starts else end
+        scripts = [
+            word
+            for at, (before, word) in enumerate(pairwise(["", *words[:end]]))
+            if " " in word and (at < first or not before.startswith("-"))
+        ]
+        argvs = tuple(tuple(words[at:]) for at in starts)
+        return Inner(argvs, tuple(scripts), tuple(settings))
     elif wrapper.as_text or (len(rest) == 1 and " " in rest[0]):
         scripts, rest = [" ".join(rest)], []
-    return Inner(tuple(rest), tuple(scripts), tuple(settings))
+    return Inner((tuple(rest),) if rest else (), tuple(scripts), tuple(settings))
 
 
-def _program_at(words: list[str], knows: Callable[[str], bool], hosts: int) -> int:
-    """The index of the first word that names a program; behind others, a verb may be theirs."""
-    operands = 0
+def _starts(words: list[str], knows: Callable[[str], bool], names: int) -> tuple[list[int], int]:
+    """Where a program may begin, and where the words end that may be anything else."""
+    found, named, operands, end = list[int](), 0, 0, len(words)
     for at, (before, word) in enumerate(pairwise(["", *words])):
         is_value = before.startswith("-") and before != "--"
-        is_verb = word in _VERBS and (is_value or operands > hosts)
+        # Behind others, a verb may be theirs.
+        is_verb = word in _VERBS and (is_value or operands > names)
         if knows(word) and not is_verb:
-            return at
-        operands += not is_value and _OPERAND.fullmatch(word) is not None
-    return len(words)
+            found.append(at)
+            if (not is_value and named >= names) or len(found) == _MOST_STARTS:
+                end = at
+                break
+        if not is_value and not word.startswith("-"):
+            named += 1
+            operands += _OPERAND.fullmatch(word) is not None
+    behind = words.index("--") + 1 if "--" in words else 0
+    if found and found[-1] < behind < len(words):
+        found.append(behind)
+    return found, end
 
 
 def _sets(words: list[str]) -> bool:
