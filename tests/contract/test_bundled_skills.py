@@ -183,6 +183,33 @@ async def test_a_killed_copy_is_completed_by_the_next(files: SkillFiles, package
         pytest.fail("it never came to its end")
 
 
+class Broken(Killable):
+    """A store in which a file cannot be written."""
+
+    async def write(self, path: str, data: bytes) -> None:
+        if path == "data/count/SKILL.md":
+            raise FileRefused("Input/output error")
+        await super().write(path, data)
+
+
+async def test_an_update_that_failed_is_made_later_unless_the_skill_is_changed_meanwhile(
+    files: SkillFiles, package: Path
+) -> None:
+    await copy(files, package)
+    await asyncio.to_thread(ship, package, {"data/count": "two"})
+    before = await held(files)
+    for edited in (b"", b"edited"):
+        with pytest.raises(FileRefused, match="count: Input/output error"):
+            await copy(Broken(files, 100), package)
+        if edited:
+            await write(files, "data/count/SKILL.md", edited)
+        await copy(files, package)
+        now = await held(files)
+        assert edited or b"two" in now["data/count/SKILL.md"]
+        assert not edited or now["data/count/SKILL.md"] == edited
+        await _reset(files, before)
+
+
 async def _reset(files: SkillFiles, before: Mapping[str, bytes]) -> None:
     async with files.locked():
         for path in await held(files):

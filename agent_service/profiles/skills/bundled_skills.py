@@ -112,6 +112,8 @@ class BundledSkills:
                     await _install(files, tree, skill, place)
                 except FileRefused as error:
                     refused.append(f"{skill.name}: {error}")
+                    if skill.name in updated:  # what its owner changes from here on is kept
+                        manifest[skill.name] = await _digest(files, await files.tree(), place)
                 else:
                     manifest[skill.name] = skill.digest
             if wanted:
