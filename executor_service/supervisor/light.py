@@ -69,7 +69,7 @@ def from_json(text: bytes) -> Any:
     decoded = text.decode()
     try:
         value, end = _scan(decoded, 0)
-    except StopIteration:
+    except (StopIteration, SystemError):  # before Python 3.13, if nobody has imported json
         raise ValueError("it is not JSON") from None
     if end != len(decoded):
         raise ValueError("it is JSON and more")

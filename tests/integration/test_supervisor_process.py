@@ -183,7 +183,17 @@ async def test_strangers_get_nowhere(tmp_path: Path) -> None:
     async with supervisor(tmp_path) as running, running.console() as console:
         ping = frames.pack(frames.PING, 1)
         huge = struct.pack("!IBII", 4_000_000, frames.HELLO, 0, 0)
-        said = [ping] * 20 + [huge] * 10
+        odd = [
+            b"{",
+            b"[]",
+            b"[" * 100_000,
+            b"\xff",
+            b"{}",
+            b'{"secret":1}',
+            b'{"secret":"\\udc80"}',
+        ]
+        hellos = [frames.pack(frames.HELLO, 0, hello) for hello in odd]
+        said = [ping] * 20 + [huge] * 10 + hellos
         async with asyncio.timeout(20):
             answers = await asyncio.gather(*(asyncio.to_thread(talk, running, w) for w in said))
         assert set(answers) == {b""}
