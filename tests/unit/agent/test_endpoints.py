@@ -270,8 +270,13 @@ def test_codex_is_where_the_settings_say() -> None:
     ("url", "is_local"),
     [
         ("http://127.0.0.1:8080/v1", True),
+        ("http://[::1]:8080/v1", True),
+        ("http://localhost:11434/v1", True),
         ("http://192.168.1.7:1234/v1", True),
+        ("http://100.101.102.103:8000/v1", True),
         ("http://ollama:11434/v1", True),
+        ("http://host.docker.internal:11434/v1", True),
+        ("http://box.local/v1", True),
         ("https://llm.example.org/v1", False),
         ("http://8.8.8.8/v1", False),
         ("https://openrouter.ai/api/v1", False),
