@@ -58,14 +58,20 @@ class ConfigCatalog:
         }
 
     def nearest(self, path: YamlPath) -> str | None:
-        """Return what is most like the first unknown name of a path, or where its last one is."""
+        """Return what is most like the first unknown name of a path, or where its last one may be.
+
+        Of several places, it is the one that is most like the path: a Slack setting for Slack.
+        """
         for depth, name in enumerate(path):
             section = self.root.find(path[:depth])
             if section is not None and self.root.find(path[: depth + 1]) is None:
                 if beside := nearest(name, section.inside):
                     return ".".join((*path[:depth], beside))
                 break
-        return next((".".join(one) for one in self.root.paths() if one[-1] == path[-1]), None)
+        known = {".".join(one): one[-1] for one in self.root.paths()}
+        like = nearest(path[-1], known.values(), likeness=0.8)
+        elsewhere = (key for key, last in known.items() if last == like)
+        return nearest(".".join(path), elsewhere, likeness=0.0)
 
     def instead_of(self, section: str) -> str:
         """Return the problem with a plain value in place of a section, or empty."""

@@ -76,9 +76,9 @@ def _fill(place: SettingPlace, setting: Declared, annotation: Any) -> None:
         _fill(place.inside.setdefault(name, SettingPlace()), setting, part)
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
+def nearest(name: str, known: Iterable[str], likeness: float = 0.65) -> str | None:
     """Return the most similar known name, if one is close."""
-    return next(iter(get_close_matches(name, sorted(known), n=1, cutoff=0.65)), None)
+    return next(iter(get_close_matches(name, sorted(known), n=1, cutoff=likeness)), None)
 
 
 def suggestion(name: str | None) -> str:

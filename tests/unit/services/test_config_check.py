@@ -43,13 +43,16 @@ def told(home: Path, yaml: str) -> dict[str, str]:
 def test_a_key_that_nothing_reads_is_named_in_every_group(tmp_path: Path) -> None:
     yaml = (
         "_config_version: 3\ncompression: {treshold: 0.5}\nsecurity: {tain: ask}\nskills:\n"
-        "platforms: {telegrm: {enabled: true}}\n"
+        "platforms: {telegrm: {enabled: true}, telegram: {alowed_users: [1]},\n"
+        "  slack: {allowed_users: [1]}}\n"
         "display: {compact: true}\nthreshold: 0.4\n"
     )
     assert told(tmp_path, yaml) == {
         "compression.treshold": "compression.threshold?",
         "security.tain": "security.taint?",
         "platforms.telegrm": "platforms.telegram?",
+        "platforms.telegram.alowed_users": "platforms.telegram.extra.allowed_users?",
+        "platforms.slack.allowed_users": "platforms.slack.extra.allowed_users?",
         "display.compact": "",
         "threshold": "compression.threshold?",
     }
