@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from executor_service.backends.base import WorkspaceStore, store_elsewhere
-from executor_service.backends.folder_store import HERE, FolderStore, run_here
+from executor_service.backends.folder_store import LocalStore, run_here
 from executor_service.backends.supervisor_zipapp import build_zipapp
 from executor_service.errors import WorkspaceRefused
 from tests.support.boxes import Yard, open_console
@@ -24,7 +24,7 @@ async def store_of(yard: Yard) -> WorkspaceStore:
     """Who looks after the backend's workspaces."""
     if yard.has_folders:
         supervisor = await asyncio.to_thread(build_zipapp)
-        return FolderStore(HERE, run_here(yard.folder / "store", yard.folder, supervisor))
+        return LocalStore(yard.folder, run_here(yard.folder / "store", yard.folder, supervisor))
     store = store_elsewhere(yard.backend)
     assert store is not None
     return store

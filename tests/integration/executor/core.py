@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
-from executor_service.backends.folder_store import HERE, FolderStore, run_here
+from executor_service.backends.folder_store import LocalStore, run_here
 from executor_service.execs.command import Command
 from executor_service.execs.exec_registry import ExecRegistry, Recorder, Stores
 from executor_service.execs.segments import SpoolLimits
@@ -141,7 +141,7 @@ async def open_core(
 
         templates = Templates([], only)
         await templates.open()
-        here = FolderStore(HERE, run_here(folder, folder, b""))
+        here = LocalStore(folder, run_here(folder, folder, b""))
         workspace_stores = WorkspaceStores(templates, here, workspaces)
         allocator = WorkspaceAllocator(catalog, workspace_stores, workspaces, clock)
         leases = Leases(templates, journal, allocator, LIFETIMES, clock, workers, metrics)
