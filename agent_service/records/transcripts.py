@@ -24,6 +24,7 @@ from services.validation import MAX_ID_CHARS
 MAX_BYTES = 64 * 1024 * 1024
 NO_RESULT = "[The result of this call was not kept.]"
 
+_STARTED = re.compile(r"(\d{8}_\d{6})_")
 _STRANGE = re.compile(r"[^A-Za-z0-9_.:-]+")
 _EARLIEST, _LATEST = datetime(1970, 1, 2, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 
@@ -60,7 +61,7 @@ def parse(data: bytes, name: str, fallback: datetime) -> Transcript:
     session_id = _clean(document.get("session_id")) or _clean(name)
     if not session_id:
         raise InvalidArgument("a transcript without an id, which has no name either")
-    begun = _time(document.get("session_start")) or fallback
+    begun = _time(document.get("session_start")) or _started(session_id) or fallback
     said = [one for one in _messages(document["messages"], begun) if one is not None]
     if not said:
         raise InvalidArgument(f"{name} has no messages")
@@ -188,6 +189,16 @@ def _time(value: Any) -> datetime | None:
     except (ValueError, OverflowError, OSError):
         return None
     return moment if _EARLIEST < moment < _LATEST else None
+
+
+def _started(session_id: str) -> datetime | None:
+    found = _STARTED.match(session_id)
+    if found is None:
+        return None
+    try:
+        return datetime.strptime(found[1], "%Y%m%d_%H%M%S").astimezone()
+    except ValueError:
+        return None
 
 
 def _clean(value: Any) -> str:

@@ -1,7 +1,7 @@
 """Transcripts of old homes are read leniently, and written in the same shape."""
 
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -73,6 +73,8 @@ def test_times_may_be_numbers_texts_or_missing() -> None:
     no_times = parse({"messages": [{"role": "user", "content": "a"}]}, "note")
     assert no_times.session_id == "note"
     assert no_times.messages[0].created_at.date() == NOW.date()
+    named = parse({"messages": [{"role": "user", "content": "a"}]}).messages[0].created_at
+    assert abs(named - datetime(2025, 1, 2, 3, 4, 5, tzinfo=UTC)) < timedelta(days=1), "local time"
 
 
 def test_each_call_has_one_result() -> None:
