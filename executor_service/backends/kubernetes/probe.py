@@ -1,7 +1,6 @@
 """Whether a cluster lets this executor make boxes, and which limits it enforces."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from http import HTTPStatus
 from pathlib import Path
 
 from executor_service.backends.base import (
@@ -78,7 +77,7 @@ async def _check_exec(cluster: Cluster, options: KubernetesConfig, spec: BoxSpec
         name = pod_name(spec.box_key)
         stream = await cluster.exec(options.namespace, name, CONTAINER, ("true",))
     except EngineRefused as error:
-        if error.status == HTTPStatus.FORBIDDEN:
+        if _lacks_right(error):
             raise
     else:
         await stream.close()
@@ -86,7 +85,12 @@ async def _check_exec(cluster: Cluster, options: KubernetesConfig, spec: BoxSpec
 
 def _advice(error: EngineRefused) -> str:
     """The error, with what to do if a right is missing."""
-    return f"{error}: {_ROLE}" if " cannot " in str(error) else str(error)
+    return f"{error}: {_ROLE}" if _lacks_right(error) else str(error)
+
+
+def _lacks_right(error: EngineRefused) -> bool:
+    """Whether it is the answer of an authorizer, not of a quota or of admission."""
+    return " cannot " in str(error)
 
 
 def _capabilities(reason: str, options: KubernetesConfig, *, available: bool) -> Capabilities:
