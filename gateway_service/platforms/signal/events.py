@@ -34,7 +34,7 @@ def _read(envelope: Json, account: str) -> MessageEvent | None:
     if not (text or files):
         return None  # a reaction, or somebody has joined
     group, quote = data.get("groupInfo"), data.get("quote")
-    mentions = sorted(data.get("mentions") or (), key=lambda each: each["start"])
+    mentions = sorted(data.get("mentions") or (), key=lambda each: each.get("start") or 0)
     is_mention = any(each.get("number") == account for each in mentions)
     is_answer = bool(quote) and quote.get("author") == account
     if group and not (is_mention or is_answer or text.startswith("/")):
@@ -53,9 +53,9 @@ def _read(envelope: Json, account: str) -> MessageEvent | None:
         f"{account}:{sender}:{data['timestamp']}",
         source,
         text.strip(),
-        replies_to=str(quote["id"]) if quote else "",
+        replies_to=str(quote.get("id") or "") if quote else "",
         quotes=_quotes(quote, (sender, account)),
-        files=tuple(_file(each, source.chat_id) for each in files),
+        files=tuple(_file(each, source.chat_id) for each in files if each.get("id")),
         message_id=str(data["timestamp"]),
         edits=str(edit["targetSentTimestamp"]) if edit else "",
     )

@@ -82,7 +82,7 @@ def _read_message(message: Json, names: Mapping[str, str]) -> Event | None:
         return Reaction(message_id, source, message[kind]["message_id"], emoji) if emoji else None
     context, files = message.get("context", {}), tuple[RemoteFile, ...]()
     is_forwarded = bool(context.get("forwarded") or context.get("frequently_forwarded"))
-    text = message.get("text", {}).get("body", "")
+    text = message.get("text", {}).get("body", "") or message.get("button", {}).get("text", "")
     if kind in _FILES:
         media = message[kind]
         found = FileKind.VOICE if media.get("voice") else _FILES[kind]

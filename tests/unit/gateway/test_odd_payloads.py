@@ -1,6 +1,7 @@
 """Payloads that leave out fields, or send null for them, as platforms do."""
 
 import json
+from typing import Any
 
 import pytest
 from pydantic import SecretStr
@@ -16,23 +17,32 @@ from services.clock import SystemClock
 
 def test_a_message_of_signal_may_have_null_lists() -> None:
     data = {"timestamp": 1, "message": "hi", "attachments": None, "mentions": None, "quote": None}
-    envelope = {"sourceNumber": "+1", "dataMessage": {**data, "groupInfo": None}}
-    event = read_event(json.dumps({"envelope": envelope}), "+2")
-    assert event is not None
-    assert event.text == "hi"
+    odd: dict[str, Any] = {
+        "attachments": [{"id": None}],
+        "mentions": [{}],
+        "quote": {"text": "so", "author": "+3"},
+    }
+    for each in (data, {**data, **odd}):
+        envelope = {"sourceNumber": "+1", "dataMessage": {**each, "groupInfo": None}}
+        event = read_event(json.dumps({"envelope": envelope}), "+2")
+        assert event is not None
+        assert event.text == "hi"
 
 
 def test_a_message_of_whatsapp_may_come_without_a_name() -> None:
     value = {
         "metadata": {"phone_number_id": "5"},
         "contacts": [{"wa_id": "1", "profile": None}],
-        "messages": [{"id": "m", "from": "1", "type": "text", "text": {"body": "hi"}}],
+        "messages": [
+            {"id": "m", "from": "1", "type": "text", "text": {"body": "hi"}},
+            {"id": "n", "from": "1", "type": "button", "button": {"text": "Go on", "payload": "x"}},
+        ],
         "statuses": None,
     }
     body = {"entry": [{"changes": [{"field": "messages", "value": value}]}]}
-    (event,) = read_notification(body, "5").events
-    assert isinstance(event, MessageEvent)
-    assert (event.text, event.source.user_name) == ("hi", "")
+    events = read_notification(body, "5").events
+    said = [(it.text, it.source.user_name) for it in events if isinstance(it, MessageEvent)]
+    assert said == [("hi", ""), ("Go on", "")]
 
 
 async def test_a_message_of_slack_may_name_apps_in_brief() -> None:
