@@ -163,6 +163,13 @@ async def test_each_method_has_its_callers(
     assert "identity agent" in audit[0]
 
 
+async def test_a_method_without_a_rule_is_refused(served: Running) -> None:
+    async with served.channels() as channels:
+        execs = exec_pb2_grpc.ExecServiceStub(channels.to("agent"))
+        error = await failure(execs.StartExec(exec_pb2.StartExecRequest()))
+    assert reason_of(error) is Reason.PERMISSION_DENIED
+
+
 @pytest.mark.parametrize("authorization", [None, "Bearer wrong", "Bearer ", "Basic wrong"])
 async def test_without_a_valid_token_nothing_is_said(
     served: Running, caplog: pytest.LogCaptureFixture, authorization: str | None

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import cast
 
 import grpc
 import grpc.aio
@@ -153,6 +154,18 @@ async def test_a_client_without_a_certificate_is_refused(folder: Path, encrypted
             stub = turn_pb2_grpc.TurnServiceStub(channel)
             error = await refused(stub.GetTurn(turn_pb2.GetTurnRequest(), timeout=10))
     assert error.code() is grpc.StatusCode.UNAVAILABLE
+    assert sample.seen.callers == []
+
+
+async def test_a_certificate_that_names_nobody_is_refused(folder: Path) -> None:
+    nobody = cast("Identity", "nobody")
+    await asyncio.to_thread(certs.issue, folder, nobody, NAMES, now())
+    async with (
+        serving(folder) as (sample, address),
+        channels_of(nobody, address, folder) as channels,
+    ):
+        error = await refused(get_turn(channels))
+    assert reason_of(error) is Reason.UNAUTHENTICATED
     assert sample.seen.callers == []
 
 

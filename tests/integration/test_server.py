@@ -96,6 +96,11 @@ def test_nothing_is_served_that_nobody_could_be_identified_on(
         Server([], Listen((address,), tokens=tokens))
 
 
+def test_two_components_cannot_rule_one_method() -> None:
+    with pytest.raises(ValueError, match="GetTurn"):
+        Server([Sample("one"), Sample("two")], Listen((LOOPBACK,), tokens=TOKENS))
+
+
 async def test_a_component_goes_through_its_life_in_order(tmp_path: Path) -> None:
     sample, shutdown = Sample(), Shutdown()
     addresses: list[Address] = []
