@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -27,7 +28,7 @@ AWAY_S = 0.5
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Path:
-    """A way to the Docker engine, which can be removed."""
+    """A way to the Docker engine, which can be silenced."""
     path = tmp_path / "engine.sock"
     path.symlink_to(ENGINE)
     return path
@@ -51,6 +52,20 @@ async def settings(tmp_path: Path, engine: Path) -> AsyncIterator[Settings]:
     await end_boxes(replace(settings, environ=environ))
 
 
+def silence(engine: Path) -> socket.socket:
+    """Replace the engine by one that takes calls and answers none, until it is closed."""
+    engine.unlink()
+    silent = socket.socket(socket.AF_UNIX)
+    silent.bind(str(engine))
+    silent.listen()
+    return silent
+
+
+def restore(engine: Path) -> None:
+    engine.unlink()
+    engine.symlink_to(ENGINE)
+
+
 async def test_an_agent_gives_up_neither_what_a_slow_backend_has_nor_its_executor(
     settings: Settings, engine: Path, tmp_path: Path
 ) -> None:
@@ -58,7 +73,7 @@ async def test_an_agent_gives_up_neither_what_a_slow_backend_has_nor_its_executo
         slow = await client.acquire("slow", template="slow")
         quick = await client.acquire("quick")
         await before.kill()
-    await asyncio.to_thread(engine.unlink)
+    silent = await asyncio.to_thread(silence, engine)
     others = await asyncio.to_thread(executor_settings, tmp_path / "other", "bubblewrap")
     await asyncio.to_thread(others.home.create)
     tokens = before.tokens
@@ -86,7 +101,8 @@ async def test_an_agent_gives_up_neither_what_a_slow_backend_has_nor_its_executo
         assert again.sandbox.sandbox_id == quick.sandbox.sandbox_id, "its executor is there"
         waiting = asyncio.ensure_future(claim(slow, Executors(channels, TOLD_WITHIN_S)))
         await asyncio.sleep(2 * AWAY_S)
-        await asyncio.to_thread(engine.symlink_to, ENGINE)
+        await asyncio.to_thread(restore, engine)
+        silent.close()
         found = await waiting
         assert found.sandbox.sandbox_id == slow.sandbox.sandbox_id
         await client.release(found.lease)
