@@ -15,7 +15,7 @@ INT64 = 2**63 - 1
 MOST = 10**15
 """The largest budget in micro-dollars or tokens."""
 
-_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _LENGTH = re.compile(r"(?:\d{1,9}[smhdw])+")
 
 
@@ -46,10 +46,10 @@ def length(most_days: int, least_s: int = 0) -> Callable[[str], Duration]:
                 f"{text!r} is not a duration such as 90d, 10m or 1h30m"
             )
         parts = re.findall(r"(\d+)(\w)", text)
-        seconds = sum(int(count) * _UNITS_S[unit] for count, unit in parts)
+        seconds = sum(int(count) * UNITS_S[unit] for count, unit in parts)
         if seconds < least_s:
             raise argparse.ArgumentTypeError(f"{text} is too short")
-        if seconds > most_days * _UNITS_S["d"]:
+        if seconds > most_days * UNITS_S["d"]:
             raise argparse.ArgumentTypeError(f"{text} is longer than {most_days} days")
         return Duration(seconds=seconds)
 

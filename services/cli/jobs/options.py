@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from services.cli.arguments import MOST, length, micro_usd, up_to
+from google.protobuf.duration_pb2 import Duration
+
+from services.cli.arguments import MOST, UNITS_S, length, micro_usd, up_to
 from services.cli.command import Argument, arg, choice
 from services.cli.standard_input import read_limited
 from services.errors import InvalidArgument
@@ -114,3 +116,14 @@ def given_fields(given: argparse.Namespace) -> dict[str, Any]:
     named = {path: value for path, value in vars(given).items() if path.startswith("options.")}
     named |= {path: vars(given)[path] for path in own}
     return {path: value for path, value in named.items() if value is not None}
+
+
+def duration_text(time: Duration | None) -> str:
+    """Return a duration as users write it."""
+    if time is None:
+        return ""
+    left, parts = time.seconds, list[str]()
+    for unit in ("d", "h", "m", "s"):
+        count, left = divmod(left, UNITS_S[unit])
+        parts += [f"{count}{unit}"] if count else []
+    return "".join(parts) or "0s"

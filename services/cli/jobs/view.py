@@ -10,6 +10,7 @@ from hermes.scheduler.v1 import job_options_pb2 as options_pb
 from hermes.scheduler.v1 import job_pb2, run_pb2
 from services.amounts import dollars
 from services.cli.console import printable, say
+from services.cli.jobs.options import duration_text
 from services.cli.output import NOTHING, Column, duration, field_value, print_details
 
 
@@ -53,7 +54,7 @@ def _places(job: job_pb2.Job) -> list[str]:
 
 def _retries(job: job_pb2.Job) -> str:
     options = job.options
-    first = duration(options.retry_backoff)
+    first = duration_text(options.retry_backoff)
     return f"{options.max_retries}, the first after {first}" if options.max_retries else ""
 
 
@@ -100,9 +101,9 @@ JOB = (
     Column("missed", "missed", "options.missed_run_policy"),
     Column("max_missed", "", "options.max_missed_runs"),
     Column("overlap", "overlap", "options.overlap_policy"),
-    Column("grace_s", "grace", "options.missed_run_grace"),
-    Column("jitter_s", "jitter", "options.jitter"),
-    Column("timeout_s", "timeout", "options.timeout"),
+    Column("grace_s", "grace", "options.missed_run_grace", duration_text),
+    Column("jitter_s", "jitter", "options.jitter", duration_text),
+    Column("timeout_s", "timeout", "options.timeout", duration_text),
     Column("retries", "", "options.max_retries"),
     Column("backoff_s", "", "options.retry_backoff"),
     Column("", "retries", _retries),

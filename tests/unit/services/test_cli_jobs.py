@@ -10,13 +10,14 @@ from google.protobuf.duration_pb2 import Duration
 
 from hermes.scheduler.v1 import job_file_pb2, job_pb2, run_pb2
 from services.cli.jobs.files import note_of
-from services.cli.jobs.options import given_fields, option_of, read_script
+from services.cli.jobs.options import duration_text, given_fields, option_of, read_script
 from services.cli.jobs.view import JOB, JOB_LIST, RUN, run_list, show
 from services.cli.main import parser_of
 from services.cli.output import describe, print_rows
 from services.errors import InvalidArgument
 
 JOBS = parser_of("jobs")
+JITTER = "options.jitter"
 
 
 @pytest.mark.parametrize(
@@ -87,6 +88,13 @@ async def test_a_script_is_a_text_of_some_length(tmp_path: Path, content: bytes,
 )
 def test_a_field_is_called_what_its_option_is_called(path: str, option: str) -> None:
     assert option_of(path) == option
+
+
+@pytest.mark.parametrize("text", ["0s", "90s", "1h30m", "2d1s", "366d"])
+def test_a_length_of_time_is_written_as_it_is_read(text: str) -> None:
+    arguments = JOBS.parse_args(["edit", "x", "--jitter", text])
+    shown = duration_text(vars(arguments)[JITTER])
+    assert JOBS.parse_args(["edit", "x", "--jitter", shown]) == arguments
 
 
 def test_a_run_that_is_put_off_says_until_when_and_why(capsys: pytest.CaptureFixture[str]) -> None:
