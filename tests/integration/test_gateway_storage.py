@@ -268,6 +268,21 @@ async def test_a_chat_that_cannot_be_shown_a_file_is_told_what_it_lacks(database
         assert part.content == Content("\n\n".join(filter(None, (text, lacks))))
 
 
+async def test_pictures_that_are_too_much_for_one_message_are_two(database: Database) -> None:
+    traits = Traits(message_units=1000, rate=Rate(1.0, 1), file_bytes=9, album_pictures=10)
+    platforms = {"memory": MemoryPlatform(traits=traits)}
+    directory = Directory({"memory": "1"}, {})
+    servicer = DeliveryServicer(database, SystemClock(), platforms, directory, Redactor())
+    sha256 = hashlib.sha256(b"view").digest()
+    file = delivery_pb2.Attachment(name="view.png", length_bytes=4, sha256=sha256)
+    key = FileKey("dlv_1", "default", sha256.hex())
+    await database.write(lambda conn: attachments.put(conn, key, b"view", NOW))
+    request = delivery_pb2.DeliverRequest(
+        delivery_id="dlv_1", origin=Origin(platform="memory", chat_id="5"), attachments=[file] * 3
+    )
+    assert (await servicer.Deliver(request, cast("Any", None))).delivery.part_count == 2
+
+
 async def test_house_keeping_drops_files_that_nobody_delivers(
     database: Database, tmp_path: Path
 ) -> None:
