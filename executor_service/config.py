@@ -166,6 +166,8 @@ class SshConfig(ConfigModel):
     Unset takes what the SSH agent has, and the keys in `~/.ssh`."""
     known_hosts: str = "~/.ssh/known_hosts"
     """File in which the machine's host key stands."""
+    fingerprint: str = ""
+    """The machine's host key as `SHA256:…`, instead of a file."""
     folder: str = "~/.hermes-executor"
     """Folder there for the supervisor, the boxes' records and the workspaces."""
 
@@ -173,6 +175,11 @@ class SshConfig(ConfigModel):
     def name(self) -> str:
         """The machine for messages."""
         return self.host if self.port == _SSH_PORT else f"{self.host}:{self.port}"
+
+    @property
+    def known_name(self) -> str:
+        """The machine as known_hosts has it."""
+        return self.host if self.port == _SSH_PORT else f"[{self.host}]:{self.port}"
 
 
 @section("executor.modal", variables="HERMES_MODAL_")

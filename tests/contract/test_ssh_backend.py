@@ -15,11 +15,13 @@ from executor_service.backends.base import Backend
 from executor_service.backends.ssh.backend import SshBackend
 from executor_service.backends.ssh.machine import Machine
 from executor_service.backends.supervisor_zipapp import build_zipapp
+from executor_service.errors import BackendUnavailable
+from executor_service.link.exec_handle import ExecHandle
 from executor_service.supervisor.processes import read_process
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
 from services.config.settings import Settings
 from services.errors import Reason
-from tests.support.boxes import Yard, odd_seconds, open_console
+from tests.support.boxes import Recorder, Yard, odd_seconds, open_console
 from tests.support.executors import executor_settings, refused, serving
 from tests.support.ssh_server import SshServer, ssh_server
 
@@ -29,6 +31,7 @@ WELCOME = 'ForceCommand echo Welcome; echo stranger >&2; eval "$SSH_ORIGINAL_COM
 OLD_PYTHON = """#!/bin/sh
 echo 'hermes-install:{"python": [3, 6, 9], "host": "old", "system": "Linux"}'
 """
+COUNT = "i=0; while [ $i -lt 60000 ]; do echo $i; i=$((i+1)); done; echo end >&2"
 
 
 @pytest.fixture(scope="module")
@@ -132,6 +135,18 @@ async def test_a_changed_host_key_is_refused(server: SshServer) -> None:
     assert "somebody may be in between" in reason
 
 
+async def test_a_fingerprint_is_enough(server: SshServer) -> None:
+    pinned = await to_thread(server.fingerprint)
+    backend = await backend_of(server, known_hosts="/nonexistent", fingerprint=pinned)
+    found = await backend.probe()
+    await backend.close()
+    assert found.available, found.reason
+    assert "Python 3." in found.reason
+    other = await to_thread(server.fingerprint, "other_host_key")
+    reason = await why_not(server, known_hosts="/nonexistent", fingerprint=other)
+    assert f"executor.ssh.fingerprint is {other}" in reason
+
+
 async def test_a_key_that_opens_nothing_is_one_clear_line(server: SshServer) -> None:
     key = str(server.folder / "other_user_key")
     reason = await why_not(server, key=key)
@@ -183,6 +198,35 @@ async def test_more_boxes_than_one_connection_may_have_sessions(
 # ---- connections that are lost
 
 
+@pytest.mark.parametrize("stops", [False, True], ids=["cut", "server restarted"])
+async def test_nothing_is_lost_with_a_connection(
+    server: SshServer, yard: Yard, stops: bool
+) -> None:
+    async with yard.box() as box:
+        adopted: list[Recorder] = []
+
+        def adopt(command: ExecHandle) -> Recorder:
+            adopted.append(Recorder(command))
+            return adopted[-1]
+
+        async with open_console(yard.backend, box) as console:
+            recorder = await console.shell(f"{COUNT}; sleep 0.2", exec_id="exc_count")
+            await recorder.until(lambda r: len(r.received[1]) > 20_000)
+            await to_thread(server.stop if stops else server.cut)
+            await console.link.wait_ended()
+        received = recorder.received
+        if stops:
+            with pytest.raises(BackendUnavailable, match="no SSH server answers"):
+                await yard.backend.connect(box)
+            await to_thread(server.start)
+        acked = {"exc_count": (len(received[1]), len(received[2]))}
+        async with open_console(yard.backend, box, adopt=adopt, acked=acked):
+            assert (await adopted[0].exit()).code == 0
+        stdout, stderr = (received[fd] + adopted[0].received[fd] for fd in (1, 2))
+        assert stdout == "".join(f"{n}\n" for n in range(60_000)).encode()
+        assert stderr == b"end\n"
+
+
 async def test_a_box_that_reads_nothing_holds_up_only_its_writer(yard: Yard) -> None:
     async with yard.box() as slow, yard.box() as other:
         stream = await yard.backend.connect(slow)
@@ -220,6 +264,21 @@ async def test_a_box_ends_with_everything_that_it_has_started(yard: Yard) -> Non
         assert await to_thread(Path(box.labels["folder"]).is_dir)
         supervisor = read_process(int(box.native_id))
         assert supervisor is None or supervisor.state == "Z"
+
+
+async def test_what_a_killed_supervisor_has_left_is_ended(yard: Yard) -> None:
+    seconds = odd_seconds()
+    async with yard.box() as box:
+        async with open_console(yard.backend, box) as console:
+            await console.shell(f"setsid sleep {seconds} & sleep {seconds}")
+            while len(await to_thread(find, f"sleep\0{seconds}")) < 2:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            os.kill(int(box.native_id), signal.SIGKILL)
+            await console.link.wait_ended()
+        assert len(await to_thread(find, f"sleep\0{seconds}")) == 2
+        assert await yard.backend.list_boxes() == []
+        assert not await to_thread(find, f"sleep\0{seconds}")
+        assert not await to_thread(Path(box.labels["socket"]).parent.exists)
 
 
 async def test_a_supervisor_that_ends_by_itself_leaves_nothing(yard: Yard) -> None:

@@ -182,8 +182,8 @@ def _connect(client: "SSHClient", options: SshConfig) -> "Transport":
     except paramiko.BadHostKeyException as error:
         raise BackendUnavailable(
             f"the host key of {options.name} is not the one in {options.known_hosts}: it shows "
-            f"{_sha256(error.key)}; if its owner confirms the change, correct the file, else "
-            "somebody may be in between"
+            f"{_sha256(error.key)}; if its owner confirms the change, correct the line of "
+            f"{options.known_name}, else somebody may be in between"
         ) from error
     except paramiko.PasswordRequiredException as error:
         raise BackendUnavailable(
@@ -213,14 +213,16 @@ def _socket(options: SshConfig) -> socket.socket:
 
 
 def _pin(client: "SSHClient", options: SshConfig) -> None:
-    """Trust only the keys in known_hosts."""
-    policy: Any = _Unknown(options)
+    """Trust only the configured key."""
+    policy: Any = _Fingerprint(options) if options.fingerprint else _Unknown(options)
     client.set_missing_host_key_policy(policy)
+    if options.fingerprint:
+        return
     known_hosts = Path(_expanded(options.known_hosts))
     if not known_hosts.is_file():
         raise BackendUnavailable(
             f"there is no {known_hosts} to know {options.name} by: make it with `ssh-keyscan`, "
-            "and compare the key with its owner's"
+            "compare the key with its owner's, or set executor.ssh.fingerprint"
         )
     client.load_host_keys(str(known_hosts))
 
@@ -235,13 +237,28 @@ class _Unknown:
         options = self._options
         raise BackendUnavailable(
             f"{options.name} is not in {options.known_hosts}: it shows {_sha256(key)}; if that is "
-            f"its key, add it with `ssh-keyscan -p {options.port} {options.host}`"
+            f"its key, add it with `ssh-keyscan -p {options.port} {options.host}`, or set "
+            "executor.ssh.fingerprint"
         )
 
 
+class _Fingerprint(_Unknown):
+    def missing_host_key(self, _client: "SSHClient", _hostname: str, key: "PKey") -> None:
+        if _fingerprint(key) != self._options.fingerprint.rstrip("="):
+            raise BackendUnavailable(
+                f"{self._options.name} shows {_sha256(key)}, and executor.ssh.fingerprint is "
+                f"{self._options.fingerprint}; if its owner confirms the key, correct that, else "
+                "somebody may be in between"
+            )
+
+
+def _fingerprint(key: "PKey") -> str:
+    digest = hashlib.sha256(key.asbytes()).digest()
+    return "SHA256:" + base64.b64encode(digest).decode().rstrip("=")
+
+
 def _sha256(key: "PKey") -> str:
-    digest = base64.b64encode(hashlib.sha256(key.asbytes()).digest()).decode().rstrip("=")
-    return f"the key {key.get_name()} SHA256:{digest}"
+    return f"the key {key.get_name()} {_fingerprint(key)}"
 
 
 def _why_refused(options: SshConfig, error: Exception) -> str:
