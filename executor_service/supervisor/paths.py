@@ -97,6 +97,13 @@ class Paths:
 
     def _open(self, path: str, flags: int, start: int) -> int:
         """Open a path that is absolute or starts from a folder."""
+        try:
+            return self._walk(path, flags, start)
+        except OSError as error:
+            error.filename = path  # instead of a component's name
+            raise
+
+    def _walk(self, path: str, flags: int, start: int) -> int:
         todo = _components(path)
         current = os.dup(self._root if path.startswith("/") else start)
         links = 0

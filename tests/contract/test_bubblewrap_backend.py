@@ -227,6 +227,7 @@ async def test_boxes_outlive_the_program_that_starts_them(yard: Yard) -> None:
     async with yard.box() as first:
         (starter,) = await asyncio.to_thread(_starters)
         os.kill(starter, signal.SIGKILL)
+        await asyncio.to_thread(os.waitid, os.P_PID, starter, os.WEXITED | os.WNOWAIT)
         async with yard.box() as second:
             for box in (first, second):
                 async with open_console(yard.backend, box) as console:
