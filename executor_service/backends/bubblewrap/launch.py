@@ -22,6 +22,7 @@ import socket
 import stat
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import count
 from typing import Any
 
@@ -38,16 +39,17 @@ def main() -> None:
     """Start a box for each request, until the socket is closed."""
     executor = socket.socket(fileno=os.dup(0))
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the boxes' processes
-    while True:
-        words, fds, _, _ = socket.recv_fds(executor, MOST_BYTES, MOST_FDS)
-        if not words:
-            return
-        pid = os.fork()
-        if pid == 0:
-            _begin(words, fds)
-        for fd in fds:
-            os.close(fd)
-        executor.send(b"%d" % pid)
+    with suppress(ConnectionError):  # the executor was killed
+        while True:
+            words, fds, _, _ = socket.recv_fds(executor, MOST_BYTES, MOST_FDS)
+            if not words:
+                return
+            pid = os.fork()
+            if pid == 0:
+                _begin(words, fds)
+            for fd in fds:
+                os.close(fd)
+            executor.send(b"%d" % pid)
 
 
 def _begin(words: bytes, fds: Sequence[int]) -> None:

@@ -3,15 +3,20 @@
 # pyright: reportPrivateUsage=false
 
 import asyncio
+import marshal
 import os
 import resource
+import select
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from executor_service.backends.bubblewrap import launch
 from executor_service.backends.bubblewrap.launcher import Launcher
 from executor_service.supervisor.processes import children_of, read_table
 from tests.support.executors import until
@@ -71,6 +76,20 @@ def test_it_is_tried_again_after_it_could_not_be_started(
         for fd in taken[:-2]:
             os.close(fd)
     assert launcher.start(touching(tmp_path / "file"), [2])
+
+
+def test_it_ends_quietly_with_an_executor_that_was_killed(tmp_path: Path) -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    command = [sys.executable, "-I", "-S", launch.__file__]
+    with (
+        theirs,
+        subprocess.Popen(command, stdin=theirs.fileno(), stderr=subprocess.PIPE) as program,
+    ):
+        with ours:
+            socket.send_fds(ours, [marshal.dumps(touching(tmp_path / "file"))], [2])
+            select.select([ours], [], [])  # its answer is there, and is not read
+        assert program.communicate(timeout=20)[1] == b""
+    assert program.returncode == 0
 
 
 async def test_nothing_is_left_of_boxes_that_ended(launcher: Launcher, tmp_path: Path) -> None:
