@@ -64,8 +64,12 @@ async def create(
     options = batch_options(context, given.workers, given.budget)
     options.distribution = mix.name
     paths = {item.id: file_paths(item, folder) for item in dataset.items}
+    stub = context.stub(BatchServiceStub)
+    is_there = await _is_there(stub, context.request(pb.GetBatchRequest, name=name))
+    if not is_there:
+        await _check_toolsets(context, mix)
     known = dict.fromkeys(path for each in paths.values() for path in each)
-    files = {path: await asyncio.to_thread(_message_file, path) for path in known}
+    files = {path: await _file(context, path, uploads=not is_there) for path in known}
     prompts = [
         BatchPrompt(
             item_id=item.id,
@@ -78,13 +82,6 @@ async def create(
         )
         for item in dataset.items
     ]
-    stub = context.stub(BatchServiceStub)
-    is_there = await _is_there(stub, context.request(pb.GetBatchRequest, name=name))
-    if not is_there:
-        await _check_toolsets(context, mix)
-        for path in known:
-            read = [await asyncio.to_thread(attachments.read, path)]
-            await attachments.upload(context.channels.to("agent"), read)
     requests = creation_requests(context.profile, name, options, prompts)
     batch = (await stub.CreateBatch(requests)).batch
     return await _continue(context, batch) if is_there else batch
@@ -109,8 +106,11 @@ async def _check_toolsets(context: Context, mix: Distribution) -> None:
         complain(f"there are no tools for {', '.join(lacking)}; see: hermes tools")
 
 
-def _message_file(path: Path) -> MessageFile:
-    return attachments.message_file(attachments.read(path))
+async def _file(context: Context, path: Path, *, uploads: bool) -> MessageFile:
+    read = await asyncio.to_thread(attachments.read, path)
+    if not uploads:
+        return attachments.message_file(read)
+    return (await attachments.upload(context.channels.to("agent"), [read]))[0]
 
 
 async def _is_there(stub: BatchServiceStub, request: pb.GetBatchRequest) -> bool:
