@@ -75,11 +75,13 @@ _MARKS = (
 _SHORT_MARKS = ("sk-", "gsk_", "hf_", "npm_", "nvapi-", "pplx-", "pypi-", "r8_", "xai-")
 
 _KEY_BODY = r"(?:[A-Za-z0-9+/=:,.\s]|\\+[nrt/]|-(?!----))"
+# Python before 3.11.5 matches less with `*+` after a group, which gives a part of the key away.
+_WHOLE_KEY_BODY = rf"(?>{_KEY_BODY}*)"
 _KEY_KIND = r"[A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?"
 
 KEY_BEGINNING = re.compile(
     r"-----BEGIN (?:[A-Z0-9 ]{0,40}-{0,4}"
-    rf"|{_KEY_KIND}-----{_KEY_BODY}*+(?:-----[A-Z0-9 ]*-*)?)\Z"
+    rf"|{_KEY_KIND}-----{_WHOLE_KEY_BODY}(?:-----[A-Z0-9 ]*-*)?)\Z"
 )
 """A private key, or its first line, at the end of a text."""
 

@@ -126,7 +126,7 @@ NETWORK_RULES: tuple[Rule, ...] = (
     Rule(SENDS, NETCATS, verb=r"\S", unless=_LOOKS, when=network_clients.is_elsewhere),
     Rule(SENDS, "socat", rf"(?i){_NET}(?!l(?:isten)?:)(?!localhost\b|127\.|\[::1)[^\s,]*"),
     Rule(SENDS, _DATABASES, operands="-h --host --hostname elsewhere"),
-    Rule(SENDS, _DATABASES, r"(?!http)\b\w+://(?:[^@\s/]*@)?+(?!localhost\b|127\.|\[::1|/)"),
+    Rule(SENDS, _DATABASES, r"(?!http)\b\w+://(?>(?:[^@\s/]*@)?)(?!localhost\b|127\.|\[::1|/)"),
     Rule(SENDS, "scp rsync", when=effects.copies_to_machine),
     Rule(SENDS, "scp", operands="-F -J -S any"),
     Rule(SENDS, "scp", r"(?i)-o ?(?:proxy(?:command|jump)|hostname|include)\b"),
