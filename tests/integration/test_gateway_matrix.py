@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from gateway_service.messages import Attachment, Content, FileKind, MessageEvent
+from gateway_service.messages import Attachment, Content, FileKind, MessageEvent, Reaction
 from gateway_service.platforms.base import Destination
 from gateway_service.platforms.matrix.config import MatrixConfig
 from gateway_service.platforms.matrix.platform import EVENTS_PER_SYNC, VOICE, MatrixPlatform
@@ -44,8 +44,12 @@ async def test_an_encrypted_room(tmp_path: Path) -> None:
                 assert read[voice]["msgtype"] == "m.audio"
                 assert read[voice][VOICE] == {}
                 await ada.say(room_id, "owl.png", **read[sent] | {"body": "owl.png"})
-                events = await sink.until(2)
-                picture = events[-1]
+                relation = {"rel_type": "m.annotation", "event_id": sent, "key": "👍"}
+                thumb = {"m.relates_to": relation}
+                await ada.client.room_send(room_id, "m.reaction", thumb)
+                *_, picture, reaction = await sink.until(3)
+                assert isinstance(reaction, Reaction)
+                assert (reaction.message_id, reaction.emoji) == (sent, "👍")
                 assert isinstance(picture, MessageEvent)
                 [file] = picture.files
                 assert file.kind is FileKind.IMAGE
@@ -56,6 +60,6 @@ async def test_an_encrypted_room(tmp_path: Path) -> None:
             MatrixPlatform(config, tmp_path / "hermes") as platform,
             sink.listening(platform),
         ):
-            events = await sink.until(2 + EVENTS_PER_SYNC + 5)
+            events = await sink.until(3 + EVENTS_PER_SYNC + 5)
         texts = [event.text for event in events if isinstance(event, MessageEvent)]
         assert texts == ["one", "", *(f"missed {each}" for each in range(EVENTS_PER_SYNC + 5))]

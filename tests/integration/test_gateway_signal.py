@@ -5,7 +5,15 @@ from typing import Any
 import pytest
 
 from gateway_service.errors import Refused
-from gateway_service.messages import Attachment, Content, FileKind, MessageEvent, Quote, RemoteFile
+from gateway_service.messages import (
+    Attachment,
+    Content,
+    FileKind,
+    MessageEvent,
+    Quote,
+    Reaction,
+    RemoteFile,
+)
 from gateway_service.platforms.base import Destination
 from gateway_service.platforms.signal.config import SignalConfig
 from gateway_service.platforms.signal.events import read_event
@@ -90,6 +98,25 @@ async def test_a_new_version_names_the_old_one() -> None:
         [event] = await sink.take(platform, 1)
         assert isinstance(event, MessageEvent)
         assert (event.text, event.edits) == ("better", "8")
+
+
+async def test_an_emoji_on_our_message_is_a_reaction() -> None:
+    async with fake_signal_cli() as server, SignalPlatform(config_of(server)) as platform:
+        sink = Collected()
+        put = {"emoji": "👍", "targetAuthor": ACCOUNT, "targetSentTimestamp": 8, "isRemove": False}
+        for reaction in ({**put, "targetAuthor": ADA}, {**put, "isRemove": True}, put):
+            await server.say(ADA, "", reaction=reaction, **GROUP)
+        await server.say(ADA, "the end")
+        found, end = await sink.take(platform, 2)
+        assert isinstance(found, Reaction)
+        assert (found.message_id, found.emoji, found.source.user_id) == ("8", "👍", ADA)
+        assert isinstance(end, MessageEvent)
+
+
+async def test_a_sticker_is_a_message_without_words() -> None:
+    [event] = await receive("", sticker={"packId": "a1", "stickerId": 3})
+    assert (event.text, event.files) == ("", ())
+    assert await receive("", groupInfo={"groupId": "a", "type": "UPDATE"}) == []
 
 
 def test_what_cannot_be_read_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:

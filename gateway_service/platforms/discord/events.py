@@ -14,6 +14,7 @@ from gateway_service.messages import (
     Source,
     find_kind,
 )
+from gateway_service.platforms.base import THUMBS
 
 if TYPE_CHECKING:
     from discord import Attachment, Interaction, Message, RawReactionActionEvent
@@ -26,7 +27,6 @@ _FENCE = re.compile(r" {0,3}(?:```|~~~)")
 _TABLE_RULE = re.compile(r"\s*\|?(?:\s*:?-+:?\s*\|)+(?:\s*:?-+:?\s*)?")
 _DEEP_HEADING = re.compile(r"^ {0,3}#{4,6}\s+(.+?)\s*#*$")
 _PICTURE = re.compile(r"!(?=\[[^\]\n]*\]\()")
-_THUMBS = ("👍", "👎")
 
 
 def read_message(
@@ -84,7 +84,7 @@ def read_reaction(
     emoji, person = added.emoji.name, str(added.user_id)
     if str(added.message_author_id) != account_id or person == account_id:
         return None
-    if not emoji.startswith(_THUMBS):
+    if emoji[:1] not in THUMBS.values():
         return None
     source = _source(channel, person, added.member.display_name if added.member else "")
     event_id = f"{account_id}:{added.message_id}:{person}:{emoji}"

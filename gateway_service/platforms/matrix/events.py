@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from gateway_service.messages import FileKind, MessageEvent, Quote, RemoteFile, Source
-from gateway_service.platforms.base import Json
+from gateway_service.messages import FileKind, MessageEvent, Quote, Reaction, RemoteFile, Source
+from gateway_service.platforms.base import THUMBS, Json
 
 if TYPE_CHECKING:
     from nio import MatrixRoom
@@ -18,6 +18,7 @@ _KINDS = {
     "m.video": FileKind.VIDEO,
     "m.file": FileKind.DOCUMENT,
 }
+STICKER = "m.sticker"
 _TEXTS = ("m.text", "m.emote")
 _FALLBACK = re.compile(r"\A(?:> .*\n)+\n")
 """The quoted message that older clients put before a reply."""
@@ -52,12 +53,16 @@ def read_message(
     is_edit = relation.get("rel_type") == "m.replace"
     if is_edit:
         content = content.get("m.new_content") or content
+    if event["type"] == STICKER:
+        content = {**content, "msgtype": "m.image"}
     files, text = _files(content), content.get("body") or ""
     if files:
         # A body that differs from the file's name is its caption.
         text = text if content.get("filename") not in (None, text) else ""
-    elif content.get("msgtype") not in _TEXTS:
-        return None
+    elif (kind := content.get("msgtype")) not in _TEXTS:
+        if kind != "m.location":  # what is said to be unreadable; others are of bots and programs
+            return None
+        text = ""
     if replies_to:
         text = _FALLBACK.sub("", text)
     root = relation.get("event_id") or ""
@@ -79,6 +84,14 @@ def read_message(
         message_id=event["event_id"],
         edits=root if is_edit else "",
     )
+
+
+def read_reaction(event: Json, room: "MatrixRoom") -> Reaction | None:
+    """Return a thumb that somebody put on a message; raises UNREADABLE."""
+    relation, source = _relation(event), _source(event["sender"], room, "")
+    if relation.get("rel_type") != "m.annotation" or relation["key"][:1] not in THUMBS.values():
+        return None
+    return Reaction(event["event_id"], source, relation["event_id"], relation["key"])
 
 
 def _files(content: Json) -> tuple[RemoteFile, ...]:

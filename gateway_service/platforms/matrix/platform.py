@@ -33,10 +33,12 @@ from gateway_service.platforms.base import (
 )
 from gateway_service.platforms.matrix.config import MatrixConfig
 from gateway_service.platforms.matrix.events import (
+    STICKER,
     Account,
     ContentWriter,
     answered_id,
     read_message,
+    read_reaction,
 )
 from gateway_service.platforms.matrix.files import Decryption, read_file
 from gateway_service.platforms.rate_limits import Rate
@@ -47,7 +49,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 NAME = "matrix"
-MESSAGE = "m.room.message"
+MESSAGE, REACTION = "m.room.message", "m.reaction"
+_READ = (MESSAGE, REACTION, STICKER)
 SYNC_S = 25
 CALL_S = 20.0
 EVENTS_PER_SYNC = 100
@@ -197,9 +200,11 @@ class MatrixPlatform(Platform):
         return [_decrypted(self._client, event) for event in events]
 
     async def _read_event(self, raw: Json, room: "MatrixRoom", me: Account) -> Event | None:
-        if raw.get("type") != MESSAGE or raw.get("sender") == me.user_id:
+        if raw.get("type") not in _READ or raw.get("sender") == me.user_id:
             return None
         try:
+            if raw["type"] == REACTION:
+                return read_reaction(raw, room)
             answered = None
             if replies_to := answered_id(raw):
                 with _translated():

@@ -4,7 +4,16 @@ import json
 import logging
 from typing import Any
 
-from gateway_service.messages import FileKind, MessageEvent, Quote, RemoteFile, Source, find_kind
+from gateway_service.messages import (
+    Event,
+    FileKind,
+    MessageEvent,
+    Quote,
+    Reaction,
+    RemoteFile,
+    Source,
+    find_kind,
+)
 from gateway_service.platforms.base import UNREADABLE, Json
 
 _log = logging.getLogger(__name__)
@@ -13,10 +22,12 @@ GROUP = "group."
 """Begins the chat id of a group."""
 _MENTION = "\ufffc"
 """Stands in the text for somebody who is mentioned."""
+_WORDLESS = ("contacts", "pollCreate", "sticker")
+"""Messages without words and files."""
 
 
-def read_event(text: str, account: str) -> MessageEvent | None:
-    """Return a message if it is for us; None also for what cannot be read."""
+def read_event(text: str, account: str) -> Event | None:
+    """Return a message if it is for us, or a reaction; None also for what cannot be read."""
     try:
         return _read(json.loads(text).get("envelope", {}), account)
     except UNREADABLE as error:
@@ -24,16 +35,26 @@ def read_event(text: str, account: str) -> MessageEvent | None:
         return None
 
 
-def _read(envelope: Json, account: str) -> MessageEvent | None:
+def _read(envelope: Json, account: str) -> Event | None:
     edit = envelope.get("editMessage")
     data: Json | None = edit["dataMessage"] if edit else envelope.get("dataMessage")
     sender = envelope.get("sourceNumber") or envelope.get("sourceUuid")
     if data is None or not sender or sender == account:
         return None
-    files, text = data.get("attachments") or (), data.get("message") or ""
-    if not (text or files):
-        return None  # a reaction, or somebody has joined
     group, quote = data.get("groupInfo"), data.get("quote")
+    source = Source(
+        platform="signal",
+        chat_id=f"{GROUP}{group['groupId']}" if group else sender,
+        user_id=sender,
+        user_name=envelope.get("sourceName") or sender,
+        chat_type="group" if group else "dm",
+    )
+    event_id = f"{account}:{sender}:{data['timestamp']}"
+    if reaction := data.get("reaction"):
+        return _read_reaction(reaction, event_id, source, account)
+    files, text = data.get("attachments") or (), data.get("message") or ""
+    if not (text or files or any(data.get(each) for each in _WORDLESS)):
+        return None  # somebody has joined, for example
     mentions = sorted(data.get("mentions") or (), key=lambda each: each.get("start") or 0)
     is_mention = any(each.get("number") == account for each in mentions)
     is_answer = bool(quote) and quote.get("author") == account
@@ -42,15 +63,8 @@ def _read(envelope: Json, account: str) -> MessageEvent | None:
     for each in mentions:
         known = each.get("name") or each.get("number") or each.get("uuid") or ""
         text = text.replace(_MENTION, "" if each.get("number") == account else f"@{known}", 1)
-    source = Source(
-        platform="signal",
-        chat_id=f"{GROUP}{group['groupId']}" if group else sender,
-        user_id=sender,
-        user_name=envelope.get("sourceName") or sender,
-        chat_type="group" if group else "dm",
-    )
     return MessageEvent(
-        f"{account}:{sender}:{data['timestamp']}",
+        event_id,
         source,
         text.strip(),
         replies_to=str(quote.get("id") or "") if quote else "",
@@ -59,6 +73,14 @@ def _read(envelope: Json, account: str) -> MessageEvent | None:
         message_id=str(data["timestamp"]),
         edits=str(edit["targetSentTimestamp"]) if edit else "",
     )
+
+
+def _read_reaction(given: Json, event_id: str, source: Source, account: str) -> Reaction | None:
+    """Return an emoji that somebody put on a message of ours."""
+    authors = given.get("targetAuthorNumber"), given.get("targetAuthor")
+    if given.get("isRemove") or account not in authors:
+        return None
+    return Reaction(event_id, source, str(given["targetSentTimestamp"]), given["emoji"])
 
 
 def _quotes(quote: Json | None, known: tuple[str, str]) -> tuple[Quote, ...]:

@@ -7,8 +7,13 @@ from nio import MatrixRoom
 from nio.crypto.attachments import encrypt_attachment
 
 from gateway_service.errors import Refused
-from gateway_service.messages import FileKind, MessageEvent, Quote
-from gateway_service.platforms.matrix.events import Account, ContentWriter, read_message
+from gateway_service.messages import FileKind, MessageEvent, Quote, Reaction
+from gateway_service.platforms.matrix.events import (
+    Account,
+    ContentWriter,
+    read_message,
+    read_reaction,
+)
 from gateway_service.platforms.matrix.files import Decryption
 
 ME = Account("@hermes:x.org", "Hermes")
@@ -131,6 +136,31 @@ def test_files_are_named_with_their_caption() -> None:
     event = read(picture)
     assert event is not None
     assert (event.text, event.files[0].name) == ("What is this?", "owl.png")
+
+
+def test_a_thumb_on_a_message_is_a_reaction() -> None:
+    def put(key: str, kind: str = "m.annotation") -> Reaction | None:
+        relation = {"rel_type": kind, "event_id": "$0", "key": key}
+        event = {"type": "m.reaction", "event_id": "$1", "sender": ADA}
+        return read_reaction({**event, "content": relates(**relation)}, room(ADA))
+
+    found = put("👍\ufe0f")
+    assert found is not None
+    assert (found.message_id, found.emoji[:1], found.source.user_id) == ("$0", "👍", ADA)
+    assert put("🎉") is None
+    assert put("👍", "m.thread") is None
+    withdrawn = {"event_id": "$1", "sender": ADA, "content": dict[str, Any]()}
+    assert read_reaction(withdrawn, room(ADA)) is None
+
+
+def test_a_sticker_is_a_picture_and_a_place_has_no_words() -> None:
+    event = read({**said("An owl", url="mxc://x.org/b", msgtype=None), "type": "m.sticker"})
+    assert event is not None
+    assert (event.text, event.files[0].kind) == ("", FileKind.IMAGE)
+    place = read(said("Ada was at geo:1,2", msgtype="m.location", geo_uri="geo:1,2"))
+    assert place is not None
+    assert (place.text, place.files) == ("", ())
+    assert read(said("Please verify me", msgtype="m.key.verification.request")) is None
 
 
 def test_a_notice_is_of_no_person() -> None:

@@ -25,7 +25,7 @@ def test_a_message_of_signal_may_have_null_lists() -> None:
     for each in (data, {**data, **odd}):
         envelope = {"sourceNumber": "+1", "dataMessage": {**each, "groupInfo": None}}
         event = read_event(json.dumps({"envelope": envelope}), "+2")
-        assert event is not None
+        assert isinstance(event, MessageEvent)
         assert event.text == "hi"
 
 
