@@ -2,12 +2,16 @@
 
 import asyncio
 from importlib.util import find_spec
+from secrets import token_hex
 
 from gateway_service.accounts.builtin import make_access, make_platform
 from gateway_service.chats.hooks.hooks import Hook, read_hooks
+from gateway_service.commands.hermes import GREETING
 from gateway_service.config import GatewayConfig
+from gateway_service.errors import ChatMoved
+from gateway_service.messages import Content
 from gateway_service.platforms.api_config import ApiConfig
-from gateway_service.platforms.base import HasCheck, Platform
+from gateway_service.platforms.base import Destination, HasCheck, Platform
 from gateway_service.platforms.config import PlatformConfig
 from services.config.settings import Settings
 from services.errors import HermesError
@@ -98,6 +102,25 @@ async def check_platform(config: PlatformConfig, home: HomePaths, gateway: Gatew
         text = f"{told}, but nobody may talk to it; set {variable}, or turn on pairing"
         return Check(name, Verdict.NOTE, text)
     return Check(name, Verdict.OK, told)
+
+
+async def greet(settings: Settings, name: str) -> Check | None:
+    """Write the first message of an account; None if it knows nobody to write to."""
+    config = settings.load(GatewayConfig)
+    account = next(each for each in config.platforms if each.name == name)
+    if not (chat_id := account.first_chat):
+        return None
+    content, key = Content(f"{GREETING} Begin with /help."), token_hex(8)
+    try:
+        async with asyncio.timeout(CHECK_S), make_platform(account, settings.home) as platform:
+            try:
+                await platform.send(Destination(chat_id), content, key)
+            except ChatMoved as moved:
+                await platform.send(Destination(moved.new_chat_id), content, key)
+    except (HermesError, TimeoutError) as error:
+        why = error.message if isinstance(error, HermesError) else f"{name} does not answer"
+        return Check(name, Verdict.NOTE, f"{chat_id} got no first message ({why}); write first")
+    return Check(name, Verdict.OK, f"{chat_id} has got a first message")
 
 
 async def _connect(platform: Platform) -> str:

@@ -19,8 +19,7 @@ from gateway_service.commands.skills import command_names, find_skill, list_skil
 
 GREETING = (
     "Hello, I am Hermes. Tell me in your own words what you would like to have done: I run "
-    "commands and write files in a sandbox of my own, and do things at set times. "
-    "I also know these commands:"
+    "commands and write files in a sandbox of my own, and do things at set times."
 )
 """The answer to a person who starts a chat."""
 
@@ -28,7 +27,7 @@ SKILLS_SHOWN = 12
 
 
 async def _start(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
-    return Answer(f"{GREETING}\n\n{await _all(context, chat)}")
+    return Answer(f"{GREETING} I also know these commands:\n\n{await _all(context, chat)}")
 
 
 async def _help(context: CommandContext, chat: Chat, arguments: str) -> Answer:

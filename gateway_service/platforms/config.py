@@ -70,6 +70,16 @@ class PlatformConfig(ConfigModel):
         return f"docs/platforms/{self.guide or f'{self.name}.md'}"
 
     @property
+    def manifest(self) -> str:
+        """Return what a person pastes to make the account; empty if nothing."""
+        return ""
+
+    @property
+    def first_chat(self) -> str:
+        """Return the chat, or the person, that gets the first message; empty if none is known."""
+        return (*self.allowed_users, "")[0]
+
+    @property
     def advice(self) -> str:
         """Return what the settings lack for the account to be of full use; empty if nothing."""
         return ""

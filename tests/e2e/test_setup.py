@@ -5,7 +5,8 @@ from collections.abc import Generator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, ClassVar
+from urllib.parse import parse_qs
 
 import pytest
 from ruamel.yaml import YAML
@@ -139,6 +140,8 @@ def test_a_platform_is_checked_and_written(tmp_path: Path, url: str) -> None:
     assert made.status == 0, made.err
     assert (again.status, "model.default" in again.out) == (0, False), again.err
     assert "telegram: @hermes_bot" in made.out
+    assert "telegram: 7 has got a first message" in made.out
+    assert [(to, "I am Hermes" in text) for to, text in Bots.sent] == [("7", True)] * 2
     assert "123456:right" not in made.out
     written = (home.path / ".env").read_text()
     assert "TELEGRAM_BOT_TOKEN=123456:right" in written
@@ -149,8 +152,15 @@ def test_a_platform_is_checked_and_written(tmp_path: Path, url: str) -> None:
 class Bots(BaseHTTPRequestHandler):
     """A Bot API with one bot."""
 
+    sent: ClassVar = list[tuple[str, str]]()
+
     def do_POST(self) -> None:
         me = {"id": 123456, "is_bot": True, "first_name": "Hermes", "username": "hermes_bot"}
+        body = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
+        if self.path.endswith("/sendMessage"):
+            self.sent.append((body["chat_id"][0], body["text"][0]))
+            chat = {"id": 7, "type": "private"}
+            me = {"message_id": 1, "date": 1, "chat": chat}
         _answer(self, 200, {"ok": True, "result": me})
 
 

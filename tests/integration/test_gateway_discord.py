@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway_service.errors import AccountRefused, HermesError, Refused
+from gateway_service.errors import AccountRefused, ChatMoved, HermesError, Refused
 from gateway_service.messages import (
     Attachment,
     Button,
@@ -342,6 +342,13 @@ async def test_a_file_is_sent_with_its_caption(server: FakeDiscord) -> None:
         message_id = await platform.send(Destination("5"), Content("See.", (), file), "key-1")
     shown = server.chats["5"][message_id]
     assert (shown.text, shown.files) == ("See.", [("plan.pdf", b"pdf")])
+
+
+async def test_a_person_is_another_name_of_a_direct_chat(server: FakeDiscord) -> None:
+    async with connect(server) as platform:
+        with pytest.raises(ChatMoved) as moved:
+            await platform.send(Destination("7"), Content("hello"), "key-1")
+    assert moved.value.new_chat_id == "5"
 
 
 @pytest.mark.parametrize("chat_id", ["4", "general"])

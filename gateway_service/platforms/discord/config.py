@@ -31,7 +31,8 @@ class DiscordConfig(PlatformConfig):
     steps: ClassVar[str] = (
         "At https://discord.com/developers/applications make an application. Under Bot, reset "
         "the token and switch on the message content intent. Under Installation, invite the bot "
-        "with the scopes bot and applications.commands."
+        "with the scopes bot and applications.commands, and the permissions View Channels, Send "
+        "Messages, Send Messages in Threads, Attach Files and Read Message History."
     )
     needs: ClassVar[str] = "DISCORD_BOT_TOKEN"
 

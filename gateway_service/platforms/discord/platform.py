@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, aclosing
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Self
 
-from gateway_service.errors import AccountRefused, Refused, Unreachable
+from gateway_service.errors import AccountRefused, ChatMoved, Refused, Unreachable
 from gateway_service.messages import ButtonPress, Content, RemoteFile
 from gateway_service.platforms.base import (
     Destination,
@@ -41,7 +41,8 @@ BUTTONS_A_ROW = 5
 LABEL_CHARS = 80
 DESCRIPTION_CHARS = 100
 
-_THREAD_GONE = ("(10003)", "(50083)")
+_UNKNOWN_CHANNEL = "(10003)"
+_THREAD_GONE = (_UNKNOWN_CHANNEL, "(50083)")
 _ARGUMENTS = {"type": 3, "name": "text", "description": "What follows the command"}
 
 
@@ -103,7 +104,20 @@ class DiscordPlatform(Platform):
         await self._listener.listen(sink)
 
     async def send(self, destination: Destination, content: Content, key: str) -> str:
-        return await _in_place(destination, lambda place: self._create(place, content, key))
+        from discord import Object
+
+        person = destination.chat_id
+        try:
+            return await _in_place(destination, lambda place: self._create(place, content, key))
+        except Refused as error:
+            if not error.message.endswith(_UNKNOWN_CHANNEL):
+                raise
+            try:
+                async with translated():
+                    chat = await self._client.create_dm(Object(_number(person)))
+            except Refused:
+                raise error from None
+        raise ChatMoved(f"discord: {person} is a person", str(chat.id))
 
     async def _create(self, destination: Destination, content: Content, key: str) -> str:
         from discord import AllowedMentions, File

@@ -62,6 +62,10 @@ class HomeAssistantConfig(PlatformConfig):
         return f"changes are not heard; add {AUTOMATION} to HASS_ALLOWED_USERS"
 
     @property
+    def first_chat(self) -> str:
+        return self.events_chat
+
+    @property
     def watches(self) -> bool:
         return bool(self.watch_all or self.watch_domains or self.watch_entities)
 

@@ -33,6 +33,10 @@ class MatrixConfig(PlatformConfig):
     `state/matrix`: every replica of the gateway needs the same one."""
 
     @property
+    def first_chat(self) -> str:
+        return ""  # people invite Hermes to a room
+
+    @property
     def url(self) -> str:
         return self.homeserver.rstrip("/") or f"https://{self.user_id.partition(':')[2]}"
 

@@ -1,5 +1,6 @@
 """Slack's settings."""
 
+from pathlib import Path
 from typing import Annotated, ClassVar
 
 from pydantic import SecretStr, model_validator
@@ -15,9 +16,8 @@ class SlackConfig(PlatformConfig):
     name: ClassVar[str] = "slack"
     package: ClassVar[str] = "slack_sdk"
     steps: ClassVar[str] = (
-        "At https://api.slack.com/apps make an app from the manifest in "
-        "docs/platforms/slack.md. Install it for the bot token (xoxb-…), and make an app-level "
-        "token with connections:write (xapp-…)."
+        "At https://api.slack.com/apps make an app from the manifest below. Install it for the bot "
+        "token (xoxb-…), and make an app-level token with connections:write (xapp-…)."
     )
     users: ClassVar[str] = "member ids"
     needs: ClassVar[str] = "SLACK_BOT_TOKEN and SLACK_APP_TOKEN"
@@ -34,6 +34,10 @@ class SlackConfig(PlatformConfig):
     channel; else it answers in the channel."""
     base_url: str = "https://slack.com/api/"
     """The URL of Slack's Web API."""
+
+    @property
+    def manifest(self) -> str:
+        return Path(__file__).with_name("manifest.yaml").read_text(encoding="utf-8")
 
     @model_validator(mode="after")
     def _is_complete(self) -> "SlackConfig":

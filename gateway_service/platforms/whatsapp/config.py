@@ -17,8 +17,8 @@ class WhatsAppConfig(PlatformConfig):
     guide: ClassVar[str] = "phone.md#whatsapp"
     steps: ClassVar[str] = (
         "At https://developers.facebook.com make an app with WhatsApp. Copy the id of the phone "
-        "number, a permanent token of a system user and the app secret, and think of a verify "
-        "token."
+        "number, the app secret, and a permanent token of a system user with the permissions "
+        "whatsapp_business_messaging and whatsapp_business_management. Think of a verify token."
     )
     users: ClassVar[str] = "numbers such as 15551234567"
     needs: ClassVar[str] = (

@@ -15,6 +15,7 @@ from services.runtime.checks import Check, Verdict
 
 CONFIG = "gateway_service.config:GatewayConfig"
 CHECKS = "gateway_service.accounts.checks:checks"
+GREET = "gateway_service.accounts.checks:greet"
 LATER = "later"
 TRIES = 3
 
@@ -58,12 +59,11 @@ class PlatformSetup(Struct):
                 )
             found[name] = str(value.value)
         if problem := self._check(config, found):
-            raise FailedPrecondition(problem)
+            raise FailedPrecondition(printable(problem))
         self._keep(config, found, users or "")
 
     def _connect(self, config: Any) -> None:
-        say(f"\n{config.steps}")
-        say(f"More: {config.page}")
+        say("\n".join(filter(None, ("", config.steps, config.manifest, f"More: {config.page}"))))
         for _ in range(TRIES):
             found = dict[str, str]()
             for name in config.variables_needed:
@@ -75,16 +75,19 @@ class PlatformSetup(Struct):
                 question = f"Who may talk to Hermes there ({config.users}), separated by commas:"
                 self._keep(config, found, self.answers.ask(question))
                 return
-            complain(problem)
+            complain(printable(problem))
 
     def _keep(self, config: Any, found: Mapping[str, str], users: str) -> None:
         for name, value in found.items():
             self.keep(name, value, "(yours)" if is_secret_name(name) else None)
         if users:
             self.keep(f"{config.variables}ALLOWED_USERS", users)
-        told = {**found, f"{config.variables}ALLOWED_USERS": users}
-        for one in self._checks(config, {name: value for name, value in told.items() if value}):
-            (say if one.verdict is Verdict.OK else complain)(f"{one.name}: {one.message}")
+        told = {**found, **({f"{config.variables}ALLOWED_USERS": users} if users else {})}
+        checks = self._checks(config, told)
+        checks += filter(None, [asyncio.run(imported(GREET)(self._with(told), config.name))])
+        for one in checks:
+            tell = say if one.verdict is Verdict.OK else complain
+            tell(printable(f"{one.name}: {one.message}"))
 
     def _check(self, config: Any, found: Mapping[str, str]) -> str:
         """Return why an account cannot be used; empty if it can."""
@@ -95,10 +98,8 @@ class PlatformSetup(Struct):
         return next((one.message for one in checks if one.verdict is Verdict.FAILED), "")
 
     def _checks(self, config: Any, found: Mapping[str, str]) -> list[Check]:
-        environ = {**self.settings.environ, **found}
-        checks: list[Check] = asyncio.run(imported(CHECKS)(load_settings(self.given, environ)))
-        return [
-            Check(one.name, one.verdict, printable(one.message))
-            for one in checks
-            if one.name == config.name
-        ]
+        checks: list[Check] = asyncio.run(imported(CHECKS)(self._with(found)))
+        return [one for one in checks if one.name == config.name]
+
+    def _with(self, found: Mapping[str, str]) -> Settings:
+        return load_settings(self.given, {**self.settings.environ, **found})
