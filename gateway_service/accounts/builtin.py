@@ -14,7 +14,7 @@ from gateway_service.platforms.discord.platform import DiscordPlatform
 from gateway_service.platforms.email.platform import EmailPlatform
 from gateway_service.platforms.homeassistant.platform import HomeAssistantPlatform
 from gateway_service.platforms.matrix.platform import MatrixPlatform
-from gateway_service.platforms.mattermost.platform import MattermostPlatform
+from gateway_service.platforms.mattermost.webhook import make_mattermost
 from gateway_service.platforms.signal.platform import SignalPlatform
 from gateway_service.platforms.slack.webhook import make_slack
 from gateway_service.platforms.sms.platform import SmsPlatform
@@ -27,7 +27,7 @@ Factory: TypeAlias = Callable[[Any], Platform]
 
 PLATFORMS: Mapping[str, Factory] = {
     "discord": DiscordPlatform.configured,
-    "mattermost": MattermostPlatform.configured,
+    "mattermost": make_mattermost,
     "signal": SignalPlatform,
     "slack": make_slack,
     "email": EmailPlatform,

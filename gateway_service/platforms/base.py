@@ -44,6 +44,12 @@ THUMBS = {"+1": "👍", "thumbsup": "👍", "-1": "👎", "thumbsdown": "👎"}
 """The emoji of approvals by names that they have on platforms."""
 
 
+def command_in(text: str) -> str:
+    """Return what is said to the one slash command of a platform: `/hermes new` is `/new`."""
+    text = text.strip()
+    return text if text.startswith("/") else f"/{text or 'help'}"
+
+
 class Recent(OrderedDict[_Key, _Value]):
     """The entries that were set last."""
 

@@ -17,6 +17,7 @@ from aiohttp import web
 
 from tests.fakes.http_server import bind, cut, serving
 from tests.fakes.mattermost_rules import (
+    BLANK,
     BOT,
     CHANNEL,
     DEDUPLICATION_S,
@@ -36,8 +37,7 @@ class FakeMattermost:
 
     def __init__(self, url: str) -> None:
         self.faults = Faults()
-        self.url, self.token = url, TOKEN
-        self.users = dict(USERS)
+        self.url, self.token, self.users = url, TOKEN, dict(USERS)
         self.channels = {"5": "D", CHANNEL: "O"}
         self.posts: dict[str, dict[str, Any]] = {}
         self.versions: defaultdict[str, list[str]] = defaultdict(list)
@@ -55,6 +55,7 @@ class FakeMattermost:
             ("POST", "/users/me/typing", self._type),
             ("GET", "/channels/([^/]+)", self._channel),
             ("GET", "/channels/([^/]+)/posts", self._since),
+            ("POST", "/channels/direct", self._open_direct),
             ("POST", "/posts", self._create),
             ("GET", "/posts/([^/]+)", self._post),
             ("PUT", "/posts/([^/]+)/patch", self._patch),
@@ -100,15 +101,10 @@ class FakeMattermost:
         post: dict[str, Any] = {
             "id": f"post{next(self._numbers):022}",
             "create_at": self._now() - age_s * 1000,
-            "edit_at": 0,
-            "delete_at": 0,
             "user_id": user_id,
             "channel_id": channel_id,
-            "root_id": "",
             "message": text,
-            "type": "",
-            "props": {},
-            "metadata": {},
+            **BLANK,
             **more,
         }
         self.posts[post["id"]] = post
@@ -177,6 +173,10 @@ class FakeMattermost:
     async def _channel(self, _: web.Request, channel_id: str) -> Any:
         self._found(self.channels, channel_id)
         return self._about(channel_id)
+
+    async def _open_direct(self, request: web.Request) -> Any:
+        self._found(self.users, (await request.json())[1])
+        return self._about("5")
 
     def _about(self, channel_id: str) -> dict[str, Any]:
         times = [p["create_at"] for p in self.posts.values() if p["channel_id"] == channel_id]

@@ -7,6 +7,14 @@ TOKEN = "bot-token"
 BOT, CHANNEL = "bot", "town"
 MAX_CHARS = 16_383
 DEDUPLICATION_S = 30.0
+BLANK: Mapping[str, Any] = {
+    "edit_at": 0,
+    "delete_at": 0,
+    "root_id": "",
+    "type": "",
+    "props": {},
+    "metadata": {},
+}
 USERS: Mapping[str, Mapping[str, Any]] = {
     BOT: {"id": BOT, "username": "hermes", "is_bot": True},
     "7": {"id": "7", "username": "ada"},

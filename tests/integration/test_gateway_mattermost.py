@@ -1,16 +1,19 @@
 """Mattermost over its wire: what was missed, what is ours to answer, and what goes wrong."""
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from urllib.parse import urlencode
 
 import pytest
 
-from gateway_service.errors import AccountRefused, HermesError, MessageGone, Refused
+from gateway_service.errors import AccountRefused, ChatMoved, HermesError, MessageGone, Refused
 from gateway_service.messages import Attachment, Content, Event, FileKind, MessageEvent, Reaction
-from gateway_service.platforms.base import Destination
+from gateway_service.platforms.base import Destination, HasWebhook, WebhookRequest, WebhookResult
 from gateway_service.platforms.mattermost.config import MattermostConfig
 from gateway_service.platforms.mattermost.platform import MattermostPlatform
+from gateway_service.platforms.mattermost.webhook import make_mattermost
 from services.runtime.checks import Verdict
 from tests.fakes.mattermost import FakeMattermost, fake_mattermost
 from tests.fakes.mattermost_rules import BOT, CHANNEL, TOKEN
@@ -194,6 +197,45 @@ async def test_thumbs_on_our_posts_are_received(server: FakeMattermost) -> None:
     assert isinstance(up, Reaction)
     assert (down.message_id, down.emoji, up.emoji) == (mine, "👎", "👍")
     assert (up.source.chat_id, up.source.thread_id, up.source.user_id) == (CHANNEL, root, "7")
+
+
+async def test_a_person_is_another_name_of_a_direct_chat(server: FakeMattermost) -> None:
+    async with connect(server) as platform:
+        with pytest.raises(ChatMoved) as moved:
+            await platform.send(Destination("7"), Content("hello"), "key-1")
+        assert moved.value.new_chat_id == "5"
+        with pytest.raises(Refused, match="permissions"):
+            await platform.send(Destination("nowhere"), Content("hello"), "key-1")
+
+
+async def test_a_slash_command_is_a_command(server: FakeMattermost) -> None:
+    config = MattermostConfig.model_validate(
+        {"token": TOKEN, "url": server.url, "command_token": "secret"}
+    )
+    platform = make_mattermost(config)
+    assert isinstance(platform, HasWebhook)
+    said = {"channel_id": "5", "channel_name": f"{'a' * 26}__{'b' * 26}", "trigger_id": "t" * 300}
+    said |= {"user_id": "7", "user_name": "ada", "command": "/hermes", "text": "new A trip"}
+    signed = {"authorization": "Token secret"}
+
+    async def call(headers: dict[str, str], **fields: str) -> WebhookResult:
+        body = urlencode({**said, **fields}).encode()
+        return await platform.webhook(WebhookRequest("POST", "/", {}, headers, body))
+
+    answer = await call(signed)
+    [event] = answer.received.events
+    assert isinstance(event, MessageEvent)
+    assert (event.text, event.source.chat_type, event.source.user_id) == ("/new A trip", "dm", "7")
+    assert json.loads(answer.body) == {"response_type": "ephemeral", "text": "/new A trip"}
+    assert (await call(signed)).received.events[0].event_id == event.event_id
+    [event] = (await call(signed, channel_name="town__square", text="")).received.events
+    assert isinstance(event, MessageEvent)
+    assert (event.text, event.source.chat_type) == ("/help", "group")
+    for headers in ({}, {"authorization": "Token wrong"}, {"authorization": "secret\udcff"}):
+        assert (await call(headers)).status == 401
+    for body in (b"", b"\xff", b"text=hello"):
+        odd = await platform.webhook(WebhookRequest("POST", "/", {}, signed, body))
+        assert (odd.status, odd.received.is_empty) == (400, True)
 
 
 async def test_the_same_key_makes_one_post(server: FakeMattermost) -> None:

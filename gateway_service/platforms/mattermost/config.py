@@ -15,8 +15,8 @@ class MattermostConfig(PlatformConfig):
     name: ClassVar[str] = "mattermost"
     guide: ClassVar[str] = "matrix-mattermost.md#mattermost"
     steps: ClassVar[str] = (
-        "In the System Console switch on bot accounts, add one under Integrations, and copy its "
-        "token."
+        "In the System Console switch on bot accounts. Under Integrations add one with the role "
+        "Member, copy its token, and add it to your team."
     )
     needs: ClassVar[str] = "MATTERMOST_URL and MATTERMOST_TOKEN"
     credentials: ClassVar[tuple[str, ...]] = ("url", "token")
@@ -27,6 +27,8 @@ class MattermostConfig(PlatformConfig):
         SecretStr, Yaml("..token"), Env("MATTERMOST_TOKEN", "MATTERMOST_BOT_TOKEN")
     ] = SecretStr("")
     """The bot account's access token."""
+    command_token: SecretStr = SecretStr("")
+    """The token of a slash command of the server that calls `/webhooks/mattermost`."""
 
     @model_validator(mode="after")
     def _is_well_formed(self) -> "MattermostConfig":

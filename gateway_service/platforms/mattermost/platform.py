@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from gateway_service.errors import MessageGone, OutcomeUnknown, Refused, Unreachable
+from gateway_service.errors import ChatMoved, MessageGone, OutcomeUnknown, Refused, Unreachable
 from gateway_service.messages import Content, Event, RemoteFile
 from gateway_service.platforms.base import (
     UNREADABLE,
@@ -20,7 +20,6 @@ from gateway_service.platforms.base import (
     in_place,
 )
 from gateway_service.platforms.http_api import HttpPlatform
-from gateway_service.platforms.mattermost.config import MattermostConfig
 from gateway_service.platforms.mattermost.posts import NAME, MattermostApi, Person, PostReader
 from gateway_service.platforms.rate_limits import Rate
 from services.validation import object_of
@@ -70,11 +69,6 @@ class MattermostPlatform(HttpPlatform[MattermostApi]):
         self._after, self._stored, self._note_at = 0, 0, 0.0
         self._recent = deque[str](maxlen=MOST_RECENT)
         """Events that were stored; what is live may also be among the posts that were missed."""
-
-    @classmethod
-    def configured(cls, config: MattermostConfig) -> "MattermostPlatform":
-        """Return the account of the settings."""
-        return cls(config.url, config.token.get_secret_value())
 
     async def _log_in(self) -> None:
         me = await self._api.get("/users/me")
@@ -153,11 +147,20 @@ class MattermostPlatform(HttpPlatform[MattermostApi]):
         self._stored = self._after
 
     async def send(self, destination: Destination, content: Content, key: str) -> str:
-        return await in_place(
-            destination,
-            lambda error: error.message.endswith(_ROOT_GONE),
-            lambda place: self._create(place, content, key),
-        )
+        try:
+            return await in_place(
+                destination,
+                lambda error: error.message.endswith(_ROOT_GONE),
+                lambda place: self._create(place, content, key),
+            )
+        except Refused as error:
+            # Channels and people have ids of the same form.
+            two = [self._me.id, destination.chat_id]
+            try:
+                chat = await self._api.call("POST", "/channels/direct", json=two)
+            except (MessageGone, Refused):
+                raise error from None
+        raise ChatMoved(f"mattermost: {destination.chat_id} is a person", chat["id"])
 
     async def _create(self, destination: Destination, content: Content, key: str) -> str:
         file_ids = [

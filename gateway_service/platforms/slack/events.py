@@ -18,7 +18,7 @@ from gateway_service.messages import (
     Source,
     find_kind,
 )
-from gateway_service.platforms.base import THUMBS, Json, Recent
+from gateway_service.platforms.base import THUMBS, Json, Recent, command_in
 from gateway_service.platforms.slack.api import NAME, SlackApi
 from gateway_service.platforms.slack.mrkdwn import mentioned, to_markdown
 from services.clock import Clock
@@ -197,10 +197,8 @@ def _thread(message: Json) -> str:
 
 def _read_command(command: Json) -> MessageEvent:
     """Read a slash command: `/hermes new` is `/new`."""
-    name, text = command["command"], (command.get("text") or "").strip()
-    said = f"{name} {text}".strip()
-    if name == COMMAND:
-        said = text if text.startswith("/") else f"/{text or 'help'}"
+    name, text = command["command"], command.get("text") or ""
+    said = command_in(text if name == COMMAND else f"{name} {text}")
     source = _source(command["channel_id"], command["user_id"], command.get("user_name") or "")
     return MessageEvent(command["trigger_id"], source, said)
 
