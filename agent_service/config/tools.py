@@ -213,9 +213,11 @@ class BrowserConfig(ConfigModel):
 class SearchConfig(ConfigModel):
     """What searches the web."""
 
-    provider: Annotated[Literal["", "brave", "tavily", "searxng"], Yaml("web.search_provider")] = ""
-    """Which of the configured providers is asked first; unset is the first of `brave`, `tavily` and
-    `searxng`."""
+    provider: Annotated[
+        Literal["", "brave", "tavily", "exa", "firecrawl", "searxng"], Yaml("web.search_provider")
+    ] = ""
+    """Which of the configured providers is asked first; unset is the first of `brave`, `tavily`,
+    `exa`, `firecrawl` and `searxng`."""
     brave_api_key: Annotated[SecretStr, Env("BRAVE_API_KEY")] = SecretStr("")
     """Key for the Brave Search API."""
     brave_base_url: Annotated[_Url, Env("BRAVE_BASE_URL")] = "https://api.search.brave.com"
@@ -224,6 +226,14 @@ class SearchConfig(ConfigModel):
     """Key for Tavily."""
     tavily_base_url: Annotated[_Url, Env("TAVILY_BASE_URL")] = "https://api.tavily.com"
     """Where Tavily is."""
+    exa_api_key: Annotated[SecretStr, Env("EXA_API_KEY")] = SecretStr("")
+    """Key for Exa."""
+    exa_base_url: Annotated[_Url, Env("EXA_BASE_URL")] = "https://api.exa.ai"
+    """Where Exa is."""
+    firecrawl_api_key: Annotated[SecretStr, Env("FIRECRAWL_API_KEY")] = SecretStr("")
+    """Key for Firecrawl."""
+    firecrawl_base_url: Annotated[_Url, Env("FIRECRAWL_API_URL")] = "https://api.firecrawl.dev"
+    """Where Firecrawl is."""
     searxng_url: Annotated[_Url, Yaml("web.searxng_url"), Env("SEARXNG_URL")] = ""
     """Address of a SearXNG with its JSON format enabled; it may be in a private network."""
 

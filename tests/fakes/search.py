@@ -1,4 +1,4 @@
-"""Brave's and Tavily's search APIs for tests, strict about what they are asked."""
+"""The search APIs of Brave, Tavily, Exa and Firecrawl, strict about what they are asked."""
 
 import json
 from dataclasses import dataclass, field
@@ -7,11 +7,12 @@ from typing import Any
 from aiohttp import web
 
 BRAVE_KEY, TAVILY_KEY = "brave-key-for-tests", "tavily-key-for-tests"
+EXA_KEY, FIRECRAWL_KEY = "exa-key-for-tests", "firecrawl-key-for-tests"
 
 
 @dataclass(slots=True)
 class SearchApis:
-    """Both at once; `hits` is what they know, `status` what they answer with."""
+    """All at once; `hits` is what they know, `status` what they answer with."""
 
     hits: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
     status: int = 200
@@ -25,7 +26,10 @@ class SearchApis:
         if request.path == "/res/v1/web/search" and request.method == "GET":
             return self._brave(request)
         if request.path == "/search" and request.method == "POST":
-            return self._tavily(request, await request.json())
+            asked = await request.json()
+            return (self._exa if "numResults" in asked else self._tavily)(request, asked)
+        if request.path == "/v2/search" and request.method == "POST":
+            return self._firecrawl(request, await request.json())
         return web.Response(status=404)
 
     def _brave(self, request: web.Request) -> web.Response:
@@ -55,6 +59,25 @@ class SearchApis:
             for hit in self.hits[: asked["max_results"]]
         ]
         return _json({"query": asked["query"], "results": results, "response_time": 0.1})
+
+    def _exa(self, request: web.Request, asked: dict[str, Any]) -> web.Response:
+        if request.headers.get("x-api-key") != EXA_KEY:
+            return web.Response(status=401)
+        most = asked["contents"]["text"]["maxCharacters"]
+        results = [
+            {"id": hit["url"], "title": hit["title"], "url": hit["url"], "text": hit["text"][:most]}
+            for hit in self.hits[: asked["numResults"]]
+        ]
+        return _json({"requestId": "1", "results": results, "costDollars": {"total": 0.01}})
+
+    def _firecrawl(self, request: web.Request, asked: dict[str, Any]) -> web.Response:
+        if request.headers.get("Authorization") != f"Bearer {FIRECRAWL_KEY}":
+            return web.Response(status=401)
+        found = [
+            {"title": hit["title"], "url": hit["url"], "description": hit["text"], "position": n}
+            for n, hit in enumerate(self.hits[: asked["limit"]], 1)
+        ]
+        return _json({"success": True, "data": {"web": found}, "creditsUsed": 2})
 
 
 def _json(value: object) -> web.Response:

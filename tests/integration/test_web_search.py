@@ -1,4 +1,4 @@
-"""Searching the web: the three engines as they answer, and what is made of it."""
+"""Searching the web: the engines as they answer, and what is made of it."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,7 +9,7 @@ from aiohttp import web
 
 from agent_service.config.tools import SearchConfig
 from agent_service.tools.web.engines import Search, SearchFailed, SearchResult
-from tests.fakes.search import BRAVE_KEY, TAVILY_KEY, SearchApis
+from tests.fakes.search import BRAVE_KEY, EXA_KEY, FIRECRAWL_KEY, TAVILY_KEY, SearchApis
 from tests.fakes.web import Site, site
 from tests.support.searx import searx
 
@@ -35,9 +35,10 @@ async def server(apis: SearchApis) -> AsyncIterator[Site]:
 def config(server: Site, *engines: str, **more: Any) -> SearchConfig:
     """Settings with the keys of some engines."""
     url = f"http://127.0.0.1:{server.port}"
-    keys = {"brave": BRAVE_KEY, "tavily": TAVILY_KEY}
-    values: dict[str, Any] = {f"{name}_api_key": keys[name] for name in engines} | more
-    return SearchConfig(brave_base_url=url, tavily_base_url=url, **values)
+    keys = {"brave": BRAVE_KEY, "tavily": TAVILY_KEY, "exa": EXA_KEY, "firecrawl": FIRECRAWL_KEY}
+    values: dict[str, Any] = {f"{name}_base_url": url for name in keys}
+    values |= {f"{name}_api_key": keys[name] for name in engines}
+    return SearchConfig(**values, **more)
 
 
 async def test_brave_is_asked_as_it_wants_it(server: Site) -> None:
@@ -49,10 +50,11 @@ async def test_brave_is_asked_as_it_wants_it(server: Site) -> None:
     assert server.seen[0].query["q"] == "river otters"
 
 
-async def test_tavily_is_asked_as_it_wants_it(server: Site) -> None:
-    found = await Search(config(server, "tavily"))("river otters", 3)
+@pytest.mark.parametrize("engine", ["tavily", "exa", "firecrawl"])
+async def test_others_are_asked_as_they_want_it(server: Site, engine: str) -> None:
+    found = await Search(config(server, engine))("river otters", 3)
     assert [each.url for each in found] == [f"https://otters.example/{n}" for n in (1, 2, 3)]
-    assert found[0].snippet == "river otters"
+    assert (found[0].title, found[0].snippet) == ("Otter 1", "river otters")
 
 
 async def test_a_real_searx_finds_what_its_index_has(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from agent_service.security.fetch.urls import (
 )
 from services.validation import json_object, object_of
 
-SETTINGS = ("BRAVE_API_KEY", "TAVILY_API_KEY", "SEARXNG_URL")
+SETTINGS = ("BRAVE_API_KEY", "TAVILY_API_KEY", "EXA_API_KEY", "FIRECRAWL_API_KEY", "SEARXNG_URL")
 """Web search needs one of these."""
 
 _LIMITS = FetchLimits(size_bytes=2_000_000, total_s=20.0, redirects=0)
@@ -57,6 +57,19 @@ async def _tavily(fetcher: Fetcher, config: SearchConfig, query: str, most: int)
     return await fetcher.post(f"{config.tavily_base_url}/search", payload, _LIMITS, headers)
 
 
+async def _exa(fetcher: Fetcher, config: SearchConfig, query: str, most: int) -> Fetched:
+    headers = {"x-api-key": config.exa_api_key.get_secret_value()}
+    contents = {"text": {"maxCharacters": _SNIPPET_CHARACTERS}}
+    payload = {"query": query, "numResults": most, "contents": contents}
+    return await fetcher.post(f"{config.exa_base_url}/search", payload, _LIMITS, headers)
+
+
+async def _firecrawl(fetcher: Fetcher, config: SearchConfig, query: str, most: int) -> Fetched:
+    headers = {"Authorization": f"Bearer {config.firecrawl_api_key.get_secret_value()}"}
+    payload = {"query": query, "limit": most}
+    return await fetcher.post(f"{config.firecrawl_base_url}/v2/search", payload, _LIMITS, headers)
+
+
 async def _searxng(fetcher: Fetcher, config: SearchConfig, query: str, _most: int) -> Fetched:
     url = f"{config.searxng_url}/search?q={quote(query)}&format=json"
     answer = await fetcher.get(url, _LIMITS)
@@ -70,13 +83,15 @@ class Search:
 
     def __init__(self, config: SearchConfig, resolve: Resolve = system_addresses) -> None:
         # The owner configures these URLs, so private networks and unusual ports are allowed.
-        named = [config.brave_base_url, config.tavily_base_url, config.searxng_url]
-        trusted = [url for url in named if url]
+        named = [config.brave_base_url, config.tavily_base_url, config.exa_base_url]
+        trusted = [*filter(None, [*named, config.firecrawl_base_url, config.searxng_url])]
         self._fetcher = Fetcher(Destinations(trusted=trusted, resolve=resolve))
         self._config = config
         engines: list[tuple[str, bool, Ask]] = [
             ("brave", bool(config.brave_api_key.get_secret_value()), _brave),
             ("tavily", bool(config.tavily_api_key.get_secret_value()), _tavily),
+            ("exa", bool(config.exa_api_key.get_secret_value()), _exa),
+            ("firecrawl", bool(config.firecrawl_api_key.get_secret_value()), _firecrawl),
             ("searxng", bool(config.searxng_url), _searxng),
         ]
         engines.sort(key=lambda engine: engine[0] != config.provider)
@@ -112,12 +127,15 @@ def _document(answer: Fetched) -> Mapping[str, Any]:
 
 
 def _results(document: Mapping[str, Any]) -> Sequence[SearchResult]:
-    """Results, best first; Brave nests them under `web` and calls the text `description`."""
-    results = object_of(document.get("web", document)).get("results")
+    """Results, best first; each engine nests them and calls their text in its own way."""
+    of_firecrawl = object_of(document.get("data")).get("web")
+    results = object_of(document.get("web", document)).get("results", of_firecrawl)
     listed = cast("list[object]", results) if isinstance(results, list) else []
     return [
         SearchResult(
-            _plain(entry.get("title")), url, _plain(entry.get("content", entry.get("description")))
+            _plain(entry.get("title")),
+            url,
+            _plain(next(filter(None, map(entry.get, ("content", "description", "text"))), "")),
         )
         for entry in map(object_of, listed)
         if (url := entry.get("url")) and isinstance(url, str)
