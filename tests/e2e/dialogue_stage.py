@@ -1,4 +1,4 @@
-"""Performs the dialogues of docs/tools.md; `python -m tests.e2e.dialogue_stage` writes them."""
+"""Performs the dialogues of the pages; `python -m tests.e2e.dialogue_stage` writes them."""
 
 import asyncio
 import base64
@@ -31,7 +31,7 @@ from tests.support.markdown import page
 from tests.support.skills import document, put_skill
 from tests.support.sound import spoken
 
-PAGE = REPOSITORY / "docs/tools.md"
+PAGES = (REPOSITORY / "docs/tools.md", REPOSITORY / "docs/research.md")
 NOTE = "dialogue: "
 """Begins the comment above a dialogue; the tool's name follows."""
 _PLACE = re.compile(r"<!-- dialogue: (\w+) -->\n\n```text\n.*?^```\n", re.M | re.S)
@@ -156,8 +156,8 @@ def written(text: str, shown: Mapping[str, str]) -> str:
 
 
 def documented() -> Mapping[str, str]:
-    """The dialogues of the page, by tool."""
-    blocks = page(PAGE).blocks("text")
+    """The dialogues of the pages, by tool."""
+    blocks = [block for path in PAGES for block in page(path).blocks("text")]
     return {each.note.removeprefix(NOTE): each.text for each in blocks if NOTE in each.note}
 
 
@@ -191,6 +191,7 @@ def _config(port: int) -> dict[str, Any]:
         "mixture": {"reference_models": ["one", "two"], "aggregator_model": "judge"},
         "memory": {"provider": "honcho", "nudge_interval": 0},
         "skills": {"creation_nudge_interval": 0},
+        "tools": {"rl": True},
     }
 
 
@@ -219,7 +220,8 @@ async def _serve(request: web.Request) -> web.StreamResponse:
 def _write() -> None:
     with tempfile.TemporaryDirectory() as folder:
         shown = asyncio.run(performances(Path(folder)))
-    PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), shown), encoding="utf-8")
+    for path in PAGES:
+        path.write_text(written(path.read_text(encoding="utf-8"), shown), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The dialogues of the documentation: what a person says, what the model calls and what it answers.
 
-`python -m tests.e2e.dialogue_stage` performs them and writes them into docs/tools.md.
+`python -m tests.e2e.dialogue_stage` performs them and writes them into their pages.
 """
 
 from collections.abc import Sequence
@@ -106,6 +106,12 @@ DIALOGUES = (
     ),
     _one(
         "session_search", "What did we name the boat?", "You named it Otter.", "Otter", query="boat"
+    ),
+    _one(
+        "rl_list_environments",
+        "Which environments can I run?",
+        "terminal_test_env, and hermes_swe_env once it has tasks.",
+        "terminal_test_env",
     ),
     _one("skills_list", "Which skills do you have?", "One: meeting-notes.", "meeting-notes"),
     _one(

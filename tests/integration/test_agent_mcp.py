@@ -101,16 +101,16 @@ def _description(body: dict[str, Any], name: str) -> str:
     return found["description"]
 
 
-@pytest.mark.parametrize("home", [{"timeout": 2}], indirect=True)
 @pytest.mark.parametrize(
-    ("tool", "told"),
+    ("home", "tool", "told"),
     [
-        ("flood", "floods Hermes"),
-        ("big", "more than 10,485,760 bytes"),
-        ("die", "exit code 3"),
-        ("hang", "did not answer within 2 s"),
-        ("wrong_id", "did not answer within 2 s"),
+        ({}, "flood", "floods Hermes"),
+        ({}, "big", "more than 10,485,760 bytes"),
+        ({}, "die", "exit code 3"),
+        ({"timeout": 2}, "hang", "did not answer within 2 s"),
+        ({"timeout": 2}, "wrong_id", "did not answer within 2 s"),
     ],
+    indirect=["home"],
 )
 async def test_a_server_that_misbehaves_costs_its_own_call(
     home: Path, tool: str, told: str

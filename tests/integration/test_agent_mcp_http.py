@@ -10,11 +10,13 @@ from typing import Any
 
 import httpx
 import pytest
+from aiohttp import web
 
 from agent_service.assembly.mcp_logins import log_in, log_out
 from hermes.agent.v1.turn_event_pb2 import APPROVAL_DECISION_DENY
 from services.config.settings import load_settings
 from services.runtime.logins import LoggedIn
+from tests.fakes import http_server
 from tests.fakes.model import call, fake_model
 from tests.integration.agent_parts import agent, answer, notices
 from tests.integration.test_agent_approvals import asked, resolve
@@ -121,3 +123,62 @@ async def test_a_login_is_kept_renewed_and_forgotten(tmp_path: Path) -> None:
                 assert "\n5\n" in answer(await client.ask("add", session_id="second"))
             assert await log_out(settings, "far")
             assert not await log_out(settings, "far")
+
+
+NAMES = [f"server-{number}" for number in range(30)]
+TOOLS_OF_ONE = 14
+
+
+async def small_server(request: web.Request) -> web.Response:
+    """One of many servers; each has a path of its own."""
+    message: dict[str, Any] = json.loads(await request.text() or "{}")
+    about = {"description": "Does much. " * 20, "inputSchema": {"type": "object"}}
+    said = f"{request.path} does {message.get('params', {}).get('name')}"
+    results: dict[str, dict[str, Any]] = {
+        "initialize": {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {"tools": {}, "resources": {}},
+            "serverInfo": {"name": request.path, "version": "1"},
+        },
+        "tools/list": {"tools": [{"name": f"do_{n}", **about} for n in range(TOOLS_OF_ONE)]},
+        "tools/call": {"content": [{"type": "text", "text": said}]},
+    }
+    if "id" not in message:
+        return web.Response(status=202 if message else 405)
+    result = results.get(message["method"])
+    unknown = {"error": {"code": -32601, "message": "unknown"}}
+    outcome: dict[str, Any] = unknown if result is None else {"result": result}
+    return web.json_response({"jsonrpc": "2.0", "id": message["id"], **outcome})
+
+
+@pytest.mark.timeout(180)
+async def test_many_servers_cost_nothing_before_a_session_and_little_of_its_prompt(
+    tmp_path: Path,
+) -> None:
+    asked_of = list[str]()
+
+    async def serve(request: web.Request) -> web.Response:
+        asked_of.append(request.path)
+        return await small_server(request)
+
+    listener, url = http_server.bind()
+    servers = {name: {"url": f"{url}/{name}"} for name in NAMES}
+    config = json.dumps({"mcp_servers": servers})
+    await asyncio.to_thread((tmp_path / "config.yaml").write_text, config)
+    chosen: dict[str, Any] = {"name": "mcp_server-7_do_3", "arguments": {}}
+    calls = answers({"tool_calls": [{"name": "tool_call", "arguments": chosen}]}, TOLD)
+    async with http_server.serving(listener, serve), fake_model(calls) as model:
+        async with agent(tmp_path, model.url) as client:
+            assert not asked_of, "a start connects to none"
+            assert "/server-7 does do_3" in answer(await client.ask("go"))
+            assert set(asked_of) == {f"/{name}" for name in NAMES}
+        asked_of.clear()
+        async with agent(tmp_path, model.url) as client:
+            assert "/server-7 does do_3" in answer(await client.ask("go", session_id="second"))
+            assert set(asked_of) == {"/server-7"}, "the tools of the others are known"
+    for body in model.bodies:
+        tools = [tool["function"]["name"] for tool in body["tools"]]
+        assert tools[-3:] == ["tool_search", "tool_call", "read_mcp_resource"]
+        assert all(f"{name} ({TOOLS_OF_ONE})" in json.dumps(body["tools"][-3]) for name in NAMES)
+        assert len(json.dumps(body["tools"][-3:])) / 4 < 600
+        assert not any(name in body["messages"][0]["content"] for name in NAMES)

@@ -1,7 +1,7 @@
 """The same as in test_agent_prefix, with everything on that can change what models are sent.
 
-Honcho, a browser, an MCP server with too many tools to list, memory, skills and pictures, over
-kills and on two replicas.
+Every tool, Honcho, a browser, an MCP server with too many tools to list, memory, skills and
+pictures, over kills and on two replicas.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ import pytest
 from msgspec import Struct
 
 from hermes.common.v1.content_pb2 import FILE_KIND_IMAGE
+from tests.contract.test_tools import SAMPLES
 from tests.fakes import mcp_program
 from tests.fakes.browser_site import browser_site
 from tests.fakes.honcho import KEY, FakeHoncho
@@ -37,6 +38,8 @@ PICTURE = bytes.fromhex(
     "000003010100c9fe92ef0000000049454e44ae426082"
 )
 WELL = {"text": "well — ½"}
+KEYS = ("BRAVE_API_KEY", "HASS_TOKEN", "OPENAI_API_KEY")
+"""They turn on the tools for the web, the home, and speech, sounds and pictures."""
 
 
 def _calls(*calls: tuple[str, dict[str, Any]]) -> dict[str, Any]:
@@ -114,9 +117,12 @@ def _configure(folder: Path, honcho_url: str) -> None:
         "skills": {"creation_nudge_interval": 0},
         "mcp_servers": {"many": {"command": [sys.executable, str(folder / "server.py")]}},
         "models": {"scripted": {"vision": True}},
+        "mixture": {"reference_models": ["scripted"]},
+        "tools": {"rl": True},
     }
     for instance in INSTANCES:
         (folder / instance).mkdir()
+        (folder / instance / ".env").write_text("".join(f"{name}=key\n" for name in KEYS))
         (folder / instance / "config.yaml").write_text(json.dumps(config))
 
 
@@ -161,7 +167,7 @@ def _check(model: FakeModel) -> None:
     assert kept == [True] * (len(messages) - 1)
     # All of it was on, and worked.
     tools = {tool["function"]["name"] for tool in model.bodies[0]["tools"]}
-    assert {"browser_navigate", "tool_search", "honcho_search", "memory", "skill_view"} <= tools
+    assert tools == {*SAMPLES, "tool_search", "tool_call", "read_mcp_resource"}
     last = messages[-1]
     for words in (
         "Name: Ishmael",

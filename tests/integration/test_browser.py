@@ -7,12 +7,14 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from agent_service.config.tools import BrowserConfig
 from agent_service.tools.builtin import Asking
+from tests.e2e.home import REPOSITORY
 from tests.fakes.browser_site import BrowserSite, browser_site
 from tests.fakes.model import call, fake_model
 from tests.integration.agent_parts import answer
@@ -65,6 +67,28 @@ async def test_a_screenshot_is_a_picture_of_the_result(tools: Tools, site: Brows
     assert path is not None
     assert path[0].partition("/")[2] in await tools.text("list_directory", path="pictures")
     assert "[Untrusted data" in returned.text
+
+
+async def test_the_example_of_the_documentation_is_what_the_tools_say(
+    executor: Executor, site: BrowserSite
+) -> None:
+    document = await asyncio.to_thread((REPOSITORY / "docs/browser.md").read_text, "utf-8")
+    example = document.partition("## Example\n")[2].partition("\n## ")[0]
+    shown = re.findall(r"^```text\n(.*?)^```$", example, re.MULTILINE | re.DOTALL)
+    async with browsing(executor) as tools:
+
+        async def said(name: str, /, **arguments: Any) -> str:
+            assert f"`{name}`" in example
+            assert all(f"`{it}`" in example for it in [arguments.get("ref")] if it)
+            told = await tools.text(name, **arguments)
+            lines = [line for line in told.splitlines() if "ntrusted data" not in line]
+            return "\n".join(lines).replace(site.url, "http://shop.test") + "\n"
+
+        results = [await said("browser_navigate", url=f"{site.url}/form")]
+        assert await said("browser_type", ref="e4", text="Ada") == "Typed.\n"
+        assert await said("browser_select", ref="e6", values=["Large"]) == "Selected Large.\n"
+        results.append(await said("browser_click", ref="e11"))
+    assert results == shown
 
 
 async def test_references_of_an_earlier_page_are_refused_at_once(
