@@ -152,7 +152,7 @@ soak-attacks: $(TESTABLE) ## attack the executor at full size, for hours; JUnit 
 	@$(IMAGE_IF_ENGINE)
 	@HERMES_SCALE=$${HERMES_SCALE:-full} $(BIN)/python -m pytest --timeout=7200 --junit-xml=build/soak-attacks.xml tests/security \
 	  tests/contract/test_backends.py tests/integration/test_executor_output.py \
-	  tests/unit/executor/test_docker_probe.py $(ARGS)
+	  tests/unit/executor/test_docker.py $(ARGS)
 
 .PHONY: soak-chaos
 soak-chaos: $(TESTABLE) ## kill, cut off and fill up at full size, for hours: a thousand kills, 200 rounds

@@ -1,18 +1,24 @@
-"""What the curator does to a library on the disk: merges, backups, and what it refuses."""
+"""A run of the curator: its plan, its ages, its state and what it leaves."""
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
 from skills_ref import validate
 
-from agent_service.profiles.curation.changes import Kind
+from agent_service.profiles.curation.changes import CurationResult, Kind
 from agent_service.profiles.curation.curation import Order
+from agent_service.profiles.curation.drafts import Ages, transition
 from agent_service.profiles.curation.plan import BadPlan, parse_plan
+from agent_service.profiles.curation.state import CuratorState
 from agent_service.profiles.skills.document import BadSkill, checked
-from agent_service.profiles.skills.usage import timestamp
+from agent_service.profiles.skills.usage import SkillState, Usage, timestamp
 from services.errors import NotFound
+from services.validation import lenient
 from tests.fakes.clock import ManualClock
 from tests.support.curation import (
     PROTECTED,
@@ -233,3 +239,72 @@ def test_a_pause_keeps_what_others_have_written(root: Path, tmp_path: Path) -> N
     began = kept["last_run_at"]
     run(curation(tmp_path).update(is_paused=None, begins=True))
     assert json.loads((root / ".curator_state").read_text())["last_run_at"] == began
+
+
+NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
+DAY = timedelta(days=1)
+AGES = Ages()
+
+moments = st.integers(-200 * 86_400, 3600).map(lambda s: timestamp(NOW + timedelta(seconds=s)))
+uses = st.builds(
+    Usage,
+    state=st.sampled_from(SkillState),
+    created_at=st.none() | moments,
+    last_used_at=st.none() | moments,
+)
+ages = st.tuples(st.integers(1, 60), st.integers(0, 60)).map(
+    lambda days: Ages(days[0] * DAY, (days[0] + days[1]) * DAY)
+)
+
+
+def only(usage: Usage, now: datetime = NOW, of: Ages = AGES) -> CurationResult | None:
+    return transition("a", usage, now, of)
+
+
+@given(uses, ages)
+def test_each_state_follows_from_the_time_without_activity(usage: Usage, of: Ages) -> None:
+    found = only(usage, of=of)
+    if usage.state is SkillState.ARCHIVED:
+        assert found is None
+        return
+    state = SkillState(found.kind.value) if found else usage.state
+    since = usage.active_time or usage.created_time
+    if since is None:
+        assert found is None
+        return
+    idle = NOW - since
+    was_used = usage.active_time is not None
+    if idle >= of.archived and (was_used or idle >= 30 * DAY):
+        assert state is SkillState.ARCHIVED
+    elif idle >= of.stale:
+        assert state is SkillState.STALE
+    else:
+        assert state is SkillState.ACTIVE
+
+
+@given(uses, ages)
+def test_what_was_done_once_is_not_to_be_done_again(usage: Usage, of: Ages) -> None:
+    found = only(usage, of=of)
+    if found is not None:
+        state = SkillState(found.kind.value)
+        assert state is not usage.state
+        assert only(replace(usage, state=state), of=of) is None
+
+
+@pytest.mark.parametrize(
+    ("told", "epoch"),
+    [(7, 7), (2**53 - 1, 2**53 - 1), (2**53, 0), (2**63 - 1, 0), (-1, 0), (7.0, 0), (True, 0)],
+)
+def test_an_epoch_that_no_run_has_had_is_none(told: object, epoch: int) -> None:
+    assert lenient({"last_run_epoch": told}, CuratorState).last_run_epoch == epoch
+
+
+@pytest.mark.parametrize("told", [2**63, 10**30, -1])
+def test_a_count_that_the_wire_cannot_carry_is_none(told: int) -> None:
+    assert lenient({"run_count": told}, CuratorState).run_count == 0
+    assert lenient({"use_count": told, "view_count": 3}, Usage) == Usage(view_count=3)
+
+
+@pytest.mark.parametrize("text", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "x"])
+def test_a_time_that_is_none_in_utc_is_none(text: str) -> None:
+    assert CuratorState(last_run_at=text).last_run_time is None

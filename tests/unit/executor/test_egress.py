@@ -1,6 +1,8 @@
-"""What decides about the way out: policies, addresses, and requests."""
+"""The proxy of sandboxes: what is passed on, and lookups."""
 
 import asyncio
+import threading
+from collections.abc import Iterator, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 import h11
@@ -8,6 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from executor_service.errors import EgressRefused
+from executor_service.network.gate import Deadlines, Gate, Resolver
 from executor_service.network.requests import (
     BadRequest,
     Incoming,
@@ -23,7 +27,7 @@ from executor_service.records.network_policy import (
     Target,
     parse_host,
 )
-from services.rpc.public_addresses import AddressVetting
+from services.rpc.public_addresses import Address, AddressVetting
 
 # ---- policies
 
@@ -292,3 +296,64 @@ def test_a_body_is_passed_on_to_its_end_and_no_further(data: bytes, length: int)
 async def test_malformed_chunks_are_refused(body: bytes) -> None:
     with pytest.raises(BadRequest):
         await passed(START + b"Transfer-Encoding: chunked\r\n\r\n" + body, 4096)
+
+
+SANDBOXES = 20
+TURNS = 4
+"""What one sandbox may look up at a time."""
+PRIVATE = ip_address("10.0.0.1")
+
+
+@pytest.fixture
+def answers() -> Iterator[threading.Event]:
+    """Set once the servers answer; they do at the end."""
+    answers = threading.Event()
+    yield answers
+    answers.set()
+
+
+def gate(answers: threading.Event) -> Gate:
+    """A gate to a world in which some names are not answered for."""
+
+    def look_up(host: str) -> Sequence[Address]:
+        if host.startswith("stuck"):
+            answers.wait(30)
+        return [PRIVATE]
+
+    return Gate(AddressVetting(), Resolver(look_up), Deadlines(resolve_s=0.5))
+
+
+async def outcome(gate: Gate, turns: asyncio.Semaphore, host: str) -> str:
+    """How a connection is refused."""
+    with pytest.raises(EgressRefused) as refused:
+        async with gate.connect(Target(host, 443), turns):
+            pass
+    return refused.value.outcome
+
+
+async def test_sandboxes_that_wait_for_names_keep_no_other_waiting(
+    answers: threading.Event,
+) -> None:
+    opened = gate(answers)
+    attackers = [asyncio.Semaphore(TURNS) for _ in range(SANDBOXES)]
+    stuck = [
+        outcome(opened, turns, f"stuck{number}.test")
+        for turns in attackers
+        for number in range(2 * TURNS)
+    ]
+    assert set(await asyncio.gather(*stuck)) == {"unresolved"}
+    # They still have all that they may have, and another one has its own.
+    assert all(turns.locked() for turns in attackers)
+    assert await outcome(opened, asyncio.Semaphore(TURNS), "good.test") == "address_refused"
+
+
+async def test_a_turn_is_over_when_its_lookup_is(answers: threading.Event) -> None:
+    opened, turns = gate(answers), asyncio.Semaphore(1)
+    assert await outcome(opened, turns, "stuck.test") == "unresolved"
+    assert await outcome(opened, turns, "good.test") == "unresolved"
+    assert turns.locked()
+    answers.set()
+    async with asyncio.timeout(5):
+        await turns.acquire()
+    turns.release()
+    assert await outcome(opened, turns, "good.test") == "address_refused"

@@ -1,12 +1,18 @@
-"""Whose words a message of Telegram has."""
+"""Updates of Telegram, and the way to it."""
 
 from typing import Any
 
 import pytest
 from telegram import Update
 
+from gateway_service.accounts.checks import checks
+from gateway_service.errors import AccountRefused
 from gateway_service.messages import ChatMove, FileKind, MessageEvent, Quote, Reaction, RemoteFile
 from gateway_service.platforms.telegram.events import Bot, drop_unreadable, find_moves, read_updates
+from gateway_service.platforms.telegram.platform import TelegramPlatform
+from services.config.settings import load_settings
+from services.runtime.checks import Verdict
+from tests.fakes.telegram import TOKEN
 from tests.fakes.telegram_rules import mentions
 
 ME = Bot("4242", "hermes_bot")
@@ -211,3 +217,20 @@ def test_a_reaction_is_the_emoji_that_was_added() -> None:
     assert (found.source.chat_id, found.source.chat_type) == ("-6", "group")
     assert read(["👍"], [], user=EVE) == []
     assert read([], ["👍"]) == [], "nobody knows who it was"
+
+
+@pytest.fixture(params=["socks4://127.0.0.1:9", "ftp://127.0.0.1:9"], autouse=True)
+def proxy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", request.param)
+
+
+async def test_a_proxy_that_cannot_be_used_is_named() -> None:
+    with pytest.raises(AccountRefused, match="proxy that ALL_PROXY"):
+        async with TelegramPlatform(TOKEN):
+            pass
+
+
+async def test_the_doctor_names_it_too() -> None:
+    [check] = await checks(load_settings({}, {"TELEGRAM_BOT_TOKEN": TOKEN}))
+    assert check.verdict is Verdict.FAILED
+    assert "proxy that ALL_PROXY" in check.message

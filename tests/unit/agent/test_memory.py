@@ -1,4 +1,4 @@
-"""What operations make of a memory's text."""
+"""Memories: their entries and their limits."""
 
 import pytest
 from hypothesis import given
@@ -6,13 +6,16 @@ from hypothesis import strategies as st
 
 from agent_service.profiles.memory.entries import (
     Action,
+    Limits,
     MemoryRefused,
     Operation,
+    Target,
     apply,
     is_drifted,
     parse,
     render,
 )
+from agent_service.records.errors import ModelNotConfigured
 
 LIMIT = 40
 TEXT = "likes tea\n§\nlives in Rome"
@@ -102,3 +105,27 @@ def test_whatever_is_asked_for_is_done_well_or_not_at_all(operations: list[Opera
     assert len(after) <= LIMIT
     assert not is_drifted(after)
     assert render(parse(after)) == after
+
+
+USUAL = {Target.MEMORY: 2200, Target.USER: 1375}
+
+
+@pytest.mark.parametrize(
+    ("window", "memory", "user"),
+    [(8_000, 2200, 1375), (128_000, 2200, 1375), (256_000, 4400, 2750), (2_000_000, 8800, 5500)],
+)
+async def test_they_grow_with_the_window_and_never_shrink(
+    window: int, memory: int, user: int
+) -> None:
+    async def tokens() -> int:
+        return window
+
+    assert await Limits(USUAL, tokens).now() == {Target.MEMORY: memory, Target.USER: user}
+    assert await Limits(USUAL).now() == USUAL
+
+
+async def test_without_a_model_they_are_the_usual_ones() -> None:
+    async def tokens() -> int:
+        raise ModelNotConfigured("none")
+
+    assert await Limits(USUAL, tokens).now() == USUAL

@@ -1,6 +1,7 @@
-"""Talking to an engine that is slow, rude or gone, over a real socket."""
+"""The docker backend beside its engine: probe, users, gVisor and answers."""
 
 import asyncio
+import os
 import struct
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -9,7 +10,11 @@ from pathlib import Path
 import pytest
 
 from executor_service.backends.docker.engine import Engine, EngineAddress
-from executor_service.errors import BackendUnavailable, EngineRefused, LinkClosed
+from executor_service.backends.docker.gvisor import BridgeStream
+from executor_service.backends.docker.probe import runc_warning
+from executor_service.backends.docker.users import BoxUser, find_user
+from executor_service.errors import BackendUnavailable, BoxCreateFailed, EngineRefused, LinkClosed
+from tests.support.requirements import require
 
 Answer = Callable[[bytes, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 UPGRADED = b"HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n"
@@ -163,3 +168,142 @@ async def test_closing_wakes_a_pending_read_and_ends_writing(tmp_path: Path) -> 
         await asyncio.wait_for(ended.wait(), 5)
         with pytest.raises(LinkClosed):
             await stream.write(b"more")
+
+
+class Bridge:
+    """Streams that end when they are told to."""
+
+    def __init__(self) -> None:
+        self.over = asyncio.Event()
+
+    async def read(self, n: int) -> bytes:
+        await self.over.wait()
+        return b""
+
+    async def write(self, data: bytes | bytearray | memoryview) -> None:
+        raise AssertionError(data)
+
+    async def close(self) -> None:
+        self.over.set()
+
+
+async def test_an_end_is_told_once_the_engine_knows_of_it() -> None:
+    bridge, known = Bridge(), asyncio.Event()
+    stream = BridgeStream(bridge, known.wait)
+    await bridge.close()
+    reading = asyncio.ensure_future(stream.read(1))
+    await asyncio.wait([reading], timeout=0.1)
+    assert not reading.done()
+    known.set()
+    assert await reading == b""
+    await stream.close()
+
+
+async def test_an_end_that_the_bridge_does_not_hear_is_told() -> None:
+    known = asyncio.Event()
+    stream = BridgeStream(Bridge(), known.wait)
+    reading = asyncio.ensure_future(stream.read(1))
+    await asyncio.wait([reading], timeout=0.1)
+    assert not reading.done()
+    known.set()
+    async with asyncio.timeout(5):
+        assert await reading == b""
+    await stream.close()
+
+
+async def test_whoever_closes_it_waits_for_no_engine() -> None:
+    stream = BridgeStream(Bridge(), asyncio.Event().wait)
+    reading = asyncio.ensure_future(stream.read(1))
+    await asyncio.sleep(0)
+    async with asyncio.timeout(1):
+        await stream.close()
+        assert await reading == b""
+
+
+@pytest.mark.parametrize("version", ["1.2.8", "1.2.10", "1.3.3", "1.4.0", "v1.4.1", "1.5.0+ds1"])
+def test_repaired_versions_pass(version: str) -> None:
+    assert runc_warning(version) == ""
+
+
+@pytest.mark.parametrize(
+    "version", ["1.0.0-rc93", "1.1.15", "1.2.7", "1.3.2", "1.4.0-rc.2", "1.2.0-rc.1"]
+)
+def test_versions_with_an_escape_are_named(version: str) -> None:
+    warning = runc_warning(version)
+    assert "CVE-2025-31133" in warning
+    assert ("CVE-2024-21626" in warning) == version.startswith("1.0")
+
+
+@pytest.mark.parametrize("version", ["", "unknown"])
+def test_an_unknown_version_is_not_called_safe(version: str) -> None:
+    assert "cannot be checked" in runc_warning(version)
+
+
+PLAIN = {"SecurityOptions": ["name=seccomp,profile=default"], "DockerRootDir": "/var/lib/docker"}
+REMAPPED = {
+    "SecurityOptions": ["name=seccomp,profile=default", "name=userns"],
+    "DockerRootDir": "/var/lib/docker/100000.200000",
+}
+HERE = EngineAddress()
+ELSEWHERE = EngineAddress("tcp://engine:2376", ca_file="ca.pem")
+
+
+@pytest.mark.parametrize(
+    ("info", "address", "executor", "user"),
+    [
+        (PLAIN, HERE, 0, BoxUser(1000, 1000, 1000)),
+        (PLAIN, HERE, 1234, BoxUser(1234, 1234, 1234)),
+        (PLAIN, ELSEWHERE, 1234, BoxUser(1000, 1000, 1000)),
+        (REMAPPED, HERE, 0, BoxUser(1000, 101000, 201000)),
+        (REMAPPED, HERE, 100000, BoxUser(0, 100000, 200000)),
+        (REMAPPED, ELSEWHERE, 1234, BoxUser(1000, 1000, 1000)),
+    ],
+)
+def test_who_commands_are(
+    info: dict[str, object], address: EngineAddress, executor: int, user: BoxUser
+) -> None:
+    assert find_user(info, address, executor) == user
+
+
+@pytest.mark.parametrize(
+    ("usual", "owner", "named"),
+    [
+        (BoxUser(1000, 1000, 1000), (0, 0), "0:0"),
+        (BoxUser(1000, 1000, 1000), (1234, 100), "1234:100"),
+        (BoxUser(1000, 101000, 201000), (101234, 201234), "1234:1234"),
+        (BoxUser(1000, 101000, 201000), (101234, 50), "1234:1234"),
+    ],
+)
+def test_commands_in_a_bound_folder_are_its_owner(
+    tmp_path: Path, usual: BoxUser, owner: tuple[int, int], named: str
+) -> None:
+    require("root", os.geteuid() == 0, "only root can give folders away")
+    os.chown(tmp_path, *owner)
+    assert usual.for_folder(tmp_path, is_bound=True).named == named
+    assert (tmp_path.stat().st_uid, tmp_path.stat().st_gid) == owner
+
+
+def test_a_bound_folder_of_a_user_outside_the_range_is_refused(tmp_path: Path) -> None:
+    require("root", os.geteuid() == 0, "only root can give folders away")
+    with pytest.raises(BoxCreateFailed, match=r"belongs to user 0.*backend bubblewrap"):
+        BoxUser(1000, 101000, 201000).for_folder(tmp_path, is_bound=True)
+    assert tmp_path.stat().st_uid == 0
+
+
+def test_nobody_is_guessed() -> None:
+    with pytest.raises(BackendUnavailable, match="run Hermes as root"):
+        find_user(REMAPPED, HERE, 1234)
+    with pytest.raises(BackendUnavailable, match="cannot be told by its folder /srv/docker"):
+        find_user({**REMAPPED, "DockerRootDir": "/srv/docker"}, HERE, 0)
+
+
+def test_a_rootless_engine_is_its_users_alone(tmp_path: Path) -> None:
+    socket = tmp_path / "docker.sock"
+    socket.touch()
+    user, address = socket.stat().st_uid, EngineAddress(f"unix://{socket}")
+    rootless = {**PLAIN, "SecurityOptions": ["name=rootless"]}
+    with pytest.raises(BackendUnavailable, match=f"run Hermes as user {user}"):
+        find_user(rootless, address, user + 1)
+    socket.unlink()
+    with pytest.raises(BackendUnavailable, match="no Docker engine answers"):
+        find_user(rootless, address, user)

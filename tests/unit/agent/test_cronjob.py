@@ -1,4 +1,4 @@
-"""What the bundled skill scheduling-jobs says of schedules and of the tool cronjob is so."""
+"""Jobs that a conversation makes: their limits, what is said of them, and their skill."""
 
 import ast
 import re
@@ -6,11 +6,59 @@ from datetime import UTC, datetime
 from typing import Any, get_args
 
 import pytest
+from msgspec.structs import replace
 
-from agent_service.tools.cronjob.cronjob import CronjobArguments
+from agent_service.config.toolsets import NOTHING
+from agent_service.records.jobs import JobChange, JobView
+from agent_service.tools.base import RetryWithHint
+from agent_service.tools.cronjob.cronjob import CronjobArguments, limited
+from agent_service.tools.cronjob.text import listed
 from scheduler_service.runs.prompts import is_silent
 from scheduler_service.schedule.schedule import parse
 from tests.support.bundled import ROOT
+
+HAS = frozenset({"cron", "web"})
+
+
+def test_a_job_without_any_toolset_can_be_changed_by_who_made_it() -> None:
+    changed = limited(JobChange(prompt="look"), HAS, before=JobChange(toolsets=NOTHING))
+    assert changed.toolsets == NOTHING
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [JobChange(toolsets=("web", "file")), JobChange(script="true"), JobChange(skills=("tea",))],
+)
+def test_more_than_the_conversation_has_is_refused(wish: JobChange) -> None:
+    with pytest.raises(RetryWithHint, match="cannot give a job"):
+        limited(wish, HAS)
+
+
+def test_a_job_that_names_none_gets_what_the_conversation_has_of_those_for_jobs() -> None:
+    assert limited(JobChange(), HAS).toolsets == ("web",)
+    assert limited(JobChange(), frozenset()).toolsets is None
+
+
+JOB = JobView(
+    id="job_a",
+    name="news",
+    schedule="every 2h",
+    time_zone="UTC",
+    state="paused",
+    deliver_to=("slack",),
+    wish=JobChange(),
+    changed_at=datetime(2026, 1, 1, tzinfo=UTC),
+    pause_reason="no chat of slack is named",
+)
+
+
+def test_a_paused_job_says_why_where_nobody_has_paused_it() -> None:
+    assert listed([JOB]) == (
+        "job_a “news”: every 2h. Paused: no chat of slack is named.\n  to: slack"
+    )
+    by_somebody = replace(JOB, pause_reason="")
+    assert listed([by_somebody]) == "job_a “news”: every 2h. Paused.\n  to: slack"
+
 
 TEXT = (ROOT / "hermes" / "scheduling-jobs" / "SKILL.md").read_text()
 NOW = datetime(2026, 12, 1, 12, tzinfo=UTC)
