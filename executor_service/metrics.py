@@ -27,21 +27,21 @@ class EgressMetrics(Metrics, frozen=True):
 
     connections: Counter = counter(
         "hermes_egress_connections_total",
-        "Connections that commands in sandboxes asked for.",
+        "Connections requested by commands in sandboxes.",
         *("rule", "outcome"),
     )
     bytes: Counter = counter(
         "hermes_egress_bytes_total",
-        "Bytes that commands in sandboxes exchanged with the world.",
+        "Bytes on allowed connections of commands in sandboxes.",
         *("rule", "direction"),
     )
     denied: Counter = counter(
         "hermes_egress_denied_total",
-        "Connections that were refused, by the rule that they came under.",
+        "Refused connections, by rule.",
         "rule",
     )
     open: Gauge = gauge(
-        "hermes_egress_open_connections", "Connections of sandboxes that are open now."
+        "hermes_egress_open_connections", "Open connections of sandboxes."
     )
     rules: LabelValues = field(default_factory=lambda: LabelValues(_MOST_RULES))
 
@@ -61,53 +61,55 @@ class ExecutorMetrics(Metrics, frozen=True):
 
     acquire_seconds: Histogram = histogram(
         "hermes_sandbox_acquire_seconds",
-        "Time until a session had its sandbox.",
+        "Time from a session's request to its sandbox.",
         *("backend", "template", "launch", "outcome"),
     )
     pool: Gauge = gauge(
         "hermes_sandbox_pool",
-        "Boxes by what they are for, and callers who wait for one.",
+        "Sandboxes by state, and callers waiting for one.",
         "backend",
         "template",
         "state",
     )
     pool_size: Gauge = gauge(
         "hermes_sandbox_pool_size",
-        "Boxes that are kept ready (warm), and boxes that there may be in all (most).",
+        "Sandboxes to keep ready (warm), and the limit (most).",
         "backend",
         "template",
         "kind",
     )
     pool_misses: Counter = counter(
-        "hermes_sandbox_pool_misses_total", "Times that no warm box was ready.", "template"
+        "hermes_sandbox_pool_misses_total", "Requests that found no sandbox ready.", "template"
     )
     exec_seconds: Histogram = histogram(
-        "hermes_exec_seconds", "How long commands ran.", buckets=LONG_SECONDS
+        "hermes_exec_seconds", "Duration of commands.", buckets=LONG_SECONDS
     )
     exits: Counter = counter("hermes_exec_exits_total", "Commands that ended.", "backend", "reason")
     truncated: Counter = counter(
-        "hermes_exec_output_truncated_total", "Commands of which output was dropped."
+        "hermes_exec_output_truncated_total", "Commands whose output was truncated."
     )
     reaped: Counter = counter(
-        "hermes_orphans_reaped_total", "Boxes that nobody knew, and that were ended."
+        "hermes_orphans_reaped_total", "Sandboxes without a claim that were ended."
     )
     lease_refusals: Counter = counter(
         "hermes_lease_refusals_total",
-        "Calls about a sandbox that was not the caller's, by why it was not.",
+        "Calls refused because the sandbox is not the caller's, by reason.",
         "reason",
     )
     stale_epochs: Counter = counter(
-        "hermes_stale_epoch_rejections_total", "Calls of an owner that was followed."
+        "hermes_stale_epoch_rejections_total", "Calls refused because they came from a previous owner."
     )
     operator_uses: Counter = counter(
-        "hermes_operator_uses_total", "Calls of operators to sandboxes that others have."
+        "hermes_operator_uses_total", "Calls of operators to sandboxes of others."
     )
     egress: EgressMetrics = nested(EgressMetrics)
-    spool_bytes: Gauge = gauge("hermes_spool_bytes", "Output of commands on disk.")
+    spool_bytes: Gauge = gauge("hermes_spool_bytes", "Size of the stored output of commands.")
     workspaces: Gauge = gauge("hermes_workspaces", "Workspaces and snapshots.")
-    workspace_bytes: Gauge = gauge("hermes_workspace_bytes", "What they take, if known.")
+    workspace_bytes: Gauge = gauge(
+        "hermes_workspace_bytes", "Size of workspaces and snapshots, if known."
+    )
     workspaces_removed: Counter = counter(
-        "hermes_workspaces_removed_total", "Workspaces and snapshots that went.", "reason"
+        "hermes_workspaces_removed_total", "Workspaces and snapshots removed.", "reason"
     )
 
     def count_exit(self, backend: str, exit_: Exit) -> None:

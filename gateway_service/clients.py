@@ -72,9 +72,9 @@ CHUNK_BYTES = 256 * 1024
 SCHEDULER_S = 10.0
 """Short, because a person waits for the answer."""
 SCHEDULER_AWAY = (
-    "The scheduler does not answer. Jobs and the curator need it: `hermes up` runs it, or "
-    "`hermes serve scheduler`. A chat of a profile by itself reaches that of its own home alone; "
-    "`hermes jobs --profile NAME` finds the jobs of a profile wherever they run."
+    "The scheduler does not answer. Jobs and the curator need it. Start it with `hermes up` or "
+    "`hermes serve scheduler`. A chat of a profile on its own reaches only the scheduler of its "
+    "home; `hermes jobs --profile NAME` finds the jobs of a profile wherever they run."
 )
 
 _PASSING = (Reason.SERVICE_UNAVAILABLE, Reason.DRAINING, Reason.DATABASE_UNAVAILABLE)

@@ -297,8 +297,8 @@ class TurnRequest(Struct, frozen=True, omit_defaults=True):
 
 
 _REMARKS = {
-    BusyMode.QUEUE: "Queued: this is taken when the work in progress has ended.",
-    BusyMode.STEER: "Noted: this joins the work in progress with its next results.",
+    BusyMode.QUEUE: "Queued. I answer this when the work in progress has ended.",
+    BusyMode.STEER: "Noted. This joins the work in progress with its next results.",
 }
 
 

@@ -11,37 +11,37 @@ class GatewayMetrics(Metrics, frozen=True):
     """Traffic, and the health of platforms."""
 
     inbox_lag: Histogram = histogram(
-        "hermes_inbox_lag_seconds", "From storing a message to its turn.", "platform"
+        "hermes_inbox_lag_seconds", "Time from storing a message to its turn.", "platform"
     )
     duplicates: Counter = counter(
-        "hermes_duplicates_suppressed_total", "Events that came again and were ignored."
+        "hermes_duplicates_suppressed_total", "Repeated events, which were ignored."
     )
-    outbox_pending: Gauge = gauge("hermes_outbox_pending", "Messages that wait to be sent.")
+    outbox_pending: Gauge = gauge("hermes_outbox_pending", "Messages waiting to be sent.")
     outbox_oldest: Gauge = gauge(
-        "hermes_outbox_oldest_seconds", "How long the oldest of them has waited."
+        "hermes_outbox_oldest_seconds", "Age of the oldest message waiting to be sent."
     )
     deliveries: Counter = counter(
-        "hermes_deliveries_total", "Messages sent or given up.", "platform", "outcome"
+        "hermes_deliveries_total", "Messages sent or abandoned.", "platform", "outcome"
     )
     connected: Gauge = gauge(
-        "hermes_platform_connected", "Whether the platform answers.", "platform"
+        "hermes_platform_connected", "1 if the platform answers.", "platform"
     )
     last_receive: Gauge = gauge(
         "hermes_platform_last_receive_timestamp_seconds",
-        "When the platform last answered a poll.",
+        "Time of the platform's last answer to a poll.",
         "platform",
     )
     rate_limited: Counter = counter(
         "hermes_platform_rate_limited_seconds_total",
-        "How long the platform has told us to wait.",
+        "Time that the platform has asked Hermes to wait.",
         "platform",
     )
     http_requests: Counter = counter(
-        "hermes_http_requests_total", "Answered HTTP requests.", "route", "status"
+        "hermes_http_requests_total", "HTTP requests answered.", "route", "status"
     )
     webhooks: Counter = counter(
         "hermes_webhooks_total",
-        "Requests of platforms; a refused one has no valid signature, for instance.",
+        "Webhook requests of platforms, by outcome.",
         "platform",
         "outcome",
     )

@@ -39,7 +39,7 @@ def counting_scanner(meter: Meter) -> ThreatScanner:
     """Return a scanner that counts the threats that it finds."""
     blocked = meter.counter(
         "hermes_threats_blocked_total",
-        "Attempts to give the agent orders, by where they were, and commands never run.",
+        "Prompt injections found, by source, and commands that are always refused.",
         *("source", "family"),
     )
 
@@ -57,44 +57,44 @@ class AgentMetrics(Metrics, frozen=True):
     platforms: LabelValues
     turns: Counter = counter("hermes_turns_total", "Turns ended.", "platform", "outcome")
     turn_seconds: Histogram = histogram(
-        "hermes_turn_duration_seconds", "From message to end.", buckets=LONG_SECONDS
+        "hermes_turn_duration_seconds", "Time from message to end.", buckets=LONG_SECONDS
     )
-    active: Gauge = gauge("hermes_turns_active", "Turns that run here now.")
+    active: Gauge = gauge("hermes_turns_active", "Turns running on this replica.")
     subagents: Gauge = gauge(
-        "hermes_subagents_active", "Turns among them that others have handed over."
+        "hermes_subagents_active", "Turns of subagents running on this replica."
     )
-    resumes: Counter = counter("hermes_turn_resumes_total", "Turns taken over.")
+    resumes: Counter = counter("hermes_turn_resumes_total", "Turns resumed after a restart or loss.")
     uncertain: Counter = counter(
-        "hermes_steps_uncertain_total", "Steps of which nobody knows whether they happened."
+        "hermes_steps_uncertain_total", "Steps that may or may not have taken effect."
     )
     compressions: Counter = counter(
         "hermes_compressions_total",
-        "Conversations made shorter, by whether they are short enough now.",
+        "Conversations condensed, by whether they are short enough now.",
         "outcome",
     )
     reviews: Counter = counter(
         "hermes_reviews_total",
-        "Looks back at a conversation, by what they may change.",
+        "Reviews of conversations, by what they may change.",
         *("kind", "outcome"),
     )
     tool_seconds: Histogram = histogram(
         "hermes_tool_duration_seconds",
-        "Time that a tool call took.",
+        "Duration of tool calls.",
         *("tool", "outcome"),
         buckets=LONG_SECONDS,
     )
     approvals: Counter = counter(
         "hermes_approvals_total",
-        "Decisions.",
+        "Decisions on approval requests.",
         "decision",
         known=set(Decision) - {Decision.ANSWERED},
     )
     approval_wait: Histogram = histogram(
         "hermes_approval_wait_seconds",
-        "From a question to a person until its decision.",
+        "Time from an approval request to its decision.",
         buckets=LONG_SECONDS,
     )
-    asked: Counter = counter("hermes_approvals_asked_total", "Questions to a person.")
+    asked: Counter = counter("hermes_approvals_asked_total", "Approval requests.")
 
     @classmethod
     def make(cls, meter: Meter, tools: Iterable[Tool[Any]]) -> Self:
@@ -142,19 +142,19 @@ class Gauges(Metrics, frozen=True):
 
     queue_oldest: Gauge = gauge(
         "hermes_turn_queue_oldest_seconds",
-        "How long the oldest turn has waited that has not begun.",
+        "Age of the oldest turn that has not begun.",
     )
-    approvals: Gauge = gauge("hermes_approvals_pending", "Questions that wait for a person.")
+    approvals: Gauge = gauge("hermes_approvals_pending", "Approval requests waiting for a person.")
     approvals_oldest: Gauge = gauge(
-        "hermes_approvals_oldest_seconds", "How long the oldest of them has waited."
+        "hermes_approvals_oldest_seconds", "Age of the oldest waiting approval request."
     )
     budgets: Gauge = gauge(
         "hermes_budget_used_ratio",
-        "How much is spent of the budget that is nearest to its limit.",
+        "Used share of the budget that is nearest to its limit.",
         "scope",
     )
     memories: Gauge = gauge(
-        "hermes_memory_used_ratio", "How full the fullest memory of a profile is.", "store"
+        "hermes_memory_used_ratio", "Used share of the fullest memory of all profiles.", "store"
     )
     skills: Gauge = gauge("hermes_skills", "Skills of all profiles.", "state")
 

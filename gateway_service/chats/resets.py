@@ -160,7 +160,7 @@ def note_message(
         return
     text = f"A new session has begun {_WHY[Mode(reset.why)]}"
     if can_resume():
-        text += f"; /{RESUME} `{reset.old_session_id}` goes on with the last one"
+        text += f"; /{RESUME} `{reset.old_session_id}` returns to the previous one"
     delivery_id, contents = f"rst_{reset.new_session_id}", [Content(f"{text}.")]
     notice = Delivery(delivery_id, address, contents, traceparent=turn.traceparent)
     outbox.add(conn, notice, now)

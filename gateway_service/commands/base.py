@@ -34,18 +34,18 @@ class Places(Flag):
     """A chat that others can read."""
 
 
-ALONE = Places.TERMINAL | Places.PRIVATE
+NOT_IN_GROUPS = Places.TERMINAL | Places.PRIVATE
 """Where nobody else reads the answer."""
-ANYWHERE = ALONE | Places.GROUP
+ANYWHERE = NOT_IN_GROUPS | Places.GROUP
 
 
 class Group(StrEnum):
     """The topic of a command, by which help groups commands."""
 
     CHAT = "This chat"
-    DECISIONS = "Decisions"
-    KNOWLEDGE = "What Hermes knows and has"
-    JOBS = "At set times"
+    APPROVALS = "Approvals"
+    KNOWLEDGE = "Memory, skills and tools"
+    JOBS = "Scheduled jobs"
     HERMES = "Hermes"
 
 
@@ -90,7 +90,7 @@ class Answer(Struct, frozen=True):
     """The session for further messages; empty means unchanged."""
     is_error: bool = False
     choices: Sequence[tuple[str, str]] = ()
-    """Labels and messages of which the person may send one next."""
+    """Labels and messages; the person may send one of them next."""
 
 
 class CommandContext(Struct, frozen=True):
@@ -188,7 +188,7 @@ def log_refusal(user: str, command: str) -> None:
 
 
 def list_offered(commands: Sequence[Command], chat: Chat) -> list[Command]:
-    """Return the commands of which the person may use any action in a chat."""
+    """Return the commands that have an action that the person may use in a chat."""
     return [
         command
         for command in commands
@@ -196,7 +196,7 @@ def list_offered(commands: Sequence[Command], chat: Chat) -> list[Command]:
     ]
 
 
-def may_say(commands: Sequence[Command], chat: Chat, name: str) -> bool:
+def may_use(commands: Sequence[Command], chat: Chat, name: str) -> bool:
     """Return whether the person may use a command in a chat."""
     return any(command.name == name for command in list_offered(commands, chat))
 

@@ -35,7 +35,7 @@ async def _tools(context: CommandContext, chat: Chat, _arguments: str) -> Answer
         f"**{toolset}**: {', '.join(tool.name for tool in group)}"
         for toolset, group in groupby(on, lambda tool: tool.toolset)
     ]
-    all_of_them = f"`hermes tools list --platform {chat.source.platform}` shows all of them"
+    all_of_them = f"`hermes tools list --platform {chat.source.platform}` shows all tools"
     parts = [render_list(lines, all_of_them, 40)]
     off = [f"{tool.name}: {_lacks(tool)}" for tool in found if not tool.enabled]
     if off:
@@ -61,13 +61,13 @@ async def _show(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
     ]
     if given:
         text = (
-            f"This session has the model `{given}`; configured is `{configured or 'none'}`, to "
-            "which /model default goes back."
+            f"This session uses the model `{given}`. /model default returns to the configured "
+            f"model, `{configured or 'none'}`."
         )
     else:
         text = (
-            f"This session has the configured model, `{configured or 'none'}`. /model list WORDS "
-            "finds others, /model NAME gives this session one."
+            f"This session uses the configured model, `{configured or 'none'}`. /model list WORDS "
+            "finds other models, and /model NAME selects one for this session."
         )
     return Answer(text, choices=choices)
 
@@ -83,9 +83,9 @@ async def _models(
 async def _list(context: CommandContext, _chat: Chat, arguments: str) -> Answer:
     found = await _models(context, arguments, include_endpoint=True)
     if not found.models:
-        return wrong(f"Neither the endpoint nor the catalogue has a model with {code(arguments)}.")
+        return wrong(f"No model of the endpoint or the catalogue matches {code(arguments)}.")
     lines = [_line(model, found.default_model) for model in found.models]
-    parts = [render_list(lines, "`/model list WORDS` finds some", SHOWN)]
+    parts = [render_list(lines, "`/model list WORDS` searches them", SHOWN)]
     if found.endpoint_problem:
         parts.insert(0, f"The endpoint's own models are missing: {found.endpoint_problem}")
     return Answer("\n\n".join(parts))
@@ -94,7 +94,7 @@ async def _list(context: CommandContext, _chat: Chat, arguments: str) -> Answer:
 async def _set(context: CommandContext, chat: Chat, arguments: str) -> Answer:
     name = arguments.strip("` ")
     if not name:
-        return wrong("Say which: `/model NAME`; /model list WORDS finds them.")
+        return wrong("Name a model: `/model NAME`. /model list WORDS searches for models.")
     wanted = "" if name.lower() in CONFIGURED else name
     warning = await _warning(context, wanted) if wanted else ""
     request = session_change_pb2.SetSessionModelRequest(
@@ -107,8 +107,8 @@ async def _set(context: CommandContext, chat: Chat, arguments: str) -> Answer:
     what = f"`{wanted}` answers" if wanted else "the configured model answers"
     # A chat without a session continues with the one that was given its model.
     return Answer(
-        f"From the next message on {what} in this session. Its prompt stays; what the provider has "
-        f"cached of the conversation is read anew.{warning}",
+        f"From your next message on, {what} in this session. The prompt stays the same, but the "
+        f"provider has to read the whole conversation again, once.{warning}",
         chat.session_id,
     )
 
@@ -122,8 +122,8 @@ async def _warning(context: CommandContext, name: str) -> str:
     near = get_close_matches(name, ids, n=3, cutoff=0.5)
     meant = f" Did you mean {' or '.join(f'`{each}`' for each in near)}?" if near else ""
     return (
-        "\n\nNeither the endpoint nor the catalogue lists it: if the next message fails, "
-        f"/model default goes back.{meant}"
+        "\n\nNeither the endpoint nor the catalogue lists this model. If your next message fails, "
+        f"/model default returns to the configured one.{meant}"
     )
 
 
@@ -148,16 +148,16 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "model",
         Group.CHAT,
-        "which model answers in this session",
+        "show, list or choose the model of this session",
         (
             Verb("show", "show the session's model", _show),
-            Verb("list", "the endpoint's models, then those of the catalogue", _list, "[WORDS]"),
-            Verb("set", "give this session a model", _set, "NAME", Who.ADMINS, changes=True),
+            Verb("list", "list models of the endpoint, then of the catalogue", _list, "[WORDS]"),
+            Verb("set", "choose the session's model", _set, "NAME", Who.ADMINS, changes=True),
         ),
         "/model list claude",
         otherwise="set",
     ),
     simple_command(
-        "tools", Group.KNOWLEDGE, Verb("", "which tools are on here, and what others miss", _tools)
+        "tools", Group.KNOWLEDGE, Verb("", "list the tools, and what missing ones need", _tools)
     ),
 )

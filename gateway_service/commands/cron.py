@@ -10,7 +10,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from gateway_service.chats.access import Who
 from gateway_service.clients import call_scheduler, to_origin
 from gateway_service.commands.base import (
-    ALONE,
+    NOT_IN_GROUPS,
     Answer,
     Chat,
     Command,
@@ -50,7 +50,7 @@ _RUN_STATES = {
 }
 
 HOW = (
-    "Say when and what, such as `/cron add every weekday at 9:00 what is on my calendar?`, "
+    "Give a schedule and a prompt: `/cron add every weekday at 9:00 what is on my calendar?`, "
     "`/cron add in 20 minutes remind me of the tea` or "
     '`/cron add "0 9 * * mon-fri" read the news`.'
 )
@@ -66,7 +66,7 @@ async def _list(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
     if not jobs:
         return Answer(f"There are no jobs yet. {HOW}")
     lines = await asyncio.to_thread(lambda: [_line(job) for job in jobs])
-    return Answer(render_list(lines, "hermes jobs list shows all of them"))
+    return Answer(render_list(lines, "hermes jobs list shows all jobs"))
 
 
 async def _add(context: CommandContext, chat: Chat, arguments: str) -> Answer:
@@ -88,7 +88,7 @@ async def _add(context: CommandContext, chat: Chat, arguments: str) -> Answer:
         job = (await call_scheduler(context.scheduler.jobs.CreateJob, request)).job
     return Answer(
         f"Job `{job.job_id}`: {job.schedule}, next {await _next(job)} ({job.time_zone}). Its "
-        "output comes here."
+        "output goes to this chat."
     )
 
 
@@ -136,14 +136,14 @@ async def _show(context: CommandContext, chat: Chat, arguments: str) -> Answer:
 def _render_job(job: Job, runs: Sequence[run_pb2.Run]) -> list[str]:
     facts = [
         f"**{shorten(job.name, NAME_CHARS)}** (`{job.job_id}`), {_state(job)}",
-        f"- when: {job.schedule} ({job.time_zone}), next {_time(job, job.next_run_time)}",
+        f"- schedule: {job.schedule} ({job.time_zone}), next {_time(job, job.next_run_time)}",
         f"- output to: {_destination(job)}",
-        f"- asks: {code(job.prompt, 400)}",
+        f"- prompt: {code(job.prompt, 400)}",
     ]
     if runs:
         facts.append("\nLast runs:")
     for run in runs:
-        state, problem = _RUN_STATES.get(run.state, "under way"), run.error or run.delivery_error
+        state, problem = _RUN_STATES.get(run.state, "in progress"), run.error or run.delivery_error
         why = f" ({shorten(problem)})" if problem else ""
         facts.append(f"- {_time(job, run.scheduled_for)}: {state}{why}")
     return facts
@@ -153,14 +153,14 @@ async def _pause(context: CommandContext, chat: Chat, arguments: str) -> Answer:
     job = await _find_job(context, chat, arguments, "pause")
     request = job_pb2.PauseJobRequest(job_id=job.job_id, profile=chat.profile)
     await call_scheduler(context.scheduler.jobs.PauseJob, request)
-    return Answer(f"{_called(job)} is paused; /cron resume {job.job_id} lets it run again.")
+    return Answer(f"{_called(job)} is paused. To resume it: /cron resume {job.job_id}")
 
 
 async def _resume(context: CommandContext, chat: Chat, arguments: str) -> Answer:
     job = await _find_job(context, chat, arguments, "resume")
     request = job_pb2.ResumeJobRequest(job_id=job.job_id, profile=chat.profile)
     found = await call_scheduler(context.scheduler.jobs.ResumeJob, request)
-    return Answer(f"{_called(job)} runs again, next {await _next(found.job)}.")
+    return Answer(f"{_called(job)} is resumed; it runs next {await _next(found.job)}.")
 
 
 async def _run(context: CommandContext, chat: Chat, arguments: str) -> Answer:
@@ -185,7 +185,7 @@ async def _remove(context: CommandContext, chat: Chat, arguments: str) -> Answer
         if error.reason is Reason.NOT_FOUND:
             return wrong(_no_job(arguments))
         raise
-    return Answer(f"{removed} is removed.")
+    return Answer(f"{removed} was removed.")
 
 
 async def _find_job(context: CommandContext, chat: Chat, given: str, verb: str) -> Job:
@@ -195,7 +195,7 @@ async def _find_job(context: CommandContext, chat: Chat, given: str, verb: str) 
     """
     named = given.strip('`"“” ')
     if not named:
-        raise InvalidArgument(f"Say which: `/cron {verb} ID`; /cron lists the jobs.")
+        raise InvalidArgument(f"Name a job: `/cron {verb} ID`. /cron lists the jobs.")
     found = [
         job
         for job in await _jobs(context, chat)
@@ -206,7 +206,7 @@ async def _find_job(context: CommandContext, chat: Chat, given: str, verb: str) 
     exactly = [job for job in found if job.job_id == named]
     if len(exactly or found) > 1:
         ids = ", ".join(f"`{job.job_id}`" for job in found)
-        raise InvalidArgument(f"Several jobs are meant by {code(named)}: {ids}.")
+        raise InvalidArgument(f"{code(named)} matches several jobs: {ids}.")
     if not found:
         raise NotFound(_no_job(named))
     return (exactly or found)[0]
@@ -227,7 +227,7 @@ def _destination(job: Job) -> str:
 
 
 def _no_job(named: str) -> str:
-    return f"There is no job {code(named)}; /cron lists them."
+    return f"There is no job {code(named)}. /cron lists the jobs."
 
 
 def _line(job: Job) -> str:
@@ -252,17 +252,17 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "cron",
         Group.JOBS,
-        "what Hermes does at set times",
+        "list and change scheduled jobs",
         (
-            Verb("list", "the jobs, the one due next first", _list, who=_ADMINS),
-            Verb("add", "add a job", _add, "WHEN WHAT", _ADMINS, changes=True),
-            Verb("show", "a job and its last runs", _show, "JOB", _ADMINS),
-            Verb("pause", "let a job run no more", _pause, "JOB", _ADMINS, changes=True),
-            Verb("resume", "let it run again", _resume, "JOB", _ADMINS, changes=True),
-            Verb("run", "run it now", _run, "JOB", _ADMINS, changes=True),
-            Verb("remove", "remove it", _remove, "JOB", _ADMINS, changes=True),
+            Verb("list", "list the jobs, the next due first", _list, who=_ADMINS),
+            Verb("add", "add a job", _add, "SCHEDULE PROMPT", _ADMINS, changes=True),
+            Verb("show", "show a job and its latest runs", _show, "JOB", _ADMINS),
+            Verb("pause", "pause a job", _pause, "JOB", _ADMINS, changes=True),
+            Verb("resume", "resume a paused job", _resume, "JOB", _ADMINS, changes=True),
+            Verb("run", "run a job now", _run, "JOB", _ADMINS, changes=True),
+            Verb("remove", "remove a job", _remove, "JOB", _ADMINS, changes=True),
         ),
         "/cron add every weekday at 9:00 what is on my calendar?",
-        ALONE,
+        NOT_IN_GROUPS,
     ),
 )

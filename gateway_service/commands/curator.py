@@ -6,7 +6,7 @@ from functools import partial
 from gateway_service.chats.access import Who
 from gateway_service.clients import call_scheduler
 from gateway_service.commands.base import (
-    ALONE,
+    NOT_IN_GROUPS,
     Answer,
     Chat,
     Command,
@@ -54,9 +54,9 @@ async def _run(is_dry: bool, context: CommandContext, chat: Chat, _arguments: st
         await context.clock.sleep(LOOK_S)
         waited_s += LOOK_S
     if run.error:
-        return wrong(f"The skills stay as they are: {run.error}")
+        return wrong(f"The curator changed nothing: {run.error}")
     if not run.HasField("report"):
-        return Answer("The curator is at work; /curator status tells what came of it.")
+        return Answer("The curator is running. /curator status shows the result.")
     return Answer(_render_report(run.report))
 
 
@@ -80,7 +80,7 @@ async def _roll_back(context: CommandContext, chat: Chat, arguments: str) -> Ans
     is_agreed = words[-1:] == ["yes"]
     backup = " ".join(words[:-1] if is_agreed else words)
     if not re.fullmatch(r"[\w.:-]*", backup):
-        return wrong("Say /curator rollback BACKUP, one of those that /curator status has.")
+        return wrong("Use /curator rollback BACKUP, with a backup that /curator status lists.")
     if not is_agreed:
         return await _ask_first(context, chat, backup)
     # A repeat finds the same run by its id, whatever the latest backup is by then.
@@ -94,11 +94,11 @@ async def _roll_back(context: CommandContext, chat: Chat, arguments: str) -> Ans
 async def _ask_first(context: CommandContext, chat: Chat, backup: str) -> Answer:
     there = (await _curator(context, chat)).backup_ids
     if backup not in (*there, "") or not there:
-        return wrong(f"there is no backup {backup}".strip())
+        return wrong(f"There is no backup {backup}.".replace(" .", "."))
     which = f"since {backup}" if backup else f"in its latest change, since {there[0]}"
     return Answer(
-        f"That undoes what the curator changed {which}. Skills that others made or changed since "
-        f"stay as they are. To do it: /curator rollback {backup and f'{backup} '}yes"
+        f"This undoes what the curator changed {which}. Skills that others have created or changed "
+        f"since then stay as they are. To do it: /curator rollback {backup and f'{backup} '}yes"
     )
 
 
@@ -106,13 +106,13 @@ async def _reports(context: CommandContext, chat: Chat, _arguments: str) -> Answ
     request = curator_pb2.ListReportsRequest(profile=chat.profile, page_size=REPORTS_SHOWN + 1)
     found = (await call_scheduler(context.scheduler.curators.ListReports, request)).reports
     if not found:
-        return Answer("The curator has not run yet; try /curator dry-run")
+        return Answer("The curator has not run yet. Try /curator dry-run.")
     lines = [
         f"{format_time(each.time)}: {shorten(each.summary)}"
         + (f" (backup `{each.backup_id}`)" if each.backup_id else "")
         for each in found
     ]
-    return Answer(render_list(lines, "`hermes curator reports` shows them", REPORTS_SHOWN))
+    return Answer(render_list(lines, "`hermes curator reports` shows all reports", REPORTS_SHOWN))
 
 
 def _render_status(found: curator_pb2.Curator) -> str:
@@ -122,29 +122,28 @@ def _render_status(found: curator_pb2.Curator) -> str:
     lines = [f"The curator is **{state}**.", f"- last run: {last}"]
     if found.HasField("next_run_time"):
         lines.append(
-            f"- next: {format_time(found.next_run_time)} or later, when nobody talks to me"
+            f"- next run: {format_time(found.next_run_time)} or later, when nobody talks to me"
         )
     if found.last_summary:
-        lines.append(f"- last time: {shorten(found.last_summary, 300)}")
+        lines.append(f"- result: {shorten(found.last_summary, 300)}")
     if found.HasField("latest_run") and not found.latest_run.HasField("finish_time"):
-        lines.append("- a run is under way")
+        lines.append("- a run is in progress")
     elif found.latest_run.error:
         lines.append(f"- the latest run failed: {shorten(found.latest_run.error, 300)}")
     if found.backup_ids:
         kept = ", ".join(f"`{each}`" for each in found.backup_ids[:BACKUPS_SHOWN])
-        lines.append(f"- backups: {kept}; /curator rollback undoes what came after the first")
+        lines.append(f"- backups: {kept}; /curator rollback undoes the changes since the first")
     return "\n".join(lines)
 
 
 def _render_report(report: CurationReport) -> str:
-    said = f"{'Would be: ' if report.dry_run else ''}{report.summary}"
-    parts = [said]
+    parts = [f"{'Would be: ' if report.dry_run else ''}{report.summary}"]
     if report.changes:
         lines = [
             code(f"{each.name}: {each.kind}{f' into {each.into}' if each.into else ''}")
             for each in report.changes
         ]
-        parts.append(render_list(lines, "the report has them all", CHANGES_SHOWN))
+        parts.append(render_list(lines, "the report lists all changes", CHANGES_SHOWN))
     if report.backup_id:
         parts.append(f"/curator rollback {report.backup_id} undoes it.")
     return "\n\n".join(parts)
@@ -156,24 +155,24 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "curator",
         Group.KNOWLEDGE,
-        "who keeps the skills few and current",
+        "run, pause and undo the curator, which tidies up skills",
         (
-            Verb("status", "when it runs, and what it did", _status, who=_ADMINS),
-            Verb("run", "look after the skills now", _begin, who=_ADMINS, changes=True),
-            Verb("dry-run", "only say what would be done", _begin_dry, who=_ADMINS),
-            Verb("pause", "let it begin by itself no more", _pause, who=_ADMINS, changes=True),
-            Verb("resume", "let it begin by itself again", _resume, who=_ADMINS, changes=True),
+            Verb("status", "show when the curator runs, and its results", _status, who=_ADMINS),
+            Verb("run", "run the curator now", _begin, who=_ADMINS, changes=True),
+            Verb("dry-run", "show what it would do", _begin_dry, who=_ADMINS),
+            Verb("pause", "stop automatic runs", _pause, who=_ADMINS, changes=True),
+            Verb("resume", "allow automatic runs again", _resume, who=_ADMINS, changes=True),
             Verb(
                 "rollback",
-                "undo what the curator has changed",
+                "undo changes of the curator",
                 _roll_back,
                 "[BACKUP] [yes]",
                 _ADMINS,
                 changes=True,
             ),
-            Verb("reports", "what came of its last runs", _reports, who=_ADMINS),
+            Verb("reports", "show the results of its latest runs", _reports, who=_ADMINS),
         ),
         "/curator rollback",
-        ALONE,
+        NOT_IN_GROUPS,
     ),
 )

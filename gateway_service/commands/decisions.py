@@ -31,14 +31,14 @@ async def _decide(
     decision: Decision, context: CommandContext, chat: Chat, arguments: str
 ) -> Answer:
     if arguments and decision == APPROVAL_DECISION_ONCE:
-        return wrong("Say /approve, /approve session or /approve always.")
+        return wrong("Use /approve, /approve session or /approve always.")
     waiting = await context.agent.open_approvals(chat.session_id, chat.profile)
     if not waiting:
-        return wrong("Nothing waits for a decision.")
+        return wrong("Nothing is waiting for a decision.")
     first = waiting[0]
     await context.agent.decide(first.approval_id, chat.profile, decision, chat.user)
     done = "Denied" if decision == APPROVAL_DECISION_DENY else "Allowed"
-    more = f" {len(waiting) - 1} more to decide." if len(waiting) > 1 else ""
+    more = f" {len(waiting) - 1} more to decide on." if len(waiting) > 1 else ""
     return Answer(f"{done}: {first.tool} `{first.subject}`.{more}")
 
 
@@ -54,17 +54,17 @@ _once, _session, _always, _deny = (
 
 _APPROVE = Command(
     "approve",
-    Group.DECISIONS,
-    "allow what is asked, now or for longer",
+    Group.APPROVALS,
+    "allow the tool call that waits, once or for longer",
     (
-        Verb("", "allow it this time", _once, changes=True),
-        Verb("session", "allow it for as long as the session goes on", _session, changes=True),
+        Verb("", "allow the tool call that waits, once", _once, changes=True),
+        Verb("session", "allow it for the rest of the session", _session, changes=True),
         Verb("always", "allow it from now on", _always, who=Who.ADMINS, changes=True),
     ),
     "/approve session",
 )
 _DENY = simple_command(
-    "deny", Group.DECISIONS, Verb("", "refuse what is asked", _deny, changes=True)
+    "deny", Group.APPROVALS, Verb("", "deny the tool call that waits", _deny, changes=True)
 )
 
 

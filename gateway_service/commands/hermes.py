@@ -1,4 +1,4 @@
-"""Commands about Hermes itself: which commands there are, and for whom."""
+"""Commands about Hermes itself: help, and who the person is."""
 
 from gateway_service.commands.base import (
     Answer,
@@ -18,8 +18,8 @@ from gateway_service.commands.base import (
 from gateway_service.commands.skills import command_names, find_skill, list_skills_or_none
 
 GREETING = (
-    "Hello, I am Hermes. Tell me in your own words what you would like to have done: I run "
-    "commands and write files in a sandbox of my own, and do things at set times."
+    "Hello, I am Hermes. Tell me in your own words what I should do. I run commands and write "
+    "files in a sandbox, and I can work on a schedule."
 )
 """The answer to a person who starts a chat."""
 
@@ -40,9 +40,9 @@ async def _help(context: CommandContext, chat: Chat, arguments: str) -> Answer:
         return Answer(_detailed(command, chat))
     found = find_skill(name, await list_skills_or_none(context, chat.profile), context.commands)
     if len(found) == 1:
-        about = f"`/{name} WHAT` has me follow the skill {found[0].name}: {found[0].description}"
-        return Answer(f"{about}\n\nFor example: `/{name} …what it is to do`")
-    return wrong(f"There is no command /{name}; /help lists them.")
+        about = f"`/{name} TEXT` makes me follow the skill {found[0].name}: {found[0].description}"
+        return Answer(about)
+    return wrong(f"There is no command /{name}. /help lists all commands.")
 
 
 async def _all(context: CommandContext, chat: Chat) -> str:
@@ -58,7 +58,7 @@ async def _all(context: CommandContext, chat: Chat) -> str:
         shown = ", ".join(f"/{name}" for name in names[:SKILLS_SHOWN])
         left = len(names) - SKILLS_SHOWN
         parts.append(f"**Skills**\n{shown}{f' and {left} more, see /skills' if left > 0 else ''}")
-    return "\n\n".join([*parts, "/help NAME tells more of one."])
+    return "\n\n".join([*parts, "/help NAME describes a command."])
 
 
 def _usage(command: Command, chat: Chat) -> str:
@@ -80,24 +80,24 @@ def _detailed(command: Command, chat: Chat) -> str:
     return "\n".join(lines) + f"\n\nFor example: `{command.example}`"
 
 
-async def _whoami(_tools: CommandContext, chat: Chat, _arguments: str) -> Answer:
+async def _whoami(_context: CommandContext, chat: Chat, _arguments: str) -> Answer:
     if chat.access is None:
-        return Answer(f"You sit at a terminal as {shorten(chat.user)}, and may say everything.")
-    role = "an admin" if chat.access.is_admin(chat.source) else "no admin"
+        return Answer(f"You are {shorten(chat.user)} in a terminal, and may use every command.")
+    role = "an admin" if chat.access.is_admin(chat.source) else "not an admin"
     source = chat.source
-    return Answer(f"You are `{source.user_id}` on {source.platform}, {role} of this Hermes.")
+    return Answer(f"You are `{source.user_id}` on {source.platform}, and {role} of this Hermes.")
 
 
 # Terminals handle this themselves; chats cannot be left.
-_quit = usage_error("Say /quit, and nothing behind it.")
+_quit = usage_error("/quit takes no arguments.")
 COMMANDS: tuple[Command, ...] = (
     simple_command(
         "help",
         Group.HERMES,
-        Verb("", "list the commands, or tell more of one", _help, "[NAME]"),
+        Verb("", "list the commands, or describe one", _help, "[NAME]"),
         "/help cron",
     ),
-    simple_command("whoami", Group.HERMES, Verb("", "say who you are to Hermes", _whoami)),
-    simple_command("start", Group.HERMES, Verb("", "say what Hermes can do", _start)),
+    simple_command("whoami", Group.HERMES, Verb("", "show who Hermes takes you for", _whoami)),
+    simple_command("start", Group.HERMES, Verb("", "introduce Hermes", _start)),
     simple_command("quit", Group.HERMES, Verb("", "leave", _quit), places=Places.TERMINAL),
 )

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from gateway_service.chats.access import Who
 from gateway_service.clients import call_agent
 from gateway_service.commands.base import (
-    ALONE,
+    NOT_IN_GROUPS,
     Answer,
     Chat,
     Command,
@@ -26,8 +26,8 @@ LOOKED_AT = 100
 UNDO = "undo"
 ENTRY_CHARS = 300
 _TITLES = {
-    memory_pb2.MEMORY_TARGET_MEMORY: "Notes of the work",
-    memory_pb2.MEMORY_TARGET_USER: "Who you are",
+    memory_pb2.MEMORY_TARGET_MEMORY: "The agent's notes",
+    memory_pb2.MEMORY_TARGET_USER: "About you",
 }
 
 
@@ -41,12 +41,12 @@ async def _show(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
     for memory in found.memories:
         used = f"{memory.char_count:,} of {memory.char_limit:,} characters"
         lines = [" ".join(entry.split()) for entry in memory.entries]
-        body = render_list(lines, "`hermes memory show` has them all") if lines else "Nothing yet."
+        body = render_list(lines, "`hermes memory show` lists all") if lines else "Nothing yet."
         parts.append(f"**{_TITLES[memory.target]}** ({used})\n{body}")
     if found.refusals:
         refused = render_list(list(found.refusals), "they are older")
-        parts.append(f"**Not kept when looking back**\n{refused}\n\n{_TO_KEEP}")
-    return Answer("\n\n".join([*parts, "A session has them as they were when it began."]))
+        parts.append(f"**Not kept by a review**\n{refused}\n\n{_TO_KEEP}")
+    return Answer("\n\n".join([*parts, "A session sees its memory as it was when it began."]))
 
 
 async def _changes(context: CommandContext, chat: Chat, most: int) -> Sequence[MemoryChange]:
@@ -57,13 +57,13 @@ async def _changes(context: CommandContext, chat: Chat, most: int) -> Sequence[M
 async def _history(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
     changes = await _changes(context, chat, SHOWN + 1)
     if not changes:
-        return Answer("Nothing was ever remembered or forgotten.")
+        return Answer("The memory has no changes yet.")
     lines = [
         f"`{each.change_id}` {format_time(each.create_time)}: {_render_change(each)}"
         for each in changes
     ]
-    shown = render_list(lines, "`hermes memory history` has them all", SHOWN)
-    return Answer(f"{shown}\n\n/memory undo takes the latest back, /memory undo ID another.")
+    shown = render_list(lines, "`hermes memory history` lists all", SHOWN)
+    return Answer(f"{shown}\n\n/memory undo takes back the latest, /memory undo ID another one.")
 
 
 async def _undo(context: CommandContext, chat: Chat, arguments: str) -> Answer:
@@ -120,13 +120,13 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "memory",
         Group.KNOWLEDGE,
-        "what Hermes remembers",
+        "show what Hermes remembers, and undo changes",
         (
-            Verb("show", "show both memories", _show),
-            Verb("history", "the changes made last", _history, who=Who.ADMINS),
-            Verb("undo", "take a change back", _undo, "[ID]", Who.ADMINS, changes=True),
+            Verb("show", "show what Hermes remembers", _show),
+            Verb("history", "list the latest changes", _history, who=Who.ADMINS),
+            Verb("undo", "take back a change", _undo, "[ID]", Who.ADMINS, changes=True),
         ),
         "/memory undo",
-        ALONE,
+        NOT_IN_GROUPS,
     ),
 )

@@ -6,7 +6,7 @@ from sqlalchemy import Connection
 
 from gateway_service.chats.access import Who
 from gateway_service.commands.base import (
-    ALONE,
+    NOT_IN_GROUPS,
     Answer,
     Chat,
     Command,
@@ -28,7 +28,7 @@ from services.amounts import plural
 async def _platforms(context: CommandContext, _chat: Chat, _arguments: str) -> Answer:
     found = await context.database.read(context.directory.statuses)
     if not found:
-        return Answer("No platform is set up; hermes setup does that.")
+        return Answer("No platform is set up. To set one up: hermes setup")
     now = context.clock.now()
     return Answer(render_list([_line(each, now) for each in found], "hermes gateway status"))
 
@@ -43,7 +43,7 @@ def _line(found: AccountStatus, now: datetime) -> str:
     if found.last_event_at is not None:
         facts.append(f"last event {_age(now, found.last_event_at)} ago")
     if found.waiting_inbox_count:
-        facts.append(f"{plural(found.waiting_inbox_count, 'message')} in work")
+        facts.append(f"{plural(found.waiting_inbox_count, 'message')} in progress")
     if found.waiting_outbox_count:
         facts.append(f"{found.waiting_outbox_count} to send")
     if connection.rate_limited_until is not None and connection.rate_limited_until > now:
@@ -67,8 +67,8 @@ async def _set_home(context: CommandContext, chat: Chat, _arguments: str) -> Ans
     await context.database.write(lambda conn: channels.choose_home(conn, chat.profile, place, now))
     where = "This thread" if source.thread_id else "This chat"
     return Answer(
-        f"{where} is the home channel of {source.platform} now: what is sent to {source.platform} "
-        "without a chat comes here."
+        f"{where} is now the home channel of {source.platform}. It gets messages to "
+        f"{source.platform} that name no chat."
     )
 
 
@@ -81,25 +81,25 @@ async def _clear_home(context: CommandContext, chat: Chat, _arguments: str) -> A
 
     was_chosen, home = await context.database.write(clear)
     if not was_chosen:
-        return wrong(f"No home channel of {platform} was chosen in a chat.")
-    rest = f"{code(f'{home}')} from the settings is" if home else "There is no"
-    return Answer(f"{rest} home channel of {platform} now.")
+        return wrong(f"No chat was chosen as the home channel of {platform}.")
+    rest = f"{code(f'{home}')} from the settings" if home else "none"
+    return Answer(f"The home channel of {platform} is now {rest}.")
 
 
 COMMANDS: tuple[Command, ...] = (
     simple_command(
         "platforms",
         Group.HERMES,
-        Verb("", "how the platforms are connected", _platforms, who=Who.ADMINS),
-        places=ALONE,
+        Verb("", "show how the platforms are connected", _platforms, who=Who.ADMINS),
+        places=NOT_IN_GROUPS,
     ),
     Command(
         "sethome",
         Group.HERMES,
-        "which chat gets what is sent to this platform without a chat",
+        "make this chat the platform's home channel",
         (
             Verb("", "make this chat the platform's home channel", _set_home, "", Who.ADMINS, True),
-            Verb("clear", "go back to the one in the settings", _clear_home, "", Who.ADMINS, True),
+            Verb("clear", "return to the one in the settings", _clear_home, "", Who.ADMINS, True),
         ),
         "/sethome",
         Places.PRIVATE | Places.GROUP,

@@ -48,11 +48,11 @@ _log = logging.getLogger(__name__)
 _COMMAND = re.compile(r"/([A-Za-z][\w-]*)(?:@\w+)?(?:\s+(.*))?", re.DOTALL)
 
 ONLY_ADMINS = (
-    "That is for the admins of this Hermes alone: it changes what others have too, or costs. Its "
-    "owner names them, or allows it to you, in the settings of this platform."
+    "Only admins of this Hermes may use that command, because it affects other people or costs "
+    "money. The owner can make you an admin, or allow you the command, in the platform's settings."
 )
-DENIED = "The owner of this Hermes does not let you say that command."
-ELSEWHERE = "Others would read the answer here; say it in a chat of the two of us."
+DENIED = "The owner of this Hermes does not allow you that command."
+ELSEWHERE = "Other people can read this chat. Use that command in a private chat with me."
 
 COMMANDS: tuple[Command, ...] = (
     *session.COMMANDS,
@@ -102,10 +102,10 @@ async def dispatch(
     if verb is None:
         return _no_verb(command)
     if not chat.place & command.places:
-        return wrong(ELSEWHERE if chat.place is Places.GROUP else f"/{name} is not for here.")
-    said = command.names(verb)[-1]
+        return wrong(ELSEWHERE if chat.place is Places.GROUP else f"/{name} does not work here.")
+    full_name = command.names(verb)[-1]
     if not may(chat, command, verb):
-        log_refusal(chat.user, said)
+        log_refusal(chat.user, full_name)
         is_admin = chat.access is not None and chat.access.is_admin(chat.source)
         return wrong(DENIED if is_admin or verb.who is Who.EVERYBODY else ONLY_ADMINS)
     if refusal := await _veto(context, chat, command.alias_of or name, arguments):
@@ -113,8 +113,8 @@ async def dispatch(
     if turn_command(f"/{name} {arguments}"):
         return AsTurn()
     if verb.changes:
-        about = {"audit": "command_said", "command": said, "user": chat.user}
-        _log.info("%s says the command %s", chat.user, said, extra=about)
+        about = {"audit": "command_used", "command": full_name, "user": chat.user}
+        _log.info("%s uses the command %s", chat.user, full_name, extra=about)
     try:
         return await verb.run(context, chat, rest)
     except HermesError as error:
@@ -135,7 +135,7 @@ async def _as_skill(
     found = find_skill(name, known, context.commands)
     if len(found) > 1:
         places = ", ".join(f"`{skill_path(skill)}`" for skill in found)
-        return wrong(f"Several skills are called /{name}: {places}. Ask for one in your own words.")
+        return wrong(f"Several skills are called /{name}: {places}. Ask for one in a message.")
     if not found:
         if refusal := await _veto(context, chat, name, arguments):
             return Answer(refusal)
@@ -152,10 +152,9 @@ def _unknown(context: CommandContext, chat: Chat, name: str, named: list[str]) -
     known = [each.name for each in list_offered(context.commands, chat)]
     near = get_close_matches(name.replace("-", "_"), [*known, *named], n=3, cutoff=0.7)
     meant = f" Did you mean {' or '.join(f'/{each}' for each in near)}?" if near else ""
-    return wrong(f"There is no command /{name}.{meant} /help lists them all.")
+    return wrong(f"There is no command /{name}.{meant} /help lists all commands.")
 
 
 def _no_verb(command: Command) -> Answer:
     typed = (f"/{command.name} {verb.name}".rstrip() for verb in command.verbs)
-    said = " or ".join(f"`{each}`" for each in typed)
-    return wrong(f"Say {said}; /help {command.name} tells more.")
+    return wrong(f"Use {' or '.join(f'`{each}`' for each in typed)}. See /help {command.name}.")

@@ -7,7 +7,7 @@ from gateway_service.chats.access import Who
 from gateway_service.chats.resets import RESUME, request_review
 from gateway_service.clients import call_agent
 from gateway_service.commands.base import (
-    ALONE,
+    NOT_IN_GROUPS,
     Answer,
     Chat,
     Command,
@@ -33,14 +33,14 @@ SHOWN = 10
 TITLE_CHARS = 60
 NOTHING_SAID = "There is nothing to take back."
 _BUSY = {
-    BusyMode.INTERRUPT: "stops what I am doing, and is taken next",
-    BusyMode.QUEUE: "waits until what I am doing has come to its end",
-    BusyMode.STEER: "joins what I am doing, with its next results",
+    BusyMode.INTERRUPT: "stops the work, and I answer it next",
+    BusyMode.QUEUE: "waits until the work has ended",
+    BusyMode.STEER: "joins the work, with its next results",
 }
 _SCOPES = {
-    usage_pb2.BUDGET_SCOPE_PROFILE: "in all",
-    usage_pb2.BUDGET_SCOPE_SESSION: "this session",
-    usage_pb2.BUDGET_SCOPE_DAY: "today",
+    usage_pb2.BUDGET_SCOPE_PROFILE: "in total",
+    usage_pb2.BUDGET_SCOPE_SESSION: "for this session",
+    usage_pb2.BUDGET_SCOPE_DAY: "for today",
 }
 
 
@@ -79,14 +79,14 @@ async def _doing(context: CommandContext, chat: Chat) -> str:
         return "Idle."
     waiting = len(await context.agent.open_approvals(chat.session_id, chat.profile))
     if waiting:
-        return f"Waiting for your decision on {waiting}: /approve or /deny."
+        return f"Waiting for your decision on {plural(waiting, 'call')}: /approve or /deny."
     queued = f", {len(turns) - 1} waiting" if len(turns) > 1 else ""
-    return f"Working on your message{queued}; /stop ends it."
+    return f"Working on your message{queued}. /stop stops it."
 
 
 async def _undo(context: CommandContext, chat: Chat, arguments: str) -> Answer:
     if not re.fullmatch(r"|[1-9]\d{0,2}", arguments):
-        return wrong("Say /undo, or /undo 3 for the last three.")
+        return wrong("Use /undo, or /undo 3 for the last three exchanges.")
     if await context.agent.session(chat.session_id, chat.profile) is None:
         return wrong(NOTHING_SAID)
     request = session_change_pb2.UndoTurnsRequest(
@@ -101,7 +101,7 @@ async def _undo(context: CommandContext, chat: Chat, arguments: str) -> Answer:
     more = f" and {undone.turn_count - 1} more" if undone.turn_count > 1 else ""
     left = plural(undone.message_count, "message is", "messages are")
     return Answer(
-        f"Taken back: {code(undone.user_text)}{more}. {left} left; what was done stays done."
+        f"Taken back: {code(undone.user_text)}{more}. {left} left. What tools did stays."
     )
 
 
@@ -115,8 +115,8 @@ async def _personality(context: CommandContext, chat: Chat, arguments: str) -> A
         current = found.current_name
         all_of_them = ", ".join(f"`{each.name}`" for each in found.personalities)
         return Answer(
-            f"This session has {f'the personality `{current}`' if current else 'none'}. There are "
-            f"{all_of_them}; /personality none takes it away."
+            f"This session has {f'the personality `{current}`' if current else 'no personality'}. "
+            f"Available: {all_of_them}. /personality none removes it."
         )
     wanted = "" if name == "none" else name
     request = session_change_pb2.SetPersonalityRequest(
@@ -125,21 +125,21 @@ async def _personality(context: CommandContext, chat: Chat, arguments: str) -> A
     await call_agent(context.agent.sessions.SetPersonality(request))
     what = f"with the personality `{wanted}`" if wanted else "without a personality"
     # A chat without a session continues with the one that was given its personality.
-    return Answer(f"From the next message on I talk {what}.", chat.session_id)
+    return Answer(f"From your next message on, I talk {what}.", chat.session_id)
 
 
 async def _title(context: CommandContext, chat: Chat, arguments: str) -> Answer:
     found = await context.agent.session(chat.session_id, chat.profile)
     if found is None:
-        return wrong("This session has no messages yet; say something first.")
+        return wrong("This session has no messages yet. Send a message first.")
     if not arguments:
         title = found.session.title
-        return Answer(f"This session is called “{title}”; /title TEXT gives it another name.")
+        return Answer(f"This session is called “{title}”. /title TEXT renames it.")
     request = session_pb2.RenameSessionRequest(
         session_id=chat.session_id, profile=chat.profile, title=arguments
     )
     title = (await call_agent(context.agent.sessions.RenameSession(request))).session.title
-    return Answer(f"This session is called “{title}” now. /resume {title} comes back to it.")
+    return Answer(f"This session is now called “{title}”. /resume {title} returns to it.")
 
 
 async def _sessions(context: CommandContext, chat: Chat, arguments: str) -> Answer:
@@ -150,21 +150,21 @@ async def _sessions(context: CommandContext, chat: Chat, arguments: str) -> Answ
         found = await call_agent(context.agent.sessions.ListSessions(listing))
         if not found.sessions:
             return Answer("There are no sessions yet.")
-        hint = "older ones are found by /sessions WORDS"
+        hint = "/sessions WORDS finds older ones"
         lines = [_line(each, chat) for each in found.sessions]
-        return Answer(f"{render_list(lines, hint, SHOWN)}\n\n/resume ID or TITLE goes on with one.")
+        return Answer(f"{render_list(lines, hint, SHOWN)}\n\n/resume ID or TITLE continues one.")
     request = session_pb2.SearchMessagesRequest(
         profile=chat.profile, query=arguments, page_size=SHOWN + 1
     )
     hits = (await call_agent(context.agent.sessions.SearchMessages(request))).hits
     if not hits:
-        return Answer(f"No message has these words: {code(arguments)}")
+        return Answer(f"No message contains these words: {code(arguments)}")
     lines = [
         f"`{hit.session_id}` {shorten(hit.title, TITLE_CHARS)}, {format_time(hit.create_time)}: "
         f"{code(hit.excerpt)}"
         for hit in hits
     ]
-    return Answer(render_list(lines, "more words find less", SHOWN))
+    return Answer(render_list(lines, "use more words to narrow the search", SHOWN))
 
 
 async def _resume(context: CommandContext, chat: Chat, arguments: str) -> Answer:
@@ -177,9 +177,9 @@ async def _resume(context: CommandContext, chat: Chat, arguments: str) -> Answer
     if found is None:
         return wrong(f"There is no session {code(named)}; /sessions lists them.")
     if found.session_id == chat.session_id:
-        return Answer("That is the session of this chat already.")
+        return Answer("This chat is already in that session.")
     return Answer(
-        f"This chat goes on with “{shorten(found.title, TITLE_CHARS)}” "
+        f"This chat continues with “{shorten(found.title, TITLE_CHARS)}” "
         f"(`{found.session_id}`, {plural(found.message_count, 'message')}).",
         found.session_id,
     )
@@ -193,20 +193,20 @@ def _line(session: session_pb2.Session, chat: Chat) -> str:
     )
 
 
-_retry = usage_error("Say /retry, and nothing behind it.")
-_compress = usage_error("Say /compress, and nothing behind it.")
-_steer = usage_error("Say what: /steer leave the tests alone")
+_retry = usage_error("/retry takes no arguments.")
+_compress = usage_error("/compress takes no arguments.")
+_steer = usage_error("Add a text, such as: /steer leave the tests alone")
 
 
 async def _show_busy(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
     chosen = await context.database.read(lambda conn: chats.busy_mode(conn, chat.profile, chat.key))
     mode = chosen or context.config.busy.mode_for(chat.source.platform)
-    how = "this chat has chosen that" if chosen else "that is configured"
+    how = "chosen for this chat" if chosen else "configured"
     others = ", ".join(f"/busy {each.value}" for each in BusyMode if each is not mode)
-    back = "; /busy default goes back to what is configured" if chosen else ""
+    back = ". /busy default returns to the configured mode" if chosen else ""
     return Answer(
-        f"`{mode.value}`: a message that comes while I work {_BUSY[mode]} ({how}). {others} "
-        f"choose another way{back}."
+        f"`{mode.value}` ({how}): a message that you send while I work {_BUSY[mode]}. "
+        f"To change this: {others}{back}."
     )
 
 
@@ -214,15 +214,15 @@ async def _choose_busy(
     mode: BusyMode | None, context: CommandContext, chat: Chat, arguments: str
 ) -> Answer:
     if arguments:
-        return wrong("Say /busy and one word: interrupt, queue, steer or default.")
+        return wrong("Use /busy with one word: interrupt, queue, steer or default.")
     now = context.clock.now()
     where = (chat.profile, chat.key, chat.session_id)
     await context.database.write(lambda conn: chats.choose_busy_mode(conn, *where, mode, now))
     chosen = mode or context.config.busy.mode_for(chat.source.platform)
-    return Answer(f"From now on a message that comes while I work {_BUSY[chosen]}.")
+    return Answer(f"From now on, a message that you send while I work {_BUSY[chosen]}.")
 
 
-_queue = usage_error("Say what: /queue then run the tests")
+_queue = usage_error("Add a text, such as: /queue then run the tests")
 
 
 def _busy_verb(name: str, help_: str, mode: BusyMode | None) -> Verb:
@@ -273,10 +273,10 @@ def _render_budget(budget: usage_pb2.Budget) -> str:
 
 # They include other people's sessions.
 _SESSIONS = Verb(
-    "", "list the sessions used last, or find what was said", _sessions, "[WORDS]", Who.ADMINS
+    "", "list the latest sessions, or search all messages", _sessions, "[WORDS]", Who.ADMINS
 )
 _RESUME = Verb(
-    "", "go on with another session", _resume, "[ID|TITLE]", who=Who.ADMINS, changes=True
+    "", "continue another session", _resume, "[ID|TITLE]", who=Who.ADMINS, changes=True
 )
 
 COMMANDS: tuple[Command, ...] = (
@@ -289,20 +289,20 @@ COMMANDS: tuple[Command, ...] = (
         "/reset",
         alias_of="new",
     ),
-    simple_command("stop", Group.CHAT, Verb("", "stop what is running", _stop, changes=True)),
+    simple_command("stop", Group.CHAT, Verb("", "stop the work in progress", _stop, changes=True)),
     simple_command(
-        "status", Group.CHAT, Verb("", "show the session and what it is doing", _status)
+        "status", Group.CHAT, Verb("", "show the session, and what Hermes is doing", _status)
     ),
     simple_command(
         STEER,
         Group.CHAT,
-        Verb("", "tell the work in progress something, without stopping it", _steer, "TEXT"),
+        Verb("", "add a message to the work in progress, without stopping it", _steer, "TEXT"),
         "/steer leave the tests alone",
     ),
     simple_command(
         RETRY,
         Group.CHAT,
-        Verb("", "take the last answer back, and answer again", _retry, changes=True),
+        Verb("", "take back the last answer, and answer again", _retry, changes=True),
     ),
     simple_command(
         "undo",
@@ -316,37 +316,37 @@ COMMANDS: tuple[Command, ...] = (
     simple_command(
         "personality",
         Group.CHAT,
-        Verb("", "choose how Hermes talks, or list the ways", _personality, "[NAME]", changes=True),
+        Verb("", "choose a personality, or list them", _personality, "[NAME]", changes=True),
         "/personality brief",
     ),
     simple_command(
         "title",
         Group.CHAT,
-        Verb("", "show the session's title, or give it another", _title, "[TEXT]", changes=True),
+        Verb("", "show or change the session's title", _title, "[TEXT]", changes=True),
         "/title Holiday plans",
     ),
-    simple_command(RESUME, Group.CHAT, _RESUME, "/resume Holiday plans", ALONE),
-    simple_command("sessions", Group.CHAT, _SESSIONS, "/sessions train tickets", ALONE),
+    simple_command(RESUME, Group.CHAT, _RESUME, "/resume Holiday plans", NOT_IN_GROUPS),
+    simple_command("sessions", Group.CHAT, _SESSIONS, "/sessions train tickets", NOT_IN_GROUPS),
     simple_command(
         QUEUE,
         Group.CHAT,
-        Verb("", "say what is to be done once the work in progress has ended", _queue, "TEXT"),
+        Verb("", "send a message that waits until the work in progress has ended", _queue, "TEXT"),
         "/queue then run the tests",
     ),
     Command(
         "busy",
         Group.CHAT,
-        "what a message does that comes while Hermes works",
+        "show or choose what happens to messages that you send while Hermes works",
         (
-            Verb("show", "show what a message does that comes while Hermes works", _show_busy),
-            _busy_verb("interrupt", "it stops the work, and is taken next", BusyMode.INTERRUPT),
-            _busy_verb("queue", "it waits for the end of the work", BusyMode.QUEUE),
-            _busy_verb("steer", "it joins the work, with its next results", BusyMode.STEER),
-            _busy_verb("default", "go back to what is configured", None),
+            Verb("show", "show what happens to messages that you send meanwhile", _show_busy),
+            _busy_verb("interrupt", "they stop the work, and are next", BusyMode.INTERRUPT),
+            _busy_verb("queue", "they wait until the work has ended", BusyMode.QUEUE),
+            _busy_verb("steer", "they join the work, with its next results", BusyMode.STEER),
+            _busy_verb("default", "return to the configured mode", None),
         ),
         "/busy queue",
     ),
     simple_command(
-        "usage", Group.CHAT, Verb("", "what this session and the day used, and budgets", _usage)
+        "usage", Group.CHAT, Verb("", "show tokens and cost of this session and today", _usage)
     ),
 )

@@ -89,7 +89,7 @@ def _plain(skill_name: str) -> str:
 async def _list(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
     skills = await list_skills(context, chat.profile)
     if not skills:
-        return Answer("There are no skills yet; I write down what I learn.")
+        return Answer("There are no skills yet. I write them as I learn.")
     names = {
         skill_path(skill): name for name, skill in command_names(skills, context.commands).items()
     }
@@ -106,22 +106,22 @@ async def _list(context: CommandContext, chat: Chat, _arguments: str) -> Answer:
             parts.append(f"**{category}**\n" + render_list(lines[:left], ""))
         left -= len(lines)
     if left < 0:
-        parts.append(f"{-left} more; `hermes skills list` shows all of them.")
+        parts.append(f"{-left} more; `hermes skills list` shows all skills.")
     return Answer("\n\n".join([*parts, "/skills view NAME shows one."]))
 
 
 async def _view(context: CommandContext, chat: Chat, arguments: str) -> Answer:
     name = arguments.strip("/` ")
     if not name:
-        return wrong("Say which: `/skills view NAME`; /skills lists them.")
+        return wrong("Name a skill: `/skills view NAME`. /skills lists them.")
     known = await list_skills(context, chat.profile)
     meant = [skill for skill in known if name in (skill_path(skill), skill.name)]
     meant = meant or list(find_skill(name.lower(), known, context.commands))
     if not meant:
-        return wrong(f"There is no skill `{name}`; /skills lists them.")
+        return wrong(f"There is no skill `{name}`. /skills lists the skills.")
     if len(meant) > 1:
         places = ", ".join(f"`{skill_path(skill)}`" for skill in meant)
-        return wrong(f"There are several: {places}. Say which.")
+        return wrong(f"Several skills have this name: {places}. Name one of them.")
     request = skill_pb2.GetSkillRequest(profile=chat.profile, name=skill_path(meant[0]))
     found = await call_agent(context.agent.skills.GetSkill(request))
     skill, text, usage = found.skill, found.text, found.skill.usage
@@ -141,10 +141,10 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "skills",
         Group.KNOWLEDGE,
-        "what Hermes has learned to do",
+        "list and show skills",
         (
             Verb("list", "list the skills, each with its command", _list),
-            Verb("view", "show what a skill says", _view, "NAME"),
+            Verb("view", "show a skill's text", _view, "NAME"),
         ),
         "/skills view arxiv",
         otherwise="view",

@@ -272,7 +272,7 @@ def render_answer(finished: TurnFinished, notes: Sequence[str] = ()) -> str:
 
 
 def outcome_parts(finished: TurnFinished) -> tuple[str, str]:
-    """Return what the model has said in the end, and a remark on how the turn ended."""
+    """Return the model's last text, and a remark on how the turn ended."""
     match finished.WhichOneof("outcome"):
         case "completed":
             return finished.completed.answer.strip(), ""

@@ -17,12 +17,12 @@ from gateway_service.turns.questions import BUTTONS, NUMBERED
 from hermes.agent.v1.approval_pb2 import AnswerClarificationRequest
 from hermes.agent.v1.turn_event_pb2 import APPROVAL_DECISION_DENY, APPROVAL_DECISION_ONCE
 
-NOT_YOURS = "The owner of this Hermes does not let you decide that."
+NOT_YOURS = "The owner of this Hermes does not allow you to decide that."
 WHICH = (
-    "{} decisions are open. Reply to the one that you mean with yes or no, or press its button. "
-    "`/approve` and `/deny` decide the oldest."
+    "{} questions are open. Reply yes or no to the one that you mean, or press its button. "
+    "`/approve` and `/deny` decide on the oldest."
 )
-NOT_KNOWN = "This button is not known any more."
+NOT_KNOWN = "This button is no longer valid."
 
 APPROVAL_ID, QUESTION_ID = "apr_", "clr_"
 """The prefixes of the ids of approvals and of questions that are answered in words; the message in

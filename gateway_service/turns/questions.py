@@ -27,7 +27,7 @@ BUTTON_CHARS = 40
 NOBODY = "(Nobody is there to answer. Decide yourself, and state your assumptions.)"
 """The answer to a question that nobody sees."""
 ANSWER_HINT = "Your next message is the answer."
-NUMBER_HINT = "Answer with a number or a word of the list."
+NUMBER_HINT = "Answer with a number, or with a word from the list."
 SUBJECT_UNITS = 2000
 ROOM_UNITS = 250
 """Room for what stands around a subject."""
@@ -47,10 +47,10 @@ _DECIDED = {
     turn_event_pb2.APPROVAL_DECISION_SESSION: "Allowed in this session",
     turn_event_pb2.APPROVAL_DECISION_ALWAYS: "Always allowed",
     turn_event_pb2.APPROVAL_DECISION_DENY: "Denied",
-    turn_event_pb2.APPROVAL_DECISION_NOBODY: "Denied, as nobody could be asked",
+    turn_event_pb2.APPROVAL_DECISION_NOBODY: "Denied, because nobody could be asked",
 }
-_EXPIRED = "Denied, as nobody decided in time"
-_OVER = "Expired, as the turn is over"
+_EXPIRED = "Denied, because nobody answered in time"
+_OVER = "Expired, because the turn has ended"
 
 
 class TurnQuestions(Struct, frozen=True):

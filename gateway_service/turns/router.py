@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from gateway_service.chats.access import Access
 from gateway_service.chats.resets import RESUME, Resets, note_message
-from gateway_service.commands.base import Answer, Chat, CommandContext, denied, may_say
+from gateway_service.commands.base import Answer, Chat, CommandContext, denied, may_use
 from gateway_service.commands.registry import AsTurn, dispatch, parse
 from gateway_service.errors import PlatformError
 from gateway_service.messages import (
@@ -195,7 +195,7 @@ class Router:
             channels.see(conn, profile, source, now)
             address = account.address(source)
             chat = Chat(profile, session_id, source, waiting.event.event_id, access)
-            can_resume = partial(may_say, self._context.commands, chat, RESUME)
+            can_resume = partial(may_use, self._context.commands, chat, RESUME)
             note_message(conn, key, turn, address, now, can_resume=can_resume)
             if self._platform.traits.can_edit:
                 placeholder = Delivery(

@@ -16,18 +16,18 @@ class SchedulerMetrics(Metrics, frozen=True):
     runs: Counter = counter("hermes_cron_runs_total", "Runs ended.", "outcome")
     lateness: Histogram = histogram(
         "hermes_cron_lateness_seconds",
-        "Time from a due time until its run was claimed.",
+        "Time from a due time to the claim of its run.",
         buckets=_LATENESS_S,
     )
     missed_jobs: Counter = counter(
         "hermes_cron_missed_total",
-        "Times that due times of a job had passed and got no run of their own.",
+        "Due times that got no run of their own.",
         "policy",
         known=Missed,
     )
     next_due_time: Gauge = gauge(
         "hermes_cron_next_due_timestamp_seconds",
-        "When the next job is due, in seconds since 1970; 0 when there is none.",
+        "Due time of the next job, in seconds since 1970; 0 if there is none.",
     )
 
     def count_end(self, outcome: RunState) -> None:
@@ -49,11 +49,11 @@ class CuratorMetrics(Metrics, frozen=True):
 
     last_run: Gauge = gauge(
         "hermes_curator_last_run_timestamp_seconds",
-        "When the curator last ran in any profile, in seconds since 1970; 0 is never.",
+        "Time of the curator's latest run in any profile, in seconds since 1970; 0 is never.",
     )
     transitions: Counter = counter(
         "hermes_curator_transitions_total",
-        "Skills that the curator found in use again, stale, or put away.",
+        "Skills that the curator marked active or stale, or archived.",
         "to",
         known=TRANSITIONS,
     )

@@ -59,7 +59,7 @@ def _set(context: Context) -> None:
     declared = known.variables.get(given.key) or (place and place.setting)
     found = declared and settings.find(declared)
     if found and not found.where.startswith(str(path)):
-        complain(f"{found.key} ({found.where}) has priority over it")
+        complain(f"{found.key} ({found.where}) takes precedence over it")
 
 
 def _edit(context: Context) -> int:

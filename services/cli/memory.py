@@ -80,7 +80,7 @@ async def _status(context: Context) -> None:
     lines = [f"{found.name}: {found.problem or 'it answers'}"]
     if found.waiting_session_count:
         sessions = plural(found.waiting_session_count, "session")
-        lines.append(f"It has yet to be told what was said in {sessions}.")
+        lines.append(f"It has not yet got the latest messages of {sessions}.")
     context.print_value(described, "\n\n".join(filter(None, ("\n".join(lines), found.block))))
 
 
@@ -91,7 +91,7 @@ async def _setup(context: Context) -> None:
     key = "" if found is None else str(found.value)
     if not (key or given.base_url):
         if not sys.stdin.isatty():
-            raise InvalidArgument("there is no terminal to ask on; set HONCHO_API_KEY first")
+            raise InvalidArgument("there is no terminal for questions; set HONCHO_API_KEY first")
         key = getpass("Key for Honcho, from app.honcho.dev: ").strip()
         if not key:
             raise InvalidArgument("no key was given")

@@ -18,7 +18,7 @@ STANDARD = Path("-")
 async def agreed(question: str, unasked: str) -> bool:
     """Ask for agreement; InvalidArgument says `unasked` without a terminal."""
     if not sys.stdin.isatty():
-        raise InvalidArgument(f"there is no terminal to ask on; {unasked}")
+        raise InvalidArgument(f"there is no terminal for questions; {unasked}")
     sys.stdout.write(f"{printable(question)} [y/N] ")
     sys.stdout.flush()
     async with aclosing(arriving_lines()) as arriving:

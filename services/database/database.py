@@ -97,7 +97,7 @@ class Database:
     def measure(self, meter: Meter) -> None:
         """Export whether it answers; every service queries it at least every few seconds."""
         up = meter.gauge(
-            "hermes_database_up", "Whether the database did what was last asked of it."
+            "hermes_database_up", "1 if the latest statement of the database succeeded."
         )
         up.set_function(lambda: float(self.is_up))
 

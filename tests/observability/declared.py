@@ -82,4 +82,4 @@ def table(whose: str) -> str:
         f"| {one.meaning} |"
         for one in sorted(declared()[whose], key=lambda one: one.name)
     )
-    return "\n".join(["| Metric | Kind | Labels | Says |", "|---|---|---|---|", *rows])
+    return "\n".join(["| Metric | Kind | Labels | Meaning |", "|---|---|---|---|", *rows])

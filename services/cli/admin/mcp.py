@@ -184,7 +184,7 @@ async def _logout(context: Context) -> None:
     given, settings = context.given, context.settings
     check_place(settings)
     was_there = await imported(LOG_OUT)(settings, given.name)
-    told = f"The login at {given.name} is forgotten." if was_there else "There was no login."
+    told = f"Logged out of {given.name}." if was_there else "There was no login."
     context.print_value({"name": given.name, "was_there": was_there}, told)
 
 
@@ -261,7 +261,7 @@ _ADDED = (
     _NEW,
     arg("--command TEXT", "program with its arguments", default=""),
     arg("--url URL", "address of a server that runs elsewhere", default=""),
-    flag("--sse", "the URL is of the older kind, with server-sent events"),
+    flag("--sse", "use the older transport, with server-sent events"),
     _several("--header TEXT", "header of every request, as NAME:VALUE", "headers"),
     flag("--oauth", "log in with OAuth"),
     _several("--env TEXT", "variable of the command, as NAME=VALUE", "env"),

@@ -48,7 +48,7 @@ ISOLATION = {
     "singularity": "a container of Apptainer, for clusters",
     "modal": "a machine at Modal, away from yours",
     "kubernetes": "a pod of a cluster",
-    "ssh": "another machine, without isolation there",
+    "ssh": "another machine, without isolation on it",
     "local": "no isolation: commands run on this machine as you",
 }
 TOOLS = (
@@ -102,7 +102,7 @@ class Setup:
             if name in self._settings.env_file.values:
                 self._keep(name, "", "(unset)")
             if self._settings.environ.get(name):
-                complain(f"{name} of the environment has priority over what you choose here")
+                complain(f"{name} is set in the environment and takes precedence over your choice here")
         if endpoint.provider == CUSTOM:
             self._tell_window(endpoint, model)
 
@@ -142,12 +142,12 @@ class Setup:
         found = [(one.base_url, f"{one.name} on this machine ({one.base_url})") for one in servers]
         with_key = [name for name in KEYS if self._settings.variable(provider_variables(name)[1])]
         if not self._answers.asks and not (found or with_key):
-            raise InvalidArgument("there is no terminal to ask on; name a provider with --provider")
+            raise InvalidArgument("there is no terminal for questions; name a provider with --provider")
         options = [
             *found,
             *KEYS.items(),
             *((name, f"{title}, with your subscription") for name, title in LOGINS.items()),
-            (CUSTOM, "another endpoint that speaks like OpenAI's or Anthropic's"),
+            (CUSTOM, "another endpoint with OpenAI's or Anthropic's API"),
         ]
         before = self._before("model.provider")
         used = [before] if before in dict(options) else []

@@ -55,7 +55,7 @@ examples:
 
 Each line of the data set is a JSON object with "prompt" and, if you like, "id", "image", "files",
 "setup" (a script that runs first), "check" (a script that scores the result) and "tags".
-`hermes batch run` with the same name and data set goes on where it was."""
+`hermes batch run` with the same name and data set continues the batch."""
 
 
 async def _run(context: Context) -> int:
@@ -66,7 +66,7 @@ async def _run(context: Context) -> int:
         complain(problem)
     if dataset.problems and not given.skip_invalid:
         raise InvalidArgument(
-            f"{plural(len(dataset.problems), 'line')} cannot be used; mend them, or leave them out "
+            f"{plural(len(dataset.problems), 'line')} cannot be used; correct them, or leave them out "
             "with --skip-invalid"
         )
     if not dataset.items:
@@ -145,9 +145,9 @@ def _stub(context: Context) -> BatchServiceStub:
     return context.stub(BatchServiceStub)
 
 
-_NAME = arg("NAME", "the name of the batch")
+_NAME = arg("NAME", "name of the batch")
 _CALLED = ("scheduler", "agent")
-_HTML = arg("--html FILE", "write the report with plots as a page, too", Path)
+_HTML = arg("--html FILE", "also write the report with plots as a page", Path)
 _SEED = up_to(INT64)
 
 COMMAND = Command(
@@ -155,20 +155,20 @@ COMMAND = Command(
     actions=(
         action(
             _run,
-            arg("DATASET", "a JSONL file with the prompts", Path),
-            arg("--run NAME", "the name of the batch", field="name", required=True),
+            arg("DATASET", "JSONL file with the prompts", Path),
+            arg("--run NAME", "name of the batch", field="name", required=True),
             WORKERS,
             OneOf(
                 (
                     arg(
                         "--distribution NAME",
-                        "how likely items have each toolset; see: hermes batch distributions",
+                        "draw each item's toolsets from this distribution; see hermes batch distributions",
                         default=DEFAULT,
                     ),
-                    arg("--toolsets LIST", "the same toolsets for every item, such as web,file"),
+                    arg("--toolsets LIST", "give every item these toolsets, such as web,file"),
                 )
             ),
-            arg("--seed N", "samples other toolsets of a distribution (0)", _SEED, default=0),
+            arg("--seed N", "seed for drawing toolsets (0)", _SEED, default=0),
             *HOW,
             BUDGET,
             flag("--skip-invalid", "leave out lines that cannot be used", field="skip_invalid"),
@@ -186,7 +186,7 @@ COMMAND = Command(
             _resume,
             _NAME,
             flag("--retry-failed", "try failed items again", field="retry_failed"),
-            arg("--workers N", "items at one time from now on", up_to(256, 1)),
+            arg("--workers N", "items to run in parallel from now on", up_to(256, 1)),
             BUDGET,
             _HTML,
             JSON_OBJECT,

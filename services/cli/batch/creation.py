@@ -27,13 +27,13 @@ PLATFORM = "batch"
 """Where the turns of batches come from."""
 NO_TOOLSET = "none"
 HOW = (
-    arg("--model NAME", "the model, instead of the configured one"),
-    arg("--max-turns N", "model calls that an item may make", up_to(1000, 1)),
-    arg("--sandbox NAME", "the template for the items' sandboxes"),
+    arg("--model NAME", "model to use instead of the configured one"),
+    arg("--max-turns N", "maximum number of model calls per item", up_to(1000, 1)),
+    arg("--sandbox NAME", "template of the items' sandboxes"),
 )
 """Options of all commands that create batches."""
-WORKERS = arg("--workers N", "items at one time (8)", up_to(256, 1))
-BUDGET = arg("--budget USD", "start no more items once they have cost this much", micro_usd)
+WORKERS = arg("--workers N", "items to run in parallel (8)", up_to(256, 1))
+BUDGET = arg("--budget USD", "start no more items after this cost", micro_usd)
 
 
 def batch_options(
@@ -133,7 +133,7 @@ async def _continue(context: Context, batch: items_pb.Batch) -> items_pb.Batch:
     is_done = batch.state == items_pb.BATCH_STATE_COMPLETED
     is_resumed = not is_done and (changes or batch.state == items_pb.BATCH_STATE_STOPPED)
     if not given.json:
-        what = "goes on" if is_resumed or batch.state in UNDER_WAY else "was run before"
+        what = "continues" if is_resumed or batch.state in UNDER_WAY else "was run before"
         more = f"; from now on with {' and '.join(changes)}" if changes and not is_done else ""
         say(f"{batch.name} {what}: {batch.done_count} of {batch.item_count} items are done{more}")
     if not is_resumed:

@@ -203,4 +203,4 @@ def print_report(report: Report) -> None:
         print_table(["tool", "calls", "failures", "seconds"], rows)
     if batch.state not in (*UNDER_WAY, items_pb.BATCH_STATE_COMPLETED):
         more = " --budget N" if batch.state == items_pb.BATCH_STATE_BUDGET_REACHED else ""
-        say(f"\ngo on with: hermes batch resume {batch.name}{more}")
+        say(f"\nto continue: hermes batch resume {batch.name}{more}")

@@ -53,14 +53,14 @@ async def _status(context: Context) -> None:
     async with running(context.settings, "gateway") as channels:
         stub = PlatformServiceStub(channels.to("gateway"))
         found = (await stub.ListPlatforms(request)).accounts
-    context.print_list(found, _ACCOUNT, "No platform is set up; hermes setup does that.")
+    context.print_list(found, _ACCOUNT, "No platform is set up. To set one up: hermes setup")
 
 
 async def _directory(context: Context) -> None:
     """List the chats that messages can be sent to, the last used first."""
     request = context.request(directory_pb2.ListChannelsRequest)
     found = (await context.stub(DirectoryServiceStub).ListChannels(request)).channels
-    empty = "No chat is known yet; one is once somebody who may talk to Hermes writes there."
+    empty = "No chat is known yet. A chat is known once somebody with access writes to Hermes in it."
     context.print_list(found, _CHANNEL, empty)
 
 

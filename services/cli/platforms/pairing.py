@@ -42,7 +42,7 @@ async def _list(context: Context) -> None:
     """List who waits to be let in, and who was let in."""
     request = context.request(pb.ListPairingsRequest)
     found = (await context.stub(PairingServiceStub).ListPairings(request)).pairings
-    empty = "Nobody waits to be let in, and nobody was let in by a code."
+    empty = "Nobody is waiting for access, and nobody has got access by a code."
     context.print_list(found, _PAIRING, empty)
 
 
@@ -63,7 +63,7 @@ async def _revoke(context: Context) -> None:
     """Shut a person out, or drop their request."""
     request = context.request(pb.RevokePairingRequest)
     await context.stub(PairingServiceStub).RevokePairing(request)
-    told = f"{request.user_id} may not talk to Hermes on {request.platform} any more"
+    told = f"{request.user_id} may no longer talk to Hermes on {request.platform}"
     context.print_one(request, _REVOKED, told)
 
 
@@ -71,8 +71,8 @@ _ACTIONS = (
     action(_list, JSON_LIST),
     action(
         _approve,
-        arg("CODE", "the code that the person was given"),
-        flag("--admin", "let the person use the commands of admins", field="is_admin"),
+        arg("CODE", "the code that the person got"),
+        flag("--admin", "also allow the person the commands of admins", field="is_admin"),
         JSON_OBJECT,
     ),
     action(

@@ -83,7 +83,7 @@ async def _send(context: Context) -> None:
         await stub.UploadAttachment(upload_messages(_UPLOAD, header, file.data, CHUNK_BYTES))
     answer = await stub.Deliver(request)
     if answer.left_out_names:
-        complain(f"not sent, as the chat cannot take it: {', '.join(answer.left_out_names)}")
+        complain(f"not sent, because the chat cannot show it: {', '.join(answer.left_out_names)}")
     delivery = answer.delivery
     if not given.no_wait and any(not each.startswith("cli:") for each in answer.targets):
         delivery = await _outcome(context, delivery)
@@ -136,9 +136,9 @@ COMMAND = Command(
     EXAMPLES,
     function=_send,
     arguments=(
-        arg("TARGET", "where to, such as telegram or telegram:12345678"),
-        arg("TEXT?", "what to say, in Markdown; - reads standard input"),
-        arg("--file FILE", "send this file, too; may be given again", Path, action="append"),
+        arg("TARGET", "chat or platform, such as telegram:12345678 or telegram"),
+        arg("TEXT?", "message in Markdown; - reads standard input"),
+        arg("--file FILE", "also send this file; repeatable", Path, action="append"),
         flag("--no-wait", "return before the platform has the message", field="no_wait"),
         JSON_OBJECT,
     ),

@@ -38,7 +38,7 @@ class ChatTokenizer:
 
     def __init__(self, tokenizer: Any) -> None:
         if not tokenizer.chat_template:
-            raise InvalidArgument("the tokenizer has no chat template; take that of a chat model")
+            raise InvalidArgument("the tokenizer has no chat template; use that of a chat model")
         self._tokenizer = tokenizer
 
     def encode(self, conversation: Mapping[str, Any]) -> Sample:
@@ -78,11 +78,11 @@ class ChatTokenizer:
             if not ends or not text.startswith(before):
                 raise InvalidArgument(
                     "the tokenizer's chat template changes earlier messages when more follow, so "
-                    "no tokens are what the model saw; take another template"
+                    "its tokens are not what the model saw; use another template"
                 )
             names = [call["function"]["name"] for call in message.get("tool_calls", ())]
             if any(name not in text[len(before) : min(ends)] for name in names):
-                raise InvalidArgument("the tokenizer's chat template leaves out calls of tools")
+                raise InvalidArgument("the tokenizer's chat template leaves out tool calls")
             yield message, len(before), min(ends)
 
     def _render(

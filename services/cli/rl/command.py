@@ -110,7 +110,7 @@ def _print(run: EnvironmentRun, figures: Figures) -> None:
         cells = [f"{row[mean]:.3f}" for mean in means]
         rows.append([name, str(row["tasks"]), str(row["failed"]), *cells])
     print_table([*headings, *([f"pass@{run.group_size}"] if many else [])], rows)
-    say(f"\neach item: hermes batch items {run.batch.name}")
+    say(f"\nto see each item: hermes batch items {run.batch.name}")
 
 
 async def _process(context: Context) -> int:
@@ -169,7 +169,7 @@ def _size(default: int) -> Any:
     return arg("--group-size N", meaning, up_to(MAX_GROUP, 1), default=default)
 
 
-_SEED = arg("--seed N", "decides the order of the tasks (0)", up_to(INT32), default=0)
+_SEED = arg("--seed N", "seed for the order of the tasks (0)", up_to(INT32), default=0)
 
 COMMAND = Command(
     EXAMPLES,
@@ -181,7 +181,7 @@ COMMAND = Command(
             *BATCH_OPTIONS,
             _size(4),
             arg("--out FILE", "write the groups into this file", Path, required=True),
-            arg("--groups N", "groups, in an order by the seed (each task once)", up_to(INT32, 1)),
+            arg("--groups N", "number of groups (each task once)", up_to(INT32, 1)),
             _SEED,
             services=_CALLED,
             started=process.ALL,
@@ -190,12 +190,12 @@ COMMAND = Command(
             serve,
             *OPTIONS,
             _size(4),
-            arg("--groups N", "groups at one time (4)", up_to(256, 1), default=4),
+            arg("--groups N", "groups to run in parallel (4)", up_to(256, 1), default=4),
             _SEED,
-            arg("--tokenizer NAME", "the model's: a folder or a Hugging Face name", required=True),
+            arg("--tokenizer NAME", "the model's tokenizer: folder or Hugging Face name", required=True),
             arg(
                 "--atropos URL",
-                "its run-api (http://localhost:8000)",
+                "URL of Atropos' run-api (http://localhost:8000)",
                 default="http://localhost:8000",
             ),
             arg("--eval-every N", "run each task once every N steps", up_to(INT32), default=0),
@@ -205,7 +205,7 @@ COMMAND = Command(
         ),
         action(
             _items,
-            arg("TASKS", "a JSONL file of tasks", Path),
+            arg("TASKS", "JSONL file of tasks", Path),
             arg("--out FILE", "write the items into this file", Path, required=True),
         ),
     ),

@@ -23,8 +23,8 @@ _DECIDING = ("model", "toolsets", "max_turns", "sandbox")
 """The options by which runs differ."""
 
 OPTIONS = (
-    arg("ENVIRONMENT", "its name; `hermes rl list` shows them"),
-    arg("--run NAME", "the name of the batch (by default, made from the options)"),
+    arg("ENVIRONMENT", "name of the environment, from `hermes rl list`"),
+    arg("--run NAME", "name of the batch (made from the options)"),
     arg("--toolsets LIST", f"toolsets that may be used ({_TOOLSETS})", default=_TOOLSETS),
     *HOW,
 )
@@ -69,6 +69,6 @@ async def run_environment(context: Context, purpose: str, group_count: int = 0) 
     batch = await follow(context, await create(context, name, Dataset(items)))
     if batch.state != items_pb.BATCH_STATE_COMPLETED:
         why = f": {batch.reason}" if batch.reason else ""
-        complain(f"{batch.name} is {state_word(batch)}{why}; go on with the same command")
+        complain(f"{batch.name} is {state_word(batch)}{why}; to continue, run the same command")
     found = [item async for item in all_items(context, batch.name)]
     return EnvironmentRun(batch, found, given.group_size)

@@ -220,7 +220,7 @@ _SOURCE = "HUB/SKILL, a git URL or path with @REF and #FOLDER, or the URL of a s
 ACTIONS = (
     action(
         _search,
-        arg("WORD*", "words that must all match", field="words"),
+        arg("WORD*", "words to search for; all must match", field="words"),
         arg("--source SOURCE", "search only this source", default=""),
         JSON_OBJECT,
     ),

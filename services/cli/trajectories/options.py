@@ -24,7 +24,7 @@ OPTIONS = (
     ),
     arg(
         "--filter",
-        "leave these out; may be repeated",
+        "leave these out; repeatable",
         field="filters",
         action="append",
         choices=tuple(FILTERS),
@@ -32,7 +32,7 @@ OPTIONS = (
     ),
     arg("--max-tokens N", "shorten to N tokens; needs --tokenizer", up_to(INT32, 1)),
     arg("--tokenizer NAME", "a tokenizer.json, a folder, or a Python package that has one"),
-    flag("--deduplicate", "leave out conversations that are there already"),
+    flag("--deduplicate", "leave out duplicate conversations"),
     flag("--parquet", "write Parquet instead of JSON lines"),
     JSON_OBJECT,
 )
@@ -42,7 +42,7 @@ def dataset_plan(context: Context) -> DatasetPlan:
     """Return what the options ask for; raises InvalidArgument and FailedPrecondition."""
     given: argparse.Namespace = context.given
     if (given.max_tokens is None) != (given.tokenizer is None):
-        raise InvalidArgument("--max-tokens and --tokenizer need each other")
+        raise InvalidArgument("--max-tokens and --tokenizer must be used together")
     compressor = (
         Compressor(load_counter(given.tokenizer), given.max_tokens) if given.tokenizer else None
     )
