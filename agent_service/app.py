@@ -31,12 +31,12 @@ from agent_service.clients.sandbox_end import SandboxEnd
 from agent_service.clients.sandbox_kinds import SandboxKinds
 from agent_service.config import AgentConfig
 from agent_service.config.endpoints import AuxiliaryModel, route_of
+from agent_service.models.budgeted_models import BudgetedModels, Consulting
 from agent_service.models.catalog import Catalog
 from agent_service.models.configured_model import ConfiguredModel
 from agent_service.models.consult import Consult
 from agent_service.models.parts import ModelParts
-from agent_service.models.spend import Consulting, Spending
-from agent_service.profiles.home.mover import Moving
+from agent_service.profiles.home.mover import HomeMover
 from agent_service.profiles.memory.entries import Limits, Target
 from agent_service.profiles.memory.provider import ExternalMemory
 from agent_service.profiles.memory.store import MemoryStore
@@ -84,19 +84,19 @@ from agent_service.tools.schema import Listed, offered
 from agent_service.tools.toolbox import Toolbox
 from agent_service.turns.answer_files import AnswerFiles
 from agent_service.turns.background_commands import BackgroundCommands
-from agent_service.turns.background_notifier import Notices
+from agent_service.turns.background_notifier import BackgroundNotifier
 from agent_service.turns.delegation import Delegation
+from agent_service.turns.gauge_updater import GaugeUpdater
 from agent_service.turns.loop import LoopParts
 from agent_service.turns.memory_sync import MemorySync, Recall
 from agent_service.turns.message_assembly import Screening
-from agent_service.turns.metrics import AgentMetrics, Gauges, counting_scanner
-from agent_service.turns.reading_record import Readings
-from agent_service.turns.review_scheduler import Nudges
+from agent_service.turns.metrics import AgentMetrics, Gauges, make_counting_scanner
+from agent_service.turns.review_scheduler import ReviewScheduler
 from agent_service.turns.reviews import Reviews
-from agent_service.turns.runner import Runner, TurnHooks
+from agent_service.turns.runner import TurnHooks, TurnRunner
 from agent_service.turns.service import Ownership, Turns
-from agent_service.turns.session_drafts import Instructions, Places, SessionDrafts
-from agent_service.turns.tool_context_factory import ToolContexts
+from agent_service.turns.session_drafts import Instructions, SessionDrafts, SessionEnvironment
+from agent_service.turns.tool_context_factory import ToolContextFactory
 from services.clock import Clock, SystemClock
 from services.config.settings import Settings
 from services.database import Database
@@ -121,7 +121,10 @@ def build(
     database, leases = _database(settings, chassis, clock, meter), turn_leases(config.lease_s)
     models = model_parts(settings, config, database, clock, meter, redactor)
     model, catalog, upkeep = models.first, models.catalog, _upkeep(database, clock)
-    stores, scanner = _stores(settings, config, chassis, database, clock), counting_scanner(meter)
+    stores, scanner = (
+        _stores(settings, config, chassis, database, clock),
+        make_counting_scanner(meter),
+    )
     executors, screening = Executors(channels, config.executor_away_s), Screening(scanner, redactor)
     shelves, profiles = shelves_of(config, stores, clock, scanner), stores.documents
     memories = MemoryStore(profiles, database, _limits(config, model, catalog), clock, scanner)
@@ -136,24 +139,26 @@ def build(
     projects, hubs = Projects(executors, context_files), hubs_of(stores, config, clock)
     ended, workers = SandboxEnd(executors, sandboxes, database), Workers()
     sight, sync = sight_of(config, models, screening), _sync(config, database, external)
-    contexts = ToolContexts(database, leases, sandboxes, shelves, delegation, sight)
+    contexts = ToolContextFactory(database, leases, sandboxes, shelves, delegation, sight)
     files = AnswerFiles(reach.messenger, contexts.workplace, policy, reach.web.fetcher)
     told, scripts = _directions(config, models), job_scripts(config, contexts.make, policy, scanner)
-    spending = Spending(models, database, leases, config.budget.policy, clock, config.zone)
+    spending = BudgetedModels(models, database, leases, config.budget.policy, clock, config.zone)
     plans = curations(stores, config.auxiliary, models.consult, spending, database, redactor, clock)
     toolbox = _toolbox(tools, contexts, redactor, Consulting(models.consult, spending), servers)
     looping = loop_parts(config, models, toolbox, scripts, database, files, screening)
     parts = replace(looping, recall=Recall(external))
     reviews = Reviews(database, reach.messenger, config.learning, toolsets, clock)
     news, personas = CuratorNews(plans, database), Personalities(config.overlays.personalities)
-    metrics, nudges = AgentMetrics.make(meter, tools), Nudges(config.learning, toolsets)
+    metrics, nudges = AgentMetrics.make(meter, tools), ReviewScheduler(config.learning, toolsets)
     after = _following(config, settings, database, models, parts, spending, workers)
     hooks = _hooks(spending, nudges, reviews, sync, after)
-    runner = Runner(database, leases, parts, hooks, contexts.endings, clock, metrics)
+    runner = TurnRunner(database, leases, parts, hooks, contexts.endings, clock, metrics)
     ownership = _ownership(config, chassis, leases, Replicas(channels, config.endpoint, clock))
-    notices = Notices(lambda: turns, config.tools, reach.messenger, clock)
+    notices = BackgroundNotifier(lambda: turns, config.tools, reach.messenger, clock)
     watches = BackgroundCommands(database, ownership.claimant, sandboxes, notices, redactor, clock)
-    places = Places(SandboxKinds(channels, clock), projects, config.sandbox, servers.offer)
+    places = SessionEnvironment(
+        SandboxKinds(channels, clock), projects, config.sandbox, servers.offer
+    )
     layers = PersonalLayers(profiles, memories, shelves, tools, context_files, external)
     drafts = SessionDrafts(clock, toolsets, told, places, layers, news, redactor)
     turns = Turns(database, runner, drafts, ownership, clock, workers, metrics)
@@ -165,7 +170,7 @@ def build(
         *_tool_servicers(config, listed, servers, shelves, hubs),
         *(CatalogServicer(personas, database), UsageServicer(database, spending)),
         *(UploadServicer(database, clock), TrajectoryServicer(_trajectories(database, parts))),
-        HomeServicer(Moving(stores.homes, memories, histories, shelves, external)),
+        HomeServicer(HomeMover(stores.homes, memories, histories, shelves, external)),
     )
     recovering = (stores.homes.recover, plans.recover, hubs.recover, watches.recover)
     first = (*recovering, beside_start(config, model, shelves, stores.homes, workers))
@@ -249,7 +254,7 @@ def _tool_servicers(
 
 def _toolbox(
     tools: Sequence[Tool[Any]],
-    contexts: ToolContexts,
+    contexts: ToolContextFactory,
     redactor: Redactor,
     asks: Consulting,
     servers: Servers,
@@ -262,8 +267,8 @@ def _sync(config: AgentConfig, database: Database, external: ExternalMemory) -> 
 
 
 def _hooks(
-    spending: Spending,
-    nudges: Nudges,
+    spending: BudgetedModels,
+    nudges: ReviewScheduler,
     reviews: Reviews,
     sync: MemorySync,
     after: Sequence[AfterTurn],
@@ -294,14 +299,14 @@ def _database(settings: Settings, chassis: ServiceConfig, clock: Clock, meter: M
 def _readings(
     stores: Stores,
     database: Database,
-    spending: Spending,
+    spending: BudgetedModels,
     memories: MemoryStore,
     shelves: SkillShelves,
     meter: Meter,
     clock: Clock,
-) -> Readings:
+) -> GaugeUpdater:
     gauges, profiles = Gauges.create(meter), stores.homes.profiles
-    return Readings(database, spending, memories, shelves, profiles, gauges, clock)
+    return GaugeUpdater(database, spending, memories, shelves, profiles, gauges, clock)
 
 
 def _stores(
@@ -326,7 +331,7 @@ def _following(
     database: Database,
     models: ModelParts,
     parts: LoopParts,
-    spending: Spending,
+    spending: BudgetedModels,
     workers: Workers,
 ) -> Sequence[AfterTurn]:
     """What follows turns where somebody wants that: samples to train with, titles by a model."""

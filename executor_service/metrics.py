@@ -35,14 +35,8 @@ class EgressMetrics(Metrics, frozen=True):
         "Bytes on allowed connections of commands in sandboxes.",
         *("rule", "direction"),
     )
-    denied: Counter = counter(
-        "hermes_egress_denied_total",
-        "Refused connections, by rule.",
-        "rule",
-    )
-    open: Gauge = gauge(
-        "hermes_egress_open_connections", "Open connections of sandboxes."
-    )
+    denied: Counter = counter("hermes_egress_denied_total", "Refused connections, by rule.", "rule")
+    open: Gauge = gauge("hermes_egress_open_connections", "Open connections of sandboxes.")
     rules: LabelValues = field(default_factory=lambda: LabelValues(_MOST_RULES))
 
     def count(self, rule: Rule | None, outcome: str) -> None:
@@ -97,7 +91,8 @@ class ExecutorMetrics(Metrics, frozen=True):
         "reason",
     )
     stale_epochs: Counter = counter(
-        "hermes_stale_epoch_rejections_total", "Calls refused because they came from a previous owner."
+        "hermes_stale_epoch_rejections_total",
+        "Calls refused because they came from a previous owner.",
     )
     operator_uses: Counter = counter(
         "hermes_operator_uses_total", "Calls of operators to sandboxes of others."

@@ -23,9 +23,7 @@ class GatewayMetrics(Metrics, frozen=True):
     deliveries: Counter = counter(
         "hermes_deliveries_total", "Messages sent or abandoned.", "platform", "outcome"
     )
-    connected: Gauge = gauge(
-        "hermes_platform_connected", "1 if the platform answers.", "platform"
-    )
+    connected: Gauge = gauge("hermes_platform_connected", "1 if the platform answers.", "platform")
     last_receive: Gauge = gauge(
         "hermes_platform_last_receive_timestamp_seconds",
         "Time of the platform's last answer to a poll.",
@@ -40,10 +38,7 @@ class GatewayMetrics(Metrics, frozen=True):
         "hermes_http_requests_total", "HTTP requests answered.", "route", "status"
     )
     webhooks: Counter = counter(
-        "hermes_webhooks_total",
-        "Webhook requests of platforms, by outcome.",
-        "platform",
-        "outcome",
+        "hermes_webhooks_total", "Webhook requests of platforms, by outcome.", "platform", "outcome"
     )
 
     def initialize(self, platform: str, outcomes: Iterable[str]) -> None:

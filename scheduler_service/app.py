@@ -19,7 +19,7 @@ from scheduler_service.runs.curator import CuratorRuns, CuratorTimer
 from scheduler_service.runs.delivery import OutputFolders
 from scheduler_service.runs.metrics import BatchMetrics, CuratorMetrics, SchedulerMetrics
 from scheduler_service.runs.planner import Planner, Timing
-from scheduler_service.runs.runner import Helpers, Runner
+from scheduler_service.runs.runner import Runner, RunServices
 from scheduler_service.runs.stopper import Stopper
 from scheduler_service.servicer.batches import BatchServicer
 from scheduler_service.servicer.catalog import JobCatalog
@@ -55,7 +55,7 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "SchedulerSer
     curator = settings.load(CuratorConfig)
     libraries, curated = CurationClient(channels, curator), CuratorMetrics.create(meter)
     gateway = GatewayClient(channels)
-    helpers = Helpers(
+    helpers = RunServices(
         agent,
         gateway,
         CuratorRuns(database, libraries, leases=holder.leases, clock=clock, metrics=curated),

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 
-class Missed(StrEnum):
+class MissedRunPolicy(StrEnum):
     """What becomes of due times that have passed."""
 
     ONCE = "once"
@@ -49,7 +49,7 @@ class JobOptions(Struct, frozen=True, omit_defaults=True):
     workdir: Annotated[str, Meta(max_length=4096)] = ""
     deliver_to: Annotated[tuple[str, ...], Meta(max_length=10)] = ()
     max_runs: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
-    missed_run_policy: Missed = Missed.ONCE
+    missed_run_policy: MissedRunPolicy = MissedRunPolicy.ONCE
     max_missed_runs: Annotated[int, Meta(ge=0, le=100)] = 10
     missed_run_grace: timedelta | None = None
     """None is what is configured."""

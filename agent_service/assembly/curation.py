@@ -8,11 +8,11 @@ from msgspec import Struct
 
 from agent_service.assembly.stores import Stores
 from agent_service.config.endpoints import AuxiliaryModel, route_of
+from agent_service.models.budgeted_models import BudgetedModels
 from agent_service.models.consult import Consult
-from agent_service.models.spend import Spending
 from agent_service.profiles.curation.curation import Curation
 from agent_service.profiles.curation.drafts import Ages
-from agent_service.profiles.curation.planner import MIN_CLUSTER, Planning
+from agent_service.profiles.curation.planner import MIN_CLUSTER, CurationPlanner
 from agent_service.profiles.curation.state import CuratorState
 from agent_service.profiles.skills.document import BadSkill
 from agent_service.profiles.skills.files import FileRefused, LibraryBusy
@@ -40,7 +40,7 @@ class CurationStatus(Struct, frozen=True):
 class Curations:
     """The curator's work in each profile."""
 
-    def __init__(self, stores: Stores, planning: Planning, clock: Clock) -> None:
+    def __init__(self, stores: Stores, planning: CurationPlanner, clock: Clock) -> None:
         self._stores = stores
         self._planning = planning
         self._clock = clock
@@ -128,14 +128,14 @@ def curations(
     stores: Stores,
     auxiliary: Mapping[str, AuxiliaryModel],
     consult: Consult,
-    spending: Spending,
+    spending: BudgetedModels,
     database: Database,
     redactor: Redactor,
     clock: Clock,
 ) -> Curations:
     """Build the curations."""
     route = route_of(auxiliary, "curator")
-    planning = Planning(consult, route, spending, database, ThreatScanner(), redactor.redact)
+    planning = CurationPlanner(consult, route, spending, database, ThreatScanner(), redactor.redact)
     return Curations(stores, planning, clock)
 
 

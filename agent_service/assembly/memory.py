@@ -11,7 +11,7 @@ from agent_service.profiles.memory.honcho import NAME, HonchoMemory, lack
 from agent_service.profiles.memory.provider import NOT_CHOSEN, ExternalMemory
 from agent_service.security.threats import ThreatScanner
 from agent_service.tools.base import Tool
-from agent_service.tools.guards.persistence import Lasting
+from agent_service.tools.guards.persistence import AskBeforeKeeping
 from agent_service.tools.guards.taint import MEMORY_KEPT, Screen
 from agent_service.tools.provider_tool import ProviderCall
 from agent_service.tools.schema import Listed
@@ -72,6 +72,6 @@ def listed_provider(external: ExternalMemory, screen: Screen, *, asks: bool) -> 
     listed: list[Listed] = []
     for each in external.provider.tools():
         tool: Tool[Any] = ProviderCall(external, each)
-        tool = Lasting(tool, MEMORY_KEPT, screen, asks=asks) if each.saves else tool
+        tool = AskBeforeKeeping(tool, MEMORY_KEPT, screen, asks=asks) if each.saves else tool
         listed.append(Listed(tool, reason=external.lack))
     return listed

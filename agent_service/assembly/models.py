@@ -15,7 +15,7 @@ from agent_service.config.endpoints import (
 )
 from agent_service.models.access import access_of
 from agent_service.models.catalog import Catalog
-from agent_service.models.configured_model import Calling, ConfiguredModel, provider_of
+from agent_service.models.configured_model import CallSettings, ConfiguredModel, provider_of
 from agent_service.models.consult import Consult
 from agent_service.models.discovery import fetch_models
 from agent_service.models.endpoints import (
@@ -25,7 +25,7 @@ from agent_service.models.endpoints import (
     configured_endpoint,
     missing_endpoint,
 )
-from agent_service.models.fallback import USUAL, Chain, Route, Routed
+from agent_service.models.fallback import USUAL, Chain, Route, RoutedModel
 from agent_service.models.instrumented_model import InstrumentedModel, ModelMetrics
 from agent_service.models.media.transcribers import (
     Transcriber,
@@ -70,7 +70,7 @@ def model_parts(
     missing, learn = missing_endpoint(str(settings.home.env)), catalog.learn_window
     first = ConfiguredModel(endpoint_settings(settings, config), connect, missing, learn)
     chain, others = _chain(settings, config, connect, clock, learn)
-    routed = Routed(first, others)
+    routed = RoutedModel(first, others)
     configured = {route.model for route in chain.routes} | {
         one.model for one in config.tasks.values()
     }
@@ -142,7 +142,7 @@ def credentials(
 def _connect(
     config: AgentConfig, logins: Callable[[str], Credentials], clock: Clock, endpoint: Endpoint
 ) -> Provider:
-    calling = Calling(
+    calling = CallSettings(
         RetryPolicy(max_retries=config.model.max_retries),
         AppIdentity(config.model.app_title, config.model.app_url),
         config.model.cache_ttl,

@@ -27,7 +27,12 @@ from agent_service.security.threats import ThreatScanner
 from agent_service.sessions.past_sessions import PastSessions
 from agent_service.storage import sessions, uploads
 from agent_service.tools.browser.browsers import Browsers
-from agent_service.tools.builtin import Asking, Reach, Senses, builtin_tools
+from agent_service.tools.builtin import (
+    ApprovalSettings,
+    MediaProviders,
+    ToolResources,
+    builtin_tools,
+)
 from agent_service.tools.context_files import Hints
 from agent_service.tools.guards.commands import CommandPolicy, JudgeCommands
 from agent_service.tools.guards.model import GuardModel
@@ -36,9 +41,9 @@ from agent_service.tools.guards.shell_input import ShellInput
 from agent_service.tools.guards.taint import Screen
 from agent_service.tools.media.pictures import image_model_of
 from agent_service.tools.media.speech import speaker_of, why_silent
+from agent_service.tools.picture_viewer import PictureViewer
 from agent_service.tools.schema import Listed
 from agent_service.tools.shell.script import ScriptArguments, ScriptTool
-from agent_service.tools.sight import Sight
 from agent_service.tools.todo import STATE as PLAN
 from agent_service.tools.todo import shown_plan
 from agent_service.tools.toolbox import ContextFactory, Toolbox
@@ -59,7 +64,7 @@ def listed_tools(
     config: AgentConfig,
     memories: MemoryStore,
     past: PastSessions,
-    reach: Reach,
+    reach: ToolResources,
     hints: Hints,
     policy: CommandPolicy,
 ) -> Sequence[Listed]:
@@ -67,7 +72,7 @@ def listed_tools(
     return builtin_tools(
         reach,
         hints=hints,
-        asking=Asking(policy, config.fetch.taint == "ask"),
+        asking=ApprovalSettings(policy, config.fetch.taint == "ask"),
         memories=memories if config.memory.enabled else None,
         past=past,
         terminal=config.terminal,
@@ -93,7 +98,7 @@ def tool_reach(
     external: ExternalMemory,
     executors: Executors,
     home: HomePaths,
-) -> Reach:
+) -> ToolResources:
     """What tools use besides the sandbox."""
     web = configured_web(config.fetch, config.search)
     vision = route_of(config.auxiliary, "vision")
@@ -105,10 +110,10 @@ def tool_reach(
     senses = _senses(config, web.fetcher)
     environments = SchedulerEnvironments(channels, home) if config.tools.rl else None
     reaching = sending, jobs, screen, remembering, senses, browsers, environments
-    return Reach(web, vision, config.mixture, *reaching)
+    return ToolResources(web, vision, config.mixture, *reaching)
 
 
-def _senses(config: AgentConfig, fetcher: Fetcher) -> Senses:
+def _senses(config: AgentConfig, fetcher: Fetcher) -> MediaProviders:
     model, speech, urls = config.model, config.speech, config.providers
     openai = _server("OpenAI", urls.openai or OPENAI_URL, model.openai_api_key, "OPENAI_API_KEY")
     openrouter = _server(
@@ -120,7 +125,7 @@ def _senses(config: AgentConfig, fetcher: Fetcher) -> Senses:
         url = speech.openai_base_url or urls.openai or OPENAI_URL
         key = speech.openai_key if speech.openai_key.get_secret_value() else model.openai_api_key
         speaking = OpenAIServer("The speech server", url, key, "VOICE_TOOLS_OPENAI_KEY")
-    return Senses(
+    return MediaProviders(
         route_of(config.tasks, TRANSCRIPTION),
         speaker_of(speech, speaking),
         why_silent(speech),
@@ -142,10 +147,12 @@ def job_scripts(
     return Scripts(judged, context, policy.redactor, scanner)
 
 
-def sight_of(config: AgentConfig, models: ModelParts, screening: Screening) -> Sight:
+def sight_of(config: AgentConfig, models: ModelParts, screening: Screening) -> PictureViewer:
     """Shows pictures to models that see, and has others described."""
     vision = route_of(config.auxiliary, "vision")
-    return Sight(lambda model: models.catalog.find(model).sees, vision, screening.screen_file)
+    return PictureViewer(
+        lambda model: models.catalog.find(model).sees, vision, screening.screen_file
+    )
 
 
 def loop_parts(

@@ -25,7 +25,7 @@ from agent_service.records.model import ModelEvent, ModelRequest
 from agent_service.records.model_errors import InvalidEndpoint, ModelError, RetryPolicy
 
 
-class Calling(Struct, frozen=True):
+class CallSettings(Struct, frozen=True):
     """Settings for calls of all endpoints."""
 
     retries: RetryPolicy
@@ -39,12 +39,14 @@ class Calling(Struct, frozen=True):
     logprobs: bool = False
 
 
-def provider_of(endpoint: Endpoint, calling: Calling, access: Access | None = None) -> Provider:
+def provider_of(
+    endpoint: Endpoint, calling: CallSettings, access: Access | None = None
+) -> Provider:
     """The provider for an endpoint's API."""
     return Provider(endpoint, _wire(endpoint, calling), calling.retries, access=access)
 
 
-def _wire(endpoint: Endpoint, calling: Calling) -> Wire:
+def _wire(endpoint: Endpoint, calling: CallSettings) -> Wire:
     match endpoint.api:
         case Api.MESSAGES:
             return Messages(calling.cache_ttl, calling.effort)

@@ -33,18 +33,18 @@ class Ask(Protocol):
         ...
 
 
-class Paid(Struct, frozen=True):
+class PaidResult(Struct, frozen=True):
     """What a paid call of a provider made, and what it used."""
 
     data: bytes
     usage: Usage
 
 
-class Spend(Protocol):
+class PaidCall(Protocol):
     """Makes a paid call that is no question to a model, such as for a picture."""
 
     async def __call__(
-        self, model: str, provider: str, most: Usage, call: Callable[[], Awaitable[Paid]]
+        self, model: str, provider: str, most: Usage, call: Callable[[], Awaitable[PaidResult]]
     ) -> bytes:
         """What the call made; NoAnswer if `most`, its maximum usage, is above a budget."""
         ...
@@ -54,7 +54,7 @@ class Help(Struct, frozen=True):
     """What a turn's tools may ask of providers, within its budgets."""
 
     ask: Ask
-    spend: Spend
+    spend: PaidCall
 
 
 class ConsultAnswer(Struct, frozen=True):

@@ -37,7 +37,7 @@ class Opened(Model, Protocol):
     async def __aexit__(self, *exc_info: object) -> None: ...
 
 
-class Routed:
+class RoutedModel:
     """A Model that calls the model of the request's route."""
 
     def __init__(self, first: Opened, others: Mapping[str, Opened]) -> None:

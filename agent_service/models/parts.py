@@ -7,7 +7,7 @@ from msgspec import Struct
 from agent_service.models.catalog import Catalog
 from agent_service.models.configured_model import ConfiguredModel
 from agent_service.models.consult import Consult
-from agent_service.models.fallback import Chain, Route, Routed
+from agent_service.models.fallback import Chain, Route, RoutedModel
 from agent_service.models.instrumented_model import InstrumentedModel
 
 
@@ -15,7 +15,7 @@ class ModelParts(Struct, frozen=True):
     """The models of a deployment."""
 
     first: ConfiguredModel
-    routed: Routed
+    routed: RoutedModel
     chain: Chain
     catalog: Catalog
     priced: InstrumentedModel

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from agent_service.profiles.memory.provider import ExternalMemory, Scope
 from agent_service.profiles.memory.store import MemoryStore, Snapshot
-from agent_service.profiles.skills.document import BadSkill, Surroundings
+from agent_service.profiles.skills.document import BadSkill, SkillContext
 from agent_service.profiles.skills.files import FileRefused
 from agent_service.profiles.skills.shelf import SkillShelves
 from agent_service.records.requests import TurnRequest
@@ -75,7 +75,7 @@ class PersonalLayers:
         if TOOLSET not in toolsets:
             return Screened()
         tools = frozenset(name for name, toolset in self._tools.items() if toolset in toolsets)
-        around = Surroundings(toolsets, tools, platform)
+        around = SkillContext(toolsets, tools, platform)
         try:
             return await self._shelves.for_profile(profile).index(around)
         except (BadSkill, FileRefused) as error:

@@ -116,7 +116,7 @@ class Lines:
         return any(pattern in data for pattern in self._patterns)
 
 
-def said_of_matches(
+def render_matches(
     watched: WatchedCommand, lines: Sequence[str], more: int, told: int, fence: Fence
 ) -> str:
     """Render the notice of matching lines."""
@@ -129,7 +129,7 @@ def said_of_matches(
     return _notice(parts)
 
 
-def said_of_end(watched: WatchedCommand, how: str, tail: str, fence: Fence) -> str:
+def render_end(watched: WatchedCommand, how: str, tail: str, fence: Fence) -> str:
     """Render the notice of a command's end; `tail` is its newest output."""
     parts = [f"A command in the background has ended, {how}: {_describe(watched)}"]
     lines = tail.splitlines()[-MAX_LINES:]
@@ -139,13 +139,13 @@ def said_of_end(watched: WatchedCommand, how: str, tail: str, fence: Fence) -> s
     return _notice(parts)
 
 
-def said_of_loss(watched: WatchedCommand) -> str:
+def render_loss(watched: WatchedCommand) -> str:
     """Render the notice that a command was lost."""
     said = "A command in the background is gone with its sandbox, and how it ended is not known"
     return _notice([f"{said}: {_describe(watched)}"])
 
 
-def said_of_no_executor(watched: WatchedCommand) -> str:
+def render_lost_executor(watched: WatchedCommand) -> str:
     """Render the notice that a command's executor does not answer any more."""
     said = "A command in the background is lost: its executor has not answered for a while"
     return _notice([f"{said}, and it is not looked at again: {_describe(watched)}"])

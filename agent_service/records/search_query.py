@@ -75,7 +75,7 @@ def text_of(content: Any) -> str:
     return ""
 
 
-def said_and_called(content: Mapping[str, Any]) -> str:
+def text_and_calls(content: Mapping[str, Any]) -> str:
     """Return a message's text and tool calls as text."""
     calls = (call["function"] for call in content.get("tool_calls", ()))
     called = [f"{function['name']} {function['arguments']}" for function in calls]

@@ -4,12 +4,12 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 
 from agent_service.profiles.home.base import Existing, ImportedFiles
-from agent_service.profiles.home.mover import Moving
+from agent_service.profiles.home.mover import HomeMover
 from agent_service.servicer.fields import Context, chosen, profile_of
 from hermes.agent.v1 import home_pb2 as pb
 from hermes.agent.v1.home_pb2_grpc import HomeServiceServicer
 from services.errors import InvalidArgument
-from services.home.files import HomeFile, LeftOut
+from services.home.files import HomeFile, SkippedFile
 from services.rpc.auth import caller
 from services.rpc.messages import message_of
 
@@ -19,7 +19,7 @@ _USUAL_MODE = 0o600
 class HomeServicer(HomeServiceServicer):
     """Serves export and import of homes."""
 
-    def __init__(self, moving: Moving) -> None:
+    def __init__(self, moving: HomeMover) -> None:
         self._moving = moving
 
     async def ExportHome(
@@ -83,5 +83,5 @@ def _import_response(became: ImportedFiles, session_count: int) -> pb.ImportHome
     )
 
 
-def _left_out(one: LeftOut) -> pb.HomeFileLeftOut:
+def _left_out(one: SkippedFile) -> pb.HomeFileLeftOut:
     return pb.HomeFileLeftOut(profile=one.profile, path=one.path, reason=one.why)

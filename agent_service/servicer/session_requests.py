@@ -7,11 +7,11 @@ from typing import Any
 from google.protobuf.timestamp_pb2 import Timestamp
 from sqlalchemy import Connection
 
-from agent_service.records.search_query import Query, excerpt, parse, said_and_called, text_of
+from agent_service.records.search_query import Query, excerpt, parse, text_and_calls, text_of
 from agent_service.servicer.fields import profile_of
 from agent_service.storage.search import queries
 from agent_service.storage.search.queries import Hit, SearchQuery
-from agent_service.storage.session_changes import Unused
+from agent_service.storage.session_changes import PruneFilter
 from agent_service.storage.sessions import StoredMessage
 from hermes.agent.v1 import session_change_pb2
 from hermes.agent.v1 import session_pb2 as pb
@@ -69,14 +69,14 @@ def hits_response(
     )
 
 
-def unused(request: session_change_pb2.PruneSessionsRequest, now: datetime) -> Unused:
+def unused(request: session_change_pb2.PruneSessionsRequest, now: datetime) -> PruneFilter:
     """Return the filter of a prune request."""
     for_so_long = request.unused_for.ToTimedelta()
     if not timedelta(seconds=1) <= for_so_long <= 100 * _YEAR:
         raise InvalidArgument(
             "unused_for is out of range", fields={"unused_for": "1 s to 100 years"}
         )
-    return Unused(
+    return PruneFilter(
         profile=profile_of(request.profile),
         since=now - for_so_long,
         platform=request.platform,
@@ -148,7 +148,7 @@ def message(stored: StoredMessage) -> pb.Message:
 
 
 def _hit(found: Hit, words: frozenset[str]) -> pb.MessageHit:
-    shown = excerpt(said_and_called(found.content), words, EXCERPT_CHARS)
+    shown = excerpt(text_and_calls(found.content), words, EXCERPT_CHARS)
     role, at = found.content["role"], found.created_at
     return message_of(found, pb.MessageHit, role=role, excerpt=shown, create_time=at)
 

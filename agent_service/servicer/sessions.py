@@ -223,7 +223,7 @@ class SessionServicer(session_pb2_grpc.SessionServiceServicer):
             session_ids=pruned, next_after_session_id=found[most - 1] if len(found) > most else ""
         )
 
-    async def _prune(self, session_id: str, wanted: changes.Unused, now: datetime) -> bool:
+    async def _prune(self, session_id: str, wanted: changes.PruneFilter, now: datetime) -> bool:
         """Delete a session, unless somebody used it meanwhile."""
         return await self._database.write(
             lambda conn: changes.delete_unused(conn, session_id, wanted, now)

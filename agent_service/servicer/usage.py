@@ -2,7 +2,7 @@
 
 from datetime import date
 
-from agent_service.models.spend import Spending
+from agent_service.models.budgeted_models import BudgetedModels
 from agent_service.records.budget import Amount, Scope
 from agent_service.servicer.fields import Context, chosen, profile_of, usage
 from agent_service.storage import usage as storage
@@ -23,7 +23,7 @@ _SUMS_A_PAGE = 100
 class UsageServicer(UsageServiceServicer):
     """Serves usage and budgets."""
 
-    def __init__(self, database: Database, spending: Spending) -> None:
+    def __init__(self, database: Database, spending: BudgetedModels) -> None:
         self._database = database
         self._spending = spending
 

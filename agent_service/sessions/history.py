@@ -13,7 +13,7 @@ from agent_service.records import transcripts
 from agent_service.records.transcripts import Transcript, TranscriptMessage
 from agent_service.storage import sessions
 from agent_service.storage import transcripts as storage
-from agent_service.storage.transcripts import Imported
+from agent_service.storage.transcripts import ImportResult
 from services.clock import Clock
 from services.database import Database
 from services.errors import DatabaseUnavailable, InvalidArgument
@@ -40,7 +40,7 @@ class Histories:
         self._redactor = redactor
         self._taking = asyncio.Lock()
 
-    async def take(self, profile: str, data: bytes, name: str) -> Imported:
+    async def take(self, profile: str, data: bytes, name: str) -> ImportResult:
         """Store the session of a document once; InvalidArgument if it is invalid."""
         now = self._clock.now()
         found = await asyncio.to_thread(self._parse, data, name, now)
@@ -94,7 +94,7 @@ class Histories:
             _log.info("took %d old sessions from %s", count, folder)
         return count
 
-    async def _take_file(self, profile: str, path: Path) -> Imported | None:
+    async def _take_file(self, profile: str, path: Path) -> ImportResult | None:
         try:
             data, changed_at = await asyncio.to_thread(_read, path)
             found = await asyncio.to_thread(self._parse, data, path.stem, changed_at)
@@ -103,7 +103,7 @@ class Histories:
             return None
         except InvalidArgument as error:
             _log.warning("%s is not taken: %s", path, error)
-            return Imported("", False, 0, error.message)
+            return ImportResult("", False, 0, error.message)
         now = self._clock.now()
         return await self._database.write(lambda conn: storage.add(conn, profile, found, now))
 

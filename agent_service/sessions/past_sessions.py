@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
-from agent_service.records.search_query import Query, excerpt, parse, said_and_called, text_of
+from agent_service.records.search_query import Query, excerpt, parse, text_and_calls, text_of
 from agent_service.storage import sessions
 from agent_service.storage.search import queries
 from agent_service.storage.search.queries import Hit, SearchQuery
@@ -105,7 +105,7 @@ def _session(hits: Sequence[Hit], query: Query) -> str:
     first = hits[0]
     lines = [f"## {first.session_id} “{first.title}” ({first.platform})"]
     for hit in hits[:_HITS_A_SESSION]:
-        said = excerpt(said_and_called(hit.content), query.words, _EXCERPT_CHARS)
+        said = excerpt(text_and_calls(hit.content), query.words, _EXCERPT_CHARS)
         lines.append(f"[{hit.sequence}] {hit.created_at:%Y-%m-%d %H:%M} {_who(hit)}: {said}")
     if len(hits) > _HITS_A_SESSION:
         lines.append(f"({len(hits) - _HITS_A_SESSION} more messages match)")

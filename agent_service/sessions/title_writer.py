@@ -7,15 +7,15 @@ from typing import Any
 
 from sqlalchemy import Connection
 
+from agent_service.models.budgeted_models import BudgetedModels
 from agent_service.models.consult import Consult, NoAnswer
 from agent_service.models.fallback import Route
-from agent_service.models.spend import Spending
 from agent_service.records.events import Outcome
 from agent_service.records.model import Purpose, usage_of
 from agent_service.records.titles import made_title
 from agent_service.records.turn_state import LiveTurn
 from agent_service.storage import session_changes
-from agent_service.storage.session_changes import Untitled
+from agent_service.storage.session_changes import UntitledSession
 from services.database import Database
 from services.errors import Draining, HermesError
 from services.lifecycle import Workers
@@ -46,7 +46,7 @@ class TitleWriter:
         consult: Consult,
         route: Route,
         redact: Callable[[str], str],
-        spending: Spending,
+        spending: BudgetedModels,
         database: Database,
         workers: Workers,
     ) -> None:
@@ -77,7 +77,7 @@ class TitleWriter:
         except (NoAnswer, HermesError) as error:
             _log.warning("the session keeps its first title: %s", error)
 
-    async def _ask(self, turn: LiveTurn, found: Untitled, answer: str) -> None:
+    async def _ask(self, turn: LiveTurn, found: UntitledSession, answer: str) -> None:
         consult, spending = self._consult, self._spending
         messages = self._messages(found.said, answer)
         request = await consult.request(messages, self._route, Purpose.TITLE)

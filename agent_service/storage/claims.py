@@ -182,7 +182,7 @@ class Claimant(Struct, frozen=True):
     leases: LeaseTable
 
 
-class Claimed(Struct, frozen=True):
+class ClaimedTurn(Struct, frozen=True):
     """A turn that was begun or taken over, and must now be run."""
 
     lease: Lease
@@ -232,7 +232,7 @@ def cancelled(conn: Connection, claimant: Claimant) -> Sequence[str]:
     return conn.execute(_CANCELLED, {"mine": str(claimant.owner)}).scalars().all()
 
 
-def claim(conn: Connection, turn_id: str, claimant: Claimant, now: datetime) -> Claimed | None:
+def claim(conn: Connection, turn_id: str, claimant: Claimant, now: datetime) -> ClaimedTurn | None:
     """Take over a turn or begin a queued one; None if another replica was faster."""
     row = _ROW.rows(conn, {"id": turn_id}).one()
     was_lost, begins = row.owner is not None, row.state == "QUEUED"
@@ -253,4 +253,4 @@ def claim(conn: Connection, turn_id: str, claimant: Claimant, now: datetime) -> 
         return None
     begun = begin(conn, row, lease.epoch, now) if begins else None
     has_ground = row.kind != REVIEW or reviews.ground_of(conn, row.session_id) is not None
-    return Claimed(lease, row, begun, stuck_count, has_ground)
+    return ClaimedTurn(lease, row, begun, stuck_count, has_ground)

@@ -20,7 +20,7 @@ from agent_service.records.search_query import text_of
 from agent_service.records.transition import Transition
 from agent_service.records.turn_state import LiveTurn
 from agent_service.storage import approvals, denials, reviews
-from agent_service.storage.claims import FILES_STEP, SCRIPT_STEP, Claimed, script_of
+from agent_service.storage.claims import FILES_STEP, SCRIPT_STEP, ClaimedTurn, script_of
 from agent_service.storage.schema import approval, message, session, step, turn
 from agent_service.storage.sessions import OVERLAY, TOKENS_PER_BYTE, notices
 from agent_service.storage.sessions import get_state as get_session_state
@@ -80,15 +80,17 @@ class TurnLimits(Struct, frozen=True):
     approval_timeout: timedelta
 
 
-class Loaded(Struct, frozen=True):
+class LoadedTurn(Struct, frozen=True):
     """A claimed turn as loaded by its new owner."""
 
-    claimed: Claimed
+    claimed: ClaimedTurn
     turn: LiveTurn
     recorded: list[events.Recorded]
 
 
-def load(conn: Connection, claimed: Claimed, limits: TurnLimits, last: LiveTurn | None) -> Loaded:
+def load(
+    conn: Connection, claimed: ClaimedTurn, limits: TurnLimits, last: LiveTurn | None
+) -> LoadedTurn:
     """Load a claimed turn; the conversation is taken from `last` if that is still current."""
     lease, row, begun = claimed.lease, claimed.row, claimed.begun
     steps: Sequence[sa.Row[Any]] = () if begun else conn.execute(_STEPS, {"id": lease.id}).all()
@@ -125,7 +127,7 @@ def load(conn: Connection, claimed: Claimed, limits: TurnLimits, last: LiveTurn 
         live.messages, live.compaction = [*last.messages, *said], last.compaction
         live.overlay, live.kept = last.overlay, dict(last.kept)
         live.tokens_per_byte = last.tokens_per_byte
-        return Loaded(claimed, live, list(begun.events))
+        return LoadedTurn(claimed, live, list(begun.events))
     live.overlay = Overlay.from_state(get_session_state(conn, live.session_id, OVERLAY))
     live.tokens_per_byte = get_session_state(conn, live.session_id, TOKENS_PER_BYTE) or 0.0
     _load_pending(conn, live, steps, resumed=claimed.may_have_run)
@@ -138,7 +140,9 @@ def load(conn: Connection, claimed: Claimed, limits: TurnLimits, last: LiveTurn 
         encoded({"role": "system", "content": row.system_prompt}),
         *_conversation(conn, live),
     ]
-    return Loaded(claimed, live, list(begun.events) if begun else events_after(conn, lease.id, 0))
+    return LoadedTurn(
+        claimed, live, list(begun.events) if begun else events_after(conn, lease.id, 0)
+    )
 
 
 def commit(conn: Connection, leases: LeaseTable, transition: Transition) -> None:

@@ -89,7 +89,7 @@ _DELETES = (
 )
 
 
-class Unused(Struct, frozen=True):
+class PruneFilter(Struct, frozen=True):
     """Which sessions to prune."""
 
     profile: str
@@ -181,7 +181,7 @@ def delete(conn: Connection, session_id: str, profile: str, now: datetime) -> No
         conn.execute(statement, {"of_session": session_id})
 
 
-def unused(conn: Connection, wanted: Unused, most: int) -> Sequence[str]:
+def unused(conn: Connection, wanted: PruneFilter, most: int) -> Sequence[str]:
     """Return prunable sessions in order of their ids."""
     ids = sa.select(session.c.id).where(
         session.c.profile == wanted.profile,
@@ -196,7 +196,7 @@ def unused(conn: Connection, wanted: Unused, most: int) -> Sequence[str]:
     return conn.scalars(ids.order_by(session.c.id).limit(most)).all()
 
 
-def delete_unused(conn: Connection, session_id: str, wanted: Unused, now: datetime) -> bool:
+def delete_unused(conn: Connection, session_id: str, wanted: PruneFilter, now: datetime) -> bool:
     """Delete a session if it is still prunable; return whether it was."""
     try:
         row = hold_idle(conn, session_id, wanted.profile)
@@ -285,14 +285,14 @@ def _told(name: str) -> str:
     return f"From here on {what}: what the provider has cached of this conversation is read anew."
 
 
-class Untitled(Struct, frozen=True):
+class UntitledSession(Struct, frozen=True):
     """A session whose title is still made from its first message."""
 
     title: str
     said: str
 
 
-def untitled(conn: Connection, session_id: str, turn_id: str) -> Untitled | None:
+def untitled(conn: Connection, session_id: str, turn_id: str) -> UntitledSession | None:
     """Return the session if this is its first answered turn and nobody has named it."""
     first = conn.execute(
         sa.select(message.c.content, session.c.title)
@@ -313,7 +313,7 @@ def untitled(conn: Connection, session_id: str, turn_id: str) -> Untitled | None
     )
     if first is None or conn.execute(answered_before.limit(1)).first() is not None:
         return None
-    return Untitled(first.title, text_of(json.loads(first.content)["content"]))
+    return UntitledSession(first.title, text_of(json.loads(first.content)["content"]))
 
 
 def give_title(conn: Connection, session_id: str, old: str, new: str) -> None:

@@ -25,7 +25,7 @@ MODEL = "transcript_model"
 _IMPORTED = "an imported conversation"
 
 
-class Imported(Struct, frozen=True):
+class ImportResult(Struct, frozen=True):
     """The outcome of an import."""
 
     session_id: str
@@ -42,15 +42,15 @@ class Header(Struct, frozen=True):
     title: str
 
 
-def add(conn: Connection, profile: str, transcript: Transcript, now: datetime) -> Imported:
+def add(conn: Connection, profile: str, transcript: Transcript, now: datetime) -> ImportResult:
     """Store a new session; its prompt is made when it continues."""
     session_id, count = transcript.session_id, len(transcript.messages)
     if not conn.execute(insert_ignore(session), _session(profile, transcript, now)).rowcount:
         row = sa.select(session.c.profile, session.c.message_count)
         known = conn.execute(row.where(session.c.id == session_id)).one()
         if known.profile != profile:
-            return Imported(session_id, False, 0, "its id cannot be used")
-        return Imported(session_id, False, known.message_count)
+            return ImportResult(session_id, False, 0, "its id cannot be used")
+        return ImportResult(session_id, False, known.message_count)
     conn.execute(sa.insert(message), _messages(transcript))
     entries = [
         Entry(sequence, said.content["role"], terms(searchable(said.content)), said.created_at)
@@ -61,7 +61,7 @@ def add(conn: Connection, profile: str, transcript: Transcript, now: datetime) -
     if any(said.content["role"] == "tool" for said in transcript.messages):
         # It is unknown which results contained untrusted data.
         sessions.add_texts(conn, session_id, TAINT, (_IMPORTED,))
-    return Imported(session_id, True, count)
+    return ImportResult(session_id, True, count)
 
 
 def header(conn: Connection, session_id: str, profile: str) -> Header:
@@ -79,7 +79,7 @@ def known_files(conn: Connection, profile: str) -> Collection[str]:
     return set(conn.scalars(sa.select(files.name).where(files.profile == profile)))
 
 
-def note_file(conn: Connection, profile: str, name: str, imported: Imported) -> None:
+def note_file(conn: Connection, profile: str, name: str, imported: ImportResult) -> None:
     """Note that a file need not be looked at again."""
     row = {
         "profile": profile,

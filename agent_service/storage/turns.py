@@ -58,7 +58,7 @@ class SessionDraft(Struct, frozen=True):
     refusal: str = ""
 
 
-class Stored(Struct, frozen=True):
+class StartResult(Struct, frozen=True):
     """The outcome of a request to start a turn."""
 
     turn: TurnInfo
@@ -125,7 +125,7 @@ def store(
     defaults: TurnOptions,
     draft: SessionDraft | None,
     now: datetime,
-) -> Stored:
+) -> StartResult:
     """Store a turn as queued, once for each id.
 
     Without a draft its session must have begun, else NotFound.
@@ -138,20 +138,20 @@ def store(
     last = max((found.created_at for found in before), default=None)
     now = now if last is None else max(now, last + timedelta(microseconds=1))
     if request.files and (same := existing(conn, request, digest)) is not None:
-        return Stored(same, is_new=False)  # its files may be gone
+        return StartResult(same, is_new=False)  # its files may be gone
     request = uploads.with_paths(conn, request)
     row = new_turn(stored(request, defaults), digest, now)
     if not _INSERT.run(conn, row):
         same = existing(conn, request, digest)
         assert same is not None, "another turn has its id"
-        return Stored(same, is_new=False)
+        return StartResult(same, is_new=False)
     uploads.attach(conn, request)
     if request.retries:
         check_retry(conn, request.session_id)
     live = next((found.id for found in before if found.state != "QUEUED"), "")
     if live and request.busy_mode is BusyMode.INTERRUPT:
         conn.execute(_REQUEST_CANCEL, {"turn_key": live})
-    return Stored(info(row, is_new=True), is_new=True, waits=bool(before), live_turn=live)
+    return StartResult(info(row, is_new=True), is_new=True, waits=bool(before), live_turn=live)
 
 
 def get(conn: Connection, turn_id: str, profile: str) -> TurnInfo:

@@ -47,7 +47,7 @@ class UndoRequest(Struct, frozen=True):
     """The number of messages that the session must have; 0 means any."""
 
 
-class Undone(Struct, frozen=True):
+class UndoResult(Struct, frozen=True):
     """What was taken back."""
 
     turn_count: int
@@ -56,7 +56,7 @@ class Undone(Struct, frozen=True):
     """The person's words in the first turn that was taken back."""
 
 
-class Retried(Struct, frozen=True):
+class RetryResult(Struct, frozen=True):
     """What a turn repeats, and the session without what it takes back."""
 
     content: Any
@@ -66,7 +66,7 @@ class Retried(Struct, frozen=True):
     """The turn that said it before."""
 
 
-def undo(conn: Connection, wanted: UndoRequest, now: datetime) -> Undone:
+def undo(conn: Connection, wanted: UndoRequest, now: datetime) -> UndoResult:
     """Take back the last turns: their messages are removed, but their effects stay."""
     hold(conn, wanted.session_id, wanted.profile)
     undone = (
@@ -80,7 +80,7 @@ def undo(conn: Connection, wanted: UndoRequest, now: datetime) -> Undone:
     )
     if known := conn.execute(undone).all():
         left = known[0].sequence - 1
-        return Undone(len({one.turn_id for one in known}), left, _said(known[0].content))
+        return UndoResult(len({one.turn_id for one in known}), left, _said(known[0].content))
     row = hold_idle(conn, wanted.session_id, wanted.profile)
     if wanted.expected and row.message_count != wanted.expected:
         raise FailedPrecondition(
@@ -88,14 +88,14 @@ def undo(conn: Connection, wanted: UndoRequest, now: datetime) -> Undone:
         )
     last = _last_turns(conn, row.id, wanted.turns)
     if not last:
-        return Undone(0, row.message_count, "")
+        return UndoResult(0, row.message_count, "")
     first = min(found.first for found in last)
     began = _message(conn, row.id, first)
     _take_back(conn, row.id, row, first - 1, wanted.undo_id, now)
-    return Undone(len(last), first - 1, _said(began.content))
+    return UndoResult(len(last), first - 1, _said(began.content))
 
 
-def retry(conn: Connection, begun: sa.Row[Any], now: datetime) -> Retried:
+def retry(conn: Connection, begun: sa.Row[Any], now: datetime) -> RetryResult:
     """Take back a person's last message and all that followed, at the start of a turn.
 
     The turn has locked the session.
@@ -105,7 +105,7 @@ def retry(conn: Connection, begun: sa.Row[Any], now: datetime) -> Retried:
         raise FailedPrecondition(NOTHING_TO_RETRY)
     left = began.sequence - 1
     revision = _take_back(conn, begun.session_id, begun, left, begun.id, now)
-    return Retried(json.loads(began.content)["content"], left, revision, began.turn_id)
+    return RetryResult(json.loads(began.content)["content"], left, revision, began.turn_id)
 
 
 def check_retry(conn: Connection, session_id: str) -> None:

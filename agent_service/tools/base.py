@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import Struct, field
 
-from agent_service.models.consult import Ask, NoAnswer, Spend
+from agent_service.models.consult import Ask, NoAnswer, PaidCall
 from agent_service.profiles.skills.manage import Notes
 from agent_service.profiles.skills.shelf import ProfileSkills
 from agent_service.records.arguments import ToolArguments
@@ -153,7 +153,7 @@ class ToolContext(Struct, frozen=True):
     """Asks a model outside the conversation."""
     show: Callable[[Sequence[Picture], Ask], Awaitable[ShownPictures]] = _unshown
     """Puts pictures into the workspace and shows them to the model."""
-    spend: Spend = _nobody
+    spend: PaidCall = _nobody
     """Makes another paid call."""
     inner: "InnerCalls | None" = None
     """Makes tool calls on behalf of this call."""

@@ -27,7 +27,7 @@ from agent_service.tools.files.search_files import SearchFiles, SearchFilesArgum
 from agent_service.tools.files.write_file import WriteFile, WriteFileArguments
 from agent_service.tools.guards.commands import CommandPolicy, JudgeCommands
 from agent_service.tools.guards.files import JudgeFiles, Touched
-from agent_service.tools.guards.persistence import Lasting
+from agent_service.tools.guards.persistence import AskBeforeKeeping
 from agent_service.tools.guards.shell_input import ShellInput
 from agent_service.tools.guards.taint import (
     MEMORY_KEPT,
@@ -70,7 +70,7 @@ from agent_service.tools.web.web_extract import WebExtract, WebExtractArguments,
 from agent_service.tools.web.web_search import WebSearch
 
 
-class Asking(Struct, frozen=True):
+class ApprovalSettings(Struct, frozen=True):
     """When a person is asked before a tool runs."""
 
     commands: CommandPolicy = field(default_factory=lambda: CommandPolicy(asks=False))
@@ -78,7 +78,7 @@ class Asking(Struct, frozen=True):
     """Whether a tainted session asks before anything leaves or outlasts it."""
 
 
-class Senses(Struct, frozen=True):
+class MediaProviders(Struct, frozen=True):
     """What tools hear, speak and make pictures with; None if nothing is set up."""
 
     transcription: Route = USUAL
@@ -89,7 +89,7 @@ class Senses(Struct, frozen=True):
     homeassistant: HomeAssistantConfig = HomeAssistantConfig()
 
 
-class Reach(Struct, frozen=True):
+class ToolResources(Struct, frozen=True):
     """What tools use besides the sandbox."""
 
     web: Web
@@ -99,23 +99,23 @@ class Reach(Struct, frozen=True):
     jobs: Jobs
     screen: Screen
     external: Sequence[Listed] = ()
-    senses: Senses = Senses()
+    senses: MediaProviders = MediaProviders()
     browsers: Browsers = Browsers()
     environments: Environments | None = None
     """None if models may not run them."""
 
 
 def builtin_tools(
-    reach: Reach,
+    reach: ToolResources,
     *,
-    asking: Asking | None = None,
+    asking: ApprovalSettings | None = None,
     memories: MemoryStore | None = None,
     hints: Hints | None = None,
     past: PastSessions | None = None,
     terminal: TerminalConfig | None = None,
 ) -> Sequence[Listed]:
     """Every tool, in the order that the model sees."""
-    asking = asking or Asking()
+    asking = asking or ApprovalSettings()
     command: Tool[TerminalArguments] = Terminal(terminal)
     process: Tool[ProcessArguments] = Process()
     program: Tool[ExecuteCodeArguments] = ExecuteCode()
@@ -135,18 +135,18 @@ def builtin_tools(
         hinted(FromSandbox(ListDirectory(), screen), hints),
         Todo(),
         Clarify(),
-        *(Lasting(each, MEMORY_KEPT, screen, asks=asking.tainted) for each in remembering),
+        *(AskBeforeKeeping(each, MEMORY_KEPT, screen, asks=asking.tainted) for each in remembering),
         *(() if past is None else (SessionSearch(past),)),
         SkillsList(),
         SkillView(),
-        Lasting(SkillManage(), SKILL_KEPT, screen, asks=asking.tainted),
+        AskBeforeKeeping(SkillManage(), SKILL_KEPT, screen, asks=asking.tainted),
         DelegateTask(),
         FromSandbox(JudgeCommands(program, _code, commands), screen, runs_commands=True),
     ]
     return (*map(Listed, everywhere), *_reaching(reach, asking))
 
 
-def _reaching(reach: Reach, asking: Asking) -> Sequence[Listed]:
+def _reaching(reach: ToolResources, asking: ApprovalSettings) -> Sequence[Listed]:
     web, mixed = reach.web, reach.mixture
     send = SendMessage(reach.messenger, asking.commands, asks=asking.tainted)
     extract: Tool[Any] = WebExtract(web.fetcher)
@@ -182,7 +182,7 @@ def _training(environments: Environments | None) -> Sequence[Listed]:
     return [Listed(each, missing=missing) for each in rl_tools(environments or nobody)]
 
 
-def _making(senses: Senses, screen: Screen, commands: CommandPolicy) -> Sequence[Listed]:
+def _making(senses: MediaProviders, screen: Screen, commands: CommandPolicy) -> Sequence[Listed]:
     hearing: Tool[Any] = JudgeFiles(TranscribeAudio(senses.transcription), _heard, commands)
     missing, reason = ((), "") if senses.speaker is not None else senses.why_silent
     return (
@@ -199,7 +199,7 @@ def _making(senses: Senses, screen: Screen, commands: CommandPolicy) -> Sequence
 
 
 def _home_assistant(
-    config: HomeAssistantConfig, screen: Screen, asking: Asking
+    config: HomeAssistantConfig, screen: Screen, asking: ApprovalSettings
 ) -> Sequence[Listed]:
     server = HomeAssistant(config)
     tools: Sequence[Tool[Any]] = (
@@ -210,7 +210,7 @@ def _home_assistant(
     return [Listed(Untrusted(each, "Home Assistant", screen), missing=missing) for each in tools]
 
 
-def _browsing(reach: Reach, asking: Asking) -> Iterator[Listed]:
+def _browsing(reach: ToolResources, asking: ApprovalSettings) -> Iterator[Listed]:
     browsers = reach.browsers
     missing = () if browsers.connect else BROWSER_SETTINGS
     for tool in browser_tools(browsers, asks=asking.tainted):

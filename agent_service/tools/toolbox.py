@@ -112,7 +112,7 @@ class Toolbox:
         described = [(describe_briefly if is_lean else describe)(tool) for tool in tools]
         return encoded(described) if described else b""
 
-    def understood(self, turn: LiveTurn, message: ModelMessage) -> ModelMessage:
+    def normalize(self, turn: LiveTurn, message: ModelMessage) -> ModelMessage:
         """The message with names and arguments of its calls normalized."""
         names = list(self._allowed_to(turn))
         calls = tuple(

@@ -30,7 +30,7 @@ from agent_service.tools.guards.taint import sources
 from agent_service.tools.media.made_files import attached_by
 from agent_service.tools.send_message import FILES_AT_ONCE, MAX_FILE_BYTES, MAX_FILES, read_file
 from agent_service.tools.texts import same_file
-from agent_service.turns.continuation import said_before
+from agent_service.turns.continuation import earlier_pieces
 
 TOOLSET = "messaging"
 WEB = "web"
@@ -145,12 +145,12 @@ def _describe_problem(media: Media, why: str) -> str:
     return f"({named} was not sent: {why})"
 
 
-def answer_in_wait(turn: LiveTurn) -> str | None:
+def pending_answer(turn: LiveTurn) -> str | None:
     """Return the stored answer whose files are still to be sent; None if there is none."""
     if turn.pending or not turn.messages[-1].startswith(_BEGINNING):
         return None
     fields: dict[str, Any] = json.loads(turn.messages[-1])
-    return "".join([*said_before(turn.messages[:-1]), fields.get("content") or ""])
+    return "".join([*earlier_pieces(turn.messages[:-1]), fields.get("content") or ""])
 
 
 def _chat(turn: LiveTurn) -> Target | None:

@@ -21,10 +21,10 @@ from agent_service.records.background import (
     Lines,
     Progress,
     WatchedCommand,
-    said_of_end,
-    said_of_loss,
-    said_of_matches,
-    said_of_no_executor,
+    render_end,
+    render_loss,
+    render_lost_executor,
+    render_matches,
 )
 from agent_service.records.sandbox import (
     CommandStatus,
@@ -39,7 +39,7 @@ from agent_service.storage import background
 from agent_service.storage.claims import Claimant
 from agent_service.tools.guards.taint import fenced
 from agent_service.tools.shell.terminal import describe_exit
-from agent_service.turns.background_notifier import Notices
+from agent_service.turns.background_notifier import BackgroundNotifier
 from services.clock import Clock
 from services.database import Database
 from services.database.leases import Fenced, Lease, LeaseKeeper
@@ -68,7 +68,7 @@ MAX_PAGES = 4
 TAIL_BYTES = 4000
 
 
-class Looking(Protocol):
+class CommandReader(Protocol):
     """Reads commands; both may raise SandboxUnavailable, CommandUncertain or CommandUnknown."""
 
     async def wait(self, key: str, most_s: float) -> CommandStatus:
@@ -83,7 +83,7 @@ class CommandMonitor:
 
     def __init__(
         self,
-        commands: Looking,
+        commands: CommandReader,
         watched: WatchedCommand,
         offsets: Mapping[str, int],
         clock: Clock,
@@ -107,14 +107,14 @@ class CommandMonitor:
                 if self._may_tell(progress):
                     self._tell_from = self._clock.monotonic() + PAUSE_S
                     told = progress.told_of_matches + 1
-                    text = said_of_matches(self._watched, *self._lines.take(), told, self._fence)
+                    text = render_matches(self._watched, *self._lines.take(), told, self._fence)
                     return CommandNews(text, self._noted(progress, told_of_matches=told))
         except CommandUnknown:
-            return self._gone(progress, said_of_loss(self._watched))
+            return self._gone(progress, render_loss(self._watched))
 
     def given_up(self, progress: Progress) -> CommandNews:
         """Return the last report of a command whose executor does not come back."""
-        return self._gone(progress, said_of_no_executor(self._watched))
+        return self._gone(progress, render_lost_executor(self._watched))
 
     def _gone(self, progress: Progress, said: str) -> CommandNews:
         text = "\n\n".join([*self._last_lines(progress), said])
@@ -165,7 +165,7 @@ class CommandMonitor:
         if self._watched.wanted.end:
             await self._clock.sleep(GRACE_S)
             how, tail = describe_exit(ended.exit) or "exit code 0", await self._tail()
-            end = [said_of_end(self._watched, how, tail, self._fence)]
+            end = [render_end(self._watched, how, tail, self._fence)]
         # If its output could not be read, the lines wait for the next attempt.
         said = [*self._last_lines(progress), *end]
         return CommandNews("\n\n".join(said), self._noted(progress, is_over=True))
@@ -177,7 +177,7 @@ class CommandMonitor:
         self._lines.end()
         lines, more = self._lines.take()
         told = progress.told_of_matches + 1
-        return [said_of_matches(self._watched, lines, more, told, self._fence)] if lines else []
+        return [render_matches(self._watched, lines, more, told, self._fence)] if lines else []
 
     def _fence(self, quoted: str) -> str:
         opening = self._opening()
@@ -205,7 +205,7 @@ class BackgroundCommands:
         database: Database,
         claimant: Claimant,
         sandboxes: SandboxLeases,
-        notices: Notices,
+        notices: BackgroundNotifier,
         redactor: Redactor,
         clock: Clock,
     ) -> None:

@@ -26,7 +26,7 @@ AGAIN_S = 30.0
 _log = logging.getLogger(__name__)
 
 
-class Notices(Struct, frozen=True):
+class BackgroundNotifier(Struct, frozen=True):
     """Starts turns that tell the model of an event.
 
     If the session is working, they join with its next tool results; otherwise the response goes to

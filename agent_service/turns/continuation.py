@@ -18,7 +18,7 @@ GO_ON = (
 _GO_ON = encoded({"role": "user", "content": GO_ON})
 
 
-def said_before(messages: Sequence[bytes]) -> tuple[str, ...]:
+def earlier_pieces(messages: Sequence[bytes]) -> tuple[str, ...]:
     """Return the pieces that the next message continues; none if it is a new answer."""
     pieces: list[str] = []
     at = len(messages)
@@ -29,7 +29,7 @@ def said_before(messages: Sequence[bytes]) -> tuple[str, ...]:
     return tuple(pieces)
 
 
-def typed_command(turn: LiveTurn) -> ModelMessage:
+def command_call(turn: LiveTurn) -> ModelMessage:
     """Return the call of a command that a person typed, as if the model had made it."""
     command = turn.request.text.strip().removeprefix("!").strip()
     arguments = json.dumps({"command": command}, ensure_ascii=False)
@@ -37,11 +37,11 @@ def typed_command(turn: LiveTurn) -> ModelMessage:
     return ModelMessage("", "", (call,), None, "tool_calls", turn.model, "")
 
 
-def goes_on(turn: LiveTurn, message: ModelMessage) -> bool:
+def can_continue(turn: LiveTurn, message: ModelMessage) -> bool:
     """Return whether an answer was cut off and another model call is left."""
     return (
         message.finish_reason == CUT_OFF
         and not message.tool_calls
         and turn.calls_left > 1
-        and len(said_before(turn.messages)) < MAX_CONTINUATIONS
+        and len(earlier_pieces(turn.messages)) < MAX_CONTINUATIONS
     )

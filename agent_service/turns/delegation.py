@@ -152,7 +152,7 @@ class CallSubagents:
         )
 
 
-class Endings:
+class CallKiller:
     """Ends the commands and tasks that an interrupted turn has started."""
 
     def __init__(self, commands: SessionCommands, delegation: Delegation, turn: LiveTurn) -> None:

@@ -15,7 +15,7 @@ from agent_service.records.model import Model, Purpose, Unwatched, usage_of
 from agent_service.records.model_errors import ModelError
 from agent_service.records.requests import FileKind, MessageFile
 from agent_service.records.turn_state import LiveTurn
-from agent_service.tools.sight import Found, Sight
+from agent_service.tools.picture_viewer import MessageParts, PictureViewer
 
 LIMIT_S = 120.0
 """How long a model may look at a picture, or listen."""
@@ -41,12 +41,12 @@ class FileReader(Struct, frozen=True):
     """Reads files of messages."""
 
     load: Callable[[str], Awaitable[bytes | None]]
-    sight: Sight
+    sight: PictureViewer
     consult: Consult
     transcription: Route
 
     async def run(self, turn: LiveTurn, model: Model, own: str) -> AsyncGenerator[tuple[Fact, ...]]:
-        found = Found()
+        found = MessageParts()
         for file in turn.request.files:
             paid = await self._read(turn, file, _Help(self.consult, model), found)
             if paid is not None:
@@ -55,7 +55,7 @@ class FileReader(Struct, frozen=True):
         yield (FilesRead(content, tuple(found.notices)),)
 
     async def _read(
-        self, turn: LiveTurn, file: MessageFile, help_: "_Help", found: Found
+        self, turn: LiveTurn, file: MessageFile, help_: "_Help", found: MessageParts
     ) -> Consulted | None:
         if file.kind in HEARD:
             await self._listen(file, help_, found)
@@ -75,7 +75,7 @@ class FileReader(Struct, frozen=True):
             found.add(f"[{_described(file)}]")
         return help_.consulted
 
-    async def _listen(self, file: MessageFile, help_: "_Help", found: Found) -> None:
+    async def _listen(self, file: MessageFile, help_: "_Help", found: MessageParts) -> None:
         what = "voice message" if file.kind is FileKind.VOICE else "sound"
         if not self.transcription.model:
             found.notices[NO_TRANSCRIPTION] = None
@@ -118,9 +118,9 @@ class _Help:
         return text
 
 
-def unread(files: Sequence[MessageFile], own: str) -> FilesRead:
+def skip_files(files: Sequence[MessageFile], own: str) -> FilesRead:
     """Return the message of a turn that was stopped before its files were read."""
-    found = Found()
+    found = MessageParts()
     for file in files:
         found.add(f"[{_described(file)} It was not read.]")
     return FilesRead(found.content(own))

@@ -37,8 +37,14 @@ from agent_service.records.requests import COMPRESS
 from agent_service.records.sent_history import sent_history
 from agent_service.records.turn_state import STOP_AT, LiveTurn
 from agent_service.tools.toolbox import Toolbox
-from agent_service.turns.answer_files import AnswerFiles, answer_in_wait
-from agent_service.turns.continuation import CUT_OFF, GO_ON, goes_on, said_before, typed_command
+from agent_service.turns.answer_files import AnswerFiles, pending_answer
+from agent_service.turns.continuation import (
+    CUT_OFF,
+    GO_ON,
+    can_continue,
+    command_call,
+    earlier_pieces,
+)
 from agent_service.turns.file_reader import FileReader
 from agent_service.turns.script_turns import Scripts
 from services.amounts import plural
@@ -95,7 +101,7 @@ async def _converse(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
                     yield outcome
             if turn.waits_for_person or turn.finished:
                 return
-        if (ended := await _ending(turn, parts.files)) is not None:
+        if (ended := await _end_without_call(turn, parts.files)) is not None:
             yield (ended,)
             return
         if parts.recall is not None and (recalled := await parts.recall(turn)) is not None:
@@ -104,7 +110,7 @@ async def _converse(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
         async with aclosing(_answer(turn, parts)) as answer:
             async for event in answer:
                 if isinstance(event, base.ModelMessage):
-                    message = parts.toolbox.understood(turn, event)
+                    message = parts.toolbox.normalize(turn, event)
                 else:
                     yield event
         assert message is not None, "a model call ends with its message or raises"
@@ -112,35 +118,35 @@ async def _converse(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
 
 
 def _answer_facts(turn: LiveTurn, message: base.ModelMessage, parts: LoopParts) -> tuple[Fact, ...]:
-    rate = counted_rate(turn, _told_of_tools(turn, parts), message)
+    rate = counted_rate(turn, _tool_schemas(turn, parts), message)
     answered = ModelAnswered(turn.step, message, rate, parts.compressor.window_of(turn.model))
     if message.tool_calls:
         return (answered,)
-    if goes_on(turn, message):
+    if can_continue(turn, message):
         return answered, Prompted(GO_ON)
-    finished = _answered(turn, message)
+    finished = _finish(turn, message)
     if finished.outcome is Outcome.COMPLETED and parts.files.are_in(turn, finished.text):
         return (answered,)  # the answer is stored before its files are sent
     return answered, finished
 
 
-async def _ending(turn: LiveTurn, files: AnswerFiles) -> TurnFinished | None:
+async def _end_without_call(turn: LiveTurn, files: AnswerFiles) -> TurnFinished | None:
     """Return the end of a turn that needs no more model calls; None if it does."""
     if turn.request.is_command and turn.model_calls:
         return TurnFinished(Outcome.COMPLETED)
-    if (answer := answer_in_wait(turn)) is not None:
+    if (answer := pending_answer(turn)) is not None:
         return TurnFinished(Outcome.COMPLETED, text=await files.send(turn, answer))
     return _limit_reached(turn)
 
 
-def _told_of_tools(turn: LiveTurn, parts: LoopParts) -> bytes:
+def _tool_schemas(turn: LiveTurn, parts: LoopParts) -> bytes:
     """Return the tool schemas, which are the same in all requests of the session."""
     return parts.toolbox.schemas(turn.toolsets, turn.overlay)
 
 
 async def _condense(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
     """Compact the conversation at a person's request, and report the effect."""
-    tools, text = _told_of_tools(turn, parts), "There is nothing to condense yet."
+    tools, text = _tool_schemas(turn, parts), "There is nothing to condense yet."
     in_vain: Consulted | None = None
     async with aclosing(parts.compressor.run(turn, tools, parts.beside, by_half=True)) as steps:
         async for step in steps:
@@ -158,9 +164,9 @@ async def _condense(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
 
 async def _answer(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step | base.ModelMessage]:
     if turn.request.is_command:
-        yield typed_command(turn)
+        yield command_call(turn)
         return
-    compressor, tools = parts.compressor, _told_of_tools(turn, parts)
+    compressor, tools = parts.compressor, _tool_schemas(turn, parts)
     is_refused = False
     while True:
         if is_refused or compressor.is_due(turn, tools):
@@ -219,8 +225,8 @@ async def _ask(
                     yield event
 
 
-def _answered(turn: LiveTurn, message: base.ModelMessage) -> TurnFinished:
-    text = "".join([*said_before(turn.messages), message.text])
+def _finish(turn: LiveTurn, message: base.ModelMessage) -> TurnFinished:
+    text = "".join([*earlier_pieces(turn.messages), message.text])
     if message.finish_reason != CUT_OFF:
         return TurnFinished(Outcome.COMPLETED, text=text)
     return TurnFinished(

@@ -35,7 +35,7 @@ _MOST_PLATFORMS = 30
 """The maximum number of platform labels, because callers may name any platform."""
 
 
-def counting_scanner(meter: Meter) -> ThreatScanner:
+def make_counting_scanner(meter: Meter) -> ThreatScanner:
     """Return a scanner that counts the threats that it finds."""
     blocked = meter.counter(
         "hermes_threats_blocked_total",
@@ -63,7 +63,9 @@ class AgentMetrics(Metrics, frozen=True):
     subagents: Gauge = gauge(
         "hermes_subagents_active", "Turns of subagents running on this replica."
     )
-    resumes: Counter = counter("hermes_turn_resumes_total", "Turns resumed after a restart or loss.")
+    resumes: Counter = counter(
+        "hermes_turn_resumes_total", "Turns resumed after a restart or loss."
+    )
     uncertain: Counter = counter(
         "hermes_steps_uncertain_total", "Steps that may or may not have taken effect."
     )
@@ -141,8 +143,7 @@ class Gauges(Metrics, frozen=True):
     """Gauges whose values are read from storage."""
 
     queue_oldest: Gauge = gauge(
-        "hermes_turn_queue_oldest_seconds",
-        "Age of the oldest turn that has not begun.",
+        "hermes_turn_queue_oldest_seconds", "Age of the oldest turn that has not begun."
     )
     approvals: Gauge = gauge("hermes_approvals_pending", "Approval requests waiting for a person.")
     approvals_oldest: Gauge = gauge(

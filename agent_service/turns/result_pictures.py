@@ -12,7 +12,7 @@ from agent_service.models.pictures import picture_type
 from agent_service.records.requests import FileKind, MessageFile
 from agent_service.records.sandbox import Files, PathRefused, SandboxUnavailable
 from agent_service.tools.base import Picture, ShownPictures
-from agent_service.tools.sight import Found, Sight
+from agent_service.tools.picture_viewer import MessageParts, PictureViewer
 
 FOLDER = "pictures"
 MOST_SHOWN = 8
@@ -22,14 +22,14 @@ _UNSAFE = re.compile(r"[^\w-]+")
 class ResultPictures(Struct, frozen=True):
     """The pictures of one turn's results."""
 
-    sight: Sight
+    sight: PictureViewer
     model: str
     files: Files
     keep: Callable[[str, str, bytes], Awaitable[None]]
     """Keeps a file of a path and digest with the session."""
 
     async def show(self, pictures: Sequence[Picture], ask: Ask) -> ShownPictures:
-        found = Found()
+        found = MessageParts()
         for picture in pictures[:MOST_SHOWN]:
             await self._show(picture, ask, found)
         if left := len(pictures[MOST_SHOWN:]):
@@ -39,7 +39,7 @@ class ResultPictures(Struct, frozen=True):
             return ShownPictures(found.text, notices=notices)
         return ShownPictures(parts=found.parts, notices=notices)
 
-    async def _show(self, picture: Picture, ask: Ask, found: Found) -> None:
+    async def _show(self, picture: Picture, ask: Ask, found: MessageParts) -> None:
         mime_type = picture_type(picture.data)
         if mime_type is None:
             found.add("[A picture is left out: it is not PNG, JPEG, GIF or WebP.]")

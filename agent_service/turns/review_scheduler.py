@@ -87,7 +87,7 @@ USER = "user"
 MEMORY, SKILLS = "memory", "skills"
 
 
-class Nudges:
+class ReviewScheduler:
     """Counts, and begins reviews."""
 
     def __init__(self, config: LearningConfig, toolsets: Set[str]) -> None:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
-from agent_service.models.spend import Spending
+from agent_service.models.budgeted_models import BudgetedModels
 from agent_service.records.commands import Fact, ModelAnswered, ScriptReturned, ToolReturned
 from agent_service.records.errors import BudgetReached, budget_reached, model_failure
 from agent_service.records.events import Live, Notice, Outcome, Recorded, TurnFinished
@@ -22,10 +22,10 @@ from agent_service.records.sandbox import CommandStatus, CommandUnknown, Sandbox
 from agent_service.records.transition import Transition
 from agent_service.records.turn_state import LiveTurn
 from agent_service.storage import journal, steering
-from agent_service.storage.claims import Claimed
-from agent_service.turns.answer_files import answer_in_wait
+from agent_service.storage.claims import ClaimedTurn
+from agent_service.turns.answer_files import pending_answer
 from agent_service.turns.event_streams import TurnStream
-from agent_service.turns.file_reader import unread
+from agent_service.turns.file_reader import skip_files
 from agent_service.turns.loop import LoopParts, Step, run_turn
 from agent_service.turns.metrics import AgentMetrics
 from services.clock import Clock
@@ -76,7 +76,7 @@ class RunningTurn(Struct):
 class TurnHooks(Struct, frozen=True):
     """Called beside the journal, in order."""
 
-    spending: Spending
+    spending: BudgetedModels
     on_commit: Sequence[Callable[[Connection, Transition], None]]
     after_turn: Sequence[Callable[[LiveTurn], Awaitable[None]]]
 
@@ -87,7 +87,7 @@ class CommandKiller(Protocol):
     async def kill(self, key: str) -> CommandStatus: ...
 
 
-class Runner:
+class TurnRunner:
     """Drives turns."""
 
     def __init__(
@@ -108,7 +108,7 @@ class Runner:
         self._clock = clock
         self._metrics = metrics
 
-    async def drive(self, driving: RunningTurn, claimed: Claimed) -> None:
+    async def drive(self, driving: RunningTurn, claimed: ClaimedTurn) -> None:
         review = partial(self._review, stuck_count=claimed.stuck_count)
         work: _Work | None = review if claimed.is_stuck else self._run
         if driving.stopped is not None:
@@ -124,7 +124,7 @@ class Runner:
         except HermesError as error:
             # Nothing more can be stored; the next owner continues from the journal.
             _log.error("the turn was let go: %s", error)
-        _tell(driving.turn)
+        _log_end(driving.turn)
         if driving.turn.finished is not None:
             for after in self._hooks.after_turn:
                 await after(driving.turn)
@@ -228,7 +228,7 @@ class Runner:
             for call in turn.pending.values()
         ]
         if turn.unread:
-            facts.append(unread(turn.request.files, turn.request.text))
+            facts.append(skip_files(turn.request.files, turn.request.text))
         if turn.script is not None:
             call = turn.script.call
             facts.append(ScriptReturned(call, left.describe(call.key), is_error=True))
@@ -293,10 +293,10 @@ def _whole_answer(turn: LiveTurn) -> str | None:
     """Return the answer of a turn that only waits for its files; it is stored in the session."""
     # A compacted conversation may well end with an answer of an earlier turn.
     is_begun = turn.kind != COMPRESS and turn.script is None and not turn.unread
-    return answer_in_wait(turn) if is_begun else None
+    return pending_answer(turn) if is_begun else None
 
 
-def _tell(turn: LiveTurn) -> None:
+def _log_end(turn: LiveTurn) -> None:
     ended = turn.finished
     if ended is None:
         _log.info("the turn is let go after %d model calls", turn.model_calls)

@@ -26,12 +26,12 @@ from agent_service.records.requests import (
 from agent_service.records.turn_state import LiveTurn
 from agent_service.storage import approvals, claims, journal, sessions, steering, turns
 from agent_service.storage.approvals import Answer, ApprovalInfo
-from agent_service.storage.claims import Claimant, Claimed
-from agent_service.storage.turns import SessionDraft, Stored
+from agent_service.storage.claims import Claimant, ClaimedTurn
+from agent_service.storage.turns import SessionDraft, StartResult
 from agent_service.tools.spans import turn_span
 from agent_service.turns.event_streams import EventFeed, TurnStream
 from agent_service.turns.metrics import AgentMetrics
-from agent_service.turns.runner import Runner, RunningTurn, Stop
+from agent_service.turns.runner import RunningTurn, Stop, TurnRunner
 from agent_service.turns.session_drafts import SessionDrafts
 from services.clock import Clock
 from services.database import Database
@@ -96,7 +96,7 @@ class Turns:
     def __init__(
         self,
         database: Database,
-        runner: Runner,
+        runner: TurnRunner,
         drafts: SessionDrafts,
         ownership: Ownership,
         clock: Clock,
@@ -143,7 +143,7 @@ class Turns:
     ) -> TurnInfo:
         last, now = self._conversations.get(request.session_id), self._clock.now()
 
-        def store(conn: Connection) -> tuple[Stored, journal.Loaded | None]:
+        def store(conn: Connection) -> tuple[StartResult, journal.LoadedTurn | None]:
             stored = turns.store(conn, request, defaults, draft, now)
             if not stored.is_new or stored.waits:
                 return stored, None
@@ -192,7 +192,7 @@ class Turns:
         self._wake.set()
         if is_new:
             self._metrics.decided(info, decision, now)
-            _note_decision(info)
+            _log_decision(info)
         return info
 
     async def answer(self, given: Answer) -> ApprovalInfo:
@@ -236,7 +236,7 @@ class Turns:
         for driving in list(self._driven.values()):
             driving.stop(Stop.DETACH)
 
-    async def _drive(self, taken: journal.Loaded, since: float) -> None:
+    async def _drive(self, taken: journal.LoadedTurn, since: float) -> None:
         turn, claimed = taken.turn, taken.claimed
         if self._draining:
             leases = self._claimant.leases
@@ -252,7 +252,7 @@ class Turns:
         self._keeper.hold(turn.lease, since, partial(driving.stop, Stop.DETACH))
         driving.task = self._workers.start(f"turn {turn.id}", self._driven_to_end(driving, claimed))
 
-    async def _driven_to_end(self, driving: RunningTurn, claimed: Claimed) -> None:
+    async def _driven_to_end(self, driving: RunningTurn, claimed: ClaimedTurn) -> None:
         turn = driving.turn
         driving.began = True
         try:
@@ -310,7 +310,7 @@ class Turns:
 
     def _take(
         self, conn: Connection, turn_id: str, last: LiveTurn | None, now: datetime
-    ) -> journal.Loaded | None:
+    ) -> journal.LoadedTurn | None:
         claimed = claims.claim(conn, turn_id, self._claimant, now)
         if claimed is None:
             return None
@@ -351,7 +351,7 @@ async def _expire_approvals(database: Database, metrics: AgentMetrics, now: date
             metrics.decided(late, Decision.EXPIRED, now)
 
 
-def _note_decision(info: ApprovalInfo) -> None:
+def _log_decision(info: ApprovalInfo) -> None:
     """Log who decided what; the command itself is only in the row, as logs must not have it."""
     about = {
         "audit": "approval_decided",

@@ -21,10 +21,10 @@ from agent_service.storage import approvals, background, sessions, uploads
 from agent_service.storage.uploads import PlacedFile
 from agent_service.tools.base import Caller, ToolContext, ToolFailed
 from agent_service.tools.guards.shell_input import KEPT
-from agent_service.tools.sight import Sight
+from agent_service.tools.picture_viewer import PictureViewer
 from agent_service.turns.answer_files import Workplace
 from agent_service.turns.background_notifier import notice_of
-from agent_service.turns.delegation import CallSubagents, Delegation, Endings
+from agent_service.turns.delegation import CallKiller, CallSubagents, Delegation
 from agent_service.turns.result_pictures import ResultPictures
 from services.clock import SystemClock
 from services.database import Database
@@ -33,7 +33,7 @@ from services.database.leases import LeaseTable
 _T = TypeVar("_T")
 
 
-class ToolContexts:
+class ToolContextFactory:
     """Creates tool contexts."""
 
     def __init__(
@@ -43,7 +43,7 @@ class ToolContexts:
         sandboxes: SandboxLeases,
         skills: SkillShelves,
         delegation: Delegation,
-        sight: Sight,
+        sight: PictureViewer,
     ) -> None:
         self._database = database
         self._turns = turns
@@ -87,9 +87,9 @@ class ToolContexts:
         rows = _SessionRows(self._database, self._turns, turn, sandbox)
         return Workplace(SessionFiles(sandbox), lambda: _sandbox_info(sandbox), rows, rows)
 
-    def endings(self, turn: LiveTurn) -> Endings:
+    def endings(self, turn: LiveTurn) -> CallKiller:
         sandbox = TurnSandbox(self._sandboxes, turn, resumed=False)
-        return Endings(SessionCommands(sandbox, interrupted=True), self._delegation, turn)
+        return CallKiller(SessionCommands(sandbox, interrupted=True), self._delegation, turn)
 
 
 def _conversation(turn: LiveTurn) -> Sequence[bytes]:

@@ -100,9 +100,7 @@ async def _undo(context: CommandContext, chat: Chat, arguments: str) -> Answer:
         return wrong(NOTHING_SAID)
     more = f" and {undone.turn_count - 1} more" if undone.turn_count > 1 else ""
     left = plural(undone.message_count, "message is", "messages are")
-    return Answer(
-        f"Taken back: {code(undone.user_text)}{more}. {left} left. What tools did stays."
-    )
+    return Answer(f"Taken back: {code(undone.user_text)}{more}. {left} left. What tools did stays.")
 
 
 async def _personality(context: CommandContext, chat: Chat, arguments: str) -> Answer:
@@ -275,9 +273,7 @@ def _render_budget(budget: usage_pb2.Budget) -> str:
 _SESSIONS = Verb(
     "", "list the latest sessions, or search all messages", _sessions, "[WORDS]", Who.ADMINS
 )
-_RESUME = Verb(
-    "", "continue another session", _resume, "[ID|TITLE]", who=Who.ADMINS, changes=True
-)
+_RESUME = Verb("", "continue another session", _resume, "[ID|TITLE]", who=Who.ADMINS, changes=True)
 
 COMMANDS: tuple[Command, ...] = (
     simple_command("new", Group.CHAT, Verb("", "begin a new session", _new, changes=True)),

@@ -4,7 +4,7 @@ from functools import partial
 
 from scheduler_service.batch_records import Batch, BatchState, ItemClaim
 from scheduler_service.batches.runner import ItemRunner
-from scheduler_service.runs.held_work import HeldWork
+from scheduler_service.runs.claim_loop import ClaimLoop
 from scheduler_service.storage import batch_claims, batches
 from scheduler_service.storage.batches import CHANNEL
 from scheduler_service.storage.claims import Holder
@@ -31,7 +31,7 @@ class BatchWorker:
     ) -> None:
         self._database = database
         self._runner = runner
-        self._held = HeldWork(
+        self._held = ClaimLoop(
             database, workers, holder=holder, clock=clock, channel=CHANNEL, what="item"
         )
         self._holder = holder

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from scheduler_service.home.mover import JobFile, JobMover, Moved, is_closed
+from scheduler_service.home.mover import ImportedJob, JobFile, JobMover, is_closed
 from services.clock import Clock
 from services.database import Database
 from services.errors import FailedPrecondition, HermesError
@@ -171,7 +171,7 @@ def _read(path: Path, home: HomePaths, profile: str) -> JobFile:
     )
 
 
-def _report(path: Path, moved: list[Moved]) -> None:
+def _report(path: Path, moved: list[ImportedJob]) -> None:
     taken = sum(each.outcome == "taken" for each in moved)
     if moved:
         _log.info("%s: %s of %s jobs are taken", path, taken, len(moved))

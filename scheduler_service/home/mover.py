@@ -48,7 +48,7 @@ class JobFile(Struct, frozen=True):
     """Do nothing if the home has been closed before."""
 
 
-class Moved(Struct, frozen=True):
+class ImportedJob(Struct, frozen=True):
     """The result for one job of a file."""
 
     job_id: str
@@ -70,7 +70,7 @@ class JobMover(Struct, frozen=True):
     """Raises InvalidArgument for a job that must not exist."""
     redactor: Redactor
 
-    async def take(self, file: JobFile, scanner: AgentClient | None = None) -> list[Moved]:
+    async def take(self, file: JobFile, scanner: AgentClient | None = None) -> list[ImportedJob]:
         """Store the new jobs of a file in one transaction; return the result for each."""
         if len(file.document) > MAX_DOCUMENT_BYTES:
             problem = f"has more than {MAX_DOCUMENT_BYTES} bytes; take it in parts"
@@ -80,7 +80,7 @@ class JobMover(Struct, frozen=True):
             read = await _scanned(read, scanner)
         now = self.clock.now()
 
-        def write(connection: sa.Connection) -> list[Moved]:
+        def write(connection: sa.Connection) -> list[ImportedJob]:
             if file.closes_home and not _close(connection, file.profile, now) and file.once:
                 return []
             return _store(connection, read, dry_run=False)
@@ -155,7 +155,9 @@ def _close(connection: sa.Connection, profile: str, now: datetime) -> bool:
     return connection.execute(insert.returning(home_import.c.profile)).scalar() is not None
 
 
-def _store(connection: sa.Connection, read: Sequence[ReadJob], *, dry_run: bool) -> list[Moved]:
+def _store(
+    connection: sa.Connection, read: Sequence[ReadJob], *, dry_run: bool
+) -> list[ImportedJob]:
     given = [each.job for each in read if each.job is not None]
     ids = {each.id: _id_here(connection, each) for each in given}
     return [_moved(connection, each, ids, dry_run=dry_run) for each in read]
@@ -163,15 +165,15 @@ def _store(connection: sa.Connection, read: Sequence[ReadJob], *, dry_run: bool)
 
 def _moved(
     connection: sa.Connection, read: ReadJob, ids: Mapping[str, str], *, dry_run: bool
-) -> Moved:
+) -> ImportedJob:
     given = read.job
     if given is None:
-        return Moved("", read.name, "left", read.notes)
+        return ImportedJob("", read.name, "left", read.notes)
     job_id = ids[given.id]
     if (stored := jobs.find_job(connection, job_id)) is not None:
         if stored.deleted:
-            return Moved("", read.name, "left", (*read.notes, "it was removed here"))
-        return Moved(job_id, read.name, "present")
+            return ImportedJob("", read.name, "left", (*read.notes, "it was removed here"))
+        return ImportedJob(job_id, read.name, "present")
     wanted = [ids.get(each, each) for each in given.spec.options.context_job_ids]
     others = [each for each in wanted if each not in ids.values()]
     missing = jobs.missing_jobs(connection, given.profile, others)
@@ -180,7 +182,7 @@ def _moved(
         spec = replace(given.spec, options=replace(given.spec.options, context_job_ids=found))
         jobs.insert_job(connection, replace(given, id=job_id, spec=spec), IMPORTED)
     told = f"no output of jobs that are not here is shown to it: {', '.join(sorted(missing))}"
-    return Moved(job_id, read.name, "taken", (*read.notes, told) if missing else read.notes)
+    return ImportedJob(job_id, read.name, "taken", (*read.notes, told) if missing else read.notes)
 
 
 def _id_here(connection: sa.Connection, given: Job) -> str:

@@ -4,7 +4,7 @@ from prometheus_client import Counter, Gauge, Histogram
 
 from scheduler_service.curation import TRANSITIONS, Report
 from scheduler_service.jobs import RunState
-from scheduler_service.options import Missed
+from scheduler_service.options import MissedRunPolicy
 from services.telemetry.metrics import Metrics, counter, gauge, histogram
 
 _LATENESS_S = (0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300, 3600, 86_400)
@@ -23,7 +23,7 @@ class SchedulerMetrics(Metrics, frozen=True):
         "hermes_cron_missed_total",
         "Due times that got no run of their own.",
         "policy",
-        known=Missed,
+        known=MissedRunPolicy,
     )
     next_due_time: Gauge = gauge(
         "hermes_cron_next_due_timestamp_seconds",
@@ -36,7 +36,7 @@ class SchedulerMetrics(Metrics, frozen=True):
     def claimed(self, lateness_s: float) -> None:
         self.lateness.observe(max(0.0, lateness_s))
 
-    def missed(self, policy: Missed) -> None:
+    def missed(self, policy: MissedRunPolicy) -> None:
         """Count a job that missed due times."""
         self.missed_jobs.labels(policy).inc()
 

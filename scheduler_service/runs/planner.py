@@ -13,10 +13,10 @@ from functools import partial
 from msgspec import Struct
 
 from scheduler_service.jobs import Claim, Job, JobKind
-from scheduler_service.runs.held_work import HeldWork
+from scheduler_service.runs.claim_loop import ClaimLoop
 from scheduler_service.runs.metrics import SchedulerMetrics
 from scheduler_service.runs.runner import Runner
-from scheduler_service.schedule.misfires import Firing, fire
+from scheduler_service.schedule.misfires import DueAction, fire
 from scheduler_service.storage import claims
 from scheduler_service.storage.claims import CHANNEL, Holder
 from services.clock import Clock
@@ -58,7 +58,7 @@ class Planner:
     ) -> None:
         self._database = database
         self._runs = runs
-        self._held = HeldWork(
+        self._held = ClaimLoop(
             database, workers, holder=holder, clock=clock, channel=CHANNEL, what="run"
         )
         self._holder = holder
@@ -149,7 +149,7 @@ class Planner:
             await self._runs.run(claim)
 
 
-def _firings(due: Sequence[Job], now: datetime, grace: timedelta) -> list[tuple[Job, Firing]]:
+def _firings(due: Sequence[Job], now: datetime, grace: timedelta) -> list[tuple[Job, DueAction]]:
     return [
         (job, fire(job.schedule, job.next_run_at, now, job.spec.options, grace, job.run_count))
         for job in due

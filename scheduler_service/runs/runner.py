@@ -44,7 +44,7 @@ _MAX_OUTPUT_BYTES = 960 * 1024
 _MAX_ERROR_BYTES = 8 * 1024
 
 
-class Helpers(Struct, frozen=True):
+class RunServices(Struct, frozen=True):
     """The collaborators of a run."""
 
     agent: AgentClient
@@ -60,7 +60,7 @@ class Runner:
     def __init__(
         self,
         database: Database,
-        helpers: Helpers,
+        helpers: RunServices,
         *,
         leases: LeaseTable,
         clock: Clock,

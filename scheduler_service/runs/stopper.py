@@ -6,7 +6,7 @@ from functools import partial
 from scheduler_service.clients import AgentClient
 from scheduler_service.errors import CallRefused
 from scheduler_service.storage import runs
-from scheduler_service.storage.runs import Unwanted
+from scheduler_service.storage.runs import UnwantedTurn
 from services.database import Database
 from services.database.queue import RETRY_S, poll
 
@@ -36,7 +36,7 @@ class Stopper:
             await self._database.write(partial(runs.stopped, run_ids=done))
         return _SLEEP_S if len(done) == len(found) else RETRY_S
 
-    async def _is_stopped(self, turn: Unwanted) -> bool:
+    async def _is_stopped(self, turn: UnwantedTurn) -> bool:
         """Stop a turn; False if it may still start later."""
         try:
             is_there = await self._agent.stop(turn.profile, turn.turn_id)

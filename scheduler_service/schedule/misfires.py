@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-from scheduler_service.options import JobOptions, Missed
+from scheduler_service.options import JobOptions, MissedRunPolicy
 from scheduler_service.schedule.schedule import Once, Schedule, next_after
 
 TOLERANCE = timedelta(seconds=15)
@@ -13,7 +13,7 @@ TOLERANCE = timedelta(seconds=15)
 _SECOND = timedelta(seconds=1)
 
 
-class Firing(Struct, frozen=True):
+class DueAction(Struct, frozen=True):
     """What to do for a due job."""
 
     run_for: datetime | None
@@ -31,29 +31,29 @@ def fire(
     options: JobOptions,
     grace: timedelta,
     run_count: int = 0,
-) -> Firing:
+) -> DueAction:
     """Decide about a job that was due at `due`, which is not after `now`.
 
     Missed due times are made up for within `grace`. A job that runs once is made up for however
     late, unless its options limit that.
     """
     match options.missed_run_policy:
-        case Missed.ONCE:
+        case MissedRunPolicy.ONCE:
             if options.missed_run_grace is not None:
                 grace = options.missed_run_grace
             elif isinstance(schedule, Once):
                 grace = timedelta.max
             firing = _latest_only(schedule, due, now, grace)
-        case Missed.SKIP:
+        case MissedRunPolicy.SKIP:
             firing = _latest_only(schedule, due, now, TOLERANCE)
-        case Missed.ALL:
+        case MissedRunPolicy.ALL:
             firing = _one_of_all(schedule, due, now, options.max_missed_runs)
     if options.max_runs and run_count + 1 == options.max_runs and firing.run_for is not None:
-        return Firing(firing.run_for, None, firing.missed)
+        return DueAction(firing.run_for, None, firing.missed)
     return firing
 
 
-def _latest_only(schedule: Schedule, due: datetime, now: datetime, grace: timedelta) -> Firing:
+def _latest_only(schedule: Schedule, due: datetime, now: datetime, grace: timedelta) -> DueAction:
     """Run once for the latest missed due time, unless it is more than `grace` ago."""
     following = next_after(schedule, due)
     latest = due
@@ -61,21 +61,21 @@ def _latest_only(schedule: Schedule, due: datetime, now: datetime, grace: timede
         latest = _latest(schedule, following, now)
         following = next_after(schedule, now)
     too_late = now - latest > grace
-    return Firing(None if too_late else latest, following, missed=too_late or latest != due)
+    return DueAction(None if too_late else latest, following, missed=too_late or latest != due)
 
 
-def _one_of_all(schedule: Schedule, due: datetime, now: datetime, most: int) -> Firing:
+def _one_of_all(schedule: Schedule, due: datetime, now: datetime, most: int) -> DueAction:
     """Run for the earliest of the latest `most` missed due times; the others follow."""
     passed, following = [due], next_after(schedule, due)
     while following is not None and following <= now and len(passed) <= most:
         passed.append(following)
         following = next_after(schedule, following)
     if len(passed) <= most:
-        return Firing(due, next_after(schedule, due), missed=False)
+        return DueAction(due, next_after(schedule, due), missed=False)
     first = _latest(schedule, passed[1], now)
     for _ in range(most - 1):
         first = _latest(schedule, passed[1], first - _SECOND)
-    return Firing(first, next_after(schedule, first), missed=True)
+    return DueAction(first, next_after(schedule, first), missed=True)
 
 
 def _latest(schedule: Schedule, known: datetime, until: datetime) -> datetime:

@@ -14,8 +14,8 @@ import sqlalchemy as sa
 from msgspec import Struct
 
 from scheduler_service.jobs import Attempt, Claim, Job, RunState
-from scheduler_service.options import Missed, Overlap, first_start
-from scheduler_service.schedule.misfires import Firing
+from scheduler_service.options import MissedRunPolicy, Overlap, first_start
+from scheduler_service.schedule.misfires import DueAction
 from scheduler_service.storage import runs
 from scheduler_service.storage.jobs import job_of, settle_waiting
 from scheduler_service.storage.schema import job, not_waiting, open_run, run
@@ -29,7 +29,7 @@ CHANNEL = "jobs"
 RUN_LEASE_S = 6.0
 """A run is taken over when its owner has not renewed its lease for so long."""
 
-_Firing = tuple[Job, Firing]
+_Firing = tuple[Job, DueAction]
 
 _NEXT_DUE = (
     sa.select(job.c.next_run_at)
@@ -88,7 +88,7 @@ class Holder(Struct, frozen=True):
     leases: LeaseTable
 
 
-class Outlook(Struct, frozen=True):
+class NextWork(Struct, frozen=True):
     """What has to be done next."""
 
     next_due: datetime | None
@@ -99,7 +99,7 @@ class Outlook(Struct, frozen=True):
     """Whether there are runs that nobody holds."""
 
 
-class Claimed(Struct, frozen=True):
+class ClaimedJobs(Struct, frozen=True):
     """The result of claiming due jobs."""
 
     runs: tuple[Claim, ...]
@@ -107,7 +107,7 @@ class Claimed(Struct, frozen=True):
     due: tuple[datetime, ...]
     """The due times that got a run."""
     job_count: int
-    missed: tuple[Missed, ...]
+    missed: tuple[MissedRunPolicy, ...]
     """The policies of jobs with due times that get no run of their own."""
 
 
@@ -119,7 +119,7 @@ def due_jobs(connection: sa.Connection, now: datetime, limit: int) -> list[Job]:
 
 def claim(
     connection: sa.Connection, holder: Holder, firings: Sequence[_Firing], now: datetime, room: int
-) -> Claimed:
+) -> ClaimedJobs:
     """Insert the runs of jobs that are still due, and move the jobs on to their next due times.
 
     Takes up as many unheld runs as there is room for.
@@ -135,7 +135,7 @@ def claim(
         each for each in firings if (each[0].id, each[0].next_run_at, each[0].updated_at) in due
     ]
     if not still:
-        return Claimed((), (), 0, ())
+        return ClaimedJobs((), (), 0, ())
     steps = [
         {"job_id": job.id, "following": firing.next_run_at, "more": int(firing.run_for is not None)}
         for job, firing in still
@@ -153,7 +153,7 @@ def claim(
     settle_waiting(connection, [job.id for job, _ in new if not job.may_overlap])
     missed = tuple(job.spec.options.missed_run_policy for job, firing in still if firing.missed)
     taken = take_up(connection, holder, room) if room > 0 else ()
-    return Claimed(taken, tuple(due_times), len(still), missed)
+    return ClaimedJobs(taken, tuple(due_times), len(still), missed)
 
 
 def free_abandoned(connection: sa.Connection, limit: int) -> int:
@@ -205,10 +205,10 @@ def let_go(connection: sa.Connection, holder: Holder, held: Sequence[Lease]) -> 
             holder.leases.release(connection, lease)
 
 
-def look(connection: sa.Connection) -> Outlook:
+def look(connection: sa.Connection) -> NextWork:
     """Return what there is to do next."""
     due = connection.execute(_NEXT_DUE).scalar()
     found = connection.execute(_OUTLOOK).one()
     # The caller's own leases count too: they are renewed long before they end.
     left_s = None if found.ends_at is None else (found.ends_at - found.now).total_seconds()
-    return Outlook(due, left_s, bool(found.is_any_unheld))
+    return NextWork(due, left_s, bool(found.is_any_unheld))

@@ -22,7 +22,7 @@ REST = timedelta(days=1)
 """The pause after an attempt that did not advance the profile's last run."""
 
 
-class Renamed(Struct, frozen=True):
+class RenamedSkills(Struct, frozen=True):
     """The skills of a job before and after a run."""
 
     before: tuple[str, ...]
@@ -33,7 +33,7 @@ class Outcome(Struct, frozen=True):
     """The stored output of a run."""
 
     report: Report
-    renamed: Mapping[str, Renamed] = {}
+    renamed: Mapping[str, RenamedSkills] = {}
 
 
 def job_id_of(profile: str) -> str:
@@ -157,13 +157,13 @@ def undo_names(connection: sa.Connection, profile: str, backup_id: str, now: dat
 
 def _rename(
     connection: sa.Connection, profile: str, names: Mapping[str, str], now: datetime
-) -> Mapping[str, Renamed]:
-    renamed: dict[str, Renamed] = {}
+) -> Mapping[str, RenamedSkills]:
+    renamed: dict[str, RenamedSkills] = {}
     for row in connection.execute(_jobs_of(profile).with_for_update()).all():
         before = jobs.spec_of_text(row.spec).options.skills
         after = tuple(dict.fromkeys(names.get(_bare(name), name) for name in before))
         if after != before and _set_names(connection, profile, row.id, before, after, now):
-            renamed[row.id] = Renamed(before, after)
+            renamed[row.id] = RenamedSkills(before, after)
     return renamed
 
 

@@ -303,7 +303,7 @@ def _run_of(row: sa.Row[Any]) -> Run:
 # in the cancelling transaction and stopped later by any replica, as the canceller may die.
 
 
-class Unwanted(Struct, frozen=True):
+class UnwantedTurn(Struct, frozen=True):
     """A turn to be stopped."""
 
     run_id: str
@@ -313,13 +313,13 @@ class Unwanted(Struct, frozen=True):
     """It cannot start any more: if it is missing now, it always will be."""
 
 
-def unwanted(connection: sa.Connection) -> Sequence[Unwanted]:
+def unwanted(connection: sa.Connection) -> Sequence[UnwantedTurn]:
     """Return the turns to be stopped, oldest first."""
     is_over = (run.c.stop_until < db_now()).label("is_over")
     query = sa.select(job.c.profile, run.c.id, run.c.attempt, is_over).join(job)
     oldest = query.where(run.c.stop_until.is_not(None)).order_by(run.c.stop_until)
     return [
-        Unwanted(row.id, turn_id_of(row.id, row.attempt), row.profile, bool(row.is_over))
+        UnwantedTurn(row.id, turn_id_of(row.id, row.attempt), row.profile, bool(row.is_over))
         for row in connection.execute(oldest.limit(STOPPED_AT_ONCE))
     ]
 

@@ -24,7 +24,7 @@ from services.runtime.admin import reflecting
 from services.runtime.component import Component, Readiness
 from services.runtime.config import MetricsConfig, ServiceConfig
 from services.runtime.metrics_server import MetricsListenFailed, serve_metrics
-from services.runtime.server import Listen, serve
+from services.runtime.server import ListenOptions, serve
 from services.telemetry.metrics import Checks, Exposition, GrpcMetrics, Meter, process_registry
 from services.telemetry.tracing import exporting
 
@@ -130,7 +130,9 @@ async def run(
         if plan.metrics and config.admin.port is not None:
             policies = [component.policy for component in components]
             await stack.enter_async_context(reflecting(config.admin.port, policies))
-        listen = Listen((plan.address,), config.tls.files, plan.tokens, in_process, leave_token)
+        listen = ListenOptions(
+            (plan.address,), config.tls.files, plan.tokens, in_process, leave_token
+        )
         await serve(components, listen, observer=grpc.server, ready=announce, shutdown=stop)
 
 

@@ -43,7 +43,7 @@ class HomeFile(Struct, frozen=True):
     mode: int
 
 
-class LeftOut(Struct, frozen=True):
+class SkippedFile(Struct, frozen=True):
     """A file that does not move, and why."""
 
     profile: str
@@ -55,7 +55,7 @@ class Contents(Struct):
     """The files of a home."""
 
     files: list[HomeFile] = field(default_factory=list[HomeFile])
-    left_out: list[LeftOut] = field(default_factory=list[LeftOut])
+    left_out: list[SkippedFile] = field(default_factory=list[SkippedFile])
 
 
 def is_secret(path: str) -> bool:
@@ -105,14 +105,14 @@ def contents(home: HomePaths, profile: str) -> Contents:
 def _sort(found: Contents, profile: str, path: str, fact: os.stat_result) -> None:
     if stat.S_ISLNK(fact.st_mode):
         found.left_out.append(
-            LeftOut(profile, _display(path), "it is a link, which is not followed")
+            SkippedFile(profile, _display(path), "it is a link, which is not followed")
         )
     elif not stat.S_ISREG(fact.st_mode):
-        found.left_out.append(LeftOut(profile, _display(path), "it is no file"))
+        found.left_out.append(SkippedFile(profile, _display(path), "it is no file"))
     elif _display(path) != path:
-        found.left_out.append(LeftOut(profile, _display(path), "its name is not UTF-8"))
+        found.left_out.append(SkippedFile(profile, _display(path), "its name is not UTF-8"))
     elif len(path.encode()) > MAX_PATH_BYTES or path.count("/") >= MAX_PARTS:
-        found.left_out.append(LeftOut(profile, path, "its path is too long"))
+        found.left_out.append(SkippedFile(profile, path, "its path is too long"))
     elif len(found.files) >= MAX_FILES:
         raise HomeError(f"a profile with more than {MAX_FILES:,} files cannot be moved")
     else:
@@ -163,13 +163,15 @@ def _stat(place: Path, path: str) -> os.stat_result:
     return place.lstat()
 
 
-def _no_profiles(home: HomePaths) -> Iterator[LeftOut]:
+def _no_profiles(home: HomePaths) -> Iterator[SkippedFile]:
     folder = home.root / PROFILES
     if folder.is_dir():
         for path in sorted(folder.iterdir()):
             if not _is_profile(home, path.name):
                 shown = _display(f"{PROFILES}/{path.name}")
-                yield LeftOut(DEFAULT_PROFILE, shown, "it is no folder with the name of a profile")
+                yield SkippedFile(
+                    DEFAULT_PROFILE, shown, "it is no folder with the name of a profile"
+                )
 
 
 def _is_profile(home: HomePaths, name: str) -> bool:

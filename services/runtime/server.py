@@ -42,7 +42,7 @@ _TCP_OPTIONS: tuple[tuple[str, int], ...] = (
 )
 
 
-class Listen(Struct, frozen=True):
+class ListenOptions(Struct, frozen=True):
     """The addresses of a server, and how callers authenticate."""
 
     addresses: tuple[Address, ...]
@@ -62,7 +62,10 @@ class Server:
     """The server of a process: enter it to reserve its addresses, then `start` and `stop` it."""
 
     def __init__(
-        self, components: Sequence[Component], listen: Listen, observer: CallObserver | None = None
+        self,
+        components: Sequence[Component],
+        listen: ListenOptions,
+        observer: CallObserver | None = None,
     ) -> None:
         _check(listen)
         gate = Gate(Authenticator(listen.tokens), [component.policy for component in components])
@@ -133,7 +136,7 @@ class Server:
 
 async def serve(
     components: Sequence[Component],
-    listen: Listen,
+    listen: ListenOptions,
     *,
     observer: CallObserver | None = None,
     ready: Callable[[tuple[Address, ...]], Awaitable[None]] | None = None,
@@ -183,7 +186,7 @@ async def _drain(components: Sequence[Component]) -> None:
             _log.warning("not drained within %g s: %s", deadlines.DRAIN_S, ", ".join(late))
 
 
-def _check(listen: Listen) -> None:
+def _check(listen: ListenOptions) -> None:
     for address in listen.addresses:
         if isinstance(address, TcpAddress) and listen.tls is not None:
             continue

@@ -17,7 +17,7 @@ from services.rpc.addresses import Address, TcpAddress, UnixAddress
 from services.rpc.auth import Identity, Tokens
 from services.rpc.channels import Channels
 from services.runtime.component import Component
-from services.runtime.server import Listen, Server
+from services.runtime.server import ListenOptions, Server
 from services.telemetry.metrics import Meter
 from tests.support.executors import end_boxes, executor_settings, serving
 from tests.support.links import Link, link_to
@@ -92,7 +92,7 @@ async def _running(
     component: Component, socket: UnixAddress, tokens: Tokens
 ) -> AsyncGenerator[None]:
     async with (
-        Server([component], Listen((socket,), tokens=tokens)) as server,
+        Server([component], ListenOptions((socket,), tokens=tokens)) as server,
         component,
         Workers() as workers,
     ):

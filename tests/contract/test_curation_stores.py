@@ -11,7 +11,7 @@ from agent_service.assembly.curation import Curations
 from agent_service.assembly.stores import Stores
 from agent_service.profiles.curation.curation import JOURNAL as PATH
 from agent_service.profiles.curation.curation import Curation, Order
-from agent_service.profiles.curation.planner import Planning
+from agent_service.profiles.curation.planner import CurationPlanner
 from agent_service.profiles.skills.files import FileRefused, SkillFiles
 from agent_service.profiles.skills.usage import UsageFile
 from services.clock import SystemClock
@@ -148,7 +148,7 @@ def curations_of(opened: Stores, files: SkillFiles) -> Curations:
     def skills(profile: str) -> SkillFiles:
         return files
 
-    no_model_is_asked = cast("Planning", None)
+    no_model_is_asked = cast("CurationPlanner", None)
     return Curations(replace(opened, skills=skills), no_model_is_asked, SystemClock())
 
 

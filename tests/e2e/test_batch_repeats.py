@@ -70,7 +70,7 @@ def test_the_same_command_goes_on_with_other_workers_and_budget(
     assert (listed["state"], listed["done"]) == ("budget_reached", 1)
     more = home.run(*run, "--workers", "3", "--budget", "5")
     assert (
-        "dear goes on: 1 of 4 items are done; from now on with 3 workers and a budget of $5.00"
+        "dear continues: 1 of 4 items are done; from now on with 3 workers and a budget of $5.00"
         in more.out
     )
     assert more.status == 0

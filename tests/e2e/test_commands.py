@@ -244,7 +244,7 @@ def test_options_without_effect_are_told(home: Home) -> None:
 
 
 def test_without_a_gateway_there_is_an_empty_directory_and_no_status(empty: Home) -> None:
-    assert "Nobody waits to be let in" in empty.run("pairing", "list").out
+    assert "Nobody is waiting for access" in empty.run("pairing", "list").out
     assert empty.run("gateway", "directory", "--json").json == []
     status = empty.run("gateway", "status")
     assert status.status == 1

@@ -59,7 +59,7 @@ def opened(up: Deployment) -> Iterator[Terminal]:
 def chat(opened: Terminal) -> Terminal:
     """The chat in a new session, on a clear screen."""
     opened.type("/busy default")
-    opened.wait_for("stops what I am doing")
+    opened.wait_for("stops the work")
     opened.type("/new")
     opened.wait_for("A new session begins")
     opened.wait_for(PROMPT)

@@ -17,7 +17,7 @@ from services.rpc.addresses import Address, UnixAddress
 from services.rpc.auth import Identity, Policy, allow, caller, new_tokens
 from services.rpc.channels import Channels
 from services.rpc.in_process import InProcessServer
-from services.runtime.server import Listen, Server
+from services.runtime.server import ListenOptions, Server
 from services.telemetry.logs import bound_ids
 
 GATEWAY = {Identity.GATEWAY}
@@ -223,7 +223,7 @@ class Running:
 async def running(folder: Path, *, beside: bool = False) -> AsyncGenerator[Running, None]:
     """Serves the sample component on a Unix socket in a folder, or to this process beside it."""
     sample, counter, tokens = Sample(), Counter(), new_tokens()
-    listen = Listen((UnixAddress(folder / "hermes.sock"),), tokens=tokens)
+    listen = ListenOptions((UnixAddress(folder / "hermes.sock"),), tokens=tokens)
     async with Server([sample], listen, counter) as server:
         await server.start()
         yield Running(sample, server, counter, tokens, listen.in_process if beside else None)

@@ -19,7 +19,7 @@ from services.rpc.addresses import Address, UnixAddress
 from services.rpc.auth import Identity, Tokens
 from services.rpc.channels import Channels
 from services.runtime.metrics_server import serve_metrics
-from services.runtime.server import Listen, serve
+from services.runtime.server import ListenOptions, serve
 from services.telemetry.metrics import Exposition, Meter
 from tests.integration.agent_parts import AgentClient
 from tests.support.forks import Forked, Program
@@ -119,7 +119,7 @@ async def _main(said: dict[str, Any]) -> None:
     async with Channels(Identity.AGENT, places, token=tokens[Identity.AGENT]) as channels:
         registry = CollectorRegistry()
         service = build(settings, channels, Meter(registry))
-        listen = Listen((UnixAddress(Path(said["socket"])),), tokens=tokens)
+        listen = ListenOptions((UnixAddress(Path(said["socket"])),), tokens=tokens)
         async with serve_metrics(Exposition(registry), "127.0.0.1", 0) as metrics:
 
             async def say_ready(_addresses: tuple[Address, ...]) -> None:

@@ -30,13 +30,13 @@ from agent_service.storage.schema import metadata
 from agent_service.storage.turns import SessionDraft
 from agent_service.tools.base import Tool
 from agent_service.tools.browser.browsers import Browsers
-from agent_service.tools.builtin import Asking, builtin_tools
+from agent_service.tools.builtin import ApprovalSettings, builtin_tools
+from agent_service.tools.picture_viewer import PictureViewer
 from agent_service.tools.schema import offered
-from agent_service.tools.sight import Sight
 from agent_service.tools.toolbox import Toolbox
 from agent_service.turns.delegation import Delegation
 from agent_service.turns.message_assembly import Screening
-from agent_service.turns.tool_context_factory import ToolContexts
+from agent_service.turns.tool_context_factory import ToolContextFactory
 from services.clock import SystemClock
 from services.database import Database
 from services.database.leases import new_owner
@@ -134,7 +134,7 @@ async def open_tools(
     away_s: float = AWAY_S,
     more: Sequence[Tool[Any]] = (),
     browser: BrowserConfig | None = None,
-    asking: Asking | None = None,
+    asking: ApprovalSettings | None = None,
 ) -> AsyncGenerator[Tools]:
     """The tools of a turn of a new session, and some more, with an executor at an address."""
     leases, clock = turn_leases(LEASE_S), SystemClock()
@@ -161,8 +161,8 @@ async def open_tools(
         delegation = Delegation(_none, (), 3, database)
         sandboxes = SandboxLeases(executors, database)
         screening = Screening(ThreatScanner(), Redactor())
-        sight = Sight(lambda _model: True, USUAL, screening.screen_file)
-        contexts = ToolContexts(database, leases, sandboxes, shelves, delegation, sight)
+        sight = PictureViewer(lambda _model: True, USUAL, screening.screen_file)
+        contexts = ToolContextFactory(database, leases, sandboxes, shelves, delegation, sight)
         browsers = browsers_of(browser or BrowserConfig(), executors)
         reach = replace(out_of_reach(), browsers=browsers)
         toolbox = Toolbox([*offered(builtin_tools(reach, asking=asking)), *more], contexts.make)

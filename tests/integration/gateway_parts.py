@@ -23,7 +23,7 @@ from services.rpc.addresses import UnixAddress
 from services.rpc.auth import Identity, new_tokens
 from services.rpc.channels import Channels
 from services.runtime.component import Component
-from services.runtime.server import Listen, Server
+from services.runtime.server import ListenOptions, Server
 from services.telemetry.metrics import Meter
 
 SERVICES: tuple[str, ...] = ("agent", "gateway")
@@ -92,7 +92,7 @@ async def hermes(
             # In a thread, as the scheduler looks for its time zone on the disk.
             meter = Meter(registries[name])
             components.append(await asyncio.to_thread(BUILDERS[name], settings, own, meter))
-        server = Server(components, Listen((socket,), tokens=tokens))
+        server = Server(components, ListenOptions((socket,), tokens=tokens))
         await stack.enter_async_context(server)
         for component in components:
             await stack.enter_async_context(component)

@@ -17,7 +17,7 @@ from scheduler_service.jobs import Job, JobSpec, Origin, Run, RunState
 from scheduler_service.options import JobOptions
 from scheduler_service.runs.metrics import SchedulerMetrics
 from scheduler_service.runs.planner import Planner, Timing
-from scheduler_service.runs.runner import Helpers, Runner
+from scheduler_service.runs.runner import Runner, RunServices
 from scheduler_service.runs.stopper import Stopper
 from scheduler_service.servicer.catalog import JobCatalog
 from scheduler_service.storage.claims import CHANNEL, Holder, run_leases
@@ -108,7 +108,7 @@ class SchedulerUnderTest:
         agent = AgentClient(channels)
         runner = Runner(
             database,
-            Helpers(agent, GatewayClient(channels)),
+            RunServices(agent, GatewayClient(channels)),
             leases=holder.leases,
             clock=SystemClock(),
             slots=slots,

@@ -23,7 +23,7 @@ from services.lifecycle import Shutdown, Workers
 from services.rpc.addresses import UnixAddress
 from services.rpc.auth import Identity, new_tokens
 from services.rpc.channels import Channels
-from services.runtime.server import Listen, serve
+from services.runtime.server import ListenOptions, serve
 from services.telemetry.metrics import Meter
 from tests.integration.scheduler_parts import Wire
 
@@ -61,7 +61,7 @@ async def serving(settings: Settings, wire: Wire) -> AsyncGenerator[Serving]:
         )
         shutdown = Shutdown()
         async with Workers() as workers:
-            listen = Listen((address,), None, tokens)
+            listen = ListenOptions((address,), None, tokens)
             served = workers.start("serve", serve([component], listen, shutdown=shutdown))
             started = Serving(channels, wire, registry)
             await started.jobs().ListJobs(job_pb2.ListJobsRequest(), wait_for_ready=True)

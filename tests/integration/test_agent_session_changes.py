@@ -20,9 +20,9 @@ from agent_service.storage.schema import metadata, sandbox_binding, session, tur
 from agent_service.storage.search import queries
 from agent_service.storage.search.index import message_text
 from agent_service.storage.search.queries import SearchQuery
-from agent_service.storage.session_changes import Branch, Unused
+from agent_service.storage.session_changes import Branch, PruneFilter
 from agent_service.storage.transcripts import header
-from agent_service.storage.undo import Undone, UndoRequest
+from agent_service.storage.undo import UndoRequest, UndoResult
 from services.database import Database
 from services.errors import AlreadyExists, FailedPrecondition, HermesError, NotFound
 from services.ids import new_id
@@ -65,7 +65,7 @@ def _turn(
 
 def undo(
     conn: Connection, session_id: str, profile: str, turns: int, expected: int, by: str = ""
-) -> Undone:
+) -> UndoResult:
     wanted = UndoRequest(session_id, profile, by or new_id("und"), turns, expected)
     return undoing.undo(conn, wanted, NOW)
 
@@ -150,7 +150,7 @@ async def test_the_same_undo_takes_back_nothing_more(filled: Database) -> None:
     # Also when somebody speaks again meanwhile: what was asked for has been done.
     await filled.write(lambda conn: _turn(conn, "s", "RUNNING"))
     again = await filled.write(lambda conn: undo(conn, "s", "default", 1, 6, "once"))
-    assert first == again == Undone(1, 2, "second question")
+    assert first == again == UndoResult(1, 2, "second question")
     assert len(await texts(filled, "s")) == 2
 
 
@@ -263,7 +263,7 @@ async def test_a_busy_session_is_left_alone(filled: Database, state: str) -> Non
     for attempt in attempts:
         with pytest.raises(FailedPrecondition, match="busy"):
             await filled.write(attempt)
-    unused = Unused("default", NOW)
+    unused = PruneFilter("default", NOW)
     assert not await filled.read(lambda conn: changes.unused(conn, unused, 9))
     assert not await filled.write(lambda conn: changes.delete_unused(conn, "s", unused, NOW))
     renamed = await filled.write(lambda conn: changes.rename(conn, "s", "default", "Named"))
@@ -285,7 +285,7 @@ async def test_another_profile_sees_no_session(filled: Database) -> None:
         assert isinstance(refused.value, NotFound)
         messages.add(refused.value.message)
     assert messages == {"there is no session s"}
-    assert not await filled.read(lambda conn: changes.unused(conn, Unused("other", NOW), 9))
+    assert not await filled.read(lambda conn: changes.unused(conn, PruneFilter("other", NOW), 9))
 
 
 async def test_what_is_pruned_is_old_and_has_no_name(filled: Database) -> None:
@@ -297,14 +297,14 @@ async def test_what_is_pruned_is_old_and_has_no_name(filled: Database) -> None:
 
     await filled.write(more)
 
-    async def prunable(wanted: Unused) -> list[str]:
+    async def prunable(wanted: PruneFilter) -> list[str]:
         return list(await filled.read(lambda conn: changes.unused(conn, wanted, 9)))
 
-    assert await prunable(Unused("default", NOW)) == ["s"]
-    assert await prunable(Unused("default", NOW, include_named=True)) == ["named", "s"]
-    assert await prunable(Unused("default", NOW, include_named=True, after="named")) == ["s"]
-    assert await prunable(Unused("default", NOW, platform="telegram")) == []
-    wanted = Unused("default", NOW)
+    assert await prunable(PruneFilter("default", NOW)) == ["s"]
+    assert await prunable(PruneFilter("default", NOW, include_named=True)) == ["named", "s"]
+    assert await prunable(PruneFilter("default", NOW, include_named=True, after="named")) == ["s"]
+    assert await prunable(PruneFilter("default", NOW, platform="telegram")) == []
+    wanted = PruneFilter("default", NOW)
     for name, gone in (("named", False), ("recent", False), ("hers", False), ("s", True)):
         deleted = await filled.write(
             lambda conn, name=name: changes.delete_unused(conn, name, wanted, NOW)

@@ -21,7 +21,7 @@ from scheduler_service.options import JobOptions
 from scheduler_service.runs.curator import CuratorRuns, CuratorTimer
 from scheduler_service.runs.metrics import CuratorMetrics, SchedulerMetrics
 from scheduler_service.runs.planner import Planner, Timing
-from scheduler_service.runs.runner import Helpers, Runner
+from scheduler_service.runs.runner import Runner, RunServices
 from scheduler_service.servicer.curator import CuratorServicer
 from scheduler_service.storage import curation as stored
 from scheduler_service.storage import jobs
@@ -149,7 +149,7 @@ async def schedulers(
             )
             runner = Runner(
                 database,
-                Helpers(no_turns, no_turns, work),
+                RunServices(no_turns, no_turns, work),
                 leases=holder.leases,
                 clock=clock,
                 slots=8,

@@ -88,7 +88,7 @@ async def test_a_chat_chooses_for_itself_and_a_message_for_its_own(tmp_path: Pat
         await telegram.say(1, "more")
         await telegram.until(lambda: telegram.texts(1)[1:] == ENDS["queue"])
         await telegram.say(1, "/busy default")
-        await telegram.until(lambda: "stops what I am doing" in telegram.texts(1)[-1])
+        await telegram.until(lambda: "stops the work" in telegram.texts(1)[-1])
         await telegram.say(1, "/queue more")
         await telegram.until(lambda: telegram.texts(1)[-1] == "re: more")
         assert await running.rows("gateway", "SELECT busy_mode FROM chat_session") == [(None,)]

@@ -75,10 +75,10 @@ async def test_jobs_are_added_in_words_shown_steered_and_removed(tmp_path: Path)
         line = await said(terminal, "/cron list")
         assert re.fullmatch(rf"- `{job_id}` what is on my calendar\?: .*, next {TIMES} \S+", line)
         shown = await said(terminal, f"/cron show {job_id[4:9]}")
-        assert "asks: `what is on my calendar?`" in shown
+        assert "prompt: `what is on my calendar?`" in shown
         assert "is paused" in await said(terminal, "/cron pause What is on my calendar?")
         assert "paused" in await said(terminal, "/cron")
-        assert "runs again, next " in await said(terminal, f"/cron resume {job_id}")
+        assert "is resumed; it runs next " in await said(terminal, f"/cron resume {job_id}")
         assert "runs now" in await said(terminal, f"/cron run `{job_id}`")
         await model.until(lambda: bool(model.bodies))
         await terminal.until(lambda heard: heard.news() != [])
@@ -87,8 +87,8 @@ async def test_jobs_are_added_in_words_shown_steered_and_removed(tmp_path: Path)
             while "under way" in (shown := await said(terminal, f"/cron show {job_id}")):  # noqa: ASYNC110 - another service's row
                 await asyncio.sleep(0.05)
         assert "succeeded" in shown
-        assert "is removed" in await said(terminal, f"/cron remove {job_id}")
-        assert await said(terminal, f"/cron remove {job_id}") == f"`{job_id}` is removed."
+        assert "was removed" in await said(terminal, f"/cron remove {job_id}")
+        assert await said(terminal, f"/cron remove {job_id}") == f"`{job_id}` was removed."
         assert "There are no jobs yet" in await said(terminal, "/cron")
 
 
@@ -103,10 +103,10 @@ async def test_what_is_no_schedule_or_no_job_is_explained(tmp_path: Path) -> Non
         await said(terminal, f"/cron remove {added.split('`')[1]}")
         for text in ("/cron add in 2 hours tea", '/cron add "0 9 * * mon-fri" tea'):
             await said(terminal, text)
-        assert "Several jobs are meant" in await refused(terminal, "/cron pause tea")
+        assert "matches several jobs" in await refused(terminal, "/cron pause tea")
         assert "There is no job `x`" in await refused(terminal, "/cron run x")
         for verb in ("show", "pause", "remove"):
-            assert f"Say which: `/cron {verb} ID`" in await refused(terminal, f"/cron {verb}")
+            assert f"Name a job: `/cron {verb} ID`" in await refused(terminal, f"/cron {verb}")
         assert "`/cron list` or `/cron add`" in await refused(terminal, "/cron nonsense")
         rows = await running.rows(
             "scheduler", f"SELECT {ASKED} FROM job WHERE deleted_at IS NULL ORDER BY 2"
@@ -152,7 +152,7 @@ async def test_the_curator_is_seen_and_steered(tmp_path: Path) -> None:
         assert await running.rows("scheduler", runs) == [(1,)]
         assert re.search(TIMES, await said(terminal, "/curator reports"))
         assert not await asyncio.to_thread(plans.exists)
-        assert "there is no backup" in await refused(terminal, "/curator rollback 20200101-000000")
+        assert "There is no backup" in await refused(terminal, "/curator rollback 20200101-000000")
         own = await asyncio.to_thread(put_skill, tmp_path / "skills", "my-own")
         asked = await said(terminal, "/curator rollback")
         assert asked.endswith("/curator rollback yes")
@@ -177,7 +177,7 @@ async def test_skills_are_listed_and_shown(tmp_path: Path) -> None:
             assert "used 0 times" in shown
         assert "There is no skill `x`" in await refused(terminal, "/skills view x")
         told = await said(terminal, "/help paper-search")
-        assert "has me follow the skill paper-search: Finds papers." in told
+        assert "makes me follow the skill paper-search: Finds papers." in told
         assert "Did you mean /paper_search?" in await refused(terminal, "/paper_serch x")
 
 
@@ -269,20 +269,20 @@ async def test_usage_tells_of_the_session_the_day_and_budgets(tmp_path: Path) ->
         told = await said(terminal, "/usage")
         assert re.search(r"\*\*This session\*\*: \$0\.00, 1 call, [\d,]+ tokens sent", told)
         assert re.search(r"\*\*\d{4}-\d\d-\d\d, all sessions\*\*: ", told)
-        assert re.search(r"\*\*Budget today\*\*: [\d,]+ of 1,000,000 tokens", told)
+        assert re.search(r"\*\*Budget for today\*\*: [\d,]+ of 1,000,000 tokens", told)
 
 
 async def test_a_session_gets_another_model_and_its_own_again(tmp_path: Path) -> None:
     yaml = "models: {near/one: {window: 200000}}"
     async with talking(tmp_path, yaml=yaml) as (terminal, _, model):
-        assert "has the configured model, `m`" in await said(terminal, "/model")
+        assert "uses the configured model, `m`" in await said(terminal, "/model")
         known = await said(terminal, "/model list near")
         assert known.startswith("- `near/one`")
         assert "`near/one` answers in this session" in await said(terminal, "/model near/one")
-        assert "has the model `near/one`" in await said(terminal, "/model show")
+        assert "uses the model `near/one`" in await said(terminal, "/model show")
         assert await terminal.ask("hello") == "re: hello"
         told = await said(terminal, "/model set near/on")
-        assert "Neither the endpoint nor the catalogue lists it" in told
+        assert "Neither the endpoint nor the catalogue lists this model" in told
         assert "Did you mean `near/one`" in told
         assert "the configured model answers" in await said(terminal, "/model default")
         assert await terminal.ask("hello again") == "re: hello again"
@@ -298,7 +298,7 @@ async def test_sessions_are_named_found_and_gone_on_with(tmp_path: Path) -> None
         assert await said(terminal, "/sessions") == "There are no sessions yet."
         await terminal.ask("where does the otter live?")
         first = await terminal.open()
-        assert "“Otters” now" in await said(terminal, "/title Otters")
+        assert "is now called “Otters”" in await said(terminal, "/title Otters")
         assert "is called “Otters”" in await said(terminal, "/title")
         assert "already" in await said(terminal, "/resume otters")
         await said(terminal, "/new")
@@ -313,7 +313,7 @@ async def test_sessions_are_named_found_and_gone_on_with(tmp_path: Path) -> None
         assert f"`{first}` Otters, cli" in listed
         assert "(this one)" in listed
         assert "otter" in await said(terminal, "/sessions otter live")
-        assert "No message has these words" in await said(terminal, "/sessions walrus")
+        assert "No message contains these words" in await said(terminal, "/sessions walrus")
         assert "`" + first in await said(terminal, "/resume")
         reply = await terminal.command("/resume OTTERS")
         assert (reply.session_id, reply.is_error) == (first, False)
@@ -330,13 +330,13 @@ async def test_help_is_grouped_and_tells_more_of_one(tmp_path: Path) -> None:
     async with talking(tmp_path) as (terminal, _, _):
         told = await said(terminal, "/help")
         assert "**This chat**\n- `/new` begin a new session" in told
-        assert "- `/cron [list|add|show|pause|resume|run|remove]` what Hermes does" in told
+        assert "- `/cron [list|add|show|pause|resume|run|remove]` list and change" in told
         assert "- `/quit` leave" in told
         assert "**Skills**\n/plans" in told
         detailed = await said(terminal, "/help /cron")
-        assert "- `/cron add WHEN WHAT` add a job" in detailed
+        assert "- `/cron add SCHEDULE PROMPT` add a job" in detailed
         assert "For example: `/cron add every weekday" in detailed
-        assert "/help lists them" in await refused(terminal, "/help nonsense")
-        assert "may say everything" in await said(terminal, "/whoami")
+        assert "/help lists all commands" in await refused(terminal, "/help nonsense")
+        assert "may use every command" in await said(terminal, "/whoami")
         assert "Did you mean /usage?" in await refused(terminal, "/usgae")
         assert "Did you mean" not in await refused(terminal, "/theme"), "/steer is no theme"

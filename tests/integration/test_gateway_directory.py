@@ -112,7 +112,7 @@ async def test_the_home_channel_is_chosen_in_a_chat_or_configured(tmp_path: Path
         async with bot(tmp_path, telegram) as (caller, _):
             for target in ("telegram", "home", "all"):
                 assert "/sethome" in await caller.refusal(target)
-            assert "is the home channel of telegram now" in await asked(
+            assert "is now the home channel of telegram" in await asked(
                 telegram, ADA, "/sethome", **FAMILY
             )
             assert [each.is_home for each in await caller.channels()] == [True]
@@ -126,7 +126,7 @@ async def test_the_home_channel_is_chosen_in_a_chat_or_configured(tmp_path: Path
         async with bot(tmp_path, telegram, TELEGRAM_HOME_CHANNEL="66:3") as (caller, _):
             assert [*(await caller.send("telegram", "x")).targets] == ["telegram:-1005"]
             answer = await asked(telegram, ADA, "/sethome clear")
-            assert answer == "telegram:66:3 from the settings is home channel of telegram now."
+            assert answer == "The home channel of telegram is now telegram:66:3 from the settings."
             assert [*(await caller.send("telegram", "x")).targets] == ["telegram:66:3"]
 
 

@@ -77,12 +77,12 @@ async def test_an_admin_lets_a_person_in_from_a_chat(tmp_path: Path) -> None:
     async with fake_telegram() as telegram, bot(tmp_path, telegram) as (_, model):
         code = await code_of(telegram, BOB)
         await telegram.say(BOB, f"/pairing approve {code}", user_id=BOB)
-        assert "Ada (telegram 8) waits" in await asked(telegram, ADA, "/pairing")
+        assert "Ada (telegram 8) is waiting" in await asked(telegram, ADA, "/pairing")
         assert "nobody waits with this code" in await asked(telegram, ADA, "/pairing approve 2222")
         assert "may talk to me now" in await asked(telegram, ADA, f"/pairing approve {code}")
         assert await asked(telegram, BOB, "hello") == "re: hello"
         assert await asked(telegram, BOB, "/pairing") == ONLY_ADMINS
-        assert "any more" in await asked(telegram, ADA, "/pairing revoke telegram 8")
+        assert "no longer" in await asked(telegram, ADA, "/pairing revoke telegram 8")
         assert len(model.requests) <= 2
 
 

@@ -80,7 +80,7 @@ async def test_after_a_pause_the_next_message_begins_a_new_session(tmp_path: Pat
         await asyncio.to_thread(age, running, 61)
         await _ask(telegram, "hi again", "well")
         assert await running.rows("gateway", CHAT) != [(old,)]
-        told = f"A new session has begun after a pause; /resume {old} goes on with the last one."
+        told = f"A new session has begun after a pause; /resume {old} returns to the previous one."
         assert telegram.texts(1) == ["well", told, "well"]
         await running.until_rows("agent", REVIEWS, [(old,)])
         await telegram.say(1, f"/resume {old}")

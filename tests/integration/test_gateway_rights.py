@@ -62,16 +62,16 @@ async def test_what_changes_the_deployment_is_for_admins_and_a_refusal_is_logged
             assert await asked(telegram, OTHER, command) == ONLY_ADMINS
         assert "telegram:8 was refused the command cron add" in caplog.messages
         assert "configured model" in await asked(telegram, OTHER, "/model")
-        assert "no admin" in await asked(telegram, OTHER, "/whoami")
+        assert "not an admin" in await asked(telegram, OTHER, "/whoami")
         told = await asked(telegram, OTHER, "/help")
         assert "/cron" not in told
         assert "/model [show|list]" in told
         assert "There is no command" in await asked(telegram, OTHER, "/help cron")
         assert (await asked(telegram, ADMIN, "/cron add in 2 hours tea")).startswith("Job job_")
         assert "/cron" in await asked(telegram, ADMIN, "/help")
-        assert "telegram:7 says the command cron add" in caplog.messages
+        assert "telegram:7 uses the command cron add" in caplog.messages
         audits = {vars(each).get("audit") for each in caplog.records}
-        assert {"command_denied", "command_said"} <= audits
+        assert {"command_denied", "command_used"} <= audits
         assert not any("tea" in each for each in caplog.messages)
 
 

@@ -142,7 +142,7 @@ async def test_a_button_decides_and_strangers_cannot_press_it(tmp_path: Path) ->
         await telegram.say(8, "/status", user_id=8)
         await telegram.until(lambda: len(telegram.texts(8)) == 1)
         await telegram.press(8, next(iter(telegram.chats[8])), question.buttons[0], user_id=8)
-        unknown = "This button is not known any more."
+        unknown = "This button is no longer valid."
         await telegram.until(lambda: list(telegram.acknowledged.values()) == [unknown])
         await telegram.press(1, question.id, question.buttons[-1], user_id=8)
         await telegram.until(lambda: telegram.texts(1)[0] == "It was not allowed.")
@@ -206,8 +206,8 @@ async def test_a_plain_yes_asks_which_of_several_approvals_it_means(tmp_path: Pa
         await telegram.until(lambda: telegram.texts(1)[-1].startswith("2 decisions are open."))
         await telegram.say(1, "/stop")
         # What is left open has no buttons any more.
-        await telegram.until(lambda: "Expired, as the turn is over" in telegram.texts(1)[2])
-        await telegram.until(lambda: "Expired, as the turn is over" in telegram.texts(1)[1])
+        await telegram.until(lambda: "Expired, because the turn has ended" in telegram.texts(1)[2])
+        await telegram.until(lambda: "Expired, because the turn has ended" in telegram.texts(1)[1])
         await telegram.until(lambda: telegram.texts(1)[-1] == "Stopping.")
         assert not any(shown.buttons for shown in telegram.chats[1].values())
         assert telegram.texts(1)[0] == "Stopped."

@@ -10,7 +10,7 @@ from services.config.settings import load_settings
 from services.errors import ServiceUnavailable
 from services.rpc.addresses import UnixAddress
 from services.rpc.auth import new_tokens
-from services.runtime.server import Listen, Server
+from services.runtime.server import ListenOptions, Server
 from tests.fakes.component import Sample
 
 
@@ -23,6 +23,6 @@ async def test_a_service_is_ready_while_it_serves(tmp_path: Path) -> None:
     with pytest.raises(ServiceUnavailable, match=r"the agent at .* is not ready"):
         await ask(settings, "agent")
     settings = await asyncio.to_thread(load_settings, {}, environ)
-    async with Server([Sample("agent")], Listen((where,), tokens=new_tokens())) as server:
+    async with Server([Sample("agent")], ListenOptions((where,), tokens=new_tokens())) as server:
         await server.start()
         assert await ask(settings, "agent") == "the agent is ready"

@@ -11,7 +11,7 @@ import pytest
 from pydantic import SecretStr
 
 from agent_service.config.senses import PicturesConfig
-from agent_service.models.consult import Paid
+from agent_service.models.consult import PaidResult
 from agent_service.models.media.elevenlabs import ElevenLabs
 from agent_service.models.media.failures import MediaFailed
 from agent_service.models.media.openai_sdk import OpenAIServer
@@ -88,7 +88,7 @@ async def test_elevenlabs_writes_down_what_is_said(media: FakeMedia) -> None:
 
 
 async def test_openai_makes_pictures_and_changes_them(media: FakeMedia) -> None:
-    painter, paid = OpenAIImages(openai(media), "gpt-image-2"), Paid(MADE, Usage(20, 1_500))
+    painter, paid = OpenAIImages(openai(media), "gpt-image-2"), PaidResult(MADE, Usage(20, 1_500))
     assert await painter.paint(PictureRequest("an otter", "square")) == paid
     sources = [picture(1), picture(2)]
     assert await painter.paint(PictureRequest("as one", "portrait", sources)) == paid
@@ -102,7 +102,7 @@ async def test_openai_makes_pictures_and_changes_them(media: FakeMedia) -> None:
 async def test_openrouter_says_what_a_picture_cost(media: FakeMedia) -> None:
     painter = OpenRouterImages(openai(media, "OpenRouter"), "google/gemini-2.5-flash-image")
     made = await painter.paint(PictureRequest("an otter", "portrait", [picture(1)]))
-    assert made == Paid(MADE, Usage(9, 1_290, cost_micro_usd=40_000))
+    assert made == PaidResult(MADE, Usage(9, 1_290, cost_micro_usd=40_000))
     [(_, asked)] = media.asked
     assert asked["modalities"] == ["image", "text"]
     assert asked["image_config"] == {"aspect_ratio": "9:16"}
@@ -141,7 +141,7 @@ FAL_PORT = free_port()
 async def test_fal_makes_pictures_and_changes_them(fal: FakeMedia) -> None:
     painter = image_model_of(PicturesConfig(fal_key=SECRET), None, None, FETCHER)
     assert painter is not None
-    paid = Paid(MADE, Usage(completion_tokens=1_000))
+    paid = PaidResult(MADE, Usage(completion_tokens=1_000))
     assert await painter.paint(PictureRequest("an otter", "landscape")) == paid
     assert await painter.paint(PictureRequest("as one", "square", [picture(1)])) == paid
     (made, about), (edited, changed) = fal.asked

@@ -20,7 +20,7 @@ from services.rpc.addresses import Address, TcpAddress
 from services.rpc.auth import Identity
 from services.rpc.channels import Channels
 from services.rpc.streams import open_stream
-from services.runtime.server import Listen, Server
+from services.runtime.server import ListenOptions, Server
 from tests.fakes.component import Sample, turns
 
 NAMES = ("localhost", "127.0.0.1")
@@ -54,7 +54,7 @@ def strangers(tmp_path: Path) -> Path:
 @asynccontextmanager
 async def serving(pki: Path) -> AsyncGenerator[tuple[Sample, Address], None]:
     sample = Sample()
-    listen = Listen((LOOPBACK,), tls=certs.files_of(pki, Identity.AGENT))
+    listen = ListenOptions((LOOPBACK,), tls=certs.files_of(pki, Identity.AGENT))
     async with Server([sample], listen) as server:
         await server.start()
         yield sample, server.addresses[0]
@@ -89,7 +89,7 @@ async def test_the_certificate_is_the_identity(folder: Path) -> None:
 async def test_a_token_does_not_outvote_a_certificate(folder: Path) -> None:
     sample, tokens = Sample(), {Identity.GATEWAY: "secret"}
     files = certs.files_of(folder, Identity.AGENT)
-    async with Server([sample], Listen((LOOPBACK,), files, tokens)) as server:
+    async with Server([sample], ListenOptions((LOOPBACK,), files, tokens)) as server:
         await server.start()
         as_scheduler = Channels(
             Identity.SCHEDULER,
@@ -196,7 +196,7 @@ async def test_a_client_takes_new_certificates_without_a_restart(folder: Path) -
             channels = await stack.enter_async_context(client)
             await get_turn(channels)
         await asyncio.to_thread(renew_everything, folder)
-        listen = Listen((address,), tls=certs.files_of(folder, Identity.AGENT))
+        listen = ListenOptions((address,), tls=certs.files_of(folder, Identity.AGENT))
         server = await stack.enter_async_context(Server([sample], listen))
         await server.start()
         for _ in range(100):

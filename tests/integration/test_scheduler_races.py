@@ -15,9 +15,9 @@ from scheduler_service.clients import AgentClient, Ask, GatewayClient
 from scheduler_service.jobs import Claim, Job, JobSpec
 from scheduler_service.options import JobOptions, Overlap
 from scheduler_service.runs.metrics import SchedulerMetrics
-from scheduler_service.runs.runner import Helpers, Runner
+from scheduler_service.runs.runner import Runner, RunServices
 from scheduler_service.storage import claims, jobs, migrations, runs
-from scheduler_service.storage.claims import Claimed, Holder, run_leases
+from scheduler_service.storage.claims import ClaimedJobs, Holder, run_leases
 from scheduler_service.storage.schema import metadata
 from services.clock import SystemClock
 from services.database import Database
@@ -63,7 +63,7 @@ class Scene:
         metrics = SchedulerMetrics.create(Meter(CollectorRegistry()))
         runner = Runner(
             self.database,
-            Helpers(self.agent, GatewayClient(self._channels)),
+            RunServices(self.agent, GatewayClient(self._channels)),
             leases=HOLDER.leases,
             clock=SystemClock(),
             slots=1,
@@ -160,7 +160,7 @@ async def test_a_job_whose_options_changed_since_it_was_seen_is_looked_at_again(
     alone = replace(overlapping(by_now), updated_at=NOON)
     change = partial(jobs.update_job, changed=alone, before=seen, is_rescheduled=False)
     assert await prepared.write(change)
-    assert await claim(prepared, [seen], NOON + MINUTE) == Claimed((), (), 0, ())
+    assert await claim(prepared, [seen], NOON + MINUTE) == ClaimedJobs((), (), 0, ())
 
 
 async def test_an_edit_of_how_often_a_job_runs_counts_the_run_that_came_between(

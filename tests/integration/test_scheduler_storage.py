@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from sqlalchemy import event
 
 from scheduler_service.jobs import Job, JobSpec, JobState, RunState
-from scheduler_service.schedule.misfires import Firing
+from scheduler_service.schedule.misfires import DueAction
 from scheduler_service.schedule.schedule import Interval
 from scheduler_service.storage import claims, jobs, migrations, runs, schema
-from scheduler_service.storage.claims import Claimed, Holder, run_leases
+from scheduler_service.storage.claims import ClaimedJobs, Holder, run_leases
 from services.database import Database
 from services.database.leases import new_owner
 from services.database.migrations import prepare
@@ -82,7 +82,7 @@ async def test_only_the_latest_runs_of_a_job_are_kept(prepared: Database) -> Non
         jobs.insert_job(connection, job_of(1), "")
         for minute in range(runs.KEPT_RUNS_PER_JOB + 10):
             now = NOON + timedelta(minutes=minute)
-            firing = Firing(now, now + timedelta(minutes=1), missed=False)
+            firing = DueAction(now, now + timedelta(minutes=1), missed=False)
             due = job_of(1, now)
             (claim,) = claims.claim(connection, HOLDER, [(due, firing)], now, 9).runs
             runs.close_run(connection, HOLDER.leases, claim, runs.Ending("", "", False), now)
@@ -96,21 +96,21 @@ async def test_only_the_latest_runs_of_a_job_are_kept(prepared: Database) -> Non
 async def test_a_job_that_was_changed_while_it_was_looked_at_is_not_claimed(
     prepared: Database,
 ) -> None:
-    firing = Firing(NOON, NOON + timedelta(minutes=1), missed=False)
+    firing = DueAction(NOON, NOON + timedelta(minutes=1), missed=False)
     await prepared.write(lambda connection: jobs.insert_job(connection, job_of(1), ""))
     (due,) = await prepared.read(partial(claims.due_jobs, now=NOON, limit=9))
     await prepared.write(partial(jobs.delete_job, profile="default", job_id="job1", now=NOON))
     claimed = await prepared.write(
         partial(claims.claim, holder=HOLDER, firings=[(due, firing)], now=NOON, room=9)
     )
-    assert claimed == Claimed((), (), 0, ())
+    assert claimed == ClaimedJobs((), (), 0, ())
 
 
 async def test_a_due_time_has_one_run_even_if_its_job_is_set_back(prepared: Database) -> None:
-    firing = Firing(NOON, NOON + timedelta(minutes=1), missed=False)
+    firing = DueAction(NOON, NOON + timedelta(minutes=1), missed=False)
     set_back = sa.update(schema.job).values(next_run_at=NOON)
 
-    def claim_and_end(connection: sa.Connection) -> Claimed:
+    def claim_and_end(connection: sa.Connection) -> ClaimedJobs:
         claimed = claims.claim(connection, HOLDER, [(job_of(1), firing)], NOON, 9)
         for claim in claimed.runs:
             runs.close_run(connection, HOLDER.leases, claim, runs.Ending("", "", False), NOON)
@@ -126,7 +126,7 @@ async def test_a_due_time_has_one_run_even_if_its_job_is_set_back(prepared: Data
 
 
 async def test_only_what_nobody_holds_is_taken_over(prepared: Database) -> None:
-    firing = Firing(NOON, NOON + timedelta(minutes=1), missed=False)
+    firing = DueAction(NOON, NOON + timedelta(minutes=1), missed=False)
 
     def claim(connection: sa.Connection, number: int, lease_s: float) -> str:
         each = job_of(number)
@@ -144,7 +144,7 @@ async def test_only_what_nobody_holds_is_taken_over(prepared: Database) -> None:
 
 
 async def test_who_takes_a_run_over_goes_on_in_its_trace(prepared: Database) -> None:
-    firing = Firing(NOON, NOON + timedelta(minutes=1), missed=False)
+    firing = DueAction(NOON, NOON + timedelta(minutes=1), missed=False)
     trace = f"00-{'4' * 32}-{'2' * 16}-01"
 
     def leave_begun(connection: sa.Connection) -> None:
@@ -164,7 +164,7 @@ async def test_who_takes_a_run_over_goes_on_in_its_trace(prepared: Database) -> 
 async def test_a_batch_is_claimed_whole_and_by_one(prepared: Database) -> None:
     """Two planners that saw the same due jobs share them out, or one takes them all."""
     count = 200
-    firing = Firing(NOON, NOON + timedelta(minutes=1), missed=False)
+    firing = DueAction(NOON, NOON + timedelta(minutes=1), missed=False)
 
     def fill(connection: sa.Connection) -> None:
         for number in range(count):

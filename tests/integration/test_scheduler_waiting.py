@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from scheduler_service.jobs import Claim, Job, JobSpec
 from scheduler_service.options import JobOptions, Overlap
-from scheduler_service.schedule.misfires import Firing
+from scheduler_service.schedule.misfires import DueAction
 from scheduler_service.storage import claims, jobs, migrations, runs
-from scheduler_service.storage.claims import Claimed, Holder, run_leases
+from scheduler_service.storage.claims import ClaimedJobs, Holder, run_leases
 from services.database import Database
 from services.database.leases import new_owner
 from services.database.migrations import prepare
@@ -39,9 +39,9 @@ async def store(database: Database, job: Job) -> None:
     await database.write(lambda connection: jobs.insert_job(connection, job, ""))
 
 
-async def claim(database: Database, due: Sequence[Job], at: datetime, room: int = 9) -> Claimed:
+async def claim(database: Database, due: Sequence[Job], at: datetime, room: int = 9) -> ClaimedJobs:
     """Claim jobs as a planner does that has seen them due."""
-    firings = [(job, Firing(at, at + MINUTE, missed=False)) for job in due]
+    firings = [(job, DueAction(at, at + MINUTE, missed=False)) for job in due]
     return await database.write(
         partial(claims.claim, holder=HOLDER, firings=firings, now=at, room=room)
     )
@@ -89,7 +89,7 @@ async def test_a_run_that_was_asked_for_meanwhile_is_not_overlapped(prepared: Da
     (seen,) = await due(prepared, NOON)
     ask = partial(runs.request_run, of_job=seen, run_id="run_asked", now=NOON - MINUTE / 2)
     await prepared.write(ask)
-    assert await claim(prepared, [seen], NOON) == Claimed((), (), 0, ())
+    assert await claim(prepared, [seen], NOON) == ClaimedJobs((), (), 0, ())
     (asked,) = await prepared.write(partial(claims.take_up, holder=HOLDER, limit=9))
     await close(prepared, asked)
     (seen,) = await due(prepared, NOON)
@@ -105,7 +105,7 @@ async def test_what_there_is_no_room_for_is_claimed_in_time_and_held_by_nobody(
     for job in several:
         await store(prepared, job)
     at = NOON + timedelta(seconds=9)
-    firings = [(job, Firing(job.next_run_at, None, missed=False)) for job in several]
+    firings = [(job, DueAction(job.next_run_at, None, missed=False)) for job in several]
     claimed = await prepared.write(
         partial(claims.claim, holder=HOLDER, firings=firings, now=at, room=2)
     )

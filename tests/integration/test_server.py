@@ -21,7 +21,7 @@ from services.rpc.auth import Identity, new_tokens
 from services.rpc.channels import Channels
 from services.rpc.listeners import ListenFailed
 from services.rpc.streams import open_stream
-from services.runtime.server import ComponentFailed, Listen, Server, serve
+from services.runtime.server import ComponentFailed, ListenOptions, Server, serve
 from tests.fakes.component import Sample, running, turns
 
 TOKENS = new_tokens()
@@ -69,7 +69,7 @@ async def test_a_file_in_the_way_is_left_alone(tmp_path: Path) -> None:
 async def test_a_port_in_use_is_said_in_one_line(capfd: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        listen = Listen((TcpAddress("127.0.0.1", port),), tokens=TOKENS)
+        listen = ListenOptions((TcpAddress("127.0.0.1", port),), tokens=TOKENS)
         with pytest.raises(ListenFailed) as caught:
             async with Server([], listen):
                 pass
@@ -93,12 +93,12 @@ def test_nothing_is_served_that_nobody_could_be_identified_on(
     address: Address, tokens: dict[Identity, str] | None, problem: str
 ) -> None:
     with pytest.raises(FailedPrecondition, match=problem):
-        Server([], Listen((address,), tokens=tokens))
+        Server([], ListenOptions((address,), tokens=tokens))
 
 
 def test_two_components_cannot_rule_one_method() -> None:
     with pytest.raises(ValueError, match="GetTurn"):
-        Server([Sample("one"), Sample("two")], Listen((LOOPBACK,), tokens=TOKENS))
+        Server([Sample("one"), Sample("two")], ListenOptions((LOOPBACK,), tokens=TOKENS))
 
 
 async def test_a_component_goes_through_its_life_in_order(tmp_path: Path) -> None:
@@ -111,7 +111,9 @@ async def test_a_component_goes_through_its_life_in_order(tmp_path: Path) -> Non
         shutdown.request("done")
 
     path = UnixAddress(tmp_path / "hermes.sock")
-    await serve([sample], Listen((path, LOOPBACK), tokens=TOKENS), ready=ready, shutdown=shutdown)
+    await serve(
+        [sample], ListenOptions((path, LOOPBACK), tokens=TOKENS), ready=ready, shutdown=shutdown
+    )
     assert sample.steps == ["enter", "register", "ready", "run", "drain", "cancelled", "exit"]
     assert addresses[0] == path
     assert isinstance(addresses[1], TcpAddress)
@@ -120,7 +122,7 @@ async def test_a_component_goes_through_its_life_in_order(tmp_path: Path) -> Non
 
 async def test_a_signal_stops_the_process_gracefully(tmp_path: Path) -> None:
     sample = Sample()
-    listen = Listen((UnixAddress(tmp_path / "hermes.sock"),), tokens=TOKENS)
+    listen = ListenOptions((UnixAddress(tmp_path / "hermes.sock"),), tokens=TOKENS)
 
     async def ready(_: object) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
@@ -141,7 +143,7 @@ async def test_a_component_that_fails_ends_the_process_and_the_others_drain(
 ) -> None:
     healthy, broken = Sample("healthy"), Sample("broken", policy={})
     broken.failure = failure
-    listen = Listen((UnixAddress(tmp_path / "hermes.sock"),), tokens=TOKENS)
+    listen = ListenOptions((UnixAddress(tmp_path / "hermes.sock"),), tokens=TOKENS)
     with pytest.raises(ComponentFailed) as caught:
         await serve([healthy, broken], listen)
     assert caught.value.message == "broken failed: the disk is gone"
@@ -152,7 +154,7 @@ async def test_a_component_that_fails_ends_the_process_and_the_others_drain(
 async def test_draining_finishes_calls_and_sends_streams_elsewhere(tmp_path: Path) -> None:
     sample, shutdown, served = Sample(), Shutdown(), asyncio.Event()
     address = UnixAddress(tmp_path / "hermes.sock")
-    listen = Listen((address,), tokens=TOKENS)
+    listen = ListenOptions((address,), tokens=TOKENS)
 
     async def ready(_: object) -> None:
         served.set()

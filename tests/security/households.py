@@ -30,7 +30,7 @@ from services.rpc.auth import Identity, new_tokens
 from services.rpc.channels import Channels
 from services.rpc.streams import open_stream
 from services.runtime.component import Component
-from services.runtime.server import Listen, Server
+from services.runtime.server import ListenOptions, Server
 from services.telemetry.metrics import Meter
 from tests.fakes.model import call
 from tests.support.executors import end_boxes
@@ -193,7 +193,7 @@ async def household(
                 build(settings, channels[Identity(name)], Meter(CollectorRegistry()))
                 for name, build in BUILDS.items()
             ]
-            server = Server(components, Listen((socket,), tokens=tokens))
+            server = Server(components, ListenOptions((socket,), tokens=tokens))
             await stack.enter_async_context(server)
             for component in components:
                 await stack.enter_async_context(component)

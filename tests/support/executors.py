@@ -33,7 +33,7 @@ from services.lifecycle import Workers
 from services.rpc.addresses import Address, UnixAddress
 from services.rpc.auth import Identity, Tokens, new_tokens
 from services.rpc.channels import Channels
-from services.runtime.server import Listen, Server, serve
+from services.runtime.server import ListenOptions, Server, serve
 from services.telemetry.metrics import Meter
 from tests.fakes.component import Counter
 from tests.support.executor_client import Client
@@ -103,7 +103,9 @@ async def serving(settings: Settings, gate: Gate | None = None) -> AsyncGenerato
         require(settings.environ["HERMES_BACKEND"], False, error.message)
     try:
         async with (
-            Server([service], Listen((address,), tokens=tokens), calls := Counter()) as server,
+            Server(
+                [service], ListenOptions((address,), tokens=tokens), calls := Counter()
+            ) as server,
             Workers() as work,
         ):
             await server.start()
@@ -252,7 +254,7 @@ async def _main(environ: dict[str, str], socket: Path) -> None:
     settings.home.create()
     tokens = {Identity(name): token for name, token in json.loads(sys.stdin.readline()).items()}
     service = build(settings, Channels(Identity.EXECUTOR, {}), Meter(CollectorRegistry()))
-    listen = Listen((UnixAddress(socket),), tokens=tokens)
+    listen = ListenOptions((UnixAddress(socket),), tokens=tokens)
     try:
         await serve([service], listen, ready=_say_ready)
     except (BackendUnavailable, JournalUnusable) as error:

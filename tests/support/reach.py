@@ -8,13 +8,13 @@ from agent_service.models.fallback import Route
 from agent_service.profiles.memory.honcho import NAME, HonchoMemory, HonchoSettings
 from agent_service.profiles.memory.provider import ExternalMemory
 from agent_service.security.threats import ThreatScanner
-from agent_service.tools.builtin import Reach
+from agent_service.tools.builtin import ToolResources
 from agent_service.tools.guards.taint import Screen
 from agent_service.tools.web.engines import configured_web
 from services.clock import SystemClock
 
 
-def out_of_reach() -> Reach:
+def out_of_reach() -> ToolResources:
     """A reach of which only the web is there."""
     nobody: Any = None
     web = configured_web(FetchConfig(), SearchConfig())
@@ -22,4 +22,4 @@ def out_of_reach() -> Reach:
     external = ExternalMemory(NAME, HonchoMemory(HonchoSettings()), SystemClock(), scanner)
     screen = Screen(scanner)
     remembering = listed_provider(external, screen, asks=False)
-    return Reach(web, Route(), MixtureConfig(), nobody, nobody, screen, remembering)
+    return ToolResources(web, Route(), MixtureConfig(), nobody, nobody, screen, remembering)

@@ -74,7 +74,7 @@ def _typed(command: Command, verb: Verb) -> str:
 def _limits(command: Command, verb: Verb) -> str:
     limits = {
         "admins": verb.who is Who.ADMINS,
-        "alone": not command.places & Places.GROUP and command.places != Places.TERMINAL,
+        "private": not command.places & Places.GROUP and command.places != Places.TERMINAL,
         "terminal": command.places == Places.TERMINAL,
     }
     return ", ".join(name for name, holds in limits.items() if holds)

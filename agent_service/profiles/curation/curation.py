@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from agent_service.profiles.curation import backups, reports, snapshot, state
 from agent_service.profiles.curation.changes import Draft, Kind
-from agent_service.profiles.curation.drafts import Ages, Drafting, transitions
+from agent_service.profiles.curation.drafts import Ages, ChangeCollector, transitions
 from agent_service.profiles.curation.plan import BadPlan, Plan, parse_plan
 from agent_service.profiles.curation.reports import Report, report_of
 from agent_service.profiles.curation.rollback import Rollback, changed
@@ -174,7 +174,7 @@ def _backup(library: Mapping[str, bytes], draft: Draft) -> backups.Backup:
 
 
 def _drafted(found: Snapshot, order: Order, plan: Plan, now: datetime) -> Draft:
-    drafting = Drafting(found, order.job_skills, now)
+    drafting = ChangeCollector(found, order.job_skills, now)
     drafting.transitions(order.ages)
     drafting.plan(plan)
     return drafting.draft()

@@ -34,7 +34,7 @@ class Ages(Struct, frozen=True):
     archived: timedelta = timedelta(days=90)
 
 
-class Drafting:
+class ChangeCollector:
     """Collects the requested changes that are allowed."""
 
     def __init__(self, snapshot: Snapshot, job_skills: Collection[str], now: datetime) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from agent_service.models.budgeted_models import BudgetedModels
 from agent_service.models.consult import Consult, NoAnswer
 from agent_service.models.fallback import Route
-from agent_service.models.spend import Spending
 from agent_service.profiles.curation.snapshot import KnownSkill
 from agent_service.profiles.skills.document import split
 from agent_service.records.errors import BudgetReached
@@ -115,12 +115,12 @@ class Charge(Struct, frozen=True):
         return self.session_id
 
 
-class Planning(Struct, frozen=True):
+class CurationPlanner(Struct, frozen=True):
     """Asks models for plans."""
 
     consult: Consult
     route: Route
-    spending: Spending
+    spending: BudgetedModels
     database: Database
     scanner: ThreatScanner
     redact: Callable[[str], str]

@@ -14,7 +14,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from services.errors import AlreadyExists, FailedPrecondition, InvalidArgument
-from services.home.files import Contents, HomeFile, LeftOut, check_path, is_secret
+from services.home.files import Contents, HomeFile, SkippedFile, check_path, is_secret
 from services.home.paths import HomeError, HomePaths, private_folder
 
 PIECE_BYTES = 256 * 1024
@@ -39,7 +39,7 @@ class ImportedFiles(Struct, frozen=True):
     replaced: Sequence[tuple[str, str]] = ()
     kept: Sequence[tuple[str, str]] = ()
     unchanged: Sequence[tuple[str, str]] = ()
-    left_out: Sequence[LeftOut] = ()
+    left_out: Sequence[SkippedFile] = ()
 
     @property
     def written(self) -> Sequence[tuple[str, str]]:

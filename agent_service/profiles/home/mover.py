@@ -18,12 +18,12 @@ from agent_service.profiles.home.base import (
 )
 from agent_service.profiles.memory.provider import SYNC_S, ExternalMemory, ProviderFailed
 from agent_service.profiles.memory.store import MemoryStore
-from agent_service.profiles.skills.bundled_skills import Own, encoded
+from agent_service.profiles.skills.bundled_skills import UnmodifiedSkills, encoded
 from agent_service.profiles.skills.library import BUNDLED
 from agent_service.profiles.skills.shelf import SkillShelves
 from agent_service.sessions.history import Histories
 from services.errors import InvalidArgument, NotFound
-from services.home.files import HomeFile, LeftOut, is_secret
+from services.home.files import HomeFile, SkippedFile, is_secret
 
 _SKILLS = "skills/"
 _MANIFEST = f"{_SKILLS}{BUNDLED}"
@@ -37,12 +37,12 @@ class Outgoing(Struct, frozen=True):
 
     profiles: Sequence[str]
     files: Sequence[HomeFile]
-    left_out: Sequence[LeftOut]
+    left_out: Sequence[SkippedFile]
     texts: Mapping[HomeFile, bytes]
     """Replacement content of files that are exported only in part."""
 
 
-class Moving(Struct, frozen=True):
+class HomeMover(Struct, frozen=True):
     """Exports and imports homes."""
 
     homes: HomeStore
@@ -60,7 +60,7 @@ class Moving(Struct, frozen=True):
         if unknown := [name for name in wanted if name not in profiles]:
             raise NotFound(f"there is no profile {unknown[0]}")
         files: list[HomeFile] = []
-        left_out: list[LeftOut] = []
+        left_out: list[SkippedFile] = []
         texts: dict[HomeFile, bytes] = {}
         for profile in wanted or profiles:
             own = await self.shelves.for_profile(profile).own()
@@ -68,11 +68,11 @@ class Moving(Struct, frozen=True):
             left_out += found.left_out
             for file in _theirs(found.files, own, texts):
                 if is_secret(file.path) and not with_secrets:
-                    left_out.append(LeftOut(profile, file.path, "it holds secrets"))
+                    left_out.append(SkippedFile(profile, file.path, "it holds secrets"))
                 else:
                     files.append(file)
             match await self._external_file(profile):
-                case LeftOut() as missing:
+                case SkippedFile() as missing:
                     left_out.append(missing)
                 case (file, text):
                     key = (profile, file.path)
@@ -82,14 +82,14 @@ class Moving(Struct, frozen=True):
                     pass
         return Outgoing(wanted or profiles, files, left_out, texts)
 
-    async def _external_file(self, profile: str) -> tuple[HomeFile, bytes] | LeftOut | None:
+    async def _external_file(self, profile: str) -> tuple[HomeFile, bytes] | SkippedFile | None:
         external, path = self.external, f"memories/{self.external.name}.json"
         if not external.is_on:
             return None
         try:
             text = await external.call(lambda: external.provider.backup(profile), SYNC_S)
         except ProviderFailed as error:
-            return LeftOut(profile, path, str(error))
+            return SkippedFile(profile, path, str(error))
         return HomeFile(profile, path, len(text), 0o600), text
 
     def read(self, outgoing: Outgoing, file: HomeFile) -> AsyncGenerator[bytes]:
@@ -127,12 +127,12 @@ class Moving(Struct, frozen=True):
                 await stack.enter_async_context(self.shelves.for_profile(profile).without_bundled())
             yield
 
-    async def _take_sessions(self, taken: ImportedFiles) -> tuple[int, list[LeftOut]]:
+    async def _take_sessions(self, taken: ImportedFiles) -> tuple[int, list[SkippedFile]]:
         """Import the session files that were written, as sessions of the database.
 
         Returns the number of new sessions, and the invalid files, which stay in the home as files.
         """
-        count, refused = 0, list[LeftOut]()
+        count, refused = 0, list[SkippedFile]()
         for profile, path in taken.written:
             if _SESSION.fullmatch(path):
                 file = HomeFile(profile, path, 0, 0)
@@ -142,14 +142,14 @@ class Moving(Struct, frozen=True):
                 except InvalidArgument as error:
                     _log.warning("%s of %s is not taken: %s", path, profile, error)
                     why = f"it is kept as a file, but is no session: {error.message}"
-                    refused.append(LeftOut(profile, path, why))
+                    refused.append(SkippedFile(profile, path, why))
                 else:
                     count += found.is_new
         return count, refused
 
 
 def _theirs(
-    files: Sequence[HomeFile], own: Own | None, texts: dict[HomeFile, bytes]
+    files: Sequence[HomeFile], own: UnmodifiedSkills | None, texts: dict[HomeFile, bytes]
 ) -> Iterator[HomeFile]:
     """Filter out unmodified bundled skills, also from the exported manifest."""
     for file in files:

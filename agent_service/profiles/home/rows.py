@@ -27,7 +27,7 @@ from services.clock import Clock
 from services.database import Database
 from services.database.leases import Lease
 from services.errors import LimitExceeded
-from services.home.files import Contents, HomeFile, LeftOut, is_secret
+from services.home.files import Contents, HomeFile, SkippedFile, is_secret
 from services.home.paths import HomePaths
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
@@ -106,13 +106,13 @@ class RowHomes:
             files.put(conn, profile, path, file.data, now, file.mode)
 
 
-def _read(incoming: Incoming) -> tuple[dict[tuple[str, str], _File], list[LeftOut]]:
+def _read(incoming: Incoming) -> tuple[dict[tuple[str, str], _File], list[SkippedFile]]:
     coming: dict[tuple[str, str], _File] = {}
-    left_out: list[LeftOut] = []
+    left_out: list[SkippedFile] = []
     left = MAX_HOME_BYTES
     for (profile, path), (file, aside) in incoming.files.items():
         if is_secret(path):
-            left_out.append(LeftOut(profile, path, NOT_KEPT))
+            left_out.append(SkippedFile(profile, path, NOT_KEPT))
             continue
         size = aside.stat().st_size
         left -= size

@@ -22,7 +22,7 @@ from agent_service.profiles.skills.names import (
 FOLDER = "bundled"
 
 
-class Shipped(Struct, frozen=True):
+class BundledSkill(Struct, frozen=True):
     """A bundled skill."""
 
     name: str
@@ -44,18 +44,18 @@ class Package:
     def __init__(self, root: Path | None = None) -> None:
         """Read the package's own folder, or another one with the same layout."""
         self._root = root
-        self._skills: Sequence[Shipped] | None = None
+        self._skills: Sequence[BundledSkill] | None = None
 
-    async def skills(self) -> Sequence[Shipped]:
+    async def skills(self) -> Sequence[BundledSkill]:
         if self._skills is None:
             self._skills = await asyncio.to_thread(self._read)
         return self._skills
 
-    def _read(self) -> Sequence[Shipped]:
+    def _read(self) -> Sequence[BundledSkill]:
         root = self._root or Path(str(files("agent_service.profiles.skills"))) / FOLDER
         documents = sorted(root.glob(f"*/*/{DOCUMENT}"))
         return tuple(
-            Shipped(folder.name, folder.parent.name, dict(_contents(folder)))
+            BundledSkill(folder.name, folder.parent.name, dict(_contents(folder)))
             for folder in (document.parent for document in documents)
         )
 
@@ -77,7 +77,7 @@ _PENDING = ""
 Tree = Mapping[str, FileFact]
 
 
-class Own(Struct, frozen=True):
+class UnmodifiedSkills(Struct, frozen=True):
     """The unmodified bundled skills of a library, which exports leave out."""
 
     paths: frozenset[str]
@@ -121,7 +121,7 @@ class BundledSkills:
         if refused:
             raise FileRefused("; ".join(refused[:_NAMED]))
 
-    async def own(self, files: SkillFiles) -> Own:
+    async def own(self, files: SkillFiles) -> UnmodifiedSkills:
         manifest, tree = await _manifest(files), await files.tree()
         paths: set[str] = set()
         for skill in await self._package.skills():
@@ -130,7 +130,7 @@ class BundledSkills:
             if folder and is_listed and await _digest(files, tree, folder) == skill.digest:
                 del manifest[skill.name]
                 paths.update(path for path in tree if _is_in(path, folder))
-        return Own(frozenset(paths), manifest)
+        return UnmodifiedSkills(frozenset(paths), manifest)
 
     async def withdraw(self, files: SkillFiles) -> None:
         """Remove unmodified skills as if they had never been installed."""
@@ -162,7 +162,7 @@ async def _manifest(files: SkillFiles) -> dict[str, str]:
 
 
 async def _place(
-    files: SkillFiles, tree: Tree, skill: Shipped, manifest: Mapping[str, str]
+    files: SkillFiles, tree: Tree, skill: BundledSkill, manifest: Mapping[str, str]
 ) -> str | None:
     """Return the folder to write a skill to; None if its owner has changed or removed it."""
     folder, listed = _folder_of(tree, skill), manifest.get(skill.name)
@@ -176,7 +176,7 @@ async def _place(
     return None
 
 
-async def _install(files: SkillFiles, tree: Tree, skill: Shipped, place: str) -> None:
+async def _install(files: SkillFiles, tree: Tree, skill: BundledSkill, place: str) -> None:
     # SKILL.md last: only with it does a new skill exist.
     for path in sorted(skill.files, key=lambda each: each == DOCUMENT):
         await files.write(f"{place}/{path}", skill.files[path])
@@ -187,7 +187,7 @@ async def _install(files: SkillFiles, tree: Tree, skill: Shipped, place: str) ->
                 await files.remove(path)
 
 
-def _folder_of(tree: Tree, skill: Shipped) -> str:
+def _folder_of(tree: Tree, skill: BundledSkill) -> str:
     found = [each for each in skill_folders(tree) if each.rpartition("/")[2] == skill.name]
     return min(found, key=lambda top: (top != skill.folder, top), default="")
 

@@ -139,7 +139,7 @@ def is_category(text: str) -> bool:
     return text.count("/") < MAX_CATEGORY_FOLDERS and all(map(is_name, text.split("/")))
 
 
-class Surroundings(Struct, frozen=True):
+class SkillContext(Struct, frozen=True):
     """The properties of a session that decide which skills it is offered."""
 
     toolsets: frozenset[str]
@@ -158,7 +158,7 @@ class Conditions(Struct, frozen=True):
     """Toolsets that the skill replaces: it is offered only if they are missing."""
     fallback_for_tools: frozenset[str] = frozenset()
 
-    def hold(self, around: Surroundings) -> bool:
+    def hold(self, around: SkillContext) -> bool:
         systems, places = self.platforms & _SYSTEMS, self.platforms - _SYSTEMS
         return (
             (not systems or _SANDBOX in systems)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from agent_service.profiles.skills.document import Surroundings
+from agent_service.profiles.skills.document import SkillContext
 from agent_service.profiles.skills.library import Catalogue, Skill
 from agent_service.security.threats import Screened
 
@@ -17,7 +17,7 @@ skill_view(name) and follow it; it holds what was learned the last time. When no
 without one."""
 
 
-def index(catalogue: Catalogue, around: Surroundings) -> Screened:
+def index(catalogue: Catalogue, around: SkillContext) -> Screened:
     """Return the index of usable skills as a prompt layer; empty if there are none."""
     usable = [skill for skill in catalogue.skills if skill.conditions.hold(around)]
     if not usable:

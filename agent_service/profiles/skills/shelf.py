@@ -11,8 +11,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from agent_service.profiles.curation.state import forget_first_look
-from agent_service.profiles.skills.bundled_skills import BundledSkills, Own
-from agent_service.profiles.skills.document import Surroundings
+from agent_service.profiles.skills.bundled_skills import BundledSkills, UnmodifiedSkills
+from agent_service.profiles.skills.document import SkillContext
 from agent_service.profiles.skills.files import FileFact, FileRefused, SkillFiles
 from agent_service.profiles.skills.index import index
 from agent_service.profiles.skills.library import (
@@ -123,7 +123,7 @@ class ProfileSkills(SkillManager):
                 _log.warning("not all skills that come with Hermes are copied: %s", error)
             self._has_bundled = True
 
-    async def own(self) -> Own | None:
+    async def own(self) -> UnmodifiedSkills | None:
         """Return the unmodified bundled skills, which another Hermes has too."""
         await self.ready()
         return None if self._bundled is None else await self._bundled.own(self._library.files)
@@ -145,7 +145,7 @@ class ProfileSkills(SkillManager):
         """Return the catalogue as models see it."""
         return await self._screen.catalogue(await self.catalogue())
 
-    async def index(self, around: Surroundings) -> Screened:
+    async def index(self, around: SkillContext) -> Screened:
         """Return the index for a session's prompt; empty if there is nothing to list."""
         return index(await self.offered(), around)
 

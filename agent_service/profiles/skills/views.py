@@ -18,7 +18,7 @@ _FOLLOW = "Follow the skill {name}, which is loaded for you:"
 _LACKS = "The skill {name} was to be loaded, but cannot be: {why} Say so at the end."
 
 
-class Viewed(Struct, frozen=True):
+class ShownSkill(Struct, frozen=True):
     """What a model is shown of a skill."""
 
     text: str
@@ -27,7 +27,7 @@ class Viewed(Struct, frozen=True):
 
 async def view(
     skills: ProfileSkills, skill: Skill, file_path: str = "", *, is_placed: bool = False
-) -> Viewed:
+) -> ShownSkill:
     """Return a skill's text or one of its files; BadSkill or FileRefused says why not.
 
     With `is_placed`, the text says where commands find its files.
@@ -41,10 +41,10 @@ async def view(
         where = f". Commands find them in {PLACE}/{skill.name}, read-only" if is_placed else ""
         lead = f"Files of this skill, for skill_view with file_path{where}"
         text = f"{text.rstrip()}\n\n{lead}:\n{files}"
-    return Viewed(text, _warning(skill.name, families))
+    return ShownSkill(text, _warning(skill.name, families))
 
 
-class Loaded(Struct, frozen=True):
+class LoadedSkill(Struct, frozen=True):
     """A skill that is loaded with a message."""
 
     text: str
@@ -52,12 +52,12 @@ class Loaded(Struct, frozen=True):
     """None if it cannot be loaded; the text says why."""
 
 
-async def loaded(skills: ProfileSkills, names: Sequence[str]) -> Sequence[Loaded]:
+async def loaded(skills: ProfileSkills, names: Sequence[str]) -> Sequence[LoadedSkill]:
     """Load skills for a message."""
     return [await _loaded(skills, name) for name in names]
 
 
-async def used(skills: ProfileSkills, given: Sequence[Loaded]) -> None:
+async def used(skills: ProfileSkills, given: Sequence[LoadedSkill]) -> None:
     """Count that a model was given these skills; a failure is only logged."""
     for each in given:
         if each.skill is not None:
@@ -67,14 +67,14 @@ async def used(skills: ProfileSkills, given: Sequence[Loaded]) -> None:
                 _log.warning("the use of the skill %s is not counted: %s", each.skill.name, error)
 
 
-async def _loaded(skills: ProfileSkills, name: str) -> Loaded:
+async def _loaded(skills: ProfileSkills, name: str) -> LoadedSkill:
     try:
         skill = await skills.find(name)
         seen = await view(skills, skill)
     except (BadSkill, FileRefused) as error:
-        return Loaded(_LACKS.format(name=name, why=error))
+        return LoadedSkill(_LACKS.format(name=name, why=error))
     parts = (_FOLLOW.format(name=skill.name), seen.text.rstrip(), seen.warning)
-    return Loaded("\n\n".join(filter(None, parts)), skill)
+    return LoadedSkill("\n\n".join(filter(None, parts)), skill)
 
 
 def _warning(name: str, families: tuple[str, ...]) -> str:

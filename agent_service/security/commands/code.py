@@ -21,7 +21,7 @@ from agent_service.security.commands.quotes import decode_escapes
 from agent_service.security.commands.scene import Finding, Reach
 
 
-class Judged(Struct, frozen=True):
+class CodeVerdict(Struct, frozen=True):
     """What program text does."""
 
     findings: tuple[Finding, ...]
@@ -131,7 +131,7 @@ _OBEYS = re.compile(
 _WAITS = re.compile(r"createServer|HTTPServer|BaseHTTPRequestHandler|HandleFunc|\bTCPServer")
 
 
-def judge(code: str) -> Judged:
+def judge(code: str) -> CodeVerdict:
     """Judge program text."""
     # Runs of blanks mean nothing and make some patterns slow.
     code = _without_separators(_JOINED.sub("", _with_home(_BLANKS.sub(_one_blank, code))))
@@ -148,7 +148,7 @@ def judge(code: str) -> Judged:
         findings += each.findings
         scripts += each.scripts
     scripts = list(dict.fromkeys(scripts))[:32]
-    return Judged(tuple(findings), tuple(scripts))
+    return CodeVerdict(tuple(findings), tuple(scripts))
 
 
 def _one_blank(match: re.Match[str]) -> str:

@@ -34,7 +34,7 @@ _SHOWN_CHARS = 200
 _NOT_SAID = {"action", "target", "name"}
 
 
-class Lasting(Wrapper[A]):
+class AskBeforeKeeping(Wrapper[A]):
     """A tool that saves something beyond the session."""
 
     def __init__(self, inner: Tool[A], noted_as: str, screen: Screen, *, asks: bool) -> None:

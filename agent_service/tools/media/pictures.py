@@ -11,7 +11,7 @@ from msgspec import Struct
 from pydantic import SecretStr
 
 from agent_service.config.senses import PicturesConfig
-from agent_service.models.consult import Paid
+from agent_service.models.consult import PaidResult
 from agent_service.models.costs import PICTURE_TOKENS
 from agent_service.models.data_urls import data_url
 from agent_service.models.media.failures import MediaFailed, explain
@@ -66,7 +66,7 @@ class ImageModel(Protocol):
 
     def model_for(self, wanted: PictureRequest) -> str: ...
 
-    async def paint(self, wanted: PictureRequest) -> Paid:
+    async def paint(self, wanted: PictureRequest) -> PaidResult:
         """The picture's file; raises MediaFailed."""
         ...
 
@@ -87,7 +87,7 @@ class _ImageServer(Struct, frozen=True):
 class OpenAIImages(_ImageServer, frozen=True):
     """OpenAI's picture API."""
 
-    async def paint(self, wanted: PictureRequest) -> Paid:
+    async def paint(self, wanted: PictureRequest) -> PaidResult:
         kinds = [str(picture_type(data)) for data in wanted.sources]
         files = [
             (kind.replace("/", "."), data, kind)
@@ -105,13 +105,13 @@ class OpenAIImages(_ImageServer, frozen=True):
         used = Usage(completion_tokens=PICTURE_MADE_TOKENS)
         if made.usage is not None:
             used = Usage(made.usage.input_tokens, made.usage.output_tokens)
-        return Paid(_decoded(made.data[0].b64_json if made.data else ""), used)
+        return PaidResult(_decoded(made.data[0].b64_json if made.data else ""), used)
 
 
 class OpenRouterImages(_ImageServer, frozen=True):
     """A model of OpenRouter that answers with pictures."""
 
-    async def paint(self, wanted: PictureRequest) -> Paid:
+    async def paint(self, wanted: PictureRequest) -> PaidResult:
         urls = await asyncio.to_thread(lambda: wanted.urls)
         shown = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
         asked = {"role": "user", "content": [{"type": "text", "text": wanted.prompt}, *shown]}
@@ -132,7 +132,7 @@ class OpenRouterImages(_ImageServer, frozen=True):
         message = object_of(_first(made.get("choices")).get("message"))
         url = object_of(_first(message.get("images")).get("image_url")).get("url")
         cost = micro_usd(usage.get("cost"))
-        return Paid(_decoded(url), Usage(*counted, cost_micro_usd=cost))
+        return PaidResult(_decoded(url), Usage(*counted, cost_micro_usd=cost))
 
 
 class FalImages(Struct, frozen=True):
@@ -148,7 +148,7 @@ class FalImages(Struct, frozen=True):
     def model_for(self, wanted: PictureRequest) -> str:
         return self.edit_model if wanted.sources else self.model
 
-    async def paint(self, wanted: PictureRequest) -> Paid:
+    async def paint(self, wanted: PictureRequest) -> PaidResult:
         model = self.model_for(wanted)
         about: dict[str, Any] = {"prompt": wanted.prompt, "num_images": 1}
         about |= {"output_format": "png", "sync_mode": True}
@@ -161,7 +161,7 @@ class FalImages(Struct, frozen=True):
         made = object_of(await self._run(model, about))
         url = str(_first(made.get("images") or made.get("image")).get("url"))
         data = _decoded(url) if url.startswith("data:") else await self._fetched(url)
-        return Paid(data, Usage(completion_tokens=self.made_tokens))
+        return PaidResult(data, Usage(completion_tokens=self.made_tokens))
 
     async def _run(self, model: str, about: Mapping[str, Any]) -> object:
         sdk, client = await asyncio.to_thread(self._client)

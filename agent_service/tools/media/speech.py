@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from agent_service.config.senses import SpeechConfig
-from agent_service.models.consult import Paid
+from agent_service.models.consult import PaidResult
 from agent_service.models.media.elevenlabs import API_KEY, NAME, ElevenLabs
 from agent_service.models.media.local import OPUS, Piper
 from agent_service.models.media.openai_sdk import OpenAIServer
@@ -27,7 +27,7 @@ class SpeechModel(Protocol):
     @property
     def provider(self) -> str: ...
 
-    async def speak(self, text: str, voice: str, suffix: str) -> Paid:
+    async def speak(self, text: str, voice: str, suffix: str) -> PaidResult:
         """Sound as OPUS or MP3; an empty voice is the configured one. Raises MediaFailed."""
         ...
 
@@ -48,7 +48,7 @@ class OpenAISpeech(Struct, frozen=True):
     def provider(self) -> str:
         return self.server.provider
 
-    async def speak(self, text: str, voice: str, suffix: str) -> Paid:
+    async def speak(self, text: str, voice: str, suffix: str) -> PaidResult:
         made = await self.server.call(
             lambda client: client.audio.speech.create(
                 model=self.model,
@@ -57,7 +57,7 @@ class OpenAISpeech(Struct, frozen=True):
                 response_format="opus" if suffix == OPUS else "mp3",
             )
         )
-        return Paid(made.content, usage_of(text))
+        return PaidResult(made.content, usage_of(text))
 
 
 class ElevenLabsSpeech(Struct, frozen=True):
@@ -68,7 +68,7 @@ class ElevenLabsSpeech(Struct, frozen=True):
     voice: str
     provider: str = NAME
 
-    async def speak(self, text: str, voice: str, suffix: str) -> Paid:
+    async def speak(self, text: str, voice: str, suffix: str) -> PaidResult:
         async def convert(client: Any) -> bytes:
             sound = client.text_to_speech.convert(
                 voice or self.voice,
@@ -78,7 +78,7 @@ class ElevenLabsSpeech(Struct, frozen=True):
             )
             return b"".join([piece async for piece in sound])
 
-        return Paid(await self.account.call(convert), usage_of(text))
+        return PaidResult(await self.account.call(convert), usage_of(text))
 
 
 class PiperSpeech:
@@ -90,9 +90,9 @@ class PiperSpeech:
         self._piper = Piper(path)
         self._speaking = asyncio.Lock()
 
-    async def speak(self, text: str, voice: str, suffix: str) -> Paid:
+    async def speak(self, text: str, voice: str, suffix: str) -> PaidResult:
         async with self._speaking:
-            return Paid(await asyncio.to_thread(self._piper.speak, text, suffix), Usage())
+            return PaidResult(await asyncio.to_thread(self._piper.speak, text, suffix), Usage())
 
 
 def speaker_of(config: SpeechConfig, openai: OpenAIServer | None) -> SpeechModel | None:

@@ -24,7 +24,7 @@ from gateway_service.servicer.http.exchange import (
     refuse,
 )
 from gateway_service.servicer.http.requests import ChatRequest, read_messages
-from gateway_service.servicer.http.turns import ApiTurns, Begun, Ended, Wish
+from gateway_service.servicer.http.turns import ApiTurns, ClientRequest, Ended, StartedTurn
 from hermes.agent.v1.turn_event_pb2 import TurnFinished
 from services.clock import Clock
 from services.errors import InvalidArgument, NotFound
@@ -52,7 +52,7 @@ class ChatCompletions(Struct, frozen=True):
         request = read(call.body, ChatRequest)
         if request.n not in (None, 1):
             raise InvalidArgument("there is only one answer", fields={"n": "1"})
-        wish = Wish(read_messages(request.messages), request.model, request.user or "")
+        wish = ClientRequest(read_messages(request.messages), request.model, request.user or "")
         begun = await self._turns.begin(call, wish)
         if not request.stream:
             return await self._whole(begun)
@@ -60,7 +60,7 @@ class ChatCompletions(Struct, frozen=True):
         has_usage = bool(options and options.include_usage)
         return EventStream(self._stream(begun, has_usage=has_usage), begun.headers)
 
-    async def _whole(self, begun: Begun) -> Reply:
+    async def _whole(self, begun: StartedTurn) -> Reply:
         ended = await self._turns.complete(begun)
         if failure := ended.failure:
             return refuse(failure, may_retry=False, headers=begun.headers)
@@ -73,7 +73,7 @@ class ChatCompletions(Struct, frozen=True):
         document |= {"choices": [choice], "usage": chat_usage(ended.finished)}
         return Reply(encode(document), headers=begun.headers)
 
-    async def _stream(self, begun: Begun, *, has_usage: bool) -> AsyncGenerator[bytes]:
+    async def _stream(self, begun: StartedTurn, *, has_usage: bool) -> AsyncGenerator[bytes]:
         head, text = self._document(begun, "chat.completion.chunk"), AnswerText()
         finished = TurnFinished()
         yield _chunk(head, {"role": "assistant", "content": ""})
@@ -95,7 +95,7 @@ class ChatCompletions(Struct, frozen=True):
             yield event({**head, "choices": [], "usage": chat_usage(finished)})
         yield DONE
 
-    def _document(self, begun: Begun, kind: str) -> dict[str, Any]:
+    def _document(self, begun: StartedTurn, kind: str) -> dict[str, Any]:
         created = int(self._clock.now().timestamp())
         named = {"id": begun.name(PREFIX), "object": kind}
         return {**named, "created": created, "model": begun.model}

@@ -16,7 +16,14 @@ from gateway_service.servicer.http.answer_text import (
 )
 from gateway_service.servicer.http.exchange import Call, EventStream, Reply
 from gateway_service.servicer.http.requests import ResponseRequest, read_input
-from gateway_service.servicer.http.turns import ApiTurns, Begun, Ended, Wish, public_id, turn_id_of
+from gateway_service.servicer.http.turns import (
+    ApiTurns,
+    ClientRequest,
+    Ended,
+    StartedTurn,
+    public_id,
+    turn_id_of,
+)
 from hermes.agent.v1.turn_event_pb2 import TurnFinished
 from services.clock import Clock
 
@@ -32,7 +39,7 @@ class Responses(Struct, frozen=True):
 
     async def create(self, call: Call) -> Reply | EventStream:
         request = exchange.read(call.body, ResponseRequest)
-        wish = Wish(read_input(request), request.model, request.user or "")
+        wish = ClientRequest(read_input(request), request.model, request.user or "")
         if previous := request.previous_response_id:
             turn = await self._turns.find(turn_id_of(PREFIX, previous), call.profile)
             wish = replace(wish, session_id=turn.session_id)
@@ -61,14 +68,14 @@ class Responses(Struct, frozen=True):
         ended = await self._turns.outcome(turn, call.profile)
         return document if ended is None else _end(document, ended.answer, ended.finished)
 
-    async def _whole(self, begun: Begun, document: Document) -> Reply:
+    async def _whole(self, begun: StartedTurn, document: Document) -> Reply:
         ended = await self._turns.complete(begun)
         if failure := ended.failure:
             return exchange.refuse(failure, may_retry=False, headers=begun.headers)
         _end(document, ended.answer, ended.finished)
         return Reply(exchange.encode(document), headers=begun.headers)
 
-    async def _stream(self, begun: Begun, document: Document) -> AsyncGenerator[bytes]:
+    async def _stream(self, begun: StartedTurn, document: Document) -> AsyncGenerator[bytes]:
         text, numbers = AnswerText(), _Numbers()
         item_id = public_id("msg", begun.turn.turn_id)
         place = {"item_id": item_id, "output_index": 0, "content_index": 0}

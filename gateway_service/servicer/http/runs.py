@@ -10,7 +10,7 @@ from gateway_service.servicer.http import exchange
 from gateway_service.servicer.http.answer_text import AnswerText, chat_usage, failure_of
 from gateway_service.servicer.http.exchange import Call, EventStream, Reply
 from gateway_service.servicer.http.requests import ResponseRequest, read_input
-from gateway_service.servicer.http.turns import ApiTurns, Wish, public_id, turn_id_of
+from gateway_service.servicer.http.turns import ApiTurns, ClientRequest, public_id, turn_id_of
 from gateway_service.turns.questions import BUTTONS
 from hermes.agent.v1.turn_event_pb2 import TurnEvent, TurnFinished
 from hermes.agent.v1.turn_pb2 import Turn, TurnState
@@ -43,7 +43,7 @@ class Runs(Struct, frozen=True):
     async def create(self, call: Call) -> Reply:
         request = exchange.read(call.body, ResponseRequest)
         session_id = request.session_id or ""
-        wish = Wish(read_input(request), request.model, request.user or "", session_id)
+        wish = ClientRequest(read_input(request), request.model, request.user or "", session_id)
         begun = await self._turns.begin(call, wish)
         self._turns.leave(begun)
         about = {"run_id": begun.name(PREFIX), "session_id": begun.turn.session_id}

@@ -50,7 +50,7 @@ _TURN = "trn_"
 _DECISIONS = {"deny": APPROVAL_DECISION_NOBODY, "allow": APPROVAL_DECISION_ONCE}
 
 
-class Wish(Struct, frozen=True):
+class ClientRequest(Struct, frozen=True):
     """What a client wants of a turn."""
 
     conversation: Conversation
@@ -61,7 +61,7 @@ class Wish(Struct, frozen=True):
     """
 
 
-class Begun(Struct, frozen=True):
+class StartedTurn(Struct, frozen=True):
     """A client's turn that has begun."""
 
     turn: TurnRequest
@@ -145,7 +145,7 @@ class ApiTurns(Struct, frozen=True):
     _uploads: Uploads
     config: ApiConfig
 
-    async def begin(self, call: Call, wish: Wish) -> Begun:
+    async def begin(self, call: Call, wish: ClientRequest) -> StartedTurn:
         """Store a message and start its turn; raises HermesError if it is refused.
 
         A request that is repeated with its idempotency key gets the turn that it had before;
@@ -183,10 +183,10 @@ class ApiTurns(Struct, frozen=True):
             raise AgentRefused(begun.refusal, reason=begun.reason)
         name = wish.model or self.config.name_for(call.profile)
         remembered = None if named else said
-        return Begun(begun.turn, begun.is_open, name, wish.user, remembered, known_as)
+        return StartedTurn(begun.turn, begun.is_open, name, wish.user, remembered, known_as)
 
     async def follow(
-        self, begun: Begun, shown: AnswerText | None = None
+        self, begun: StartedTurn, shown: AnswerText | None = None
     ) -> AsyncGenerator[TurnEvent]:
         """Yield a turn's events to the last one; a client that leaves before stops the turn.
 
@@ -204,7 +204,7 @@ class ApiTurns(Struct, frozen=True):
             if not has_ended:
                 self._stop(begun, shown.text if shown else "")
 
-    async def complete(self, begun: Begun) -> Ended:
+    async def complete(self, begun: StartedTurn) -> Ended:
         """Follow a turn to its end."""
         text, finished = AnswerText(), TurnFinished()
         async with aclosing(self.follow(begun)) as events:
@@ -215,7 +215,7 @@ class ApiTurns(Struct, frozen=True):
         await self.end(begun, ended)
         return ended
 
-    async def end(self, begun: Begun, ended: Ended) -> None:
+    async def end(self, begun: StartedTurn, ended: Ended) -> None:
         """Note that a turn was answered, and in which session its conversation goes on."""
         turn = begun.turn
         if begun.conversation is None or not ended.answer or ended.failure:
@@ -225,14 +225,14 @@ class ApiTurns(Struct, frozen=True):
         if (closing := self._starter.close_later(turn.turn_id, remember)) is not None:
             await asyncio.shield(closing)
 
-    def _remember(self, conn: Connection, begun: Begun, answer: str) -> None:
+    def _remember(self, conn: Connection, begun: StartedTurn, answer: str) -> None:
         """Store in which session a conversation goes on once its client has this answer."""
         assert begun.conversation is not None
         turn, new = begun.turn, _key(begun.conversation.after(answer), begun.user)
         chats.forget(conn, turn.profile, begun.known_as)
         chats.put(conn, turn.profile, new, turn.session_id, self._clock.now())
 
-    def leave(self, begun: Begun) -> None:
+    def leave(self, begun: StartedTurn) -> None:
         """Let a turn go on without its client."""
         if begun.is_open:
             self._starter.settle(begun.turn)
@@ -281,7 +281,9 @@ class ApiTurns(Struct, frozen=True):
     ) -> AsyncGenerator[Sequence[TurnEvent]]:
         return self._agent.watch(turn_id, profile, after)
 
-    async def _session(self, profile: str, wish: Wish, named: str) -> tuple[str, str, bool]:
+    async def _session(
+        self, profile: str, wish: ClientRequest, named: str
+    ) -> tuple[str, str, bool]:
         said, session_id, key = wish.conversation, named, ""
         if not named:
             key = _key(said, wish.user)
@@ -304,13 +306,13 @@ class ApiTurns(Struct, frozen=True):
                 question = event.clarification_requested
                 await self.answer(question.clarification_id, profile, NOBODY)
 
-    def _stop(self, begun: Begun, shown: str) -> None:
+    def _stop(self, begun: StartedTurn, shown: str) -> None:
         """Stop a turn whose client has left with a part of the answer, and follow it to its end."""
         with suppress(Draining):
             self._workers.start(f"stop of {begun.turn.turn_id}", self._interrupt(begun, shown))
             self._starter.settle(begun.turn)
 
-    async def _interrupt(self, begun: Begun, shown: str) -> None:
+    async def _interrupt(self, begun: StartedTurn, shown: str) -> None:
         turn = begun.turn
         try:
             await self.interrupt(turn.turn_id, turn.profile)

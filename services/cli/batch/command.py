@@ -66,8 +66,8 @@ async def _run(context: Context) -> int:
         complain(problem)
     if dataset.problems and not given.skip_invalid:
         raise InvalidArgument(
-            f"{plural(len(dataset.problems), 'line')} cannot be used; correct them, or leave them out "
-            "with --skip-invalid"
+            f"{plural(len(dataset.problems), 'line')} cannot be used; correct them, or leave "
+            "them out with --skip-invalid"
         )
     if not dataset.items:
         raise InvalidArgument(f"{given.dataset} has no items")
@@ -162,7 +162,7 @@ COMMAND = Command(
                 (
                     arg(
                         "--distribution NAME",
-                        "draw each item's toolsets from this distribution; see hermes batch distributions",
+                        "draw each item's toolsets from it; see hermes batch distributions",
                         default=DEFAULT,
                     ),
                     arg("--toolsets LIST", "give every item these toolsets, such as web,file"),

@@ -50,7 +50,7 @@ class View(Struct, frozen=True):
     """Rows above the input."""
 
 
-class Typist(Protocol):
+class InputReceiver(Protocol):
     """Receives the input."""
 
     def view(self) -> View:
@@ -97,7 +97,9 @@ class InputLine:
     other.
     """
 
-    def __init__(self, history: TypedHistory, completer: CommandCompleter, typist: Typist) -> None:
+    def __init__(
+        self, history: TypedHistory, completer: CommandCompleter, typist: InputReceiver
+    ) -> None:
         self._typist = typist
         self._kept: list[str] | None = None
         """What is to be written when the editor is closed."""

@@ -29,7 +29,7 @@ from agent_service.security.commands.classifier import CommandClassifier
 from agent_service.security.commands.paths import HOME, own_places, read_family
 from agent_service.security.threats import ThreatScanner
 from agent_service.tools.base import Caller, RetryWithHint, Tool, ToolContext, ToolFailed
-from agent_service.tools.builtin import Asking, builtin_tools
+from agent_service.tools.builtin import ApprovalSettings, builtin_tools
 from agent_service.tools.context_files import NAMES, ContextFiles
 from agent_service.tools.guards.approval import DecisionRequired
 from agent_service.tools.guards.commands import CommandPolicy
@@ -137,7 +137,7 @@ def _program(name: str) -> str:
 
 
 def tool_of(name: str, home: Path, chats: Chats, *, asks: bool) -> Tool[Any]:
-    asking = Asking(CommandPolicy(asks=asks, own=own_places(home / "linked")))
+    asking = ApprovalSettings(CommandPolicy(asks=asks, own=own_places(home / "linked")))
     reach = replace(out_of_reach(), messenger=chats)
     (found,) = [each.tool for each in builtin_tools(reach, asking=asking) if each.tool.name == name]
     return found

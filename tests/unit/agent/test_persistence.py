@@ -20,7 +20,7 @@ from agent_service.tools.base import (
     UsualTool,
 )
 from agent_service.tools.guards.approval import DecisionRequired
-from agent_service.tools.guards.persistence import Lasting, why_not
+from agent_service.tools.guards.persistence import AskBeforeKeeping, why_not
 from agent_service.tools.guards.taint import FromSandbox, Screen, fenced
 from tests.unit.agent.test_judged import State, context_of
 
@@ -138,7 +138,7 @@ async def keep(text: str, *sources: str, platform: str = REVIEW) -> tuple[str, l
         conversation=CONVERSATION,
         caller=Caller(origin={"platform": platform}),
     )
-    tool = Lasting(Keeps(), "kept", Screen(ThreatScanner()), asks=True)
+    tool = AskBeforeKeeping(Keeps(), "kept", Screen(ThreatScanner()), asks=True)
     try:
         result = await tool.run(Arguments(content=text), context)
     except ToolFailed as failed:

@@ -16,7 +16,7 @@ from agent_service.records.model import ModelRequest, encoded
 from agent_service.records.transition import Transition
 from agent_service.security.threats import ThreatScanner
 from agent_service.tools.base import Picture, ShownPictures
-from agent_service.tools.sight import Sight
+from agent_service.tools.picture_viewer import PictureViewer
 from agent_service.turns.message_assembly import Screening
 from agent_service.turns.result_pictures import FOLDER, ResultPictures
 from services.redaction.redactor import Redactor
@@ -46,7 +46,7 @@ async def _describe(_messages: Any, route: Route) -> str:
 
 async def show(sees: bool | None, vision: str, *pictures: Picture) -> tuple[ShownPictures, Kept]:
     kept: Any = Kept()
-    sight = Sight(lambda _model: sees, Route(model=vision), SCREENING.screen_file)
+    sight = PictureViewer(lambda _model: sees, Route(model=vision), SCREENING.screen_file)
     ask: Any = _describe
     asked: Ask = ask
     return await ResultPictures(sight, "scripted", kept, kept.keep).show(pictures, asked), kept

@@ -10,7 +10,7 @@ from skills_ref import validate
 from agent_service.profiles.skills import document as frontmatter
 from agent_service.profiles.skills.document import (
     BadSkill,
-    Surroundings,
+    SkillContext,
     checked,
     read,
     to_markdown,
@@ -159,7 +159,7 @@ def test_dashes_that_would_end_the_frontmatter_early_are_refused() -> None:
     ],
 )
 def test_a_skill_is_offered_where_it_can_be_used(field: str, value: str, holds: bool) -> None:
-    around = Surroundings(frozenset({"web"}), frozenset({"web_search"}), "telegram")
+    around = SkillContext(frozenset({"web"}), frozenset({"web_search"}), "telegram")
     text = f"---\nname: a\ndescription: b\nmetadata:\n  hermes:\n    {field}: {value}\n---\nc"
     assert read(text, "a").conditions.hold(around) is holds
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from agent_service.profiles.skills.document import BadSkill, Surroundings
+from agent_service.profiles.skills.document import BadSkill, SkillContext
 from agent_service.profiles.skills.files import MAX_FILES, FileRefused, HomeSkillFiles
 from agent_service.profiles.skills.library import Library, Origin
 from tests.support.skills import document, put, put_skill, run, skills
 
-AROUND = Surroundings(frozenset({"skills", "terminal"}), frozenset({"terminal"}), "cli")
+AROUND = SkillContext(frozenset({"skills", "terminal"}), frozenset({"terminal"}), "cli")
 
 
 def _fill(root: Path) -> None:
@@ -195,5 +195,5 @@ def test_orders_in_a_description_are_kept_from_the_index_and_not_from_a_person(
     about_odd, about_trick = sorted(listed.blocked)
     assert "in the description of odd (override)" in about_odd
     assert "in the description of trick (override)" in about_trick
-    assert run(shelf.index(Surroundings(frozenset(), frozenset(), "cli"))).blocked == listed.blocked
+    assert run(shelf.index(SkillContext(frozenset(), frozenset(), "cli"))).blocked == listed.blocked
     assert order in [found.skill.description for found in run(shelf.records())]

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler_service.options import JobOptions, Missed
-from scheduler_service.schedule.misfires import Firing, fire
+from scheduler_service.options import JobOptions, MissedRunPolicy
+from scheduler_service.schedule.misfires import DueAction, fire
 from scheduler_service.schedule.schedule import Cron, Interval, Once, Schedule, next_after
 
 GRACE = timedelta(hours=2)
@@ -26,40 +26,44 @@ def _days(count: float) -> timedelta:
     ("schedule", "now", "expected"),
     [
         # In time, or late by less than it takes until the next due time.
-        (DAILY, NINE, Firing(NINE, NINE + _days(1), missed=False)),
-        (DAILY, NINE + timedelta(seconds=10), Firing(NINE, NINE + _days(1), missed=False)),
-        (DAILY, NINE + GRACE, Firing(NINE, NINE + _days(1), missed=False)),
-        (Once(NINE), NINE, Firing(NINE, None, missed=False)),
+        (DAILY, NINE, DueAction(NINE, NINE + _days(1), missed=False)),
+        (DAILY, NINE + timedelta(seconds=10), DueAction(NINE, NINE + _days(1), missed=False)),
+        (DAILY, NINE + GRACE, DueAction(NINE, NINE + _days(1), missed=False)),
+        (Once(NINE), NINE, DueAction(NINE, None, missed=False)),
         # Several due times have passed: the latest makes up for all.
         (
             MINUTELY,
             NINE + timedelta(minutes=3, seconds=30),
-            Firing(NINE + timedelta(minutes=3), NINE + timedelta(minutes=4), missed=True),
+            DueAction(NINE + timedelta(minutes=3), NINE + timedelta(minutes=4), missed=True),
         ),
-        (HOURLY, NINE + _days(3), Firing(NINE + _days(3), NINE + timedelta(hours=73), missed=True)),
-        (DAILY, NINE + _days(3) + GRACE, Firing(NINE + _days(3), NINE + _days(4), missed=True)),
+        (
+            HOURLY,
+            NINE + _days(3),
+            DueAction(NINE + _days(3), NINE + timedelta(hours=73), missed=True),
+        ),
+        (DAILY, NINE + _days(3) + GRACE, DueAction(NINE + _days(3), NINE + _days(4), missed=True)),
         # Too late for any.
-        (DAILY, NINE + GRACE * 1.1, Firing(None, NINE + _days(1), missed=True)),
-        (DAILY, NINE + _days(3.5), Firing(None, NINE + _days(4), missed=True)),
+        (DAILY, NINE + GRACE * 1.1, DueAction(None, NINE + _days(1), missed=True)),
+        (DAILY, NINE + _days(3.5), DueAction(None, NINE + _days(4), missed=True)),
     ],
 )
-def test_fires(schedule: Schedule, now: datetime, expected: Firing) -> None:
+def test_fires(schedule: Schedule, now: datetime, expected: DueAction) -> None:
     assert fire(schedule, NINE, now, USUAL, GRACE) == expected
 
 
 @pytest.mark.parametrize(
     ("policy", "late", "expected"),
     [
-        (Missed.SKIP, timedelta(seconds=15), [0]),
-        (Missed.SKIP, timedelta(minutes=5, seconds=30), []),
-        (Missed.ONCE, timedelta(minutes=5), [5]),
-        (Missed.ALL, timedelta(minutes=1), [0, 1]),
-        (Missed.ALL, timedelta(minutes=5), [3, 4, 5]),
-        (Missed.ALL, _days(1), [1438, 1439, 1440]),
+        (MissedRunPolicy.SKIP, timedelta(seconds=15), [0]),
+        (MissedRunPolicy.SKIP, timedelta(minutes=5, seconds=30), []),
+        (MissedRunPolicy.ONCE, timedelta(minutes=5), [5]),
+        (MissedRunPolicy.ALL, timedelta(minutes=1), [0, 1]),
+        (MissedRunPolicy.ALL, timedelta(minutes=5), [3, 4, 5]),
+        (MissedRunPolicy.ALL, _days(1), [1438, 1439, 1440]),
     ],
 )
 def test_a_policy_says_which_due_times_get_a_run(
-    policy: Missed, late: timedelta, expected: list[int]
+    policy: MissedRunPolicy, late: timedelta, expected: list[int]
 ) -> None:
     now, due, found = NINE + late, NINE, list[int]()
     options = JobOptions(missed_run_policy=policy, max_missed_runs=3)
@@ -95,7 +99,7 @@ def test_a_due_time_in_the_gap_and_one_after_it_are_one_firing() -> None:
     half_past_two = Cron("30 2 * * *", "Europe/Berlin")
     gap_end = datetime(2026, 3, 29, 1, tzinfo=UTC)
     now, following = gap_end + timedelta(minutes=45), datetime(2026, 3, 30, 0, 30, tzinfo=UTC)
-    expected = Firing(gap_end, following, missed=False)
+    expected = DueAction(gap_end, following, missed=False)
     assert fire(half_past_two, gap_end, now, USUAL, GRACE) == expected
 
 

@@ -31,6 +31,6 @@ def test_a_setting_that_is_not_in_effect_is_remarked_on(
 ) -> None:
     monkeypatch.setenv("HERMES_MODEL", "other")
     assert run(tmp_path, "set", "model", "mine") == 0
-    assert "HERMES_MODEL (environment) has priority over it" in capsys.readouterr().err
+    assert "HERMES_MODEL (environment) takes precedence over it" in capsys.readouterr().err
     assert run(tmp_path, "set", "agent.max_turns", "5") == 0
     assert "priority" not in capsys.readouterr().err

@@ -21,7 +21,7 @@ _BETWEEN_LOOKS_S = 0.02
 _DATABASE_RETRY_S = 1.0
 
 
-class HeldWork:
+class ClaimLoop:
     """Looks for work to claim, and runs what is claimed; any number may share a database."""
 
     def __init__(

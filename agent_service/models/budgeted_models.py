@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 from sqlalchemy import Connection
 
-from agent_service.models.consult import Consult, Help, NoAnswer, Paid
+from agent_service.models.consult import Consult, Help, NoAnswer, PaidResult
 from agent_service.models.costs import BYTES_PER_TOKEN, estimated_tokens
 from agent_service.models.fallback import FIRST, USUAL, Route
 from agent_service.models.fallback_model import FallbackModel
@@ -30,7 +30,7 @@ from services.database.leases import LeaseTable
 from services.ids import new_id
 
 
-class Spending:
+class BudgetedModels:
     """The model as turns use it, and the record of what they spend."""
 
     def __init__(
@@ -217,7 +217,7 @@ Commit = Callable[[Fact], Awaitable[None]]
 class Consulting:
     """Questions of tools to models, and their other paid calls."""
 
-    def __init__(self, consult: Consult, spending: Spending) -> None:
+    def __init__(self, consult: Consult, spending: BudgetedModels) -> None:
         self._consult = consult
         self._spending = spending
 
@@ -245,7 +245,7 @@ class Consulting:
             return given.text
 
         async def spend(
-            model: str, provider: str, most: Usage, call: Callable[[], Awaitable[Paid]]
+            model: str, provider: str, most: Usage, call: Callable[[], Awaitable[PaidResult]]
         ) -> bytes:
             reservation = new_id("ask")
             try:

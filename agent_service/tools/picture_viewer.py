@@ -19,7 +19,7 @@ NO_VISION = (
 ANOTHER = "(auxiliary.vision.model in config.yaml can name another model.)"
 
 
-class Found(Struct):
+class MessageParts(Struct):
     """What is known of files so far, as parts of a message."""
 
     parts: list[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
@@ -49,7 +49,7 @@ class AskVision(Protocol):
     async def __call__(self, messages: Sequence[Mapping[str, Any]], route: Route, /) -> str: ...
 
 
-class Sight(Struct, frozen=True):
+class PictureViewer(Struct, frozen=True):
     """Looks at stored pictures for a model."""
 
     sees: Callable[[str], bool | None]
@@ -59,7 +59,7 @@ class Sight(Struct, frozen=True):
     """Returns others' words as the model sees them, and notices."""
 
     async def look(
-        self, model: str, file: MessageFile, mime_type: str, ask: AskVision, found: Found
+        self, model: str, file: MessageFile, mime_type: str, ask: AskVision, found: MessageParts
     ) -> None:
         """Add the picture, or what another model says of it."""
         sees = self.sees(model)
@@ -85,7 +85,7 @@ class Sight(Struct, frozen=True):
             shown = await self.screened(text, found)
             found.add(f"[The picture {file.path}, as another model describes it:]\n{shown}")
 
-    async def screened(self, text: str, found: Found) -> str:
+    async def screened(self, text: str, found: MessageParts) -> str:
         """Return others' words as the model sees them."""
         shown, notices = await self.screen(text)
         found.notices |= dict.fromkeys(notices)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Collection
 from msgspec import Struct
 from sqlalchemy import Connection
 
-from agent_service.models.spend import Spending
+from agent_service.models.budgeted_models import BudgetedModels
 from agent_service.profiles.memory.entries import Target
 from agent_service.profiles.memory.store import MemoryStore
 from agent_service.profiles.skills.document import BadSkill
@@ -29,11 +29,11 @@ FILES_EVERY = 6
 _log = logging.getLogger(__name__)
 
 
-class Readings(Struct, frozen=True):
+class GaugeUpdater(Struct, frozen=True):
     """Reads values for gauges."""
 
     database: Database
-    spending: Spending
+    spending: BudgetedModels
     memories: MemoryStore
     shelves: SkillShelves
     profiles: Callable[[], Awaitable[Collection[str]]]
