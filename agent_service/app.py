@@ -90,12 +90,12 @@ from agent_service.turns.gauge_updater import GaugeUpdater
 from agent_service.turns.loop import LoopParts
 from agent_service.turns.memory_sync import MemorySync, Recall
 from agent_service.turns.message_assembly import Screening
-from agent_service.turns.metrics import AgentMetrics, Gauges, make_counting_scanner
+from agent_service.turns.metrics import AgentMetrics, Gauges, build_scanner
 from agent_service.turns.review_scheduler import ReviewScheduler
 from agent_service.turns.reviews import Reviews
 from agent_service.turns.runner import TurnHooks, TurnRunner
 from agent_service.turns.service import Ownership, Turns
-from agent_service.turns.session_drafts import Instructions, SessionDrafts, SessionEnvironment
+from agent_service.turns.session_drafts import Instructions, SessionDrafts, SessionSetup
 from agent_service.turns.tool_context_factory import ToolContextFactory
 from services.clock import Clock, SystemClock
 from services.config.settings import Settings
@@ -121,10 +121,7 @@ def build(
     database, leases = _database(settings, chassis, clock, meter), turn_leases(config.lease_s)
     models = model_parts(settings, config, database, clock, meter, redactor)
     model, catalog, upkeep = models.first, models.catalog, _upkeep(database, clock)
-    stores, scanner = (
-        _stores(settings, config, chassis, database, clock),
-        make_counting_scanner(meter),
-    )
+    stores, scanner = (_stores(settings, config, chassis, database, clock), build_scanner(meter))
     executors, screening = Executors(channels, config.executor_away_s), Screening(scanner, redactor)
     shelves, profiles = shelves_of(config, stores, clock, scanner), stores.documents
     memories = MemoryStore(profiles, database, _limits(config, model, catalog), clock, scanner)
@@ -156,9 +153,7 @@ def build(
     ownership = _ownership(config, chassis, leases, Replicas(channels, config.endpoint, clock))
     notices = BackgroundNotifier(lambda: turns, config.tools, reach.messenger, clock)
     watches = BackgroundCommands(database, ownership.claimant, sandboxes, notices, redactor, clock)
-    places = SessionEnvironment(
-        SandboxKinds(channels, clock), projects, config.sandbox, servers.offer
-    )
+    places = SessionSetup(SandboxKinds(channels, clock), projects, config.sandbox, servers.offer)
     layers = PersonalLayers(profiles, memories, shelves, tools, context_files, external)
     drafts = SessionDrafts(clock, toolsets, told, places, layers, news, redactor)
     turns = Turns(database, runner, drafts, ownership, clock, workers, metrics)

@@ -94,13 +94,13 @@ class DockerConfig(ConfigModel):
     image: Annotated[str, Yaml("terminal.docker_image")] = "hermes-sandbox:latest"
     """Image of the boxes; it needs Python 3.8 or newer."""
     host: Annotated[str, Env("DOCKER_HOST")] = "unix:///var/run/docker.sock"
-    """Where the engine listens: unix://, tcp:// or ssh://."""
+    """Address of the engine: unix://, tcp:// or ssh://."""
     runtime: str = ""
     """OCI runtime, such as `runsc` for gVisor; empty is the engine's default."""
     ca: str = ""
     """File with the certificate of the authority that signed the engine's, for tcp://."""
     certificate: str = ""
-    """File with the certificate that the engine asks for."""
+    """File with the client certificate for the engine."""
     key: str = ""
     """File with the private key of that certificate."""
 
@@ -114,9 +114,9 @@ class KubernetesConfig(ConfigModel):
     context: str = ""
     """Context in that file; unset is the file's current one."""
     namespace: str = "hermes-sandboxes"
-    """Namespace of the sandboxes, in which nothing else is."""
+    """Namespace of the sandboxes; nothing else may run in it."""
     release: str = "hermes-sandboxes"
-    """Name of the ConfigMap that owns the sandboxes, made if there is none; with it they go."""
+    """Name of the ConfigMap that owns the sandboxes; created if missing. Deleting it ends them."""
     image: str = "hermes-sandbox:latest"
     """Image of the sandboxes, as the nodes pull it; it needs Python 3.8 or newer."""
     pull_secrets: tuple[str, ...] = ()
@@ -124,12 +124,12 @@ class KubernetesConfig(ConfigModel):
     runtime_class: str = ""
     """RuntimeClass of the sandboxes, such as `gvisor`; unset is the nodes' own."""
     isolation: Literal["namespace", "userspace_kernel", "microvm"] = "namespace"
-    """What that runtime is, which only you can know: `userspace_kernel` for gVisor, `microvm` for
-    Kata Containers."""
+    """Isolation of that runtime, which Hermes cannot detect: `userspace_kernel` for gVisor,
+    `microvm` for Kata Containers."""
     host_users: bool = True
     """`false` gives each sandbox a user namespace of its own, which nodes must support."""
     node_limits_pids: bool = False
-    """Whether the nodes limit the processes of a pod (`podPidsLimit`), which only you can know."""
+    """Whether nodes limit a pod's processes (`podPidsLimit`), which Hermes cannot detect."""
     seccomp_profile: str = ""
     """File below the nodes' seccomp folder; unset is the runtime's default profile."""
     node_selector: dict[str, str] = Field(default_factory=dict[str, str])
@@ -165,7 +165,7 @@ class SshConfig(ConfigModel):
     """File with the private key; its certificate, if it has one, lies beside it in `…-cert.pub`.
     Unset takes what the SSH agent has, and the keys in `~/.ssh`."""
     known_hosts: str = "~/.ssh/known_hosts"
-    """File in which the machine's host key stands."""
+    """File with the machine's host key."""
     fingerprint: str = ""
     """The machine's host key as `SHA256:…`, instead of a file."""
     folder: str = "~/.hermes-executor"
@@ -191,14 +191,14 @@ class ModalConfig(ConfigModel):
     token_secret: Annotated[SecretStr, Env("MODAL_TOKEN_SECRET")] = SecretStr("")
     """Secret of that token."""
     app: str = "hermes-sandboxes"
-    """App that the sandboxes belong to; made if it is not there."""
+    """App of the sandboxes; created if it does not exist."""
     environment: str = ""
     """Environment of the account; empty is its default."""
     image: Annotated[str, Yaml("executor.modal.image", "terminal.modal_image")] = ""
     """A registry's image, or the id of one of Modal's (`im-…`), with Python 3.8 or newer; empty is
     Debian with Python, git and a few tools."""
     region: str = ""
-    """Where sandboxes run, such as `eu`; empty leaves it to Modal."""
+    """Region of the sandboxes, such as `eu`; if empty, Modal chooses."""
     server_url: str = "https://api.modal.com"
     """Where Modal's API listens."""
 

@@ -51,8 +51,7 @@ class ResetPolicy(Struct, frozen=True):
     """None means the machine's."""
 
     def cutoff(self, now: datetime) -> datetime | None:
-        """Return the time before which the last use of a session must be for it to end; None for
-        never."""
+        """Return the time from which on sessions must have been used to stay; None for never."""
         cutoffs: list[datetime] = []
         if self.mode in (Mode.IDLE, Mode.BOTH):
             cutoffs.append(now - self.idle + _TICK)

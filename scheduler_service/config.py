@@ -21,12 +21,12 @@ class SchedulerConfig(ConfigModel):
     max_parallel_runs: Annotated[
         int, Field(ge=1, le=10_000), Yaml("cron.max_parallel_jobs"), Env("HERMES_CRON_MAX_PARALLEL")
     ] = 32
-    """Runs whose turns are worked on at one time; further ones wait."""
+    """Maximum number of runs in parallel; further ones wait."""
     misfire_grace_s: Annotated[
         int, Field(ge=0), Yaml("cron.misfire_grace_s"), Env("HERMES_CRON_MISFIRE_GRACE_S")
     ] = 86_400
-    """Seconds after which a due time that nobody was awake for is no longer made up for; a job
-    that runs only once is made up for unless it has a grace of its own."""
+    """Seconds after which a missed due time is no longer made up for; a job that runs only once is
+    always made up for, unless it has a limit of its own."""
 
 
 @section("curator")
@@ -34,15 +34,15 @@ class CuratorConfig(ConfigModel):
     """When the curator looks after libraries of skills."""
 
     enabled: Annotated[bool, Env("HERMES_CURATOR_ENABLED")] = True
-    """Whether the curator begins by itself; `hermes curator run` works all the same."""
+    """Whether the curator runs automatically; `hermes curator run` works in either case."""
     interval_hours: Annotated[float, Field(gt=0, le=87_600)] = 168
-    """Hours from one of its runs to the next; the first is so long after it was first looked at."""
+    """Hours between its runs, and from its first look at a home to its first run."""
     min_idle_hours: Annotated[float, Field(ge=0, le=8760)] = 2
-    """Hours for which nobody has talked to the agent before it begins; jobs do not count."""
+    """Hours without messages to the agent before a run; jobs do not count."""
     stale_after_days: Annotated[float, Field(gt=0, le=36_500)] = 30
     """Days after which a skill that nobody has used counts as stale."""
     archive_after_days: Annotated[float, Field(gt=0, le=36_500)] = 90
-    """Days after which it is put away; not less than `stale_after_days`."""
+    """Days after which it is archived; not less than `stale_after_days`."""
 
     @model_validator(mode="after")
     def _is_in_order(self) -> Self:

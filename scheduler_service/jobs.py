@@ -134,8 +134,7 @@ class Attempt(Struct, frozen=True):
 
 
 class Run(Struct, frozen=True):
-    """A due time of a job or a requested run; its id is also that of its first turn and
-    delivery."""
+    """A due time of a job or a requested run; its first turn and delivery have the same id."""
 
     id: str
     job_id: str
@@ -200,8 +199,7 @@ def turn_id_of(run_id: str, attempt: int) -> str:
 
 
 def session_id_of(job_id: str, run_id: str, scheduled_for: datetime, attempt: Attempt) -> str:
-    """Return an attempt's session id; retries and requested runs add the turn's id to the due
-    time."""
+    """Return an attempt's session id: due time, and the turn's id for retries and requests."""
     if len(job_id) > _MAX_NAMED_JOB_ID:
         job_id = hashlib.sha256(job_id.encode()).hexdigest()[:32]
     is_first = attempt.number == 1

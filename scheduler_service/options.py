@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 
 class MissedRunPolicy(StrEnum):
-    """What becomes of due times that have passed."""
+    """What happens to due times that have passed."""
 
     ONCE = "once"
     """The latest gets the run that makes up for all, unless it is too long ago."""

@@ -27,12 +27,7 @@ from agent_service.security.threats import ThreatScanner
 from agent_service.sessions.past_sessions import PastSessions
 from agent_service.storage import sessions, uploads
 from agent_service.tools.browser.browsers import Browsers
-from agent_service.tools.builtin import (
-    ApprovalSettings,
-    MediaProviders,
-    ToolResources,
-    builtin_tools,
-)
+from agent_service.tools.builtin import ApprovalPolicy, MediaProviders, ToolResources, builtin_tools
 from agent_service.tools.context_files import Hints
 from agent_service.tools.guards.commands import CommandPolicy, JudgeCommands
 from agent_service.tools.guards.model import GuardModel
@@ -72,7 +67,7 @@ def listed_tools(
     return builtin_tools(
         reach,
         hints=hints,
-        asking=ApprovalSettings(policy, config.fetch.taint == "ask"),
+        asking=ApprovalPolicy(policy, config.fetch.taint == "ask"),
         memories=memories if config.memory.enabled else None,
         past=past,
         terminal=config.terminal,

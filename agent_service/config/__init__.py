@@ -127,7 +127,7 @@ class AgentConfig(ConfigModel):
         BeforeValidator(_parts_of_ids),
         TypeName("auto, on, off, or a list of parts of model ids"),
     ] = EAGER_TO_ANNOUNCE
-    """Models that are told more strictly to act instead of announcing what they will do; `auto` is
+    """Models that get stricter instructions to act instead of announcing actions; `auto` means
     those with `gpt` or `codex` in their id."""
     context_file_max_chars: Annotated[
         int, Field(ge=1000, le=1_000_000), Yaml("context_file_max_chars")

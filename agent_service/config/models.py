@@ -104,8 +104,7 @@ class ModelConfig(ConfigModel):
     base_url: Annotated[
         str, AfterValidator(checked_url), Env("HERMES_BASE_URL"), Flag("base_url")
     ] = ""
-    """Base URL of any endpoint that speaks like OpenAI's or Anthropic's, such as
-    http://127.0.0.1:8080/v1."""
+    """Base URL of any endpoint with OpenAI's or Anthropic's API: http://127.0.0.1:8080/v1."""
     preload: Annotated[bool, Flag("preload_model")] = False
     """Whether to load the provider's library at the start. The first answer then comes a tenth of a
     second sooner, and an idle process takes about 30 MB more."""

@@ -24,8 +24,7 @@ class SpeechConfig(ConfigModel):
     provider: Annotated[
         Literal["", "openai", "elevenlabs", "piper"], _one_of("openai", "elevenlabs", "piper")
     ] = ""
-    """Which provider speaks; unset is the first of `elevenlabs`, `openai` and `piper` that is set
-    up."""
+    """Text-to-speech provider; unset is the first available: `elevenlabs`, `openai`, `piper`."""
     openai_model: Annotated[str, Yaml("tts.openai.model")] = "gpt-4o-mini-tts"
     """Model for OpenAI's speech API."""
     openai_voice: Annotated[str, Yaml("tts.openai.voice")] = "alloy"
@@ -40,7 +39,7 @@ class SpeechConfig(ConfigModel):
     elevenlabs_base_url: Annotated[_BaseUrl, Env("ELEVENLABS_BASE_URL")] = (
         "https://api.elevenlabs.io"
     )
-    """Where ElevenLabs is, such as `https://api.eu.residency.elevenlabs.io`."""
+    """Base URL of ElevenLabs' API, such as `https://api.eu.residency.elevenlabs.io`."""
     elevenlabs_model: Annotated[str, Yaml("tts.elevenlabs.model_id")] = "eleven_multilingual_v2"
     """Model of ElevenLabs."""
     elevenlabs_voice: Annotated[str, Yaml("tts.elevenlabs.voice_id")] = "JBFqnCBsd6RMkjVDRZzb"
@@ -60,12 +59,12 @@ class TranscriptionConfig(ConfigModel):
     `auxiliary.transcription` is not set."""
 
     enabled: bool = True
-    """Whether sound is written down."""
+    """Whether to transcribe audio."""
     provider: Annotated[
         Literal["", "openai", "groq", "elevenlabs", "local"],
         _one_of("openai", "groq", "elevenlabs", "local"),
     ] = ""
-    """Which provider listens; unset is the first of `groq`, `elevenlabs` and `openai` whose key is
+    """Speech-to-text provider; unset is the first of `groq`, `elevenlabs` and `openai` whose key is
     set. `local` runs Whisper in the agent; it needs `hermes-services[local-speech]`."""
     openai_model: Annotated[str, Yaml("stt.openai.model"), Env("STT_OPENAI_MODEL")] = (
         "gpt-transcribe"
@@ -78,7 +77,7 @@ class TranscriptionConfig(ConfigModel):
     groq_api_key: Annotated[SecretStr, Env("GROQ_API_KEY")] = _UNSET
     """Key for Groq."""
     groq_base_url: Annotated[_BaseUrl, Env("GROQ_BASE_URL")] = "https://api.groq.com/openai/v1"
-    """Where Groq is."""
+    """Base URL of Groq's API."""
     elevenlabs_model: Annotated[str, Yaml("stt.elevenlabs.model_id")] = "scribe_v2"
     """Model of ElevenLabs."""
     local_model: Annotated[str, Yaml("stt.local.model")] = "base"
@@ -112,7 +111,7 @@ class PicturesConfig(ConfigModel):
     provider: Annotated[
         Literal["", "openai", "fal", "openrouter"], _one_of("openai", "fal", "openrouter")
     ] = ""
-    """Which provider makes pictures; unset is the first of `fal`, `openai` and `openrouter` whose
+    """Provider of pictures; unset is the first of `fal`, `openai` and `openrouter` whose
     key is set."""
     openai_model: Annotated[str, Yaml("image_gen.openai.model")] = "gpt-image-2"
     """Model of OpenAI."""
@@ -135,7 +134,7 @@ class HomeAssistantConfig(ConfigModel):
     url: Annotated[_BaseUrl, Yaml("platforms.homeassistant.extra.url"), Env("HASS_URL")] = (
         "http://homeassistant.local:8123"
     )
-    """Where Home Assistant is."""
+    """URL of Home Assistant."""
     token: Annotated[SecretStr, Yaml("platforms.homeassistant.token"), Env("HASS_TOKEN")] = _UNSET
     """A long-lived access token of an administrator, from the security page of your profile."""
     ask_domains: tuple[str, ...] = ("alarm_control_panel", "cover", "lock")

@@ -18,7 +18,7 @@ class MemoryConfig(ConfigModel):
     """What is remembered across sessions."""
 
     enabled: Annotated[bool, Yaml("memory.memory_enabled", "memory.enabled")] = True
-    """Whether sessions are told what is remembered, and can remember more."""
+    """Whether sessions see the memory and can add to it."""
     limit: Literal["fixed", "scaled"] = "fixed"
     """`scaled` raises both limits for models with a window of more than 128,000 tokens, in
     proportion to the window and at most fourfold."""
@@ -47,9 +47,9 @@ class HonchoConfig(ConfigModel):
     ] = "hermes"
     """Honcho's workspace."""
     peer_name: Annotated[str, Yaml("honcho.peer_name", "honcho.peerName")] = "user"
-    """What you are called there, in all chats."""
+    """Your name at Honcho, in all chats."""
     ai_peer: Annotated[str, Yaml("honcho.ai_peer", "honcho.aiPeer")] = "hermes"
-    """What the agent is called there; profiles other than `default` add their names."""
+    """The agent's name at Honcho; profiles other than `default` add their names."""
     recall_mode: Annotated[
         Literal["hybrid", "context", "tools"], Yaml("honcho.recall_mode", "honcho.recallMode")
     ] = "hybrid"
@@ -239,8 +239,7 @@ class OverlayConfig(ConfigModel):
     personalities: dict[Annotated[str, AfterValidator(_personality_name)], str] = Field(
         default_factory=dict[str, str]
     )
-    """Personalities for `/personality`: a name and what the model is told. They replace built-in
-    ones of the same name."""
+    """Personalities for `/personality`: names and instructions. They can replace built-in ones."""
 
     @property
     def overlay(self) -> Overlay:

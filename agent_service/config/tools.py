@@ -31,8 +31,7 @@ class ToolsConfig(ConfigModel):
     platforms: dict[PlatformName, tuple[Toolset, ...]] = Field(
         default_factory=dict[PlatformName, tuple[Toolset, ...]]
     )
-    """By platform, such as `telegram` or `cli`, more toolsets that are off for messages from
-    there."""
+    """By platform, such as `telegram` or `cli`, more toolsets that are off for its messages."""
     only_profiles: Annotated[dict[str, tuple[Toolset, ...]], Yaml("tools.only.profiles")] = Field(
         default_factory=dict[str, tuple[Toolset, ...]]
     )
@@ -221,19 +220,19 @@ class SearchConfig(ConfigModel):
     brave_api_key: Annotated[SecretStr, Env("BRAVE_API_KEY")] = SecretStr("")
     """Key for the Brave Search API."""
     brave_base_url: Annotated[_Url, Env("BRAVE_BASE_URL")] = "https://api.search.brave.com"
-    """Where the Brave Search API is."""
+    """Base URL of the Brave Search API."""
     tavily_api_key: Annotated[SecretStr, Env("TAVILY_API_KEY")] = SecretStr("")
     """Key for Tavily."""
     tavily_base_url: Annotated[_Url, Env("TAVILY_BASE_URL")] = "https://api.tavily.com"
-    """Where Tavily is."""
+    """Base URL of Tavily's API."""
     exa_api_key: Annotated[SecretStr, Env("EXA_API_KEY")] = SecretStr("")
     """Key for Exa."""
     exa_base_url: Annotated[_Url, Env("EXA_BASE_URL")] = "https://api.exa.ai"
-    """Where Exa is."""
+    """Base URL of Exa's API."""
     firecrawl_api_key: Annotated[SecretStr, Env("FIRECRAWL_API_KEY")] = SecretStr("")
     """Key for Firecrawl."""
     firecrawl_base_url: Annotated[_Url, Env("FIRECRAWL_API_URL")] = "https://api.firecrawl.dev"
-    """Where Firecrawl is."""
+    """Base URL of Firecrawl's API."""
     searxng_url: Annotated[_Url, Yaml("web.searxng_url"), Env("SEARXNG_URL")] = ""
     """Address of a SearXNG with its JSON format enabled; it may be in a private network."""
 

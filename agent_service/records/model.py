@@ -63,8 +63,7 @@ class ModelRequest(Struct, frozen=True):
 
 
 class ModelRetry(Struct, frozen=True):
-    """Attempt number `attempt` failed, and the next starts after `delay_s`: all deltas so far are
-    void."""
+    """An attempt failed; all deltas so far are void, and the next one starts after `delay_s`."""
 
     attempt: int
     reason: ModelErrorKind

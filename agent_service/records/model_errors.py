@@ -76,8 +76,7 @@ class ModelError(Exception):
         return self.kind.retryable
 
     def rest_s(self, usual_s: float) -> float:
-        """Return how long a failed key or endpoint rests: what the provider asks for, else
-        `usual_s`."""
+        """Return how long a failed key or endpoint rests; `usual_s` unless the provider says so."""
         asked_s = usual_s if self.retry_after_s is None else self.retry_after_s
         return min(asked_s, _LONGEST_REST_S)
 

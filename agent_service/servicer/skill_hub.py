@@ -5,7 +5,7 @@ from contextlib import aclosing
 from typing import Any
 
 from agent_service.assembly.hubs import Hubs, HubSkill, audited, exported
-from agent_service.profiles.skills.hub.hub import InstallOptions, Outcome, Step
+from agent_service.profiles.skills.hub.hub import HubOptions, Outcome, Step
 from agent_service.profiles.skills.hub.verdicts import Review
 from agent_service.profiles.skills.shelf import SkillShelves
 from agent_service.servicer.fields import Context, profile_of
@@ -46,7 +46,7 @@ class SkillHubServicer(SkillHubServiceServicer):
     ) -> AsyncGenerator[pb.InstallSkillsResponse]:
         _check_names(request.names)
         hub = self._hubs.for_profile(profile_of(request.profile))
-        terms = InstallOptions(frozenset(request.consents), request.dry_run)
+        terms = HubOptions(frozenset(request.consents), request.dry_run)
         with telling():
             async with aclosing(hub.install(request.source, request.names, terms)) as told:
                 async for one in told:
@@ -57,7 +57,7 @@ class SkillHubServicer(SkillHubServiceServicer):
     ) -> AsyncGenerator[pb.UpdateSkillsResponse]:
         _check_names(request.names)
         hub = self._hubs.for_profile(profile_of(request.profile))
-        terms = InstallOptions(frozenset(request.consents), request.dry_run)
+        terms = HubOptions(frozenset(request.consents), request.dry_run)
         with telling():
             async with aclosing(hub.update(request.names, terms)) as told:
                 async for one in told:

@@ -70,7 +70,7 @@ from agent_service.tools.web.web_extract import WebExtract, WebExtractArguments,
 from agent_service.tools.web.web_search import WebSearch
 
 
-class ApprovalSettings(Struct, frozen=True):
+class ApprovalPolicy(Struct, frozen=True):
     """When a person is asked before a tool runs."""
 
     commands: CommandPolicy = field(default_factory=lambda: CommandPolicy(asks=False))
@@ -108,14 +108,14 @@ class ToolResources(Struct, frozen=True):
 def builtin_tools(
     reach: ToolResources,
     *,
-    asking: ApprovalSettings | None = None,
+    asking: ApprovalPolicy | None = None,
     memories: MemoryStore | None = None,
     hints: Hints | None = None,
     past: PastSessions | None = None,
     terminal: TerminalConfig | None = None,
 ) -> Sequence[Listed]:
     """Every tool, in the order that the model sees."""
-    asking = asking or ApprovalSettings()
+    asking = asking or ApprovalPolicy()
     command: Tool[TerminalArguments] = Terminal(terminal)
     process: Tool[ProcessArguments] = Process()
     program: Tool[ExecuteCodeArguments] = ExecuteCode()
@@ -146,7 +146,7 @@ def builtin_tools(
     return (*map(Listed, everywhere), *_reaching(reach, asking))
 
 
-def _reaching(reach: ToolResources, asking: ApprovalSettings) -> Sequence[Listed]:
+def _reaching(reach: ToolResources, asking: ApprovalPolicy) -> Sequence[Listed]:
     web, mixed = reach.web, reach.mixture
     send = SendMessage(reach.messenger, asking.commands, asks=asking.tainted)
     extract: Tool[Any] = WebExtract(web.fetcher)
@@ -199,7 +199,7 @@ def _making(senses: MediaProviders, screen: Screen, commands: CommandPolicy) -> 
 
 
 def _home_assistant(
-    config: HomeAssistantConfig, screen: Screen, asking: ApprovalSettings
+    config: HomeAssistantConfig, screen: Screen, asking: ApprovalPolicy
 ) -> Sequence[Listed]:
     server = HomeAssistant(config)
     tools: Sequence[Tool[Any]] = (
@@ -210,7 +210,7 @@ def _home_assistant(
     return [Listed(Untrusted(each, "Home Assistant", screen), missing=missing) for each in tools]
 
 
-def _browsing(reach: ToolResources, asking: ApprovalSettings) -> Iterator[Listed]:
+def _browsing(reach: ToolResources, asking: ApprovalPolicy) -> Iterator[Listed]:
     browsers = reach.browsers
     missing = () if browsers.connect else BROWSER_SETTINGS
     for tool in browser_tools(browsers, asks=asking.tainted):

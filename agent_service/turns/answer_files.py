@@ -30,7 +30,7 @@ from agent_service.tools.guards.taint import sources
 from agent_service.tools.media.made_files import attached_by
 from agent_service.tools.send_message import FILES_AT_ONCE, MAX_FILE_BYTES, MAX_FILES, read_file
 from agent_service.tools.texts import same_file
-from agent_service.turns.continuation import earlier_pieces
+from agent_service.turns.continuation import cut_pieces
 
 TOOLSET = "messaging"
 WEB = "web"
@@ -72,8 +72,7 @@ class AnswerFiles:
         return is_allowed and _chat(turn) is not None and bool(self._split(turn, text)[1])
 
     async def send(self, turn: LiveTurn, answer: str) -> str:
-        """Send the files once per turn; return the answer without them, and with why some were not
-        sent."""
+        """Send the files, once per turn; return the answer with the reasons for unsent files."""
         text, media = self._split(turn, answer)
         key, chat = f"{turn.id}:files", _chat(turn)
         assert chat is not None, "only answers to chats wait for their files"
@@ -118,7 +117,7 @@ class AnswerFiles:
 
     async def _read(self, work: Workplace, media: Media, left: int) -> MediaFile:
         if await guarded((media.path,), work.files, await work.place(), self._policy):
-            raise ToolFailed("A person has to allow that: send_message asks for it.")
+            raise ToolFailed("a person has to allow this; send_message asks for it.")
         return await read_file(media, work.files, left)
 
     async def _fetch(self, work: Workplace, media: Media, left: int) -> MediaFile:
@@ -146,11 +145,11 @@ def _describe_problem(media: Media, why: str) -> str:
 
 
 def pending_answer(turn: LiveTurn) -> str | None:
-    """Return the stored answer whose files are still to be sent; None if there is none."""
+    """Return the stored answer whose files were not sent yet; None if there is none."""
     if turn.pending or not turn.messages[-1].startswith(_BEGINNING):
         return None
     fields: dict[str, Any] = json.loads(turn.messages[-1])
-    return "".join([*earlier_pieces(turn.messages[:-1]), fields.get("content") or ""])
+    return "".join([*cut_pieces(turn.messages[:-1]), fields.get("content") or ""])
 
 
 def _chat(turn: LiveTurn) -> Target | None:

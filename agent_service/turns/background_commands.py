@@ -98,8 +98,7 @@ class CommandMonitor:
         self._tell_from = 0.0
 
     async def next(self, progress: Progress) -> CommandNews:
-        """Return the next report; SandboxUnavailable or CommandUncertain if the command is
-        unreachable."""
+        """Return the next report; SandboxUnavailable or CommandUncertain if it is unreachable."""
         try:
             while True:
                 if (ended := await self._poll(progress)) is not None:
@@ -113,7 +112,7 @@ class CommandMonitor:
             return self._gone(progress, render_loss(self._watched))
 
     def given_up(self, progress: Progress) -> CommandNews:
-        """Return the last report of a command whose executor does not come back."""
+        """Return the last report of a command whose executor has not returned."""
         return self._gone(progress, render_lost_executor(self._watched))
 
     def _gone(self, progress: Progress, said: str) -> CommandNews:
@@ -230,7 +229,7 @@ class BackgroundCommands:
                 try:
                     await self._claim_all(workers)
                 except DatabaseUnavailable as error:
-                    _log.error("watched commands cannot be looked for: %s", error)
+                    _log.error("cannot look for watched commands: %s", error)
                 await self._clock.sleep(POLL_S)
 
     async def _claim_all(self, workers: Workers) -> None:
@@ -252,9 +251,9 @@ class BackgroundCommands:
         try:
             await self._follow(lease, watched, news)
         except Fenced:
-            _log.info("command %s is watched no more", watched.key)
+            _log.info("command %s is no longer watched", watched.key)
         except DatabaseUnavailable as error:
-            _log.warning("command %s is watched no more: %s", watched.key, error)
+            _log.warning("command %s is no longer watched: %s", watched.key, error)
         except _WorkedInElsewhere:
             await self._database.write(lambda conn: self._leases.release(conn, lease))
         finally:
@@ -301,7 +300,7 @@ class BackgroundCommands:
             try:
                 return await watch.next(progress)
             except (SandboxUnavailable, CommandUncertain) as error:
-                _log.info("command %s cannot be looked at: %s", watched.key, error)
+                _log.info("cannot read command %s: %s", watched.key, error)
             is_elsewhere = partial(
                 background.is_worked_in, session_id=watched.request.session_id, owner=self._owner
             )

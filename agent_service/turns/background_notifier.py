@@ -1,4 +1,4 @@
-"""Tells the model about events, and sends its response to the chat that started them."""
+"""Notifies the model about events, and sends its answer to the chat that started them."""
 
 import asyncio
 import hashlib
@@ -41,8 +41,7 @@ class BackgroundNotifier(Struct, frozen=True):
     clock: Clock
 
     async def tell(self, watched: WatchedCommand, news: CommandNews) -> None:
-        """Report on a command, and return once the report is complete; NotFound if the session is
-        gone."""
+        """Report on a command, and return when this is done; NotFound if the session is gone."""
         turn_id = turn_id_of(watched.key, news.progress.told)
         request = replace(watched.request, turn_id=turn_id, text=news.text)
         # Toolsets may have been turned off meanwhile.

@@ -18,7 +18,7 @@ GO_ON = (
 _GO_ON = encoded({"role": "user", "content": GO_ON})
 
 
-def earlier_pieces(messages: Sequence[bytes]) -> tuple[str, ...]:
+def cut_pieces(messages: Sequence[bytes]) -> tuple[str, ...]:
     """Return the pieces that the next message continues; none if it is a new answer."""
     pieces: list[str] = []
     at = len(messages)
@@ -43,5 +43,5 @@ def can_continue(turn: LiveTurn, message: ModelMessage) -> bool:
         message.finish_reason == CUT_OFF
         and not message.tool_calls
         and turn.calls_left > 1
-        and len(earlier_pieces(turn.messages)) < MAX_CONTINUATIONS
+        and len(cut_pieces(turn.messages)) < MAX_CONTINUATIONS
     )

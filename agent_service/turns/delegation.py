@@ -61,8 +61,7 @@ class Delegation:
         self._toolsets = frozenset(toolsets)
 
     def allowed(self, turn: LiveTurn, asked: Sequence[str]) -> tuple[str, ...]:
-        """Return a subagent's toolsets: those requested that its caller has, without the blocked
-        ones."""
+        """Return a subagent's toolsets: the requested ones that its caller has and may give."""
         own = (turn.toolsets or self._toolsets) & self._toolsets
         wanted = own & frozenset(asked) if asked else own
         found = tuple(sorted(wanted - BLOCKED))

@@ -38,13 +38,7 @@ from agent_service.records.sent_history import sent_history
 from agent_service.records.turn_state import STOP_AT, LiveTurn
 from agent_service.tools.toolbox import Toolbox
 from agent_service.turns.answer_files import AnswerFiles, pending_answer
-from agent_service.turns.continuation import (
-    CUT_OFF,
-    GO_ON,
-    can_continue,
-    command_call,
-    earlier_pieces,
-)
+from agent_service.turns.continuation import CUT_OFF, GO_ON, can_continue, command_call, cut_pieces
 from agent_service.turns.file_reader import FileReader
 from agent_service.turns.script_turns import Scripts
 from services.amounts import plural
@@ -226,7 +220,7 @@ async def _ask(
 
 
 def _finish(turn: LiveTurn, message: base.ModelMessage) -> TurnFinished:
-    text = "".join([*earlier_pieces(turn.messages), message.text])
+    text = "".join([*cut_pieces(turn.messages), message.text])
     if message.finish_reason != CUT_OFF:
         return TurnFinished(Outcome.COMPLETED, text=text)
     return TurnFinished(

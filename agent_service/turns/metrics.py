@@ -35,7 +35,7 @@ _MOST_PLATFORMS = 30
 """The maximum number of platform labels, because callers may name any platform."""
 
 
-def make_counting_scanner(meter: Meter) -> ThreatScanner:
+def build_scanner(meter: Meter) -> ThreatScanner:
     """Return a scanner that counts the threats that it finds."""
     blocked = meter.counter(
         "hermes_threats_blocked_total",
@@ -63,9 +63,7 @@ class AgentMetrics(Metrics, frozen=True):
     subagents: Gauge = gauge(
         "hermes_subagents_active", "Turns of subagents running on this replica."
     )
-    resumes: Counter = counter(
-        "hermes_turn_resumes_total", "Turns resumed after a restart or loss."
-    )
+    resumes: Counter = counter("hermes_turn_resumes_total", "Turns resumed by a new owner.")
     uncertain: Counter = counter(
         "hermes_steps_uncertain_total", "Steps that may or may not have taken effect."
     )

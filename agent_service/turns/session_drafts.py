@@ -30,7 +30,7 @@ LEAN_NOTICE = (
 )
 
 
-class SessionEnvironment(Struct, frozen=True):
+class SessionSetup(Struct, frozen=True):
     """Where sessions work, and who describes it."""
 
     sandboxes: SandboxKinds
@@ -110,7 +110,7 @@ class SessionDrafts:
         clock: Clock,
         toolsets: Collection[str],
         instructions: Instructions,
-        places: SessionEnvironment,
+        places: SessionSetup,
         personal: PersonalLayers,
         news: SessionNews,
         redactor: Redactor,

@@ -92,8 +92,7 @@ class Directory(Struct, frozen=True):
         return replace(source, answers_to=to)
 
     def home_channels(self, conn: Connection, profile: str) -> Mapping[str, Place]:
-        """Return the home channels of the connected platforms; a chosen one overrides the
-        settings."""
+        """Return the platforms' home channels; one that was chosen overrides the settings."""
         chosen, found = channels.chosen_homes(conn, profile), dict[str, Place]()
         for platform in self.platforms:
             configured = self.homes.get(platform, "").strip()
@@ -104,8 +103,7 @@ class Directory(Struct, frozen=True):
         return found
 
     def channels(self, conn: Connection, profile: str) -> tuple[Sequence[Channel], Sequence[Place]]:
-        """Return the chats of connected platforms, the last used first, and which are home
-        channels."""
+        """Return the chats of connected platforms, last used first, and the home channels."""
         found = channels.list_channels(conn, profile)
         known = [each for each in found if each.place.platform in self.platforms]
         return known, [*self.home_channels(conn, profile).values()]

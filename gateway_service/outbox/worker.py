@@ -197,8 +197,7 @@ class OutboxWorker:
         return replace(part, uncertain=part.uncertain or repeats)
 
     async def _fail(self, part: Part, error: Exception) -> Outcome:
-        """Try again after an error that is not ours; at last say so instead, as it holds up the
-        chat."""
+        """Retry after an unexpected error; finally send a note instead, so the chat continues."""
         _log.error("%s was not delivered", part.delivery_id, exc_info=error)
         if part.attempts + 1 < ATTEMPTS:
             return self._postpone(self._doubt(part), repr(error))

@@ -39,7 +39,7 @@ class ApiConfig(ConfigModel):
     models: tuple[str, ...] = ()
     """Models of the provider that clients may ask for instead of the agent's own; `*` means any."""
     approvals: Literal["deny", "allow"] = "deny"
-    """What becomes of calls that a person would have to approve: `deny` refuses them, `allow` runs
+    """What happens to calls that need a person's approval: `deny` refuses them, `allow` runs
     them. Runs (`/v1/runs`) ask their client."""
     max_requests: Annotated[int, Field(ge=1, le=10_000)] = 128
     """Requests that are served at the same time; more are refused with status 429."""

@@ -56,8 +56,7 @@ class PlatformConfig(ConfigModel):
     deny_commands: Annotated[dict[str, tuple[str, ...]], Yaml(".commands.deny")] = Field(
         default_factory=dict[str, tuple[str, ...]]
     )
-    """Refused commands in the same form; commands refused to everybody (`*`) stay allowed to
-    admins."""
+    """Denied commands in the same form; denials for everybody (`*`) do not apply to admins."""
 
     @property
     def variables_needed(self) -> Sequence[str]:
@@ -95,8 +94,7 @@ class PlatformConfig(ConfigModel):
 
     @model_validator(mode="after")
     def _is_complete(self) -> Self:
-        """Refuse to use an account that is not configured; a platform with another rule overrides
-        this."""
+        """Refuse to use an account that is not configured; a platform may override this."""
         if self.enabled and not self.has_credentials:
             raise ValueError(f"platforms.{self.name} is enabled; set {self.needs} for it")
         return self

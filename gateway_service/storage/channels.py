@@ -110,8 +110,7 @@ def chosen_homes(conn: Connection, profile: str) -> Mapping[str, Place]:
 
 
 def follow(conn: Connection, account: Account, move: ChatMove) -> None:
-    """Move a chat's sessions, messages and rank as home channel to its new id; repeating it
-    changes nothing."""
+    """Move a chat's sessions, messages and home channel to its new id; idempotent."""
     for key in _keys(conn, account, move.old_chat_id):
         parts = key.split(":")
         parts[_CHAT] = move.new_chat_id

@@ -95,8 +95,7 @@ def forget(conn: Connection, now: datetime) -> int:
 
 
 def lock_attempts(conn: Connection, profile: str) -> tuple[int, datetime | None]:
-    """Return the number of wrong codes and when the last was tried; others wait until this
-    transaction ends."""
+    """Return the number and latest time of wrong codes, locked until the transaction ends."""
     conn.execute(_ADD_LOCK, {"profile": profile, "wrong_count": 0})
     query = sa.select(pairing_lock).filter_by(profile=profile).with_for_update()
     row = conn.execute(query).one()

@@ -87,8 +87,7 @@ class TerminalNotifications:
         return await self._database.write(lambda conn: notifications.begin(conn, part, until))
 
     def _is_for(self, part: Part, reader: Reader) -> bool:
-        """A reader gets its session's notifications; a profile's newest reader also gets all
-        others."""
+        """A reader gets its session's notifications; the newest one also gets all others."""
         session_id = part.address.chat_id
         if session_id == reader.session_id():
             return True

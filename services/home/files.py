@@ -169,9 +169,7 @@ def _no_profiles(home: HomePaths) -> Iterator[SkippedFile]:
         for path in sorted(folder.iterdir()):
             if not _is_profile(home, path.name):
                 shown = _display(f"{PROFILES}/{path.name}")
-                yield SkippedFile(
-                    DEFAULT_PROFILE, shown, "it is no folder with the name of a profile"
-                )
+                yield SkippedFile(DEFAULT_PROFILE, shown, "it is no folder of a profile")
 
 
 def _is_profile(home: HomePaths, name: str) -> bool:

@@ -122,15 +122,14 @@ class ServiceConfig(ConfigModel):
     instance: Annotated[str, Field(min_length=1, max_length=100), Flag("instance")] = Field(
         default_factory=socket.gethostname
     )
-    """This process's name among replicas, as it stands in leases; the host's name by default."""
+    """This process's name among replicas, used in leases; the host's name by default."""
 
 
 class ChatConfig(ConfigModel):
     """How `hermes chat` begins a session."""
 
     mount_cwd: Annotated[bool, Yaml("terminal.mount_cwd")] = False
-    """Whether a new session of `hermes chat` works in the folder that it is begun in, as with
-    `--here`; else only where that is said."""
+    """Whether each new session of `hermes chat` works in the current folder, as with `--here`."""
 
 
 MODELS: tuple[type[ConfigModel], ...] = (ServiceConfig, ChatConfig)

@@ -14,7 +14,7 @@ from agent_service.profiles.memory.store import MemoryStore
 from agent_service.records.requests import REVIEW
 from agent_service.sessions.past_sessions import PastSessions
 from agent_service.tools.base import Tool
-from agent_service.tools.builtin import ApprovalSettings, builtin_tools
+from agent_service.tools.builtin import ApprovalPolicy, builtin_tools
 from agent_service.tools.guards.commands import CommandPolicy
 from agent_service.tools.guards.refusals import refused
 from agent_service.tools.schema import describe
@@ -199,7 +199,7 @@ CHOICES = {
 MEMORIES = MemoryStore.__new__(MemoryStore)
 PAST = PastSessions.__new__(PastSessions)
 LISTED = builtin_tools(
-    out_of_reach(), memories=MEMORIES, asking=ApprovalSettings(tainted=False), past=PAST
+    out_of_reach(), memories=MEMORIES, asking=ApprovalPolicy(tainted=False), past=PAST
 )
 TOOLS = {listed.tool.name: listed.tool for listed in LISTED}
 
@@ -209,7 +209,7 @@ def test_the_names_are_those_that_models_know() -> None:
     asked = builtin_tools(
         out_of_reach(),
         memories=MEMORIES,
-        asking=ApprovalSettings(commands=CommandPolicy()),
+        asking=ApprovalPolicy(commands=CommandPolicy()),
         past=PAST,
     )
     assert [listed.tool.name for listed in asked] == list(TOOLS)

@@ -30,7 +30,7 @@ from agent_service.storage.schema import metadata
 from agent_service.storage.turns import SessionDraft
 from agent_service.tools.base import Tool
 from agent_service.tools.browser.browsers import Browsers
-from agent_service.tools.builtin import ApprovalSettings, builtin_tools
+from agent_service.tools.builtin import ApprovalPolicy, builtin_tools
 from agent_service.tools.picture_viewer import PictureViewer
 from agent_service.tools.schema import offered
 from agent_service.tools.toolbox import Toolbox
@@ -134,7 +134,7 @@ async def open_tools(
     away_s: float = AWAY_S,
     more: Sequence[Tool[Any]] = (),
     browser: BrowserConfig | None = None,
-    asking: ApprovalSettings | None = None,
+    asking: ApprovalPolicy | None = None,
 ) -> AsyncGenerator[Tools]:
     """The tools of a turn of a new session, and some more, with an executor at an address."""
     leases, clock = turn_leases(LEASE_S), SystemClock()

@@ -21,7 +21,7 @@ from agent_service.records.requests import SessionOptions, TurnRequest
 from agent_service.security.threats import ThreatScanner
 from agent_service.storage.profiles import FileProfiles
 from agent_service.tools.context_files import ContextFiles
-from agent_service.turns.session_drafts import Instructions, SessionDrafts, SessionEnvironment
+from agent_service.turns.session_drafts import Instructions, SessionDrafts, SessionSetup
 from services.clock import SystemClock
 from services.database import Database
 from services.home.paths import HomePaths
@@ -56,7 +56,7 @@ async def asking(
     async with Channels(Identity.AGENT, {"executor": address}, token=token) as channels:
         kinds, policy = SandboxKinds(channels, clock), SandboxPolicy()
         unused = Projects(Executors(channels, 1), _NOTES)
-        places = SessionEnvironment(kinds, unused, policy, _no_servers)
+        places = SessionSetup(kinds, unused, policy, _no_servers)
         told = Instructions("", _no_model, ())
         given = (told, places, _nothing(), NoNews(), Redactor())
         yield SessionDrafts(SystemClock(), ["terminal", "todo"], *given)

@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from agent_service.config.tools import BrowserConfig
-from agent_service.tools.builtin import ApprovalSettings
+from agent_service.tools.builtin import ApprovalPolicy
 from tests.e2e.home import REPOSITORY
 from tests.fakes.browser_site import BrowserSite, browser_site
 from tests.fakes.model import call, fake_model
@@ -27,7 +27,7 @@ from tests.support.executors import Executor, until
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(90)]
 
 ASKED_BY_READING = "(asked because this session has read a browser)"
-UNASKED = ApprovalSettings(tainted=False)
+UNASKED = ApprovalPolicy(tainted=False)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -44,7 +44,7 @@ async def site() -> AsyncGenerator[BrowserSite]:
 
 @asynccontextmanager
 async def browsing(
-    executor: Executor, allow: tuple[str, ...] = ("127.0.0.1",), asking: ApprovalSettings = UNASKED
+    executor: Executor, allow: tuple[str, ...] = ("127.0.0.1",), asking: ApprovalPolicy = UNASKED
 ) -> AsyncGenerator[Tools]:
     """The tools of a new session, whose browser may reach the site."""
     config = BrowserConfig(template="default", python=sys.executable, allow=allow)
@@ -191,7 +191,7 @@ async def test_a_lost_browser_is_told_and_its_page_loaded_again(
 async def test_a_tainted_session_asks_before_it_says_something_to_a_page(
     executor: Executor, site: BrowserSite
 ) -> None:
-    async with browsing(executor, asking=ApprovalSettings()) as tools:
+    async with browsing(executor, asking=ApprovalPolicy()) as tools:
         shown = await tools.text("browser_navigate", url=f"{site.url}/form")
         ref = re.search(r'textbox "Name" \[ref=(\w+)\]', shown)
         assert ref is not None

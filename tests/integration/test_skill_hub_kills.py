@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent_service.profiles.skills.files import HomeSkillFiles
-from agent_service.profiles.skills.hub.hub import InstallOptions
+from agent_service.profiles.skills.hub.hub import HubOptions
 from tests.integration import hub_dying
 from tests.support.curation import tree
 from tests.support.dying import dies
@@ -20,7 +20,7 @@ NEW = {"SKILL.md": SAFE["SKILL.md"] + "\nMore.\n", "assets/list.txt": "a\n"}
 def test_an_update_that_is_killed_at_any_write_is_whole_in_the_end(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo", {"notes": SAFE})
     library = tmp_path / "skills"
-    run(made(hub(HomeSkillFiles(library)).install(str(repo), ["notes"], InstallOptions())))
+    run(made(hub(HomeSkillFiles(library)).install(str(repo), ["notes"], HubOptions())))
     before = {path: text.encode() for path, text in SAFE.items()}
     (repo / "skills/notes/scripts/count.py").unlink()
     committed(repo, {"notes": NEW})

@@ -8,7 +8,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from agent_service.models.instrumented_model import ModelMetrics
-from agent_service.turns.metrics import AgentMetrics, Gauges, make_counting_scanner
+from agent_service.turns.metrics import AgentMetrics, Gauges, build_scanner
 from executor_service.metrics import ExecutorMetrics
 from gateway_service.metrics import GatewayMetrics
 from scheduler_service.runs.metrics import CuratorMetrics, SchedulerMetrics
@@ -59,7 +59,7 @@ def declared() -> Mapping[str, list[Declared]]:
     AgentMetrics.make(agent, ())
     ModelMetrics.make(agent, bool)
     Gauges.create(agent)
-    make_counting_scanner(agent)
+    build_scanner(agent)
     for storing in (agent, gateway, scheduler):
         redactions(storing)
     ExecutorMetrics.create(executor)

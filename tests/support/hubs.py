@@ -15,7 +15,7 @@ from pathlib import Path
 from aiohttp import web
 
 from agent_service.profiles.skills.files import HomeSkillFiles, SkillFiles
-from agent_service.profiles.skills.hub.hub import Hub, InstallOptions, Outcome, Step
+from agent_service.profiles.skills.hub.hub import Hub, HubOptions, Outcome, Step
 from agent_service.profiles.skills.hub.reach import HubReach
 from agent_service.profiles.skills.hub.sources import HubSetting, Sources
 from agent_service.security.fetch.destinations import Destinations
@@ -42,7 +42,7 @@ DANGEROUS = {
 }
 ALL = {"notes": SAFE, "setup": ASKING, "helper": DANGEROUS}
 
-PLAIN = InstallOptions()
+PLAIN = HubOptions()
 NOTES = SAFE["SKILL.md"].encode()
 
 

@@ -39,8 +39,7 @@ class Backup(Struct, frozen=True):
 
 
 async def content(files: SkillFiles) -> Mapping[str, bytes]:
-    """Return every file of a library but the curator's own; FailedPrecondition if they are too
-    large."""
+    """Return a library's files without the curator's; FailedPrecondition if they are too large."""
     found: dict[str, bytes] = {}
     left = MAX_BYTES
     for path in sorted(await files.tree()):

@@ -42,7 +42,7 @@ class ChangeCollector:
         self._job_skills = frozenset(job_skills)
         self._now = now
         self._gone: dict[str, str] = {}
-        """Archive folders of the skills that are put away, by skill name."""
+        """Archive folders of archived skills, by skill name."""
         self._umbrellas: list[Umbrella] = []
         self._usage: dict[str, Usage] = {}
         self._done: list[CurationResult] = []
@@ -89,7 +89,7 @@ class ChangeCollector:
         if held is None:
             return "there is no such skill, or there are several"
         if name in self._gone:
-            return "it is put away already"
+            return "it is already archived"
         return held.protection
 
     def _merge(self, into: str, merges: Sequence[Merge]) -> None:
@@ -118,7 +118,7 @@ class ChangeCollector:
         held = self._snapshot.skills.get(into)
         if held is not None:
             if into in self._gone:
-                raise BadSkill(f"{into} is put away")
+                raise BadSkill(f"{into} is archived")
             if held.protection:
                 raise BadSkill(f"{into} takes nothing in: {held.protection}")
             return Umbrella.from_skill(held)

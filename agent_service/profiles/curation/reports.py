@@ -127,7 +127,7 @@ def _lines(report: Report) -> Iterator[str]:
     yield ""
     if report.backup_id:
         yield f"Before it there was a backup: `hermes curator rollback {report.backup_id}`."
-        yield "Skills that were put away are in `skills/.archive/`."
+        yield "Archived skills are in `skills/.archive/`."
     for kind, title in _TITLES.items():
         found = [done for done in report.changes if done.kind is kind]
         if found:

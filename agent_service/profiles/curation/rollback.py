@@ -121,8 +121,7 @@ class Rollback:
         return CHANGED if goes and set(here) - set(paths) else ""
 
     def _is_ours(self, paths: Sequence[str], backup: Backup) -> bool:
-        """Return whether all files are as the change left or found them: it may never have been
-        made."""
+        """Return whether all files are as they were after, or before, the change."""
         return all(
             digest(self._goal.get(path)) in (backup.after[path], digest(backup.library.get(path)))
             for path in paths

@@ -120,8 +120,7 @@ class HomeMover(Struct, frozen=True):
 
     @asynccontextmanager
     async def _without_bundled(self, profiles: Sequence[str]) -> AsyncGenerator[None]:
-        """Remove unmodified bundled skills for a while, so that imported ones find their place
-        free."""
+        """Remove unmodified bundled skills for the import, which may need their places."""
         async with AsyncExitStack() as stack:
             for profile in sorted(set(profiles)):
                 await stack.enter_async_context(self.shelves.for_profile(profile).without_bundled())

@@ -70,8 +70,7 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class HomeSkillFiles:
-    """The folder `skills` of a home; the folder itself may be a link, but no link in it is
-    followed."""
+    """The folder `skills` of a home, which may be a link; links in it are not followed."""
 
     def __init__(
         self, root: Path, lock: str = LOCK, *, patience_s: float = LOCK_PATIENCE_S

@@ -174,8 +174,7 @@ class Library:
         return self._catalogue
 
     def facts(self, folder: str) -> Mapping[str, FileFact]:
-        """Return the files of a skill when the catalogue was last read; without files that are too
-        large."""
+        """Return the files of a skill as of the last reading, without those that are too large."""
         skill = next((each for each in self._catalogue.skills if each.folder == folder), None)
         paths = () if skill is None else (DOCUMENT, *skill.files)
         found = {path: self._manifest[f"{folder}/{path}"] for path in paths}

@@ -68,8 +68,7 @@ class Usage(Struct, frozen=True):
         return replace(self._active(), patch_count=self.patch_count + 1, last_patched_at=at)
 
     def created(self, at: str) -> "Usage":
-        """Return the record of a skill that the agent created, whose name may have been used
-        before."""
+        """Return the record of a new skill of the agent; the name may have been used before."""
         return replace(self.anew(at), created_by="agent")
 
     def anew(self, at: str) -> "Usage":

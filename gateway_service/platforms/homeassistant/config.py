@@ -36,15 +36,15 @@ class HomeAssistantConfig(PlatformConfig):
     token: Annotated[SecretStr, Yaml("..token"), Env("HASS_TOKEN")] = SecretStr("")
     """A long-lived access token of an administrator, from the security page of your profile."""
     url: Annotated[str, AfterValidator(_url), Env("HASS_URL")] = "http://homeassistant.local:8123"
-    """Where Home Assistant is."""
+    """URL of Home Assistant."""
     watch_entities: tuple[str, ...] = ()
-    """Entities whose changes are messages, such as `binary_sensor.front_door`."""
+    """Entities whose changes Hermes gets as messages, such as `binary_sensor.front_door`."""
     watch_domains: tuple[str, ...] = ()
-    """Domains whose entities' changes are messages, such as `alarm_control_panel`."""
+    """Domains, such as `alarm_control_panel`; Hermes gets changes of all their entities."""
     watch_all: Annotated[bool, Yaml()] = False
-    """Whether the changes of all entities are messages."""
+    """Whether Hermes gets the changes of all entities."""
     ignore_entities: tuple[str, ...] = ()
-    """Entities whose changes are no messages in any case."""
+    """Entities whose changes Hermes never gets."""
     cooldown_s: Annotated[
         float, Field(ge=0), Yaml(".cooldown_s", ".cooldown_seconds"), Env("HASS_COOLDOWN_S")
     ] = 30.0

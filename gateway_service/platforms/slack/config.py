@@ -27,8 +27,7 @@ class SlackConfig(PlatformConfig):
     app_token: SecretStr = SecretStr("")
     """The app-level token, xapp-…, with which Hermes receives messages by Socket Mode."""
     signing_secret: SecretStr = SecretStr("")
-    """The app's signing secret, with which Slack may call `/webhooks/slack` instead of using Socket
-    Mode."""
+    """The app's signing secret, for calls to `/webhooks/slack` instead of Socket Mode."""
     reply_in_thread: bool = True
     """Whether Hermes answers in a thread, which is a session of its own, when it is mentioned in a
     channel; else it answers in the channel."""

@@ -32,7 +32,7 @@ class WhatsAppConfig(PlatformConfig):
     app_secret: SecretStr = SecretStr("")
     """The Meta app's secret, with which its calls are signed."""
     verify_token: SecretStr = SecretStr("")
-    """Words of your own that you also enter in Meta's dashboard, beside the webhook's URL."""
+    """A text of your choice that you also enter in Meta's dashboard, beside the webhook's URL."""
     template: str = ""
     """The name of a message template with one variable in its body, for what Hermes sends later
     than 24 hours after the person's last message; empty sends nothing then."""

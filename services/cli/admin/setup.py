@@ -102,9 +102,7 @@ class Setup:
             if name in self._settings.env_file.values:
                 self._keep(name, "", "(unset)")
             if self._settings.environ.get(name):
-                complain(
-                    f"{name} is set in the environment and takes precedence over your choice here"
-                )
+                complain(f"{name} of the environment takes precedence over your choice")
         if endpoint.provider == CUSTOM:
             self._tell_window(endpoint, model)
 
@@ -144,9 +142,7 @@ class Setup:
         found = [(one.base_url, f"{one.name} on this machine ({one.base_url})") for one in servers]
         with_key = [name for name in KEYS if self._settings.variable(provider_variables(name)[1])]
         if not self._answers.asks and not (found or with_key):
-            raise InvalidArgument(
-                "there is no terminal for questions; name a provider with --provider"
-            )
+            raise InvalidArgument("without a terminal, name a provider with --provider")
         options = [
             *found,
             *KEYS.items(),

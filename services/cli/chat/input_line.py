@@ -50,7 +50,7 @@ class View(Struct, frozen=True):
     """Rows above the input."""
 
 
-class InputReceiver(Protocol):
+class InputSink(Protocol):
     """Receives the input."""
 
     def view(self) -> View:
@@ -98,7 +98,7 @@ class InputLine:
     """
 
     def __init__(
-        self, history: TypedHistory, completer: CommandCompleter, typist: InputReceiver
+        self, history: TypedHistory, completer: CommandCompleter, typist: InputSink
     ) -> None:
         self._typist = typist
         self._kept: list[str] | None = None

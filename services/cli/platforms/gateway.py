@@ -60,9 +60,7 @@ async def _directory(context: Context) -> None:
     """List the chats that messages can be sent to, the last used first."""
     request = context.request(directory_pb2.ListChannelsRequest)
     found = (await context.stub(DirectoryServiceStub).ListChannels(request)).channels
-    empty = (
-        "No chat is known yet. A chat is known once somebody with access writes to Hermes in it."
-    )
+    empty = "No chat is known yet. A chat is known once somebody with access writes in it."
     context.print_list(found, _CHANNEL, empty)
 
 

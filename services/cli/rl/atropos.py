@@ -45,7 +45,7 @@ async def serve(context: Context) -> None:
                 await broken
         except (import_module("tenacity").RetryError, ClientError):
             raise ServiceUnavailable(
-                f"Atropos does not answer at {given.atropos}; start its run-api, or give another "
+                f"no Atropos answers at {given.atropos}; start its run-api, or give another "
                 "address with --atropos, and run this command again"
             ) from None
         finally:

@@ -192,11 +192,7 @@ COMMAND = Command(
             _size(4),
             arg("--groups N", "groups to run in parallel (4)", up_to(256, 1), default=4),
             _SEED,
-            arg(
-                "--tokenizer NAME",
-                "the model's tokenizer: folder or Hugging Face name",
-                required=True,
-            ),
+            arg("--tokenizer NAME", "tokenizer folder or Hugging Face name", required=True),
             arg(
                 "--atropos URL",
                 "URL of Atropos' run-api (http://localhost:8000)",

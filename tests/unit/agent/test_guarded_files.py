@@ -29,7 +29,7 @@ from agent_service.security.commands.classifier import CommandClassifier
 from agent_service.security.commands.paths import HOME, own_places, read_family
 from agent_service.security.threats import ThreatScanner
 from agent_service.tools.base import Caller, RetryWithHint, Tool, ToolContext, ToolFailed
-from agent_service.tools.builtin import ApprovalSettings, builtin_tools
+from agent_service.tools.builtin import ApprovalPolicy, builtin_tools
 from agent_service.tools.context_files import NAMES, ContextFiles
 from agent_service.tools.guards.approval import DecisionRequired
 from agent_service.tools.guards.commands import CommandPolicy
@@ -137,7 +137,7 @@ def _program(name: str) -> str:
 
 
 def tool_of(name: str, home: Path, chats: Chats, *, asks: bool) -> Tool[Any]:
-    asking = ApprovalSettings(CommandPolicy(asks=asks, own=own_places(home / "linked")))
+    asking = ApprovalPolicy(CommandPolicy(asks=asks, own=own_places(home / "linked")))
     reach = replace(out_of_reach(), messenger=chats)
     (found,) = [each.tool for each in builtin_tools(reach, asking=asking) if each.tool.name == name]
     return found
@@ -255,7 +255,7 @@ async def test_an_answer_sends_no_file_that_a_person_has_to_allow(
     assert Target.of_origin(live.origin) is not None
     said = await answers.send(live, f"MEDIA:{home}/{path}")
     assert bool(chats.sent) is sent
-    assert ("A person has to allow that" in said) is not sent
+    assert ("a person has to allow this" in said) is not sent
 
 
 @pytest.mark.parametrize(

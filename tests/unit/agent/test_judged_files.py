@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from agent_service.records.events import Decision
 from agent_service.records.sandbox import FileStat, SandboxInfo
 from agent_service.tools.base import RetryWithHint, Tool, ToolContext, ToolFailed
-from agent_service.tools.builtin import ApprovalSettings, builtin_tools
+from agent_service.tools.builtin import ApprovalPolicy, builtin_tools
 from agent_service.tools.guards.approval import DecisionRequired
 from agent_service.tools.guards.commands import DISPOSABLE, CommandPolicy
 from tests.support.reach import out_of_reach
@@ -47,7 +47,7 @@ def machine() -> Machine:
 
 
 def tool_of(name: str, *, asks: bool = True) -> Tool[Any]:
-    asking = ApprovalSettings(CommandPolicy(asks=asks))
+    asking = ApprovalPolicy(CommandPolicy(asks=asks))
     (found,) = [
         each.tool for each in builtin_tools(out_of_reach(), asking=asking) if each.tool.name == name
     ]

@@ -67,7 +67,7 @@ class Outcome(Struct, frozen=True):
     """The token that accepts exactly this content with exactly these findings."""
 
 
-class InstallOptions(Struct, frozen=True):
+class HubOptions(Struct, frozen=True):
     """The conditions of a request."""
 
     consents: frozenset[str] = frozenset()
@@ -118,7 +118,7 @@ class Hub:
         self._sources = sources
         self._clock = clock
 
-    async def install(self, text: str, names: Sequence[str], terms: InstallOptions) -> Told:
+    async def install(self, text: str, names: Sequence[str], terms: HubOptions) -> Told:
         """Install skills of a source; HubRefused or HubFailed if the source is unavailable."""
         source, skill = self._sources.resolve(text)
         yield Step(f"fetching {source.text}")
@@ -133,7 +133,7 @@ class Hub:
                     continue
                 yield await self._put(candidate, terms, is_update=False)
 
-    async def update(self, names: Sequence[str], terms: InstallOptions) -> Told:
+    async def update(self, names: Sequence[str], terms: HubOptions) -> Told:
         shelf = await self._shelf.read()
         by_source: defaultdict[str, list[str]] = defaultdict(list)
         for name in names or shelf.lock.names:
@@ -145,7 +145,7 @@ class Hub:
                 why = f"it is pinned; `hermes skills unpin {name}` lets it change"
                 yield Outcome(name, status, why, entry.source)
             elif not names and not shelf.folder(name):
-                why = f"it was put away; `hermes skills update {name}` brings it back"
+                why = f"it was archived; `hermes skills update {name}` restores it"
                 yield Outcome(name, Status.UNCHANGED, why, entry.source)
             else:
                 by_source[entry.source].append(name)
@@ -193,12 +193,7 @@ class Hub:
         return Candidate(package, *at, trust, review, is_known)
 
     async def _updated(
-        self,
-        opened: Opened,
-        offers: Sequence[Offer],
-        name: str,
-        shelf: Shelf,
-        terms: InstallOptions,
+        self, opened: Opened, offers: Sequence[Offer], name: str, shelf: Shelf, terms: HubOptions
     ) -> Outcome:
         entry = shelf.lock.get(name) or Installed()
         same = [each for each in offers if each.place == entry.identifier and each.name == name]
@@ -213,9 +208,7 @@ class Hub:
             return _not_had(name, entry.source, error)
         return await self._put(candidate, terms, is_update=True)
 
-    async def _put(
-        self, candidate: Candidate, terms: InstallOptions, *, is_update: bool
-    ) -> Outcome:
+    async def _put(self, candidate: Candidate, terms: HubOptions, *, is_update: bool) -> Outcome:
         name, digest = candidate.package.name, candidate.package.digest
         done = Status.UPDATED if is_update else Status.INSTALLED
         async with self._files.locked():
@@ -270,7 +263,7 @@ class Hub:
         )
 
 
-def _stopped(candidate: Candidate, terms: InstallOptions, there: str, why: str) -> Outcome | None:
+def _stopped(candidate: Candidate, terms: HubOptions, there: str, why: str) -> Outcome | None:
     verdict, name = candidate.review.verdict, candidate.package.name
     if verdict is Verdict.DANGEROUS:
         told = f"{name} is dangerous and is not installed, whoever accepts it"
