@@ -153,7 +153,8 @@ class Turns:
         stored, taken = await _write_once_more_on_conflict(self._database, store)
         if taken is not None:
             await self._drive(taken, since)
-        elif stored.is_new:
+            return replace(stored.turn, state="RUNNING")
+        if stored.is_new:
             self._queued.add(request.session_id)
             if stored.live_turn and request.busy_mode is BusyMode.INTERRUPT:
                 self._stop(stored.live_turn, request.profile)

@@ -142,7 +142,8 @@ async def test_a_second_message_waits_or_interrupts(tmp_path: Path, database_url
         fake_model(script) as model,
         agent(tmp_path, model.url, HERMES_DATABASE_URL=database_url) as client,
     ):
-        slow = await client.start("slow")
+        slow = await client.start("slow", busy_mode=turn_pb2.BUSY_MODE_QUEUE)
+        assert slow.state == turn_pb2.TURN_STATE_RUNNING
         await client.until_it_says_something(slow.turn_id)
         waiting = await client.start("later", busy_mode=turn_pb2.BUSY_MODE_QUEUE)
         assert waiting.state == turn_pb2.TURN_STATE_QUEUED
