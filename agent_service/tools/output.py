@@ -49,6 +49,7 @@ class CommandOutput(OutputWindow):
         self._show = show
         self._now = now
         self._waiting = bytearray()
+        self._unshown_bytes = 0
         self._next_at = 0.0
 
     def __call__(self, stream: Stream, data: bytes) -> None:
@@ -56,7 +57,9 @@ class CommandOutput(OutputWindow):
 
     def add(self, data: bytes) -> None:
         super().add(data)
-        self._waiting += data[-PROGRESS_BYTES:]
+        self._unshown_bytes += len(data)
+        self._waiting += data
+        del self._waiting[:-PROGRESS_BYTES]
         if self._now() >= self._next_at:
             self._flush()
 
@@ -66,8 +69,11 @@ class CommandOutput(OutputWindow):
 
     def _flush(self) -> None:
         if self._waiting:
-            self._show(bytes(self._waiting[-PROGRESS_BYTES:]).decode(errors="replace"))
+            left_out = self._unshown_bytes - len(self._waiting)
+            note = f"[… {left_out:,} bytes are not shown …]\n" if left_out else ""
+            self._show(note + self._waiting.decode(errors="replace"))
             self._waiting.clear()
+            self._unshown_bytes = 0
             self._next_at = self._now() + PROGRESS_PAUSE_S
 
 

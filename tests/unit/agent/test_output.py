@@ -5,6 +5,7 @@ import pytest
 from agent_service.tools.output import (
     HEAD_BYTES,
     LIMIT_BYTES,
+    PROGRESS_BYTES,
     PROGRESS_PAUSE_S,
     CommandOutput,
     OutputWindow,
@@ -58,3 +59,7 @@ def test_progress_is_shown_at_a_pace_that_one_can_follow() -> None:
     output.add(b"6")
     assert output.text() == "0123456"
     assert shown[-1] == "6"
+    for _ in range(2):
+        output.add(b"x" * PROGRESS_BYTES)
+    output.text()
+    assert shown[-1] == f"[… {PROGRESS_BYTES:,} bytes are not shown …]\n" + "x" * PROGRESS_BYTES
