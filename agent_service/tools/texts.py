@@ -24,13 +24,16 @@ class Encoding(Struct, frozen=True):
 def decode_text(path: str, data: bytes) -> tuple[str, Encoding]:
     """The file's text and encoding; ToolFailed if it is not text."""
     mark, name = mark_of(data)
-    try:
-        text, encoding = data[len(mark) :].decode(name or "utf-8"), Encoding(name or "utf-8", mark)
-    except UnicodeDecodeError:
-        text, encoding = data.decode("latin-1"), Encoding("latin-1")
-    if "\0" in text[:8192]:
-        raise ToolFailed(f"{path} is a binary file of {len(data):,} bytes.")
-    return text, encoding
+    first = Encoding(name or "utf-8", mark)
+    for encoding in (first, Encoding("windows-1252"), Encoding("latin-1")):
+        try:
+            text = data[len(encoding.mark) :].decode(encoding.name)
+        except UnicodeDecodeError:
+            continue
+        if "\0" not in text[:8192]:
+            return text, encoding
+        break
+    raise ToolFailed(f"{path} is a binary file of {len(data):,} bytes.")
 
 
 def encode_text(path: str, text: str, encoding: Encoding) -> bytes:

@@ -83,7 +83,7 @@ async def test_a_patch_of_many_files(tools: Tools, folder: str) -> None:
 *** Update File: {folder}/latin
 @@
 -old
-+new
++new €
 *** Update File: {folder}/binary
 *** Move to: {folder}/b2
 *** End Patch"""
@@ -98,7 +98,14 @@ async def test_a_patch_of_many_files(tools: Tools, folder: str) -> None:
         "stat -c %s b2; find . -type f | sort"
     )
     assert found.split("\n") == [
-        *("def f(:", "A", "b", "x = 1", "750", r"   c   a   f 351  \r  \n   n   e   w  \r  \n"),
+        *(
+            "def f(:",
+            "A",
+            "b",
+            "x = 1",
+            "750",
+            r"   c   a   f 351  \r  \n   n   e   w     200  \r  \n",
+        ),
         *("1", "./b2", "./changed.py", "./deep/er.sh", "./latin", "./new/n.py"),
     ]
 
