@@ -1,19 +1,23 @@
 """The names and arguments of tool calls, read leniently where they have only one meaning."""
 
+import ast
 import json
 import re
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, NoReturn, cast
+from warnings import catch_warnings
 
 from pydantic import BaseModel, ConfigDict
 
 from services.validation import decode
 
-_DECORATION = re.compile(r"(?:\s|```\w*|<[^<>{}]*>)*")
+_DECORATION = re.compile(r"(?:\s|```\w*|<[^<>{}]*>|\ufeff)*")
 """A code fence or marks of a chat template around the arguments."""
+_EXCESS = re.compile(r"[\s}\]);]*")
+"""Brackets too many behind the arguments."""
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.DOTALL)
-_WORD_ENDS = re.compile(r"[^A-Za-z0-9_-]+|__")
+_WORD_ENDS = re.compile(r"[^A-Za-z0-9_-]+|__|^(?:functions?|tools?)_|_(?:function|tool)$")
 _MOST_ENCODINGS = 3
 
 
@@ -36,7 +40,7 @@ def arguments_of(text: str) -> dict[str, Any]:
     """Return the object that the arguments mean; ValueError or RecursionError if there is none."""
     found: Any = text
     for _ in range(_MOST_ENCODINGS):
-        found = _decoded(found)
+        found = decoded(found)
         if not isinstance(found, str):
             break
     if found in (None, "", []):
@@ -63,12 +67,13 @@ def find_name(name: str, known: Iterable[str]) -> str:
         return name
     if (short := name.replace("homeassistant_", "ha_", 1)) in names:
         return short
-    words = {_plain(word) for word in _WORD_ENDS.split(name)}
-    found = [each for each in names if _plain(each) in words]
+    words = {plain(word) for word in _WORD_ENDS.split(name)}
+    found = [each for each in names if plain(each) in words]
     return found[0] if len(found) == 1 else name
 
 
-def _decoded(text: str) -> Any:
+def decoded(text: str) -> Any:
+    """Return the value that a text of JSON means; ValueError or RecursionError if there is none."""
     text = text[cast("re.Match[str]", _DECORATION.match(text)).end() :]
     if not text:
         return None
@@ -77,12 +82,21 @@ def _decoded(text: str) -> Any:
     except ValueError as error:
         with suppress(ValueError):
             return _whole(_TRAILING_COMMA.sub(lambda found: found[1] or "", text))
+        with suppress(ValueError, SyntaxError, TypeError, MemoryError):
+            return _python_object(text)
         raise error from None
+
+
+def _python_object(text: str) -> Any:
+    """Read an object that is written as in Python: with single quotes, True and None."""
+    with catch_warnings(action="ignore"):  # about escapes, which are backslashes then
+        found = ast.literal_eval(text)
+    return json.loads(json.dumps(found, allow_nan=False))
 
 
 def _whole(text: str) -> Any:
     found, end = _DECODER.raw_decode(text)
-    if _DECORATION.fullmatch(text, end) is None:
+    if _DECORATION.fullmatch(text, end) is None and _EXCESS.fullmatch(text, end) is None:
         raise ValueError(f"more text follows them at char {end}")
     return found
 
@@ -103,5 +117,6 @@ def _is_text(text: str) -> bool:
     return True
 
 
-def _plain(word: str) -> str:
+def plain(word: str) -> str:
+    """Return a name without what its spellings differ in: case, dashes and underscores."""
     return re.sub("[-_]", "", word).lower()

@@ -2,18 +2,22 @@
 
 import inspect
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any, TypeVar, cast
 
 from msgspec import Struct, json
 from pydantic import ValidationError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
+from pydantic_core import ErrorDetails
 
+from agent_service.records.arguments import decoded, plain
 from agent_service.tools.base import DescribedTool, Tool, ToolArguments
 
 _EMPTY: tuple[object, ...] = (None, "", False, [])
 _LENGTHS = frozenset({"minLength", "maxLength", "minItems", "maxItems"})
-_LEFT_OUT = (None, "", "null", "none")
+_LEFT_OUT: tuple[object, ...] = (None, "", "null", "none", "undefined", [], {})
+_WRAPPERS = frozenset({"arguments", "input", "parameters"})
 
 A = TypeVar("A", bound=ToolArguments)
 
@@ -94,20 +98,27 @@ def validated(arguments: type[A], given: dict[str, Any]) -> A:
     """Validate arguments; raises ValidationError.
 
     An invalid value is taken as the one thing that it can mean: null or blank as left out, a text
-    as the JSON in it or as a list of one.
+    as the JSON in it or as a list of one, a name or choice in another case as the known one.
     """
+    names = {plain(name): name for name in arguments.model_fields}
+    if len(given) == 1 and given.keys() <= _WRAPPERS - arguments.model_fields.keys():
+        (inner,) = given.values()
+        given = cast("dict[str, Any]", inner) if isinstance(inner, dict) else given
+    for name in given.keys() - names.values():
+        if (meant := names.get(plain(name), name)) not in given:
+            given[meant] = given.pop(name)
     while True:
         try:
             return arguments.model_validate(given)
         except ValidationError as error:
-            problems = error.errors(include_url=False, include_context=False)
-            if not any(_mended(given, item["loc"], item["type"]) for item in problems):
+            if not any(_mended(given, item) for item in error.errors(include_url=False)):
                 raise
 
 
-def _mended(given: dict[str, Any], place: Sequence[int | str], problem: str) -> bool:
+def _mended(given: dict[str, Any], error: ErrorDetails) -> bool:
     """Change a value that has a problem to what it means; False if that is unclear."""
     holder: Any = given
+    place, problem = error["loc"], error["type"]
     try:
         for part in place[:-1]:
             holder = holder[part]
@@ -118,12 +129,13 @@ def _mended(given: dict[str, Any], place: Sequence[int | str], problem: str) -> 
     if isinstance(holder, dict) and written in _LEFT_OUT:
         del holder[place[-1]]
         return True
-    if not isinstance(value, str) or not problem.endswith("_type"):
-        return False
-    try:
-        found: Any = json.decode(value)
-    except ValueError:
-        found = [value] if problem == "list_type" else value
+    if problem == "literal_error" and f"'{written}'" in error.get("ctx", {})["expected"]:
+        holder[place[-1]] = written
+        return written != value
+    found: Any = [value] if problem == "list_type" else value
+    if isinstance(value, str) and problem.endswith(("_type", "_parsing", "literal_error")):
+        with suppress(ValueError, RecursionError):
+            found = decoded(value)
     holder[place[-1]] = found
     return found != value
 

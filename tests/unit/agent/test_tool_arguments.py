@@ -43,9 +43,11 @@ class Arguments(ToolArguments):
         '{"command": "echo A,\n\t]"}',
         '{"command": "echo A,\\n\\t]",}',
         '{"command": "echo A,\\n\\t]",\n}\n',
+        "{'command': 'echo A,\\n\\t]', }",
         f"```json\n{WRITTEN}\n```",
         f"```\n{WRITTEN}```",
         f"{WRITTEN}<|call|>",
+        f"\ufeff{WRITTEN}}}",
         f"<parameters>{WRITTEN}</parameters>",
     ],
 )
@@ -75,6 +77,8 @@ def test_an_object_stays_as_the_model_wrote_it() -> None:
         "0",
         "false",
         '{"timeout": NaN}',
+        "{'command': 'a'}; {'command': 'b'}",
+        "{'command', 'a'}",
         '{"command": "\\ud83d"}',
         "[" * 100_000,
     ],
@@ -100,6 +104,8 @@ def test_what_means_no_single_object_is_refused_and_sent_back_as_one(text: str) 
         ("<tool>read_file</tool>", "read_file"),
         ("mcp__hermes__read_file", "read_file"),
         ("Read_File", "read_file"),
+        ("functions_terminal", "terminal"),
+        ("read_file_tool", "read_file"),
         ("readFile", "read_file"),
         ("read-file", "read_file"),
         ("terminal.read_file", "terminal.read_file"),
@@ -124,6 +130,7 @@ def test_a_name_that_no_tool_has_goes_back_in_characters_that_all_providers_take
         {"timeout": "null", "background": "None", "items": "null", "mode": "none"},
         {"unknown": None},
         {"timeout": "30", "background": "false"},
+        {"timeOut": '"30"', "Mode": " FAST", "items": {}},
     ],
 )
 def test_null_and_blank_are_as_if_left_out(more: dict[str, Any]) -> None:
@@ -140,6 +147,12 @@ def test_texts_are_taken_for_the_lists_and_objects_in_them() -> None:
     assert found.names == ["a"]
 
 
+def test_what_is_wrapped_once_more_is_unwrapped() -> None:
+    assert validated(Arguments, {"arguments": {"command": "x"}}) == Arguments(command="x")
+    found = validated(Arguments, {"command": "x", "names": "['a', 'b']", "items": {"id": "1"}})
+    assert (found.names, found.items) == (["a", "b"], [Item(id="1")])
+
+
 @pytest.mark.parametrize(
     "given",
     [
@@ -149,6 +162,7 @@ def test_texts_are_taken_for_the_lists_and_objects_in_them() -> None:
         {"command": "x", "items": "all"},
         {"command": ["x"]},
         {"command": "x", "unknown": "y"},
+        {"command": "x", "Command": "y"},
     ],
 )
 def test_what_is_wrong_stays_wrong(given: dict[str, Any]) -> None:
