@@ -290,9 +290,10 @@ def _error_object(body: object) -> Json | str:
             if not body:
                 return text
         if isinstance(body, list):
-            body = next(iter(objects_of(cast("object", body))), "")
+            items = cast("list[object]", body)
+            body = next(iter(objects_of(items) or items), "")
         if not isinstance(body, dict):
-            break
+            return body if isinstance(body, str) else ""
         found = cast("Json", body)
         named = found.get("error") or found.get("errors")
         inner = named or objects_of(found.get("detail")) or minimax_error(found)
@@ -319,7 +320,8 @@ def _detail(body: object) -> str:
     if isinstance(error, str):
         title = _TITLE.search(error) if error.lstrip().startswith("<") else None
         return title[1] if title else error
-    message, place = error_text(error), error.get("loc")
+    message = error_text(error) or (json.dumps(error, ensure_ascii=False) if error else "")
+    place = error.get("loc")
     if isinstance(place, list):  # FastAPI says which field is wrong
         message = f"{'.'.join(map(str, cast('list[object]', place)))}: {message}"
     metadata = error.get("metadata")

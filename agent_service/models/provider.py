@@ -109,6 +109,8 @@ def _as_error(data: bytes) -> bytes:
 
 
 _DONE = b"[DONE]"
+_KNOWN = frozenset({"choices", "type", "usage", "prompt_progress"})
+"""One of them is in each chunk of an answer."""
 _BLANK = b"\xef\xbb\xbf \t\r\n"
 """Bytes before a body's first character, with the mark that some servers begin a text with."""
 
@@ -212,7 +214,7 @@ class Provider:
 
 def _source(endpoint: Endpoint, model: str) -> str:
     """Who gets back what was attached to an answer: another model cannot read it."""
-    host = urlsplit(endpoint.base_url).hostname or ""
+    host = urlsplit(endpoint.base_url).netloc.rpartition("@")[2]
     return f"{endpoint.provider} {endpoint.api} {host} {model}"
 
 
@@ -237,6 +239,8 @@ class _Attempt:
         self._has_ended = False
         self._is_certain = False
         """Whether the server says that the answer is whole, if only by its form."""
+        self._last: Json = {}
+        """The last chunk, or the answer if it is not streamed."""
 
     async def next_delta(self) -> ModelEvent | None:
         while not self._deltas:
@@ -248,6 +252,9 @@ class _Attempt:
         return self._deltas.pop(0) if self._deltas else None
 
     def message(self) -> ModelMessage:
+        is_blank = not (self._reading.finish_reason or self._tags.text)
+        if is_blank and self._last and self._last.keys().isdisjoint(_KNOWN):
+            raise stream_failure(self._endpoint, self._request.model, self._last)
         if not (self._reading.finish_reason or self._is_certain or self._reading.ended):
             raise cut_failure(self._endpoint, "it has no end")
         if self._reading.finish_reason == "error":
@@ -327,6 +334,7 @@ class _Attempt:
         for told in (object_of(chunk.get("prompt_progress")) for chunk in chunks):
             if total := tokens(told.get("total")):
                 self._deltas.append(PromptProgress(tokens(told.get("processed")), total))
+        self._last = chunks[-1] if chunks else self._last
         self._has_ended = self._has_ended or self._reading.ended
         text, thoughts = self._tags.feed("".join(each for each, _ in added))
         self._add_deltas(text, "".join(each for _, each in added) + thoughts)

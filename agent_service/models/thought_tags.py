@@ -5,11 +5,24 @@ Recalled memory that a model repeats with its tags is taken out of the answer in
 
 import re
 
-_NAME = r"(?:seed:)?(?:think(?:ing)?|thoughts?|reasoning(?:_scratchpad)?|analysis|recalled_memory)"
-_TAG = re.compile(
-    rf"(?P<opening><{_NAME}>|\[think\]|◁think▷)|</{_NAME}>|\[/think\]|◁/think▷", re.IGNORECASE
+_NAME = (
+    r"(?:[a-z]+[:_]){0,2}(?:ant)?(?:think(?:ing)?|thoughts?|reasoning|reflection|scratchpad|monologue"
+    r"|cot)(?:_process|_scratchpad|_fast(?:er)?)?|analysis|recalled_memory"
 )
-_BEGUN_TAG = re.compile(r"[<\[◁][a-z:/_]{0,24}$", re.IGNORECASE)
+# The last ones are those of OpenAI's open models and of Gemma.
+_TAG = re.compile(
+    rf"(?P<opening><\|?(?!end_)(?:{_NAME})(?: [^<>]*)?\|?>|\[think(?:ing)?\]|◁think▷"
+    r"|<\|channel\|>(?:analysis|commentary)<\|message\|>|<\|channel>thought\b|<\|inner_prefix\|>)"
+    rf"|<\|?(?:/|end_)(?:{_NAME}) ?\|?>|\[/think(?:ing)?\]|◁/think▷"
+    r"|(?P<mark><\|(?:end|return|(?:begin_of|start|end_of|end)_(?:solution|response))\|>"
+    r"|<\|start\|>assistant)|<\|channel\|>final<\|message\|>|<channel\|>|<\|inner_suffix\|>",
+    re.IGNORECASE,
+)
+_BEGUN_TAG = re.compile(
+    r"[<\[◁][a-z:/_|]{0,24}$|<[a-z:/_|]{5,24} [^<>\n]{0,40}$"
+    r"|<\|(?:channel\|?>?|start\|>)[a-z]*(?:<\|?[a-z]*\|?)?$",
+    re.IGNORECASE,
+)
 _QUOTES = ('"', "'", "“")
 
 
@@ -72,13 +85,15 @@ class ThoughtTags:
     def _counts(self, tag: re.Match[str]) -> bool:
         """Whether a tag is one; if so, go on behind it."""
         opens = bool(tag["opening"])
+        if tag["mark"] and not self.found:
+            return False
         if not self._is_thinking:
             before = "".join(self._text)
             line = before.rpartition("\n")[2]
             is_quoted = before.count("```") % 2 or line.count("`") % 2 or line.endswith(_QUOTES)
             is_in_prose = line.strip() and (opens or line[-1].isspace())
             # Answers have such elements of their own, but they do not begin with them.
-            is_element = "analysis" in tag.group().lower() and (before.strip() or not opens)
+            is_element = "analysis>" in tag.group().lower() and (before.strip() or not opens)
             if is_quoted or self._speaks_of_tags or is_in_prose or is_element:
                 self._speaks_of_tags = self._speaks_of_tags or opens
                 return False

@@ -135,19 +135,23 @@ def attaching(**fields: object) -> dict[str, Any]:
 @pytest.mark.parametrize("field", ["reasoning", "reasoning_content"])
 async def test_what_a_provider_attached_goes_back_to_it_only(connect: Connect, field: str) -> None:
     said = {"role": "assistant", "content": None, "tool_calls": [CALLED]}
-    async with fake_model(answers(attaching(**{field: "I look."}), {"text": "Hi"})) as server:
+    script = answers(attaching(**{field: "I look."}), {"text": "Hi"})
+    async with fake_model(script) as server, fake_model(answers({"text": "Hi"})) as elsewhere:
         own = connect(endpoint_at(server.url), NO_RETRIES, Timeouts())
         other = connect(endpoint_at(server.url, "openrouter"), NO_RETRIES, Timeouts())
-        async with own as model, other as another:
+        far = connect(endpoint_at(elsewhere.url), NO_RETRIES, Timeouts())
+        async with own as model, other as another, far as third:
             history = request(assistant_message(await answer(model)), MORE)
             await answer(model, history)
             await answer(model, replace(history, model="other"))
             await answer(another, history)
-    _, echoed, *stripped = (body["messages"] for body in server.bodies)
+            await answer(third, history)
+    bodies = [*server.bodies, *elsewhere.bodies]
+    _, echoed, *stripped = (body["messages"] for body in bodies)
     call = {**CALLED, "extra_content": SIGNED}
     own_fields = {"tool_calls": [call], field: "I look.", "extra_content": SIGNED}
     assert echoed == [{**said, **own_fields}, MORE]
-    assert stripped == [[said, MORE]] * 2
+    assert stripped == [[said, MORE]] * 3
 
 
 @ONLY_CHAT

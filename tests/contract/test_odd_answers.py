@@ -72,6 +72,7 @@ async def test_what_is_labelled_wrongly_is_read_as_what_it_is(body: str, content
         chunk({"errors": [{"message": WHY}]}),
         chunk({"detail": WHY}),
         chunk([{"error": {"message": WHY}}]),
+        chunk({"fault": {"faultstring": WHY}}),
         chunk({"choices": [{"delta": {}, "finish_reason": "error", "error": {"message": WHY}}]}),
         f'error: {{"code":400,"message":"{WHY}"}}\n\ndata: [DONE]\n\n',
         f"error: {WHY}\n\n",
@@ -80,6 +81,7 @@ async def test_what_is_labelled_wrongly_is_read_as_what_it_is(body: str, content
         f"data: {WHY}\n\n",
         json.dumps({"error": {"message": WHY}}),
         json.dumps([{"error": {"message": WHY}}]),
+        json.dumps({"fault": {"faultstring": WHY}}),
         chunk(HI) + json.dumps({"error": {"message": WHY}}),
     ],
 )

@@ -59,14 +59,16 @@ class Assembly:
                 continue  # only one answer was requested
             self.finish_reason = text_of(choice.get("finish_reason")) or self.finish_reason
             self._add_logprobs(choice)
-            delta = choice.get("delta") or choice.get("message")
+            # Some servers end a stream with the whole message.
+            delta = choice.get("delta") or (None if self._text else choice.get("message"))
             if isinstance(delta, dict):
                 found = cast("Json", delta)
                 text += self._add_text(found)
                 reasoning += self._add_reasoning(found)
                 if extra := found.get(_EXTRA):
                     self._extra[_EXTRA] = extra
-                for call in objects_of(found.get("tool_calls")):
+                # The second is the name before 2023, which some servers still use.
+                for call in objects_of(found.get("tool_calls") or found.get("function_call")):
                     self._calls.add(call)
         return text, reasoning
 

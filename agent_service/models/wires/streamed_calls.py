@@ -10,7 +10,7 @@ from agent_service.models.wires.wire import Json, MalformedChunk, text_of, well_
 from agent_service.records.model import ToolCall
 from services.validation import object_of
 
-_USUAL = frozenset({"index", "id", "type", "function"})
+_USUAL = frozenset({"index", "id", "type", "function", "name", "arguments"})
 _DECODER = json.JSONDecoder(strict=False)
 _PLACEHOLDERS = frozenset({"", "{}", "null"})
 """Arguments that some servers send before the real ones, or with a call that is none."""
@@ -25,7 +25,10 @@ class _Call(Struct):
 
     @property
     def arguments(self) -> str:
-        return "".join(self.pieces)
+        """All pieces, or the last one if each is longer than the one before it."""
+        joined, last = "".join(self.pieces), self.pieces[-2:]
+        is_longer = len(last) > 1 and last[1].startswith(last[0])
+        return last[1] if is_longer and _values(last[1]) and not _values(joined) else joined
 
 
 class StreamedCalls:
@@ -35,7 +38,7 @@ class StreamedCalls:
         self._calls: list[_Call] = []
 
     def add(self, delta: Json) -> None:
-        found = object_of(delta.get("function"))
+        found = object_of(delta.get("function")) or delta
         index, call_id = delta.get("index"), text_of(delta.get("id"))
         name, piece = text_of(found.get("name")), found.get("arguments")
         call = self._find(index, call_id)

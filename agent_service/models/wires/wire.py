@@ -151,7 +151,7 @@ def well_formed(text: str) -> str:
 
 _MINIMAX_STATUSES = {1002: 429, 1004: 401, 1008: 402, 1039: 413, 2013: 400, 2049: 401}
 """HTTP statuses that MiniMax means by the codes in its successful responses."""
-_ERROR_TEXTS = ("message", "detail", "msg", "error_msg", "error_message")
+_ERROR_TEXTS = ("message", "detail", "msg", "error_msg", "error_message", "error_description")
 
 
 def reported_error(chunk: Json) -> object:

@@ -57,8 +57,9 @@ def _codec(label: str) -> str:
         name.replace("windows-31j", "cp932")
         .replace("x-", "")
         .replace("windows-", "cp")
-        .removesuffix("-i")
+        .replace("dos-", "cp")
     )
+    shorter = re.sub(r"^iso-?8859-?(\d+)(?:-[ei])?$", r"iso8859-\1", shorter)
     for each in (name, shorter):
         try:
             found = codecs.lookup(each).name

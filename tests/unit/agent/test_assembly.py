@@ -48,6 +48,14 @@ def test_text_may_come_in_parts_or_as_a_refusal() -> None:
     assert assembled({"refusal": "I won't."}).text == "I won't."
 
 
+def test_a_message_behind_its_pieces_is_not_added() -> None:
+    assembly = Assembly()
+    for piece in ("Hi ", "you"):
+        assembly.add({"choices": [{"delta": {"content": piece}}]})
+    assembly.add({"choices": [{"delta": {}, "message": {"content": "Hi you"}}]})
+    assert assembly.message("m", "p").text == "Hi you"
+
+
 def test_calls_are_told_apart_by_index() -> None:
     assert calls(
         call("a", '{"x":', index=0, id="1"),
@@ -112,6 +120,16 @@ def test_whole_calls_in_one_place_are_several(index: object, call_id: object) ->
             call("inal", HALF, index=0),
             call(None, REST, index=0),
         ],
+        "longer each time": [
+            call("terminal", "", index=0, id="1"),
+            call(None, HALF, index=0),
+            call(None, A1[:-1], index=0),
+            call(None, A1, index=0),
+        ],
+        "without a function": [
+            {"index": 0, "id": "1", "name": "terminal", "arguments": HALF},
+            {"index": 0, "arguments": REST},
+        ],
         "the name last": [call(None, HALF, index=0, id="1"), call("terminal", REST, index=0)],
     }.items(),
     ids=lambda pieces: pieces[0],
@@ -119,6 +137,12 @@ def test_whole_calls_in_one_place_are_several(index: object, call_id: object) ->
 def test_the_pieces_of_one_call_are_joined(pieces: tuple[str, list[dict[str, Any]]]) -> None:
     (one,) = calls(*pieces[1])
     assert (one.name, one.arguments_json) == ("terminal", A1)
+
+
+def test_a_call_has_its_old_name() -> None:
+    pieces = ({"name": "terminal", "arguments": ""}, {"arguments": HALF}, {"arguments": REST})
+    (one,) = assembled(*({"function_call": piece} for piece in pieces)).tool_calls
+    assert (one.name, one.arguments_json, one.extra) == ("terminal", A1, {})
 
 
 def test_calls_whose_pieces_alternate_are_told_apart_by_id() -> None:

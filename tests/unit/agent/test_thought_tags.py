@@ -5,6 +5,7 @@ import pytest
 from agent_service.models.thought_tags import ThoughtTags
 
 HI = "The user is in a hurry."
+FINAL = "<|start|>assistant<|channel|>final<|message|>"
 
 
 def read(text: str, chars: int, *, begun: bool = False) -> tuple[ThoughtTags, str, str]:
@@ -27,6 +28,21 @@ def read(text: str, chars: int, *, begun: bool = False) -> tuple[ThoughtTags, st
         (f"<seed:think>{HI}</seed:think>Hello!", "Hello!", HI),
         (f"[THINK]{HI}[/THINK]Hello!", "Hello!", HI),
         (f"◁think▷{HI}◁/think▷Hello!", "Hello!", HI),
+        (f'<think budget="5">{HI}</think >Hello!', "Hello!", HI),
+        (f"<thinking_process>{HI}</thinking_process>Hello!", "Hello!", HI),
+        (f"<inner_thoughts>{HI}</inner_thoughts>Hello!", "Hello!", HI),
+        (f"<think_fast>{HI}</think_fast>Hello!", "Hello!", HI),
+        (f"<|inner_prefix|>{HI}<|inner_suffix|>Hello!", "Hello!", HI),
+        (f"<antThinking>{HI}</antThinking>Hello!", "Hello!", HI),
+        (f"<|think|>{HI}<|/think|>Hello!", "Hello!", HI),
+        (
+            f"<|begin_of_thought|>{HI}\n<|end_of_thought|>\n\n<|begin_of_solution|>Hello!",
+            "Hello!",
+            HI,
+        ),
+        (f"<|START_THINKING|>{HI}<|END_THINKING|><|START_RESPONSE|>Hello!", "Hello!", HI),
+        (f"<|channel|>analysis<|message|>{HI}<|end|>{FINAL}Hello!<|return|>", "Hello!", HI),
+        (f"<|channel>thought\n{HI}<channel|>Hello!", "Hello!", HI),
         ("<think>\n\n</think>\n\nHello!", "Hello!", ""),
         ("<think>One.</think>\n<think>Two.</think>\nHello!", "Hello!", "One.Two."),
         (f"I look.\n<think>{HI}</think>\nHello!", "I look.\nHello!", HI),
@@ -79,6 +95,7 @@ def test_what_the_template_begins_is_shown_as_reasoning_from_then_on(
         'Split at "</think>".',
         "Use </think> to close it.",
         "<thin>soup</thin>",
+        "It ends with\n<|end|>\n<|return|>",
         "The report:\n<analysis>\nIt is soup.\n</analysis>",
     ],
 )
