@@ -18,6 +18,7 @@ from hermes.agent.v1.turn_event_pb2 import (
 from hermes.common.v1.content_pb2 import MessageFile
 from hermes.gateway.v1.conversation_pb2 import ConverseResponse
 from services.cli.chat.dialogue import Dialogue
+from services.cli.chat.tool_view import without_marks
 from services.cli.chat.turn_view import TurnView, shortfall
 from services.cli.console import complain
 from services.validation import json_object
@@ -139,7 +140,8 @@ class OneShot:
 
 def output_of(command: ToolFinished) -> str:
     """Return what a command wrote, without the remarks for the model."""
-    text = command.preview.removesuffix(f"[exit code {command.exit_code}]").rstrip("\n")
+    text = without_marks(command.preview)
+    text = text.removesuffix(f"[exit code {command.exit_code}]").rstrip("\n")
     return "" if text == "[no output]" else text
 
 
