@@ -82,7 +82,9 @@ READING: tuple[tuple[Mapping[str, Any], str], ...] = (
 async def test_everything_that_reads(home: Path) -> None:
     script = answers(*(made for made, _ in READING), {"text": "done"})
     async with fake_model(script) as model, _running(home, model.url) as client:
-        assert answer(await client.ask("go")) == "done"
+        events = await client.ask("go")
+    assert answer(events) == "done"
+    assert "all: at 1 of 2\n" in "".join(event.tool_progress.text for event in events)
     results = [m["content"] for m in model.bodies[-1]["messages"] if m["role"] == "tool"]
     texts = [text if isinstance(text, str) else json.dumps(text) for text in results]
     for (made, told), text in zip(READING, texts, strict=True):
@@ -144,32 +146,22 @@ async def test_everything_that_changes_something(home: Path) -> None:
             assert told in answer(events), made
 
 
-async def test_progress_of_a_call_is_shown(home: Path) -> None:
-    made = call("mcp_all_trigger-long-running-operation", duration=1, steps=2)
-    async with fake_model(answers(made, TOLD)) as model, _running(home, model.url) as client:
-        started = await client.start("go")
-        events = await client.watch(started.turn_id)
-    shown = "".join(event.tool_progress.text for event in events)
-    assert "all: at 1 of 2\n" in shown
-
-
-@pytest.mark.parametrize(
-    ("name", "said", "told"),
-    [
-        ("simple-prompt", "go", "This is a simple prompt without arguments."),
-        ("args-prompt", "city=Boston state=MA", "What's weather in Boston, MA?"),
-        ("completable-prompt", "department=Sales name=David", "David"),
-        ("resource-prompt", "resourceType=Text resourceId=1", "Resource 1: This is a plaintext"),
-        ("resource-prompt", "resourceType=Blob resourceId=1", "binary data"),
-    ],
+PROMPTS = (
+    ("simple-prompt", "go", "This is a simple prompt without arguments."),
+    ("args-prompt", "city=Boston state=MA", "What's weather in Boston, MA?"),
+    ("completable-prompt", "department=Sales name=David", "David"),
+    ("resource-prompt", "resourceType=Text resourceId=1", "Resource 1: This is a plaintext"),
+    ("resource-prompt", "resourceType=Blob resourceId=1", "binary data"),
 )
-async def test_prompts_are_loaded_with_their_arguments(
-    home: Path, name: str, said: str, told: str
-) -> None:
+
+
+async def test_prompts_are_loaded_with_their_arguments(home: Path) -> None:
     async with fake_model(answers({"text": "ok"})) as model, _running(home, model.url) as client:
         await client.ask("first")  # connects
-        await client.ask(said, session_id="second", skills=[f"mcp-prompts/all_{name}"])
-    assert told in json.dumps(model.bodies[-1]["messages"])
+        for number, (name, said, told) in enumerate(PROMPTS):
+            session, skills = f"session-{number}", [f"mcp-prompts/all_{name}"]
+            await client.ask(said, session_id=session, skills=skills)
+            assert told in json.dumps(model.bodies[-1]["messages"])
 
 
 FORM = (
@@ -206,26 +198,27 @@ async def test_a_form_with_every_kind_of_field(home: Path) -> None:
     assert list(content["content"].values()) == got
 
 
-@pytest.mark.parametrize(
-    ("more", "pages", "told"),
-    [
-        ({}, (("https://pay.example/1", "1"),), "User completed the URL elicitation flow"),
-        ({}, (("https://pay.example/1", "2"),), "User declined to open the URL"),
-        (
-            {"errorPath": True},
-            (("https://modelcontextprotocol.io", "done"), ("https://pay.example/1", "done")),
-            "User completed the URL elicitation flow",
-        ),
-    ],
-    ids=["opened", "declined", "needed first"],
+PAY = call("mcp_all_trigger-url-elicitation", url="https://pay.example/1")
+PAY_LATER = call("mcp_all_trigger-url-elicitation", url="https://pay.example/1", errorPath=True)
+PAGES = (
+    (0, (("https://pay.example/1", "1"),), "User completed the URL elicitation flow"),
+    (0, (("https://pay.example/1", "2"),), "User declined to open the URL"),
+    (
+        1,
+        (("https://modelcontextprotocol.io", "done"), ("https://pay.example/1", "done")),
+        "User completed the URL elicitation flow",
+    ),
 )
-async def test_pages_that_a_server_asks_to_open(
-    home: Path, more: Mapping[str, Any], pages: tuple[tuple[str, str], ...], told: str
-) -> None:
-    made = call("mcp_all_trigger-url-elicitation", url="https://pay.example/1", **more)
-    async with fake_model(answers(made, TOLD)) as model, _running(home, model.url) as client:
-        started = await client.start("pay")
-        for number, (page, text) in enumerate(pages):
-            await question_with(client, started.turn_id, f"if you trust the server: {page}")
-            await give(client, text, session_id="session", answer_id=f"cli:{number}")
-        assert told in answer(await client.watch(started.turn_id))
+"""The number of the call, which pages are asked for with what people answer, and what is told."""
+
+
+async def test_pages_that_a_server_asks_to_open(home: Path) -> None:
+    script = _scripted([PAY, PAY_LATER])
+    async with fake_model(script) as model, _running(home, model.url) as client:
+        for session, (made, pages, told) in enumerate(PAGES):
+            started = await client.start(f"call {made}", session_id=f"session-{session}")
+            for number, (page, text) in enumerate(pages):
+                await question_with(client, started.turn_id, f"if you trust the server: {page}")
+                answer_id = f"cli:{session}-{number}"
+                await give(client, text, session_id=f"session-{session}", answer_id=answer_id)
+            assert told in answer(await client.watch(started.turn_id))
