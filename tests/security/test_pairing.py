@@ -22,9 +22,9 @@ ASKS = Access(frozenset({"7"}), pairs=True)
 
 
 @pytest.fixture
-async def database(database_url: str) -> AsyncIterator[Database]:
-    """The gateway's tables, of each kind in turn."""
-    async with Database(database_url, "gateway") as opened:
+async def database(sqlite_url: str) -> AsyncIterator[Database]:
+    """The gateway's tables."""
+    async with Database(sqlite_url, "gateway") as opened:
         await prepare(opened, migrations)
         yield opened
 
