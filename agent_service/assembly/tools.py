@@ -35,7 +35,8 @@ from agent_service.tools.guards.second_opinion import SecondOpinion
 from agent_service.tools.guards.shell_input import ShellInput
 from agent_service.tools.guards.taint import Screen
 from agent_service.tools.media.pictures import image_model_of
-from agent_service.tools.media.speech import speaker_of, why_silent
+from agent_service.tools.media.speech import speaker_of, why_deaf, why_silent
+from agent_service.tools.media.transcribe_audio import SETTINGS as TRANSCRIPTION_SETTINGS
 from agent_service.tools.picture_viewer import PictureViewer
 from agent_service.tools.schema import Listed
 from agent_service.tools.shell.script import ScriptArguments, ScriptTool
@@ -124,6 +125,7 @@ def _senses(config: AgentConfig, fetcher: Fetcher) -> MediaProviders:
         route_of(config.tasks, TRANSCRIPTION),
         speaker_of(speech, speaking),
         why_silent(speech),
+        why_deaf(config.transcription, TRANSCRIPTION_SETTINGS),
         image_model_of(config.pictures, openai, openrouter, fetcher),
         config.homeassistant,
     )

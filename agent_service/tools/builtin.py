@@ -45,7 +45,7 @@ from agent_service.tools.media.image_generate import ImageGenerate
 from agent_service.tools.media.pictures import SETTINGS as PICTURE_SETTINGS
 from agent_service.tools.media.pictures import ImageModel
 from agent_service.tools.media.speech import SETTINGS as SPEECH_SETTINGS
-from agent_service.tools.media.speech import SpeechModel
+from agent_service.tools.media.speech import Lack, SpeechModel
 from agent_service.tools.media.text_to_speech import TextToSpeech
 from agent_service.tools.media.transcribe_audio import SETTINGS as TRANSCRIPTION_SETTINGS
 from agent_service.tools.media.transcribe_audio import TranscribeAudio, TranscribeAudioArguments
@@ -83,8 +83,8 @@ class MediaProviders(Struct, frozen=True):
 
     transcription: Route = USUAL
     speaker: SpeechModel | None = None
-    why_silent: tuple[Sequence[str], str] = (SPEECH_SETTINGS, "")
-    """Why there is no speaker: settings of which one is missing, or another reason."""
+    why_silent: Lack = (SPEECH_SETTINGS, "")
+    why_deaf: Lack = (TRANSCRIPTION_SETTINGS, "")
     painter: ImageModel | None = None
     homeassistant: HomeAssistantConfig = HomeAssistantConfig()
 
@@ -184,13 +184,12 @@ def _training(environments: Environments | None) -> Sequence[Listed]:
 
 def _making(senses: MediaProviders, screen: Screen, commands: CommandPolicy) -> Sequence[Listed]:
     hearing: Tool[Any] = JudgeFiles(TranscribeAudio(senses.transcription), _heard, commands)
-    missing, reason = ((), "") if senses.speaker is not None else senses.why_silent
+    nothing: Lack = (), ""
+    deaf = nothing if senses.transcription.model else senses.why_deaf
+    silent = senses.why_silent if senses.speaker is None else nothing
     return (
-        Listed(
-            Untrusted(hearing, "a sound", screen),
-            missing=() if senses.transcription.model else TRANSCRIPTION_SETTINGS,
-        ),
-        Listed(TextToSpeech(senses.speaker), missing=tuple(missing), reason=reason),
+        Listed(Untrusted(hearing, "a sound", screen), *deaf),
+        Listed(TextToSpeech(senses.speaker), *silent),
         Listed(
             ImageGenerate(senses.painter),
             missing=PICTURE_SETTINGS if senses.painter is None else (),

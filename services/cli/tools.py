@@ -29,7 +29,7 @@ Add a missing setting with: hermes config set BRAVE_API_KEY ..."""
 DISABLED = "tools.disabled"
 WIDTH = 100
 """How wide the list is at most on a terminal."""
-_PACKAGE = re.compile(r"hermes-services\[\w+\]")
+_PACKAGE = re.compile(r"hermes-services\[[\w-]+\]")
 _NO_SERVERS = "no MCP server is added; type: hermes mcp add NAME --command PROGRAM (or --url URL)"
 _FLAGS = ("tools.rl",)
 _MORE = {"browser": "make the template with make browser-image (docs/browser.md)"}

@@ -4,6 +4,7 @@ import asyncio
 import json
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -113,3 +114,19 @@ async def test_the_command_line_shows_what_a_platform_has(home: Path) -> None:
     )
     assert refused.returncode != 0
     assert "tools.platforms" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ("stt: {enabled: false}", "stt.enabled is false; type: hermes config set stt"),
+        ("tts: {provider: piper}", " tts.piper.voice is not set (or OPENAI_API_KEY"),
+        ("tts: {piper: {voice: /a.onnx}}", "type: pip install 'hermes-services[local-speech]'"),
+    ],
+)
+async def test_the_list_says_what_the_chosen_provider_lacks(
+    tmp_path: Path, settings: str, told: str
+) -> None:
+    await asyncio.to_thread((tmp_path / "config.yaml").write_text, settings)
+    shown = await asyncio.to_thread(hermes, tmp_path, "tools")
+    assert told in " ".join(shown.stdout.split("\n")) or find_spec("piper")

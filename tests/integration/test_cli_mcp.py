@@ -39,7 +39,7 @@ async def test_a_server_is_added_tested_logged_in_to_and_removed(tmp_path: Path)
             await browser.get(page, follow_redirects=True)
         assert json.loads(await login.stdout.readline())["event"] == "logged_in"
         assert await login.wait() == 0
-        assert "2 tools" in await run("test", "far")
+        assert "It offers 2 tools and resources." in await run("test", "far")
         assert "not connected yet" not in await run("list")
     logins = tmp_path / "auth.json"
     assert "far" in await asyncio.to_thread(logins.read_text)

@@ -1,19 +1,20 @@
 """What speaks: OpenAI's speech API, ElevenLabs, or Piper in this process."""
 
 import asyncio
-from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any, Protocol
 
 from msgspec import Struct
 
-from agent_service.config.senses import SpeechConfig
+from agent_service.config.senses import SpeechConfig, TranscriptionConfig
 from agent_service.models.consult import PaidResult
 from agent_service.models.media.elevenlabs import API_KEY, NAME, ElevenLabs
 from agent_service.models.media.local import OPUS, Piper
 from agent_service.models.media.openai_sdk import OpenAIServer
 from agent_service.records.usage import Usage
 
+Lack = tuple[tuple[str, ...], str]
+"""Settings of which one is missing, or another reason for a tool to be off."""
 SETTINGS = (API_KEY, "OPENAI_API_KEY", "tts.piper.voice")
 NOT_INSTALLED = "hermes-services[local-speech] is not installed"
 
@@ -108,10 +109,17 @@ def speaker_of(config: SpeechConfig, openai: OpenAIServer | None) -> SpeechModel
     return made.get(config.provider) or next(iter(made.values()), None)
 
 
-def why_silent(config: SpeechConfig) -> tuple[Sequence[str], str]:
-    """The settings that are missing for a speaker, or another reason for there being none."""
+def why_silent(config: SpeechConfig) -> Lack:
+    """What is missing for a speaker."""
     if config.piper_voice:
         return (), NOT_INSTALLED
     if config.elevenlabs_api_key.get_secret_value():
         return (), "hermes-services[media] is not installed"
-    return SETTINGS, ""
+    return SETTINGS[::-1] if config.provider == "piper" else SETTINGS, ""
+
+
+def why_deaf(config: TranscriptionConfig, settings: tuple[str, ...]) -> Lack:
+    """What is missing for a model that listens, which needs one of these settings."""
+    if not config.enabled:
+        return (), "stt.enabled is false; type: hermes config set stt.enabled true"
+    return ((), NOT_INSTALLED) if config.provider == "local" else (settings, "")

@@ -155,7 +155,8 @@ async def _test(context: Context) -> None:
     request = context.request(pb.TestMcpServerRequest, accept_changes=given.accept)
     answer = await context.stub(McpServiceStub).TestMcpServer(request, timeout=_TEST_S)
     server = answer.server
-    lines = [f"{server.name} answers. {_offers(server)}", *(f"  {name}" for name in server.tools)]
+    told = f"{server.name} answers. It offers {_offers(server) or 'nothing'}."
+    lines = [told, *(f"  {name}" for name in server.tools)]
     if answer.changes:
         told = "You have agreed to these changes:" if given.accept else "These tools changed:"
         lines += [told, answer.changes]
@@ -226,8 +227,10 @@ def _configured(data: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _offers(server: pb.McpServer) -> str:
-    offers = [plural(len(server.tools), "tool"), plural(len(server.prompts), "prompt")]
-    return f"It offers {', '.join(offers)}{' and resources' if server.has_resources else ''}."
+    counts = {"tool": len(server.tools), "prompt": len(server.prompts)}
+    offers = [plural(count, name) for name, count in counts.items() if count]
+    offers += ["resources"] if server.has_resources else []
+    return " and ".join(offers)
 
 
 def _state(server: pb.McpServer) -> str:
