@@ -101,7 +101,7 @@ class EventReader:
         return MessageEvent(
             f"{channel}:{ts}",
             await self._source(message, is_dm=is_dm),
-            await self._words(re.sub(rf"<@{self.me}(\|[^>]*)?>", "", text)),
+            await self._words(re.sub(rf"<@{re.escape(self.me)}(\|[^>]*)?>", "", text)),
             replies_to=_thread(message),
             quotes=(*quotes, *forwarded),
             files=tuple(map(_remote_file, message.get("files") or ())),
