@@ -32,10 +32,10 @@ PLATFORMS: Mapping[str, Factory] = {
     "slack": make_slack,
     "email": EmailPlatform,
     "homeassistant": HomeAssistantPlatform,
-    "sms": SmsPlatform.configured,
+    "sms": SmsPlatform,
     "telegram": make_telegram,
-    "webhook": WebhookPlatform.configured,
-    "whatsapp": WhatsAppPlatform.configured,
+    "webhook": WebhookPlatform,
+    "whatsapp": WhatsAppPlatform,
 }
 """By name: makes the account that a platform's settings name."""
 

@@ -3,8 +3,8 @@
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from msgspec import Struct, field
@@ -39,6 +39,16 @@ UNREADABLE = (
     *(TypeError, ValueError),
 )
 """What is raised by reading what is not as its platform promises: it is passed over."""
+
+
+@contextmanager
+def passing_over(what: str) -> Generator[None]:
+    """Log what cannot be read, instead of failing: it would come again for ever."""
+    try:
+        yield
+    except UNREADABLE as error:
+        _log.error("%s cannot be read and is passed over: %r", what, error)
+
 
 THUMBS = {"+1": "👍", "thumbsup": "👍", "-1": "👎", "thumbsdown": "👎"}
 """The emoji of approvals by names that they have on platforms."""

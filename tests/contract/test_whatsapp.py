@@ -39,7 +39,7 @@ async def whatsapp() -> AsyncGenerator[FakeWhatsApp]:
 
 @pytest.fixture
 async def number(whatsapp: FakeWhatsApp) -> AsyncGenerator[WhatsAppPlatform]:
-    async with WhatsAppPlatform.configured(config_of(whatsapp)) as platform:
+    async with WhatsAppPlatform(config_of(whatsapp)) as platform:
         yield platform
 
 
@@ -106,6 +106,20 @@ async def test_other_kinds_of_messages_are_read(
     assert (event.joint is None) == (not files)
 
 
+async def test_a_new_version_names_the_old_one_and_what_is_revoked_is_passed_over(
+    whatsapp: FakeWhatsApp, number: WhatsAppPlatform
+) -> None:
+    new = {"type": "text", "text": {"body": "better"}}
+    whatsapp.notify(
+        "491511", {"type": "edit", "edit": {"original_message_id": "x", "message": new}}
+    )
+    [event] = await heard(whatsapp, number)
+    assert isinstance(event, MessageEvent)
+    assert (event.text, event.edits) == ("better", "x")
+    whatsapp.notify("491511", {"type": "revoke", "revoke": {"original_message_id": "x"}})
+    assert await heard(whatsapp, number) == []
+
+
 async def test_forwarded_words_are_no_command(
     whatsapp: FakeWhatsApp, number: WhatsAppPlatform
 ) -> None:
@@ -153,7 +167,7 @@ async def test_what_whatsapp_could_not_deliver_is_a_failure(
 
 async def test_after_24_hours_a_template_has_the_words(whatsapp: FakeWhatsApp) -> None:
     config = config_of(whatsapp, template="news")
-    async with WhatsAppPlatform.configured(config) as number:
+    async with WhatsAppPlatform(config) as number:
         whatsapp.errors.append(CLOSED)
         await number.send(ADA, Content("**Done**:\n\nall is well"), "key")
         accepted = await number.send(ADA, Content("More."), "key-2")
@@ -299,7 +313,7 @@ async def test_the_doctor_asks_whether_the_number_is_known(whatsapp: FakeWhatsAp
     found = await checked(config_of(whatsapp, token="EAAother"))
     assert found.verdict is Verdict.FAILED
     with pytest.raises(Unreachable):
-        async with WhatsAppPlatform.configured(config_of(whatsapp, base_url="http://127.0.0.1:9")):
+        async with WhatsAppPlatform(config_of(whatsapp, base_url="http://127.0.0.1:9")):
             pass
 
 
@@ -311,7 +325,7 @@ def test_numbers_may_be_written_as_people_do(whatsapp: FakeWhatsApp) -> None:
 
 
 async def test_meta_finds_the_right_place(whatsapp: FakeWhatsApp) -> None:
-    number = WhatsAppPlatform.configured(config_of(whatsapp))
+    number = WhatsAppPlatform(config_of(whatsapp))
 
     async def ask(**query: str) -> tuple[int, bytes]:
         found = {f"hub.{name}": each for name, each in query.items()}
@@ -325,7 +339,7 @@ async def test_meta_finds_the_right_place(whatsapp: FakeWhatsApp) -> None:
 
 
 async def test_forged_calls_are_refused_before_they_are_read(whatsapp: FakeWhatsApp) -> None:
-    number = WhatsAppPlatform.configured(config_of(whatsapp))
+    number = WhatsAppPlatform(config_of(whatsapp))
     assert (await number.webhook(signed(b"{"))).status == 400
     headers = signed(b"other").headers
     wrong = ("", "sha256=é", headers["x-hub-signature-256"])
@@ -338,7 +352,7 @@ async def test_forged_calls_are_refused_before_they_are_read(whatsapp: FakeWhats
 
 @pytest.mark.parametrize("body", ["[]", "1", '{"entry": 1}', '{"entry": [{"changes": [{}]}]}'])
 async def test_odd_calls_do_no_harm(whatsapp: FakeWhatsApp, body: str) -> None:
-    number = WhatsAppPlatform.configured(config_of(whatsapp))
+    number = WhatsAppPlatform(config_of(whatsapp))
     assert (await number.webhook(signed(body.encode()))).status == 400
     other = {"entry": [{"changes": [{"field": "account_update", "value": {"odd": 1}}]}]}
     assert (await number.webhook(signed(json.dumps(other).encode()))).received.events == []

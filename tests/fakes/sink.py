@@ -24,9 +24,9 @@ class Collected:
         self.events += received.events
         self._came.set()
 
-    async def take(self, platform: Platform, count: int) -> Sequence[Event]:
+    async def take(self, platform: Platform, count: int, limit_s: float = 10) -> Sequence[Event]:
         """Listen until so many events have come."""
-        async with asyncio.timeout(10), self.listening(platform):
+        async with asyncio.timeout(limit_s), self.listening(platform):
             return await self.until(count)
 
     @asynccontextmanager

@@ -40,9 +40,9 @@ async def write(server: MailServer, text: str, *headers: str, confirmed: str = C
 
 
 async def received(
-    platform: EmailPlatform, count: int, sink: Collected | None = None
+    platform: EmailPlatform, count: int, sink: Collected | None = None, limit_s: float = 10
 ) -> list[MessageEvent]:
-    events = await (sink or Collected()).take(platform, count)
+    events = await (sink or Collected()).take(platform, count, limit_s)
     return [event for event in events if isinstance(event, MessageEvent)]
 
 
@@ -110,7 +110,7 @@ async def test_of_a_mail_that_is_too_large_the_text_is_read(server: MailServer) 
     async with mailbox(server) as platform:
         await server.deliver(mail)
         await write(server, "and on")
-        read, after = await received(platform, 2)
+        read, after = await received(platform, 2, limit_s=50)
         assert (read.text, after.text) == ("See.", "and on")
         (file,) = read.files
         with pytest.raises(Refused, match="larger than 40 MB"):

@@ -320,7 +320,7 @@ def whats_app() -> Feed:
         told = {"entry": [{"id": "1", "changes": [{"field": "messages", "value": said}]}]}
         return whatsapp.signed(json.dumps(mutated(dice, told)).encode())
 
-    return called(WhatsAppPlatform.configured(WhatsAppConfig.model_validate(config)), request)
+    return called(WhatsAppPlatform(WhatsAppConfig.model_validate(config)), request)
 
 
 def sms() -> Feed:

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from gateway_service.errors import OutcomeUnknown, PlatformError, RateLimited, Refused, Unreachable
 from gateway_service.messages import Event, MessageEvent, Reaction
-from gateway_service.platforms.base import UNREADABLE, Received, Sink
+from gateway_service.platforms.base import UNREADABLE, Received, Sink, passing_over
 from gateway_service.platforms.discord.client import EPHEMERAL, translated
 from gateway_service.platforms.discord.events import read_interaction, read_message, read_reaction
 from services.lifecycle import unbroken
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
         RawReactionActionEvent,
     )
     from discord.abc import Messageable
-    from discord.gateway import DiscordWebSocket
     from yarl import URL
 
 _log = logging.getLogger(__name__)
@@ -263,7 +262,8 @@ class Listener:
             self._client.ws = socket
             while True:
                 await self._put_interactions(sink)
-                await _poll(socket)
+                with passing_over("an event of discord"):
+                    await socket.poll_event()
                 await self._note(sink)
         finally:
             if socket is not None:
@@ -323,13 +323,6 @@ class Listener:
                 await self._client.http.request(route, json=answer)
         except PlatformError as error:
             _log.info("an interaction is not answered: %s", error)
-
-
-async def _poll(socket: "DiscordWebSocket") -> None:
-    try:
-        await socket.poll_event()
-    except UNREADABLE as error:
-        _log.error("an event of discord cannot be read and is passed over: %r", error)
 
 
 def _ids(seconds: float) -> int:

@@ -26,6 +26,7 @@ from gateway_service.platforms.base import (
     Recent,
     Sink,
     Traits,
+    passing_over,
 )
 from gateway_service.platforms.email.config import EmailConfig
 from gateway_service.platforms.email.letters import (
@@ -115,7 +116,7 @@ class EmailPlatform(Platform):
     async def _read(self, mailbox: Mailbox, uid: int) -> Sequence[MessageEvent]:
         """Return a mail as a message; nothing if no person wrote it, or it cannot be read."""
         place = f"{mailbox.validity}:{uid}"
-        try:
+        with passing_over(f"the mail {place}"):
             head = await asyncio.to_thread(parsed, await mailbox.fetch(uid, HEADERS))
             if head is None or not (sender := await asyncio.to_thread(self._sender, head)):
                 # No answer, not even a refusal, may go to an address that was forged.
@@ -126,10 +127,8 @@ class EmailPlatform(Platform):
                 return ()
             event = await asyncio.to_thread(message_of, mail, place, sender)
             self._latest[thread_of(head)] = head
-        except UNREADABLE as error:
-            _log.warning("the mail %s cannot be read: %r", place, error)
-            return ()
-        return (event,)
+            return (event,)
+        return ()
 
     def _sender(self, head: EmailMessage) -> Sender | None:
         """Return who wrote a mail; None if no person did, or nobody confirms it."""

@@ -22,7 +22,6 @@ from gateway_service.errors import (
 )
 from gateway_service.messages import Attachment, Content, Event, RemoteFile
 from gateway_service.platforms.base import (
-    UNREADABLE,
     Destination,
     Json,
     Platform,
@@ -30,6 +29,7 @@ from gateway_service.platforms.base import (
     Recent,
     Sink,
     Traits,
+    passing_over,
 )
 from gateway_service.platforms.matrix.config import MatrixConfig
 from gateway_service.platforms.matrix.events import (
@@ -202,7 +202,7 @@ class MatrixPlatform(Platform):
     async def _read_event(self, raw: Json, room: "MatrixRoom", me: Account) -> Event | None:
         if raw.get("type") not in _READ or raw.get("sender") == me.user_id:
             return None
-        try:
+        with passing_over("an event of matrix"):
             if raw["type"] == REACTION:
                 return read_reaction(raw, room)
             answered = None
@@ -212,9 +212,7 @@ class MatrixPlatform(Platform):
                 source = getattr(getattr(found, "event", None), "source", {})
                 answered = source if source.get("type") == MESSAGE else None
             return read_message(raw, answered, room, me)
-        except UNREADABLE as error:
-            _log.error("%s cannot be read and is passed over: %r", raw.get("event_id"), error)
-            return None
+        return None
 
     async def _accept_invitations(self) -> None:
         """Join the rooms to which people invite us who may talk to Hermes."""

@@ -1,7 +1,6 @@
 """Converts the messages that signal-cli receives to events."""
 
 import json
-import logging
 from typing import Any
 
 from gateway_service.messages import (
@@ -14,9 +13,7 @@ from gateway_service.messages import (
     Source,
     find_kind,
 )
-from gateway_service.platforms.base import UNREADABLE, Json
-
-_log = logging.getLogger(__name__)
+from gateway_service.platforms.base import Json, passing_over
 
 GROUP = "group."
 """Begins the chat id of a group."""
@@ -28,11 +25,9 @@ _WORDLESS = ("contacts", "pollCreate", "sticker")
 
 def read_event(text: str, account: str) -> Event | None:
     """Return a message if it is for us, or a reaction; None also for what cannot be read."""
-    try:
+    with passing_over("an event of signal"):
         return _read(json.loads(text).get("envelope", {}), account)
-    except UNREADABLE as error:
-        _log.error("an event of Signal cannot be read and is passed over: %r", error)
-        return None
+    return None
 
 
 def _read(envelope: Json, account: str) -> Event | None:

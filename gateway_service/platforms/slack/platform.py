@@ -3,7 +3,6 @@
 slack-sdk's own client acknowledges from tasks of its own, which keep no order.
 """
 
-import logging
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, aclosing
 from typing import TYPE_CHECKING, Any
@@ -11,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from gateway_service.errors import ChatMoved, Unreachable
 from gateway_service.messages import DONE, ButtonPress, Content, Event, MessageEvent, RemoteFile
 from gateway_service.platforms.base import (
-    UNREADABLE,
     Destination,
     Json,
     Received,
     Sink,
     Traits,
+    passing_over,
     stay_alive,
 )
 from gateway_service.platforms.http_api import HttpPlatform
@@ -37,8 +36,6 @@ LABEL_CHARS = 75
 BEAT_S = 20.0
 
 _REFRESH = ("warning", "refresh_requested")
-
-_log = logging.getLogger(__name__)
 
 
 class SlackPlatform(HttpPlatform[SlackApi]):
@@ -163,12 +160,10 @@ class SlackPlatform(HttpPlatform[SlackApi]):
             await self._store(sink, await self._read("history", message))
 
     async def _read(self, kind: str, payload: Json) -> Event | None:
-        """Read a payload; None for an unreadable one, which otherwise would come again."""
-        try:
+        """Read a payload; None for an unreadable one."""
+        with passing_over(f"{kind} of slack"):
             return await self._events.read(kind, payload)
-        except UNREADABLE as error:
-            _log.error("%s of slack cannot be read and is passed over: %r", kind, error)
-            return None
+        return None
 
     async def _store(self, sink: Sink, event: Event | None) -> None:
         cursor = self._backlog.note(event) if isinstance(event, MessageEvent) else ""

@@ -6,7 +6,6 @@ import hmac
 import re
 from base64 import b64encode
 from collections.abc import AsyncGenerator, Sequence
-from typing import Self
 from urllib.parse import parse_qsl
 
 from gateway_service.messages import Content, MessageEvent, RemoteFile, Source, find_kind
@@ -87,18 +86,14 @@ class SmsPlatform(HttpPlatform[HttpApi]):
         deaf_after_s=3 * HEARTBEAT_S,
     )
 
-    def __init__(self, config: SmsConfig, clock: Clock) -> None:
+    def __init__(self, config: SmsConfig, clock: Clock | None = None) -> None:
         self._config = config
-        self._clock = clock
+        self._clock = clock or SystemClock()
         self.account_id = self.identity = config.phone_number
         self._account = f"/2010-04-01/Accounts/{config.account_sid}"
         login = f"{config.account_sid}:{config.token.get_secret_value()}"
         headers = {"Authorization": f"Basic {b64encode(login.encode()).decode()}"}
         self._api = HttpApi("Twilio", config.base_url, headers, VARIABLES)
-
-    @classmethod
-    def configured(cls, config: SmsConfig) -> Self:
-        return cls(config, SystemClock())
 
     async def _log_in(self) -> None:
         await self._api.call("GET", f"{self._account}.json")

@@ -1,6 +1,5 @@
 """Converts Telegram's updates to events."""
 
-import logging
 import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
@@ -20,6 +19,7 @@ from gateway_service.messages import (
     RemoteFile,
     Source,
 )
+from gateway_service.platforms.base import passing_over
 from gateway_service.platforms.markup import units
 
 if TYPE_CHECKING:
@@ -32,8 +32,6 @@ PART_GAP = timedelta(seconds=2)
 """How soon the next part of a message is sent; Telegram's times are whole seconds."""
 
 _T = TypeVar("_T")
-
-_log = logging.getLogger(__name__)
 
 _KINDS = {
     "photo": FileKind.IMAGE,
@@ -99,18 +97,9 @@ def _read_move(message: "Message | None") -> ChatMove | None:
 
 def _attempt(update_id: int, read: Callable[[], _T]) -> _T | None:
     """Read an update; None for an unreadable one, which otherwise would come again for ever."""
-    result = _result(read)
-    if isinstance(result, Exception):
-        _log.error("update %d cannot be read and is passed over: %r", update_id, result)
-        return None
-    return result
-
-
-def _result(read: Callable[[], _T]) -> _T | Exception:
-    try:
+    with passing_over(f"update {update_id} of telegram"):
         return read()
-    except Exception as error:  # noqa: BLE001 - handed on, to be logged
-        return error
+    return None
 
 
 def _read_update(update: "Update", me: Bot) -> Event | None:
@@ -174,6 +163,8 @@ def _files(message: "Message", *, is_forwarded: bool) -> tuple[RemoteFile, ...]:
     found = message.effective_attachment
     if isinstance(found, Sequence):  # the sizes of a picture, the largest last
         found = found[-1] if found else None
+    if (sticker := message.sticker) and (sticker.is_animated or sticker.is_video):
+        found = sticker.thumbnail
     file_id = getattr(found, "file_id", "")
     if not file_id:
         return ()

@@ -6,7 +6,7 @@ import json
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Self, cast
+from typing import Any, cast
 
 from gateway_service.messages import WEBHOOK, Content, MessageEvent, Quote, Source
 from gateway_service.platforms.base import (
@@ -96,19 +96,12 @@ class WebhookPlatform(Platform):
         deaf_after_s=3 * HEARTBEAT_S,
     )
 
-    def __init__(self, config: WebhookConfig, clock: Clock) -> None:
+    def __init__(self, config: WebhookConfig, clock: Clock | None = None) -> None:
         names = ", ".join(sorted(config.routes))
         self.identity = f"{plural(len(config.routes), 'route')}: {names}"
         self._config = config
-        self._clock = clock
+        self._clock = clock = clock or SystemClock()
         self._limiter = Limiter(Rate(config.rate_limit / 60, config.rate_limit), clock.monotonic)
-
-    @classmethod
-    def configured(cls, config: WebhookConfig) -> "WebhookPlatform":
-        return cls(config, SystemClock())
-
-    async def __aenter__(self) -> Self:
-        return self
 
     async def __aexit__(self, *_: object) -> None:
         pass

@@ -16,7 +16,7 @@ from gateway_service.messages import (
     RemoteFile,
     Source,
 )
-from gateway_service.platforms.base import UNREADABLE, Json, Received
+from gateway_service.platforms.base import Json, Received, passing_over
 from gateway_service.platforms.whatsapp.api import NAME, error_of
 from services.validation import object_of
 
@@ -51,12 +51,8 @@ def read_notification(body: Json, phone_number_id: str) -> Received:
 def _read_each(sent: Iterable[Json], read: Callable[[Json], _T | None]) -> Iterator[_T]:
     """Yield what can be read; the rest of a notification is not lost with it."""
     for each in sent:
-        try:
-            found = read(each)
-        except UNREADABLE as error:
-            _log.error("something of whatsapp cannot be read and is passed over: %r", error)
-        else:
-            if found is not None:
+        with passing_over("something of whatsapp"):
+            if (found := read(each)) is not None:
                 yield found
 
 
@@ -66,14 +62,17 @@ def _read_failure(status: Json) -> DeliveryFailure | None:
     error = status["errors"][0]
     why = error_of(error["code"], error.get("title", "")).message
     _log.error("a message of whatsapp was not delivered: %s", why)
-    return DeliveryFailure(status["id"], why)
+    return DeliveryFailure(str(status["id"]), why)
 
 
 def _read_message(message: Json, names: Mapping[str, str]) -> Event | None:
     message_id, sender, kind = message["id"], message["from"], message["type"]
     source = Source(NAME, sender, "", sender, names.get(sender, ""))
-    if message.get("group_id") or kind == "system":
+    if message.get("group_id") or kind in ("system", "revoke"):
         return None
+    if edit := message.get("edit"):
+        message = {**message, **edit["message"]}
+        kind = message["type"]
     if kind == "interactive":
         chosen = message[kind].get("button_reply") or message[kind]["list_reply"]
         return ButtonPress(message_id, source, message_id, chosen["id"])
@@ -102,5 +101,6 @@ def _read_message(message: Json, names: Mapping[str, str]) -> Event | None:
         quotes=quotes,
         files=files,
         message_id=message_id,
+        edits=edit["original_message_id"] if edit else "",
         joint="\n" if files or is_forwarded else None,  # albums and forwards come one by one
     )

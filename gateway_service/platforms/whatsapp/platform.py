@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from io import BytesIO
 from pathlib import PurePosixPath
-from typing import Any, Self
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -78,17 +78,13 @@ class WhatsAppPlatform(HttpPlatform[GraphApi]):
         file_bytes=50_000_000,
     )
 
-    def __init__(self, config: WhatsAppConfig, clock: Clock) -> None:
+    def __init__(self, config: WhatsAppConfig, clock: Clock | None = None) -> None:
         self.account_id = config.phone_number_id
-        self._config, self._clock = config, clock
+        self._config, self._clock = config, clock or SystemClock()
         self._api = GraphApi(config)
         self._templates = Templates(config, self._api)
         self._last = Recent[str, str](MOST_KNOWN)
         """The last message by chat, which the typing indicator is for."""
-
-    @classmethod
-    def configured(cls, config: WhatsAppConfig) -> Self:
-        return cls(config, SystemClock())
 
     async def _log_in(self) -> None:
         fields = {"fields": "display_phone_number,verified_name"}

@@ -192,6 +192,15 @@ def test_a_picture_comes_with_what_it_answers() -> None:
     assert found.files == (RemoteFile(FileKind.IMAGE, "p"),)
 
 
+def test_a_sticker_that_moves_is_its_picture() -> None:
+    about = {"file_unique_id": "u", "width": 1, "height": 1}
+    kind = {"is_animated": True, "is_video": False, "type": "regular"}
+    moving = {"file_id": "moving", **about, **kind, "thumbnail": {"file_id": "still", **about}}
+    assert event(text=None, sticker=moving).files == (RemoteFile(FileKind.IMAGE, "still"),)
+    still = {**moving, "is_animated": False, "file_id": "webp"}
+    assert event(text=None, sticker=still).files == (RemoteFile(FileKind.IMAGE, "webp"),)
+
+
 def test_an_edited_message_names_the_one_that_it_was() -> None:
     chat = {"id": 7, "type": "private"}
     edited = {"message_id": 5, "date": 1, "edit_date": 2, "chat": chat, "from": ADA, "text": "b"}
