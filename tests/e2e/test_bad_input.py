@@ -26,18 +26,34 @@ def home(model: ModelProcess, tmp_path: Path) -> Home:
 
 
 @pytest.mark.parametrize(
-    ("argv", "part"),
+    ("typed", "told"),
     [
-        (["chat", "--moedl", "x"], "--moedl x; see hermes chat --help"),
-        (["serve", "kitchen"], "choose from agent, executor, gateway, scheduler; see hermes serve"),
-        (["chat", "--json"], "--json needs -q"),
-        (["chat"], "to ask one question: hermes chat -q"),
+        ("--profile ann memory show", "put the command before --profile; see hermes --help"),
+        ("nothing", "unknown command 'nothing'; see hermes --help"),
+        ("memroy --json", "unknown command 'memroy'; did you mean memory?"),
+        ("help memroy", "unknown command 'memroy'; did you mean memory?"),
+        ("jobs lst", "unknown action 'lst'; did you mean list?"),
+        ("certs x", "'x'; choose from init, issue, publish; see hermes certs --help"),
+        ("serve agnt", "unknown service 'agnt'; did you mean agent?"),
+        ("serve kitchen", "choose from agent, executor, gateway, scheduler; see hermes serve"),
+        ("chat --moedl x", "--moedl x; see hermes chat --help"),
+        ("chat --json", "--json needs -q"),
+        ("chat", "to ask one question: hermes chat -q"),
+        ("config set agnt.max_turns 3", "agnt.max_turns: is not a known key; did you mean "),
+        ("serve agent --listen x", "--listen (command line): 'x' is not an address; "),
     ],
 )
-def test_a_wrong_command_line_says_what_to_do(home: Home, argv: list[str], part: str) -> None:
-    wrong = home.run(*argv)
-    check_complaint(wrong, part)
+def test_a_wrong_command_line_says_what_to_do(tmp_path: Path, typed: str, told: str) -> None:
+    wrong = Home.make(tmp_path).run(*typed.split())
+    check_complaint(wrong, told)
     assert wrong.status == 2
+
+
+@pytest.mark.parametrize("typed", ["help", "help jobs", "help jobs add"])
+def test_help_is_a_command(tmp_path: Path, typed: str) -> None:
+    told = Home.make(tmp_path).run(*typed.split())
+    assert (told.status, told.err) == (0, "")
+    assert told.out.startswith(f"usage: hermes{typed.removeprefix('help')} ")
 
 
 def test_a_home_that_wants_the_host_gets_a_sandbox(home: Home, tmp_path: Path) -> None:

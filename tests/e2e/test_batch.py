@@ -11,6 +11,7 @@ from tests.e2e.backends import sandboxed
 from tests.e2e.deployment import four_processes, running
 from tests.e2e.home import Home
 from tests.e2e.model import ModelProcess
+from tests.e2e.processes import wait_until
 
 
 def dataset(folder: Path, items: Sequence[dict[str, Any] | str]) -> Path:
@@ -129,11 +130,11 @@ def test_a_model_that_the_endpoint_lacks_stops_the_batch(home: Home, tmp_path: P
 
 
 def wait_until_listed(home: Home, name: str) -> None:
-    while not any(
-        each["name"] == name and each["running"]
-        for each in home.run("batch", "list", "--json").json
-    ):
-        pass
+    def is_listed() -> bool:
+        listed = home.run("batch", "list", "--json").json
+        return any(each["name"] == name and each["running"] for each in listed)
+
+    wait_until(is_listed, f"{name} runs", 45)
 
 
 def test_a_batch_runs_on_remote_services_from_any_home(model: ModelProcess, tmp_path: Path) -> None:

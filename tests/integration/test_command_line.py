@@ -36,41 +36,6 @@ def test_a_process_ends_when_its_output_is_out() -> None:
     assert "taken apart" not in run.stdout
 
 
-@pytest.mark.parametrize("typed", ["help", "help jobs", "help jobs add"])
-def test_help_is_a_command(typed: str) -> None:
-    command = [sys.executable, "-c", _COMMAND, *typed.split()]
-    run = subprocess.run(command, check=False, capture_output=True, text=True)
-    assert (run.returncode, run.stderr) == (0, "")
-    assert run.stdout.startswith(f"usage: hermes{typed.removeprefix('help')} ")
-
-
-@pytest.mark.parametrize(
-    ("typed", "told"),
-    [
-        ("--profile ann memory show", "put the command before --profile; see hermes --help"),
-        ("nothing", "unknown command 'nothing'; see hermes --help"),
-        ("memroy --json", "unknown command 'memroy'; did you mean memory?"),
-        ("help memroy", "unknown command 'memroy'; did you mean memory?"),
-        ("jobs lst", "unknown action 'lst'; did you mean list?"),
-        (
-            "certs x",
-            "unknown action 'x'; choose from init, issue, publish; see hermes certs --help",
-        ),
-        ("serve agnt", "unknown service 'agnt'; did you mean agent?"),
-        ("chat --json", "--json needs -q"),
-        ("config set agnt.max_turns 3", "agnt.max_turns: is not a known key; did you mean "),
-        ("serve agent --listen x", "--listen (command line): 'x' is not an address; "),
-    ],
-)
-def test_a_wrong_command_line_is_told_what_is_wrong(typed: str, told: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", _COMMAND, *typed.split()]
-    environ = {**os.environ, "HERMES_HOME": str(tmp_path)}
-    run = subprocess.run(command, check=False, capture_output=True, text=True, env=environ)
-    assert run.returncode == EXIT_USAGE, run.stderr
-    assert run.stderr.startswith(f"hermes: {told}")
-    assert run.stderr.count("\n") == 1
-
-
 def test_piped_input_that_is_too_long_is_refused_rather_than_cut(tmp_path: Path) -> None:
     command = [sys.executable, "-c", _COMMAND, "chat", "-q", "what is this?"]
     environ = {**os.environ, "HERMES_HOME": str(tmp_path)}

@@ -28,20 +28,19 @@ def test_the_actions_of_commands_are_found() -> None:
     }
 
 
-@pytest.mark.parametrize("name", PARSERS)
-def test_it_says_what_it_does_and_shows_examples(name: str) -> None:
-    parser = PARSERS[name]
-    assert (parser.description or "").rstrip().endswith(".")
-    heading, *examples = (parser.epilog or "").splitlines()
-    assert heading == "examples:"
-    assert examples[0].startswith(f"  {name}")
+def test_each_says_what_it_does_and_shows_examples() -> None:
+    for name, parser in PARSERS.items():
+        assert (parser.description or "").rstrip().endswith("."), name
+        heading, *examples = (parser.epilog or "").splitlines()
+        assert heading == "examples:", name
+        assert examples[0].startswith(f"  {name}")
 
 
-@pytest.mark.parametrize("name", PARSERS)
-def test_it_explains_every_argument(name: str) -> None:
+def test_each_explains_every_argument() -> None:
     unexplained = [
-        argument.dest
-        for argument in actions_of(PARSERS[name])
+        f"{name}: {argument.dest}"
+        for name, parser in PARSERS.items()
+        for argument in actions_of(parser)
         if not argument.help and not isinstance(argument.choices, Mapping)
     ]
     assert unexplained == []
