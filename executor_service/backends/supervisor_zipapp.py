@@ -11,7 +11,7 @@ import shutil
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import resources
 from importlib.util import MAGIC_NUMBER, cache_from_source, source_hash
 from pathlib import Path
@@ -57,17 +57,26 @@ def list_files(zipapp: bytes, place: str) -> Iterator[tuple[str, bytes]]:
 def install_supervisor(zipapp: bytes, folder: Path, place: str) -> Path:
     """Unpack into a folder below `folder` that is named for the content, unless it exists."""
     digest = hashlib.sha256(place.encode() + zipapp).hexdigest()[:16]
-    target = folder / f"supervisor-{digest}-{sys.implementation.cache_tag}"
+
+    def fill(part: Path) -> None:
+        for name, content in list_files(zipapp, place):
+            file = part / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+            file.chmod(0o444)
+        for below in part.rglob("*/"):
+            below.chmod(0o755)
+
+    return install(folder / f"supervisor-{digest}-{sys.implementation.cache_tag}", fill)
+
+
+def install(target: Path, fill: Callable[[Path], None]) -> Path:
+    """Make a folder that everybody can list, and whose content never changes, unless it exists."""
     if target.is_dir():
         return target
-    part = Path(tempfile.mkdtemp(dir=folder, prefix=".supervisor-"))
-    for name, content in list_files(zipapp, place):
-        file = part / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content)
-        file.chmod(0o444)
-    for below in (part, *part.rglob("*/")):
-        below.chmod(0o755)
+    part = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}-"))
+    fill(part)
+    part.chmod(0o755)
     try:
         part.rename(target)
     except OSError:

@@ -26,6 +26,7 @@ IMPORTED_LATE = (
     "apscheduler",
     "av",
     "cryptography",
+    "ctypes",
     "discord",
     "docker",
     "dotenv",

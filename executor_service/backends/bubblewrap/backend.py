@@ -33,9 +33,9 @@ from executor_service.backends.bubblewrap.host import (
     counts_processes_per_namespace,
     find_host,
     hidden_from_root,
+    install_etc,
     root_arguments,
     why_refused,
-    write_own_etc,
 )
 from executor_service.backends.bubblewrap.launch import FIRST_FD
 from executor_service.backends.bubblewrap.launcher import Launcher
@@ -73,7 +73,8 @@ class Parts(Struct, frozen=True):
 
     host: Host
     supervisor: Path
-    own_etc: Path
+    folder: Path
+    """Where the backend keeps its files."""
     filter: bytes
     limits_processes_itself: bool
     """Whether the supervisor limits processes, because there is no control group."""
@@ -88,7 +89,7 @@ def _arguments(order: Order, parts: Parts, stage: list[Staged]) -> Iterator[Argu
     stage.append(program.folder)
     yield (len(stage) - 1, f"/{program.name}")
     yield from _NAMESPACES
-    yield from root_arguments(parts.host, stage, parts.own_etc)
+    yield from root_arguments(parts.host, stage, install_etc(parts.folder))
     yield from ("--ro-bind", staged(parts.supervisor), SUPERVISOR_IN_BOX)
     yield from ("--proc", "/proc", "--dev", "/dev")
     if (user := user_of(order.spec)) is not None and user.uid == 0:
@@ -143,12 +144,10 @@ class BubblewrapBackend(ProcessBackend[Parts]):
 
     def _make_parts(self, cgroups: Cgroups) -> Parts:
         filter_ = system_call_filter()
-        own_etc = self._folder / "etc"
-        write_own_etc(own_etc)
         return Parts(
             host=self._find(),
             supervisor=install_supervisor(self._supervisor, self._folder, SUPERVISOR_IN_BOX),
-            own_etc=own_etc,
+            folder=self._folder,
             filter=filter_,
             limits_processes_itself="pids" not in cgroups.controllers
             and counts_processes_per_namespace(),
