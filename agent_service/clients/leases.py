@@ -235,8 +235,9 @@ class SandboxLeases:
 
     async def _take_up(self, profile: str, session_id: str, owner: Owner) -> HeldSandbox:
         may = partial(self._check_idle, session_id, owner)
-        bound = await self._database.read(lambda conn: bindings.get(conn, session_id))
-        wish = await self._database.read(lambda conn: bindings.wish(conn, session_id))
+        bound, wish = await self._database.read(
+            lambda conn: (bindings.get(conn, session_id), bindings.wish(conn, session_id))
+        )
         request = sandbox_pb2.AcquireSandboxRequest(
             request_id=new_id("acq"), profile=profile, session_id=session_id
         )
@@ -257,9 +258,15 @@ class SandboxLeases:
         return True
 
     async def _acquire(self, turn: LiveTurn, stays: bool) -> HeldSandbox:
-        await self._check_owner(turn)
-        before = await self._database.read(lambda conn: bindings.get(conn, turn.session_id))
-        wish = await self._database.read(lambda conn: bindings.wish(conn, turn.session_id))
+        is_ours, before, wish = await self._database.read(
+            lambda conn: (
+                bindings.owns(conn, turn),
+                bindings.get(conn, turn.session_id),
+                bindings.wish(conn, turn.session_id),
+            )
+        )
+        if not is_ours:
+            raise SandboxUnavailable(_ELSEWHERE)
         request = sandbox_pb2.AcquireSandboxRequest(
             request_id=new_id("acq"),
             profile=turn.profile,

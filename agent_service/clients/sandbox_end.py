@@ -4,6 +4,7 @@ from functools import partial
 
 import grpc.aio
 from msgspec import Struct
+from sqlalchemy import Connection
 
 from agent_service.clients.executors import Executors
 from agent_service.clients.leases import GONE, SandboxLeases
@@ -30,8 +31,12 @@ class SandboxEnd(Struct, frozen=True):
 
         Raises NotFound, FailedPrecondition while a turn is unfinished, or ServiceUnavailable.
         """
-        await self._check_idle(profile, session_id)
-        binding = await self.database.read(partial(bindings.get, session_id=session_id))
+
+        def read(conn: Connection) -> Binding:
+            session_changes.check_idle(conn, session_id=session_id, profile=profile)
+            return bindings.get(conn, session_id)
+
+        binding = await self.database.read(read)
         if not binding.sandbox_id:
             return
         try:

@@ -76,7 +76,7 @@ def _dated(message: bytes, day: str, zone: tzinfo | None) -> tuple[bytes, str]:
         return message, day
     message = _joined(message[: found.start()] + b"}")
     sent_at = datetime.fromisoformat(found[1].decode()).astimezone(zone)
-    if (today := f"{sent_at:%Y-%m-%d}") == day:
+    if (today := sent_at.date().isoformat()) == day:
         return message, day
     said: dict[str, Any] = json.loads(message)
     told, content = DAY.format(day=sent_at), said["content"]

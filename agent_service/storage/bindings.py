@@ -6,7 +6,7 @@ from sqlalchemy import Connection, bindparam
 
 from agent_service.records.turn_state import LiveTurn
 from agent_service.storage.schema import left_sandbox, sandbox_binding, session, turn
-from services.database import db_now
+from services.database import Prepared, db_now
 from services.database.sql import insert_ignore, upsert
 
 LEFT_FOR_S = 48 * 3600.0
@@ -44,25 +44,41 @@ class Left(Struct, frozen=True):
     endpoint: str
 
 
-_BINDING = sa.select(
-    sandbox_binding.c.sandbox_id, sandbox_binding.c.endpoint, sandbox_binding.c.workspace_id
-).where(sandbox_binding.c.session_id == bindparam("session_id"))
-_WISH = sa.select(session.c.workdir, session.c.sandbox_template).where(
-    session.c.id == bindparam("session_id")
+_BINDING = Prepared(
+    sa.select(
+        sandbox_binding.c.sandbox_id, sandbox_binding.c.endpoint, sandbox_binding.c.workspace_id
+    ).where(sandbox_binding.c.session_id == bindparam("session_id"))
 )
-_BIND = upsert(sandbox_binding, ("session_id",), ("sandbox_id", "endpoint", "workspace_id"))
+_WISH = Prepared(
+    sa.select(session.c.workdir, session.c.sandbox_template).where(
+        session.c.id == bindparam("session_id")
+    )
+)
+_BIND = Prepared(
+    upsert(sandbox_binding, ("session_id",), ("sandbox_id", "endpoint", "workspace_id"))
+)
+_FORGET = Prepared(
+    sa.delete(left_sandbox).where(left_sandbox.c.sandbox_id == bindparam("sandbox_id"))
+)
+_OWNED = Prepared(
+    sa.select(turn.c.id).where(
+        turn.c.id == bindparam("id"),
+        turn.c.owner == bindparam("owner"),
+        turn.c.epoch == bindparam("epoch"),
+    )
+)
 _LEAVE = insert_ignore(left_sandbox).values(left_at=db_now())
 
 
 def get(conn: Connection, session_id: str) -> Binding:
     """Return the session's sandbox."""
-    row = conn.execute(_BINDING, {"session_id": session_id}).one_or_none()
+    row = _BINDING.rows(conn, {"session_id": session_id}).one_or_none()
     return Binding(row.sandbox_id, row.endpoint, row.workspace_id) if row else NO_BINDING
 
 
 def wish(conn: Connection, session_id: str) -> SandboxRequest:
     """Return the properties that the session's sandbox must have."""
-    return SandboxRequest(*conn.execute(_WISH, {"session_id": session_id}).one())
+    return SandboxRequest(*_WISH.rows(conn, {"session_id": session_id}).one())
 
 
 def put(conn: Connection, live: LiveTurn, binding: Binding) -> None:
@@ -82,15 +98,15 @@ def put(conn: Connection, live: LiveTurn, binding: Binding) -> None:
         "endpoint": binding.endpoint,
         "workspace_id": binding.workspace_id,
     }
-    conn.execute(_BIND, values)
+    _BIND.run(conn, values)
     # The session may have returned to a sandbox that it had left.
     forget_left(conn, binding.sandbox_id)
 
 
 def owns(conn: Connection, live: LiveTurn) -> bool:
     """Return whether the turn still has the same owner as when it was loaded."""
-    mine = turn.c.id == live.id, turn.c.owner == live.lease.owner, turn.c.epoch == live.epoch
-    return conn.execute(sa.select(turn.c.id).where(*mine)).one_or_none() is not None
+    mine = {"id": live.id, "owner": live.lease.owner, "epoch": live.epoch}
+    return _OWNED.rows(conn, mine).one_or_none() is not None
 
 
 def all_left(conn: Connection) -> list[Left]:
@@ -112,7 +128,7 @@ def is_left(conn: Connection, sandbox_id: str) -> bool:
 
 def forget_left(conn: Connection, sandbox_id: str) -> None:
     """Forget a left sandbox that has ended, or that its session has again."""
-    conn.execute(sa.delete(left_sandbox).where(left_sandbox.c.sandbox_id == sandbox_id))
+    _FORGET.run(conn, {"sandbox_id": sandbox_id})
 
 
 def forget_old_left(conn: Connection) -> None:

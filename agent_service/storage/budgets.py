@@ -26,6 +26,7 @@ Limits = Mapping[tuple[Scope, str], Amount]
 
 _PASS = Prepared(upsert_sum(budget_gate, ("profile",), ("passed",)))
 _LIMITS = sa.select(budget_limit).where(budget_limit.c.profile == bindparam("profile"))
+_LIMITED = Prepared(sa.select(budget_limit.c.profile).distinct())
 _RESERVE = Prepared(
     upsert(budget_reservation, ("turn_id", "name"), ("epoch", "day", "micro_usd", "tokens"))
 )
@@ -114,7 +115,7 @@ _NOBODY = Holder("")
 
 def limited_profiles(conn: Connection) -> frozenset[str]:
     """Return the profiles for which somebody set a budget."""
-    return frozenset(conn.scalars(sa.select(budget_limit.c.profile).distinct()))
+    return frozenset(_LIMITED.rows(conn, {}).scalars())
 
 
 def set_limit(

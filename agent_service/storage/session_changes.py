@@ -44,13 +44,15 @@ from agent_service.storage.sessions import (
     new_session,
     revision_after,
 )
-from services.database import is_one_of
+from services.database import Prepared, is_one_of
 from services.database.sql import insert_ignore
 from services.errors import AlreadyExists, FailedPrecondition, NotFound
 
 _HOLD = sa.select(session).where(session.c.id == bindparam("id")).with_for_update()
-_UNFINISHED = sa.select(turn.c.id).where(
-    turn.c.session_id == bindparam("session_id"), turn.c.finished_at.is_(None)
+_UNFINISHED = Prepared(
+    sa.select(turn.c.id).where(
+        turn.c.session_id == bindparam("session_id"), turn.c.finished_at.is_(None)
+    )
 )
 _SUBAGENTS = sa.select(session.c.id).where(
     session.c.parent_session_id == bindparam("parent"),
@@ -222,7 +224,7 @@ def hold(conn: Connection, session_id: str, profile: str) -> sa.Row[Any]:
 def hold_idle(conn: Connection, session_id: str, profile: str) -> sa.Row[Any]:
     """Lock the session; refused while it has an unfinished turn."""
     row = hold(conn, session_id, profile)
-    if conn.execute(_UNFINISHED, {"session_id": session_id}).first() is not None:
+    if _UNFINISHED.rows(conn, {"session_id": session_id}).first() is not None:
         raise FailedPrecondition(
             f"session {session_id} is busy with a turn; stop it, or wait for its end"
         )
@@ -232,7 +234,7 @@ def hold_idle(conn: Connection, session_id: str, profile: str) -> sa.Row[Any]:
 def check_idle(conn: Connection, session_id: str, profile: str) -> None:
     """Raise NotFound for a missing session, FailedPrecondition while it has an unfinished turn."""
     sessions.get(conn, session_id, profile)
-    if conn.execute(_UNFINISHED, {"session_id": session_id}).first() is not None:
+    if _UNFINISHED.rows(conn, {"session_id": session_id}).first() is not None:
         raise FailedPrecondition(f"session {session_id} is busy with a turn")
 
 

@@ -65,7 +65,7 @@ given_model = (
     .scalar_subquery()
     .label("model")
 )
-_BY_ID = sa.select(session, given_model).where(session.c.id == bindparam("id"))
+_BY_ID = Prepared(sa.select(session, given_model).where(session.c.id == bindparam("id")))
 _HAS_PROMPT = Prepared(
     sa.select(session.c.system_prompt != "").where(session.c.id == bindparam("id"))
 )
@@ -126,7 +126,7 @@ def revision_after(revision: int, now: datetime) -> int:
 
 def get(conn: Connection, session_id: str, profile: str) -> SessionInfo:
     """Return a session; NotFound if the profile has no such session."""
-    row = conn.execute(_BY_ID, {"id": session_id}).one_or_none()
+    row = _BY_ID.rows(conn, {"id": session_id}).one_or_none()
     if row is None or row.profile != profile:
         raise NotFound(f"there is no session {session_id}")
     return _info(row)

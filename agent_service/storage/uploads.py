@@ -10,12 +10,12 @@ from pathlib import PurePosixPath
 import sqlalchemy as sa
 from msgspec import Struct
 from msgspec.structs import replace
-from sqlalchemy import Connection
+from sqlalchemy import Connection, bindparam
 
 from agent_service.records.requests import FileKind, MessageFile, TurnRequest
 from agent_service.storage.schema import session_file, upload
 from services.clock import Clock
-from services.database import Database, insert_ignore
+from services.database import Database, Prepared, insert_ignore
 from services.errors import DatabaseUnavailable, FailedPrecondition
 
 FOLDER = "uploads"
@@ -34,6 +34,15 @@ _NAMES = {
 }
 
 _log = logging.getLogger(__name__)
+
+_MISSING = Prepared(
+    sa.select(session_file)
+    .where(
+        session_file.c.session_id == bindparam("of_session"),
+        session_file.c.workspace_id != bindparam("place"),
+    )
+    .order_by(session_file.c.path)
+)
 
 
 class PlacedFile(Struct, frozen=True):
@@ -118,10 +127,7 @@ def attach(conn: Connection, request: TurnRequest) -> None:
 
 def missing_in(conn: Connection, session_id: str, workspace_id: str) -> Sequence[PlacedFile]:
     """Return the session's files that were not put into a workspace."""
-    query = sa.select(session_file).where(
-        session_file.c.session_id == session_id, session_file.c.workspace_id != workspace_id
-    )
-    rows = conn.execute(query.order_by(session_file.c.path))
+    rows = _MISSING.rows(conn, {"of_session": session_id, "place": workspace_id})
     return [PlacedFile(row.path, row.sha256) for row in rows]
 
 

@@ -127,9 +127,14 @@ class _SessionRows:
         session_id, kept = self._turn.session_id, self._turn.kept
         if name in kept:
             return kept[name]
-        value = await self._database.read(lambda conn: sessions.get_state(conn, session_id, name))
-        # Another call may have stored one meanwhile.
-        return kept.setdefault(name, value) if name in KEPT else value
+        names = KEPT if name in KEPT else {name}
+        found = await self._database.read(
+            lambda conn: {each: sessions.get_state(conn, session_id, each) for each in names}
+        )
+        if name not in KEPT:
+            return found[name]
+        kept |= found | kept  # another call may have stored one meanwhile
+        return kept[name]
 
     async def put(self, name: str, value: Any) -> None:
         session_id = self._turn.session_id
