@@ -79,22 +79,24 @@ async def test_tasks_are_worked_on_side_by_side_and_told_in_order(tmp_path: Path
         assert {tool["function"]["name"] for tool in own["tools"]} == {"todo"}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        ({}, "either goal, or tasks"),
-        ({"goal": "a", "tasks": [{"goal": "b"}]}, "either goal, or tasks"),
-        ({"tasks": [{"goal": "b"}] * 4}, "At most 3 tasks"),
-        ({"tasks": [{"goal": "b"}], "context": "c"}, "its own context"),
-        ({"goal": "a", "toolsets": ["memory", "nonsense"]}, "none of these toolsets"),
-    ],
+UNFIT: tuple[tuple[dict[str, Any], str], ...] = (
+    ({}, "either goal, or tasks"),
+    ({"goal": "a", "tasks": [{"goal": "b"}]}, "either goal, or tasks"),
+    ({"tasks": [{"goal": "b"}] * 4}, "At most 3 tasks"),
+    ({"tasks": [{"goal": "b"}], "context": "c"}, "its own context"),
+    ({"goal": "a", "toolsets": ["memory", "nonsense"]}, "none of these toolsets"),
 )
-async def test_what_cannot_be_handed_over_is_said(
-    tmp_path: Path, arguments: dict[str, Any], problem: str
-) -> None:
-    async with fake_model(_script(arguments)) as model, agent(tmp_path, model.url) as client:
-        assert problem in answer(await client.ask("please delegate"))
-        assert len(model.requests) == 2
+
+
+async def test_what_cannot_be_handed_over_is_said(tmp_path: Path) -> None:
+    rules = [
+        {"user": f"row {row}$", "steps": [call("delegate_task", **arguments), TELL]}
+        for row, (arguments, _) in enumerate(UNFIT)
+    ]
+    async with fake_model({"rules": rules}) as model, agent(tmp_path, model.url) as client:
+        for row, (_, problem) in enumerate(UNFIT):
+            assert problem in answer(await client.ask(f"row {row}"))
+        assert len(model.requests) == 2 * len(UNFIT)
 
 
 # Refused, and a stranger's text all the same.

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from hermes.agent.v1 import approval_pb2, turn_pb2
 from hermes.agent.v1.approval_pb2_grpc import ApprovalServiceStub
 from hermes.agent.v1.turn_event_pb2 import TurnEvent
@@ -42,28 +40,27 @@ def results(model: FakeModel) -> list[str]:
     return [m["content"] for m in model.bodies[-1]["messages"] if m["role"] == "tool"]
 
 
-@pytest.mark.parametrize(
-    ("denied", "calls"),
-    [
-        ("memory show", KEEP),
-        ("sessions", call("session_search", query="tea")),
-        ("cron list", call("cronjob", action="list")),
-        ("cron add", call("cronjob", action="create", schedule="every 2h", prompt="tea")),
-        ("cron add", call("cronjob", action="update", job_id="tea", schedule="every 2h")),
-        ("cron remove", call("cronjob", action="remove", job_id="tea")),
-        ("skills list", call("skills_list")),
-        ("skills view", {"tool_calls": [{"name": "skill_view", "arguments": {"name": "tea"}}]}),
-        ("skills list", {"tool_calls": [{"name": "skill_manage", "arguments": SKILL}]}),
-    ],
+DENIED: tuple[tuple[str, Mapping[str, Any]], ...] = (
+    ("memory show", KEEP),
+    ("sessions", call("session_search", query="tea")),
+    ("cron list", call("cronjob", action="list")),
+    ("cron add", call("cronjob", action="create", schedule="every 2h", prompt="tea")),
+    ("cron add", call("cronjob", action="update", job_id="tea", schedule="every 2h")),
+    ("cron remove", call("cronjob", action="remove", job_id="tea")),
+    ("skills list", call("skills_list")),
+    ("skills view", {"tool_calls": [{"name": "skill_view", "arguments": {"name": "tea"}}]}),
+    ("skills list", {"tool_calls": [{"name": "skill_manage", "arguments": SKILL}]}),
 )
-async def test_what_a_command_does_is_not_done_by_a_tool(
-    tmp_path: Path, denied: str, calls: Mapping[str, Any]
-) -> None:
-    async with fake_model(answers(calls, DONE)) as model, agent(tmp_path, model.url) as client:
-        assert answer(await said(client, "go", denied, "retry")) == "done"
-        assert f"may not use /{denied} here" in results(model)[0]
-        await said(client, "again", "retry")
-        assert "may not use" not in results(model)[-1]
+
+
+async def test_what_a_command_does_is_not_done_by_a_tool(tmp_path: Path) -> None:
+    rules = [{"user": f"row {n}$", "steps": [made, DONE]} for n, (_, made) in enumerate(DENIED)]
+    async with fake_model({"rules": rules}) as model, agent(tmp_path, model.url) as client:
+        for row, (denied, _) in enumerate(DENIED):
+            assert answer(await said(client, f"row {row}", denied, "retry")) == "done"
+            assert f"may not use /{denied} here" in results(model)[-1]
+            await said(client, f"again row {row}", "retry")
+            assert "may not use" not in results(model)[-1]
 
 
 async def test_an_answer_brings_it_also_where_the_agent_is_another_by_then(

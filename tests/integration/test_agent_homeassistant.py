@@ -89,40 +89,29 @@ async def test_a_thing_is_found_by_its_name(tmp_path: Path) -> None:
     assert '"unit_of_measurement": "°C"' in said
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "why"),
-    [
-        ("ha_get_state", {"entity_id": "desk light"}, "There are light.stove, light.desk"),
-        ("ha_list_services", {"domain": "fan"}, "no domain fan"),
-        ("ha_call_service", {"domain": "light", "service": "blink"}, "light has no blink. It has"),
-        (
-            "ha_call_service",
-            {"domain": "light", "service": "turn_on", "data": {"area_id": "a1"}},
-            "not by area_id in data",
-        ),
-        (
-            "ha_call_service",
-            {"domain": "light", "service": "turn_off", "entity_id": "all"},
-            "all at once cannot be called",
-        ),
-        (
-            "ha_call_service",
-            {"domain": "light", "service": "turn_off", "area": "Attic"},
-            "Areas: Kitchen",
-        ),
-        (
-            "ha_call_service",
-            {"domain": "shell_command", "service": "wipe"},
-            "homeassistant.deny_domains denies shell_command",
-        ),
-    ],
+LIGHT = {"domain": "light", "service": "turn_off"}
+IMPOSSIBLE: tuple[tuple[dict[str, Any], str], ...] = (
+    (call("ha_get_state", entity_id="desk light"), "There are light.stove, light.desk"),
+    (call("ha_list_services", domain="fan"), "no domain fan"),
+    (call("ha_call_service", domain="light", service="blink"), "light has no blink. It has"),
+    (call("ha_call_service", **LIGHT, data={"area_id": "a1"}), "not by area_id in data"),
+    (call("ha_call_service", **LIGHT, entity_id="all"), "all at once cannot be called"),
+    (call("ha_call_service", **LIGHT, area="Attic"), "Areas: Kitchen"),
+    (
+        call("ha_call_service", domain="shell_command", service="wipe"),
+        "homeassistant.deny_domains denies shell_command",
+    ),
 )
-async def test_what_cannot_be_done_says_what_can(
-    tmp_path: Path, name: str, arguments: dict[str, Any], why: str
-) -> None:
-    async with house(tmp_path, call(name, **arguments)) as here:
-        assert why in await here.run()
+
+
+async def test_what_cannot_be_done_says_what_can(tmp_path: Path) -> None:
+    made = [{"tool_calls": [*(part for step, _ in IMPOSSIBLE for part in step["tool_calls"])]}]
+    async with house(tmp_path, *made) as here:
+        await here.run()
         assert here.home.called == []
+    results = [m["content"] for m in here.model.bodies[-1]["messages"] if m["role"] == "tool"]
+    for (_, why), told_of_it in zip(IMPOSSIBLE, results, strict=True):
+        assert why in told_of_it
 
 
 async def test_services_are_listed_with_what_they_take(tmp_path: Path) -> None:

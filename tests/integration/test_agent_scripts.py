@@ -81,32 +81,29 @@ async def test_what_a_gate_prints_joins_the_prompt_as_data(
         assert "noise" not in text
 
 
-@pytest.mark.parametrize(
-    ("script", "is_asked"),
-    [
-        ("true", False),
-        ("echo; echo only noise >&2", False),
-        ("echo '[SILENT] nothing new'", False),
-        ("""echo 3 mails; echo '{"wakeAgent": false}'""", False),
-        ("""echo '{"wakeAgent": true}'""", True),
-    ],
+SILENT = (
+    "true",
+    "echo; echo only noise >&2",
+    "echo '[SILENT] nothing new'",
+    """echo 3 mails; echo '{"wakeAgent": false}'""",
 )
-async def test_a_gate_says_whether_the_model_is_asked(
-    tmp_path: Path, postgres_url: str, script: str, is_asked: bool
-) -> None:
+
+
+async def test_a_gate_says_whether_the_model_is_asked(tmp_path: Path, postgres_url: str) -> None:
     async with (
         staged(tmp_path, postgres_url, ANSWERS) as stage,
         stage.agent("only") as agent,
         agent.client() as client,
     ):
-        events = await run(client, script)
-        assert events[-1].turn_finished.HasField("completed")
-        assert answer(events) == ("seen" if is_asked else "")
-        assert len(stage.model.requests) == int(is_asked)
-        if is_asked:
-            assert stage.model.bodies[0]["messages"][1]["content"] == "what is new?"
-        else:
-            assert await stage.rows(schema.message) == []
+        for script in SILENT:
+            events = await run(client, script)
+            assert events[-1].turn_finished.HasField("completed")
+            assert answer(events) == ""
+        assert stage.model.requests == []
+        assert await stage.rows(schema.message) == []
+        assert answer(await run(client, """echo '{"wakeAgent": true}'""")) == "seen"
+        (asked,) = stage.model.bodies
+        assert asked["messages"][1]["content"] == "what is new?"
 
 
 async def test_a_script_can_be_the_whole_turn_and_costs_nothing(

@@ -271,22 +271,24 @@ async def test_nobody_is_told_of_a_session_that_is_deleted(
     assert len(stage.model.requests) == 2
 
 
-@pytest.mark.parametrize(
-    ("arguments", "platform", "why"),
-    [
-        ({"notify_on_complete": True}, "telegram", "background: true"),
-        ({"watch_patterns": ["x"]}, "telegram", "background: true"),
-        ({"background": True, "watch_patterns": [""]}, "telegram", "at least 1 character"),
-        ({"background": True, "notify_on_complete": True}, "scheduler", "wait for it"),
-    ],
+NOBODY: tuple[tuple[dict[str, Any], str, str], ...] = (
+    ({"notify_on_complete": True}, "telegram", "background: true"),
+    ({"watch_patterns": ["x"]}, "telegram", "background: true"),
+    ({"background": True, "watch_patterns": [""]}, "telegram", "at least 1 character"),
+    ({"background": True, "notify_on_complete": True}, "scheduler", "wait for it"),
 )
-async def test_where_nobody_can_be_told(
-    tmp_path: Path, postgres_url: str, arguments: dict[str, Any], platform: str, why: str
-) -> None:
-    script = _script(_shell("touch ran", **arguments), STARTED)
-    async with _watching(tmp_path, postgres_url, script) as (stage, _):
+
+
+async def test_where_nobody_can_be_told(tmp_path: Path, postgres_url: str) -> None:
+    rules = [
+        {"user": f"row {row}", "steps": [_shell("touch ran", **arguments), STARTED]}
+        for row, (arguments, _, _) in enumerate(NOBODY)
+    ]
+    async with _watching(tmp_path, postgres_url, {"rules": rules}) as (stage, _):
         async with stage.agent("only") as process, process.client() as client:
-            turn = await client.start("go", origin=Origin(platform=platform, chat_id="1"))
-            await client.watch(turn.turn_id)
+            for row, (_, platform, why) in enumerate(NOBODY):
+                origin = Origin(platform=platform, chat_id="1")
+                turn = await client.start(f"row {row}", session_id=f"s-{row}", origin=origin)
+                await client.watch(turn.turn_id)
+                assert why in stage.model.bodies[-1]["messages"][-1]["content"]
         assert await stage.rows(watched_command) == []
-    assert why in stage.model.bodies[-1]["messages"][-1]["content"]
