@@ -260,6 +260,8 @@ async def test_results_of_a_search_are_fenced_and_need_a_setting(
             assert list(tools["web_search"].missing_settings) == [
                 "BRAVE_API_KEY",
                 "TAVILY_API_KEY",
+                "EXA_API_KEY",
+                "FIRECRAWL_API_KEY",
                 "SEARXNG_URL",
             ]
             assert tools["web_extract"].enabled

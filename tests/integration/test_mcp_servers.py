@@ -1,8 +1,11 @@
 """MCP servers of other authors, each in a sandbox, in sessions of the real agent."""
 
+import asyncio
 import json
 import os
-from collections.abc import Mapping, Sequence
+from asyncio.subprocess import DEVNULL
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,8 @@ from tests.integration.test_agent_approvals import asked, resolve
 from tests.integration.test_agent_clarifications import give
 from tests.integration.test_agent_mcp import question_with
 from tests.integration.test_agent_web import answers
+from tests.support.executors import until
+from tests.support.ports import free_port
 from tests.support.requirements import require
 
 pytestmark = pytest.mark.timeout(240)
@@ -93,6 +98,57 @@ async def test_everything_that_reads(home: Path) -> None:
     assert "API_KEY" not in "".join(texts)
     names = {tool["function"]["name"] for tool in model.bodies[0]["tools"]}
     assert {"mcp_fetch_fetch", "mcp_files_read_text_file", "mcp_time_convert_time"} <= names
+
+
+@asynccontextmanager
+async def _everything_over(transport: str) -> AsyncGenerator[int]:
+    """Run a server of its authors' beside Hermes; yields its port."""
+    folder, port = await asyncio.to_thread(installed), free_port()
+    program = folder / "node_modules/@modelcontextprotocol/server-everything/dist/index.js"
+    process = await asyncio.create_subprocess_exec(
+        *(folder / "node", program, transport), env={"PORT": str(port)}, stdout=DEVNULL
+    )
+
+    async def listens() -> bool:
+        try:
+            _, writer = await asyncio.open_connection("localhost", port)
+        except OSError:
+            return False
+        writer.close()
+        return True
+
+    try:
+        await until(listens, 60)
+        yield port
+    finally:
+        process.kill()
+        await process.wait()
+
+
+@pytest.mark.parametrize(
+    ("transport", "path", "more"),
+    [("streamableHttp", "mcp", {}), ("sse", "sse", {"transport": "sse"})],
+)
+async def test_a_server_behind_a_url(
+    tmp_path: Path, transport: str, path: str, more: Mapping[str, str]
+) -> None:
+    sample = call("mcp_all_trigger-sampling-request", prompt="What is an otter?", maxTokens=50)
+    read = call(
+        "read_mcp_resource", server="all", uri="demo://resource/static/document/features.md"
+    )
+    mammal = {"user": "What is an otter", "steps": [{"text": "A mammal."}]}
+    script = {"rules": [mammal, {"steps": [sample, read, TOLD]}]}
+    async with _everything_over(transport) as port, fake_model(script) as model:
+        servers = {"all": {"url": f"http://127.0.0.1:{port}/{path}", **more}}
+        config = json.dumps({"mcp_servers": servers})
+        await asyncio.to_thread((tmp_path / "config.yaml").write_text, config)
+        async with agent(tmp_path, model.url) as client:
+            started = await client.start("sample")
+            question = await asked(client, started.turn_id)
+            await resolve(client, question.approval_id, APPROVAL_DECISION_ONCE)
+            assert "Features" in answer(await client.watch(started.turn_id))
+    sampled, _ = [m["content"] for m in model.bodies[-1]["messages"] if m["role"] == "tool"]
+    assert "A mammal." in sampled
 
 
 async def test_questions_of_a_server_to_the_model_and_the_user(home: Path) -> None:
