@@ -70,7 +70,8 @@ def test_a_command_answers_with_its_output_and_exits_with_its_status(home: Home)
     ran = home.run("chat", "-q", "!echo hi", "--json")
     assert (ran.status, ran.json["answer"]) == (0, "hi")
     assert (home.run("chat", "-q", "!true").out, home.run("chat", "-q", "!false").status) == ("", 1)
-    assert home.run("chat", "-q", "!echo hi", "--here", cwd=home.path.parent).out == "hi\n"
+    (project := home.path.parent / "project").mkdir()
+    assert home.run("chat", "-q", "!echo hi", "--here", cwd=project).out == "hi\n"
     refused = home.run("chat", "-q", "!rm -rf /")
     check_complaint(refused, "refused and not run")
     assert (refused.status, refused.out) == (1, "")
