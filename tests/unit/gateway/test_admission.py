@@ -44,6 +44,12 @@ def test_an_album_is_one_message() -> None:
     assert event.quotes == (quote,)
 
 
+def test_a_comment_and_what_it_forwards_are_one_message() -> None:
+    forwarded = said(2, "", quotes=(Quote("so", "Eve", is_forwarded=True),), joint="\n")
+    for comment, count in (("look at this", 2), ("/new", 1)):
+        assert len(gather([said(1, comment), forwarded])) == count
+
+
 def test_others_commands_buttons_and_what_comes_later_are_no_parts() -> None:
     first = said(1, "long", joint="")
     later = MOMENT.total_seconds() + 1
