@@ -74,6 +74,7 @@ class Enrichment(Struct, frozen=True):
                 is_ours = isinstance(error, PlatformError)
                 why = error.message if is_ours else "it could not be stored"
                 lost.append(f"I could not read {_NAMES[file.kind]}{_named(file)}: {why}.")
+        lost = list(dict.fromkeys(lost))  # all of an album may be lost
         if not (uploads or turn.text.strip() or turn.quotes):
             raise Refused("\n".join(lost))
         turn = replace(turn, uploads=tuple(uploads))

@@ -174,7 +174,8 @@ class FakeTelegram:
         return [each for each in self.updates.values() if each.keys() <= allowed][:100]
 
     async def _getFile(self, fields: dict[str, str], request: Request) -> Any:
-        return found_file(self.files, fields["file_id"])
+        is_odd = self.faults.next("place") == "odd"
+        return True if is_odd else found_file(self.files, fields["file_id"])
 
     async def serve_file(self, request: Request) -> Response:
         """Give a file that somebody sent."""

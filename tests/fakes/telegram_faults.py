@@ -26,7 +26,7 @@ class Faults:
     delay_s: float = 0.0
     planned: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     """By method: `drop_before`, `drop_after`, `limited`, `forbidden`, `no_thread`, `unformatted` or
-    `hang`, in turn."""
+    `hang`, in turn; `odd` is a place of a file that is none."""
     released: asyncio.Event = field(default_factory=asyncio.Event)
     """Until then what hangs has no answer."""
     dice: random.Random = field(default_factory=lambda: random.Random(1))

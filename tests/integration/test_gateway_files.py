@@ -89,6 +89,15 @@ async def test_what_is_too_large_or_gone_is_said(tmp_path: Path) -> None:
         assert telegram.calls["file"] == 0
 
 
+async def test_an_answer_that_nobody_can_read_costs_only_the_file(tmp_path: Path) -> None:
+    async with bot(tmp_path, SEEN, seeing()) as (telegram, _):
+        telegram.faults.planned["place"] = ["odd", "odd"]
+        for _ in range(2):
+            await telegram.say(1, "", media_group_id="a", **photo("one"))
+        lost = "I could not read the picture: telegram does not say where the file is."
+        await telegram.until(lambda: telegram.texts(1) == [lost])
+
+
 async def test_a_home_without_a_place_for_files_costs_only_the_file(tmp_path: Path) -> None:
     await asyncio.to_thread((tmp_path / "image_cache").touch)
     async with bot(tmp_path, SEEN, seeing()) as (telegram, _):

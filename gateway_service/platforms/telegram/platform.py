@@ -222,8 +222,11 @@ class TelegramPlatform(Platform):
 
     async def download(self, file: RemoteFile) -> AsyncGenerator[bytes]:
         bot = self._bot
-        with _translated():
-            found = await bot.get_file(file.id)
+        try:
+            with _translated():
+                found = await bot.get_file(file.id)
+        except (AttributeError, KeyError, TypeError) as error:
+            raise Refused("telegram does not say where the file is") from error
         url = found.file_path or ""
         if not url.startswith(("http://", "https://")):
             raise Refused("the Bot API server keeps its files on its own disk (--local)")
