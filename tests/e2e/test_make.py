@@ -40,9 +40,8 @@ def test_up_starts_hermes_and_opens_a_chat(model: ModelProcess, tmp_path: Path) 
 
 
 def test_test_runs_what_is_chosen() -> None:
-    said = run_make(
-        "test", "ARGS=-q -p no:cacheprovider tests/architecture/test_service_requirements.py"
-    )
+    chosen = "tests/architecture/test_service_requirements.py"
+    said = run_make("test", f"ARGS=-q --numprocesses=1 -p no:cacheprovider {chosen}")
     assert " passed" in said
 
 

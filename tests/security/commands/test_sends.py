@@ -16,37 +16,37 @@ CLASSIFIER = CommandClassifier()
 
 def of(*tables: str) -> list[str]:
     """The commands of these tables."""
-    return [row["command"] for row in ROWS if row["table"] in tables]
+    found = [row["command"] for row in ROWS if row["table"] in tables]
+    assert found
+    return found
 
 
-@pytest.mark.parametrize("command", of("sends"))
-def test_what_says_more_than_an_address_sends(command: str) -> None:
-    assert CLASSIFIER.classify(command).sends
+def test_what_says_more_than_an_address_sends() -> None:
+    assert [text for text in of("sends") if not CLASSIFIER.classify(text).sends] == []
 
 
-@pytest.mark.parametrize("command", of("tells nothing"))
-def test_what_says_only_what_the_command_says_sends_nothing(command: str) -> None:
-    assert not CLASSIFIER.classify(command).sends
+def test_what_says_only_what_the_command_says_sends_nothing() -> None:
+    assert [text for text in of("tells nothing") if CLASSIFIER.classify(text).sends] == []
 
 
-@pytest.mark.parametrize("command", of("stays here"))
-def test_what_stays_on_the_machine_neither_sends_nor_asks(command: str) -> None:
-    verdict = CLASSIFIER.classify(command)
-    assert (verdict.sends, verdict.addresses) == (False, ())
+def test_what_stays_on_the_machine_neither_sends_nor_asks() -> None:
+    for command in of("stays here"):
+        verdict = CLASSIFIER.classify(command)
+        assert (verdict.sends, verdict.addresses) == (False, ()), command
 
 
-@pytest.mark.parametrize("command", of("asks example.org"))
-def test_an_address_is_found_in_every_way_to_ask_it(command: str) -> None:
-    verdict = CLASSIFIER.classify(command)
-    found = {url.removeprefix("https://").rpartition("@")[2] for url in verdict.addresses}
-    assert (verdict.sends, found) == (False, {"example.org"})
+def test_an_address_is_found_in_every_way_to_ask_it() -> None:
+    for command in of("asks example.org"):
+        verdict = CLASSIFIER.classify(command)
+        found = {url.removeprefix("https://").rpartition("@")[2] for url in verdict.addresses}
+        assert (verdict.sends, found) == (False, {"example.org"}), command
 
 
-@pytest.mark.parametrize("command", of("asks evil.example"))
-def test_whatever_program_is_given_an_address_asks_it(command: str) -> None:
-    verdict = CLASSIFIER.classify(command)
-    assert not verdict.sends
-    assert [url for url in verdict.addresses if "evil.example" in url]
+def test_whatever_program_is_given_an_address_asks_it() -> None:
+    for command in of("asks evil.example"):
+        verdict = CLASSIFIER.classify(command)
+        assert not verdict.sends, command
+        assert [url for url in verdict.addresses if "evil.example" in url], command
 
 
 @pytest.mark.parametrize("quote", ["", '"'])
