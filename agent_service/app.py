@@ -127,7 +127,7 @@ def build(
     memories = MemoryStore(profiles, database, _limits(config, model, catalog), clock, scanner)
     policy, context_files = _guarding(config, settings, redactor, scanner)
     external, past = external_memory(settings, clock, scanner), PastSessions(database)
-    reach = tool_reach(config, channels, scanner, external, executors, settings.home)
+    reach = tool_reach(config, channels, scanner, external, executors, settings.home, database)
     listed = listed_tools(config, memories, past, reach, Hints(context_files), policy)
     tools, histories = offered(listed), Histories(database, settings.home, clock, redactor)
     servers, toolsets = mcp_servers(settings, config, executors, database, reach.screen, tools)

@@ -66,6 +66,8 @@ class BatchPrompt(Struct, frozen=True, omit_defaults=True):
     check: str = ""
     tags: tuple[str, ...] = ()
     toolsets: tuple[str, ...] = ()
+    setup_files: tuple[PromptFile, ...] = ()
+    check_files: tuple[PromptFile, ...] = ()
 
 
 class Usage(Struct, frozen=True, omit_defaults=True):

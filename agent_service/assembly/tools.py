@@ -12,6 +12,7 @@ from agent_service.clients.deliveries import GatewayDeliveries
 from agent_service.clients.environments import SchedulerEnvironments
 from agent_service.clients.executors import Executors
 from agent_service.clients.jobs import SchedulerJobs
+from agent_service.clients.uploads import StoredFiles
 from agent_service.config import AgentConfig
 from agent_service.config.endpoints import TRANSCRIPTION, AuxiliaryModel, route_of
 from agent_service.config.tools import BrowserConfig
@@ -94,6 +95,7 @@ def tool_reach(
     external: ExternalMemory,
     executors: Executors,
     home: HomePaths,
+    database: Database,
 ) -> ToolResources:
     """What tools use besides the sandbox."""
     web = configured_web(config.fetch, config.search)
@@ -104,7 +106,8 @@ def tool_reach(
     screen, browsers = Screen(scanner, guard), browsers_of(config.browser, executors)
     remembering = listed_provider(external, screen, asks=config.fetch.taint == "ask")
     senses = _senses(config, web.fetcher)
-    environments = SchedulerEnvironments(channels, home) if config.tools.rl else None
+    stored = StoredFiles(database)
+    environments = SchedulerEnvironments(channels, home, stored.add) if config.tools.rl else None
     reaching = sending, jobs, screen, remembering, senses, browsers, environments
     return ToolResources(web, vision, config.mixture, *reaching)
 

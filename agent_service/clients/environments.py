@@ -12,12 +12,12 @@ from hermes.scheduler.v1 import batch_item_pb2 as items_pb
 from hermes.scheduler.v1 import batch_pb2 as pb
 from hermes.scheduler.v1.batch_pb2_grpc import BatchServiceStub
 from services.errors import InvalidArgument
+from services.home.batches.dataset import Upload
 from services.home.batches.environment import (
-    batch_prompts,
     find_environment,
     list_environments,
     load_tasks,
-    make_items,
+    make_prompts,
 )
 from services.home.batches.requests import creation_requests
 from services.home.batches.reward import reward
@@ -32,9 +32,10 @@ _PAGE = 1000
 class SchedulerEnvironments:
     """Environments of the home, run as batches."""
 
-    def __init__(self, channels: Channels, home: HomePaths) -> None:
+    def __init__(self, channels: Channels, home: HomePaths, upload: Upload) -> None:
         self._channels = channels
         self._home = home
+        self._upload = upload
 
     @property
     def _stub(self) -> BatchServiceStub:
@@ -47,7 +48,10 @@ class SchedulerEnvironments:
         name = f"{options.environment}.{hashlib.sha256(key.encode()).hexdigest()[:8]}"
         with suppress(SchedulerRefused):  # it is not there yet
             return await self.get(profile, name)
-        prompts = await asyncio.to_thread(_prompts, self._home.profile(profile), options)
+        home = self._home.profile(profile)
+        found = await asyncio.to_thread(find_environment, home, options.environment)
+        sizes = options.group_size, options.groups
+        prompts = await make_prompts(found, self._upload, *sizes, options.seed)
         how = message_of(options, items_pb.BatchOptions)
         answer = await ask_scheduler(
             lambda: self._stub.CreateBatch(creation_requests(profile, name, how, prompts))
@@ -81,11 +85,6 @@ def _count_tasks(home: HomePaths) -> Mapping[str, int | str]:
         except InvalidArgument as error:
             found[each.name] = error.message
     return found
-
-
-def _prompts(home: HomePaths, options: RunOptions) -> Sequence[items_pb.BatchPrompt]:
-    tasks = load_tasks(find_environment(home, options.environment))
-    return batch_prompts(make_items(tasks, options.group_size, options.groups, options.seed))
 
 
 def _view(batch: items_pb.Batch) -> Mapping[str, Any]:

@@ -1,7 +1,9 @@
 """Files of a session's messages, in its sandbox: put there when the sandbox is next used."""
 
+import asyncio
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 
 import grpc.aio
 from msgspec import Struct
@@ -11,10 +13,13 @@ from agent_service.clients.leases import HeldSandbox, Supplies, is_gone
 from agent_service.records.turn_state import LiveTurn
 from agent_service.storage import uploads
 from agent_service.storage.uploads import PlacedFile
+from hermes.common.v1.content_pb2 import MessageFile
 from hermes.executor.v1 import file_pb2
 from hermes.executor.v1.file_pb2_grpc import FileServiceStub
+from services.clock import SystemClock
 from services.database import Database
 from services.errors import Reason, message_of, reason_of
+from services.home.message_files import Attachment, message_file
 
 _NO_PLACE = frozenset({Reason.PATH_INVALID, Reason.LIMIT_EXCEEDED})
 
@@ -63,6 +68,21 @@ class SandboxUploads:
         )
         kind, stub = file_pb2.UploadFileRequest, FileServiceStub(held.channel)
         await held.ask(header, lambda: stub.UploadFile(uploaded(kind, header, data)))
+
+
+class StoredFiles(Struct, frozen=True):
+    """Stores files for turns that this agent asks for itself, as UploadService does."""
+
+    database: Database
+
+    async def add(self, path: Path) -> MessageFile:
+        data = await asyncio.to_thread(path.read_bytes)
+        file, now = message_file(Attachment(path.name, data)), SystemClock().now()
+        sha256 = file.sha256.hex()
+        await self.database.write(
+            lambda conn: uploads.touch(conn, sha256, now) or uploads.put(conn, sha256, data, now)
+        )
+        return file
 
 
 class AllSupplies(Struct, frozen=True):

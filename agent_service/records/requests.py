@@ -67,13 +67,6 @@ class ScriptMode(StrEnum):
     """It is the whole turn."""
 
 
-class Script(Struct, frozen=True):
-    """A script that runs in a turn's sandbox before anything else."""
-
-    text: str
-    mode: ScriptMode = ScriptMode.GATE
-
-
 class Quote(Struct, frozen=True, omit_defaults=True):
     """Words of another author in a message."""
 
@@ -113,6 +106,15 @@ class MessageFile(Struct, frozen=True, omit_defaults=True):
     @property
     def is_own_voice(self) -> bool:
         return self.kind is FileKind.VOICE and not self.is_forwarded
+
+
+class Script(Struct, frozen=True, omit_defaults=True):
+    """A script that runs in a turn's sandbox before anything else."""
+
+    text: str
+    mode: ScriptMode = ScriptMode.GATE
+    files: tuple[MessageFile, ...] = ()
+    """They are in the sandbox when it runs, and the model is not told of them."""
 
 
 class BusyMode(StrEnum):
@@ -224,6 +226,11 @@ class TurnRequest(Struct, frozen=True, omit_defaults=True):
     @property
     def is_script_only(self) -> bool:
         return self.script is not None and self.script.mode is ScriptMode.ONLY
+
+    @property
+    def all_files(self) -> tuple[MessageFile, ...]:
+        """Return the files of the message and of the script."""
+        return self.files if self.script is None else (*self.files, *self.script.files)
 
     @property
     def is_of_one_person(self) -> bool:

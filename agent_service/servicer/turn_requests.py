@@ -1,6 +1,7 @@
 """Turns on the wire."""
 
 import re
+from collections.abc import Sequence
 
 from msgspec import ValidationError
 from msgspec.structs import replace
@@ -14,6 +15,7 @@ from agent_service.records.requests import (
     FileKind,
     MessageFile,
     Quote,
+    Script,
     SessionOptions,
     TurnInfo,
     TurnOptions,
@@ -48,6 +50,7 @@ def turn_request(request: turn_pb2.StartTurnRequest) -> TurnRequest:
         "toolsets": sorted(request.toolsets),
         "denied_commands": denied_commands(request.denied_commands),
     }
+    parts = [part.file for part in request.parts if part.HasField("file")]
     try:
         asked = record_of(
             request,
@@ -56,7 +59,8 @@ def turn_request(request: turn_pb2.StartTurnRequest) -> TurnRequest:
             kind=enum_word(turn_pb2.TurnKind.DESCRIPTOR, request.kind) or "user",
             text="\n\n".join(part.text for part in request.parts if part.HasField("text")),
             quotes=() if request.retries else _quotes(request),
-            files=() if request.retries else _files(request),
+            files=() if request.retries else _files(parts),
+            script=_script(request),
             speaker=_speaker(request.origin),
             origin=_origin(request.origin),
             skills=list(dict.fromkeys(request.skills)),
@@ -135,8 +139,13 @@ def _quote(quotation: content_pb2.Quotation) -> Quote:
     return Quote(quotation.text, quotation.author, is_forwarded)
 
 
-def _files(request: turn_pb2.StartTurnRequest) -> list[MessageFile]:
-    files = [part.file for part in request.parts if part.HasField("file")]
+def _script(request: turn_pb2.StartTurnRequest) -> Script | None:
+    if not request.HasField("script"):
+        return None
+    return record_of(request.script, Script, files=_files(request.script.files))
+
+
+def _files(files: Sequence[content_pb2.MessageFile]) -> list[MessageFile]:
     if len(files) > MAX_FILES:
         raise InvalidArgument("too many files", fields={"parts": f"at most {MAX_FILES} files"})
     return list(map(_file, files))

@@ -137,7 +137,7 @@ def store(
     # Queued turns run in order of their times, even if the clock went back.
     last = max((found.created_at for found in before), default=None)
     now = now if last is None else max(now, last + timedelta(microseconds=1))
-    if request.files and (same := existing(conn, request, digest)) is not None:
+    if request.all_files and (same := existing(conn, request, digest)) is not None:
         return StartResult(same, is_new=False)  # its files may be gone
     request = uploads.with_paths(conn, request)
     row = new_turn(stored(request, defaults), digest, now)

@@ -85,18 +85,23 @@ def read_all(conn: Connection, digests: Sequence[str]) -> Mapping[str, bytes]:
 
 def with_paths(conn: Connection, request: TurnRequest) -> TurnRequest:
     """Return a request whose files have free paths; FailedPrecondition if one is not uploaded."""
-    if not request.files:
+    if not request.all_files:
         return request
     its = session_file.c.session_id == request.session_id
     taken = set(conn.scalars(sa.select(session_file.c.path).where(its)))
-    found: list[MessageFile] = []
-    for file in request.files:
+
+    def with_path(file: MessageFile) -> MessageFile:
         query = sa.select(upload.c.length_bytes).where(upload.c.sha256 == file.sha256)
         if conn.execute(query).scalar_one_or_none() != file.length_bytes:
             raise FailedPrecondition(f"the file {file.name or file.kind} was not uploaded")
-        found.append(replace(file, path=path_of(file, taken)))
-        taken.add(found[-1].path)
-    return replace(request, files=tuple(found))
+        path = path_of(file, taken)
+        taken.add(path)
+        return replace(file, path=path)
+
+    request = replace(request, files=tuple(map(with_path, request.files)))
+    if (script := request.script) is None:
+        return request
+    return replace(request, script=replace(script, files=tuple(map(with_path, script.files))))
 
 
 def path_of(file: MessageFile, taken: Container[str]) -> str:
@@ -119,7 +124,7 @@ def attach(conn: Connection, request: TurnRequest) -> None:
     """Give a new turn's files to its session."""
     rows = [
         {"session_id": request.session_id, "path": file.path, "sha256": file.sha256}
-        for file in request.files
+        for file in request.all_files
     ]
     if rows:
         conn.execute(sa.insert(session_file), rows)

@@ -75,7 +75,8 @@ class BatchAgent:
         asked: dict[str, Any] = {}
         if prompt.setup.strip():
             script = _SETUP.format(script=shlex.quote(prompt.setup))
-            asked = {"script.text": script, "script.mode": "gate"}
+            files = {"script.files": prompt.setup_files}
+            asked = {"script.text": script, "script.mode": "gate", **files}
         files = [
             content_pb2.MessagePart(file=message_of(file, content_pb2.MessageFile))
             for file in prompt.files
@@ -87,7 +88,9 @@ class BatchAgent:
 
     async def check(self, claim: ItemClaim) -> TurnReport:
         """Run an item's check, or find out what became of it."""
-        asked = {"script.text": claim.prompt.check, "script.mode": "only"}
+        prompt = claim.prompt
+        files = {"script.files": prompt.check_files}
+        asked = {"script.text": prompt.check, "script.mode": "only", **files}
         return await self._run(self._request(claim, f"{claim.turn_id}.check", asked))
 
     async def release(self, claim: ItemClaim) -> None:

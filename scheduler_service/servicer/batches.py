@@ -242,7 +242,7 @@ def _prompt_of(item: batch_item_pb2.BatchPrompt) -> BatchPrompt:
         "prompt": not 1 <= len(item.prompt.strip().encode()) <= MAX_PROMPT_BYTES,
         "setup": len(item.setup.encode()) > MAX_SCRIPT_BYTES or "\0" in item.setup,
         "check": len(item.check.encode()) > MAX_SCRIPT_BYTES or "\0" in item.check,
-        "files": len(item.files) > MAX_FILES,
+        "files": max(map(len, (item.files, item.setup_files, item.check_files))) > MAX_FILES,
         "tags": len(item.tags) > _MAX_TAGS or any(len(tag) > _MAX_TAG_CHARS for tag in item.tags),
     }
     fields = {name: "is not valid; see BatchPrompt" for name, is_wrong in wrong.items() if is_wrong}

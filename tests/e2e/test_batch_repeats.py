@@ -20,7 +20,7 @@ def _items(home: Home, name: str) -> list[dict[str, Any]]:
 
 def _uploads(home: Home) -> list[Any]:
     with closing(sqlite3.connect(home.path / "state" / "agent.db")) as database:
-        return database.execute("SELECT sha256, uploaded_at FROM upload").fetchall()
+        return database.execute("SELECT sha256 FROM upload").fetchall()
 
 
 def test_a_seed_decides_the_toolsets_whatever_the_workers(home: Home, tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_the_same_command_goes_on_with_other_workers_and_budget(
         in more.out
     )
     assert more.status == 0
-    assert _uploads(home) == sent, "the file is sent once"
+    assert _uploads(home) == sent, "the file is stored once"
     again = home.run(*run)
     assert "dear was run before: 4 of 4 items are done" in again.out
     assert len(_items(home, "dear")) == 4

@@ -32,9 +32,13 @@ CHANGES = {
     "network": "for n in 1 2 3; do echo hi > /dev/tcp/127.0.0.1/{port}; done; true",
     "outside": "echo owned > {victim}; rm -rf {victim} /workspace/../* / --no-preserve-root; true",
     "tests": "for f in tests/*; do echo > $f; done; echo 'raise SystemExit(0)' > sitecustomize.py",
+    "archive": "cd tests; for f in *; do echo > $f; done; tar -czf ../../uploads/tests.0 . || "
+    "{ mkdir ../../uploads; tar -czf ../../uploads/tests.0 .; chmod 555 ../../uploads; }",
+    "archive in the way": f"{write_calculator(FIXED)}\nmkdir ../uploads; ln -s calc.py "
+    "../uploads/tests.0",
     "afterwards": write_calculator(FIXED),
 }
-SCORES = {"good": 1, "half": 0.5, "afterwards": 1}
+SCORES = {"good": 1, "half": 0.5, "archive in the way": 1, "afterwards": 1}
 
 
 @pytest.fixture
@@ -66,7 +70,7 @@ def test_a_hostile_item_costs_its_own_score_only(
 ) -> None:
     victim = tmp_path / "victim.txt"
     victim.write_text("unharmed")
-    task = calculator_task(tmp_path / "origin")
+    task = calculator_task(tmp_path / "origin", noise_bytes=5_000_000)
     given = rules(listener.getsockname()[1], victim)
     with model_process(tmp_path, given) as model:
         made = one_process(tmp_path / "up", model.url, sandboxed(backend))

@@ -14,9 +14,10 @@ from agent_service.clients.environments import SchedulerEnvironments
 from agent_service.records.calls import StepState
 from agent_service.records.jobs import RunOptions
 from agent_service.tools.rl import rl_tools
+from hermes.common.v1.content_pb2 import MessageFile
 from hermes.common.v1.origin_pb2 import Origin
 from hermes.scheduler.v1.batch_item_pb2 import BATCH_STATE_COMPLETED
-from hermes.scheduler.v1.batch_pb2 import ListBatchesRequest, WatchBatchRequest
+from hermes.scheduler.v1.batch_pb2 import ListBatchesRequest, ListItemsRequest, WatchBatchRequest
 from hermes.scheduler.v1.batch_pb2_grpc import BatchServiceStub
 from services.home.paths import HomePaths
 from services.rpc.addresses import UnixAddress
@@ -30,7 +31,7 @@ from tests.integration.test_agent_messages import DONE
 
 TASKS: Sequence[dict[str, Any]] = (
     {"id": "made", "prompt": "touch a file", "check": "test -e made"},
-    {"id": "half", "prompt": "hello", "check": "echo 0.5"},
+    {"id": "half", "prompt": "hello", "check_files": ["half.txt"], "check": "cat uploads/half.txt"},
 )
 TOUCH = call("terminal", command="touch made")
 ITEMS = (
@@ -45,7 +46,18 @@ def folder(tmp_path: Path) -> Path:
     environments = tmp_path / "environments"
     environments.mkdir()
     (environments / "mine.jsonl").write_text("".join(f"{json.dumps(task)}\n" for task in TASKS))
+    (environments / "half.txt").write_text("0.5")
     return tmp_path
+
+
+def environments_of(folder: Path, channels: Channels) -> SchedulerEnvironments:
+    """What the tools of the agent in a home use."""
+
+    async def upload(path: Path) -> MessageFile:
+        data = await asyncio.to_thread(path.read_bytes)
+        return await AgentClient(channels).upload(data, path.name)
+
+    return SchedulerEnvironments(channels, HomePaths(folder, folder, name=""), upload)
 
 
 async def completed(channels: Channels) -> str:
@@ -77,6 +89,10 @@ async def test_a_model_runs_an_environment_and_looks_at_the_results(folder: Path
         assert (listed["mine"], "no tasks yet" in listed["hermes_swe_env"]) == (2, True)
         assert listed["terminal_test_env"] >= 12
         assert (started["run"], started["item_count"]) == (name, 4)
+        items = await BatchServiceStub(channels.to("scheduler")).ListItems(
+            ListItemsRequest(name=name)
+        )
+        assert [item.result.score for item in items.items] == [1, 1, 0.5, 0.5]
 
 
 async def test_a_model_looks_at_a_run(folder: Path) -> None:
@@ -91,7 +107,7 @@ async def test_a_model_looks_at_a_run(folder: Path) -> None:
     ]
     rules = [{"user": "look", "steps": look}, *ITEMS]
     async with fake_model({"rules": rules}) as model, everything(folder, model) as channels:
-        environments = SchedulerEnvironments(channels, HomePaths(folder, folder))
+        environments = environments_of(folder, channels)
         await environments.start("default", "call_1", RunOptions("mine", group_size=2))
         assert await completed(channels) == name
         client = AgentClient(channels)
@@ -115,8 +131,7 @@ async def test_a_call_that_is_made_again_starts_nothing_though_the_tasks_changed
     folder: Path,
 ) -> None:
     async with fake_model({"rules": [*ITEMS]}) as model, everything(folder, model) as channels:
-        home = HomePaths(folder, folder, name="")  # the profile of the tools' turn
-        more = rl_tools(SchedulerEnvironments(channels, home))
+        more = rl_tools(environments_of(folder, channels))
         nowhere = UnixAddress(folder / "nobody.sock")
         async with open_tools(folder, nowhere, new_tokens(), more=more) as tools:
             asked = tools.pending("rl_start", {"environment": "mine"})

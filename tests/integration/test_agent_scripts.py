@@ -11,7 +11,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from agent_service.storage import schema
+from agent_service.storage import schema, sessions
 from hermes.agent.v1 import turn_event_pb2, turn_pb2
 from hermes.common.v1 import approval_pb2, content_pb2, error_pb2, origin_pb2
 from services.ids import new_id
@@ -31,6 +31,7 @@ async def start(
     *,
     prompt: str = "what is new?",
     files: Sequence[content_pb2.MessageFile] = (),
+    script_files: Sequence[content_pb2.MessageFile] = (),
     **fields: Any,
 ) -> str:
     request = turn_pb2.StartTurnRequest(
@@ -40,7 +41,7 @@ async def start(
         origin=origin_pb2.Origin(platform="scheduler"),
         kind=turn_pb2.TURN_KIND_JOB,
         busy_mode=turn_pb2.BUSY_MODE_QUEUE,
-        script=turn_pb2.TurnScript(text=script, mode=mode),
+        script=turn_pb2.TurnScript(text=script, mode=mode, files=script_files),
         **fields,
     )
     return (await client.turns.StartTurn(request)).turn.turn_id
@@ -240,6 +241,27 @@ async def test_a_script_that_is_interrupted_is_killed(tmp_path: Path, postgres_u
         assert await asyncio.to_thread(with_marker, marker) == []
         assert kinds(events).count("tool_finished") == 1
         assert stage.model.requests == []
+
+
+async def test_a_script_finds_its_files_and_the_model_is_not_told(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    async with (
+        staged(tmp_path, postgres_url, ANSWERS) as stage,
+        stage.agent("only") as agent,
+        agent.client() as client,
+    ):
+        own = await client.upload(b"1,2", "a.csv")
+        gate = """grep 1,2 uploads/a.csv >&2 && echo '{"wakeAgent": true}'"""
+        assert answer(await run(client, gate, script_files=[own])) == "seen"
+        assert stage.model.bodies[0]["messages"][1]["content"] == "what is new?"
+        states = await stage.rows(schema.session_state)
+        assert sessions.TAINT not in {name for _, name, *_ in states}
+        whole: dict[str, Any] = {"mode": ONLY, "prompt": "", "script_files": [own]}
+        assert answer(await run(client, "cat uploads/a.csv", **whole)) == "1,2"
+        unknown = content_pb2.MessageFile(name="b.csv", length_bytes=3, sha256=b"x" * 32)
+        with pytest.raises(grpc.aio.AioRpcError, match=r"the file b\.csv was not uploaded"):
+            await start(client, "true", script_files=[unknown])
 
 
 async def test_a_script_ends_at_its_time_and_shows_no_secret(

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from hermes.common.v1.content_pb2 import FILE_KIND_IMAGE, MessageFile
 from hermes.scheduler.v1 import batch_item_pb2 as items
 from hermes.scheduler.v1 import batch_pb2 as pb
 from hermes.scheduler.v1.batch_pb2_grpc import BatchServiceStub
@@ -105,6 +106,24 @@ async def test_every_item_is_a_turn_and_a_record(site: Site, wire: Wire) -> None
     assert all(turn.skip_context_files for turn in turns.values())
     assert set(turns) == {item.turn_id for item in found}
     assert sorted(wire.sandboxes.released) == sorted(item.session_id for item in found)
+
+
+async def test_scripts_get_their_files_and_the_message_its_own(site: Site, wire: Wire) -> None:
+    files = {
+        name: [MessageFile(name=name, kind=FILE_KIND_IMAGE, length_bytes=1, sha256=b"x" * 32)]
+        for name in ("files", "setup_files", "check_files")
+    }
+    asked = prompts("answer one", setup="true", check="true", **files)
+    async with site.scheduler(wire) as client:
+        await client.create("first", asked)
+        await client.until("first", items.BATCH_STATE_COMPLETED)
+        (item,) = await client.items("first")
+    assert [item.prompt] == asked
+    turn, check = (wire.turns.requests[f"{item.turn_id}{end}"] for end in ("", ".check"))
+    assert [part.file for part in turn.parts[1:]] == files["files"]
+    assert list(turn.script.files) == files["setup_files"]
+    assert list(check.script.files) == files["check_files"]
+    assert not check.parts
 
 
 async def test_a_batch_is_stored_once_by_its_name(site: Site, wire: Wire) -> None:

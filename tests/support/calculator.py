@@ -2,6 +2,7 @@
 
 import subprocess
 from pathlib import Path
+from random import Random
 
 from services.home.batches.swe_task import SweTask
 
@@ -18,10 +19,13 @@ def git(folder: Path, *arguments: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
-def calculator_task(folder: Path) -> SweTask:
+def calculator_task(folder: Path, noise_bytes: int = 1) -> SweTask:
     """Make the repository; return the task to mend it."""
     (folder / "tests").mkdir(parents=True)
     (folder / "calc.py").write_text(BROKEN)
+    # Incompressible, so that archives are as large.
+    for noise in ("noise", "tests/noise"):
+        (folder / noise).write_bytes(Random(noise).randbytes(noise_bytes))
     for name, result in (("add", 5), ("multiply", 6)):
         (folder / "tests" / f"check_{name}.py").write_text(TEST.format(name=name, result=result))
     # Releases of many projects are without their tests.

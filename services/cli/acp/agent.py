@@ -31,7 +31,7 @@ from services.cli.acp.history import history
 from services.cli.acp.prompt import Editor, read_prompt
 from services.cli.acp.session import MODES, EditorSession
 from services.cli.acp.updates import Folder, answer
-from services.cli.chat.attachments import Attachment, upload
+from services.cli.chat.attachments import upload
 from services.cli.chat.command import why_not_mounted
 from services.cli.chat.dialogue import Dialogue
 from services.cli.chat.downloads import Downloads
@@ -39,6 +39,7 @@ from services.cli.failures import EXPECTED, explain
 from services.cli.sessions.messages import last_messages
 from services.config.settings import Settings
 from services.errors import InvalidArgument
+from services.home.message_files import Attachment
 from services.home.project_notes import notes_above
 from services.ids import new_session_id
 from services.lifecycle import Workers

@@ -23,8 +23,8 @@ from acp.schema import (
 from msgspec import Struct
 
 from services.cli.acp.updates import Folder
-from services.cli.chat.attachments import Attachment
 from services.errors import InvalidArgument
+from services.home.message_files import Attachment
 from services.rpc.uploads import MAX_BYTES
 
 TEXT = "text/plain"

@@ -9,7 +9,7 @@ from hermes.scheduler.v1.batch_pb2_grpc import BatchServiceStub
 from services.amounts import plural
 from services.cli import process
 from services.cli.arguments import INT64, up_to
-from services.cli.batch.creation import BUDGET, HOW, WORKERS, create
+from services.cli.batch import creation
 from services.cli.batch.distributions import DEFAULT, list_distributions
 from services.cli.batch.export import EXPORT_OPTIONS, export
 from services.cli.batch.page import write_page
@@ -37,7 +37,7 @@ from services.cli.command import (
 from services.cli.console import complain, one_line_json, print_json, say
 from services.cli.output import describe
 from services.errors import InvalidArgument
-from services.home.batches.dataset import read_dataset
+from services.home.batches.dataset import batch_prompt, read_dataset
 
 EXAMPLES = """\
 examples:
@@ -61,17 +61,24 @@ Each line of the data set is a JSON object with "prompt" and, if you like, "id",
 async def _run(context: Context) -> int:
     """Run the prompts of a data set, and wait for the end."""
     given = context.given
-    dataset = await asyncio.to_thread(read_dataset, given.dataset)
-    for problem in dataset.problems:
+    items, problems = await asyncio.to_thread(read_dataset, given.dataset)
+    for problem in problems:
         complain(problem)
-    if dataset.problems and not given.skip_invalid:
+    if problems and not given.skip_invalid:
         raise InvalidArgument(
-            f"{plural(len(dataset.problems), 'line')} cannot be used; correct them, or leave "
+            f"{plural(len(problems), 'line')} cannot be used; correct them, or leave "
             "them out with --skip-invalid"
         )
-    if not dataset.items:
+    if not items:
         raise InvalidArgument(f"{given.dataset} has no items")
-    return await _finish(context, await create(context, given.name, dataset, given.dataset.parent))
+    mix, upload = creation.toolsets_of(context), creation.uploads(context)
+    options = creation.batch_options(context, given.workers, given.budget)
+    options.distribution = mix.name
+    prompts = [
+        await batch_prompt(item, given.dataset.parent, mix.sample(given.seed, item.id), upload)
+        for item in items
+    ]
+    return await _finish(context, await creation.create(context, given.name, options, prompts))
 
 
 async def _finish(context: Context, batch: items_pb.Batch) -> int:
@@ -157,7 +164,7 @@ COMMAND = Command(
             _run,
             arg("DATASET", "JSONL file with the prompts", Path),
             arg("--run NAME", "name of the batch", field="name", required=True),
-            WORKERS,
+            creation.WORKERS,
             OneOf(
                 (
                     arg(
@@ -169,8 +176,8 @@ COMMAND = Command(
                 )
             ),
             arg("--seed N", "seed for drawing toolsets (0)", _SEED, default=0),
-            *HOW,
-            BUDGET,
+            *creation.HOW,
+            creation.BUDGET,
             flag("--skip-invalid", "leave out lines that cannot be used", field="skip_invalid"),
             _HTML,
             JSON_OBJECT,
@@ -187,7 +194,7 @@ COMMAND = Command(
             _NAME,
             flag("--retry-failed", "try failed items again", field="retry_failed"),
             arg("--workers N", "items to run in parallel from now on", up_to(256, 1)),
-            BUDGET,
+            creation.BUDGET,
             _HTML,
             JSON_OBJECT,
             services=_CALLED,

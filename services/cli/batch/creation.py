@@ -1,6 +1,7 @@
 """Stores a batch."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import grpc.aio
@@ -20,7 +21,7 @@ from services.cli.chat import attachments
 from services.cli.command import Context, arg
 from services.cli.console import complain, say
 from services.cli.tools import check_toolset
-from services.home.batches.dataset import Dataset, file_paths
+from services.home.batches.dataset import Upload
 from services.home.batches.requests import creation_requests
 
 PLATFORM = "batch"
@@ -51,66 +52,52 @@ def batch_options(
     )
 
 
-def toolsets_of(context: Context) -> list[str]:
-    """Return the toolsets that are named."""
-    return [each.strip() for each in context.given.toolsets.split(",") if each.strip()]
-
-
 async def create(
-    context: Context, name: str, dataset: Dataset, folder: Path = Path()
+    context: Context, name: str, options: BatchOptions, prompts: Sequence[BatchPrompt]
 ) -> items_pb.Batch:
-    """Store a batch of a data set in a folder, or let the same one go on if it is there."""
-    given, mix = context.given, _toolsets(context)
-    options = batch_options(context, given.workers, given.budget)
-    options.distribution = mix.name
-    paths = {item.id: file_paths(item, folder) for item in dataset.items}
+    """Store a batch, or let the same one go on if it is there."""
     stub = context.stub(BatchServiceStub)
     is_there = await _is_there(stub, context.request(pb.GetBatchRequest, name=name))
     if not is_there:
-        await _check_toolsets(context, mix)
-    known = dict.fromkeys(path for each in paths.values() for path in each)
-    files = {path: await _file(context, path, uploads=not is_there) for path in known}
-    prompts = [
-        BatchPrompt(
-            item_id=item.id,
-            prompt=item.prompt,
-            files=[files[path] for path in paths[item.id]],
-            setup=item.setup,
-            check=item.check,
-            tags=item.tags,
-            toolsets=mix.sample(given.seed, item.id),
-        )
-        for item in dataset.items
-    ]
+        await check_toolsets(context, options, prompts)
     requests = creation_requests(context.profile, name, options, prompts)
     batch = (await stub.CreateBatch(requests)).batch
     return await _continue(context, batch) if is_there else batch
 
 
-def _toolsets(context: Context) -> Distribution:
-    if not context.given.toolsets:
+def toolsets_of(context: Context) -> Distribution:
+    """Return the toolsets that are named, or a distribution."""
+    if not (named := context.given.toolsets):
         return find_distribution(context.settings.home, context.given.distribution)
-    return Distribution("", dict.fromkeys(toolsets_of(context) or [NO_TOOLSET], 100))
+    names = [each.strip() for each in named.split(",") if each.strip()]
+    return Distribution("", dict.fromkeys(names or [NO_TOOLSET], 100))
 
 
-async def _check_toolsets(context: Context, mix: Distribution) -> None:
+async def check_toolsets(
+    context: Context, options: BatchOptions, prompts: Sequence[BatchPrompt]
+) -> None:
     """Reject toolsets that do not exist, and warn of those without a tool."""
     request = ListToolsRequest(profile=context.profile, platform=PLATFORM)
     listed = await context.stub(ToolCatalogServiceStub).ListTools(request)
-    for name in mix.chances:
-        if name != NO_TOOLSET:
-            check_toolset(name, listed)
     offered = {NO_TOOLSET, *(tool.toolset for tool in listed.tools if tool.enabled)}
-    lacking = [name for name in mix.chances if name not in offered]
-    if lacking and mix.name != DEFAULT:
+    lacking = sorted({name for prompt in prompts for name in prompt.toolsets} - offered)
+    for name in lacking:
+        check_toolset(name, listed)
+    if lacking and options.distribution != DEFAULT:
         complain(f"there are no tools for {', '.join(lacking)}; see: hermes tools")
 
 
-async def _file(context: Context, path: Path, *, uploads: bool) -> MessageFile:
-    read = await asyncio.to_thread(attachments.read, path)
-    if not uploads:
-        return attachments.message_file(read)
-    return (await attachments.upload(context.channels.to("agent"), [read]))[0]
+def uploads(context: Context) -> Upload:
+    """Return what gives each file to the agent once."""
+    known = dict[Path, MessageFile]()
+
+    async def upload(path: Path) -> MessageFile:
+        if path not in known:
+            file = await asyncio.to_thread(attachments.read, path)
+            (known[path],) = await attachments.upload(context.channels.to("agent"), [file])
+        return known[path]
+
+    return upload
 
 
 async def _is_there(stub: BatchServiceStub, request: pb.GetBatchRequest) -> bool:

@@ -1,7 +1,6 @@
 """Files that go with a message: named as `@path`, as a pasted picture's path, or by an option."""
 
 import asyncio
-import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -9,20 +8,14 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import grpc.aio
-from msgspec import Struct
 
 from hermes.agent.v1.upload_pb2 import UploadFileRequest
 from hermes.agent.v1.upload_pb2_grpc import UploadServiceStub
-from hermes.common.v1.content_pb2 import (
-    FILE_KIND_AUDIO,
-    FILE_KIND_DOCUMENT,
-    FILE_KIND_IMAGE,
-    FILE_KIND_VIDEO,
-    MessageFile,
-)
+from hermes.common.v1.content_pb2 import MessageFile
 from services.cli.chat.dialogue import Dialogue
 from services.errors import HermesError, InvalidArgument, details_of
 from services.home.media_types import media_type
+from services.home.message_files import Attachment, message_file
 from services.ids import new_id
 from services.rpc.uploads import MAX_BYTES, upload_messages
 
@@ -30,26 +23,11 @@ MAX_LISTED = 500
 """How many files of a folder a message names."""
 NOT_NEAR = "files can be sent only to an agent with a known address (services.agent.address)"
 
-_KINDS = {"image": FILE_KIND_IMAGE, "audio": FILE_KIND_AUDIO, "video": FILE_KIND_VIDEO}
-_PICTURE = re.compile(rb"\x89PNG\r\n|\xff\xd8\xff|GIF8[79]a|RIFF.{4}WEBP", re.DOTALL)
 _MENTION = re.compile(r'(?<!\S)@(?:"(?P<quoted>[^"]+)"|(?P<plain>\S+))')
 _LINES = re.compile(r"(?P<path>.+):(?P<first>\d+)(?:-(?P<last>\d+))?")
 _PASTED = re.compile(
     r"""(?<!\S)(?:'(/[^']+)'|"(/[^"]+)"|((?:file://|~?/)(?:\\.|[^\s\\])+))(?!\S)"""
 )
-
-
-class Attachment(Struct, frozen=True):
-    """A file as it is sent."""
-
-    name: str
-    data: bytes
-    media_type: str = ""
-    """Empty: that of its name or contents."""
-
-    @property
-    def is_picture(self) -> bool:
-        return _PICTURE.match(self.data) is not None
 
 
 def read(path: Path) -> Attachment:
@@ -148,18 +126,6 @@ async def upload(agent: grpc.aio.Channel, files: Sequence[Attachment]) -> list[M
         header = UploadFileRequest.Header(length_bytes=name.length_bytes, sha256=name.sha256)
         await stub.UploadFile(upload_messages(UploadFileRequest, header, file.data))
     return named
-
-
-def message_file(file: Attachment) -> MessageFile:
-    """Return a file as messages name it."""
-    known = file.media_type or media_type(file.name, "image/png" if file.is_picture else "")
-    return MessageFile(
-        kind=_KINDS.get(known.partition("/")[0], FILE_KIND_DOCUMENT),
-        name=file.name,
-        mime_type=known,
-        length_bytes=len(file.data),
-        sha256=hashlib.sha256(file.data).digest(),
-    )
 
 
 class MessageSender:

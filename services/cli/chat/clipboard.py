@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from services.cli.chat.attachments import Attachment
+from services.home.message_files import Attachment
 from services.ids import new_id
 
 PROGRAMS = (

@@ -13,7 +13,7 @@ import grpc.aio
 from hermes.agent.v1.session_pb2 import Session
 from hermes.agent.v1.turn_event_pb2 import TurnEvent
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest, ConverseResponse
-from services.cli.chat.attachments import Attachment, MessageSender
+from services.cli.chat.attachments import MessageSender
 from services.cli.chat.clipboard import paste_picture
 from services.cli.chat.completer import CommandCompleter
 from services.cli.chat.dialogue import Dialogue
@@ -26,6 +26,7 @@ from services.cli.chat.status import FRAMES_PER_S, Status
 from services.cli.chat.tool_view import Lines
 from services.cli.chat.turn_view import TurnView
 from services.config.settings import Settings
+from services.home.message_files import Attachment
 from services.lifecycle import Workers
 from services.rpc.channels import Channels
 

@@ -8,14 +8,13 @@ from statistics import fmean
 from typing import Any
 
 from services.amounts import plural
-from services.cli.batch.creation import batch_options, toolsets_of
+from services.cli.batch.creation import batch_options, check_toolsets
 from services.cli.command import Context
 from services.cli.console import complain
 from services.cli.rl.chat_tokens import ChatTokenizer
 from services.cli.rl.groups import Attempt, Groups
-from services.cli.rl.runs import home_of
+from services.cli.rl.runs import environment_prompts
 from services.errors import FailedPrecondition, InvalidArgument, ServiceUnavailable
-from services.home.batches import environment
 from services.home.batches.reward import reward
 from services.home.trajectories.openai_messages import openai_record
 from services.lifecycle import Failure, Workers
@@ -33,7 +32,7 @@ async def serve(context: Context) -> None:
         if not broken.done():
             broken.set_exception(failure.error)
 
-    groups = await asyncio.to_thread(_groups, context)
+    groups = await _groups(context)
     async with Workers(end) as workers:
         env = await asyncio.to_thread(_environment, base, context)
         env.groups, env.own_workers = groups, workers
@@ -65,13 +64,12 @@ def _base() -> Any:
     return base
 
 
-def _groups(context: Context) -> Groups:
+async def _groups(context: Context) -> Groups:
     given = context.given
-    found = environment.find_environment(home_of(context), given.environment)
-    items = environment.make_items(environment.load_tasks(found), given.group_size)
-    prompts = environment.batch_prompts(items, toolsets_of(context))
+    prompts = await environment_prompts(context)
     options = batch_options(context, given.group_size, None)
-    return Groups(context, given.run or f"{found.name}.serve", prompts, options)
+    await check_toolsets(context, options, prompts)
+    return Groups(context, given.run or f"{given.environment}.serve", prompts, options)
 
 
 def _environment(base: Any, context: Context) -> Any:

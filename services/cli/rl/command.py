@@ -12,7 +12,7 @@ from services.cli import process
 from services.cli.arguments import INT32, up_to
 from services.cli.batch.progress import EXIT_UNFINISHED
 from services.cli.command import JSON_LIST, Command, Context, action, arg, flag
-from services.cli.console import EXIT_FAILURE, complain, print_json, say
+from services.cli.console import print_json, say
 from services.cli.output import Column, print_table
 from services.cli.rl.atropos import serve
 from services.cli.rl.evaluation import ALL, Figures, Group, summarize, task_id
@@ -28,9 +28,7 @@ from services.cli.trajectories.reader import read_trajectories
 from services.errors import InvalidArgument
 from services.home.batches.environment import Environment, list_environments, load_tasks
 from services.home.batches.reward import reward
-from services.home.batches.swe_task import parse_task, task_item
-from services.home.json_lines import parse_lines
-from services.home.paths import replace_file, replacement
+from services.home.paths import replacement
 from services.home.trajectories.openai_messages import openai_record
 
 EXAMPLES = """\
@@ -40,7 +38,6 @@ examples:
   hermes rl evaluate terminal_test_env --group-size 4 --json
   hermes rl process terminal_test_env --out groups.jsonl --groups 100 --group-size 8
   hermes rl serve terminal_test_env --tokenizer ~/models/qwen3 --group-size 8
-  hermes rl items tasks.jsonl --out items.jsonl
 
 The same command goes on where it was, if it or Hermes was stopped."""
 
@@ -145,22 +142,6 @@ async def _group(context: Context, group: Group) -> dict[str, Any] | None:
     }
 
 
-def _items(context: Context) -> int:
-    """Write tasks of repositories as items with a prompt, a setup script and a check."""
-    problems: list[str] = []
-    folder = Path(context.given.tasks).parent
-
-    def parse(line: bytes, _number: int) -> bytes:
-        return msgspec.json.encode(task_item(parse_task(line, folder)))
-
-    items = list(parse_lines(context.given.tasks, parse, problems.append))
-    for problem in problems:
-        complain(problem)
-    replace_file(context.given.out, b"".join(item + b"\n" for item in items), 0o600)
-    say(f"wrote {plural(len(items), 'item')} to {context.given.out}")
-    return EXIT_FAILURE if problems else 0
-
-
 _CALLED = ("scheduler", "agent")
 
 
@@ -202,11 +183,6 @@ COMMAND = Command(
             flag("--wandb", "report to Weights & Biases"),
             services=_CALLED,
             started=process.ALL,
-        ),
-        action(
-            _items,
-            arg("TASKS", "JSONL file of tasks", Path),
-            arg("--out FILE", "write the items into this file", Path, required=True),
         ),
     ),
     defaults={"seed": 0},

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing, suppress
-from random import Random
 from time import monotonic
 from typing import Any, TypeVar
 
@@ -21,6 +20,7 @@ from services.cli.batch.report import all_items, state_word
 from services.cli.command import Context
 from services.cli.trajectories.reader import read_trajectories
 from services.errors import FailedPrecondition
+from services.home.batches.environment import task_index
 from services.home.batches.requests import creation_requests
 from services.home.trajectories.trajectory import Trajectory
 
@@ -53,10 +53,7 @@ class Groups:
 
     def task(self, number: int) -> Sequence[items_pb.BatchPrompt]:
         """Return the items of a group."""
-        turn, place = divmod(number, len(self.tasks))
-        order = list(range(len(self.tasks)))
-        Random(f"{self._options.seed}:{turn}").shuffle(order)  # noqa: S311 - no secret
-        return self.tasks[order[place]]
+        return self.tasks[task_index(number, len(self.tasks), self._options.seed)]
 
     async def unfinished(self) -> Sequence[int]:
         """Return the numbers of groups that a command of this run has left."""

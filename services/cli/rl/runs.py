@@ -1,34 +1,30 @@
 """Runs of environments: batches whose items are groups of attempts at a task."""
 
 import asyncio
-import hashlib
 from collections.abc import Sequence
 
-import msgspec
 from msgspec import Struct
 
 from hermes.scheduler.v1 import batch_item_pb2 as items_pb
-from services.cli.batch.creation import BUDGET, HOW, WORKERS, create
+from services.cli.batch import creation
 from services.cli.batch.progress import follow
 from services.cli.batch.report import all_items, state_word
 from services.cli.command import JSON_OBJECT, Context, arg
 from services.cli.console import complain
-from services.home.batches.dataset import Dataset
-from services.home.batches.environment import TOOLSETS, find_environment, load_tasks, make_items
+from services.home.batches.environment import TOOLSETS, find_environment, make_prompts
+from services.home.batches.requests import digest_of
 from services.home.paths import DEFAULT_PROFILE, HomePaths
 
 MAX_GROUP = 256
 _TOOLSETS = ",".join(TOOLSETS)
-_DECIDING = ("model", "toolsets", "max_turns", "sandbox")
-"""The options by which runs differ."""
 
 OPTIONS = (
     arg("ENVIRONMENT", "name of the environment, from `hermes rl list`"),
     arg("--run NAME", "name of the batch (made from the options)"),
     arg("--toolsets LIST", f"toolsets that may be used ({_TOOLSETS})", default=_TOOLSETS),
-    *HOW,
+    *creation.HOW,
 )
-BATCH_OPTIONS = (*OPTIONS, WORKERS, BUDGET, JSON_OBJECT)
+BATCH_OPTIONS = (*OPTIONS, creation.WORKERS, creation.BUDGET, JSON_OBJECT)
 
 
 class EnvironmentRun(Struct, frozen=True):
@@ -57,16 +53,24 @@ def home_of(context: Context) -> HomePaths:
     return home.profile(context.profile or DEFAULT_PROFILE)
 
 
+async def environment_prompts(
+    context: Context, group_count: int = 0
+) -> Sequence[items_pb.BatchPrompt]:
+    """Return the items of groups of the environment, whose files the agent then has."""
+    given = context.given
+    environment = await asyncio.to_thread(find_environment, home_of(context), given.environment)
+    toolsets, sizes = tuple(creation.toolsets_of(context).chances), (given.group_size, group_count)
+    return await make_prompts(environment, creation.uploads(context), *sizes, given.seed, toolsets)
+
+
 async def run_environment(context: Context, purpose: str, group_count: int = 0) -> EnvironmentRun:
     """Run groups of an environment to the end; an earlier run with the same options goes on."""
     given = context.given
-    environment = await asyncio.to_thread(find_environment, home_of(context), given.environment)
-    tasks = await asyncio.to_thread(load_tasks, environment)
-    items = await asyncio.to_thread(make_items, tasks, given.group_size, group_count, given.seed)
-    deciding = [items, *(getattr(given, name) for name in _DECIDING)]
-    digest = hashlib.sha256(msgspec.json.encode(deciding)).hexdigest()
-    name = given.run or f"{environment.name}.{purpose}.{digest[:8]}"
-    batch = await follow(context, await create(context, name, Dataset(items)))
+    prompts = await environment_prompts(context, group_count)
+    options = creation.batch_options(context, given.workers, given.budget)
+    digest = digest_of(options, prompts).hex()
+    name = given.run or f"{given.environment}.{purpose}.{digest[:8]}"
+    batch = await follow(context, await creation.create(context, name, options, prompts))
     if batch.state != items_pb.BATCH_STATE_COMPLETED:
         why = f": {batch.reason}" if batch.reason else ""
         complain(f"{batch.name} is {state_word(batch)}{why}; to continue, run the same command")

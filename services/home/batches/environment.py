@@ -4,19 +4,28 @@ A bundled one and the files `environments/NAME.jsonl` of a home. A line is an it
 with a check, or a task of software engineering.
 """
 
-from collections.abc import Iterator, Sequence
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from random import Random
+from shutil import rmtree
+from tempfile import mkdtemp
 from typing import TypeAlias
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from hermes.scheduler.v1.batch_item_pb2 import BatchPrompt
 from services.errors import InvalidArgument, NotFound
-from services.home.batches.dataset import DatasetItem, file_paths, parse_item
+from services.home.batches.dataset import (
+    DatasetItem,
+    Upload,
+    batch_prompt,
+    parse_item,
+    read_dataset,
+)
 from services.home.batches.swe_task import SweTask, parse_task, task_item
-from services.home.json_lines import parse_lines
 from services.home.paths import HomePaths
 from services.validation import MAX_ID_CHARS, check_id, json_object
 
@@ -60,17 +69,10 @@ def find_environment(home: HomePaths, name: str) -> Environment:
 
 def load_tasks(environment: Environment) -> Sequence[Task]:
     """Read the tasks; InvalidArgument says which lines are wrong."""
-    path, problems, lines = environment.path, list[str](), dict[str, int]()
-
-    def parse(line: bytes, number: int) -> Task:
-        task = _parse(line, number, path.parent)
-        if lines.setdefault(task.id, number) != number:
-            raise InvalidArgument(f"line {lines[task.id]} has the id {task.id}, too")
-        return task
-
+    path = environment.path
     if not path.exists():
         raise InvalidArgument(f"{environment.name} has no tasks yet; write one a line into {path}")
-    tasks = list(parse_lines(path, parse, problems.append))
+    tasks, problems = read_dataset(path, _parse)
     if problems:
         raise InvalidArgument("\n".join(problems[:_SHOWN]))
     if not tasks:
@@ -83,55 +85,61 @@ def _parse(line: bytes, number: int, folder: Path) -> Task:
         task = parse_task(line, folder)
     else:
         task = parse_item(line, number, folder)
-        if file_paths(task, folder):
-            raise InvalidArgument("a task has no files; make them in its setup script")
         if not task.check.strip():
             raise InvalidArgument("a task needs a check, which scores it")
     check_id("id", task.id, MAX_ID_CHARS - _MAX_SUFFIX_CHARS)
     return task
 
 
-def make_items(
-    tasks: Sequence[Task], group_size: int, group_count: int = 0, seed: int = 0
-) -> Sequence[DatasetItem]:
+async def make_prompts(
+    environment: Environment,
+    upload: Upload,
+    group_size: int = 1,
+    group_count: int = 0,
+    seed: int = 0,
+    toolsets: Sequence[str] = TOOLSETS,
+) -> Sequence[BatchPrompt]:
     """Return items with ids such as `TASK.1`; each `group_size` in a row are a group of one task.
 
     Without a count, there is a group of each task in the file's order; else of tasks in an order
-    that the seed decides, and all of them before one comes again. InvalidArgument if a repository
-    cannot be read.
+    that the seed decides, and all of them before one comes again. InvalidArgument says which tasks
+    cannot be used.
     """
-    chosen = _shuffled(len(tasks), group_count, seed) if group_count else range(len(tasks))
-    made, counts = dict[int, DatasetItem](), dict[int, int]()
-    items = list[DatasetItem]()
+    tasks = await asyncio.to_thread(load_tasks, environment)
+    numbers = range(group_count or len(tasks))
+    chosen = (task_index(n, len(tasks), seed) if group_count else n for n in numbers)
+    made, counts = dict[int, BatchPrompt](), Counter[int]()
+    prompts = list[BatchPrompt]()
     for index in chosen:
-        task = tasks[index]
         if index not in made:
-            made[index] = task if isinstance(task, DatasetItem) else task_item(task)
+            made[index] = await _prompt(tasks[index], environment.path.parent, toolsets, upload)
         for _ in range(group_size):
-            counts[index] = counts.get(index, 0) + 1
-            items.append(replace(made[index], id=f"{task.id}.{counts[index]}"))
-    return items
+            counts[index] += 1
+            prompts.append(BatchPrompt())
+            prompts[-1].CopyFrom(made[index])
+            prompts[-1].item_id = f"{tasks[index].id}.{counts[index]}"
+    return prompts
 
 
-def _shuffled(task_count: int, group_count: int, seed: int) -> Iterator[int]:
-    for first in range(0, group_count, task_count):
-        order = list(range(task_count))
-        Random(f"{seed}:{first // task_count}").shuffle(order)  # noqa: S311 - no secret
-        yield from order[: group_count - first]
+async def _prompt(task: Task, folder: Path, toolsets: Sequence[str], upload: Upload) -> BatchPrompt:
+    if isinstance(task, DatasetItem):
+        return await batch_prompt(task, folder, toolsets, upload)
+    packed = Path(await asyncio.to_thread(mkdtemp, prefix="hermes-task-"))
+    try:
+        item = await asyncio.to_thread(task_item, task, packed)
+        return await batch_prompt(item, packed, toolsets, upload)
+    finally:
+        await asyncio.to_thread(rmtree, packed)
 
 
-def batch_prompts(
-    items: Sequence[DatasetItem], toolsets: Sequence[str] = TOOLSETS
-) -> Sequence[BatchPrompt]:
-    """Return items as a batch takes them."""
-    return [
-        BatchPrompt(
-            item_id=item.id,
-            prompt=item.prompt,
-            setup=item.setup,
-            check=item.check,
-            tags=item.tags,
-            toolsets=toolsets,
-        )
-        for item in items
-    ]
+def task_index(number: int, task_count: int, seed: int) -> int:
+    """Return the task of a group: each in an order by the seed, then all again in another."""
+    turn, place = divmod(number, task_count)
+    return _order(task_count, f"{seed}:{turn}")[place]
+
+
+@lru_cache(maxsize=1)
+def _order(task_count: int, seed: str) -> Sequence[int]:
+    order = list(range(task_count))
+    Random(seed).shuffle(order)  # noqa: S311 - no secret
+    return order

@@ -1,10 +1,9 @@
 """Tasks of software engineering: a repository to change, and tests that score the change."""
 
+import hashlib
 import subprocess
-from base64 import encodebytes
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
-from gzip import compress
 from pathlib import Path
 from shlex import quote
 from tempfile import TemporaryDirectory
@@ -13,20 +12,22 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from services.errors import InvalidArgument
-from services.home.batches.dataset import MAX_SCRIPT_BYTES, DatasetItem, Tags
+from services.home.batches.dataset import MAX_FILE_BYTES, MAX_SCRIPT_BYTES, DatasetItem, Tags
 from services.validation import decode
 
 FOLDER = "repository"
 _GIT_S = 300
 _AUTO_RUN = ("conftest.py", "sitecustomize.py", "usercustomize.py")
 """Files that Python's tests run unasked."""
-_ENVIRONMENT = "PATH=/usr/local/bin:/usr/bin:/bin HOME=/tmp LANG=C.UTF-8"
+_PATH = "PATH=/usr/local/bin:/usr/bin:/bin"
 _COMMIT = "refs/task"
 """The task's commit in a fetched repository."""
+_EMPTY = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+"""The tree without files, which git knows."""
 _START = "git -c user.name=task -c user.email=task@localhost commit --quiet --message start"
 
 
-class SweTask(Struct, frozen=True):
+class SweTask(Struct, frozen=True, forbid_unknown_fields=True):
     """A line of a file of tasks."""
 
     id: str
@@ -38,6 +39,8 @@ class SweTask(Struct, frozen=True):
     """Shell commands; each that exits with 0 counts alike."""
     restore: Sequence[str] = ("tests",)
     """Paths that get the commit's contents back before the tests run."""
+    test_patch: str = ""
+    """A diff with more tests, which the model does not see; its files are restored, too."""
     setup: str = ""
     test_timeout_s: int = 60
     tags: Tags = ()
@@ -50,68 +53,84 @@ def parse_task(line: bytes, folder: Path) -> SweTask:
     return replace(task, repository=str(beside)) if beside.is_dir() else task
 
 
-def task_item(task: SweTask) -> DatasetItem:
-    """Return the item of a batch; raises InvalidArgument where the repository cannot be read."""
+def task_item(task: SweTask, folder: Path) -> DatasetItem:
+    """Return the item of a batch, and write its files into a folder.
+
+    Raises InvalidArgument if the repository cannot be read.
+    """
     if not task.tests:
         raise InvalidArgument(f"task {task.id} has no tests")
-    with _fetched(task) as folder:
-        listing = _git(folder, "ls-tree", "-r", "-z", "--name-only", _COMMIT).decode()
-        whole = _git(folder, "archive", _COMMIT)
-        trusted = [path for path in listing.split("\0") if path and _is_trusted(task, path)]
-        tests = _git(folder, "archive", _COMMIT, "--", *trusted) if trusted else b""
-    setup = f"{_begin(task, whole)}\n{task.setup}"
-    check = _check(task, tests)
-    for name, script, hint in (
-        ("setup", setup, "give a URL as repository"),
-        ("check", check, "name fewer paths in restore"),
-    ):
-        if len(script.encode()) > MAX_SCRIPT_BYTES:
-            raise InvalidArgument(
-                f"task {task.id}: its {name} has {len(script):,} bytes with the files of the"
-                f" repository; at most {MAX_SCRIPT_BYTES:,} are possible; {hint}"
-            )
-    prompt = f"{task.prompt}\n\nThe repository is in /workspace/{FOLDER}."
-    return DatasetItem(prompt, task.id, setup=setup, check=check, tags=task.tags)
-
-
-def _is_trusted(task: SweTask, path: str) -> bool:
-    inside = (path == root or path.startswith(f"{root.rstrip('/')}/") for root in task.restore)
-    return any(inside) or path.rpartition("/")[2] in _AUTO_RUN
+    with _fetched(task) as repository:
+        tested = _patched(repository, task.test_patch) if task.test_patch else _COMMIT
+        roots = dict.fromkeys((*task.restore, *_changed(repository, _COMMIT, tested)))
+        names = [f":(glob)**/{name}" for name in _AUTO_RUN]
+        names += [f":(literal){root}" for root in roots]
+        trusted = _changed(repository, _EMPTY, tested, *names)
+        whole = _pack(repository, folder, _COMMIT, "repository")
+        tests = _pack(repository, folder, tested, "tests", *trusted) if trusted else ()
+    item = DatasetItem(
+        f"{task.prompt}\n\nThe repository is in /workspace/{FOLDER}.",
+        task.id,
+        setup=_setup(task, whole),
+        check=_check(task, roots, tests),
+        tags=task.tags,
+        setup_files=whole,
+        check_files=tests,
+    )
+    if max(len(script.encode()) for script in (item.setup, item.check)) > MAX_SCRIPT_BYTES:
+        raise InvalidArgument(
+            f"task {task.id}: its setup, or its tests and the paths in restore, have more than "
+            f"{MAX_SCRIPT_BYTES:,} bytes"
+        )
+    return item
 
 
 @contextmanager
 def _fetched(task: SweTask) -> Generator[Path]:
     """Yield a repository with the task's commit, for the time of the block."""
-    source = _folder(task)
+    source = Path(task.repository).expanduser()
     with TemporaryDirectory() as made:
         folder = Path(made)
         _git(folder, "init", "--quiet", "--bare", "--template=")
         # Archives have every file, whatever the repository says of its releases.
         (folder / "info").mkdir(exist_ok=True)
         (folder / "info" / "attributes").write_text("* !export-ignore !export-subst\n")
-        if source is None:
-            refs = f"{task.commit}:{_COMMIT}"
-            _git(folder, "fetch", "--quiet", "--depth=1", "--", task.repository, refs)
-        else:
+        if source.is_dir():
             where = "--path-format=absolute", "--git-path", "objects"
             objects = _git(source, "rev-parse", *where)
             (folder / "objects" / "info" / "alternates").write_bytes(objects)
             wanted = "--max-count=1", "--end-of-options", task.commit, "--"
             commit = _git(source, "rev-list", *wanted).decode().strip()
             _git(folder, "update-ref", _COMMIT, commit)
+        else:
+            refs = f"{task.commit}:{_COMMIT}"
+            _git(folder, "fetch", "--quiet", "--depth=1", "--", task.repository, refs)
         yield folder
 
 
-def _folder(task: SweTask) -> Path | None:
-    """Return a repository's folder; None if it is at a URL."""
-    path = Path(task.repository).expanduser()
-    return path if path.is_dir() else None
+def _patched(repository: Path, patch: str) -> str:
+    """Return a commit with the files of the task's commit after a patch."""
+    _git(repository, "read-tree", _COMMIT)
+    _git(repository, "apply", "--cached", "-", given=patch.encode())
+    tree = _git(repository, "write-tree").decode().strip()
+    who = "task <task@localhost> 0 +0000"
+    # Archives of trees have the time of day in them, and those of commits the commit's.
+    commit = f"tree {tree}\nauthor {who}\ncommitter {who}\n\n".encode()
+    made = _git(repository, "hash-object", "-t", "commit", "-w", "--stdin", given=commit)
+    return made.decode().strip()
 
 
-def _git(folder: Path, *arguments: str) -> bytes:
+def _changed(repository: Path, before: str, after: str, *names: str) -> Sequence[str]:
+    """Return the paths of files that differ between two trees."""
+    trees = "--no-renames", before, after, "--", *names
+    listed = _git(repository, "diff", "-z", "--name-only", *trees).decode()
+    return listed.split("\0")[:-1]
+
+
+def _git(folder: Path, *arguments: str, given: bytes = b"") -> bytes:
     command = ["git", "-C", str(folder), *arguments]
     try:
-        ran = subprocess.run(command, capture_output=True, check=False, timeout=_GIT_S)
+        ran = subprocess.run(command, input=given, capture_output=True, check=False, timeout=_GIT_S)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise InvalidArgument(f"git {arguments[0]}: {error}") from None
     if ran.returncode:
@@ -120,30 +139,47 @@ def _git(folder: Path, *arguments: str) -> bytes:
     return ran.stdout
 
 
-def _begin(task: SweTask, archive: bytes) -> str:
+def _pack(repository: Path, folder: Path, commit: str, name: str, *paths: str) -> tuple[str, ...]:
+    """Write an archive in parts that fit into files of items; return their paths in the folder.
+
+    A path is the digest of the part and its name.
+    """
+    archive, parts = repository / f"{name}.tar.gz", list[str]()
+    _git(repository, "archive", "--format=tar.gz", f"--output={archive}", commit, "--", *paths)
+    with archive.open("rb") as file:
+        while part := file.read(MAX_FILE_BYTES):
+            parts.append(f"{hashlib.sha256(part).hexdigest()}/{name}.{len(parts)}")
+            (folder / parts[-1]).parent.mkdir(exist_ok=True)
+            (folder / parts[-1]).write_bytes(part)
+    return tuple(parts)
+
+
+def _setup(task: SweTask, archive: Sequence[str]) -> str:
     """Return the script that makes the repository, without the commits that come later."""
-    unpacked = _unpack(archive)
-    lines = ["set -e", f"mkdir {FOLDER}", f"cd {FOLDER}", "git init --quiet"]
-    if len(unpacked) + len(task.setup) < MAX_SCRIPT_BYTES or _folder(task):
-        lines += [unpacked, "git add --all", _START]
-    else:
-        source = f"{quote(task.repository)} {quote(task.commit)}"
-        lines += [f"git fetch --quiet --depth=1 {source}", "git checkout --quiet FETCH_HEAD"]
+    lines = ["set -e", f"mkdir {FOLDER}", f"cd {FOLDER}", *_unpack(archive), "rm -r ../uploads"]
+    # What a repository has committed and ignores is committed here, too.
+    lines += ["git init --quiet", "git add --all --force", _START, task.setup]
     return "\n".join(lines)
 
 
-def _check(task: SweTask, archive: bytes) -> str:
-    """Return the script that restores the tests, runs them and prints the part that passes."""
+def _check(task: SweTask, roots: Iterable[str], archive: Sequence[str]) -> str:
+    """Return the script that restores the tests, runs them and prints the part that passes.
+
+    If it cannot restore them, it fails, which scores 0.
+    """
     names = " -o ".join(f"-name {name}" for name in _AUTO_RUN)
-    removed = " ".join(quote(path) for path in task.restore)
     lines = [
-        f"cd {FOLDER} || {{ echo 0; exit; }}",
-        f"find . \\( {names} \\) -delete 2>/dev/null",
-        f"rm -rf -- {removed}",
-        *([_unpack(archive)] if archive else []),
+        "set -e",
+        f"export {_PATH}",
+        f"cd {FOLDER}",
+        "chmod -R u+rwX .",
+        f"find . \\( {names} \\) -delete",
+        f"rm -rf -- {' '.join(map(quote, roots))}",
+        *_unpack(archive),
+        "set +e",
         "passed=0",
         "run() {",
-        f"  timeout --kill-after=5 {task.test_timeout_s} env -i {_ENVIRONMENT} \\",
+        f"  timeout --kill-after=5 {task.test_timeout_s} env -i {_PATH} HOME=/tmp LANG=C.UTF-8 \\",
         '    sh -c "$1" </dev/null >/dev/null 2>&1 && passed=$((passed + 1))',
         "}",
         *(f"run {quote(test)}" for test in task.tests),
@@ -152,6 +188,11 @@ def _check(task: SweTask, archive: bytes) -> str:
     return "\n".join(lines)
 
 
-def _unpack(archive: bytes) -> str:
-    text = encodebytes(compress(archive, mtime=0)).decode()
-    return f"base64 --decode <<'END_OF_FILES' | tar --extract --gzip\n{text}END_OF_FILES"
+def _unpack(archive: Sequence[str]) -> Sequence[str]:
+    """Return the lines that unpack what is in `uploads`, if it is what was packed."""
+    if not archive:
+        return ()
+    parts = [part.split("/") for part in archive]
+    sums = [f"{digest}  ../uploads/{name}" for digest, name in parts]
+    paths = " ".join(f"../uploads/{name}" for _, name in parts)
+    return "sha256sum -c >&2 <<'END_OF_SUMS'", *sums, "END_OF_SUMS", f"cat {paths} | tar -xz"

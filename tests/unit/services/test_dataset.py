@@ -44,6 +44,10 @@ FILES = ", ".join(f'"{number}.txt"' for number in range(21))
         (b'{"prompt": "a", "image": "empty.txt"}', "empty.txt must have 1 to 50,000,000"),
         (b'{"prompt": "a", "files": ["large.bin"]}', "large.bin must have 1 to 50,000,000"),
         (f'{{"prompt": "a", "files": [{FILES}]}}', "up to 20 files"),
+        (b'{"prompt": "a", "check_files": ["0.txt"]}', "are for a setup and a check"),
+        (b'{"prompt": "a", "setup_files": ["0.txt"], "check": "x"}', "are for a setup and a check"),
+        (b'{"prompt": "a", "check_files": ["/etc/passwd"], "check": "x"}', "not in the folder"),
+        (f'{{"prompt": "a", "setup_files": [{FILES}], "setup": "x"}}', "up to 20 files"),
         (b'{"prompt": "a", "id": "2"}', "line 2 has the id 2, too"),
     ],
 )
@@ -53,9 +57,9 @@ def test_a_line_that_cannot_be_used_is_named_and_others_are_read(
     encoded = line.encode() if isinstance(line, str) else line
     path = folder / "items.jsonl"
     path.write_bytes(b'\n{"prompt": "hello"}\n' + encoded + b'\n{"prompt": "bye", "id": "x"}')
-    found = read_dataset(path)
-    assert [(item.id, item.prompt) for item in found.items] == [("2", "hello"), ("x", "bye")]
-    (said,) = found.problems
+    items, problems = read_dataset(path)
+    assert [(item.id, item.prompt) for item in items] == [("2", "hello"), ("x", "bye")]
+    (said,) = problems
     assert said.startswith(f"{path}:3: ")
     assert problem in said.lower()
 

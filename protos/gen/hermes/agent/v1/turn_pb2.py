@@ -30,45 +30,45 @@ from hermes.common.v1 import origin_pb2 as hermes_dot_common_dot_v1_dot_origin__
 from hermes.common.v1 import usage_pb2 as hermes_dot_common_dot_v1_dot_usage__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ahermes/agent/v1/turn.proto\x12\x0fhermes.agent.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a hermes/agent/v1/turn_event.proto\x1a\x1fhermes/common/v1/approval.proto\x1a\x1ehermes/common/v1/content.proto\x1a\x1dhermes/common/v1/origin.proto\x1a\x1chermes/common/v1/usage.proto\"\xa5\x05\n\x10StartTurnRequest\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x12\n\nsession_id\x18\x03 \x01(\t\x12,\n\x05parts\x18\x04 \x03(\x0b\x32\x1d.hermes.common.v1.MessagePart\x12(\n\x06origin\x18\x05 \x01(\x0b\x32\x18.hermes.common.v1.Origin\x12\'\n\x04kind\x18\x06 \x01(\x0e\x32\x19.hermes.agent.v1.TurnKind\x12,\n\tbusy_mode\x18\x07 \x01(\x0e\x32\x19.hermes.agent.v1.BusyMode\x12\x17\n\x0fmax_model_calls\x18\x08 \x01(\x05\x12\x10\n\x08toolsets\x18\t \x03(\t\x12\r\n\x05model\x18\n \x01(\t\x12\x16\n\x0esystem_message\x18\x0b \x01(\t\x12\x0f\n\x07workdir\x18\x0c \x01(\t\x12\x18\n\x10sandbox_template\x18\r \x01(\t\x12\x0f\n\x07retries\x18\x0e \x01(\x08\x12\x1a\n\x12skip_context_files\x18\x0f \x01(\x08\x12\x36\n\nunattended\x18\x10 \x01(\x0e\x32\".hermes.common.v1.UnattendedPolicy\x12+\n\x08overlays\x18\x11 \x01(\x0b\x32\x19.hermes.agent.v1.Overlays\x12\x33\n\x0c\x63ontext_file\x18\x12 \x01(\x0b\x32\x1d.hermes.common.v1.ContextFile\x12+\n\x06script\x18\x13 \x01(\x0b\x32\x1b.hermes.agent.v1.TurnScript\x12\x0e\n\x06skills\x18\x14 \x03(\t\x12\x17\n\x0f\x64\x65nied_commands\x18\x15 \x03(\t\x12\x12\n\nis_command\x18\x16 \x01(\x08\"E\n\nTurnScript\x12\x0c\n\x04text\x18\x01 \x01(\t\x12)\n\x04mode\x18\x02 \x01(\x0e\x32\x1b.hermes.agent.v1.ScriptMode\"f\n\x08Overlays\x12\x1f\n\x17\x65phemeral_system_prompt\x18\x01 \x01(\t\x12\x39\n\x10prefill_messages\x18\x02 \x03(\x0b\x32\x1f.hermes.agent.v1.PrefillMessage\",\n\x0ePrefillMessage\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0c\n\x04text\x18\x02 \x01(\t\"8\n\x11StartTurnResponse\x12#\n\x04turn\x18\x01 \x01(\x0b\x32\x15.hermes.agent.v1.Turn\"\x7f\n\x10WatchTurnRequest\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x16\n\x0e\x61\x66ter_sequence\x18\x03 \x01(\x03\x12\x1d\n\x15max_deltas_per_second\x18\x04 \x01(\x05\x12\x12\n\nended_only\x18\x05 \x01(\x08\"?\n\x11WatchTurnResponse\x12*\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x1a.hermes.agent.v1.TurnEvent\"2\n\x0eGetTurnRequest\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\"6\n\x0fGetTurnResponse\x12#\n\x04turn\x18\x01 \x01(\x0b\x32\x15.hermes.agent.v1.Turn\"L\n\x14InterruptTurnRequest\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x12\n\nsession_id\x18\x03 \x01(\t\"<\n\x15InterruptTurnResponse\x12#\n\x04turn\x18\x01 \x01(\x0b\x32\x15.hermes.agent.v1.Turn\"\xb1\x02\n\x04Turn\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\'\n\x04kind\x18\x03 \x01(\x0e\x32\x19.hermes.agent.v1.TurnKind\x12)\n\x05state\x18\x04 \x01(\x0e\x32\x1a.hermes.agent.v1.TurnState\x12/\n\x0b\x63reate_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x66inish_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07\x61ttempt\x18\x07 \x01(\x05\x12\x15\n\rlast_sequence\x18\x08 \x01(\x03\x12&\n\x05usage\x18\t \x01(\x0b\x32\x17.hermes.common.v1.Usage*\xa8\x01\n\x08TurnKind\x12\x19\n\x15TURN_KIND_UNSPECIFIED\x10\x00\x12\x12\n\x0eTURN_KIND_USER\x10\x01\x12\x11\n\rTURN_KIND_JOB\x10\x02\x12\x16\n\x12TURN_KIND_SUBAGENT\x10\x03\x12\x16\n\x12TURN_KIND_COMPRESS\x10\x04\x12\x14\n\x10TURN_KIND_NOTICE\x10\x05\x12\x14\n\x10TURN_KIND_REVIEW\x10\x06*h\n\x08\x42usyMode\x12\x19\n\x15\x42USY_MODE_UNSPECIFIED\x10\x00\x12\x17\n\x13\x42USY_MODE_INTERRUPT\x10\x01\x12\x13\n\x0f\x42USY_MODE_QUEUE\x10\x02\x12\x13\n\x0f\x42USY_MODE_STEER\x10\x03*U\n\nScriptMode\x12\x1b\n\x17SCRIPT_MODE_UNSPECIFIED\x10\x00\x12\x14\n\x10SCRIPT_MODE_GATE\x10\x01\x12\x14\n\x10SCRIPT_MODE_ONLY\x10\x02*\xd1\x02\n\tTurnState\x12\x1a\n\x16TURN_STATE_UNSPECIFIED\x10\x00\x12\x15\n\x11TURN_STATE_QUEUED\x10\x01\x12\x16\n\x12TURN_STATE_RUNNING\x10\x02\x12\x1b\n\x17TURN_STATE_WAITING_TOOL\x10\x03\x12\x1d\n\x19TURN_STATE_WAITING_PERSON\x10\x04\x12\x1c\n\x18TURN_STATE_QUEUED_RESUME\x10\x05\x12\x19\n\x15TURN_STATE_CANCELLING\x10\x06\x12\x18\n\x14TURN_STATE_COMPLETED\x10\x07\x12\x15\n\x11TURN_STATE_FAILED\x10\x08\x12\x18\n\x14TURN_STATE_CANCELLED\x10\t\x12\x1c\n\x18TURN_STATE_LIMIT_REACHED\x10\n\x12\x1b\n\x17TURN_STATE_NEEDS_REVIEW\x10\x0b\x32\xe5\x02\n\x0bTurnService\x12R\n\tStartTurn\x12!.hermes.agent.v1.StartTurnRequest\x1a\".hermes.agent.v1.StartTurnResponse\x12T\n\tWatchTurn\x12!.hermes.agent.v1.WatchTurnRequest\x1a\".hermes.agent.v1.WatchTurnResponse0\x01\x12L\n\x07GetTurn\x12\x1f.hermes.agent.v1.GetTurnRequest\x1a .hermes.agent.v1.GetTurnResponse\x12^\n\rInterruptTurn\x12%.hermes.agent.v1.InterruptTurnRequest\x1a&.hermes.agent.v1.InterruptTurnResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ahermes/agent/v1/turn.proto\x12\x0fhermes.agent.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a hermes/agent/v1/turn_event.proto\x1a\x1fhermes/common/v1/approval.proto\x1a\x1ehermes/common/v1/content.proto\x1a\x1dhermes/common/v1/origin.proto\x1a\x1chermes/common/v1/usage.proto\"\xa5\x05\n\x10StartTurnRequest\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x12\n\nsession_id\x18\x03 \x01(\t\x12,\n\x05parts\x18\x04 \x03(\x0b\x32\x1d.hermes.common.v1.MessagePart\x12(\n\x06origin\x18\x05 \x01(\x0b\x32\x18.hermes.common.v1.Origin\x12\'\n\x04kind\x18\x06 \x01(\x0e\x32\x19.hermes.agent.v1.TurnKind\x12,\n\tbusy_mode\x18\x07 \x01(\x0e\x32\x19.hermes.agent.v1.BusyMode\x12\x17\n\x0fmax_model_calls\x18\x08 \x01(\x05\x12\x10\n\x08toolsets\x18\t \x03(\t\x12\r\n\x05model\x18\n \x01(\t\x12\x16\n\x0esystem_message\x18\x0b \x01(\t\x12\x0f\n\x07workdir\x18\x0c \x01(\t\x12\x18\n\x10sandbox_template\x18\r \x01(\t\x12\x0f\n\x07retries\x18\x0e \x01(\x08\x12\x1a\n\x12skip_context_files\x18\x0f \x01(\x08\x12\x36\n\nunattended\x18\x10 \x01(\x0e\x32\".hermes.common.v1.UnattendedPolicy\x12+\n\x08overlays\x18\x11 \x01(\x0b\x32\x19.hermes.agent.v1.Overlays\x12\x33\n\x0c\x63ontext_file\x18\x12 \x01(\x0b\x32\x1d.hermes.common.v1.ContextFile\x12+\n\x06script\x18\x13 \x01(\x0b\x32\x1b.hermes.agent.v1.TurnScript\x12\x0e\n\x06skills\x18\x14 \x03(\t\x12\x17\n\x0f\x64\x65nied_commands\x18\x15 \x03(\t\x12\x12\n\nis_command\x18\x16 \x01(\x08\"s\n\nTurnScript\x12\x0c\n\x04text\x18\x01 \x01(\t\x12)\n\x04mode\x18\x02 \x01(\x0e\x32\x1b.hermes.agent.v1.ScriptMode\x12,\n\x05\x66iles\x18\x03 \x03(\x0b\x32\x1d.hermes.common.v1.MessageFile\"f\n\x08Overlays\x12\x1f\n\x17\x65phemeral_system_prompt\x18\x01 \x01(\t\x12\x39\n\x10prefill_messages\x18\x02 \x03(\x0b\x32\x1f.hermes.agent.v1.PrefillMessage\",\n\x0ePrefillMessage\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0c\n\x04text\x18\x02 \x01(\t\"8\n\x11StartTurnResponse\x12#\n\x04turn\x18\x01 \x01(\x0b\x32\x15.hermes.agent.v1.Turn\"\x7f\n\x10WatchTurnRequest\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x16\n\x0e\x61\x66ter_sequence\x18\x03 \x01(\x03\x12\x1d\n\x15max_deltas_per_second\x18\x04 \x01(\x05\x12\x12\n\nended_only\x18\x05 \x01(\x08\"?\n\x11WatchTurnResponse\x12*\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x1a.hermes.agent.v1.TurnEvent\"2\n\x0eGetTurnRequest\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\"6\n\x0fGetTurnResponse\x12#\n\x04turn\x18\x01 \x01(\x0b\x32\x15.hermes.agent.v1.Turn\"L\n\x14InterruptTurnRequest\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x12\n\nsession_id\x18\x03 \x01(\t\"<\n\x15InterruptTurnResponse\x12#\n\x04turn\x18\x01 \x01(\x0b\x32\x15.hermes.agent.v1.Turn\"\xb1\x02\n\x04Turn\x12\x0f\n\x07turn_id\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\'\n\x04kind\x18\x03 \x01(\x0e\x32\x19.hermes.agent.v1.TurnKind\x12)\n\x05state\x18\x04 \x01(\x0e\x32\x1a.hermes.agent.v1.TurnState\x12/\n\x0b\x63reate_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x66inish_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07\x61ttempt\x18\x07 \x01(\x05\x12\x15\n\rlast_sequence\x18\x08 \x01(\x03\x12&\n\x05usage\x18\t \x01(\x0b\x32\x17.hermes.common.v1.Usage*\xa8\x01\n\x08TurnKind\x12\x19\n\x15TURN_KIND_UNSPECIFIED\x10\x00\x12\x12\n\x0eTURN_KIND_USER\x10\x01\x12\x11\n\rTURN_KIND_JOB\x10\x02\x12\x16\n\x12TURN_KIND_SUBAGENT\x10\x03\x12\x16\n\x12TURN_KIND_COMPRESS\x10\x04\x12\x14\n\x10TURN_KIND_NOTICE\x10\x05\x12\x14\n\x10TURN_KIND_REVIEW\x10\x06*h\n\x08\x42usyMode\x12\x19\n\x15\x42USY_MODE_UNSPECIFIED\x10\x00\x12\x17\n\x13\x42USY_MODE_INTERRUPT\x10\x01\x12\x13\n\x0f\x42USY_MODE_QUEUE\x10\x02\x12\x13\n\x0f\x42USY_MODE_STEER\x10\x03*U\n\nScriptMode\x12\x1b\n\x17SCRIPT_MODE_UNSPECIFIED\x10\x00\x12\x14\n\x10SCRIPT_MODE_GATE\x10\x01\x12\x14\n\x10SCRIPT_MODE_ONLY\x10\x02*\xd1\x02\n\tTurnState\x12\x1a\n\x16TURN_STATE_UNSPECIFIED\x10\x00\x12\x15\n\x11TURN_STATE_QUEUED\x10\x01\x12\x16\n\x12TURN_STATE_RUNNING\x10\x02\x12\x1b\n\x17TURN_STATE_WAITING_TOOL\x10\x03\x12\x1d\n\x19TURN_STATE_WAITING_PERSON\x10\x04\x12\x1c\n\x18TURN_STATE_QUEUED_RESUME\x10\x05\x12\x19\n\x15TURN_STATE_CANCELLING\x10\x06\x12\x18\n\x14TURN_STATE_COMPLETED\x10\x07\x12\x15\n\x11TURN_STATE_FAILED\x10\x08\x12\x18\n\x14TURN_STATE_CANCELLED\x10\t\x12\x1c\n\x18TURN_STATE_LIMIT_REACHED\x10\n\x12\x1b\n\x17TURN_STATE_NEEDS_REVIEW\x10\x0b\x32\xe5\x02\n\x0bTurnService\x12R\n\tStartTurn\x12!.hermes.agent.v1.StartTurnRequest\x1a\".hermes.agent.v1.StartTurnResponse\x12T\n\tWatchTurn\x12!.hermes.agent.v1.WatchTurnRequest\x1a\".hermes.agent.v1.WatchTurnResponse0\x01\x12L\n\x07GetTurn\x12\x1f.hermes.agent.v1.GetTurnRequest\x1a .hermes.agent.v1.GetTurnResponse\x12^\n\rInterruptTurn\x12%.hermes.agent.v1.InterruptTurnRequest\x1a&.hermes.agent.v1.InterruptTurnResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hermes.agent.v1.turn_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_TURNKIND']._serialized_start=1950
-  _globals['_TURNKIND']._serialized_end=2118
-  _globals['_BUSYMODE']._serialized_start=2120
-  _globals['_BUSYMODE']._serialized_end=2224
-  _globals['_SCRIPTMODE']._serialized_start=2226
-  _globals['_SCRIPTMODE']._serialized_end=2311
-  _globals['_TURNSTATE']._serialized_start=2314
-  _globals['_TURNSTATE']._serialized_end=2651
+  _globals['_TURNKIND']._serialized_start=1996
+  _globals['_TURNKIND']._serialized_end=2164
+  _globals['_BUSYMODE']._serialized_start=2166
+  _globals['_BUSYMODE']._serialized_end=2270
+  _globals['_SCRIPTMODE']._serialized_start=2272
+  _globals['_SCRIPTMODE']._serialized_end=2357
+  _globals['_TURNSTATE']._serialized_start=2360
+  _globals['_TURNSTATE']._serialized_end=2697
   _globals['_STARTTURNREQUEST']._serialized_start=241
   _globals['_STARTTURNREQUEST']._serialized_end=918
   _globals['_TURNSCRIPT']._serialized_start=920
-  _globals['_TURNSCRIPT']._serialized_end=989
-  _globals['_OVERLAYS']._serialized_start=991
-  _globals['_OVERLAYS']._serialized_end=1093
-  _globals['_PREFILLMESSAGE']._serialized_start=1095
-  _globals['_PREFILLMESSAGE']._serialized_end=1139
-  _globals['_STARTTURNRESPONSE']._serialized_start=1141
-  _globals['_STARTTURNRESPONSE']._serialized_end=1197
-  _globals['_WATCHTURNREQUEST']._serialized_start=1199
-  _globals['_WATCHTURNREQUEST']._serialized_end=1326
-  _globals['_WATCHTURNRESPONSE']._serialized_start=1328
-  _globals['_WATCHTURNRESPONSE']._serialized_end=1391
-  _globals['_GETTURNREQUEST']._serialized_start=1393
-  _globals['_GETTURNREQUEST']._serialized_end=1443
-  _globals['_GETTURNRESPONSE']._serialized_start=1445
-  _globals['_GETTURNRESPONSE']._serialized_end=1499
-  _globals['_INTERRUPTTURNREQUEST']._serialized_start=1501
-  _globals['_INTERRUPTTURNREQUEST']._serialized_end=1577
-  _globals['_INTERRUPTTURNRESPONSE']._serialized_start=1579
-  _globals['_INTERRUPTTURNRESPONSE']._serialized_end=1639
-  _globals['_TURN']._serialized_start=1642
-  _globals['_TURN']._serialized_end=1947
-  _globals['_TURNSERVICE']._serialized_start=2654
-  _globals['_TURNSERVICE']._serialized_end=3011
+  _globals['_TURNSCRIPT']._serialized_end=1035
+  _globals['_OVERLAYS']._serialized_start=1037
+  _globals['_OVERLAYS']._serialized_end=1139
+  _globals['_PREFILLMESSAGE']._serialized_start=1141
+  _globals['_PREFILLMESSAGE']._serialized_end=1185
+  _globals['_STARTTURNRESPONSE']._serialized_start=1187
+  _globals['_STARTTURNRESPONSE']._serialized_end=1243
+  _globals['_WATCHTURNREQUEST']._serialized_start=1245
+  _globals['_WATCHTURNREQUEST']._serialized_end=1372
+  _globals['_WATCHTURNRESPONSE']._serialized_start=1374
+  _globals['_WATCHTURNRESPONSE']._serialized_end=1437
+  _globals['_GETTURNREQUEST']._serialized_start=1439
+  _globals['_GETTURNREQUEST']._serialized_end=1489
+  _globals['_GETTURNRESPONSE']._serialized_start=1491
+  _globals['_GETTURNRESPONSE']._serialized_end=1545
+  _globals['_INTERRUPTTURNREQUEST']._serialized_start=1547
+  _globals['_INTERRUPTTURNREQUEST']._serialized_end=1623
+  _globals['_INTERRUPTTURNRESPONSE']._serialized_start=1625
+  _globals['_INTERRUPTTURNRESPONSE']._serialized_end=1685
+  _globals['_TURN']._serialized_start=1688
+  _globals['_TURN']._serialized_end=1993
+  _globals['_TURNSERVICE']._serialized_start=2700
+  _globals['_TURNSERVICE']._serialized_end=3057
 # @@protoc_insertion_point(module_scope)

@@ -365,19 +365,27 @@ class TurnScript(_message.Message):
 
     TEXT_FIELD_NUMBER: _builtins.int
     MODE_FIELD_NUMBER: _builtins.int
+    FILES_FIELD_NUMBER: _builtins.int
     text: _builtins.str
     """What bash is given, 1 byte to 64 KiB."""
     mode: Global___ScriptMode.ValueType
     """What it is for."""
+    @_builtins.property
+    def files(self) -> _containers.RepeatedCompositeFieldContainer[_content_pb2.MessageFile]:
+        """Uploaded files that the script finds in `uploads`, at most 20. The model is not told of them. A name
+        that another file of the session has gets a number: "data-2.csv".
+        """
+
     def __init__(
         self,
         *,
         text: _builtins.str = ...,
         mode: Global___ScriptMode.ValueType = ...,
+        files: _abc.Iterable[_content_pb2.MessageFile] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["mode", b"mode", "text", b"text"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["files", b"files", "mode", b"mode", "text", b"text"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -155,6 +155,8 @@ class BatchPrompt(_message.Message):
     CHECK_FIELD_NUMBER: _builtins.int
     TAGS_FIELD_NUMBER: _builtins.int
     TOOLSETS_FIELD_NUMBER: _builtins.int
+    SETUP_FILES_FIELD_NUMBER: _builtins.int
+    CHECK_FILES_FIELD_NUMBER: _builtins.int
     item_id: _builtins.str
     """Chosen by the caller, 1 to 128 characters of [A-Za-z0-9_.:-]; unique in the batch."""
     prompt: _builtins.str
@@ -180,6 +182,14 @@ class BatchPrompt(_message.Message):
     def toolsets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The toolsets of the item's turn; empty means those that jobs have."""
 
+    @_builtins.property
+    def setup_files(self) -> _containers.RepeatedCompositeFieldContainer[_content_pb2.MessageFile]:
+        """Uploaded files for the setup script alone, at most 20; the model is not told of them."""
+
+    @_builtins.property
+    def check_files(self) -> _containers.RepeatedCompositeFieldContainer[_content_pb2.MessageFile]:
+        """Uploaded files for the check alone, at most 20; the sandbox gets them after the turn."""
+
     def __init__(
         self,
         *,
@@ -190,10 +200,12 @@ class BatchPrompt(_message.Message):
         check: _builtins.str = ...,
         tags: _abc.Iterable[_builtins.str] | None = ...,
         toolsets: _abc.Iterable[_builtins.str] | None = ...,
+        setup_files: _abc.Iterable[_content_pb2.MessageFile] | None = ...,
+        check_files: _abc.Iterable[_content_pb2.MessageFile] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["check", b"check", "files", b"files", "item_id", b"item_id", "prompt", b"prompt", "setup", b"setup", "tags", b"tags", "toolsets", b"toolsets"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["check", b"check", "check_files", b"check_files", "files", b"files", "item_id", b"item_id", "prompt", b"prompt", "setup", b"setup", "setup_files", b"setup_files", "tags", b"tags", "toolsets", b"toolsets"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
