@@ -63,6 +63,16 @@ async def test_a_resumed_command_is_found_also_where_it_would_now_be_begun_in_ot
     assert "already used for another command" in refused.text
 
 
+async def test_a_resumed_search_is_found_and_not_made_again(tools: Tools, folder: str) -> None:
+    await tools.shell(f"mkdir -p {folder}; echo otter >{folder}/a")
+    call = tools.pending("search_files", {"pattern": "otter", "path": folder})
+    (first,) = await tools.run(call)
+    assert "otter" in first.text
+    await tools.shell(f"rm {folder}/a")
+    (again,) = await tools.run(tools.resumed(call))
+    assert (again.text, again.is_error) == (first.text, False)
+
+
 @pytest.mark.parametrize(
     ("tool", "arguments"),
     [
