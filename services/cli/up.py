@@ -5,12 +5,11 @@ Without a terminal, or with --no-chat, Hermes runs until you stop it."""
 from hermes.gateway.v1.conversation_pb2 import ConverseRequest
 from services.cli import process
 from services.cli.chat.screen import can_talk
-from services.cli.chat.talk import Talk
 from services.cli.command import CONTINUED, LOG_LEVEL, METRICS_PORT, Command, Context, arg, flag
 from services.cli.connection import connected, is_running
 from services.cli.console import complain
 from services.cli.first_run import introduce, or_demo, with_model
-from services.cli.startup import run_in_home
+from services.cli.startup import imported, run_in_home
 from services.config.settings import Settings
 from services.errors import FailedPrecondition
 from services.rpc.addresses import Address
@@ -48,7 +47,8 @@ async def _up(settings: Settings, opening: ConverseRequest.Open | None) -> int:
 async def _talk(settings: Settings, opening: ConverseRequest.Open) -> int:
     async with connected(settings, process.ALL) as channels:
         await introduce(settings, channels)
-        return await Talk(channels, opening, settings).run()
+        talk = imported("services.cli.chat.talk:Talk")  # slow and large, and only needed here
+        return await talk(channels, opening, settings).run()
 
 
 async def _serve(settings: Settings) -> int:

@@ -28,12 +28,19 @@ def test_reading_the_settings_loads_no_service() -> None:
         "gateway_service",
         "scheduler_service",
     )
-    loading = "; ".join(f"import {name}.config" for name in names)
-    command = [sys.executable, "-c", f"import sys; {loading}; print(*sys.modules)"]
-    run = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
-    loaded = set(run.stdout.split())
+    loaded = _loaded_with(*(f"{name}.config" for name in names))
     # Every command reads them, and may have nothing else to do.
     assert not loaded & {"sqlalchemy", "alembic", "httpx", "openai", "docker", "paramiko"}
+
+
+def test_serving_loads_no_prompt() -> None:
+    assert not _loaded_with("services.cli.up") & {"prompt_toolkit", "rich", "markdown_it"}
+
+
+def _loaded_with(*modules: str) -> set[str]:
+    command = [sys.executable, "-c", f"import sys, {', '.join(modules)}; print(*sys.modules)"]
+    run = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    return set(run.stdout.split())
 
 
 def test_importing_the_product_does_nothing() -> None:
