@@ -1,6 +1,6 @@
 """Fits trajectories into a number of tokens, without parting calls from their results."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -33,24 +33,32 @@ class Compressor:
 
     def fit_all(self, trajectories: Sequence[Trajectory]) -> Iterator[Trajectory | None]:
         """Yield each trajectory so that its ShareGPT turns fit; None where they cannot."""
-        turns = [list(sharegpt_turns(each)) for each in trajectories]
-        large = [each for each in turns if self._may_be_large(each)]
-        self._counter.learn(turn.value for each in large for turn in each)
-        for trajectory, each in zip(trajectories, turns, strict=True):
-            yield self._fit(trajectory, each) if self._may_be_large(each) else trajectory
+        steps = [self._large_steps(list(sharegpt_turns(each))) for each in trajectories]
+        values = (turn.value for each in steps for step in each for turn in step)
+        counts = self._counter.count(values)
+        for trajectory, each in zip(trajectories, steps, strict=True):
+            found = [_Step(step, _cost(step, counts.__getitem__)) for step in each]
+            yield self._fit(trajectory, found) if found else trajectory
 
-    def _may_be_large(self, turns: Sequence[Turn]) -> bool:
-        most = sum(self._counter.most(turn.value) + TOKENS_PER_TURN for turn in turns)
-        return most > self._max_tokens
+    def _large_steps(self, turns: Sequence[Turn]) -> Sequence[Sequence[Turn]]:
+        """Return the steps to count; none of a trajectory that fits without counting."""
+        if _cost(turns, self._counter.most) <= self._max_tokens:
+            return ()
+        head, *steps = _steps(turns)
+        least = self._counter.least
+        excess = _cost(turns, least) - self._max_tokens
+        for at, step in enumerate(steps):
+            if excess > 0:  # whatever the counts are
+                steps[at] = _shortened(step)
+                excess -= _cost(step, least) - _cost(steps[at], least)
+        return (head, *steps)
 
-    def _fit(self, trajectory: Trajectory, turns: Sequence[Turn]) -> Trajectory | None:
-        head, *steps = map(self._measured, _steps(turns))
-        excess = head.cost + sum(step.cost for step in steps) - self._max_tokens
-        if excess <= 0:
-            return trajectory
+    def _fit(self, trajectory: Trajectory, found: Sequence[_Step]) -> Trajectory | None:
+        head, *steps = found
+        excess = sum(step.cost for step in found) - self._max_tokens
         for at, step in enumerate(steps):
             if excess > 0:
-                steps[at] = self._shortened(step)
+                steps[at] = self._measured(_shortened(step.turns))
                 excess -= step.cost - steps[at].cost
         marked, left_out = head, 0
         while excess > 0 and len(steps) > 1:
@@ -66,16 +74,21 @@ class Compressor:
         return msgspec.structs.replace(trajectory, messages=messages)
 
     def _measured(self, turns: Sequence[Turn]) -> _Step:
-        count = self._counter.count
-        return _Step(turns, sum(count(turn.value) + TOKENS_PER_TURN for turn in turns))
+        counts = self._counter.count(turn.value for turn in turns)
+        return _Step(turns, _cost(turns, counts.__getitem__))
 
-    def _shortened(self, step: _Step) -> _Step:
-        before = [message for turn in step.turns for message in turn.messages]
-        messages = [_short(message) for message in before]
-        if messages == before:
-            return step
-        _, *short = sharegpt_turns(Trajectory("", "", messages, "", "", completed=True))
-        return self._measured(short)
+
+def _cost(turns: Sequence[Turn], count: Callable[[str], int]) -> int:
+    return sum(count(turn.value) + TOKENS_PER_TURN for turn in turns)
+
+
+def _shortened(turns: Sequence[Turn]) -> Sequence[Turn]:
+    before = [message for turn in turns for message in turn.messages]
+    messages = [_short(message) for message in before]
+    if messages == before:
+        return turns
+    _, *short = sharegpt_turns(Trajectory("", "", messages, "", "", completed=True))
+    return short
 
 
 def _steps(turns: Sequence[Turn]) -> Iterator[Sequence[Turn]]:

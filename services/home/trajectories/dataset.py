@@ -4,6 +4,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import lru_cache
 from itertools import islice
@@ -89,10 +90,20 @@ class DatasetWriter:
     def add_all(self, trajectories: Iterable[Trajectory]) -> None:
         """Write trajectories, except those that are left out."""
         chosen = filter(self._chooses, trajectories)
+        with ThreadPoolExecutor(1) as beside:  # counting tokens leaves the interpreter to others
+            fitted = beside.submit(list[Trajectory | None])
+            while chunk := [redact_trajectory(it, self._redact) for it in islice(chosen, _CHUNK)]:
+                before, fitted = fitted, beside.submit(self._fit, chunk)
+                self._write(before.result())
+            self._write(fitted.result())
+
+    def _fit(self, chunk: Sequence[Trajectory]) -> Sequence[Trajectory | None]:
         compressor = self._plan.compressor
-        while chunk := [redact_trajectory(each, self._redact) for each in islice(chosen, _CHUNK)]:
-            for fitting in compressor.fit_all(chunk) if compressor else chunk:
-                self._add(fitting)
+        return list(compressor.fit_all(chunk)) if compressor else chunk
+
+    def _write(self, fitted: Iterable[Trajectory | None]) -> None:
+        for each in fitted:
+            self._add(each)
 
     def _add(self, fitting: Trajectory | None) -> None:
         if fitting is None:

@@ -1,7 +1,7 @@
 """Trajectories: formats read back as written; they fit their budget and keep tool pairs."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,6 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
 from pydantic import TypeAdapter
+from tokenizers import AddedToken, Tokenizer
+from tokenizers.normalizers import Strip
+from tokenizers.pre_tokenizers import ByteLevel, Metaspace
 
 from services.cli.main import parser_of
 from services.cli.trajectories.command import COMMAND
@@ -22,7 +25,7 @@ from services.home.trajectories.formats import Format, parse_trajectory
 from services.home.trajectories.openai_messages import openai_record, parse_openai
 from services.home.trajectories.selection import FILTERS, Duplicates
 from services.home.trajectories.sharegpt import parse_sharegpt, sharegpt_record, sharegpt_turns
-from services.home.trajectories.tokenizer import TokenCounter, load_counter
+from services.home.trajectories.tokenizer import TokenCounter, load_counter, locate
 from services.home.trajectories.trajectory import Call, Facts, Message, Trajectory
 from tests.support.disks import small_disk
 from tests.support.trajectories import TOOLS, corpus
@@ -133,7 +136,8 @@ def test_trajectories_fit_their_budget_with_whole_pairs() -> None:
     for trajectory, fitting in zip(runs, compressor.fit_all(runs), strict=True):
         assert fitting is not None
         turns = list(sharegpt_turns(fitting))
-        assert sum(counter.count(turn.value) + TOKENS_PER_TURN for turn in turns) <= budget
+        tokens = counter.count(turn.value for turn in turns)
+        assert sum(tokens[turn.value] + TOKENS_PER_TURN for turn in turns) <= budget
         _check_pairs(fitting)
         assert fitting.messages[0].text.startswith(trajectory.messages[0].text)
         assert fitting.messages[-1] == trajectory.messages[-1]
@@ -174,10 +178,47 @@ def test_a_text_is_counted_once_and_together_with_others() -> None:
     compressor = Compressor(TokenCounter(count_all), whole)
     assert list(compressor.fit_all(runs)) == runs
     assert asked == [[]]
-    list(Compressor(TokenCounter(count_all), 1000).fit_all([*runs, *runs]))
-    texts = [text for each in asked for text in each]
-    assert len(texts) == len(set(texts))
+    list(Compressor(TokenCounter(count_all, split=str.split), 1000).fit_all([*runs, *runs]))
+    pieces = [piece for each in asked for piece in each]
+    assert len(pieces) == len(set(pieces))
     assert len(asked[1]) > 60
+
+
+CHANGES: Mapping[str, Callable[[Any], object]] = {
+    "none": lambda _: None,
+    "words in a token": lambda it: it.add_tokens(["of the build"]),
+    "a token with the space after it": lambda it: it.add_tokens([AddedToken("<a>", rstrip=True)]),
+    "another pre-tokenizer": lambda it: setattr(it, "pre_tokenizer", ByteLevel()),
+    "tokens across words": lambda it: setattr(it, "pre_tokenizer", Metaspace(split=False)),
+    "a normalizer": lambda it: setattr(it, "normalizer", Strip()),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_pieces_have_as_many_tokens_as_the_text(
+    tmp_path: Path, change: Callable[[Any], object]
+) -> None:
+    tokenizer: Any = Tokenizer.from_file(str(locate(TOKENIZER)))
+    change(tokenizer)
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    counter = load_counter(str(tmp_path))
+    texts = [turn.value for run in corpus(40) for turn in sharegpt_turns(run)]
+    texts += ["x\n  y", " of the build <a>  b ", "don't (x) 12 34\t\r\n  \n é ", "", "  "]
+    counts = counter.count(texts)
+    for text in texts:
+        assert counts[text] == len(tokenizer.encode(text, add_special_tokens=False)), text
+
+
+def test_bounds_change_no_result() -> None:
+    tokenizer: Any = Tokenizer.from_file(str(locate(TOKENIZER)))
+
+    def count_all(texts: Sequence[str]) -> Sequence[int]:
+        return [len(tokenizer.encode(text, add_special_tokens=False)) for text in texts]
+
+    runs, unbounded = list(corpus(60)), TokenCounter(count_all, is_plain=False)
+    for budget in (900, 4000):
+        expected = list(Compressor(unbounded, budget).fit_all(runs))
+        assert list(Compressor(load_counter(TOKENIZER), budget).fit_all(runs)) == expected
 
 
 # ---- selection and data sets
