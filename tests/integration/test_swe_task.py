@@ -142,8 +142,8 @@ def test_the_same_task_has_the_same_files(task: SweTask, tmp_path: Path) -> None
     [
         ({"test_patch": "no patch"}, "git apply"),
         ({"commit": "none"}, "git rev-list"),
-        ({"tests": []}, "has no tests"),
-        ({"setup": "x" * 65_536}, "more than 65,536 bytes"),
+        ({"tests": []}, "there are no tests"),
+        ({"setup": "x" * 65_536}, "over 65,536 bytes"),
     ],
 )
 def test_a_task_that_cannot_be_used_is_refused(

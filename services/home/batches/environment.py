@@ -128,6 +128,8 @@ async def _prompt(task: Task, folder: Path, toolsets: Sequence[str], upload: Upl
     try:
         item = await asyncio.to_thread(task_item, task, packed)
         return await batch_prompt(item, packed, toolsets, upload)
+    except InvalidArgument as error:
+        raise InvalidArgument(f"task {task.id}: {error}") from None
     finally:
         await asyncio.to_thread(rmtree, packed)
 

@@ -59,7 +59,7 @@ def task_item(task: SweTask, folder: Path) -> DatasetItem:
     Raises InvalidArgument if the repository cannot be read.
     """
     if not task.tests:
-        raise InvalidArgument(f"task {task.id} has no tests")
+        raise InvalidArgument("there are no tests")
     with _fetched(task) as repository:
         tested = _patched(repository, task.test_patch) if task.test_patch else _COMMIT
         roots = dict.fromkeys((*task.restore, *_changed(repository, _COMMIT, tested)))
@@ -79,8 +79,7 @@ def task_item(task: SweTask, folder: Path) -> DatasetItem:
     )
     if max(len(script.encode()) for script in (item.setup, item.check)) > MAX_SCRIPT_BYTES:
         raise InvalidArgument(
-            f"task {task.id}: its setup, or its tests and the paths in restore, have more than "
-            f"{MAX_SCRIPT_BYTES:,} bytes"
+            f"the setup, or tests and paths in restore, have over {MAX_SCRIPT_BYTES:,} bytes"
         )
     return item
 

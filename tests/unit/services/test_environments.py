@@ -97,7 +97,7 @@ def test_a_line_with_a_repository_is_a_task_of_software_engineering(
     write("mine", TASK | {"id": "plain"}, given | {"id": "swe", "tags": ["easy"]})
     _, task = load_tasks(find_environment(home, "mine"))
     assert isinstance(task, SweTask)
-    with pytest.raises(InvalidArgument, match="git"):
+    with pytest.raises(InvalidArgument, match="task swe: git fetch: "):
         prompts_of(home)
 
 
