@@ -248,7 +248,7 @@ CANARY = "a-variable-of-hermes"
 ATTACKS = {
     "home": """
 import pathlib
-got = [p.read_bytes() for p in pathlib.Path({home!r}).rglob('*') if p.is_file()]
+got = [p.read_bytes()[:9999] for p in pathlib.Path({home!r}).rglob('*') if p.is_file()]
 """,
     "environment": """
 import os, pathlib
