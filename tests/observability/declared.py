@@ -11,7 +11,7 @@ from agent_service.models.instrumented_model import ModelMetrics
 from agent_service.turns.metrics import AgentMetrics, Gauges, build_scanner
 from executor_service.metrics import ExecutorMetrics
 from gateway_service.metrics import GatewayMetrics
-from scheduler_service.runs.metrics import CuratorMetrics, SchedulerMetrics
+from scheduler_service.runs.metrics import BatchMetrics, CuratorMetrics, SchedulerMetrics
 from services.database import Database
 from services.telemetry.metrics import GrpcMetrics, Meter, redactions
 
@@ -66,6 +66,7 @@ def declared() -> Mapping[str, list[Declared]]:
     GatewayMetrics.create(gateway)
     SchedulerMetrics.create(scheduler)
     CuratorMetrics.create(scheduler)
+    BatchMetrics.create(scheduler)
     return {
         "every service": every.noted,
         "agent": agent.noted,

@@ -1,5 +1,6 @@
 """Every alert fires when it should and not else, and somebody woken by it knows what to do."""
 
+import re
 import shutil
 import subprocess
 from collections import defaultdict
@@ -61,6 +62,12 @@ def test_each_alert_has_a_runbook_that_it_names() -> None:
         assert alert["annotations"]["runbook_url"] == f"docs/operators/runbooks.md#{name.lower()}"
         for step in ("\n**Check.**", "\n**Fix.**"):
             assert step in runbooks[name], name
+
+
+def test_the_table_of_alerts_has_them_all() -> None:
+    page = (ROOT / "docs/operators/observability.md").read_text("utf-8")
+    rows = re.findall(r"^\| \[(\w+)\]\(runbooks\.md#\w+\) \| (\w+) \|", page, re.MULTILINE)
+    assert dict(rows) == {alert["alert"]: alert["labels"]["severity"] for alert in alerts()}
 
 
 def test_alerts_are_about_metrics_that_there_are() -> None:

@@ -1,5 +1,6 @@
-"""Nobody's inventions make series."""
+"""The documentation knows every metric, and nobody's inventions make series."""
 
+import re
 from datetime import UTC, datetime, timedelta
 
 from prometheus_client import CollectorRegistry
@@ -17,6 +18,7 @@ from executor_service.metrics import EgressMetrics
 from executor_service.records.network_policy import Rule
 from services.database.leases import Lease
 from services.telemetry.metrics import LabelValues, Meter
+from tests.architecture.source import product
 from tests.observability.declared import declared
 
 INVENTIONS = 10_000
@@ -41,6 +43,13 @@ CONFIGURED = {"platform", "provider", "gen_ai_provider_name", "template", "grpc_
 """Labels whose values settings or contracts name."""
 BOUNDED = {"tool", "model", "gen_ai_request_model", "rule", "status"}
 """Labels whose values come from outside, and of which there are so many at most."""
+
+
+def test_the_documented_metrics_are_all_metrics() -> None:
+    made = re.compile(r"(?:counter|gauge|histogram)\(\s*\"((?:hermes|grpc|gen_ai)_[a-z0-9_]+)\"")
+    named = {name for module in product() for name in made.findall(module.text)}
+    documented = {one.name for metrics in declared().values() for one in metrics}
+    assert named - documented == {"hermes_build_info"}, "which a sentence describes"
 
 
 def test_no_label_has_values_without_end() -> None:
