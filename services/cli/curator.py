@@ -1,4 +1,4 @@
-"""Control the curator, which keeps the skills few and up to date."""
+"""Control the curator, which tidies up skills."""
 
 import asyncio
 from typing import Any

@@ -68,7 +68,7 @@ async def _undo(context: Context) -> None:
 
 
 async def _status(context: Context) -> None:
-    """Show whether an external memory is used, and what it knows of you."""
+    """Show whether an external memory is used, and what it knows about you."""
     request = context.request(pb.GetMemoryProviderRequest)
     found = await context.stub(MemoryServiceStub).GetMemoryProvider(request)
     described = describe(found, _PROVIDER)

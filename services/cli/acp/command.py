@@ -1,4 +1,4 @@
-"""Let an editor talk to Hermes over the Agent Client Protocol (ACP), on standard input and output.
+"""Connect an editor to Hermes by the Agent Client Protocol (ACP), on standard input and output.
 
 The editor starts this command by itself; --setup prints what to paste into its settings."""
 

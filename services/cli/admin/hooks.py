@@ -12,7 +12,7 @@ from services.validation import json_object
 
 EXAMPLES = """\
 examples:
-  hermes hooks list                    what is there, and what is wrong with it
+  hermes hooks list                    list hooks and their problems
   hermes hooks test agent:end
   hermes hooks test command:new --context '{"user_id": "7"}'
 
@@ -25,7 +25,7 @@ TRY = "gateway_service.chats.hooks.hooks:try_hooks"
 
 
 async def _list(context: Context) -> None:
-    """List hooks, and what is wrong with them."""
+    """List hooks and their problems."""
     folder = context.settings.home.hooks
     context.print_list(imported(READ)(folder), _COLUMNS, f"There are no hooks in {folder}.")
 

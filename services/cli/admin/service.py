@@ -1,4 +1,4 @@
-"""Run Hermes with systemd: from boot (as root) or from your login on, and again after a failure."""
+"""Run Hermes with systemd: it starts at boot (as root) or at login, and restarts after a failure."""
 
 import asyncio
 import hashlib

@@ -1,7 +1,7 @@
 """Choose a model, a sandbox, tools and platforms, step by step.
 
-Every step has an option, so that it also runs without a terminal. The key of a model is checked
-before it is saved.
+Each step has an option, so the command also works without a terminal. It checks the key of a model
+before it saves it.
 """
 
 import argparse

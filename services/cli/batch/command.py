@@ -114,19 +114,19 @@ async def _show(context: Context) -> None:
 
 
 async def _items(context: Context) -> None:
-    """Print the items that have ended as JSON lines, in the order of the data set."""
+    """Print ended items as JSON lines, in the order of the data set."""
     async for item in all_items(context, context.given.name):
         say(one_line_json(describe(item, ITEM)))
 
 
 async def _stop(context: Context) -> None:
-    """Begin no more items; those under way are finished."""
+    """Start no more items; items in progress are finished."""
     batch = (await _stub(context).StopBatch(context.request(pb.StopBatchRequest))).batch
     context.print_one(batch, BATCH, f"{batch.name} is {state_word(batch)}")
 
 
 async def _resume(context: Context) -> int:
-    """Go on with a batch, and wait for the end."""
+    """Continue a batch, and wait for the end."""
     given = context.given
     request = context.request(
         pb.ResumeBatchRequest,
@@ -138,7 +138,7 @@ async def _resume(context: Context) -> int:
 
 
 def _distributions(context: Context) -> None:
-    """List distributions of toolsets, with how likely each toolset is in percent."""
+    """List distributions of toolsets, with each toolset's chance in percent."""
     context.print_list(list_distributions(context.settings.home), DISTRIBUTION, "")
 
 

@@ -1,4 +1,4 @@
-"""Show how platforms are connected, and which chats messages can be sent to."""
+"""Show the connections to platforms, and the chats to which you can send messages."""
 
 from datetime import UTC, datetime
 
@@ -47,7 +47,7 @@ _CHANNEL = (
 
 
 async def _status(context: Context) -> None:
-    """Show how each account of a platform is connected, and what waits."""
+    """Show the connection of each account, and what waits to be answered or sent."""
     request = platform_pb2.ListPlatformsRequest()
     # A gateway that is started to be asked would only tell about itself.
     async with running(context.settings, "gateway") as channels:
@@ -57,7 +57,7 @@ async def _status(context: Context) -> None:
 
 
 async def _directory(context: Context) -> None:
-    """List the chats that messages can be sent to, the last used first."""
+    """List the chats to which you can send messages, the last used first."""
     request = context.request(directory_pb2.ListChannelsRequest)
     found = (await context.stub(DirectoryServiceStub).ListChannels(request)).channels
     empty = "No chat is known yet. A chat is known once somebody with access writes in it."

@@ -1,7 +1,7 @@
-"""Show who asks to talk to Hermes on a platform, let people in, and shut them out.
+"""List people who ask for access on a platform, give them access, and revoke it.
 
 With `unauthorized_dm_behavior: pair`, a person who is not on a platform's allow list gets a code in
-a direct chat. Whoever is approved with it may talk to Hermes at once.
+a direct chat. After you approve the code, the person may talk to Hermes.
 """
 
 from hermes.gateway.v1 import pairing_pb2 as pb
@@ -39,7 +39,7 @@ _REVOKED = (Column("platform"), Column("user_id"))
 
 
 async def _list(context: Context) -> None:
-    """List who waits to be let in, and who was let in."""
+    """List who waits for access, and who has it."""
     request = context.request(pb.ListPairingsRequest)
     found = (await context.stub(PairingServiceStub).ListPairings(request)).pairings
     empty = "Nobody is waiting for access, and nobody has got access by a code."
@@ -47,7 +47,7 @@ async def _list(context: Context) -> None:
 
 
 async def _approve(context: Context) -> None:
-    """Let a person in."""
+    """Give a person access."""
     request = context.request(pb.ApprovePairingRequest)
     answer = await context.stub(PairingServiceStub).ApprovePairing(request)
     found = answer.pairing
@@ -60,7 +60,7 @@ async def _approve(context: Context) -> None:
 
 
 async def _revoke(context: Context) -> None:
-    """Shut a person out, or drop their request."""
+    """Revoke a person's access, or drop their request."""
     request = context.request(pb.RevokePairingRequest)
     await context.stub(PairingServiceStub).RevokePairing(request)
     told = f"{request.user_id} may no longer talk to Hermes on {request.platform}"

@@ -72,7 +72,7 @@ def _listed(environment: Environment) -> _Listed:
 
 
 async def _evaluate(context: Context) -> int:
-    """Try each task, and say how well it went."""
+    """Try each task, and show scores and success rates."""
     run = await run_environment(context, "evaluate")
     if not run.items:
         return EXIT_UNFINISHED
