@@ -92,7 +92,7 @@ def test_a_message_interrupts_the_work_and_is_taken_next(chat: Terminal) -> None
 
 def test_a_message_waits_for_the_end_of_the_work(chat: Terminal) -> None:
     chat.type("/busy queue")
-    chat.wait_for("waits until what I am doing")
+    chat.wait_for("waits until the work")
     chat.wait_for(PROMPT)
     chat.type("a nap")
     chat.wait_for("│ begun")

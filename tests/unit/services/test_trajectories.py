@@ -380,7 +380,7 @@ def test_lines_that_cannot_be_read_are_named(
 
 
 def test_options_that_need_each_other_are_given_together(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match="need each other"):
+    with pytest.raises(InvalidArgument, match="must be used together"):
         _convert(tmp_path, "--out", tmp_path, "--max-tokens", 5)
     with pytest.raises(InvalidArgument, match="there is no tokenizer 'nowhere'"):
         _convert(tmp_path, "--out", tmp_path, "--max-tokens", 5, "--tokenizer", "nowhere")
