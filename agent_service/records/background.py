@@ -141,14 +141,14 @@ def render_end(watched: WatchedCommand, how: str, tail: str, fence: Fence) -> st
 
 def render_loss(watched: WatchedCommand) -> str:
     """Render the notice that a command was lost."""
-    said = "A command in the background is gone with its sandbox, and how it ended is not known"
-    return _notice([f"{said}: {_describe(watched)}"])
+    text = "A command in the background is gone with its sandbox, and how it ended is not known"
+    return _notice([f"{text}: {_describe(watched)}"])
 
 
 def render_lost_executor(watched: WatchedCommand) -> str:
     """Render the notice that a command's executor does not answer any more."""
-    said = "A command in the background is lost: its executor has not answered for a while"
-    return _notice([f"{said}, and it is not looked at again: {_describe(watched)}"])
+    text = "A command in the background is lost: its executor has not answered for a while"
+    return _notice([f"{text}, and it is not looked at again: {_describe(watched)}"])
 
 
 def _describe(watched: WatchedCommand) -> str:

@@ -108,12 +108,12 @@ class BudgetStatus(Struct, frozen=True):
         )
 
     def warning(self) -> str:
-        told = [
+        parts = [
             f"{_render(self.spent, in_usd=in_usd)} of {_render(self.limit, in_usd=in_usd)}"
             for in_usd, limit in ((True, self.limit.micro_usd), (False, self.limit.tokens))
             if limit
         ]
-        return f"{self.name} is nearly used up: {' and '.join(told)}."
+        return f"{self.name} is nearly used up: {' and '.join(parts)}."
 
     @property
     def name(self) -> str:

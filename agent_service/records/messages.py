@@ -88,8 +88,8 @@ class KnownChat(Struct, frozen=True):
 
     def __str__(self) -> str:
         about = (self.name, self.chat_type, "home channel" if self.is_home else "")
-        told = ", ".join(filter(None, about))
-        return f"{self.target} ({told})" if told else self.target
+        text = ", ".join(filter(None, about))
+        return f"{self.target} ({text})" if text else self.target
 
 
 class Media(Struct, frozen=True):

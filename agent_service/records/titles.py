@@ -21,17 +21,17 @@ def title_of(text: str) -> str:
     for line in text.splitlines():
         if _FENCE.match(line):
             continue
-        said = " ".join(_MARKUP.sub("", _UNSEEN.sub(" ", line)).split())
-        if any(letter.isalnum() for letter in said):
-            return _short(_GREETING.sub("", said, count=1))
+        cleaned = " ".join(_MARKUP.sub("", _UNSEEN.sub(" ", line)).split())
+        if any(letter.isalnum() for letter in cleaned):
+            return _short(_GREETING.sub("", cleaned, count=1))
     return _short(" ".join(_UNSEEN.sub(" ", text).split()))
 
 
 def made_title(text: str) -> str:
     """Return a title from a model's answer: its first line with text, cleaned up."""
     for line in text.splitlines():
-        said = " ".join(_MARKUP.sub("", _UNSEEN.sub(" ", line)).split())
-        named = _LABEL.sub("", said.strip(_QUOTES), count=1).strip(_QUOTES)
+        cleaned = " ".join(_MARKUP.sub("", _UNSEEN.sub(" ", line)).split())
+        named = _LABEL.sub("", cleaned.strip(_QUOTES), count=1).strip(_QUOTES)
         if any(letter.isalnum() for letter in named):
             return _cut(named)
     return ""

@@ -62,14 +62,14 @@ def parse(data: bytes, name: str, fallback: datetime) -> Transcript:
     if not session_id:
         raise InvalidArgument("a transcript without an id, which has no name either")
     begun = _time(document.get("session_start")) or _started(session_id) or fallback
-    said = [one for one in _messages(document["messages"], begun) if one is not None]
-    if not said:
+    messages = [one for one in _messages(document["messages"], begun) if one is not None]
+    if not messages:
         raise InvalidArgument(f"{name} has no messages")
     return Transcript(
         session_id=session_id,
         model=_text(document.get("model")),
         title=" ".join(_text(document.get("title")).split())[:200],
-        messages=tuple(_paired(said)),
+        messages=tuple(_paired(messages)),
     )
 
 

@@ -69,9 +69,9 @@ class PastSessions:
                 shown, text = _find(conn, lookup, query)
             else:
                 shown, text = _latest(conn, lookup)
-            told = [sessions.get_state(conn, session_id, label) or () for session_id in shown]
+            sources = [sessions.get_state(conn, session_id, label) or () for session_id in shown]
             return PastMatches(
-                text[:_MOST_CHARS], tuple(sorted({one for each in told for one in each}))
+                text[:_MOST_CHARS], tuple(sorted({one for each in sources for one in each}))
             )
 
         return await self._database.read(read)
@@ -105,8 +105,8 @@ def _session(hits: Sequence[Hit], query: Query) -> str:
     first = hits[0]
     lines = [f"## {first.session_id} “{first.title}” ({first.platform})"]
     for hit in hits[:_HITS_A_SESSION]:
-        said = excerpt(text_and_calls(hit.content), query.words, _EXCERPT_CHARS)
-        lines.append(f"[{hit.sequence}] {hit.created_at:%Y-%m-%d %H:%M} {_who(hit)}: {said}")
+        text = excerpt(text_and_calls(hit.content), query.words, _EXCERPT_CHARS)
+        lines.append(f"[{hit.sequence}] {hit.created_at:%Y-%m-%d %H:%M} {_who(hit)}: {text}")
     if len(hits) > _HITS_A_SESSION:
         lines.append(f"({len(hits) - _HITS_A_SESSION} more messages match)")
     return "\n".join(lines)
@@ -121,10 +121,10 @@ def _around(conn: Connection, lookup: Lookup) -> _Shown:
     )
     lines = [_headline(info)]
     for hit in queries.around(conn, wanted):
-        said = text_of(hit.content["content"])
+        text = text_of(hit.content["content"])
         calls = [call["function"] for call in hit.content.get("tool_calls", ())]
-        said += "".join(f"\n▸ {call['name']} {call['arguments'][:300]}" for call in calls)
-        cut = f"{said[:_SHOWN_CHARS]} […]" if len(said) > _SHOWN_CHARS else said
+        text += "".join(f"\n▸ {call['name']} {call['arguments'][:300]}" for call in calls)
+        cut = f"{text[:_SHOWN_CHARS]} […]" if len(text) > _SHOWN_CHARS else text
         lines.append(f"[{hit.sequence}] {hit.created_at:%Y-%m-%d %H:%M} {_who(hit)}: {cut}")
     return [session_id], "\n".join(lines)
 

@@ -97,10 +97,10 @@ class TitleWriter:
 
     def _messages(self, said: str, answer: str) -> list[dict[str, Any]]:
         shown = {"message": self._clip(said), "answer": self._clip(answer)}
-        told = json.dumps(shown, ensure_ascii=False)
+        text = json.dumps(shown, ensure_ascii=False)
         return [
             {"role": "system", "content": _INSTRUCTIONS},
-            {"role": "user", "content": f"Name this conversation:\n{told}"},
+            {"role": "user", "content": f"Name this conversation:\n{text}"},
         ]
 
     def _clip(self, text: str) -> str:

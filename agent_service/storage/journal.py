@@ -123,8 +123,8 @@ def load(
     # The revision tells whether messages have been removed since.
     state = begun and (begun.revision, begun.message_count)
     if begun and last is not None and (last.revision, last.message_count) == state:
-        said = [] if begun.message is None else [begun.message]
-        live.messages, live.compaction = [*last.messages, *said], last.compaction
+        opening = [] if begun.message is None else [begun.message]
+        live.messages, live.compaction = [*last.messages, *opening], last.compaction
         live.overlay, live.kept = last.overlay, dict(last.kept)
         live.tokens_per_byte = last.tokens_per_byte
         return LoadedTurn(claimed, live, list(begun.events))
@@ -134,8 +134,8 @@ def load(
     if not live.model_calls:
         # If the turn had begun before, its first message is stored, unless its script has yet to
         # run or its files are yet to be read.
-        said = 0 if begun or live.script or live.unread else 1
-        live.notices += notices(conn, live.session_id, row.message_count - said)
+        stored_count = 0 if begun or live.script or live.unread else 1
+        live.notices += notices(conn, live.session_id, row.message_count - stored_count)
     live.messages = [
         encoded({"role": "system", "content": row.system_prompt}),
         *_conversation(conn, live),
@@ -175,8 +175,8 @@ def commit(conn: Connection, leases: LeaseTable, transition: Transition) -> None
     insert_steps(conn, live.id, transition.steps)
     insert_messages(conn, live, transition.messages, transition.now)
     if transition.recalled is not None:
-        said = {"session_key": live.session_id, "at": live.message_count}
-        conn.execute(_RECALLED, {**said, "new_content": transition.recalled.decode()})
+        fields = {"session_key": live.session_id, "at": live.message_count}
+        conn.execute(_RECALLED, {**fields, "new_content": transition.recalled.decode()})
     if (transition.after.message_count, transition.after.usage) != (live.message_count, live.usage):
         _touch_session(conn, transition)
     if (rate := transition.after.tokens_per_byte) != live.tokens_per_byte:

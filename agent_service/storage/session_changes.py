@@ -278,8 +278,8 @@ def set_personality(
     its_row = sa.update(session).where(session.c.id == session_id)
     conn.execute(its_row.values(revision=revision_after(row.revision, now)))
     if row.message_count:
-        told = {"after": row.message_count, "texts": [_told(after.personality)]}
-        sessions.put_state(conn, session_id, NOTICES, told)
+        state = {"after": row.message_count, "texts": [_told(after.personality)]}
+        sessions.put_state(conn, session_id, NOTICES, state)
 
 
 def _told(name: str) -> str:

@@ -57,18 +57,18 @@ def join(
     untrusted = {source for row in joined for source in row.request.untrusted}
     if untrusted:
         sessions.add_texts(conn, live.session_id, TAINT, untrusted)
-    said = [row.request.text for row in joined if row.kind != NOTICE]
-    sessions.add_links(conn, live.session_id, url_provenance.keys_in("\n".join(said)))
-    told = [row.request.text for row in joined if row.kind == NOTICE]
-    if said:
-        words = "\n\n".join(said)
-        told.insert(0, f"[The user says while you work:\n{words}]")
-    if not told:
+    texts = [row.request.text for row in joined if row.kind != NOTICE]
+    sessions.add_links(conn, live.session_id, url_provenance.keys_in("\n".join(texts)))
+    notes = [row.request.text for row in joined if row.kind == NOTICE]
+    if texts:
+        words = "\n\n".join(texts)
+        notes.insert(0, f"[The user says while you work:\n{words}]")
+    if not notes:
         return facts
     denied = frozenset(name for row in joined for name in row.request.options.denied_commands)
     more = (Denied(denied),) if denied else ()
     notices = [text for row in joined for text in row.request.notices]
-    text = "\n\n".join([last.text, *told])
+    text = "\n\n".join([last.text, *notes])
     return (*facts[:-1], replace(last, text=text, notices=(*last.notices, *notices)), *more)
 
 

@@ -256,8 +256,8 @@ def _changed(arguments: PatchArguments) -> Touched:
         paths = tuple(filter(None, paths_of(arguments)))
     except Malformed:
         return Touched()
-    said = arguments.patch or f"-{arguments.old_string}\n+{arguments.new_string}"
-    return Touched(paths, paths, said)
+    text = arguments.patch or f"-{arguments.old_string}\n+{arguments.new_string}"
+    return Touched(paths, paths, text)
 
 
 def _typed(arguments: TerminalArguments) -> ShellInput:

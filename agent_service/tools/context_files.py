@@ -134,11 +134,11 @@ class ContextFiles:
             return Screened(cleaned)
         families = ", ".join(sorted({threat.family for threat in threats}))
         _log.warning("%s was not taken over as it is: %s", name, families)
-        told = (
+        message = (
             f"{name} has text that looks like an attack ({families}). The model sees [BLOCKED] "
             "instead. Check the file before you trust it."
         )
-        return Screened(cleaned, (told,))
+        return Screened(cleaned, (message,))
 
 
 def skips_context_files(request: TurnRequest) -> bool:
@@ -201,14 +201,14 @@ class Hints:
             new = new[: max(0, MAX_FOLDERS - len(seen))]
             if not new:
                 return Screened()
-            said = [await self._context_files.first(context.files, f, NAMES) for f in new]
+            found = [await self._context_files.first(context.files, f, NAMES) for f in new]
             await context.state.put(HINTS, {**seen, **dict.fromkeys(new, context.key)})
         text = "\n\n".join(
             f"[Instructions in {folder}. Follow them for the files in it:]\n{shown.text}"
-            for folder, shown in zip(new, said, strict=True)
+            for folder, shown in zip(new, found, strict=True)
             if shown.text
         )
-        return Screened(text, tuple(each for shown in said for each in shown.blocked))
+        return Screened(text, tuple(each for shown in found for each in shown.blocked))
 
 
 class WithHints(Wrapper[A]):

@@ -78,9 +78,9 @@ class DelegateTask(UsualTool[DelegateTaskArguments]):
         read = sorted({source for report in reports for source in report.untrusted})
         for source in read:
             await taint(context.state, source)
-        told = _render(reports)
+        text = _render(reports)
         failed = all(each.outcome != "completed" for each in reports)
-        return ToolResult(fenced(told, " and ".join(read)) if read else told, is_error=failed)
+        return ToolResult(fenced(text, " and ".join(read)) if read else text, is_error=failed)
 
 
 def _tasks(arguments: DelegateTaskArguments, most: int) -> list[Task]:

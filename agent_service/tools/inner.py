@@ -76,8 +76,8 @@ class JournaledCalls:
     async def ask(self, number: int, question: str, choices: Sequence[str]) -> str | None:
         if not self._can_ask:
             return None
-        said = encode({"question": question, "choices": list(choices)}).decode()
-        result = await self._journaled(number, CLARIFY, said)
+        text = encode({"question": question, "choices": list(choices)}).decode()
+        result = await self._journaled(number, CLARIFY, text)
         is_answered = not result.is_error and result.text.startswith(ANSWER)
         return result.text.removeprefix(ANSWER) if is_answered else None
 

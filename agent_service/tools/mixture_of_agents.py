@@ -64,12 +64,12 @@ class MixtureOfAgents(UsualTool[MixtureOfAgentsArguments]):
                 ]
         answers = [task.result() for task in asked]
         failed = [answer for answer in answers if isinstance(answer, NoAnswer)]
-        said = [answer for answer in answers if isinstance(answer, str)]
-        if not said:
+        given = [answer for answer in answers if isinstance(answer, str)]
+        if not given:
             raise ToolFailed(f"None of the models answered: {failed[0]}")
         listed = "\n\n".join(
             f"## Answer {number}\n{answer[:MAX_ANSWER_CHARACTERS]}"
-            for number, answer in enumerate(said, 1)
+            for number, answer in enumerate(given, 1)
         )
         messages = [{"role": "system", "content": f"{_AGGREGATE}\n\n{listed}"}, question]
         try:

@@ -166,8 +166,8 @@ class CommandMonitor:
             how, tail = describe_exit(ended.exit) or "exit code 0", await self._tail()
             end = [render_end(self._watched, how, tail, self._fence)]
         # If its output could not be read, the lines wait for the next attempt.
-        said = [*self._last_lines(progress), *end]
-        return CommandNews("\n\n".join(said), self._noted(progress, is_over=True))
+        parts = [*self._last_lines(progress), *end]
+        return CommandNews("\n\n".join(parts), self._noted(progress, is_over=True))
 
     def _last_lines(self, progress: Progress) -> list[str]:
         """Return the lines that were not reported yet, now that no more come."""

@@ -148,13 +148,13 @@ class TurnStream:
                 self._partial = TextSnapshot(step, kept[:offset] + text, reasoning)
             case ReasoningDelta(text, step, offset):
                 kept = partial.reasoning if partial.step == step else ""
-                said = partial.text if partial.step == step else ""
-                self._partial = TextSnapshot(step, said, kept[:offset] + text)
+                shown = partial.text if partial.step == step else ""
+                self._partial = TextSnapshot(step, shown, kept[:offset] + text)
             case TextFinished():
                 self._partial = TextSnapshot(step=0, text="", reasoning="")
             case ToolProgress(call_id, _):
-                said = self._progress.get(call_id)
-                self._progress[call_id] = item.event if said is None else _join(said, item.event)
+                last = self._progress.get(call_id)
+                self._progress[call_id] = item.event if last is None else _join(last, item.event)
             case ToolFinished(call_id=call_id):
                 self._progress.pop(call_id, None)
             case _:

@@ -184,7 +184,7 @@ class MemorySync:
             return None
         read = get_state(conn, scope.session_id, TAINT) or ()
         only_user = self._guards_strangers and not {*map(str, Opening)}.issuperset(read)
-        said: list[Utterance] = []
+        utterances: list[Utterance] = []
         for row in rows:
             entry: dict[str, Any] = json.loads(row.content)
             is_user = entry["role"] == "user"
@@ -192,8 +192,8 @@ class MemorySync:
             is_said = "sent_at" in entry if is_user else not only_user
             is_said = is_said and not row.request.is_command
             if is_said and row.request.is_of_one_person and (text := _own_words(entry).strip()):
-                said.append(Utterance(text, is_user, row.created_at))
-        return said, [rows[-1].created_at.isoformat(), rows[-1].sequence]
+                utterances.append(Utterance(text, is_user, row.created_at))
+        return utterances, [rows[-1].created_at.isoformat(), rows[-1].sequence]
 
 
 def _due(conn: Connection) -> dict[str, str]:

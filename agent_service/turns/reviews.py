@@ -71,8 +71,8 @@ class ReviewOutcome(Struct, frozen=True):
         before = {entry for change in self.memories for entry in parse(change.before)}
         after = {entry: None for change in self.memories for entry in parse(change.after)}
         new = [" ".join(entry.split()) for entry in after if entry not in before]
-        told = "; ".join(f"“{entry}”" for entry in new)
-        return (f"Looking back, I have noted: {told or 'less than before'}.",)
+        text = "; ".join(f"“{entry}”" for entry in new)
+        return (f"Looking back, I have noted: {text or 'less than before'}.",)
 
     def _skills(self) -> Sequence[str]:
         named = ", ".join(f"`{name}` ({done})" for name, done in sorted(self.skills.items()))

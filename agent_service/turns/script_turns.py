@@ -128,8 +128,8 @@ def _order(line: str) -> dict[str, Any] | None:
 
 
 def _failed(message: str) -> TurnFinished:
-    told = f"The script failed: {message}"
-    return TurnFinished(Outcome.FAILED, message=told, reason=Reason.SCRIPT_FAILED)
+    text = f"The script failed: {message}"
+    return TurnFinished(Outcome.FAILED, message=text, reason=Reason.SCRIPT_FAILED)
 
 
 def _not_run(

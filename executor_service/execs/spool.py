@@ -283,14 +283,14 @@ class Spool:
 
 async def insist(work: Callable[[], Awaitable[object]], failure: type[Exception], why: str) -> None:
     """Repeats something until it succeeds, and logs once that it waits."""
-    told = False
+    is_announced = False
     while True:
         try:
             await work()
         except failure as error:
-            if not told:
+            if not is_announced:
                 _log.warning("%s: %s", why, error)
-            told = True
+            is_announced = True
         else:
             return
         await asyncio.sleep(_RETRY_S)

@@ -108,8 +108,8 @@ def _render_change(change: MemoryChange) -> str:
     before, after = _entries(change.before), _entries(change.after)
     removed = [f"- {code(each, ENTRY_CHARS)}" for each in before if each not in after]
     added = [f"+ {code(each, ENTRY_CHARS)}" for each in after if each not in before]
-    told = ", ".join([*removed, *added])
-    return f"{_TITLES[change.target]}: {told or 'in another order'}"
+    text = ", ".join([*removed, *added])
+    return f"{_TITLES[change.target]}: {text or 'in another order'}"
 
 
 def _entries(text: str) -> list[str]:

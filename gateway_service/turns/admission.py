@@ -167,18 +167,18 @@ def _comments_on(said: MessageEvent, more: MessageEvent) -> bool:
 def join(parts: Sequence[Waiting]) -> Waiting:
     """Return the parts of a message as one event, which closes them all."""
     first, *others = parts
-    said = [each.event for each in parts if isinstance(each.event, MessageEvent)]
+    messages = [each.event for each in parts if isinstance(each.event, MessageEvent)]
     if not others or not isinstance(first.event, MessageEvent):
         return first
-    text = said[0].text
-    for last, following in pairwise(said):
+    text = messages[0].text
+    for last, following in pairwise(messages):
         text += (last.joint or "" if text and following.text else "") + following.text
     event = replace(
         first.event,
         text=text,
-        replies_to=next((each.replies_to for each in said if each.replies_to), ""),
-        quotes=tuple(quote for each in said for quote in each.quotes),
-        files=tuple(file for each in said for file in each.files),
+        replies_to=next((each.replies_to for each in messages if each.replies_to), ""),
+        quotes=tuple(quote for each in messages for quote in each.quotes),
+        files=tuple(file for each in messages for file in each.files),
         joint=None,
     )
     closed = tuple(number for each in parts for number in (each.sequence, *each.others))

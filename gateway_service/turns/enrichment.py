@@ -89,8 +89,8 @@ class Enrichment(Struct, frozen=True):
             inbox.update(conn, turn)
             if lost:
                 address = self.account.address(turn.source)
-                told = [Content("\n".join(lost))]
-                outbox.add(conn, Delivery(f"unread_{turn.turn_id}", address, told), now)
+                contents = [Content("\n".join(lost))]
+                outbox.add(conn, Delivery(f"unread_{turn.turn_id}", address, contents), now)
 
         await self.account.write(write, notify=OUTBOX if lost else "")
 

@@ -119,8 +119,8 @@ class TurnPresenter(Struct, frozen=True):
         traits = self.platform.traits
         answer = refusal or await self._follow(turn, remark)
         limit = traits.message_units - REPEAT_UNITS
-        said = self.redactor.redact(answer)
-        first, *more = (Content(text) for text in split(said, limit, traits.length))
+        redacted = self.redactor.redact(answer)
+        first, *more = (Content(text) for text in split(redacted, limit, traits.length))
         pauses_s = [uniform(*self.pauses_s) for _ in more]  # noqa: S311 - nobody guesses them
         now = self.clock.now()
 
@@ -134,7 +134,7 @@ class TurnPresenter(Struct, frozen=True):
             chats.touch_session(conn, turn.profile, turn.session_id, now)
 
         await self.account.write(write, notify=OUTBOX)
-        self.hooks.notify_turn("agent:end", turn, response=said)
+        self.hooks.notify_turn("agent:end", turn, response=redacted)
 
     def _delivery(self, turn: TurnRequest, delivery_id: str, *contents: Content) -> Delivery:
         address = self.account.address(turn.source)

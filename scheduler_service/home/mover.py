@@ -181,8 +181,8 @@ def _moved(
     if not dry_run:
         spec = replace(given.spec, options=replace(given.spec.options, context_job_ids=found))
         jobs.insert_job(connection, replace(given, id=job_id, spec=spec), IMPORTED)
-    told = f"no output of jobs that are not here is shown to it: {', '.join(sorted(missing))}"
-    return ImportedJob(job_id, read.name, "taken", (*read.notes, told) if missing else read.notes)
+    text = f"no output of jobs that are not here is shown to it: {', '.join(sorted(missing))}"
+    return ImportedJob(job_id, read.name, "taken", (*read.notes, text) if missing else read.notes)
 
 
 def _id_here(connection: sa.Connection, given: Job) -> str:

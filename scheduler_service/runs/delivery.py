@@ -73,16 +73,16 @@ def _is_reached(target: str, others: Sequence[str], origin: Origin | None) -> bo
 
 def _text(claim: Claim, *, failed_before: bool) -> str:
     name = claim.job.spec.name
-    said = "" if is_silent(claim.output) else claim.output
+    text = "" if is_silent(claim.output) else claim.output
     if not claim.error:
         again = f'The job "{name}" works again.' if failed_before else ""
-        return "\n\n".join(filter(None, (again, said)))
+        return "\n\n".join(filter(None, (again, text)))
     if failed_before:
         return ""
     report = f'The job "{name}" failed: {claim.error}'
     # A job that runs once cannot fail repeatedly.
     once = "" if isinstance(claim.job.schedule, Once) else _ONCE
-    return "\n\n".join(filter(None, (report, once, said)))
+    return "\n\n".join(filter(None, (report, once, text)))
 
 
 class OutputFolders:

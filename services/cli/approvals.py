@@ -51,8 +51,8 @@ async def _decide(context: Context) -> None:
     )
     answer = await context.stub(ApprovalServiceStub).ResolveApproval(request)
     word = "Denied" if scope == "deny" else f"Approved ({scope})"
-    told = f"{word}: {answer.approval.tool} `{answer.approval.subject}`"
-    context.print_one(answer.approval, _COLUMNS, told)
+    text = f"{word}: {answer.approval.tool} `{answer.approval.subject}`"
+    context.print_one(answer.approval, _COLUMNS, text)
 
 
 _SESSION = arg("--session ID", "list only approvals of this session", field="session_id")

@@ -100,9 +100,9 @@ LOG_LEVEL = arg("--log-level", "minimum level of log messages", choices=LEVELS)
 
 def limit(most: int = INT32, default: int = 20) -> Argument:
     """Declare the option for the number of listed items."""
-    told = f"show at most N ({default})"
+    text = f"show at most N ({default})"
     kind = up_to(most, 1)
-    return arg("--limit N", told, kind, field="page_size", default=default)
+    return arg("--limit N", text, kind, field="page_size", default=default)
 
 
 DRY_RUN = flag("--dry-run", "show what would happen, and change nothing")
@@ -208,8 +208,8 @@ def action(
     started: Sequence[str] = (),
 ) -> Action:
     """Declare an action; its name and help default to those of its function."""
-    told = (help or inspect.getdoc(function) or "").removesuffix(".")
-    meaning = f"{told[0].lower()}{told[1:]}"
+    text = (help or inspect.getdoc(function) or "").removesuffix(".")
+    meaning = f"{text[0].lower()}{text[1:]}"
     named = name or function.__name__.strip("_")
     return Action(named, meaning, function, arguments, services, started)
 

@@ -106,14 +106,14 @@ async def _reached(
     settings: Settings, addresses: Mapping[str, Address], patience_s: float = PATIENCE_S
 ) -> AsyncGenerator[Channels]:
     """Yield channels to services once all answer, as they may be starting."""
-    started, told = monotonic(), False
+    started, is_announced = monotonic(), False
     async with await _client(settings, addresses) as client:
         while silent := await _unanswered(client, addresses):
             waited_s = monotonic() - started
             if waited_s >= patience_s:
                 raise ServiceUnavailable("\n".join(silent.values()))
-            if waited_s >= TELL_AFTER_S and not told:
-                told = True
+            if waited_s >= TELL_AFTER_S and not is_announced:
+                is_announced = True
                 names = " and ".join(f"the {name} service at {addresses[name]}" for name in silent)
                 complain(f"waiting for {names}")
             await asyncio.sleep(WAIT_S)
@@ -155,7 +155,7 @@ async def _join(
     """Yield channels to the services on the home's socket, started here if nobody runs them."""
     addresses: dict[str, Address] = dict.fromkeys(services, UnixAddress(settings.home.socket))
     lock = lock_of(UnixAddress(settings.home.socket))
-    started, told = monotonic(), False
+    started, is_announced = monotonic(), False
     while True:
         has_waited = monotonic() - started >= STUCK_S
         if not await is_running(settings):
@@ -171,8 +171,8 @@ async def _join(
                     raise
         elif not await unanswered(settings, addresses):
             return await stack.enter_async_context(await _client(settings, addresses))
-        elif not told:
-            told = True  # it runs only the services that it needs itself
+        elif not is_announced:
+            is_announced = True  # it runs only the services that it needs itself
             complain("another command uses this home; waiting until it ends")
         # Do not block the process that waits for the last client.
         fcntl.flock(clients, fcntl.LOCK_UN)
@@ -183,7 +183,7 @@ async def _join(
 async def _outlast_others(clients: int) -> None:
     """Wait until no other command uses the services; Ctrl-C ends the process."""
     # From here on: other handlers, such as that of a prompt, may have replaced that of Shutdown.
-    is_over, told = asyncio.Event(), False
+    is_over, is_announced = asyncio.Event(), False
 
     def end() -> None:
         is_over.set()
@@ -196,8 +196,8 @@ async def _outlast_others(clients: int) -> None:
         with suppress(BlockingIOError):
             fcntl.flock(clients, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
-        if not told:
-            told = True
+        if not is_announced:
+            is_announced = True
             others = " and ".join(await asyncio.to_thread(_users, clients)) or "another command"
             complain(
                 f"{others} still uses Hermes, which runs in this terminal until that has ended; "

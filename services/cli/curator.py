@@ -178,9 +178,9 @@ def _tell(context: Context, report: CurationReport) -> None:
         context.print_one(report, _REPORT)
         return
     say(printable(f"{'Would be: ' if report.dry_run else ''}{report.summary}"))
-    told = [*((it, "") for it in report.changes), *((it, "not done: ") for it in report.refusals)]
-    if told:
-        rows = [(it.kind, it.name, it.into or NOTHING, f"{lead}{it.reason}") for it, lead in told]
+    notes = [*((it, "") for it in report.changes), *((it, "not done: ") for it in report.refusals)]
+    if notes:
+        rows = [(it.kind, it.name, it.into or NOTHING, f"{lead}{it.reason}") for it, lead in notes]
         print_table(("what", "skill", "into", "why"), [tuple(map(printable, row)) for row in rows])
     if report.path:
         say(f"report: {report.path}")

@@ -32,8 +32,8 @@ def status_of(error: BaseException) -> int:
 def in_short(error: grpc.aio.AioRpcError) -> str:
     """Return why a service does not answer, for use in brackets."""
     # gRPC reports a chain that ends with the cause, after a failed handshake followed by "OK".
-    told = (error.details() or error.code().name).removesuffix(": OK")
-    cause = told.rsplit(": ", 1)[-1]
+    text = (error.details() or error.code().name).removesuffix(": OK")
+    cause = text.rsplit(": ", 1)[-1]
     # The cause may be the end of a bracketed text.
     return cause.removesuffix("]") if cause.count("]") > cause.count("[") else cause
 

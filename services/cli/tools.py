@@ -93,8 +93,8 @@ async def _change(context: Context) -> None:
     if given.action == "disable":
         off = list(dict.fromkeys([*before, *given.toolsets]))
     path = keep(settings, DISABLED, f"[{', '.join(off)}]")
-    told = f"{DISABLED} in {path} is now: {', '.join(off) or 'none'}. Restart Hermes to apply it."
-    context.print_value({"key": DISABLED, "disabled": off}, told)
+    text = f"{DISABLED} in {path} is now: {', '.join(off) or 'none'}. Restart Hermes to apply it."
+    context.print_value({"key": DISABLED, "disabled": off}, text)
 
 
 def check_toolset(name: str, listed: pb.ListToolsResponse) -> None:

@@ -193,8 +193,8 @@ def _validate(declared: Declared, key: str, settings: Settings) -> None:
         inside = (f"{key}.", f"{key}[")
         problems = [p for p in error.problems if p.key == key or p.key.startswith(inside)]
         if problems:
-            told = "\n".join(f"{problem.key}: {problem.message}" for problem in problems)
-            raise InvalidArgument(told) from None
+            text = "\n".join(f"{problem.key}: {problem.message}" for problem in problems)
+            raise InvalidArgument(text) from None
 
 
 def _typed(annotation: Any, value: str) -> Any:

@@ -110,8 +110,8 @@ class Compressor:
             "(llama.cpp: --ctx-size 16384; Ollama: OLLAMA_CONTEXT_LENGTH=16384; LM Studio: Context "
             "Length), or choose a model with a larger window."
         )
-        told = f"{message} It says: {error.detail}" if error.detail else message
-        return ModelError(error.kind, told, status=error.status, detail=error.detail)
+        text = f"{message} It says: {error.detail}" if error.detail else message
+        return ModelError(error.kind, text, status=error.status, detail=error.detail)
 
     async def _summarised(
         self, turn: LiveTurn, model: Model, was: Conversation, end: int

@@ -56,13 +56,13 @@ def request(middle: Sequence[bytes], most_bytes: int) -> list[bytes]:
 def handed_off(middle: Sequence[bytes]) -> str:
     """Notes made without a model: the earlier ones, and what the user has said since."""
     earlier: list[str] = []
-    said: list[str] = []
+    parts: list[str] = []
     for fields in map(_fields, middle):
         if (notes := _notes(fields)) is not None:
             earlier.append(_cut(notes, NOTES_CHARS))
         elif fields["role"] == "user":
-            said.append(f"- {_cut(_text(fields), SAID_CHARS)}")
-    return "\n".join([*earlier, "The user said, among other things:", *said[-SAID_COUNT:]])
+            parts.append(f"- {_cut(_text(fields), SAID_CHARS)}")
+    return "\n".join([*earlier, "The user said, among other things:", *parts[-SAID_COUNT:]])
 
 
 def message(notes: str, middle: Sequence[bytes], plan: str) -> bytes:

@@ -210,8 +210,8 @@ def _match(wanted: SearchQuery) -> str:
     wants, never = wanted.scope()
     scopes = [f'scope : "{name}"' for name in wants]
     groups = (" OR ".join(f'"{phrase}"' for phrase in group) for group in wanted.query.groups)
-    said = " AND ".join(f"({group})" for group in groups)
-    match = " AND ".join([*scopes, f"terms : ({said})"])
+    expression = " AND ".join(f"({group})" for group in groups)
+    match = " AND ".join([*scopes, f"terms : ({expression})"])
     if never:
         excluded = " OR ".join(f'"{name}"' for name in never)
         match = f"({match}) NOT scope : ({excluded})"

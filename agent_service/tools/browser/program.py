@@ -87,12 +87,12 @@ class PageEvents:
     async def _answer(self, dialog: Dialog) -> None:
         is_harmless = dialog.type in ("alert", "beforeunload")
         accepts = is_harmless or bool(self.request.get("accept_dialog"))
-        said = f"A dialog ({dialog.type}) said {dialog.message[:1000]!r}"
+        text = f"A dialog ({dialog.type}) said {dialog.message[:1000]!r}"
         if accepts:
             await dialog.accept(self.request.get("dialog_text") or dialog.default_value)
         else:
             await dialog.dismiss()
-        self.told.append(f"{said} and was {'accepted' if accepts else 'dismissed'}.")
+        self.told.append(f"{text} and was {'accepted' if accepts else 'dismissed'}.")
 
     async def _save(self, download: Download) -> None:
         self._number += 1
@@ -189,8 +189,8 @@ class Browser:
             answer = {"text": CLOSED.format(why), "is_error": True}
         if request["op"] == "where":
             return answer
-        told, self._events.told = [*self._events.told, *self._refusals()], []
-        answer["text"] = "\n".join([answer["text"], *(f"[{line}]" for line in told)])
+        remarks, self._events.told = [*self._events.told, *self._refusals()], []
+        answer["text"] = "\n".join([answer["text"], *(f"[{line}]" for line in remarks)])
         return {"url": self._page.url, **answer}
 
     async def _find_page(self) -> None:
@@ -346,8 +346,8 @@ class Browser:
 
 
 def _first_line(error: Exception) -> str:
-    said = str(error).partition("\n")[0].strip() or type(error).__name__
-    return re.sub(r"^[A-Z]\w+\.\w+: ", "", said)[:500]
+    text = str(error).partition("\n")[0].strip() or type(error).__name__
+    return re.sub(r"^[A-Z]\w+\.\w+: ", "", text)[:500]
 
 
 async def serve() -> None:

@@ -183,8 +183,8 @@ class Cronjob(UsualTool[CronjobArguments]):
         match action:
             case "run":
                 await self._jobs.run(profile, job.id, f"run_{_digest(context.key)[:26]}")
-                told = "runs now; its output is delivered when it is done"
-                return ToolResult(f"“{job.name}” ({job.id}) {told}.")
+                text = "runs now; its output is delivered when it is done"
+                return ToolResult(f"“{job.name}” ({job.id}) {text}.")
             case "remove":
                 await self._jobs.take(profile, job.id, action)
                 return ToolResult(f"“{job.name}” ({job.id}) is removed.")

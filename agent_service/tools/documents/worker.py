@@ -67,10 +67,10 @@ def read_pdf(data: bytes, text: Text) -> None:
     for number in range(count):
         text.add(f"[page {number + 1} of {count}]")
         try:
-            said = reader.pages[number].extract_text().strip("\n")
+            page_text = reader.pages[number].extract_text().strip("\n")
         except wrong:
-            said = "[this page cannot be read]"
-        text.add(said or "[no text; the page may be a picture]")
+            page_text = "[this page cannot be read]"
+        text.add(page_text or "[no text; the page may be a picture]")
 
 
 def read_workbook(data: bytes, text: Text) -> None:

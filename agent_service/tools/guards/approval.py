@@ -85,6 +85,6 @@ async def check_each_allowed(tool: str, subject: str, binding: str, context: Too
 
 def binding_of(arguments: ToolArguments, *digests: str) -> str:
     """What an approval is bound to: all arguments, and the content of the files they name."""
-    said = json.dumps(arguments.model_dump(mode="json"), sort_keys=True)
-    said = " ".join((said, *digests))
-    return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()
+    document = json.dumps(arguments.model_dump(mode="json"), sort_keys=True)
+    document = " ".join((document, *digests))
+    return hashlib.sha256(document.encode("utf-8", "surrogatepass")).hexdigest()

@@ -154,8 +154,8 @@ def binding_of(typed: ShellInput, verdict: Verdict) -> str:
     It includes the exact text if the command depends on anything else.
     """
     text = "" if verdict.certain else " ".join(typed.command.split())
-    said = json.dumps([verdict.normalised, typed.place, text])
-    return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()
+    document = json.dumps([verdict.normalised, typed.place, text])
+    return hashlib.sha256(document.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _denied(patterns: tuple[str, ...], command: str, verdict: Verdict) -> str:

@@ -95,8 +95,8 @@ class JudgeFiles(Wrapper[A]):
         shown = touched.says[:MOST_SHOWN_CHARS]
         cut = "" if shown == touched.says else "\n[…]"
         subject = "\n".join((f"{self.name} {', '.join(about)}", *filter(None, (shown + cut,))))
-        said = json.dumps([self.name, sorted(found), touched.says])
-        binding = hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()
+        document = json.dumps([self.name, sorted(found), touched.says])
+        binding = hashlib.sha256(document.encode("utf-8", "surrogatepass")).hexdigest()
         await check_allowed(self.name, self._policy.redactor.redact(subject), binding, context)
 
 

@@ -110,8 +110,8 @@ def why_not(text: str, conversation: Sequence[bytes], strangers: Collection[str]
             if KEPT_RESULTS in call["function"]["arguments"]:
                 copies.add(call["id"])
         if entry["role"] in {"user", "tool"}:
-            told = "\n".join(_texts(entry["content"]))
-            said.add(told, is_copy=entry.get("tool_call_id") in copies)
+            content = "\n".join(_texts(entry["content"]))
+            said.add(content, is_copy=entry.get("tool_call_id") in copies)
     if gone := [one for one in sorted(strangers) if not any(one in each for each in said.sources)]:
         return f"what was read from {' and '.join(gone)} can no longer be compared with it"
     own, others = "\n".join(said.own), "\n".join(said.others)

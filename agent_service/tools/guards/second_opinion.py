@@ -71,5 +71,5 @@ def _messages(command: str, families: Sequence[str]) -> list[dict[str, str]]:
     mark = secrets.token_hex(6)
     why = "; ".join(FAMILIES[name].about for name in families)
     shown = json.dumps(command, ensure_ascii=True)
-    said = f"Found: it {why}.\n[Command {mark}]\n{shown}\n[End of command {mark}]"
-    return [{"role": "system", "content": _INSTRUCTIONS}, {"role": "user", "content": said}]
+    text = f"Found: it {why}.\n[Command {mark}]\n{shown}\n[End of command {mark}]"
+    return [{"role": "system", "content": _INSTRUCTIONS}, {"role": "user", "content": text}]

@@ -139,9 +139,9 @@ async def _call(
         more["target"] = {"entity_id": [thing.entity_id for thing in things]}
     asked = {"domain": arguments.domain, "service": arguments.service, "service_data": data}
     result = object_of(await connection.ask("call_service", **asked, **more))
-    said = f"Called {arguments.domain}.{arguments.service}."
+    text = f"Called {arguments.domain}.{arguments.service}."
     answer = result.get("response")
-    return f"{said}\n{json.dumps(answer, ensure_ascii=False)}" if answer else said
+    return f"{text}\n{json.dumps(answer, ensure_ascii=False)}" if answer else text
 
 
 def _known_service(known: Mapping[str, Any], arguments: CallServiceArguments) -> Mapping[str, Any]:

@@ -107,11 +107,11 @@ class ListServices(_Query[ListServicesArguments]):
 
 def _described(domain: str, name: str, service: object) -> str:
     """A service with what it takes, without the forms that Home Assistant shows for it."""
-    told = object_of(service)
-    fields = object_of(told.get("fields"))
+    described = object_of(service)
+    fields = object_of(described.get("fields"))
     # Rarely used ones are in sections.
     sections = [object_of(object_of(each).get("fields")) for each in fields.values()]
-    lines = [f"{domain}.{name}: {told.get('description') or ''}"]
+    lines = [f"{domain}.{name}: {described.get('description') or ''}"]
     for key, value in {k: v for part in (fields, *sections) for k, v in part.items()}.items():
         kept = {n: object_of(value)[n] for n in _SHOWN if n in object_of(value)}
         lines += [f"  {key}: {json.dumps(kept, ensure_ascii=False)}"] if kept else []

@@ -53,9 +53,9 @@ class ToolRequestHandler:
 
     async def elicit(self, params: types.ElicitRequestParams) -> types.ElicitResult:
         """Ask the user field by field; decline if nobody can answer."""
-        said = f"The MCP server {self._server} asks: {params.message[:_MAX_QUESTION_CHARS]}"
+        text = f"The MCP server {self._server} asks: {params.message[:_MAX_QUESTION_CHARS]}"
         if isinstance(params, types.ElicitRequestURLParams):
-            question = f"{said}\nOpen this page, if you trust the server: {params.url}"
+            question = f"{text}\nOpen this page, if you trust the server: {params.url}"
             # The answer counts for this page only, even if the repeated call asks for another.
             page = int(hashlib.sha256(params.url.encode()).hexdigest()[:_KEY_CHARS], 16)
             answer = await self._ask(question, ("done", "decline"), page)
@@ -63,7 +63,7 @@ class ToolRequestHandler:
         schema = cast("Mapping[str, Any]", params.requested_schema)
         schemas: Mapping[str, Mapping[str, Any]] = schema.get("properties") or {}
         if not schemas:
-            answer = await self._ask(said, ("accept", "decline"))
+            answer = await self._ask(text, ("accept", "decline"))
             return types.ElicitResult(action="accept" if answer == "accept" else "decline")
         try:
             fields = {name: FormField.from_schema(one) for name, one in schemas.items()}
@@ -75,7 +75,7 @@ class ToolRequestHandler:
             about = ": ".join(map(str, filter(None, (title, schemas[name].get("description")))))
             is_optional = name not in (schema.get("required") or ())
             answer = await self._answer(
-                f"{said}\n{about[:_MAX_QUESTION_CHARS]}", field, is_optional
+                f"{text}\n{about[:_MAX_QUESTION_CHARS]}", field, is_optional
             )
             if isinstance(answer, types.ElicitResult):
                 return answer

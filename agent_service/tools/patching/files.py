@@ -114,12 +114,12 @@ class PatchedFiles:
                 await self._put(state)
         except (PathRefused, SandboxUnavailable) as error:
             left = [path for state in reversed(done) for path in await self._restore(state)]
-            said = (
+            text = (
                 f"These files could not be restored, so check them: {', '.join(left)}."
                 if left
                 else ""
             )
-            raise ToolFailed(f"{_explain(done[-1].path, error)}\n{said or _NOTHING}") from None
+            raise ToolFailed(f"{_explain(done[-1].path, error)}\n{text or _NOTHING}") from None
 
     async def _put(self, state: _File) -> None:
         if state.after is None:

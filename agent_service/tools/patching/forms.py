@@ -136,16 +136,16 @@ class _EnvelopeReading:
         self._drafts: list[HunkDraft] = []
 
     def take(self, line: str) -> bool:
-        said = line.strip() if line.startswith("***") else ""
-        if said == _END:
+        text = line.strip() if line.startswith("***") else ""
+        if text == _END:
             return False
-        if found := _HEADER.fullmatch(said):
+        if found := _HEADER.fullmatch(text):
             self._head(found[1], found[2].strip())
-        elif said == _END_OF_FILE and self._drafts:
+        elif text == _END_OF_FILE and self._drafts:
             self._drafts[-1].at_end = True
-        elif said not in ("", _BEGIN):
+        elif text not in ("", _BEGIN):
             raise Malformed("is no header that is known")
-        elif self._kind and not said:
+        elif self._kind and not text:
             self._body(line)
         return True
 

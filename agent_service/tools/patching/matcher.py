@@ -121,9 +121,9 @@ def _places(
 ) -> Iterator[LineRange]:
     # The longest line is the most selective, so compare it first.
     key = max(range(len(wanted)), key=lambda index: len(wanted[index].strip()))
-    said = wanted[key].strip()
+    text = wanted[key].strip()
     for first in range(start, len(lines) - len(wanted) + 1):
-        if said not in lines[first + key]:
+        if text not in lines[first + key]:
             continue
         shift = reading(lines[first : first + len(wanted)], wanted)
         if shift is not None:

@@ -131,19 +131,19 @@ class _Program:
                     pass
 
     def _understood(self, line: bytes) -> dict[str, Any]:
-        said: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         try:
             match json.loads(line):
                 case {**found}:
-                    said = {str(name): value for name, value in found.items()}
+                    fields = {str(name): value for name, value in found.items()}
                 case other:
-                    said = {"errors": f"{other}\n"}
+                    fields = {"errors": f"{other}\n"}
         except (ValueError, RecursionError):
-            said = {"errors": f"{line.decode(errors='replace')}\n"}
-        errors = said.get("errors")
+            fields = {"errors": f"{line.decode(errors='replace')}\n"}
+        errors = fields.get("errors")
         if isinstance(errors, str):
             self._errors = (self._errors + errors)[-ERRORS_CHARS:]
-        return said
+        return fields
 
     def _read_errors(self) -> None:
         while not self._lines.empty():
@@ -171,8 +171,8 @@ class _Program:
             self._running = ""
         self._has_strangers |= name in _STRANGERS
         self._notices |= dict.fromkeys(result.notices)
-        told = {"text": result.text, "is_error": result.is_error, "exit_code": result.exit_code}
-        await self._say(told)
+        fields = {"text": result.text, "is_error": result.is_error, "exit_code": result.exit_code}
+        await self._say(fields)
 
     async def _say(self, message: dict[str, Any]) -> None:
         """Send the program a line, leaving out what it received before."""

@@ -265,11 +265,11 @@ async def try_hooks(
     """Call each hook that takes an event, in a new process, with a sample context and this one."""
     policy = HookPolicy(settings, settings.load(GatewayConfig).hook_timeout_s)
     hooks = await asyncio.to_thread(read_hooks, settings.home.hooks)
-    said = {"message": "Hello", "response": "Hello, Ada"}
+    fields = {"message": "Hello", "response": "Hello, Ada"}
     if event.startswith(COMMAND):
-        said = {"command": event.removeprefix(COMMAND), "args": ""}
+        fields = {"command": event.removeprefix(COMMAND), "args": ""}
     chat = Source("telegram", chat_id="1", user_id="1", user_name="Ada")
-    sample = {**chat_context(chat, "20260101_000000_abcdef", **said), **context}
+    sample = {**chat_context(chat, "20260101_000000_abcdef", **fields), **context}
     return [await _try(hook, policy, event, sample) for hook in hooks if hook.takes(event)]
 
 

@@ -137,9 +137,9 @@ class HermesAgent:
             session = await self._open(Folder(folder, is_mounted=not why, why_not=why))
             session_id = session.editor.session_id
             if names := ", ".join(server.name for server in mcp_servers or ()):
-                told = f"Hermes does not use the MCP servers of your editor ({names}). Add them "
-                told += "with `hermes mcp add`, which runs them in sandboxes.\n\n"
-                self._workers.start("notice", self._tell(session, told))
+                text = f"Hermes does not use the MCP servers of your editor ({names}). Add them "
+                text += "with `hermes mcp add`, which runs them in sandboxes.\n\n"
+                self._workers.start("notice", self._tell(session, text))
             return schema.NewSessionResponse(session_id=session_id, modes=session.modes())
 
     async def load_session(
@@ -309,8 +309,8 @@ class HermesAgent:
             known = await ConversationServiceStub(gateway).ListCommands(request)
             await session.editor.update(update_available_commands(map(_command, known.commands)))
         if session.folder.why_not:
-            told = f"This session has a workspace of its own: {session.folder.why_not}.\n\n"
-            await self._tell(session, told)
+            text = f"This session has a workspace of its own: {session.folder.why_not}.\n\n"
+            await self._tell(session, text)
 
     async def _tell(self, session: EditorSession, text: str) -> None:
         with suppress(*EXPECTED, ConnectionError):

@@ -86,8 +86,8 @@ def pod_check(status: str, uid: int, *, is_read_only: bool) -> Check:
         f"{name} is {has.get(name)}": has.get(name) != _RESTRICTED[name] for name in _RESTRICTED
     }
     wrong |= {"it runs as root": uid == 0, "its root file system can be written": not is_read_only}
-    if told := "; ".join(what for what, is_so in wrong.items() if is_so):
-        what = f"it has more rights than it needs: {told}; see the securityContext of its pod"
+    if text := "; ".join(what for what, is_so in wrong.items() if is_so):
+        what = f"it has more rights than it needs: {text}; see the securityContext of its pod"
         return Check("pod", Verdict.FAILED, what)
     return Check("pod", Verdict.OK, f"restricted, user {uid}, read-only root file system")
 

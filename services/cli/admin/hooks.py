@@ -41,8 +41,8 @@ async def _test(context: Context) -> int:
         raise NotFound(f"no hook takes {given.event}; see: hermes hooks list")
     lines = list[str]()
     for each in tried:
-        said = each.error or f"it returned {json.dumps(each.result, ensure_ascii=False)}"
-        lines += (f"{each.name}: {said}", *(f"  {line}" for line in each.output))
+        text = each.error or f"it returned {json.dumps(each.result, ensure_ascii=False)}"
+        lines += (f"{each.name}: {text}", *(f"  {line}" for line in each.output))
     context.print_value([describe(each, _TRIED) for each in tried], "\n".join(lines))
     return 1 if any(each.error for each in tried) else 0
 

@@ -67,18 +67,18 @@ def _show_code(context: Context, code: DeviceCode, provider: str) -> None:
 
 def _show_login(context: Context, found: LoggedIn, provider: str) -> None:
     """Report the login, and choose the provider's models if none are configured."""
-    told, settings = "", context.settings
+    text, settings = "", context.settings
     if not found.configured and not elsewhere(settings, ("agent",)):
         path = keep(settings, "model.provider", provider)
-        told = f"\nHermes now uses its models (model.provider in {path})."
+        text = f"\nHermes now uses its models (model.provider in {path})."
     elif found.configured != provider:
-        told = f"\nTo use its models: hermes config set model.provider {provider}"
+        text = f"\nTo use its models: hermes config set model.provider {provider}"
     ends = None if found.expires_at is None else found.expires_at.isoformat()
     in_use = found.configured in ("", provider)
     kept = {"file": found.place, "expires_at": ends, "in_use": in_use}
     context.print_value(
         {"event": "logged_in", "provider": provider, **kept},
-        f"Logged in to {PROVIDERS[provider]}. The login is in {found.place}.{told}",
+        f"Logged in to {PROVIDERS[provider]}. The login is in {found.place}.{text}",
     )
 
 

@@ -19,11 +19,11 @@ async def _log_out(context: Context) -> None:
     check_place(context.settings)
     left: LoggedOut = await imported(LOG_OUT)(context.settings, context.given.provider)
     title = PROVIDERS[context.given.provider]
-    told = f"Removed the login to {title} here. Revoke it there as well if others may have a copy."
+    text = f"Removed the login to {title} here. Revoke it there as well if others may have a copy."
     if left.revoked or not left.was_there:
-        told = f"Logged out of {title}." if left.revoked else f"There was no login to {title}."
+        text = f"Logged out of {title}." if left.revoked else f"There was no login to {title}."
     was_there = {"was_logged_in": left.was_there, "revoked": left.revoked}
-    context.print_value({"provider": context.given.provider, **was_there}, told)
+    context.print_value({"provider": context.given.provider, **was_there}, text)
 
 
 COMMAND = Command(EXAMPLES, function=_log_out, arguments=(PROVIDER, JSON_OBJECT))

@@ -79,9 +79,9 @@ async def _add(context: Context) -> None:
     entry = _entry(given)
     path = keep(settings, f"{SECTION}.{given.name}", json.dumps(entry))
     restart = await _restart(context)
-    told = f"{given.name} is in {path}. {restart}Try it with: hermes mcp test {given.name}"
+    text = f"{given.name} is in {path}. {restart}Try it with: hermes mcp test {given.name}"
     shown = {**entry, "headers": dict.fromkeys(entry["headers"], MASK)} if given.headers else entry
-    context.print_value({"name": given.name, "server": shown, "file": str(path)}, told)
+    context.print_value({"name": given.name, "server": shown, "file": str(path)}, text)
 
 
 def _entry(given: Any) -> dict[str, Any]:
@@ -158,8 +158,8 @@ async def _test(context: Context) -> None:
     told = f"{server.name} answers. It offers {_offers(server) or 'nothing'}."
     lines = [told, *(f"  {name}" for name in server.tools)]
     if answer.changes:
-        told = "You have agreed to these changes:" if given.accept else "These tools changed:"
-        lines += [told, answer.changes]
+        text = "You have agreed to these changes:" if given.accept else "These tools changed:"
+        lines += [text, answer.changes]
     value = describe(server, _OFFERED) | {"changes": answer.changes}
     context.print_value(value, "\n".join(lines))
 
@@ -172,11 +172,11 @@ async def _login(context: Context) -> None:
     async with aclosing(steps):
         async for step in steps:
             if isinstance(step, LoggedIn):
-                told = f"Logged in to {given.name}. The login is in {step.place}."
-                context.print_value({"event": "logged_in", "file": step.place}, told)
+                text = f"Logged in to {given.name}. The login is in {step.place}."
+                context.print_value({"event": "logged_in", "file": step.place}, text)
             else:
-                told = f"Open this page in a browser on this machine:\n\n  {step}\n"
-                context.print_value({"event": "page", "url": step}, told)
+                text = f"Open this page in a browser on this machine:\n\n  {step}\n"
+                context.print_value({"event": "page", "url": step}, text)
             sys.stdout.flush()
 
 
@@ -185,8 +185,8 @@ async def _logout(context: Context) -> None:
     given, settings = context.given, context.settings
     check_place(settings)
     was_there = await imported(LOG_OUT)(settings, given.name)
-    told = f"Logged out of {given.name}." if was_there else "There was no login."
-    context.print_value({"name": given.name, "was_there": was_there}, told)
+    text = f"Logged out of {given.name}." if was_there else "There was no login."
+    context.print_value({"name": given.name, "was_there": was_there}, text)
 
 
 async def _remove(context: Context) -> None:
@@ -201,8 +201,8 @@ async def _remove(context: Context) -> None:
         check_place(settings)
         await imported(LOG_OUT)(settings, given.name)
     path = remove_path(settings.home, (SECTION, given.name))
-    told = f"{given.name} is no longer in {path}. {await _restart(context)}".rstrip()
-    context.print_value({"name": given.name, "file": str(path)}, told)
+    text = f"{given.name} is no longer in {path}. {await _restart(context)}".rstrip()
+    context.print_value({"name": given.name, "file": str(path)}, text)
 
 
 async def _serve(context: Context) -> None:

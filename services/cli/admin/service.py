@@ -1,4 +1,4 @@
-"""Run Hermes with systemd: it starts at boot (as root) or at login, and restarts after a failure."""
+"""Run Hermes with systemd: it starts at boot or at login, and restarts after a failure."""
 
 import asyncio
 import hashlib
@@ -113,8 +113,8 @@ class Service:
         argv = [program, *(("--user",) if self.is_users else ()), "--no-pager", *words]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            said = (done.stderr or done.stdout).strip().splitlines() or ["it says nothing"]
-            raise FailedPrecondition(f"systemctl {' '.join(argv[1:])} failed: {said[0]}")
+            errors = (done.stderr or done.stdout).strip().splitlines() or ["it says nothing"]
+            raise FailedPrecondition(f"systemctl {' '.join(argv[1:])} failed: {errors[0]}")
         return done.stdout
 
 

@@ -82,9 +82,9 @@ class PlatformSetup(Struct):
             self.keep(name, value, "(yours)" if is_secret_name(name) else None)
         if users:
             self.keep(f"{config.variables}ALLOWED_USERS", users)
-        told = {**found, **({f"{config.variables}ALLOWED_USERS": users} if users else {})}
-        checks = self._checks(config, told)
-        checks += filter(None, [asyncio.run(imported(GREET)(self._with(told), config.name))])
+        variables = {**found, **({f"{config.variables}ALLOWED_USERS": users} if users else {})}
+        checks = self._checks(config, variables)
+        checks += filter(None, [asyncio.run(imported(GREET)(self._with(variables), config.name))])
         for one in checks:
             tell = say if one.verdict is Verdict.OK else complain
             tell(printable(f"{one.name}: {one.message}"))

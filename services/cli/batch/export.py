@@ -51,10 +51,10 @@ async def export(context: Context) -> None:
         async def write() -> None:
             nonlocal read
             found = await waiting.popleft()
-            said = [each for each in found if each is not None]
-            if missing := len(found) - len(said):
+            trajectories = [each for each in found if each is not None]
+            if missing := len(found) - len(trajectories):
                 writer.counts["no conversation"] += missing
-            await asyncio.to_thread(writer.add_all, said)
+            await asyncio.to_thread(writer.add_all, trajectories)
             read += len(found)
             status.show(f"{read} of {batch.done_count}, {read / (monotonic() - began):.0f}/s")
 

@@ -59,9 +59,9 @@ def _about(report: Report) -> str:
         ("created", local_time(batch.create_time) if batch.HasField("create_time") else ""),
         ("finished", local_time(batch.finish_time) if batch.HasField("finish_time") else ""),
     ]
-    told = " · ".join(f"{name}: {escaped(value)}" for name, value in facts if value not in ("", 0))
+    text = " · ".join(f"{name}: {escaped(value)}" for name, value in facts if value not in ("", 0))
     reason = f"<p>{escaped(batch.reason)}</p>" if batch.reason else ""
-    return f"<p>{told}</p>{reason}"
+    return f"<p>{text}</p>{reason}"
 
 
 def _tiles(report: Report) -> Iterable[str]:
@@ -78,8 +78,8 @@ def _tiles(report: Report) -> Iterable[str]:
     each = f", {dollars(usage.cost_micro_usd // done)} per item" if done else ""
     yield _tile(dollars(usage.cost_micro_usd), f"cost{each}")
     tokens_in, tokens_out = usage.prompt_tokens, usage.completion_tokens
-    told = f"tokens: {short(tokens_in)} in, {short(tokens_out)} out"
-    yield _tile(short(tokens_in + tokens_out), told)
+    text = f"tokens: {short(tokens_in)} in, {short(tokens_out)} out"
+    yield _tile(short(tokens_in + tokens_out), text)
     yield _tile(duration(passed_s), "to the last end")
     if passed_s:
         yield _tile(f"{short(60 * done / passed_s)}", "items a minute")
@@ -133,10 +133,10 @@ def _table(report: Report) -> str:
         return ""
     shown = poor[:_MOST_ITEMS]
     rows = "".join(map(_row, shown))
-    told = plural(len(poor), "item") + (f", the first {len(shown)}" if poor[len(shown) :] else "")
+    text = plural(len(poor), "item") + (f", the first {len(shown)}" if poor[len(shown) :] else "")
     heads = "".join(f"<th>{head}</th>" for head in _HEADS)
     return (
-        f"<h2>Failed, or with a low score: {told}</h2>"
+        f"<h2>Failed, or with a low score: {text}</h2>"
         f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
     )
 

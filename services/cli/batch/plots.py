@@ -81,9 +81,9 @@ def lines(title: str, x_axis: str, y_axis: str, series: Mapping[str, Sequence[fl
         parts.append(f'<polyline class="line{number}" points="{points}"/>')
     step = _INNER_WIDTH / _SAMPLES
     for number, place in enumerate(places):
-        told = ", ".join(f"{counts[name][number]:,} {name}" for name in counts)
+        text = ", ".join(f"{counts[name][number]:,} {name}" for name in counts)
         left = LEFT + step * (number - 0.5)
-        parts.append(_hover(left, step, f"{short(place)} {x_axis}: {told}"))
+        parts.append(_hover(left, step, f"{short(place)} {x_axis}: {text}"))
     keys = "".join(
         f'<span class="key key{number}">{escaped(name)}</span>'
         for number, name in enumerate(counts)

@@ -141,23 +141,23 @@ class Talk:
 
     def entered(self, line: str) -> bool:
         """Handle a line; return whether to put it back."""
-        said, question = line.strip(), self._answers
+        text, question = line.strip(), self._answers
         is_over = question is not None and not self._dialogue.waits_for(question)
-        if is_over and said and said not in LEAVE:
+        if is_over and text and text not in LEAVE:
             self._answers = None
             self._screen.aside(OVER, "dim")
             return True
-        if said:
+        if text:
             label = self._dialogue.choices.label if question is None else question.label
             self._line.echo(label, line.rstrip())
-        if said.lower() in LEAVE:
+        if text.lower() in LEAVE:
             self._line.leave()
-        elif said.split(maxsplit=1)[:1] == [EDIT]:
-            self._line.edit(said[len(EDIT) :].strip())
-        elif said and question is not None:
-            self._answer(question, said)
-        elif said:
-            self._say(said)
+        elif text.split(maxsplit=1)[:1] == [EDIT]:
+            self._line.edit(text[len(EDIT) :].strip())
+        elif text and question is not None:
+            self._answer(question, text)
+        elif text:
+            self._say(text)
         self._ask()
         return False
 

@@ -74,8 +74,8 @@ class ToolView:
         call = self._calls[started.call_id] = _Call(started=started)
         if self._are_several:
             call.number = str(len(self._calls))
-        told = "" if started.name in _UNTOLD else described(started.arguments_json)
-        line = " ".join(filter(None, ("▸", call.number, started.name, told and f" {told}")))
+        text = "" if started.name in _UNTOLD else described(started.arguments_json)
+        line = " ".join(filter(None, ("▸", call.number, started.name, text and f" {text}")))
         self._screen.line(line, "cyan")
 
     def pending(self) -> str:

@@ -48,8 +48,8 @@ class TurnView:
                     event.compressed.before_token_count,
                     event.compressed.after_token_count,
                 )
-                told = f"The conversation was condensed from about {before:,} to {after:,} tokens."
-                self._remark(told, "dim")
+                text = f"The conversation was condensed from about {before:,} to {after:,} tokens."
+                self._remark(text, "dim")
             case "turn_finished":
                 self._show_end(event.turn_finished)
             case _:

@@ -165,8 +165,8 @@ def _say_imported(
 ) -> None:
     took = "would import" if context.given.dry_run else "imported"
     counts = {what: getattr(taken, f"{name}_count") for name, what in _COUNTS.items()}
-    told = ", ".join(f"{count} {what}" for what, count in counts.items() if count) or "none"
-    say(f"{took} files of {context.given.folder}: {told}")
+    text = ", ".join(f"{count} {what}" for what, count in counts.items() if count) or "none"
+    say(f"{took} files of {context.given.folder}: {text}")
     if taken.session_count:
         say(f"imported {plural(taken.session_count, 'session')}")
     if here := sum(map(is_here, jobs)):
@@ -221,8 +221,8 @@ async def _receive(call: Any, target: Target) -> home_pb2.ExportHomeSummary:
 
 
 def _existing(name: str, kind: "home_pb2.ExistingFiles.ValueType", meaning: str) -> Argument:
-    told = f"{meaning} existing files that differ"
-    return choice(name, told, "existing", kind, home_pb2.EXISTING_FILES_REFUSE)
+    text = f"{meaning} existing files that differ"
+    return choice(name, text, "existing", kind, home_pb2.EXISTING_FILES_REFUSE)
 
 
 _WITHOUT = arg(

@@ -146,8 +146,8 @@ async def pause(context: Context) -> int:
         print_json([describe(job, JOB) for job in changed])
         return failed
     for job in changed:
-        told = "paused" if pausing else f"next run {local(job.next_run_time, job.time_zone)}"
-        say(printable(f"{job.job_id}  {job.name}: {told}"))
+        text = "paused" if pausing else f"next run {local(job.next_run_time, job.time_zone)}"
+        say(printable(f"{job.job_id}  {job.name}: {text}"))
     if given.all:
         say(f"{plural(len(changed), 'job')} {'paused' if pausing else 'resumed'}")
     return failed
@@ -173,8 +173,8 @@ async def _preview(context: Context) -> None:
     times = [at.ToDatetime(UTC) for at in found.due_times]
     due, kind = [at.isoformat() for at in times], field_value(found, "kind")
     how = {"schedule": given.schedule, "time_zone": found.time_zone, "kind": kind, "due": due}
-    told = f"would run ({found.time_zone}):\n{due_times(times, found.time_zone)}"
-    context.print_value(how, told)
+    text = f"would run ({found.time_zone}):\n{due_times(times, found.time_zone)}"
+    context.print_value(how, text)
 
 
 async def _fields(context: Context) -> dict[str, Any]:
@@ -260,13 +260,13 @@ async def _check_template(settings: Settings, wanted: str | None) -> None:
         return
     try:
         async with executors(settings) as deployment:
-            told = [kind for one in deployment.each for kind in one.capabilities.backends]
+            kinds = [kind for one in deployment.each for kind in one.capabilities.backends]
     except EXPECTED as error:
         complain(f"cannot check the template {wanted}: {explain(error)}")
         return
-    meant = [kind for kind in told if kind.template == wanted]
+    meant = [kind for kind in kinds if kind.template == wanted]
     if not meant:
-        listed = ", ".join(dict.fromkeys(kind.template for kind in told if kind.template))
+        listed = ", ".join(dict.fromkeys(kind.template for kind in kinds if kind.template))
         raise InvalidArgument(f"there is no sandbox template {wanted!r}; use one of: {listed}")
     if not any(kind.available for kind in meant):
         complain(f"the template {wanted} is not available now: {meant[0].detail}")

@@ -55,8 +55,8 @@ async def _take(context: Context) -> int:
             "already here": sum(job.outcome == pb.IMPORT_OUTCOME_PRESENT for job in jobs),
             "not imported": len(jobs) - len(taken),
         }
-        told = ", ".join(f"{count} {what}" for what, count in counts.items() if count) or "none"
-        say(f"{'would import ' if given.dry_run else ''}jobs: {told}")
+        text = ", ".join(f"{count} {what}" for what, count in counts.items() if count) or "none"
+        say(f"{'would import ' if given.dry_run else ''}jobs: {text}")
         for line in filter(None, map(note_of, jobs)):
             say(line)
         if taken and not runs and not given.dry_run:
@@ -82,8 +82,8 @@ async def _give(context: Context) -> None:
         sys.stdout.buffer.write(answer.document)
         return
     await asyncio.to_thread(replace_file, path, answer.document, 0o600)
-    told = f"exported {plural(answer.job_count, 'job')} to {path}"
-    context.print_value({"file": str(path), "jobs": answer.job_count}, told)
+    text = f"exported {plural(answer.job_count, 'job')} to {path}"
+    context.print_value({"file": str(path), "jobs": answer.job_count}, text)
 
 
 def is_here(job: pb.ImportedJob) -> bool:

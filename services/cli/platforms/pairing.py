@@ -53,18 +53,18 @@ async def _approve(context: Context) -> None:
     found = answer.pairing
     name = f"{found.user_name} ({found.user_id})" if found.user_name else found.user_id
     rights = ", with the commands of admins" if found.is_admin else ""
-    told = f"{name} may talk to Hermes on {found.platform}{rights}"
+    text = f"{name} may talk to Hermes on {found.platform}{rights}"
     if answer.was_approved:
-        told = f"this code was used before; {told}"
-    context.print_one(found, _PAIRING, told)
+        text = f"this code was used before; {text}"
+    context.print_one(found, _PAIRING, text)
 
 
 async def _revoke(context: Context) -> None:
     """Revoke a person's access, or drop their request."""
     request = context.request(pb.RevokePairingRequest)
     await context.stub(PairingServiceStub).RevokePairing(request)
-    told = f"{request.user_id} may no longer talk to Hermes on {request.platform}"
-    context.print_one(request, _REVOKED, told)
+    text = f"{request.user_id} may no longer talk to Hermes on {request.platform}"
+    context.print_one(request, _REVOKED, text)
 
 
 _ACTIONS = (

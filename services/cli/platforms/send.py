@@ -90,8 +90,8 @@ async def _send(context: Context) -> None:
     where = ", ".join(answer.targets)
     is_sent = delivery.state not in (pb.DELIVERY_STATE_PENDING, pb.DELIVERY_STATE_UNSPECIFIED)
     why = f" ({delivery.last_error})" if delivery.last_error else ""
-    said = f"sent to {where}" if is_sent else f"to be sent to {where}{why}"
-    context.print_one(delivery, _DELIVERY, said)
+    message = f"sent to {where}" if is_sent else f"to be sent to {where}{why}"
+    context.print_one(delivery, _DELIVERY, message)
 
 
 async def _outcome(context: Context, delivery: pb.Delivery) -> pb.Delivery:

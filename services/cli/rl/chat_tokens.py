@@ -106,13 +106,13 @@ class ChatTokenizer:
         usual, found = self._tokens(text), message.get("logprobs", {})
         kept: Sequence[Any] = found.get("content", ())
         ids = [each.get("id") for each in kept]
-        told = "".join(each["token"] for each in kept)
+        full = "".join(each["token"] for each in kept)
         if None in ids:
             ids = usual[: len(ids)]
         else:
-            told = self._tokenizer.decode(ids, skip_special_tokens=False)
-        if kept and len(ids) == len(kept) and text in (told, f"{told}{self._tokenizer.eos_token}"):
-            return _Answer(told, ids, [each["logprob"] for each in kept])
+            full = self._tokenizer.decode(ids, skip_special_tokens=False)
+        if kept and len(ids) == len(kept) and text in (full, f"{full}{self._tokenizer.eos_token}"):
+            return _Answer(full, ids, [each["logprob"] for each in kept])
         return _Answer(text, usual, ())
 
     def _tokens(self, text: str) -> Sequence[int]:

@@ -72,9 +72,9 @@ class Groups:
         stub, turn_ids = self._context.stub(TrajectoryServiceStub), [it.turn_id for it in items]
         read = read_trajectories(stub, self._context.profile, turn_ids)
         async with aclosing(read):
-            said = [each async for each in read]
+            answers = [each async for each in read]
         failed = items_pb.ITEM_STATE_FAILED
-        pairs = zip(items, said, strict=True)
+        pairs = zip(items, answers, strict=True)
         return [Attempt(it, each) for it, each in pairs if each and it.state != failed]
 
     async def remove(self, name: object) -> None:

@@ -73,8 +73,8 @@ async def _drain(context: Context, deployment: Executors) -> None:
     claimed, running = left.claimed_count, left.running_command_count
     has = f"{plural(claimed, 'sandbox', 'sandboxes')}, {plural(running, 'command')}"
     sentence = f"{at.name} is drained; still in use: {has}"
-    told = {"draining": True, "claimed": claimed, "running_commands": running}
-    context.print_value({**told, "executor": at.endpoint or None}, sentence)
+    fields = {"draining": True, "claimed": claimed, "running_commands": running}
+    context.print_value({**fields, "executor": at.endpoint or None}, sentence)
 
 
 @at_executors
@@ -82,8 +82,8 @@ async def _undrain(context: Context, deployment: Executors) -> None:
     """Give sandboxes to new sessions again."""
     at = deployment.one(context.given.executor)
     await PoolServiceStub(at.channel).Undrain(pool_pb2.UndrainRequest(), timeout=TELL_S)
-    told = {"draining": False, "executor": at.endpoint or None}
-    context.print_value(told, f"{at.name} accepts new sessions")
+    fields = {"draining": False, "executor": at.endpoint or None}
+    context.print_value(fields, f"{at.name} accepts new sessions")
 
 
 def _common(which: str, output: str) -> tuple[Argument, Argument]:

@@ -100,8 +100,8 @@ async def _show(context: Context) -> None:
     read = all_messages(stub, session.session_id, context.profile)
     messages = [message async for message in read]
     if context.given.json:
-        said = [describe(message, _MESSAGE) for message in messages]
-        print_json({**describe(session, _SESSION), "messages": said})
+        entries = [describe(message, _MESSAGE) for message in messages]
+        print_json({**describe(session, _SESSION), "messages": entries})
         return
     for message in messages:
         when = local_time(message.create_time, seconds=True)
@@ -133,8 +133,8 @@ async def _search(context: Context) -> None:
         if hit.session_id != shown:
             shown = hit.session_id
             say(f"── {hit.session_id}  {printable(hit.title)}")
-        said = f"{hit.sequence} {field_value(hit, 'role')}: {printable(hit.excerpt)}"
-        say(f"{local_time(hit.create_time)}  {said}")
+        text = f"{hit.sequence} {field_value(hit, 'role')}: {printable(hit.excerpt)}"
+        say(f"{local_time(hit.create_time)}  {text}")
     if not hits:
         complain("no message matches")
 
@@ -144,8 +144,8 @@ async def _rename(context: Context) -> None:
     found = await find(context)
     request = context.request(pb.RenameSessionRequest, session_id=found.session_id)
     session = (await context.stub(SessionServiceStub).RenameSession(request)).session
-    told = f"{session.session_id} is now called {session.title}"
-    context.print_one(session, _SESSION, told)
+    text = f"{session.session_id} is now called {session.title}"
+    context.print_one(session, _SESSION, text)
 
 
 async def _branch(context: Context) -> None:
@@ -158,11 +158,11 @@ async def _branch(context: Context) -> None:
     )
     session = (await context.stub(SessionServiceStub).BranchSession(request)).session
     has = plural(session.message_count, "message")
-    told = (
+    text = (
         f"{session.session_id} starts with {has}; open it with:\n"
         f"hermes chat --resume {session.session_id}"
     )
-    context.print_one(session, _SESSION, told)
+    context.print_one(session, _SESSION, text)
 
 
 async def _undo(context: Context) -> None:
@@ -175,8 +175,8 @@ async def _undo(context: Context) -> None:
     )
     undone = await context.stub(SessionServiceStub).UndoTurns(request)
     left = plural(undone.message_count, "message is", "messages are")
-    told = f"removed {plural(undone.turn_count, 'turn')}; {left} left"
-    text = "\n".join(filter(None, (told, undone.user_text)))
+    message = f"removed {plural(undone.turn_count, 'turn')}; {left} left"
+    text = "\n".join(filter(None, (message, undone.user_text)))
     context.print_value({"session_id": found.session_id, **json_value(undone)}, text)
 
 
@@ -200,8 +200,8 @@ async def _prune(context: Context) -> None:
         await context.confirm(question, "use --yes", "nothing was deleted")
         found = await _pruned(context, dry_run=False)
     done = "would delete" if given.dry_run else "deleted"
-    told = f"{done} {plural(len(found), 'session')}"
-    context.print_value(found, "\n".join((*found, told)))
+    text = f"{done} {plural(len(found), 'session')}"
+    context.print_value(found, "\n".join((*found, text)))
 
 
 async def _pruned(context: Context, *, dry_run: bool) -> list[str]:

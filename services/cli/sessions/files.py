@@ -89,8 +89,8 @@ async def _import(context: Context) -> int:
         except grpc.aio.AioRpcError as error:
             complain(f"{file}: {explain(error)}")
     new = sum(one.imported for one in taken)
-    told = f"imported {plural(new, 'session')}; {len(taken) - new} existed already"
-    context.print_value(list(map(json_value, taken)), told)
+    text = f"imported {plural(new, 'session')}; {len(taken) - new} existed already"
+    context.print_value(list(map(json_value, taken)), text)
     return int(len(taken) < len(files))
 
 

@@ -103,8 +103,8 @@ async def _archive(context: Context) -> None:
     name, request = context.given.name, context.request(pb.ArchiveSkillRequest)
     path = (await context.stub(SkillServiceStub).ArchiveSkill(request)).path
     kept = path.rpartition("/")[2]
-    told = f"archived {name}; restore it with: hermes skills restore {kept}"
-    context.print_value({"name": name, "path": path}, told)
+    text = f"archived {name}; restore it with: hermes skills restore {kept}"
+    context.print_value({"name": name, "path": path}, text)
 
 
 async def _restore(context: Context) -> None:

@@ -128,10 +128,10 @@ async def _export(context: Context) -> None:
                     target.begin(DEFAULT_PROFILE, path, 0o644)
                 target.write(answer.data)
     folder, files = str(target.folder), sorted(target.modes)
-    told = (
+    text = (
         f"exported {plural(len(given.names), 'skill')} ({plural(len(files), 'file')}) to {folder}"
     )
-    context.print_value({"folder": folder, "files": files}, told)
+    context.print_value({"folder": folder, "files": files}, text)
 
 
 async def _source(text: str) -> str:
@@ -152,8 +152,8 @@ async def _settle(
     for outcome in await _collect(method(request)):
         if outcome.status == pb.SKILL_OUTCOME_STATUS_ASKS and not given.dry_run:
             if not given.json:
-                told = f"{_verdict(outcome)}{_because(outcome)}"
-                say(printable(f"{outcome.name} of {outcome.source}: {told}"))
+                text = f"{_verdict(outcome)}{_because(outcome)}"
+                say(printable(f"{outcome.name} of {outcome.source}: {text}"))
                 _say_findings(outcome)
             if given.yes or await _accepts(context, outcome):
                 del request.names[:], request.consents[:]
