@@ -32,7 +32,7 @@ from services.runtime.config import ServiceConfig
 HEALTH_S = 3.0
 """The timeout of a health check."""
 STUCK_S = 15.0
-"""How long another process may take to start or stop services before a command gives up."""
+"""How long another process may do nothing before a command gives up waiting for its services."""
 PATIENCE_S = 10.0
 """How long a command waits for remote services."""
 TELL_AFTER_S = 3.0
@@ -155,8 +155,10 @@ async def _join(
     """Yield channels to the services on the home's socket, started here if nobody runs them."""
     addresses: dict[str, Address] = dict.fromkeys(services, UnixAddress(settings.home.socket))
     lock = lock_of(UnixAddress(settings.home.socket))
-    started, is_announced = monotonic(), False
+    started, is_announced, progress = monotonic(), False, ""
     while True:
+        if (last := await asyncio.to_thread(lock.progress)) != progress:
+            started, progress = monotonic(), last
         has_waited = monotonic() - started >= STUCK_S
         if not await is_running(settings):
             try:
