@@ -203,7 +203,7 @@ async def test_a_plain_yes_asks_which_of_several_approvals_it_means(tmp_path: Pa
         await telegram.say(1, "clean up")
         await running.until_rows("gateway", QUESTIONS, [("SENT",), ("SENT",)])
         await telegram.say(1, "yes")
-        await telegram.until(lambda: telegram.texts(1)[-1].startswith("2 decisions are open."))
+        await telegram.until(lambda: telegram.texts(1)[-1].startswith("2 questions are open."))
         await telegram.say(1, "/stop")
         # What is left open has no buttons any more.
         await telegram.until(lambda: "Expired, because the turn has ended" in telegram.texts(1)[2])
@@ -221,7 +221,7 @@ async def test_a_plain_yes_to_a_question_allows_no_call_beside_it(tmp_path: Path
         either = f"{QUESTIONS} OR delivery_id LIKE 'clr_%'"
         await running.until_rows("gateway", either, [("SENT",), ("SENT",)])
         await telegram.say(1, "yes")
-        await telegram.until(lambda: telegram.texts(1)[-1].startswith("2 decisions are open."))
+        await telegram.until(lambda: telegram.texts(1)[-1].startswith("2 questions are open."))
         shown = list(telegram.chats[1].values())
         (question,) = [each.id for each in shown if "Which otter?" in each.text]
         reply = {"message_id": question, "date": 1, "chat": {"id": 1, "type": "private"}}

@@ -3,7 +3,7 @@
 from typing import Annotated, ClassVar
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, SecretStr, model_validator
+from pydantic import AfterValidator, Field, SecretStr
 
 from gateway_service.platforms.config import PlatformConfig
 from services.config.settings import Env, Yaml, section
@@ -75,10 +75,3 @@ class HomeAssistantConfig(PlatformConfig):
             return False
         is_named = entity_id in self.watch_entities
         return self.watch_all or is_named or entity_id.partition(".")[0] in self.watch_domains
-
-    @model_validator(mode="after")
-    def _is_complete(self) -> "HomeAssistantConfig":
-        # The URL has a default.
-        if self.enabled and not self.has_credentials:
-            raise ValueError("platforms.homeassistant is enabled; set HASS_TOKEN for it")
-        return self

@@ -39,10 +39,8 @@ class SlackConfig(PlatformConfig):
         return Path(__file__).with_name("manifest.yaml").read_text(encoding="utf-8")
 
     @model_validator(mode="after")
-    def _is_complete(self) -> "SlackConfig":
+    def _is_well_formed(self) -> "SlackConfig":
         token, app_token = self.token.get_secret_value(), self.app_token.get_secret_value()
-        if self.enabled and not token:
-            raise ValueError("platforms.slack is enabled; set SLACK_BOT_TOKEN for it")
         if token and not token.startswith("xoxb-"):
             raise ValueError("SLACK_BOT_TOKEN must begin with xoxb-")
         if app_token and not app_token.startswith("xapp-"):
