@@ -1,6 +1,8 @@
-"""Where `model.preload` is on, the provider's SDK is there before the first turn, and else not."""
+"""What is imported before a turn needs it, and what is not."""
 
 import asyncio
+import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -49,3 +51,31 @@ async def test_the_sdk_is_loaded_without_a_turn(tmp_path: Path) -> None:
 async def test_a_start_without_a_model_goes_on(tmp_path: Path) -> None:
     ready, *_ = await lines_of(tmp_path, "preload", "")
     assert ready.startswith("ready")
+
+
+PROGRAM = """
+import json, sys
+from agent_service.models.wires.transport import types_deferred
+with types_deferred():
+    import openai
+client = openai.AsyncOpenAI(api_key="none", base_url="http://127.0.0.1:9/v1")
+known = ("openai.types.responses.response", "openai.types.shared.reasoning")
+imported = [name for name in known if name in sys.modules]
+calls = [client.chat.completions.create.__name__, client.responses.create.__name__]
+from openai.types import Batch
+from openai.types.shared import Reasoning
+types = [openai.types.responses.Response.__name__, Batch.__name__, Reasoning.__name__]
+nonsense = hasattr(openai.types, "Nonsense")
+finders = [finder for finder in sys.meta_path if "sdk" in repr(finder)]
+print(json.dumps([imported, calls, types, nonsense, finders]))
+"""
+
+
+def test_types_are_imported_when_somebody_asks_for_them() -> None:
+    run = [sys.executable, "-c", PROGRAM]
+    done = subprocess.run(run, check=True, capture_output=True, text=True)
+    imported, calls, types, nonsense, finders = json.loads(done.stdout)
+    assert imported == []
+    assert calls == ["create", "create"]
+    assert types == ["Response", "Batch", "Reasoning"]
+    assert (nonsense, finders) == (False, [])
