@@ -96,6 +96,7 @@ async def test_an_answer_that_nobody_can_read_costs_only_the_file(tmp_path: Path
             await telegram.say(1, "", media_group_id="a", **photo("one"))
         lost = "I could not read the picture: telegram does not say where the file is."
         await telegram.until(lambda: telegram.texts(1) == [lost])
+        assert telegram.calls["file"] == 0
 
 
 async def test_a_home_without_a_place_for_files_costs_only_the_file(tmp_path: Path) -> None:
