@@ -235,9 +235,8 @@ class SandboxLeases:
 
     async def _take_up(self, profile: str, session_id: str, owner: Owner) -> HeldSandbox:
         may = partial(self._check_idle, session_id, owner)
-        bound, wish = await self._database.read(
-            lambda conn: (bindings.get(conn, session_id), bindings.wish(conn, session_id))
-        )
+        bound = await self._database.read(lambda conn: bindings.get(conn, session_id))
+        wish = await self._database.read(lambda conn: bindings.wish(conn, session_id))
         request = sandbox_pb2.AcquireSandboxRequest(
             request_id=new_id("acq"), profile=profile, session_id=session_id
         )

@@ -61,11 +61,7 @@ _FORGET = Prepared(
     sa.delete(left_sandbox).where(left_sandbox.c.sandbox_id == bindparam("sandbox_id"))
 )
 _OWNED = Prepared(
-    sa.select(turn.c.id).where(
-        turn.c.id == bindparam("id"),
-        turn.c.owner == bindparam("owner"),
-        turn.c.epoch == bindparam("epoch"),
-    )
+    sa.select(turn.c.id).where(*(turn.c[key] == bindparam(key) for key in ("id", "owner", "epoch")))
 )
 _LEAVE = insert_ignore(left_sandbox).values(left_at=db_now())
 

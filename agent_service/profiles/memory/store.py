@@ -148,7 +148,7 @@ class MemoryStore:
     async def snapshot(self, profile: str) -> Snapshot:
         """Return both memories for a session's prompt, without entries that try to give orders."""
         memories = await self.load(profile)
-        shown = [await asyncio.to_thread(self._render, memory) for memory in memories]
+        shown = await asyncio.to_thread(lambda: list(map(self._render, memories)))
         too_long = tuple(filter(None, (memory.too_long for memory in memories)))
         limits = {str(memory.target): memory.limit for memory in memories}
         return Snapshot(

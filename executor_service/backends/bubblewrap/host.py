@@ -107,6 +107,9 @@ def install_etc(folder: Path, source: Path = Path("/etc")) -> Path:
     changed = [(str(path), path.stat().st_mtime_ns) for path in watched]
     digest = sha256(repr((changed, _OWN_FILES_OF_ETC)).encode()).hexdigest()[:16]
 
+    def unreadable(folder: str, names: list[str]) -> list[str]:
+        return [name for name in names if not os.access(Path(folder, name), os.R_OK)]
+
     def fill(part: Path) -> None:
         for path in found:
             copy = part / path.relative_to(source)
@@ -114,7 +117,7 @@ def install_etc(folder: Path, source: Path = Path("/etc")) -> Path:
             copy.parent.chmod(0o755)
             # Modes stay, so users can read no more of the copy than of the files.
             if path.is_dir():
-                shutil.copytree(path, copy, symlinks=True, ignore=_unreadable)
+                shutil.copytree(path, copy, symlinks=True, ignore=unreadable)
             else:
                 shutil.copy2(path, copy)
         for name, content in _OWN_FILES_OF_ETC.items():
@@ -122,10 +125,6 @@ def install_etc(folder: Path, source: Path = Path("/etc")) -> Path:
             (part / name).chmod(0o444)
 
     return install(folder / f"etc-{digest}", fill)
-
-
-def _unreadable(folder: str, names: list[str]) -> list[str]:
-    return [name for name in names if not os.access(Path(folder, name), os.R_OK)]
 
 
 def root_arguments(host: Host, stage: list[Staged], etc: Path) -> Iterator[Argument]:
