@@ -1,13 +1,18 @@
 """`hermes rl` as a person uses it: look, evaluate, write groups, go on after a kill."""
 
 import json
+import socket
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from tests.e2e.home import Home
+from tests.e2e.terminal import terminal
+from tests.support.calculator import calculator_task
 
 TASKS: Sequence[dict[str, Any]] = (
     {"id": "made", "prompt": "touch a file", "check": "test -e made", "tags": ["easy"]},
@@ -80,6 +85,17 @@ def test_groups_are_written_once_though_the_command_is_killed(home: Home, tmp_pa
     assert "terminal" in {tool["function"]["name"] for tool in made["tools"]}
     (batch,) = home.run("batch", "list", "--json").json
     assert (batch["state"], batch["items"], batch["done"]) == ("completed", 18, 18)
+
+
+def test_a_terminal_shows_how_many_files_are_uploaded(home: Home, tmp_path: Path) -> None:
+    task = calculator_task(tmp_path / "calc")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/calc"
+        tasks = task, replace(task, id="t2", repository=url)
+        written = b"\n".join(map(msgspec.json.encode, tasks))
+        (home.path / "environments" / "hermes_swe_env.jsonl").write_bytes(written)
+        with terminal(home, "rl", "evaluate", "hermes_swe_env") as shown:
+            shown.wait_for("2 files uploaded")
 
 
 def test_what_cannot_run_is_said(home: Home) -> None:

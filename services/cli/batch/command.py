@@ -34,7 +34,7 @@ from services.cli.command import (
     flag,
     limit,
 )
-from services.cli.console import complain, one_line_json, print_json, say
+from services.cli.console import StatusLine, complain, one_line_json, print_json, say
 from services.cli.output import describe
 from services.errors import InvalidArgument
 from services.home.batches.dataset import batch_prompt, read_dataset
@@ -71,13 +71,15 @@ async def _run(context: Context) -> int:
         )
     if not items:
         raise InvalidArgument(f"{given.dataset} has no items")
-    mix, upload = creation.toolsets_of(context), creation.uploads(context)
+    mix, folder = creation.toolsets_of(context), given.dataset.parent
     options = creation.batch_options(context, given.workers, given.budget)
     options.distribution = mix.name
-    prompts = [
-        await batch_prompt(item, given.dataset.parent, mix.sample(given.seed, item.id), upload)
-        for item in items
-    ]
+    with StatusLine() as status:
+        upload = creation.uploads(context, status)
+        prompts = [
+            await batch_prompt(item, folder, mix.sample(given.seed, item.id), upload)
+            for item in items
+        ]
     return await _finish(context, await creation.create(context, given.name, options, prompts))
 
 

@@ -19,7 +19,7 @@ from services.cli.batch.distributions import DEFAULT, Distribution, find_distrib
 from services.cli.batch.progress import UNDER_WAY
 from services.cli.chat import attachments
 from services.cli.command import Context, arg
-from services.cli.console import complain, say
+from services.cli.console import StatusLine, complain, say
 from services.cli.tools import check_toolset
 from services.home.batches.dataset import Upload
 from services.home.batches.requests import creation_requests
@@ -87,7 +87,7 @@ async def check_toolsets(
         complain(f"there are no tools for {', '.join(lacking)}; see: hermes tools")
 
 
-def uploads(context: Context) -> Upload:
+def uploads(context: Context, status: StatusLine) -> Upload:
     """Return what gives each file to the agent once."""
     known = dict[Path, MessageFile]()
 
@@ -95,6 +95,7 @@ def uploads(context: Context) -> Upload:
         if path not in known:
             file = await asyncio.to_thread(attachments.read, path)
             (known[path],) = await attachments.upload(context.channels.to("agent"), [file])
+            status.show(f"{plural(len(known), 'file')} uploaded")
         return known[path]
 
     return upload

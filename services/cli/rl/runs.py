@@ -10,7 +10,7 @@ from services.cli.batch import creation
 from services.cli.batch.progress import follow
 from services.cli.batch.report import all_items, state_word
 from services.cli.command import JSON_OBJECT, Context, arg
-from services.cli.console import complain
+from services.cli.console import StatusLine, complain
 from services.home.batches.environment import TOOLSETS, find_environment, make_prompts
 from services.home.batches.requests import digest_of
 from services.home.paths import DEFAULT_PROFILE, HomePaths
@@ -60,7 +60,9 @@ async def environment_prompts(
     given = context.given
     environment = await asyncio.to_thread(find_environment, home_of(context), given.environment)
     toolsets, sizes = tuple(creation.toolsets_of(context).chances), (given.group_size, group_count)
-    return await make_prompts(environment, creation.uploads(context), *sizes, given.seed, toolsets)
+    with StatusLine() as status:
+        upload = creation.uploads(context, status)
+        return await make_prompts(environment, upload, *sizes, given.seed, toolsets)
 
 
 async def run_environment(context: Context, purpose: str, group_count: int = 0) -> EnvironmentRun:
