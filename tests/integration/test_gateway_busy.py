@@ -54,7 +54,7 @@ async def test_a_message_does_what_is_configured_for_its_platform(
         assert _was_told(model, mode)
 
 
-WAITING = [("/queue more", "Queued:"), ("/steer more", "Noted:")]
+WAITING = [("/queue more", "Queued."), ("/steer more", "Noted.")]
 
 
 @pytest.mark.parametrize(("said", "remark"), WAITING)

@@ -92,7 +92,7 @@ async def test_without_edits_it_is_said_that_a_message_waits(
     async with replica(database, platform, agent):
         platform.say("5", "/queue wait one")
         [turn] = await agent.turns.started(1)
-        await until(lambda: [text[:7] for text in platform.texts("5")] == ["Queued:"])
+        await until(lambda: [text[:7] for text in platform.texts("5")] == ["Queued."])
         agent.turns.release(turn)
         await until(lambda: len(platform.texts("5")) == 2)
         assert platform.texts("5")[1] == "one"
