@@ -95,7 +95,7 @@ def test_a_terminal_shows_how_many_files_are_uploaded(home: Home, tmp_path: Path
         written = b"\n".join(map(msgspec.json.encode, tasks))
         (home.path / "environments" / "hermes_swe_env.jsonl").write_bytes(written)
         with terminal(home, "rl", "evaluate", "hermes_swe_env") as shown:
-            shown.wait_for("2 files uploaded")
+            assert shown.wait_for("2 files uploaded")
 
 
 def test_what_cannot_run_is_said(home: Home) -> None:
