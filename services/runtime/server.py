@@ -12,7 +12,15 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from msgspec import Struct, field
 
 from services.errors import FailedPrecondition, Internal
-from services.lifecycle import Failure, Shutdown, Workers, each_of, first_failure, share_interpreter
+from services.lifecycle import (
+    Failure,
+    Shutdown,
+    Workers,
+    all_of,
+    each_of,
+    first_failure,
+    share_interpreter,
+)
 from services.rpc import deadlines
 from services.rpc.addresses import Address, TcpAddress
 from services.rpc.auth import Authenticator, Gate, Tokens
@@ -148,8 +156,8 @@ async def serve(
     async with AsyncExitStack() as stack:
         stop = await stack.enter_async_context(shutdown or Shutdown())
         await stack.enter_async_context(server)
-        for component in components:
-            await stack.enter_async_context(component)
+        # Side by side: the executor waits for other programs meanwhile.
+        await all_of(map(stack.enter_async_context, components))
         failures: list[Failure] = []
 
         def failed(failure: Failure) -> None:

@@ -7,6 +7,7 @@ import socket
 import stat
 from collections.abc import Awaitable
 from pathlib import Path
+from typing import Self
 
 import grpc
 import grpc.aio
@@ -118,6 +119,23 @@ async def test_a_component_goes_through_its_life_in_order(tmp_path: Path) -> Non
     assert addresses[0] == path
     assert isinstance(addresses[1], TcpAddress)
     assert addresses[1].port > 0
+
+
+async def test_components_begin_side_by_side(tmp_path: Path) -> None:
+    together, shutdown = asyncio.Barrier(2), Shutdown()
+
+    class Waiting(Sample):
+        async def __aenter__(self) -> Self:
+            await together.wait()
+            return await super().__aenter__()
+
+    async def ready(_: tuple[Address, ...]) -> None:
+        shutdown.request("seen")
+
+    first, second = Waiting("first"), Waiting("second", {})
+    listen = ListenOptions((UnixAddress(tmp_path / "hermes.sock"),), tokens=TOKENS)
+    await serve([first, second], listen, ready=ready, shutdown=shutdown)
+    assert (first.steps[0], second.steps[-1]) == ("enter", "exit")
 
 
 async def test_a_signal_stops_the_process_gracefully(tmp_path: Path) -> None:
