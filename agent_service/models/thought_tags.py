@@ -9,7 +9,6 @@ _NAME = (
     r"(?:[a-z]+[:_]){0,2}(?:ant)?(?:think(?:ing)?|thoughts?|reasoning|reflection|scratchpad|monologue"
     r"|cot)(?:_process|_scratchpad|_fast(?:er)?)?|analysis|recalled_memory"
 )
-# The last ones are those of OpenAI's open models and of Gemma.
 _TAG = re.compile(
     rf"(?P<opening><\|?(?!end_)(?:{_NAME})(?: [^<>]*)?\|?>|\[think(?:ing)?\]|◁think▷"
     r"|<\|channel\|>(?:analysis|commentary)<\|message\|>|<\|channel>thought\b|<\|inner_prefix\|>)"

@@ -82,16 +82,11 @@ def decoded(text: str) -> Any:
     except ValueError as error:
         with suppress(ValueError):
             return _whole(_TRAILING_COMMA.sub(lambda found: found[1] or "", text))
-        with suppress(ValueError, SyntaxError, TypeError, MemoryError):
-            return _python_object(text)
+        no_literal = (ValueError, SyntaxError, TypeError, MemoryError)
+        with suppress(*no_literal), catch_warnings(action="ignore"):
+            # As in Python, where an unknown escape is a backslash and a warning.
+            return json.loads(json.dumps(ast.literal_eval(text), allow_nan=False))
         raise error from None
-
-
-def _python_object(text: str) -> Any:
-    """Read an object that is written as in Python: with single quotes, True and None."""
-    with catch_warnings(action="ignore"):  # about escapes, which are backslashes then
-        found = ast.literal_eval(text)
-    return json.loads(json.dumps(found, allow_nan=False))
 
 
 def _whole(text: str) -> Any:

@@ -152,16 +152,15 @@ def _continues(last: Waiting, following: Waiting) -> bool:
     return (
         isinstance(said, MessageEvent)
         and isinstance(more, MessageEvent)
-        and (said.joint is not None or _comments_on(said, more))
+        and (said.joint is not None or (parse(said.text) is None and _is_forwarded(more)))
         and more.source == said.source
         and parse(more.text) is None
         and following.received_at - last.received_at <= MOMENT
     )
 
 
-def _comments_on(said: MessageEvent, more: MessageEvent) -> bool:
-    """Return whether a message is what its sender wrote while forwarding the next one."""
-    return any(quote.is_forwarded for quote in more.quotes) and parse(said.text) is None
+def _is_forwarded(message: MessageEvent) -> bool:
+    return any(quote.is_forwarded for quote in message.quotes)
 
 
 def join(parts: Sequence[Waiting]) -> Waiting:

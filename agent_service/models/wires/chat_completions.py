@@ -67,7 +67,6 @@ class Assembly:
                 reasoning += self._add_reasoning(found)
                 if extra := found.get(_EXTRA):
                     self._extra[_EXTRA] = extra
-                # The second is the name before 2023, which some servers still use.
                 for call in objects_of(found.get("tool_calls") or found.get("function_call")):
                     self._calls.add(call)
         return text, reasoning

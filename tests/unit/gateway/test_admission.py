@@ -62,6 +62,8 @@ def test_others_commands_buttons_and_what_comes_later_are_no_parts() -> None:
     assert gather([first, *others]) == [first]
     part = said(6, "/usr/bin is a folder")
     assert gather([first, *others, part]) == [first, part]
+    command = said(1, "/queue long", joint="")
+    assert gather([command, said(2, "er")]) == [command, said(2, "er")]
     assert join([first]) == first
 
 
