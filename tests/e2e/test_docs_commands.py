@@ -46,6 +46,9 @@ ELSEWHERE = (
     r"hermes pools .*--executor .*",
     r"hermes certs publish .*",
     r"hermes service .*",
+    r"hermes acp --setup .*",
+    r"hermes (batch (run|show|resume)|trajectories convert|hooks test|mcp test) .*",
+    r"hermes memory setup.*",
     r"hermes completion .*",
     r"(tar|pg_dump|pg_restore|mkdir) .*",
 )
