@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any, Self
 
 import grpc.aio
+from msgspec import Struct
 from msgspec.structs import replace
 
 from agent_service.assembly.curation import CuratorNews, curations
@@ -32,8 +33,6 @@ from agent_service.clients.sandbox_kinds import SandboxKinds
 from agent_service.config import AgentConfig
 from agent_service.config.endpoints import AuxiliaryModel, route_of
 from agent_service.models.budgeted_models import BudgetedModels, Consulting
-from agent_service.models.catalog import Catalog
-from agent_service.models.configured_model import ConfiguredModel
 from agent_service.models.consult import Consult
 from agent_service.models.parts import ModelParts
 from agent_service.profiles.home.mover import HomeMover
@@ -120,11 +119,10 @@ def build(
     clock, redactor = clock or SystemClock(), settings.redactor(redactions(meter))
     database, leases = _database(settings, chassis, clock, meter), turn_leases(config.lease_s)
     models = model_parts(settings, config, database, clock, meter, redactor)
-    model, catalog, upkeep = models.first, models.catalog, _upkeep(database, clock)
     stores, scanner = (_stores(settings, config, chassis, database, clock), build_scanner(meter))
     executors, screening = Executors(channels, config.executor_away_s), Screening(scanner, redactor)
     shelves, profiles = shelves_of(config, stores, clock, scanner), stores.documents
-    memories = MemoryStore(profiles, database, _limits(config, model, catalog), clock, scanner)
+    memories = MemoryStore(profiles, database, _limits(config, models), clock, scanner)
     policy, context_files = _guarding(config, settings, redactor, scanner)
     external, past = external_memory(settings, clock, scanner), PastSessions(database)
     reach = tool_reach(config, channels, scanner, external, executors, settings.home, database)
@@ -160,18 +158,30 @@ def build(
     servicers = (
         TurnServicer(turns, config.tools, screening, reviews, shelves, Prompts(servers)),
         SessionServicer(database, histories, personas, clock, redactor.redact, ended),
-        *(ApprovalServicer(database, turns, redactor.redact), ModelCatalogServicer(catalog, model)),
+        *(ApprovalServicer(database, turns, redactor.redact), UploadServicer(database, clock)),
         *(MemoryServicer(memories, external, sync, database, clock), CurationServicer(plans)),
         *_tool_servicers(config, listed, servers, shelves, hubs),
-        *(CatalogServicer(personas, database), UsageServicer(database, spending)),
-        *(UploadServicer(database, clock), TrajectoryServicer(_trajectories(database, parts))),
+        *(ModelCatalogServicer(models.catalog, models.first), UsageServicer(database, spending)),
+        *(CatalogServicer(personas, database), TrajectoryServicer(_trajectories(database, parts))),
         HomeServicer(HomeMover(stores.homes, memories, histories, shelves, external)),
     )
     recovering = (stores.homes.recover, plans.recover, hubs.recover, watches.recover)
-    first = (*recovering, beside_start(config, model, shelves, stores.homes, workers))
+    first = (*recovering, beside_start(config, models.first, shelves, stores.homes, workers))
     readings = _readings(stores, database, spending, memories, shelves, meter, clock)
     beside = [each.run for each in (left, histories, sync, watches, servers, reviews, readings)]
-    return AgentService(database, models, turns, first, (*beside, *upkeep), workers, servicers)
+    chores = Chores(first, (*beside, *_upkeep(database, clock)), servers.drain)
+    return AgentService(database, models, turns, chores, workers, servicers)
+
+
+class Chores(Struct, frozen=True):
+    """What is done beside turns."""
+
+    first: Sequence[Callable[[], Awaitable[None]]]
+    """Before anybody is served."""
+    beside: Sequence[Callable[[], Coroutine[None, None, None]]]
+    """While turns run."""
+    last: Callable[[], Awaitable[None]]
+    """Once none runs here."""
 
 
 class AgentService:
@@ -185,16 +195,14 @@ class AgentService:
         database: Database,
         models: ModelParts,
         turns: Turns,
-        first: Sequence[Callable[[], Awaitable[None]]],
-        beside: Sequence[Callable[[], Coroutine[None, None, None]]],
+        chores: Chores,
         workers: Workers,
         servicers: Sequence[object],
     ) -> None:
-        """`first` is done before anybody is served, `beside` while turns run."""
         self._database = database
         self._models = models
         self._turns = turns
-        self._first, self._beside = first, beside
+        self._chores = chores
         self._workers = workers
         self._servicers = servicers
         self._opened = AsyncExitStack()
@@ -206,7 +214,7 @@ class AgentService:
             await self._models.catalog.open()
             await stack.enter_async_context(self._models.routed)
             await stack.enter_async_context(self._workers)
-            for chore in self._first:
+            for chore in self._chores.first:
                 await chore()
             await self._turns.recover()
             self._opened = stack.pop_all()
@@ -225,11 +233,12 @@ class AgentService:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._turns.run())
             group.create_task(self._turns.keep_leases())
-            for chore in self._beside:
+            for chore in self._chores.beside:
                 group.create_task(chore())
 
     async def drain(self) -> None:
         await self._turns.drain()
+        await self._chores.last()
 
 
 def _tool_servicers(
@@ -361,9 +370,9 @@ def _directions(config: AgentConfig, models: ModelParts) -> Instructions:
     )
 
 
-def _limits(config: AgentConfig, model: ConfiguredModel, catalog: Catalog) -> Limits:
+def _limits(config: AgentConfig, models: ModelParts) -> Limits:
     async def window() -> int:
-        return catalog.window_of(await model.default_name())
+        return models.catalog.window_of(await models.first.default_name())
 
     memory = config.memory
     usual = {Target.MEMORY: memory.memory_char_limit, Target.USER: memory.user_char_limit}

@@ -18,6 +18,7 @@ from hermes.agent.v1.mcp_pb2_grpc import McpServiceStub
 from hermes.agent.v1.skill_pb2_grpc import SkillServiceStub
 from hermes.agent.v1.turn_event_pb2 import APPROVAL_DECISION_DENY, APPROVAL_DECISION_ONCE
 from services.rpc.streams import open_stream
+from tests.e2e.processes import with_marker
 from tests.fakes import mcp_program
 from tests.fakes.model import FakeModel, call, fake_model
 from tests.integration.agent_parts import AgentClient, agent, answer
@@ -38,7 +39,8 @@ def home(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     folder.mkdir()
     shutil.copy(mcp_program.__file__, folder / "server.py")
     folder.chmod(0o777)
-    entry = {"command": "python3", "args": ["/workspace/server.py"], "workdir": str(folder)}
+    args = ["/workspace/server.py", str(folder)]  # the second tells its process from others
+    entry = {"command": "python3", "args": args, "workdir": str(folder)}
     config = {"mcp_servers": {"bad": {**entry, **getattr(request, "param", {})}}}
     (home / "config.yaml").write_text(json.dumps(config))
     return home
@@ -72,6 +74,7 @@ async def test_a_tool_of_a_program_is_offered_and_called(home: Path) -> None:
     (echo,) = [t for t in model.bodies[0]["tools"] if t["function"]["name"] == "mcp_bad_echo"]
     assert echo["function"]["description"] == "Repeats."
     assert model.bodies[0]["tools"] == model.bodies[1]["tools"]
+    assert not await asyncio.to_thread(with_marker, str(home.parent / "program"))
 
 
 async def test_changed_tools_are_used_once_a_person_agrees(home: Path) -> None:

@@ -15,6 +15,7 @@ from agent_service.security.threats import ThreatScanner
 from agent_service.tools.base import ToolFailed
 from services.errors import Draining
 from services.lifecycle import Workers
+from services.rpc import deadlines
 
 if TYPE_CHECKING:
     from agent_service.tools.mcp.connection import ServerConnection
@@ -106,6 +107,12 @@ class Connections:
                 await asyncio.sleep(RESTART_S)
                 for connection in unneeded(self._known.values(), asyncio.get_running_loop().time()):
                     connection.close()
+
+    async def drain(self) -> None:
+        """Close all connections while executors still answer, which ends their programs."""
+        for connection in self._known.values():
+            connection.close()
+        await self.workers.drain(deadlines.DRAIN_S)
 
     def failure(self, profile: str, name: str) -> str:
         """Return why a server was lost; empty if it was not."""

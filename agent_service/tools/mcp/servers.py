@@ -67,7 +67,7 @@ class Servers:
         """`asks` requires approval of calls in tainted sessions that change something."""
         self.configured = {name: one for name, one in configured.items() if one.enabled}
         self._connections = Connections(self.configured, dial, screen.scanner)
-        self.run = self._connections.run
+        self.run, self.drain = self._connections.run, self._connections.drain
         self._database = database
         self._screen = screen
         self._asks = asks
