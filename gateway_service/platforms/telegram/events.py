@@ -98,7 +98,10 @@ def _read_move(message: "Message | None") -> ChatMove | None:
 def _attempt(update_id: int, read: Callable[[], _T]) -> _T | None:
     """Read an update; None for an unreadable one, which otherwise would come again for ever."""
     with passing_over(f"update {update_id} of telegram"):
-        return read()
+        try:
+            return read()
+        except OSError as error:  # a time that the system does not know
+            raise ValueError(str(error)) from error
     return None
 
 

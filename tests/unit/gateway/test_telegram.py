@@ -127,12 +127,14 @@ def test_an_update_that_cannot_be_read_is_passed_over(caplog: pytest.LogCaptureF
         {"update_id": 1, "message": {**fine, "poll": {"id": "1"}}},
         {"update_id": 2, "message": "?"},
         {"update_id": 3, "message": fine},
+        {"update_id": 4, "message": {**fine, "date": 10**18}},
     ]
     answer = drop_unreadable({"ok": True, "result": updates})
-    assert answer["result"] == [{"update_id": 1}, {"update_id": 2}, updates[2]]
+    bare: list[Any] = [{"update_id": number} for number in (1, 2, 4)]
+    assert answer["result"] == [*bare[:2], updates[2], bare[2]]
     read = Update.de_list(answer["result"], None)
     assert [event.event_id for event in read_updates(read, ME)] == ["4242:3"]
-    assert len(caplog.messages) == 2
+    assert len(caplog.messages) == 3
     assert drop_unreadable({"ok": False}) == {"ok": False}
 
 
