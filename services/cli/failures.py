@@ -6,7 +6,7 @@ from services.cli.console import EXIT_FAILURE, EXIT_USAGE
 from services.config.fields import ConfigError
 from services.errors import HermesError, InvalidArgument, Reason, details_of, message_of
 
-EXPECTED = (HermesError, grpc.aio.AioRpcError)
+EXPECTED = (HermesError, grpc.aio.AioRpcError, UnicodeEncodeError)
 """Errors with a message for people; others are bugs and show a traceback."""
 
 
@@ -14,6 +14,8 @@ def explain(error: BaseException) -> str:
     """Return one line that says what is wrong and what to do."""
     if isinstance(error, grpc.aio.AioRpcError):
         return message_of(error)
+    if isinstance(error, UnicodeEncodeError):
+        return f"an argument, variable or path is not UTF-8 text: {error.object!r:.200}"
     return str(error)
 
 

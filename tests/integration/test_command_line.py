@@ -96,3 +96,13 @@ def test_json_loses_nothing_in_any_encoding(encoding: str, written: bytes) -> No
     with redirect_stdout(stream):
         print_json({"price": "5 €"})
     assert output.getvalue() == b'{"price": "5 ' + written + b'"}\n'
+
+
+def test_a_path_that_is_no_text_is_told_in_a_line(tmp_path: Path) -> None:
+    home = os.fsencode(tmp_path) + b"/\xff"
+    command = [sys.executable, "-c", _COMMAND, "sessions", "list"]
+    environ = {**os.environb, b"HERMES_HOME": home}
+    run = subprocess.run(command, check=False, capture_output=True, env=environ)
+    assert run.returncode == EXIT_FAILURE
+    assert run.stderr.count(b"\n") == 1
+    assert b"is not UTF-8 text" in run.stderr
