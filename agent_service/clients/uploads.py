@@ -77,7 +77,8 @@ class StoredFiles(Struct, frozen=True):
 
     async def add(self, path: Path) -> MessageFile:
         data = await asyncio.to_thread(path.read_bytes)
-        file, now = message_file(Attachment(path.name, data)), SystemClock().now()
+        file = await asyncio.to_thread(message_file, Attachment(path.name, data))
+        now = SystemClock().now()
         sha256 = file.sha256.hex()
         await self.database.write(
             lambda conn: uploads.touch(conn, sha256, now) or uploads.put(conn, sha256, data, now)

@@ -38,7 +38,7 @@ from services.home.trajectories.trajectory import (
 )
 from services.lifecycle import unbroken
 
-_REMEMBERED = 256
+_REMEMBERED = 16
 COMPLETED, OTHERS = "trajectory_samples.jsonl", "failed_trajectories.jsonl"
 
 _log = logging.getLogger(__name__)

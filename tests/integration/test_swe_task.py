@@ -1,5 +1,6 @@
 """SWE tasks: a right change scores 1, none 0, half of it the half, and tampering gains nothing."""
 
+import os
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -115,6 +116,16 @@ def test_later_commits_and_archives_are_not_there(tmp_path: Path) -> None:
     assert (repository / "calc.py").read_text() == BROKEN
     assert git(repository, "status", "--porcelain") == ""
     assert (repository / "noise").stat().st_size == NOISE_BYTES
+
+
+def test_names_of_files_need_not_be_utf8(tmp_path: Path) -> None:
+    task = calculator_task(tmp_path / "origin")
+    (tmp_path / "origin/tests" / os.fsdecode(b"caf\xe9")).touch()
+    git(tmp_path / "origin", "add", "-A")
+    git(tmp_path / "origin", "commit", "-qm", "more tests")
+    task = replace(task, commit="HEAD")
+    assert _score(task, tmp_path, write_calculator(BROKEN)) == 0
+    assert (tmp_path / "workspace/repository/tests" / os.fsdecode(b"caf\xe9")).exists()
 
 
 def test_a_patch_adds_tests_that_the_model_does_not_see(task: SweTask, tmp_path: Path) -> None:

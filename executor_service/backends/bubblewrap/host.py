@@ -104,7 +104,9 @@ def install_etc(folder: Path, source: Path = Path("/etc")) -> Path:
     """
     found = [path for name in _FILES_OF_ETC if os.access(path := source / name, os.R_OK)]
     watched = [path for path in (*found, source / _CERTIFICATES) if path.exists()]
-    changed = [(str(path), path.stat().st_mtime_ns) for path in watched]
+    # Time zones all have the same time of change.
+    facts = ((str(path), path.stat()) for path in watched)
+    changed = [(path, fact.st_ino, fact.st_mtime_ns) for path, fact in facts]
     digest = sha256(repr((changed, _OWN_FILES_OF_ETC)).encode()).hexdigest()[:16]
 
     def unreadable(folder: str, names: list[str]) -> list[str]:

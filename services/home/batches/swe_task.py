@@ -1,6 +1,7 @@
 """Tasks of software engineering: a repository to change, and tests that score the change."""
 
 import hashlib
+import os
 import subprocess
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
@@ -122,8 +123,8 @@ def _patched(repository: Path, patch: str) -> str:
 def _changed(repository: Path, before: str, after: str, *names: str) -> Sequence[str]:
     """Return the paths of files that differ between two trees."""
     trees = "--no-renames", before, after, "--", *names
-    listed = _git(repository, "diff", "-z", "--name-only", *trees).decode()
-    return listed.split("\0")[:-1]
+    listed = _git(repository, "diff", "-z", "--name-only", *trees)
+    return os.fsdecode(listed).split("\0")[:-1]
 
 
 def _git(folder: Path, *arguments: str, given: bytes = b"") -> bytes:

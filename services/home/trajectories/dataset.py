@@ -24,7 +24,7 @@ from services.home.trajectories.trajectory import Trajectory, redact_trajectory
 
 TRAIN, FAILED = "train", "failed"
 _ROWS = 1000
-_REMEMBERED = 256
+_REMEMBERED = 16
 _CHUNK = 64
 """Trajectories whose tokens are counted together."""
 

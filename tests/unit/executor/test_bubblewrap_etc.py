@@ -40,3 +40,14 @@ def test_changes_of_the_machine_are_seen_by_later_boxes_only(tmp_path: Path, sou
     after = install_etc(tmp_path, source)
     assert (after / "ssl/certs/new.crt").exists()
     assert not (before / "ssl/certs/new.crt").exists()
+
+
+def test_another_time_zone_is_seen_although_all_have_the_same_time(
+    tmp_path: Path, source: Path
+) -> None:
+    for zone in ("Berlin", "Lima"):
+        (tmp_path / zone).write_text(zone)
+        os.utime(tmp_path / zone, ns=(0, 1))
+        (source / "localtime").unlink(missing_ok=True)
+        (source / "localtime").symlink_to(tmp_path / zone)
+        assert (install_etc(tmp_path, source) / "localtime").read_text() == zone
