@@ -10,6 +10,7 @@ oldest release that can use the tables is stored beside the stamp.
 
 import logging
 import re
+import threading
 from collections.abc import Sequence
 from functools import partial
 from importlib.metadata import version
@@ -36,6 +37,10 @@ _oldest = sa.Table(
     "oldest_release", sa.MetaData(), sa.Column("release", sa.String(32), primary_key=True)
 )
 """One row with the first release that needs nothing of what was removed."""
+
+
+_upgrading = threading.Lock()
+"""Serializes the upgrades of this process, as `alembic.op` is one for all threads."""
 
 
 class _Stamp(Struct, frozen=True):
@@ -74,7 +79,7 @@ def upgrade(connection: sa.Connection, migrations: ModuleType, to: str = "heads"
 
     options: dict[str, Any] = {"fn": steps, "render_as_batch": True}
     context = MigrationContext.configure(connection, opts=options)
-    with Operations.context(context):
+    with _upgrading, Operations.context(context):
         context.run_migrations()
     _note_oldest(connection, migrations)
 

@@ -62,8 +62,8 @@ IMPORTED_WHEN_USED = (
     "telegram",
     "websockets",
 )
-OF_THE_PROCESS = {"services.validation._describing"}
-"""Guards what a library keeps for the whole process."""
+OF_THE_PROCESS = {"services.database.migrations._upgrading", "services.validation._describing"}
+"""Guard what a library keeps for the whole process."""
 STANDARD_LIBRARY = sysconfig.get_path("stdlib")
 SITE = sysconfig.get_path("purelib")
 

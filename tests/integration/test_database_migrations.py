@@ -95,6 +95,17 @@ async def test_an_older_database_is_upgraded_with_what_is_in_it(database: Databa
     assert await rows(database, note) == [("f1", 1, "OPEN", "hello", None)]
 
 
+async def test_databases_of_one_process_are_upgraded_side_by_side(tmp_path: Path) -> None:
+    async def upgrade_one(name: str) -> tuple[str, list[Any]]:
+        async with Database(f"sqlite:///{tmp_path / name}.db", "test") as database:
+            await database.migrate(first_version_with_rows)
+            await prepare(database, migrations)
+            return await stamp(database), await rows(database, folder)
+
+    upgraded = await asyncio.gather(*map(upgrade_one, "abcdefgh"))
+    assert upgraded == [("0002", [("f1", "inbox")])] * 8
+
+
 async def test_a_migration_that_fails_changes_nothing(database: Database) -> None:
     await database.migrate(first_version_with_rows)
     clash = sa.text("INSERT INTO folder VALUES ('f2', 'inbox')")

@@ -84,7 +84,7 @@ async def test_jobs_are_added_in_words_shown_steered_and_removed(tmp_path: Path)
         await terminal.until(lambda heard: heard.news() != [])
         # The run ends once its news is on the way.
         async with asyncio.timeout(20):
-            while "under way" in (shown := await said(terminal, f"/cron show {job_id}")):  # noqa: ASYNC110 - another service's row
+            while "in progress" in (shown := await said(terminal, f"/cron show {job_id}")):  # noqa: ASYNC110 - another service's row
                 await asyncio.sleep(0.05)
         assert "succeeded" in shown
         assert "was removed" in await said(terminal, f"/cron remove {job_id}")

@@ -230,17 +230,19 @@ def test_a_reaction_is_the_emoji_that_was_added() -> None:
     assert read([], ["👍"]) == [], "nobody knows who it was"
 
 
-@pytest.fixture(params=["socks4://127.0.0.1:9", "ftp://127.0.0.1:9"], autouse=True)
+@pytest.fixture(params=["socks4://127.0.0.1:9", "ftp://127.0.0.1:9"])
 def proxy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALL_PROXY", request.param)
 
 
+@pytest.mark.usefixtures("proxy")
 async def test_a_proxy_that_cannot_be_used_is_named() -> None:
     with pytest.raises(AccountRefused, match="proxy that ALL_PROXY"):
         async with TelegramPlatform(TOKEN):
             pass
 
 
+@pytest.mark.usefixtures("proxy")
 async def test_the_doctor_names_it_too() -> None:
     [check] = await checks(load_settings({}, {"TELEGRAM_BOT_TOKEN": TOKEN}))
     assert check.verdict is Verdict.FAILED
