@@ -109,6 +109,11 @@ USER = {"role": "user", "content": "Wie spät?"}
 STEPS = {"rules": [{"steps": [{"text": "Hi"}] * 3}]}
 
 
+def begun_with(reply: Mapping[str, Any]) -> dict[str, Any]:
+    """The script of a model that says this to `request()`, and a word to all that follows."""
+    return {"rules": [{"user": "^Hello", "steps": [reply]}, *STEPS["rules"]]}
+
+
 def called(*ids: str) -> dict[str, Any]:
     """An answer with calls."""
     calls = [{"id": i, "function": {"name": "terminal", "arguments": '{"n":1}'}} for i in ids]

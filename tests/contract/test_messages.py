@@ -26,10 +26,12 @@ from tests.contract.models import (
     USER,
     answer,
     ask,
+    begun_with,
     called,
     endpoint_at,
     failure,
     messages,
+    request,
     result,
     scripted,
     sent,
@@ -96,14 +98,15 @@ async def test_thinking_goes_back_signed_and_in_front() -> None:
         "tool_calls": [{"id": "a", "name": "terminal", "arguments": {"n": 1}}],
         "chunk_chars": 2,
     }
-    async with scripted(messages, answers(reply)) as (model, _):
+    async with scripted(messages, begun_with(reply)) as (model, server):
         events = await ask(model)
-    message = events[-1]
-    assert isinstance(message, ModelMessage)
+        message = events[-1]
+        assert isinstance(message, ModelMessage)
+        await ask(model, request(USER, assistant_message(message), result("a")))
     shown = "".join(event.text for event in events if isinstance(event, ReasoningDelta))
     assert shown == message.reasoning == "Hm."
     assert message.reasoning_details == (THOUGHT,)
-    body = await sent(MESSAGES, Messages(), USER, assistant_message(message), result("a"))
+    body = server.bodies[-1]
     thought, text, use = body["messages"][1]["content"]
     assert (thought, text["text"], use["id"]) == (THOUGHT, "I look.", "a")
 
@@ -123,10 +126,11 @@ async def test_thinking_between_other_blocks_keeps_its_place() -> None:
     hidden = {"type": "redacted_thinking", "data": "c2VjcmV0"}
     parts = [THOUGHT, {"type": "text", "text": "First."}, hidden, {"type": "text", "text": "Last."}]
     lines = [block(number, **part) for number, part in enumerate(parts)]
-    async with scripted(messages, answers({"raw": [*lines, *STOP]})) as (model, _):
+    async with scripted(messages, answers({"raw": [*lines, *STOP]})) as (model, server):
         message = await answer(model)
+        await ask(model, request(USER, assistant_message(message), USER))
     assert message.text == "First.Last."
-    body = await sent(MESSAGES, Messages(), USER, assistant_message(message), USER)
+    body = server.bodies[-1]
     *before, last = body["messages"][1]["content"]
     assert [*before, {"type": "text", "text": last["text"]}] == parts
 

@@ -19,6 +19,7 @@ from tests.contract.models import (
     USER,
     answer,
     ask,
+    begun_with,
     called,
     endpoint_at,
     failure,
@@ -110,14 +111,15 @@ async def test_reasoning_goes_back_encrypted_and_in_front() -> None:
         "tool_calls": [{"id": "a", "name": "terminal", "arguments": {"n": 1}}],
         "chunk_chars": 2,
     }
-    async with scripted(responses, answers(reply)) as (model, _):
+    async with scripted(responses, begun_with(reply)) as (model, server):
         events = await ask(model)
-    message = events[-1]
-    assert isinstance(message, ModelMessage)
+        message = events[-1]
+        assert isinstance(message, ModelMessage)
+        await ask(model, request(USER, assistant_message(message), result("a")))
     shown = "".join(event.text for event in events if isinstance(event, ReasoningDelta))
     assert shown == message.reasoning == "Hm."
     assert message.reasoning_details == (THOUGHT,)
-    body = await sent(RESPONSES, Responses(), USER, assistant_message(message), result("a"))
+    body = server.bodies[-1]
     _, thought, text, use, _ = body["input"]
     assert thought == THOUGHT
     assert (text["content"][0]["text"], use["call_id"]) == ("I look.", "a")
@@ -149,14 +151,15 @@ DONE = event("completed", response={"status": "completed", "model": "m"})
 async def test_reasoning_between_other_items_keeps_its_place() -> None:
     parts = [THOUGHT, said(1, "First."), {**THOUGHT, "id": "rs_2"}, said(2, "Last.")]
     lines = [item(number, **part) for number, part in enumerate(parts)]
-    async with scripted(responses, answers({"raw": [*lines, DONE]})) as (model, _):
+    async with scripted(responses, answers({"raw": [*lines, DONE]})) as (model, server):
         events = await ask(model)
-    message = events[-1]
-    assert isinstance(message, ModelMessage)
+        message = events[-1]
+        assert isinstance(message, ModelMessage)
+        await ask(model, request(USER, assistant_message(message), USER))
     shown = "".join(event.text for event in events if isinstance(event, TextDelta))
     assert message.text == shown == "First.Last."
     assert message.reasoning == "Hm.\n\nHm."
-    body = await sent(RESPONSES, Responses(), USER, assistant_message(message), USER)
+    body = server.bodies[-1]
     assert body["input"] == [ASKED, *parts, ASKED]
 
 

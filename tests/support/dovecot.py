@@ -1,6 +1,7 @@
 """A real IMAP server over a Maildir, and an SMTP server in memory."""
 
 import asyncio
+import grp
 import os
 import pwd
 import random
@@ -149,8 +150,9 @@ async def _served(program: str, folder: Path) -> AsyncGenerator[MailServer]:
             mail.smtp_port = smtp.sockets[0].getsockname()[1]
             yield mail
     finally:
-        process.send_signal(signal.SIGTERM)
-        await process.wait()
+        if process.returncode is None:
+            process.send_signal(signal.SIGTERM)
+            await process.wait()
 
 
 def _prepare(folder: Path, maildir: Path, port: int) -> None:
@@ -162,8 +164,12 @@ def _prepare(folder: Path, maildir: Path, port: int) -> None:
     for path in (folder, maildir, *maildir.iterdir()) if is_root else ():
         os.chown(path, user.pw_uid, user.pw_gid)
     folder.chmod(0o711)
-    name = user.pw_name
-    users = "" if is_root else f"default_internal_user = {name}\ndefault_login_user = {name}"
+    own = {
+        "default_internal_user": user.pw_name,
+        "default_login_user": user.pw_name,
+        "default_internal_group": grp.getgrgid(user.pw_gid).gr_name,
+    }
+    users = "" if is_root else "\n".join(f"{key} = {name}" for key, name in own.items())
     (folder / "dovecot.conf").write_text(
         _CONFIG.format(
             folder=folder,
