@@ -9,6 +9,7 @@ from asyncio.subprocess import PIPE
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 
 import pytest
@@ -274,7 +275,7 @@ for place in (('127.0.0.1', {port}), ('169.254.169.254', 80), ('1.1.1.1', 443)):
 """,
     "files of sessions": """
 import os, pathlib
-got = [p for top in ('/workspace', '/tmp', '/home', '/root', '/var')
+got = [p for top in ('/workspace', '/tmp', '/home', '/root', '/var', {temp!r})
        for p in pathlib.Path(top).rglob('*marker*.txt')] if not os.chdir('/') else 0
 """,
     "sockets": """
@@ -323,7 +324,8 @@ async def test_a_hostile_program_gets_nothing(home: Path, monkeypatch: pytest.Mo
     port = listening.sockets[0].getsockname()[1]
     own = str(home / "own.sock")
     also = await asyncio.start_unix_server(note, own)
-    known = {"home": str(home), "port": port, "sockets": [own, f"{home}/run/agent.sock"]}
+    sockets = [own, f"{home}/run/agent.sock"]
+    known = {"home": str(home), "port": port, "sockets": sockets, "temp": gettempdir()}
     texts = [attack.format(**known) if "{" in attack else attack for attack in ATTACKS.values()]
     calls = [call("mcp_bad_shell", text=text) for text in texts]
     marker = call("terminal", command="echo 1 >marker.txt; mkdir /tmp/x; echo 1 >/tmp/x/marker.txt")
