@@ -155,7 +155,8 @@ async def _join(
     """Yield channels to the services on the home's socket, started here if nobody runs them."""
     addresses: dict[str, Address] = dict.fromkeys(services, UnixAddress(settings.home.socket))
     lock = lock_of(UnixAddress(settings.home.socket))
-    started, is_announced, progress = monotonic(), False, ""
+    began, is_announced, progress = monotonic(), False, ""
+    started = began
     while True:
         if (last := await asyncio.to_thread(lock.progress)) != progress:
             started, progress = monotonic(), last
@@ -171,6 +172,9 @@ async def _join(
             except ListenFailed:
                 if has_waited:
                     raise
+            if not is_announced and monotonic() - began >= STUCK_S:
+                is_announced = True
+                complain("another command is starting or stopping services; waiting for it")
         elif not await unanswered(settings, addresses):
             return await stack.enter_async_context(await _client(settings, addresses))
         elif not is_announced:

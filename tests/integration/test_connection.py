@@ -126,10 +126,14 @@ async def test_a_command_waits_for_another_that_starts_slowly(tmp_path: Path) ->
         assert await is_running(settings)
 
 
-async def test_a_command_waits_for_another_as_long_as_that_works(tmp_path: Path) -> None:
+async def test_a_command_waits_for_another_as_long_as_that_works(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     settings = await settings_of(tmp_path)
     async with held(settings, STUCK_S + 2, idle_s=0.2), connected(settings, ("scheduler",)):
         assert await is_running(settings)
+    (told,) = capsys.readouterr().err.splitlines()
+    assert told == "hermes: another command is starting or stopping services; waiting for it"
 
 
 async def test_a_command_gives_up_on_another_that_does_nothing(tmp_path: Path) -> None:
