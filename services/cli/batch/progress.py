@@ -36,7 +36,7 @@ async def follow(context: Context, batch: items_pb.Batch) -> items_pb.Batch:
         await asked.wait()
         loop.remove_signal_handler(signal.SIGINT)
         StatusLine().show("")  # on whose line the terminal has written ^C
-        complain("stopping; items under way are finished (Ctrl-C again leaves at once)")
+        complain("stopping; items in progress are finished (Ctrl-C again leaves at once)")
         await context.stub(BatchServiceStub).StopBatch(
             context.request(pb.StopBatchRequest, name=batch.name)
         )

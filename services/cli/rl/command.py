@@ -39,7 +39,7 @@ examples:
   hermes rl process terminal_test_env --out groups.jsonl --groups 100 --group-size 8
   hermes rl serve terminal_test_env --tokenizer ~/models/qwen3 --group-size 8
 
-The same command goes on where it was, if it or Hermes was stopped."""
+If the command or Hermes is stopped, run the same command again to continue."""
 
 
 class _Listed(Struct, frozen=True):
