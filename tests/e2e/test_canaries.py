@@ -363,8 +363,8 @@ def command_lines(folder: Path) -> str:
 
 
 def files(folder: Path) -> str:
-    """What all files say but those that are there to keep secrets, and the output of commands,
-    which stays in its sandbox as it was."""
+    """What all files say but those that are there to keep secrets, the output of commands, which
+    stays in its sandbox as it was, and the copy of the machine's /etc, which is large."""
     keepers = {".env", "auth.json", "operator.token"}
     kept = [
         path.read_bytes()
@@ -373,5 +373,6 @@ def files(folder: Path) -> str:
         and path.name not in keepers
         and path.suffix != ".key"
         and "spool" not in path.parts
+        and not any(part.startswith("etc-") for part in path.parts)
     ]
     return b"\n".join(kept).decode(errors="replace")
