@@ -99,10 +99,17 @@ class TurnStarter(Struct, frozen=True):
     _workers: Workers
     _events: TurnEvents
 
-    async def begin(self, turn: TurnRequest, event_id: str, session_key: str = "") -> AcceptedTurn:
+    async def begin(
+        self,
+        turn: TurnRequest,
+        event_id: str,
+        session_key: str = "",
+        on_left: Callable[[TurnRequest], None] | None = None,
+    ) -> AcceptedTurn:
         """Store a client's message and start its turn, even if the client disconnects meanwhile.
 
-        With a `session_key`, the turn begins that conversation's session.
+        With a `session_key`, the turn begins that conversation's session. `on_left` is called with
+        the turn of a client that has disconnected; without it, the turn goes on.
         """
         beginning = self._workers.start(
             f"message {event_id}", self._begin(turn, event_id, session_key)
@@ -110,7 +117,7 @@ class TurnStarter(Struct, frozen=True):
         try:
             return await asyncio.shield(beginning)
         except asyncio.CancelledError:
-            beginning.add_done_callback(self._settle_begun)
+            beginning.add_done_callback(partial(_leave, on_left or self.settle))
             raise
 
     async def start(self, turn: TurnRequest) -> str:
@@ -195,12 +202,6 @@ class TurnStarter(Struct, frozen=True):
             return AcceptedTurn(known, is_open, remark=remark)
         return AcceptedTurn(known, is_open)
 
-    def _settle_begun(self, beginning: asyncio.Task[AcceptedTurn]) -> None:
-        if not beginning.cancelled() and beginning.exception() is None:
-            begun = beginning.result()
-            if begun.is_open:
-                self.settle(begun.turn)
-
     async def _settle(self, turn: TurnRequest) -> None:
         with bind(turn_id=turn.turn_id, session_id=turn.session_id):
             try:
@@ -212,3 +213,10 @@ class TurnStarter(Struct, frozen=True):
                 _log.warning("the turn is resumed at the next start: %s", error)
                 return
             await self.close(turn.turn_id)
+
+
+def _leave(on_left: Callable[[TurnRequest], None], beginning: asyncio.Task[AcceptedTurn]) -> None:
+    if not beginning.cancelled() and beginning.exception() is None:
+        begun = beginning.result()
+        if begun.is_open:
+            on_left(begun.turn)

@@ -1,7 +1,8 @@
 """The OpenAI-compatible API, used by OpenAI's own SDK, with the real agent behind it."""
 
 import asyncio
-import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -260,6 +261,23 @@ async def test_a_client_that_leaves_stops_the_turn(tmp_path: Path) -> None:
         assert await sessions(running) == 2
 
 
+async def test_a_client_that_leaves_before_its_turn_has_begun_stops_it(tmp_path: Path) -> None:
+    async with api(tmp_path, answers({"text": "Hello", "hang_after": 1})) as running:
+        database = running.running.settings.home.database("agent")
+        locked = sqlite3.connect(database, isolation_level=None, check_same_thread=False)
+        with closing(locked):
+            await asyncio.to_thread(locked.execute, "BEGIN IMMEDIATE")
+            asking = asyncio.create_task(chat(running, "Hi"))
+            await running.running.until_rows("gateway", "SELECT count(*) FROM inbox", [(1,)])
+            asking.cancel()
+            await asyncio.wait({asking})
+            # An answer on another connection shows that the gateway knows who has left.
+            assert (await running.http.get("/v1/models")).status == 200
+            await asyncio.to_thread(locked.execute, "ROLLBACK")
+        await running.running.until_rows("agent", "SELECT state FROM turn", [("CANCELLED",)])
+        await running.running.until_rows("gateway", CLOSED, [("CLOSED",)])
+
+
 async def test_a_conversation_goes_on_after_its_answer_was_stopped(tmp_path: Path) -> None:
     slow = {"text": "Hello, you", "chunk_chars": 5, "chunk_delay_s": 0.05, "hang_after": 2}
     script = {"rules": [{"user": "go on", "steps": [{"text": "On."}]}, *answers(slow)["rules"]]}
@@ -317,61 +335,6 @@ async def test_questions_are_answered_with_advice(tmp_path: Path) -> None:
     async with api(tmp_path, steps(ask, {"text": "I chose."})) as running:
         assert await chat(running, "Choose") == "I chose."
         assert "Nobody is there to answer" in running.sent()[-1]["content"]
-
-
-async def test_a_run(tmp_path: Path) -> None:
-    async with api(tmp_path, steps(RUN, {"text": "I could not."}), ASK) as running:
-        status, run = await running.post("/v1/runs", {"input": "Clean up"})
-        assert status == 202
-        path = f"/v1/runs/{run['run_id']}"
-        events: list[Any] = []
-        async with running.http.get(f"{path}/events") as stream:
-            async for line in stream.content:
-                if not line.startswith(b"data: "):
-                    continue
-                events.append(json.loads(line[6:]))
-                if events[-1]["event"] == "approval.request":
-                    _, state = await running.get(path)
-                    assert state["status"] == "waiting_for_approval"
-                    decision = {"approval_id": events[-1]["approval_id"], "choice": "deny"}
-                    assert (await running.post(f"{path}/approval", decision))[0] == 200
-        names = [event["event"] for event in events]
-        assert names[:2] == ["tool.started", "approval.request"]
-        assert names[-1] == "run.completed"
-        assert events[-1]["output"] == "I could not."
-        _, state = await running.get(path)
-        assert (state["status"], state["output"]) == ("completed", "I could not.")
-        await running.running.until_rows("gateway", CLOSED, [("CLOSED",)])
-
-
-async def test_a_run_that_is_stopped(tmp_path: Path) -> None:
-    async with api(tmp_path, answers({"text": "Hello", "hang_after": 1})) as running:
-        _, run = await running.post("/v1/runs", {"input": "Hi"})
-        path = f"/v1/runs/{run['run_id']}"
-        await running.model.until(lambda: running.model.requests != [])
-        assert (await running.post(f"{path}/stop", {}))[0] == 200
-        await running.running.until_rows("agent", "SELECT state FROM turn", [("CANCELLED",)])
-        assert (await running.get(path))[1]["status"] == "cancelled"
-        assert (await running.post(f"{path}/stop", {}))[1]["status"] == "cancelled"
-        assert (await running.post("/v1/runs/run_unknown/stop", {}))[0] == 404
-        assert (await running.get("/v1/runs/run_unknown"))[0] == 404
-
-
-async def test_a_run_does_not_need_its_client(tmp_path: Path) -> None:
-    slowly = {"chunk_chars": 4, "chunk_delay_s": 0.1}
-    async with api(tmp_path, answers({"text": "Hello, you there!", **slowly})) as running:
-        _, run = await running.post("/v1/runs", {"input": "Hi", "session_id": "mine"})
-        path = f"/v1/runs/{run['run_id']}/events"
-        async with running.http.get(path) as stream:
-            await stream.content.readline()
-        await running.running.until_rows("agent", "SELECT state FROM turn", [("COMPLETED",)])
-        async with running.http.get(path) as stream:
-            lines = (await stream.text()).splitlines()
-        assert json.loads(lines[-2].removeprefix("data: "))["output"] == "Hello, you there!"
-        last = next(line[4:] for line in reversed(lines) if line.startswith("id: "))
-        async with running.http.get(path, headers={"Last-Event-ID": str(int(last) - 1)}) as stream:
-            assert (await stream.text()).count("data: ") == 1
-        assert run["session_id"] == "mine"
 
 
 async def test_what_was_begun_before_a_restart_is_closed(tmp_path: Path) -> None:

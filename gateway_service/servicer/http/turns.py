@@ -25,7 +25,7 @@ from gateway_service.servicer.http.requests import Conversation, GivenFile, shor
 from gateway_service.storage import chats
 from gateway_service.storage.file_cache import FileCache
 from gateway_service.turns.questions import NOBODY
-from gateway_service.turns.turn_starter import TurnStarter
+from gateway_service.turns.turn_starter import TurnStarter, Write
 from hermes.agent.v1.approval_pb2 import AnswerClarificationRequest
 from hermes.agent.v1.turn_event_pb2 import (
     APPROVAL_DECISION_NOBODY,
@@ -145,11 +145,12 @@ class ApiTurns(Struct, frozen=True):
     _uploads: Uploads
     config: ApiConfig
 
-    async def begin(self, call: Call, wish: ClientRequest) -> StartedTurn:
+    async def begin(self, call: Call, wish: ClientRequest, *, goes_on: bool = False) -> StartedTurn:
         """Store a message and start its turn; raises HermesError if it is refused.
 
-        A request that is repeated with its idempotency key gets the turn that it had before;
-        AlreadyExists if it is another request.
+        A client that leaves meanwhile stops the turn, unless it `goes_on`. A request that is
+        repeated with its idempotency key gets the turn that it had before; AlreadyExists if it is
+        another request.
         """
         model = self.config.find_model(call.profile, wish.model)
         named = wish.session_id or call.headers.get(SESSION_HEADER.lower(), "")
@@ -172,7 +173,9 @@ class ApiTurns(Struct, frozen=True):
             earlier=() if exists else shorten(said.earlier),
             request_digest=hashlib.sha256(call.body).hexdigest(),
         )
-        begun = await self._starter.begin(turn, _event_id(call), "" if is_known else known_as)
+        on_left = None if goes_on else self._stop
+        new_key = "" if is_known else known_as
+        begun = await self._starter.begin(turn, _event_id(call), new_key, on_left)
         if begun.turn.request_digest != turn.request_digest:
             raise AlreadyExists(
                 "the Idempotency-Key was used before with another request",
@@ -202,7 +205,10 @@ class ApiTurns(Struct, frozen=True):
                         yield event
         finally:
             if not has_ended:
-                self._stop(begun, shown.text if shown else "")
+                remember = None
+                if shown and shown.text and begun.conversation is not None:
+                    remember = partial(self._remember, begun=begun, answer=shown.text)
+                self._stop(turn, remember)
 
     async def complete(self, begun: StartedTurn) -> Ended:
         """Follow a turn to its end."""
@@ -306,18 +312,17 @@ class ApiTurns(Struct, frozen=True):
                 question = event.clarification_requested
                 await self.answer(question.clarification_id, profile, NOBODY)
 
-    def _stop(self, begun: StartedTurn, shown: str) -> None:
-        """Stop a turn whose client has left with a part of the answer, and follow it to its end."""
+    def _stop(self, turn: TurnRequest, remember: Write | None = None) -> None:
+        """Stop a turn whose client has left, and follow it to its end."""
         with suppress(Draining):
-            self._workers.start(f"stop of {begun.turn.turn_id}", self._interrupt(begun, shown))
-            self._starter.settle(begun.turn)
+            self._workers.start(f"stop of {turn.turn_id}", self._interrupt(turn, remember))
+            self._starter.settle(turn)
 
-    async def _interrupt(self, begun: StartedTurn, shown: str) -> None:
-        turn = begun.turn
+    async def _interrupt(self, turn: TurnRequest, remember: Write | None) -> None:
         try:
             await self.interrupt(turn.turn_id, turn.profile)
-            if shown and begun.conversation is not None:
-                await self._database.write(partial(self._remember, begun=begun, answer=shown))
+            if remember is not None:
+                await self._database.write(remember)
         except HermesError as error:
             _log.warning("turn %s goes on without its client: %s", turn.turn_id, error)
 
