@@ -4,6 +4,7 @@ import argparse
 import asyncio
 from collections import deque
 from collections.abc import Sequence
+from functools import partial
 from time import monotonic
 
 from msgspec.structs import replace
@@ -15,9 +16,8 @@ from hermes.scheduler.v1.batch_pb2_grpc import BatchServiceStub
 from services.cli.batch.report import all_items, score_of
 from services.cli.command import Context, arg
 from services.cli.console import StatusLine
-from services.cli.trajectories.options import OPTIONS, dataset_plan, print_counts
+from services.cli.trajectories.options import OPTIONS, dataset_writer, print_counts
 from services.cli.trajectories.reader import read_trajectories
-from services.home.trajectories.dataset import DatasetWriter
 from services.home.trajectories.trajectory import Facts, Trajectory
 from services.lifecycle import ungrouped
 
@@ -43,8 +43,8 @@ async def export(context: Context) -> None:
     request = context.request(pb.GetBatchRequest)
     batch = (await context.stub(BatchServiceStub).GetBatch(request)).batch
     # The agent has redacted them.
-    plan = replace(await asyncio.to_thread(dataset_plan, context), redact=str)
-    with ungrouped(), DatasetWriter(plan) as writer, StatusLine() as status:
+    dataset = await asyncio.to_thread(partial(dataset_writer, context, redacts=False))
+    with ungrouped(), dataset as writer, StatusLine() as status:
         began, read = monotonic(), 0
         waiting = deque[asyncio.Task[Sequence[Trajectory | None]]]()
 

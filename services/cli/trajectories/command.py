@@ -1,13 +1,13 @@
 """Turn trajectories into data sets to train models with."""
 
+from functools import partial
 from pathlib import Path
 
 from services.cli.command import Command, Context, action, arg
 from services.cli.console import EXIT_FAILURE, complain
-from services.cli.trajectories.options import OPTIONS, dataset_plan, print_counts
+from services.cli.trajectories.options import OPTIONS, dataset_writer, print_counts
 from services.home.json_lines import parse_lines
-from services.home.trajectories.dataset import DatasetWriter
-from services.home.trajectories.formats import parse_trajectory
+from services.home.trajectories.converter import Line
 
 EXAMPLES = """\
 examples:
@@ -25,11 +25,15 @@ def _convert(context: Context) -> int:
         problems.append(problem)
         complain(problem)
 
-    with DatasetWriter(dataset_plan(context)) as writer:
+    with dataset_writer(context, refuse) as writer:
         for path in context.given.files:
-            writer.add_all(parse_lines(path, lambda line, _: parse_trajectory(line), refuse))
+            writer.add_all(parse_lines(path, partial(_line, path), refuse))
     print_counts(context, writer)
     return EXIT_FAILURE if problems else 0
+
+
+def _line(path: Path, text: bytes, number: int) -> Line:
+    return Line(f"{path}:{number}", text)
 
 
 COMMAND = Command(

@@ -1,18 +1,18 @@
 """The options with which a data set is written."""
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 from services.amounts import plural
 from services.cli.arguments import INT32, up_to
 from services.cli.command import JSON_OBJECT, Context, arg, flag
+from services.cli.console import complain
 from services.errors import InvalidArgument
-from services.home.trajectories.compressor import Compressor
-from services.home.trajectories.dataset import FAILED, TRAIN, DatasetPlan, DatasetWriter
+from services.home.trajectories.converter import FAILED, TRAIN, Conversion, converter_of
+from services.home.trajectories.dataset import DatasetWriter
 from services.home.trajectories.formats import FORMATS
 from services.home.trajectories.selection import FILTERS
-from services.home.trajectories.tokenizer import load_counter
-from services.redaction.redactor import Redactor
 
 OPTIONS = (
     arg("--out FOLDER", "write the data set into this folder", Path, required=True),
@@ -38,23 +38,23 @@ OPTIONS = (
 )
 
 
-def dataset_plan(context: Context) -> DatasetPlan:
+def dataset_writer(
+    context: Context, refuse: Callable[[str], None] = complain, *, redacts: bool = True
+) -> DatasetWriter:
     """Return what the options ask for; raises InvalidArgument and FailedPrecondition."""
     given: argparse.Namespace = context.given
     if (given.max_tokens is None) != (given.tokenizer is None):
         raise InvalidArgument("--max-tokens and --tokenizer must be used together")
-    compressor = (
-        Compressor(load_counter(given.tokenizer), given.max_tokens) if given.tokenizer else None
-    )
-    return DatasetPlan(
-        folder=given.out,
-        redact=Redactor().redact,
+    conversion = Conversion(
         format=given.format,
-        filters=given.filters,
-        compressor=compressor,
+        filters=tuple(given.filters),
+        tokenizer=given.tokenizer or "",
+        max_tokens=given.max_tokens or 0,
         deduplicates=given.deduplicate,
-        parquet=given.parquet,
+        redacts=redacts,
     )
+    converter_of(conversion)  # fails early
+    return DatasetWriter(given.out, conversion, refuse, parquet=given.parquet)
 
 
 def print_counts(context: Context, writer: DatasetWriter) -> None:

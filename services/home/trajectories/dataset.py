@@ -2,63 +2,65 @@
 
 import json
 import os
-from collections import Counter
+import signal
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import ExitStack
-from functools import lru_cache
 from itertools import islice
+from multiprocessing import cpu_count, get_context
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, Protocol
 
-import msgspec
-from msgspec import Struct
-
 from services.errors import FailedPrecondition, InvalidArgument
 from services.home.paths import replace_file
-from services.home.trajectories.compressor import Compressor
-from services.home.trajectories.formats import FORMATS, Format
-from services.home.trajectories.selection import FILTERS, Duplicates
-from services.home.trajectories.trajectory import Trajectory, redact_trajectory
+from services.home.trajectories.converter import FAILED, TRAIN, Conversion, Line, Outcome, convert
+from services.home.trajectories.formats import Format
+from services.home.trajectories.trajectory import Trajectory
 
-TRAIN, FAILED = "train", "failed"
 _ROWS = 1000
-_REMEMBERED = 16
-_CHUNK = 64
-"""Trajectories whose tokens are counted together."""
-
-
-class DatasetPlan(Struct, frozen=True):
-    """What is written, and how."""
-
-    folder: Path
-    redact: Callable[[str], str]
-    format: Format = "sharegpt"
-    filters: Sequence[str] = ()
-    """Names of FILTERS: what is left out."""
-    compressor: Compressor | None = None
-    deduplicates: bool = False
-    parquet: bool = False
+_MOST_PROCESSES = 8
+_CHUNK = 128
+"""Trajectories that are converted together."""
+_CHUNKS = 16
+"""Chunks that are converted while others are read."""
 
 
 class _File(Protocol):
-    def write(self, record: dict[str, Any]) -> None: ...
+    def write(self, record: bytes) -> None: ...
     def close(self) -> None: ...
 
 
 class DatasetWriter:
     """Adds trajectories to a data set, which appears as a whole at the end of the block."""
 
-    def __init__(self, plan: DatasetPlan) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        conversion: Conversion,
+        refuse: Callable[[str], None] = print,
+        *,
+        parquet: bool = False,
+    ) -> None:
+        """`refuse` hears what is wrong with lines."""
         self.counts = Counter[str]()
         """Trajectories by split, and left out by reason."""
-        self._plan = plan
-        # The system prompt with its tools is the same in most trajectories.
-        self._redact = lru_cache(_REMEMBERED)(plan.redact)
+        self._folder, self._data = folder, folder / "data"
+        self._conversion = conversion
+        self._refuse = refuse
+        self._is_parquet = parquet
+        self._has_begun = False
+        # Not forked: threads of this process may hold locks.
+        self._pool = ProcessPoolExecutor(
+            min(cpu_count(), _MOST_PROCESSES),
+            get_context("spawn"),
+            signal.signal,
+            (signal.SIGINT, signal.SIG_IGN),
+        )
+        self._converting = deque[Future[Sequence[Outcome]]]()
         self._models = set[str]()
-        self._duplicates = Duplicates()
-        self._data = plan.folder / "data"
+        self._known = set[bytes]()
         self._files: dict[str, _File] = {}
         self._stack = ExitStack()
 
@@ -72,7 +74,9 @@ class DatasetWriter:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
-            self._stack.close()
+            with self._stack, self._pool:
+                while kind is None and self._converting:
+                    self._write(self._converting.popleft().result())
             if kind is None:
                 self._publish()
         finally:
@@ -85,54 +89,49 @@ class DatasetWriter:
                 self._path(split, ".part").replace(self._path(split))
             else:
                 self._path(split).unlink(missing_ok=True)
-        replace_file(self._plan.folder / "README.md", self._card(), 0o644)
+        replace_file(self._folder / "README.md", self._card(), 0o644)
 
-    def add_all(self, trajectories: Iterable[Trajectory]) -> None:
+    def add_all(self, sources: Iterable[Line | Trajectory]) -> None:
         """Write trajectories, except those that are left out."""
-        chosen = filter(self._chooses, trajectories)
-        with ThreadPoolExecutor(1) as beside:  # counting tokens leaves the interpreter to others
-            fitted = beside.submit(list[Trajectory | None])
-            while chunk := [redact_trajectory(it, self._redact) for it in islice(chosen, _CHUNK)]:
-                before, fitted = fitted, beside.submit(self._fit, chunk)
-                self._write(before.result())
-            self._write(fitted.result())
+        rest = iter(sources)
+        while chunk := list(islice(rest, _CHUNK)):
+            self._converting.append(self._convert(chunk))
+            if len(self._converting) > _CHUNKS:
+                self._write(self._converting.popleft().result())
 
-    def _fit(self, chunk: Sequence[Trajectory]) -> Sequence[Trajectory | None]:
-        compressor = self._plan.compressor
-        return list(compressor.fit_all(chunk)) if compressor else chunk
+    def _convert(self, chunk: Sequence[Line | Trajectory]) -> Future[Sequence[Outcome]]:
+        if not self._has_begun:  # a few are converted sooner than processes start
+            self._has_begun = True
+            done = Future[Sequence[Outcome]]()
+            done.set_result(convert(self._conversion, chunk))
+            return done
+        return self._pool.submit(convert, self._conversion, chunk)
 
-    def _write(self, fitted: Iterable[Trajectory | None]) -> None:
-        for each in fitted:
-            self._add(each)
+    def _write(self, outcomes: Iterable[Outcome]) -> None:
+        for each in outcomes:
+            if each.problem:
+                self._refuse(each.problem)
+                continue
+            is_known = each.fingerprint in self._known
+            if each.fingerprint:
+                self._known.add(each.fingerprint)
+            self.counts["duplicate" if is_known else each.left_out or each.split] += 1
+            if each.record and not is_known:
+                self._models.add(each.model)
+                self._file(each.split).write(each.record)
 
-    def _add(self, fitting: Trajectory | None) -> None:
-        if fitting is None:
-            self.counts["too long"] += 1
-            return
-        split = TRAIN if fitting.completed else FAILED
-        self.counts[split] += 1
-        self._models.add(fitting.model)
+    def _file(self, split: str) -> _File:
         if split not in self._files:
             self._files[split] = self._open(split)
-        self._files[split].write(FORMATS[self._plan.format](fitting))
-
-    def _chooses(self, trajectory: Trajectory) -> bool:
-        plan = self._plan
-        reason = next((name for name in plan.filters if FILTERS[name](trajectory)), "")
-        if not reason and plan.deduplicates and self._duplicates.add(trajectory):
-            reason = "duplicate"
-        if reason:
-            self.counts[reason] += 1
-        return not reason
+        return self._files[split]
 
     def _path(self, split: str, suffix: str = "") -> Path:
-        name = f"{split}-00000-of-00001.parquet" if self._plan.parquet else f"{split}.jsonl"
+        name = f"{split}-00000-of-00001.parquet" if self._is_parquet else f"{split}.jsonl"
         return self._data / f"{name}{suffix}"
 
     def _open(self, split: str) -> _File:
         path = self._path(split, ".part")
-        plan = self._plan
-        file = _ParquetFile(path, plan.format) if plan.parquet else _JsonLines(path)
+        file = _ParquetFile(path, self._conversion.format) if self._is_parquet else _JsonLines(path)
         self._stack.callback(file.close)
         return file
 
@@ -145,11 +144,11 @@ class DatasetWriter:
         models = ", ".join(sorted(filter(None, self._models))) or "unknown"
         data_files = f"  data_files:\n{files}" if splits else "  data_files: []\n"
         return (
-            f"---\npretty_name: {json.dumps(self._plan.folder.name)}\n"
+            f"---\npretty_name: {json.dumps(self._folder.name)}\n"
             "tags:\n- agent\n- tool-use\n- trajectories\n"
             f"configs:\n- config_name: default\n{data_files}---\n\n"
-            f"# {self._plan.folder.name}\n\n"
-            f"Trajectories of Hermes in the format `{self._plan.format}`. Models: {models}. "
+            f"# {self._folder.name}\n\n"
+            f"Trajectories of Hermes in the format `{self._conversion.format}`. Models: {models}. "
             "Secrets of known shapes are redacted.\n\n"
             f"| Split, or left out for | Trajectories |\n|---|---|\n{rows}"
         )
@@ -159,8 +158,8 @@ class _JsonLines:
     def __init__(self, path: Path) -> None:
         self._file: IO[bytes] = path.open("wb")
 
-    def write(self, record: dict[str, Any]) -> None:
-        self._file.write(msgspec.json.encode(record) + b"\n")
+    def write(self, record: bytes) -> None:
+        self._file.write(record + b"\n")
 
     def close(self) -> None:
         with self._file as file:
@@ -182,10 +181,11 @@ class _ParquetFile:
         self._writer: Any = pq.ParquetWriter(path, self._schema, compression="zstd")
         self._rows: list[dict[str, Any]] = []
 
-    def write(self, record: dict[str, Any]) -> None:
-        if "tools" in record:  # each tool has a schema of its own, which no column has
-            record["tools"] = json.dumps(record["tools"], ensure_ascii=False)
-        self._rows.append(record)
+    def write(self, record: bytes) -> None:
+        row: dict[str, Any] = json.loads(record)
+        if "tools" in row:  # each tool has a schema of its own, which no column has
+            row["tools"] = json.dumps(row["tools"], ensure_ascii=False)
+        self._rows.append(row)
         if len(self._rows) >= _ROWS:
             self._flush()
 

@@ -52,20 +52,11 @@ FILTERS: Mapping[str, Callable[[Trajectory], bool]] = {
 """What may be left out, by name."""
 
 
-class Duplicates:
-    """Knows the conversations that it has seen."""
-
-    def __init__(self) -> None:
-        self._seen = set[bytes]()
-
-    def add(self, trajectory: Trajectory) -> bool:
-        """Whether another had the same conversation but for spaces, letter case and call ids."""
-        # System prompts are not compared: they differ by the day and the session.
-        said = "\0".join(part for message in trajectory.messages for part in _essence(message))
-        digest = blake2b(said.encode(errors="replace"), digest_size=16).digest()
-        is_known = digest in self._seen
-        self._seen.add(digest)
-        return is_known
+def fingerprint(trajectory: Trajectory) -> bytes:
+    """Return what conversations share that differ in spaces, letter case and call ids only."""
+    # System prompts are not compared: they differ by the day and the session.
+    said = "\0".join(part for message in trajectory.messages for part in _essence(message))
+    return blake2b(said.encode(errors="replace"), digest_size=16).digest()
 
 
 def _essence(message: Message) -> list[str]:

@@ -15,9 +15,14 @@ from services.validation import decode
 FILE = "tokenizer.json"
 _REMEMBERED_CHARS = 4_000_000
 _UNKNOWN = 2**31
-_PIECES = re.compile(r"\s*\S*(?:[^\S ]\s*\S*)*")
-"""Ends where a space follows anything but a space, where words begin for nearly all tokenizers."""
-_PROBE = 'ab cd  ef. (gh) i\'s 12 3½ é 好 吗\t x\n y\n  z "q" <a> # _b -c /d \\n  1.5e \n\n  e ' * 9
+_WORDS = re.compile(r"\s*\S*(?:[^\S ]\s*\S*)*")
+"""Ends where a space follows anything but a space."""
+_PARTS = re.compile(r"[^A-Za-z]*(?:[A-Za-z]+[^\x00-\x7f][^A-Za-z]*)*[A-Za-z]*")
+"""Ends where another ASCII character follows a letter, as in `a.b`."""
+_PROBE = (
+    'ab cd  ef. (gh) i\'s 12 3½ é 好 吗\t x\n y\n  z "q" <a> # _b -c /d \\n  1.5e \n\n  e '
+    "don't I'll'ab a.b(c)d_e f1g h\ni\tj caf\u00e9.k e\u0301l→(m) "
+) * 9
 
 Split = Callable[[str], Sequence[str]]
 
@@ -41,7 +46,7 @@ class TokenCounter:
         split: Split = _whole,
     ) -> None:
         """`is_plain` says that a token stands for at least a byte, `split` where none can reach."""
-        self._count_all = count_all
+        self._count_new = count_all
         self._is_plain = is_plain
         self._split = split
         self._known: dict[str, int] = {}
@@ -53,11 +58,15 @@ class TokenCounter:
         if self._known_chars > _REMEMBERED_CHARS:
             self._known.clear()
             self._known_chars = 0
-        new = [*set[str]().union(*pieces.values()).difference(self._known)]
-        self._known.update(zip(new, self._count_all(new), strict=True))
-        self._known_chars += sum(map(len, new))
+        if new := [*set[str]().union(*pieces.values()).difference(self._known)]:
+            self._known.update(zip(new, self._count_new(new), strict=True))
+            self._known_chars += sum(map(len, new))
         known = self._known.__getitem__
         return {text: sum(map(known, each)) for text, each in pieces.items()}
+
+    def count_all(self, texts: Sequence[str]) -> Sequence[int]:
+        """Return how many tokens each text has, in order."""
+        return list(map(self.count(texts).__getitem__, texts))
 
     def least(self, text: str) -> int:
         """Return at most as many as there are, without counting."""
@@ -96,21 +105,30 @@ def load_counter(name: str) -> TokenCounter:
 
     # Normalization may make more of a character.
     is_plain = str(tokenizer.normalizer) in {"None", "Sequence(normalizers=[])"}
-    split = _PIECES.findall if is_plain and _has_pieces(tokenizer) else _whole
-    return TokenCounter(count_all, is_plain=is_plain, split=split)
+    added = tokenizer.get_added_tokens_decoder().values()
+    if not is_plain or any(" " in token.content or token.rstrip for token in added):
+        return TokenCounter(count_all, is_plain=is_plain)
+    special = {token.content[0] for token in added}
+
+    def parts(word: str) -> Sequence[str]:
+        return _whole(word) if special.intersection(word) else _PARTS.findall(word)
+
+    if _are_apart(tokenizer, _PARTS):
+        # Few of the parts of new words are new.
+        count_all = TokenCounter(count_all, split=parts).count_all
+    split = _WORDS.findall if _are_apart(tokenizer, _WORDS) else _whole
+    return TokenCounter(count_all, split=split)
 
 
-def _has_pieces(tokenizer: Any) -> bool:
+def _are_apart(tokenizer: Any, pieces: re.Pattern[str]) -> bool:
     """Return whether no token reaches from one piece of a text into the next."""
     first = tokenizer.pre_tokenizer
-    added = tokenizer.get_added_tokens_decoder().values()
-    if first is None or any(" " in token.content or token.rstrip for token in added):
-        return False
 
-    def words(text: str) -> list[str]:
-        return [word for word, _ in first.pre_tokenize_str(text)]
+    def tokens(text: str) -> list[str]:
+        return [token for token, _ in first.pre_tokenize_str(text)]
 
-    return words(_PROBE) == [word for piece in _PIECES.findall(_PROBE) for word in words(piece)]
+    split = pieces.findall(_PROBE)
+    return first is not None and tokens(_PROBE) == [it for piece in split for it in tokens(piece)]
 
 
 def locate(name: str) -> Path:

