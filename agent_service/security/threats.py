@@ -8,6 +8,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from agent_service.security.plain_text import Plain, encoded, invisible_at, is_prose, read
+from agent_service.security.threat_pattern import ThreatPattern
 from agent_service.security.threat_patterns import FAMILIES, STRICT
 from agent_service.security.threat_signs import SIGNS
 
@@ -55,12 +56,13 @@ Blocked = Callable[[Source, Iterable[str]], None]
 
 
 class ThreatScanner:
-    """Finds threats; make one per process, since compiling its patterns is slow."""
+    """Finds threats; make one per process, since reading its patterns is slow."""
 
     def __init__(self, blocked: Blocked = lambda source, families: None) -> None:
         self.blocked = blocked
-        self._usual = (*_compiled(FAMILIES), *_compiled(SIGNS))
-        self._strict = (*self._usual, *_compiled(STRICT))
+        self._usual = (*_patterns(FAMILIES), *_patterns(SIGNS))
+        self._strict = (*self._usual, *_patterns(STRICT))
+        self._markers = frozenset[str]().union(*(each.markers for each in self._strict))
 
     def scan(self, text: str, *, strict: bool = False) -> tuple[Threat, ...]:
         """The threats in order; `strict` is for text that is kept, such as memory."""
@@ -76,9 +78,14 @@ class ThreatScanner:
         return tuple(sorted(found, key=lambda threat: (threat.begin, threat.end, threat.family)))
 
     def _matches(self, plain: Plain, *, strict: bool) -> Iterator[tuple[str, int, int]]:
-        for family, pattern in self._strict if strict else self._usual:
-            for match in pattern.finditer(plain.text):
-                yield family, plain.place(match.start()), plain.place(max(match.end() - 1, 0)) + 1
+        present = frozenset(each for each in self._markers if each in plain.text)
+        for pattern in self._strict if strict else self._usual:
+            for match in pattern.find(plain.text, present):
+                yield (
+                    pattern.family,
+                    plain.place(match.start()),
+                    plain.place(max(match.end() - 1, 0)) + 1,
+                )
 
     def clean(self, text: str, source: Source = Source.TOOL) -> tuple[str, tuple[Threat, ...]]:
         """The text with each offending line replaced by `[BLOCKED: family]`, and the threats."""
@@ -98,15 +105,8 @@ def block(text: str, threats: Sequence[Threat]) -> str:
     return "".join([*parts, text[at:]])
 
 
-_Patterns = tuple[tuple[str, re.Pattern[str]], ...]
-
-
-def _compiled(families: Mapping[str, Sequence[str]]) -> _Patterns:
-    return tuple(
-        (family, re.compile(pattern, re.MULTILINE))
-        for family, texts in families.items()
-        for pattern in texts
-    )
+def _patterns(families: Mapping[str, Sequence[str]]) -> Sequence[ThreatPattern]:
+    return [ThreatPattern(family, text) for family, texts in families.items() for text in texts]
 
 
 def _hidden(text: str) -> list[int]:
