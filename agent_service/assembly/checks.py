@@ -245,7 +245,7 @@ def _with_window(check: Check, tokens: int) -> Check:
     if tokens >= SMALL_WINDOW:
         return replace(check, message=message)
     few = (
-        f"{message}: sessions get the lean tools, and long work is condensed often. Give it "
+        f"{message}: sessions get the lean tools, and long work is compressed often. Give it "
         f"{SMALL_WINDOW:,} or more where it runs (llama.cpp: --ctx-size; Ollama: "
         "OLLAMA_CONTEXT_LENGTH; LM Studio: Context Length)"
     )

@@ -91,10 +91,10 @@ class CompressionConfig(ConfigModel):
     """What happens to conversations that become too long for their model."""
 
     enabled: bool = True
-    """Whether the agent condenses the middle of a long conversation. If not, turns that do not fit
+    """Whether the agent compresses the middle of a long conversation. If not, turns that do not fit
     the window fail."""
     threshold: Annotated[float | None, Field(ge=0.1, le=0.95)] = None
-    """Share of the model's window at which the agent condenses; unset is 0.75, and 0.5 for windows
+    """Share of the model's window at which the agent compresses; unset is 0.75, and 0.5 for windows
     of 512,000 tokens or more."""
     protect_first_n: Annotated[int, Field(ge=0, le=50)] = 3
     """Number of messages at the beginning that stay unchanged."""

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from agent_service.records.calls import PendingCall
-from agent_service.records.compaction import Compaction
+from agent_service.records.compression import Compression
 from agent_service.records.events import TurnFinished
 from agent_service.records.model import ModelMessage
 from agent_service.records.requests import Switched
@@ -84,10 +84,10 @@ class ApprovalNeeded(Struct, frozen=True):
     choices: tuple[str, ...] = ()
 
 
-class Compacted(Struct, frozen=True):
+class ContextCompressed(Struct, frozen=True):
     """The conversation was shortened; the next model call is based on this."""
 
-    compaction: Compaction
+    compression: Compression
     messages: tuple[bytes, ...]
     before_tokens: int
     after_tokens: int
@@ -124,6 +124,6 @@ Fact = (
     | ScriptReturned
     | ApprovalNeeded
     | Consulted
-    | Compacted
+    | ContextCompressed
     | TurnFinished
 )

@@ -20,7 +20,7 @@ OUTPUT = "what another job came to"
 FROM_FILE = "a file that came with a message"
 
 COMPRESS = "compress"
-"""The kind of turn that compacts its session's conversation and adds nothing to it."""
+"""The kind of turn that compresses its session's conversation and adds nothing to it."""
 
 JOB = "job"
 BATCH = "batch"

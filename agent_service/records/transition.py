@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from agent_service.records.calls import PendingCall, StepState
 from agent_service.records.commands import (
     ApprovalNeeded,
-    Compacted,
     Consulted,
+    ContextCompressed,
     Denied,
     Fact,
     FilesRead,
@@ -80,7 +80,7 @@ class Transition(Struct):
     recalled: bytes | None = None
     events: list[Recorded] = field(default_factory=list[Recorded])
     approvals: list[ApprovalRequested] = field(default_factory=list[ApprovalRequested])
-    compacted: Compacted | None = None
+    compressed: ContextCompressed | None = None
     answers: list[tuple[str, Usage]] = field(default_factory=list[tuple[str, Usage]])
     settled: list[str] = field(default_factory=list[str])
     state: str = "RUNNING"
@@ -94,7 +94,7 @@ class Transition(Struct):
         after = transition.after
         for fact in facts:
             transition._add(fact)
-        goes_on = after.finished is None and transition.compacted is None
+        goes_on = after.finished is None and transition.compressed is None
         is_same_call = any(isinstance(fact, Switched | Recalled) for fact in facts)
         if goes_on and not is_same_call and not after.under_way and not after.unread:
             transition._intend_model_call()
@@ -128,8 +128,8 @@ class Transition(Struct):
                 self._returned(fact)
             case ApprovalNeeded():
                 self._needed(fact)
-            case Compacted():
-                self._compacted(fact)
+            case ContextCompressed():
+                self._compressed(fact)
             case Consulted():
                 self._count(fact.model, fact.usage, fact.reservation)
             case Switched() | Denied() | Recalled():
@@ -236,12 +236,12 @@ class Transition(Struct):
         for text in notices:
             self._event(Noted(text))
 
-    def _compacted(self, fact: Compacted) -> None:
-        self.compacted, after = fact, self.after
-        after.messages, after.compaction = list(fact.messages), fact.compaction
+    def _compressed(self, fact: ContextCompressed) -> None:
+        self.compressed, after = fact, self.after
+        after.messages, after.compression = list(fact.messages), fact.compression
         after.compressed_in_vain += not fact.helped
         self._count(fact.model, fact.usage)
-        if fact.compaction != self.turn.compaction:
+        if fact.compression != self.turn.compression:
             self._event(Compressed(fact.before_tokens, fact.after_tokens))
 
     def _count(self, model: str, usage: Usage, reservation: str | None = "") -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from agent_service.records.calls import Decided, PendingCall, PendingScript
-from agent_service.records.compaction import NOTHING, Compaction
+from agent_service.records.compression import NOTHING, Compression
 from agent_service.records.events import TurnFinished
 from agent_service.records.model import Purpose
 from agent_service.records.overlays import NOTHING as NO_OVERLAY
@@ -63,7 +63,7 @@ class LiveTurn(Struct):
     """Lengths of the turn's results, by message sequence."""
     decided: dict[str, Decided] = field(default_factory=dict[str, Decided])
     """Persons' decisions, by call key."""
-    compaction: Compaction = NOTHING
+    compression: Compression = NOTHING
     overlay: Overlay = NO_OVERLAY
     tokens_per_byte: float = 0.0
     """The ratio in the session's last request as the provider counted it; 0 if unknown."""
@@ -140,7 +140,7 @@ class LiveTurn(Struct):
     @property
     def result_chars_sent(self) -> int:
         """Return the total length of the turn's results that are still sent."""
-        left_out = max(self.compaction.through, self.compaction.pruned)
+        left_out = max(self.compression.through, self.compression.pruned)
         return sum(chars for number, chars in self.result_chars.items() if number > left_out)
 
     @property

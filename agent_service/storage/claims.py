@@ -123,7 +123,7 @@ _ROW = Prepared(
         session.c.system_prompt,
         session.c.message_count,
         session.c.revision,
-        session.c.compaction,
+        session.c.compression,
         session.c.platform,
         session.c.usage.label("session_usage"),
         unanswered,

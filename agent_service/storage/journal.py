@@ -11,7 +11,7 @@ from sqlalchemy import Connection, bindparam
 
 from agent_service.records import events
 from agent_service.records.calls import Decided, PendingCall, StepState
-from agent_service.records.compaction import NOTHING, apply_compaction
+from agent_service.records.compression import NOTHING, apply_compression
 from agent_service.records.events import Decision
 from agent_service.records.model import encoded
 from agent_service.records.overlays import Overlay
@@ -111,8 +111,8 @@ def load(
         approval_timeout=limits.approval_timeout,
         usage=row.usage,
         session_usage=row.session_usage - row.usage,
-        # A turn that begins may have taken back what was compacted.
-        compaction=row.compaction if row.compaction.is_of(before) else NOTHING,
+        # A turn that begins may have taken back what was compressed.
+        compression=row.compression if row.compression.is_of(before) else NOTHING,
         notices=request.notices,
         model_calls=sum(found.state != "INTENT" for found in models),
     )
@@ -124,7 +124,7 @@ def load(
     state = begun and (begun.revision, begun.message_count)
     if begun and last is not None and (last.revision, last.message_count) == state:
         opening = [] if begun.message is None else [begun.message]
-        live.messages, live.compaction = [*last.messages, *opening], last.compaction
+        live.messages, live.compression = [*last.messages, *opening], last.compression
         live.overlay, live.kept = last.overlay, dict(last.kept)
         live.tokens_per_byte = last.tokens_per_byte
         return LoadedTurn(claimed, live, list(begun.events))
@@ -185,9 +185,9 @@ def commit(conn: Connection, leases: LeaseTable, transition: Transition) -> None
     denials.record(conn, transition)
     if transition.after.waits_for_person:
         approvals.ask(conn, transition)
-    if transition.compacted is not None:
+    if transition.compressed is not None:
         its_row = sa.update(session).where(session.c.id == live.session_id)
-        conn.execute(its_row.values(compaction=transition.compacted.compaction))
+        conn.execute(its_row.values(compression=transition.compressed.compression))
 
 
 def mark_cancelling(conn: Connection, leases: LeaseTable, live: LiveTurn) -> None:
@@ -223,8 +223,8 @@ def _conversation(conn: Connection, live: LiveTurn) -> list[bytes]:
     """Return the messages as sent; results of the running batch are kept apart."""
     asked = {
         "session_id": live.session_id,
-        "head": live.compaction.head,
-        "through": live.compaction.through,
+        "head": live.compression.head,
+        "through": live.compression.through,
     }
     first_pending = min((p.message_sequence for p in live.pending.values()), default=0)
     rows: list[tuple[int, bytes]] = []
@@ -238,7 +238,7 @@ def _conversation(conn: Connection, live: LiveTurn) -> list[bytes]:
             live.results[row.sequence] = row.content.encode()
         else:
             rows.append((row.sequence, row.content.encode()))
-    return apply_compaction(rows, live.compaction)
+    return apply_compression(rows, live.compression)
 
 
 def _touch_session(conn: Connection, transition: Transition) -> None:

@@ -17,7 +17,7 @@ from sqlalchemy import (
 )
 
 from agent_service.records.background import Progress, WatchedCommand
-from agent_service.records.compaction import Compaction
+from agent_service.records.compression import Compression
 from agent_service.records.events import Durable
 from agent_service.records.mcp import ServerCatalog
 from agent_service.records.model import ToolCall
@@ -46,7 +46,7 @@ session = Table(
     Column("sandbox_template", String(64), nullable=False, server_default=""),
     Column("message_count", BigInteger, nullable=False),
     Column("usage", Encoded(Usage), nullable=False),
-    Column("compaction", Encoded(Compaction), nullable=False, server_default="{}"),
+    Column("compression", Encoded(Compression), nullable=False, server_default="{}"),
     Column("parent_session_id", String(128)),
     Column("is_named", Boolean, nullable=False, server_default="0"),
     Column("revision", BigInteger, nullable=False, server_default="0"),
@@ -54,9 +54,9 @@ session = Table(
     Index("session_by_use", "profile", "updated_at"),
     Index("session_by_parent", "parent_session_id"),
 )
-"""`compaction` says how messages of a long session are sent. `parent_session_id` is the origin of a
-branch, the delegating session of a subagent, or the reviewed session; it may be gone. `is_named` is
-true if a person gave the title. `revision` grows when messages are removed, which invalidates
+"""`compression` says how messages of a long session are sent. `parent_session_id` is the origin of
+a branch, the delegating session of a subagent, or the reviewed session; it may be gone. `is_named`
+is true if a person gave the title. `revision` grows when messages are removed, which invalidates
 conversations in memory."""
 
 turn = Table(

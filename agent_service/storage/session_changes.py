@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
-from agent_service.records.compaction import NOTHING
+from agent_service.records.compression import NOTHING
 from agent_service.records.overlays import Overlay
 from agent_service.records.requests import REVIEW, SUBAGENT
 from agent_service.records.search_query import text_of
@@ -143,7 +143,7 @@ def branch(conn: Connection, wanted: Branch, now: datetime) -> SessionInfo:
         "is_named": bool(wanted.title),
         "message_count": through,
         "usage": Usage(),
-        "compaction": row.compaction if row.compaction.is_of(through) else NOTHING,
+        "compression": row.compression if row.compression.is_of(through) else NOTHING,
         "revision": sessions.revision_after(-1, now),
         "created_at": now,
         "updated_at": now,

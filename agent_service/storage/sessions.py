@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
-from agent_service.records.compaction import NOTHING
+from agent_service.records.compression import NOTHING
 from agent_service.records.requests import BATCH, JOBS, REVIEW
 from agent_service.records.usage import Usage
 from agent_service.security import url_provenance
@@ -109,7 +109,7 @@ def new_session(
         "sandbox_template": "",
         "message_count": 0,
         "usage": Usage(),
-        "compaction": NOTHING,
+        "compression": NOTHING,
         "parent_session_id": None,
         "is_named": False,
         "revision": revision_after(-1, now),

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from msgspec import Struct
 from sqlalchemy import Connection, bindparam
 
-from agent_service.records.compaction import NOTHING
+from agent_service.records.compression import NOTHING
 from agent_service.records.requests import NOTICE
 from agent_service.records.search_query import text_of
 from agent_service.storage.schema import message, session, turn, undone_message
@@ -136,8 +136,8 @@ def _take_back(
     conn.execute(sa.delete(message).where(*taken))
     revised = revision_after(row.revision, now)
     left: dict[str, Any] = {"message_count": after, "revision": revised, "updated_at": now}
-    if not row.compaction.is_of(after):
-        left["compaction"] = NOTHING  # its summary still contains what was taken back
+    if not row.compression.is_of(after):
+        left["compression"] = NOTHING  # its summary still contains what was taken back
     conn.execute(sa.update(session).where(session.c.id == session_id).values(left))
     return revised
 

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from agent_service.prompt.compression.compressor import Compressor, counted_rate
 from agent_service.records import model as base
 from agent_service.records.commands import (
-    Compacted,
     Consulted,
+    ContextCompressed,
     Fact,
     FilesRead,
     ModelAnswered,
@@ -67,7 +67,7 @@ def run_turn(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
     """Drive a turn from its current state to its end, or until a person must decide."""
     if turn.script is not None or turn.unread:
         return _begin(turn, parts)
-    return _condense(turn, parts) if turn.kind == COMPRESS else _converse(turn, parts)
+    return _compress(turn, parts) if turn.kind == COMPRESS else _converse(turn, parts)
 
 
 async def _begin(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
@@ -138,18 +138,18 @@ def _tool_schemas(turn: LiveTurn, parts: LoopParts) -> bytes:
     return parts.toolbox.schemas(turn.toolsets, turn.overlay)
 
 
-async def _condense(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
-    """Compact the conversation at a person's request, and report the effect."""
-    tools, text = _tool_schemas(turn, parts), "There is nothing to condense yet."
+async def _compress(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
+    """Compress the conversation at a person's request, and report the effect."""
+    tools, text = _tool_schemas(turn, parts), "There is nothing to compress yet."
     in_vain: Consulted | None = None
     async with aclosing(parts.compressor.run(turn, tools, parts.beside, by_half=True)) as steps:
         async for step in steps:
             match step:
-                case (Compacted(before_tokens=before, after_tokens=after),) if after < before:
+                case (ContextCompressed() as found,) if found.after_tokens < found.before_tokens:
                     yield step
-                    text = f"Condensed to about {after:,} tokens. All of it can still be found."
-                case (Compacted(usage=usage, model=model),):
-                    in_vain = Consulted("", model, usage)
+                    text = f"Compressed to about {found.after_tokens:,} tokens. Nothing is lost."
+                case (ContextCompressed() as found,):
+                    in_vain = Consulted("", found.model, found.usage)
                 case _:
                     yield step
     finished = TurnFinished(Outcome.COMPLETED, text=text)
@@ -165,8 +165,8 @@ async def _answer(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step | bas
     while True:
         if is_refused or compressor.is_due(turn, tools):
             # A refusal as too long shows that the window is smaller than assumed.
-            condensing = compressor.run(turn, tools, parts.beside, by_half=is_refused)
-            async with aclosing(condensing) as steps:
+            compressing = compressor.run(turn, tools, parts.beside, by_half=is_refused)
+            async with aclosing(compressing) as steps:
                 async for step in steps:
                     yield step
         try:

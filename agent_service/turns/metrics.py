@@ -9,7 +9,7 @@ from prometheus_client import Counter, Gauge, Histogram
 from agent_service.records.calls import SCRIPT
 from agent_service.records.commands import (
     ApprovalNeeded,
-    Compacted,
+    ContextCompressed,
     Fact,
     ScriptReturned,
     ToolReturned,
@@ -69,7 +69,7 @@ class AgentMetrics(Metrics, frozen=True):
     )
     compressions: Counter = counter(
         "hermes_compressions_total",
-        "Conversations condensed, by whether they are short enough now.",
+        "Conversations compressed, by whether they are short enough now.",
         "outcome",
     )
     reviews: Counter = counter(
@@ -121,7 +121,7 @@ class AgentMetrics(Metrics, frozen=True):
                     self.uncertain.inc(fact.uncertain)
                 case ApprovalNeeded(call=call):
                     self.asked.inc(call.call.name != CLARIFY)
-                case Compacted(helped=helped):
+                case ContextCompressed(helped=helped):
                     self.compressions.labels("helped" if helped else "in_vain").inc()
                 case TurnFinished(outcome):
                     self.turns.labels(self.platforms.bound(turn.platform), outcome).inc()

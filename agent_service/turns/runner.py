@@ -291,7 +291,7 @@ class _Left:
 
 def _whole_answer(turn: LiveTurn) -> str | None:
     """Return the answer of a turn that only waits for its files; it is stored in the session."""
-    # A compacted conversation may well end with an answer of an earlier turn.
+    # A compressed conversation may well end with an answer of an earlier turn.
     is_begun = turn.kind != COMPRESS and turn.script is None and not turn.unread
     return pending_answer(turn) if is_begun else None
 

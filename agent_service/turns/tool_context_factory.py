@@ -93,7 +93,7 @@ class ToolContextFactory:
 
 
 def _conversation(turn: LiveTurn) -> Sequence[bytes]:
-    summary = turn.compaction.summary.encode()
+    summary = turn.compression.summary.encode()
     return [message for message in turn.messages[1:] if message != summary]
 
 

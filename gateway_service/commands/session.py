@@ -307,7 +307,7 @@ COMMANDS: tuple[Command, ...] = (
         "/undo 3",
     ),
     simple_command(
-        COMPRESS, Group.CHAT, Verb("", "condense this conversation", _compress, changes=True)
+        COMPRESS, Group.CHAT, Verb("", "compress this conversation", _compress, changes=True)
     ),
     simple_command(
         "personality",

@@ -1,4 +1,4 @@
-"""What condensing a long conversation takes."""
+"""What compressing a long conversation takes."""
 
 import asyncio
 import json
@@ -15,11 +15,11 @@ from tests.integration.agent_history import said, store
 
 _MESSAGES = 2_000
 _CONFIG = "models: {scripted: {window: 10000000}}\n"
-"""So that nothing is condensed before it is asked for."""
+"""So that nothing is compressed before it is asked for."""
 
 
 async def compression(plan: Plan) -> list[Reading]:
-    """Measure what condensing 2,000 messages takes, from `/compress` to its end, less the model."""
+    """Measure compressing 2,000 messages, from `/compress` to its end, less the model."""
     home = plan.folder / "compression"
     sessions = [f"long-{number}" for number in range(plan.repeats)]
     messages = [message for turn in range(_MESSAGES // 4) for message in _turn(turn)]
@@ -35,11 +35,11 @@ async def compression(plan: Plan) -> list[Reading]:
         async with agent_database(home) as database:
             await database.write(fill)
         async with hermes(home, url) as running:
-            added_ms = [await _condensed_ms(running, session_id) for session_id in sessions]
+            added_ms = [await _compressed_ms(running, session_id) for session_id in sessions]
     return [Reading("compression_added_ms", Spread.of(added_ms), f"{_MESSAGES} messages")]
 
 
-async def _condensed_ms(running: Hermes, session_id: str) -> float:
+async def _compressed_ms(running: Hermes, session_id: str) -> float:
     async with conversation(running.channels, session_id=session_id) as talk:
         await talk.ask(PLAIN)
         return (await talk.ask("/compress")).last_ms - SLOW_S * 1_000

@@ -106,7 +106,7 @@ FIGURES = (
     Figure("gateway_added_ms", "a chat's message, beyond the agent's turn", 10, slow_bar=50),
     Figure("gateway_messages_per_s", "500 chats, a message each at once"),
     Figure("gateway_first_text_ms", "first text of a turn until a chat shows it", 150),
-    Figure("compression_added_ms", "2,000 messages condensed, beside the model", 50),
+    Figure("compression_added_ms", "2,000 messages compressed, beside the model", 50),
     Figure("trajectories_per_s", "trajectories fitted into 900 tokens", 2000, at_least=True),
     Figure("search_newest_sqlite_ms", "20 newest of 100,000 messages", 10, slow_bar=10),
     Figure("search_relevance_sqlite_ms", "20 best of the 2,000 newest matches", 50, slow_bar=50),

@@ -14,7 +14,7 @@ SLEEPS = "Sleep four times at once."
 SLOW = "Think about it."
 SLOW_COMMAND = "Think about it, and run one command."
 SUMMARY_REQUEST = "^The conversation:"
-"""How Hermes begins when it has a conversation condensed."""
+"""How Hermes begins when it has a conversation compressed."""
 
 SLOW_S = 0.2
 

@@ -78,7 +78,7 @@ async def test_all_of_it_stays_with_the_session(tmp_path: Path) -> None:
     assert [json.loads(row)["content"][:7] for row in rows][::2] == [f"part {n}:" for n in range(7)]
 
 
-async def test_two_thousand_messages_are_condensed_with_their_pairs(tmp_path: Path) -> None:
+async def test_two_thousand_messages_are_compressed_with_their_pairs(tmp_path: Path) -> None:
     await _configured(tmp_path)
     async with fake_model(_script({"text": "yes"})) as model:
         async with agent(tmp_path, model.url) as client:
@@ -126,7 +126,7 @@ def _message(n: int) -> dict[str, Any]:
     ][n % 4]
 
 
-async def _condense(client: AgentClient) -> list[TurnEvent]:
+async def _compress(client: AgentClient) -> list[TurnEvent]:
     started = await client.start("/compress", kind=TURN_KIND_COMPRESS)
     return await client.watch(started.turn_id)
 
@@ -135,9 +135,9 @@ async def test_it_is_done_when_it_is_asked_for_and_adds_nothing(tmp_path: Path) 
     async with fake_model(_script({"text": "yes"})) as model:
         async with agent(tmp_path, model.url) as client:
             assert "compressed" not in await _talk(client, 7)
-            events = await _condense(client)
+            events = await _compress(client)
             assert kinds(events) == ["turn_started", "compressed", "text_finished", "turn_finished"]
-            assert answer(events).startswith("Condensed to about ")
+            assert answer(events).startswith("Compressed to about ")
             await client.ask("and now?")
             hot = _conversations(model)[-1]
         async with agent(tmp_path, model.url) as client:
@@ -150,7 +150,7 @@ async def test_it_is_done_when_it_is_asked_for_and_adds_nothing(tmp_path: Path) 
     assert cold[: len(hot)] == hot
 
 
-async def test_what_a_provider_finds_too_long_is_condensed_and_asked_once_more(
+async def test_what_a_provider_finds_too_long_is_compressed_and_asked_once_more(
     tmp_path: Path,
 ) -> None:
     error = {"error": {"message": "too long", "code": "context_length_exceeded"}}

@@ -1,6 +1,6 @@
 """The first request of a review begins with the last one of what it looks at, all of it.
 
-Also where a conversation is sent with more than its messages, has been condensed, or has gone on
+Also where a conversation is sent with more than its messages, has been compressed, or has gone on
 with another model.
 """
 
@@ -59,7 +59,7 @@ async def test_a_review_is_sent_with_what_its_session_is_sent_with(tmp_path: Pat
     assert "So what?" in sent
 
 
-async def test_a_review_looks_at_a_conversation_as_it_was_condensed(tmp_path: Path) -> None:
+async def test_a_review_looks_at_a_conversation_as_it_was_compressed(tmp_path: Path) -> None:
     limits = "models: {scripted: {window: 26000}}\nmodel: {max_tokens: 1000}\n"
     await _set(tmp_path, 8, limits)
     found: list[str] = []

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from agent_service.records.compaction import Compaction
+from agent_service.records.compression import Compression
 from agent_service.records.requests import NOTICE, TurnOptions, TurnRequest
 from agent_service.records.search_query import parse
 from agent_service.records.usage import Usage
@@ -189,8 +189,8 @@ async def test_a_branch_of_what_has_read_a_strangers_text_has_read_it(filled: Da
 
 
 async def test_what_a_summary_says_of_undone_turns_is_gone(filled: Database) -> None:
-    condensed = sa.update(session).values(compaction=Compaction(0, 2, 2, "first"))
-    await filled.write(lambda conn: conn.execute(condensed))
+    compressed = sa.update(session).values(compression=Compression(0, 2, 2, "first"))
+    await filled.write(lambda conn: conn.execute(compressed))
     for branch, through in (("b", 0), ("c", 1)):
         wanted = Branch("s", branch, "default", through)
         await filled.write(lambda conn, wanted=wanted: changes.branch(conn, wanted, NOW))
@@ -201,8 +201,8 @@ async def test_what_a_summary_says_of_undone_turns_is_gone(filled: Database) -> 
 
 
 def _summary(conn: Connection, session_id: str) -> str:
-    found: Compaction = conn.execute(
-        sa.select(session.c.compaction).where(session.c.id == session_id)
+    found: Compression = conn.execute(
+        sa.select(session.c.compression).where(session.c.id == session_id)
     ).scalar_one()
     return found.summary
 

@@ -11,8 +11,8 @@ from agent_service.config.sessions import CompressionConfig
 from agent_service.models.catalog import ANSWER_SHARE, SMALL_WINDOW
 from agent_service.models.fallback import Route
 from agent_service.prompt.compression import summary
-from agent_service.records.commands import Compacted, Fact
-from agent_service.records.compaction import Conversation, headed, prune, summarised
+from agent_service.records.commands import ContextCompressed, Fact
+from agent_service.records.compression import Conversation, headed, prune, summarised
 from agent_service.records.errors import ModelNotConfigured
 from agent_service.records.events import Live, Notice
 from agent_service.records.model import (
@@ -77,18 +77,18 @@ class Compressor:
         rate, threshold = _rate(turn), self._threshold(turn)
         if by_half:
             threshold = min(threshold, _tokens(turn.messages, tools, rate) / 2)
-        was = headed(Conversation(turn.messages, turn.compaction), self._config.protect_first_n)
+        was = headed(Conversation(turn.messages, turn.compression), self._config.protect_first_n)
         end = self._end(was, threshold * KEPT_SHARE / rate)
         found, usage, asked = prune(was, end), Usage(), ""
         is_enough = _tokens(found.messages, tools, rate) <= threshold * ENOUGH_SHARE
         # Summarizing pays only if there is more in the middle than earlier notes.
-        if not is_enough and end - was.compaction.head > 2:
-            yield Notice("This conversation has become long; its middle is condensed now.")
+        if not is_enough and end - was.compression.head > 2:
+            yield Notice("This conversation has become long; its middle is compressed now.")
             found, usage, asked = await self._summarised(turn, model, was, end)
         before, after = (_tokens(c.messages, tools, rate) for c in (was, found))
         yield (
-            Compacted(
-                found.compaction,
+            ContextCompressed(
+                found.compression,
                 tuple(found.messages),
                 round(before),
                 round(after),
@@ -117,7 +117,7 @@ class Compressor:
         self, turn: LiveTurn, model: Model, was: Conversation, end: int
     ) -> tuple[Conversation, Usage, str]:
         """The shortened conversation, the usage, and the name of the model."""
-        middle = was.messages[1 + was.compaction.head : end]
+        middle = was.messages[1 + was.compression.head : end]
         notes, paid = await self._notes(turn, model, middle)
         plan = await self._plan_of(turn.session_id)
         said = summary.message(notes or summary.handed_off(middle), middle, plan)

@@ -10,12 +10,12 @@ from agent_service.records.model import encoded
 from agent_service.tools.patching.forms import Malformed, read
 
 LABEL = (
-    "[What was said and done before, condensed. It is for reference: do not answer it again, and "
+    "[What was said and done before, compressed. It is for reference: do not answer it again, and "
     "go on with the messages that follow. The whole of it is kept with the session.]"
 )
 
 INSTRUCTION = """\
-You condense the middle of a conversation between a user and an assistant that uses tools, so that
+You compress the middle of a conversation between a user and an assistant that uses tools, so that
 the assistant can go on with its work and knows what it needs. Write plain notes, most important
 first, under these headings, leaving out those that have nothing:
 Goal: what the user wants, in their words where the words matter.

@@ -143,7 +143,7 @@ class TurnUpdates:
                     yield from self._restart()
                 yield from thought(f"\n\n{event.notice.text}\n\n")
             case "compressed":
-                yield from thought("\n\nThe conversation was condensed.\n\n")
+                yield from thought("\n\nThe conversation was compressed.\n\n")
             case "usage_reported":
                 yield from usage(event.usage_reported)
             case _:

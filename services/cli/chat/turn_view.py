@@ -48,7 +48,7 @@ class TurnView:
                     event.compressed.before_token_count,
                     event.compressed.after_token_count,
                 )
-                text = f"The conversation was condensed from about {before:,} to {after:,} tokens."
+                text = f"The conversation was compressed from about {before:,} to {after:,} tokens."
                 self._remark(text, "dim")
             case "turn_finished":
                 self._show_end(event.turn_finished)

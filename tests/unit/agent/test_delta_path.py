@@ -18,7 +18,7 @@ from services.clock import SystemClock
 from services.redaction.redactor import Redactor
 from services.telemetry.metrics import Meter
 from tests.fakes.model import answers, fake_model
-from tests.unit.agent.test_compaction import a_turn, user
+from tests.unit.agent.test_compression import a_turn, user
 from tests.unit.agent.test_instrumented import CATALOG
 
 MOST = 3

@@ -102,7 +102,7 @@ def test_a_mistyped_file_is_told(name: str) -> None:
 
 COMMANDS = (
     SlashCommand(name="cron", help="jobs", words=["list", "add", "show"]),
-    SlashCommand(name="compress", help="condense"),
+    SlashCommand(name="compress", help="compress"),
     SlashCommand(name="paper_search", help="Finds papers.", skill="research/paper-search"),
 )
 

@@ -154,7 +154,7 @@ def test_a_session_begins_with_its_own_cost() -> None:
     assert status.render(is_busy=False) == "otter-2 · $1.50"
 
 
-def test_a_condensed_conversation_uses_less() -> None:
+def test_a_compressed_conversation_uses_less() -> None:
     status = Status()
     follow(status, usage_reported=pb.UsageReported(usage=Usage(prompt_tokens=9000)))
     follow(status, compressed=pb.Compressed(before_token_count=9000, after_token_count=3000))

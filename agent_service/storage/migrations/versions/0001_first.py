@@ -135,7 +135,7 @@ sa.Table(
     sa.Column("sandbox_template", sa.String(length=64), server_default="", nullable=False),
     sa.Column("message_count", sa.BigInteger(), nullable=False),
     sa.Column("usage", sa.JSON(), nullable=False),
-    sa.Column("compaction", sa.JSON(), server_default="{}", nullable=False),
+    sa.Column("compression", sa.JSON(), server_default="{}", nullable=False),
     sa.Column("parent_session_id", sa.String(length=128)),
     sa.Column("is_named", sa.Boolean(), server_default="0", nullable=False),
     sa.Column("revision", sa.BigInteger(), server_default="0", nullable=False),

@@ -40,7 +40,7 @@ class _TurnKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TurnKind.Val
     TURN_KIND_SUBAGENT: _TurnKind.ValueType  # 3
     """A task that another turn has handed over."""
     TURN_KIND_COMPRESS: _TurnKind.ValueType  # 4
-    """A person's wish that the session's conversation is condensed now. The turn adds no message, and
+    """A person's wish that the session's conversation is compressed now. The turn adds no message, and
     the text of its parts is not read.
     """
     TURN_KIND_NOTICE: _TurnKind.ValueType  # 5
@@ -67,7 +67,7 @@ TURN_KIND_JOB: TurnKind.ValueType  # 2
 TURN_KIND_SUBAGENT: TurnKind.ValueType  # 3
 """A task that another turn has handed over."""
 TURN_KIND_COMPRESS: TurnKind.ValueType  # 4
-"""A person's wish that the session's conversation is condensed now. The turn adds no message, and
+"""A person's wish that the session's conversation is compressed now. The turn adds no message, and
 the text of its parts is not read.
 """
 TURN_KIND_NOTICE: TurnKind.ValueType  # 5

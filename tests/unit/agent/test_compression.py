@@ -16,12 +16,12 @@ from agent_service.config.sessions import CompressionConfig
 from agent_service.models.fallback import USUAL, Route
 from agent_service.prompt.compression import compressor, summary
 from agent_service.prompt.compression.compressor import Compressor
-from agent_service.records.commands import Compacted
-from agent_service.records.compaction import (
+from agent_service.records.commands import ContextCompressed
+from agent_service.records.compression import (
     NOTHING,
     PLACEHOLDER,
     Conversation,
-    apply_compaction,
+    apply_compression,
     headed,
     is_result,
     prune,
@@ -98,17 +98,17 @@ def test_what_is_kept_in_memory_is_what_the_database_gives(
             found = prune(found, end)
         # What is said meanwhile is behind all that, and not touched by it.
         stored = [*stored, user("and now?")]
-        found = Conversation([*found.messages, stored[-1]], found.compaction)
+        found = Conversation([*found.messages, stored[-1]], found.compression)
         assert list(found.messages) == [
             SYSTEM,
-            *apply_compaction(numbered(stored), found.compaction),
+            *apply_compression(numbered(stored), found.compression),
         ]
         check_pairs(list(found.messages))
 
 
-def test_nothing_changes_without_a_compaction() -> None:
+def test_nothing_changes_without_a_compression() -> None:
     stored = conversation(3)
-    assert [SYSTEM, *apply_compaction(numbered(stored), NOTHING)] == stored
+    assert [SYSTEM, *apply_compression(numbered(stored), NOTHING)] == stored
 
 
 class Answers:
@@ -179,14 +179,14 @@ def compressing(
     return Compressing(made, model)
 
 
-async def compacted(by: Compressing, turn: LiveTurn) -> tuple[Compacted, list[str]]:
+async def compressed(by: Compressing, turn: LiveTurn) -> tuple[ContextCompressed, list[str]]:
     notices: list[str] = []
     async for step in by.compressor.run(turn, b"", by.model):
         if isinstance(step, Notice):
             notices.append(step.text)
         elif isinstance(step, tuple):
             (fact,) = step
-            assert isinstance(fact, Compacted)
+            assert isinstance(fact, ContextCompressed)
             return fact, notices
     raise AssertionError("nothing was made shorter")
 
@@ -195,9 +195,9 @@ async def test_old_results_are_left_out_first() -> None:
     model = Answers()
     turn, by = a_turn(conversation(12)), compressing(model)
     assert by.is_due(turn, b"")
-    fact, notices = await compacted(by, turn)
+    fact, notices = await compressed(by, turn)
     assert (model.requests, notices, fact.helped) == ([], [], True)
-    assert fact.compaction.summary == ""
+    assert fact.compression.summary == ""
     left = [json.loads(m)["content"] for m in fact.messages if is_result(m)]
     assert left[1:3] == ["short", PLACEHOLDER.format(count=2000)]
     assert left[-2:] == ["x" * 2000, "short"]
@@ -208,7 +208,7 @@ async def test_the_middle_is_summarised_where_that_is_not_enough() -> None:
     model = Answers()
     talk = [SYSTEM, *(m for n in range(60) for m in (user(f"q{n} " + "y" * 500), user("z" * 100)))]
     turn = a_turn(talk)
-    fact, notices = await compacted(compressing(model), turn)
+    fact, notices = await compressed(compressing(model), turn)
     assert notices
     assert fact.helped
     assert fact.usage.prompt_tokens == 10
@@ -219,23 +219,25 @@ async def test_the_middle_is_summarised_where_that_is_not_enough() -> None:
     assert NOTES in said["content"]
     assert "make tea" in said["content"]
     assert list(fact.messages[-4:]) == talk[-4:]
-    assert [SYSTEM, *apply_compaction(numbered(talk), fact.compaction)] == list(fact.messages)
+    assert [SYSTEM, *apply_compression(numbered(talk), fact.compression)] == list(fact.messages)
     (request,) = model.requests
     assert "q2 " in json.loads(request.messages[1])["content"]
 
 
 async def test_the_next_summary_takes_the_last_one_over() -> None:
     talk = [SYSTEM, *(user(f"q{n} " + "y" * 500) for n in range(60))]
-    first, _ = await compacted(compressing(Answers("first notes")), a_turn(talk))
+    first, _ = await compressed(compressing(Answers("first notes")), a_turn(talk))
     longer = [*first.messages, *(user(f"r{n} " + "y" * 500) for n in range(60))]
     model = Answers("second notes")
-    second, _ = await compacted(compressing(model), a_turn(longer, compaction=first.compaction))
+    second, _ = await compressed(compressing(model), a_turn(longer, compression=first.compression))
     assert "first notes" in json.loads(model.requests[0].messages[1])["content"]
     assert sum(summary.LABEL.encode() in m for m in second.messages) == 1
-    assert second.compaction.head == first.compaction.head
-    assert second.compaction.through > first.compaction.through
+    assert second.compression.head == first.compression.head
+    assert second.compression.through > first.compression.through
     stored = [*talk, *longer[len(first.messages) :]]
-    assert [SYSTEM, *apply_compaction(numbered(stored), second.compaction)] == list(second.messages)
+    assert [SYSTEM, *apply_compression(numbered(stored), second.compression)] == list(
+        second.messages
+    )
 
 
 def _talk(count: int) -> list[bytes]:
@@ -254,7 +256,7 @@ async def test_the_model_of_the_conversation_makes_notes_where_theirs_fails() ->
     by = compressing(model, route=Route("auxiliary.compression", "small"))
     turn = a_turn([SYSTEM, *_talk(60)])
     turn.request = replace(turn.request, switched=Switched("spare", "m"))
-    fact, _ = await compacted(by, turn)
+    fact, _ = await compressed(by, turn)
     asked = [(request.route, request.model) for request in model.requests]
     assert asked == [("auxiliary.compression", "small"), ("spare", "m")]
     assert {request.temperature for request in model.requests} == {0.3}
@@ -272,7 +274,7 @@ async def test_notes_are_asked_for_as_the_window_of_who_makes_them_allows() -> N
     made = Compressor(
         windows.__getitem__, plan_of, CompressionConfig(), Route("", "small"), ManualClock()
     )
-    await compacted(Compressing(made, model), a_turn([SYSTEM, *_talk(100)]))
+    await compressed(Compressing(made, model), a_turn([SYSTEM, *_talk(100)]))
     (request,) = model.requests
     assert request.model == "small"
     assert sum(map(len, request.messages)) < 2000 * 4
@@ -283,13 +285,13 @@ async def test_a_model_that_fails_is_not_needed_and_not_asked_again_soon() -> No
     talk = [SYSTEM, *(user(f"q{n} " + "y" * 500) for n in range(60))]
     clock = ManualClock()
     by = compressing(model, clock=clock)
-    fact, _ = await compacted(by, a_turn(talk))
+    fact, _ = await compressed(by, a_turn(talk))
     assert fact.helped
     assert "- q40 yyy" in json.loads(fact.messages[4])["content"]
-    await compacted(by, a_turn(talk))
+    await compressed(by, a_turn(talk))
     assert len(model.requests) == 1
     await clock.advance(compressor.COOL_DOWN_S)
-    await compacted(by, a_turn(talk))
+    await compressed(by, a_turn(talk))
     assert len(model.requests) == 2
 
 
@@ -324,7 +326,7 @@ def test_the_files_that_patches_have_changed_are_named(
 async def test_what_does_not_help_is_not_tried_for_ever() -> None:
     huge = a_turn([SYSTEM, user("a"), user("b" * 100_000)])
     by = compressing(Answers())
-    fact, _ = await compacted(by, huge)
+    fact, _ = await compressed(by, huge)
     assert not fact.helped
     assert list(fact.messages) == huge.messages
     huge.compressed_in_vain = compressor.IN_VAIN_LIMIT

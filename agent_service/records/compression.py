@@ -1,6 +1,6 @@
 """Shortens long conversations: pure functions over their messages.
 
-The database keeps all messages. A compaction says which are sent unchanged and what replaces the
+The database keeps all messages. A compression says which are sent unchanged and what replaces the
 others, so that every replica sends the same bytes.
 """
 
@@ -18,7 +18,7 @@ PRUNED_BYTES = 600
 PLACEHOLDER = "[This result of {count} characters was left out to save room; run the tool again.]"
 
 
-class Compaction(Struct, frozen=True):
+class Compression(Struct, frozen=True):
     """How a session's messages, numbered from 1, are sent."""
 
     head: int = 0
@@ -35,23 +35,23 @@ class Compaction(Struct, frozen=True):
         return max(self.through, self.pruned) <= last
 
 
-NOTHING = Compaction()
+NOTHING = Compression()
 
 
 class Conversation(Struct, frozen=True):
     """A session's messages as sent, the system prompt first."""
 
     messages: Sequence[bytes]
-    compaction: Compaction = NOTHING
+    compression: Compression = NOTHING
 
     @property
     def first_kept(self) -> int:
         """Return the index of the first message after the head and the summary."""
-        return 1 + self.compaction.head + bool(self.compaction.summary)
+        return 1 + self.compression.head + bool(self.compression.summary)
 
     def number(self, index: int) -> int:
         """Return the session's number of a message after the head."""
-        return self.compaction.through + 1 + index - self.first_kept
+        return self.compression.through + 1 + index - self.first_kept
 
     def before_results(self, index: int) -> int:
         """Return the last index up to this one that does not separate a call from its results."""
@@ -73,27 +73,27 @@ def pruned(message: bytes) -> bytes:
     return encoded({**fields, "content": PLACEHOLDER.format(count=len(str(fields["content"])))})
 
 
-def apply_compaction(rows: Iterable[tuple[int, bytes]], compaction: Compaction) -> list[bytes]:
+def apply_compression(rows: Iterable[tuple[int, bytes]], compression: Compression) -> list[bytes]:
     """Return a session's messages, given with their numbers, as they are sent."""
     messages: list[bytes] = []
-    summary = compaction.summary.encode()
+    summary = compression.summary.encode()
     for number, content in rows:
-        if number <= compaction.head:
+        if number <= compression.head:
             messages.append(content)
-        elif number > compaction.through:
+        elif number > compression.through:
             if summary:
                 messages.append(summary)
                 summary = b""
-            messages.append(pruned(content) if number <= compaction.pruned else content)
+            messages.append(pruned(content) if number <= compression.pruned else content)
     return [*messages, summary] if summary else messages
 
 
 def headed(conversation: Conversation, protected: int) -> Conversation:
     """Return the conversation with a head of about `protected` messages, unless it has one."""
-    if conversation.compaction != NOTHING:
+    if conversation.compression != NOTHING:
         return conversation
     head = conversation.before_results(min(1 + protected, len(conversation.messages))) - 1
-    return Conversation(conversation.messages, Compaction(head, head, head))
+    return Conversation(conversation.messages, Compression(head, head, head))
 
 
 def prune(conversation: Conversation, end: int) -> Conversation:
@@ -102,14 +102,14 @@ def prune(conversation: Conversation, end: int) -> Conversation:
     if end <= first:
         return conversation
     messages = [*kept[:first], *map(pruned, kept[first:end]), *kept[end:]]
-    last = max(conversation.compaction.pruned, conversation.number(end - 1))
-    return Conversation(messages, replace(conversation.compaction, pruned=last))
+    last = max(conversation.compression.pruned, conversation.number(end - 1))
+    return Conversation(messages, replace(conversation.compression, pruned=last))
 
 
 def summarised(conversation: Conversation, end: int, summary: bytes) -> Conversation:
     """Put a summary in place of the messages between the head and an index."""
-    was = conversation.compaction
+    was = conversation.compression
     through = conversation.number(end - 1)
-    made = Compaction(was.head, through, max(was.pruned, through), summary.decode())
+    made = Compression(was.head, through, max(was.pruned, through), summary.decode())
     messages = [*conversation.messages[: 1 + was.head], summary, *conversation.messages[end:]]
     return Conversation(messages, made)
