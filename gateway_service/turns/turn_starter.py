@@ -104,12 +104,12 @@ class TurnStarter(Struct, frozen=True):
         turn: TurnRequest,
         event_id: str,
         session_key: str = "",
-        on_left: Callable[[TurnRequest], None] | None = None,
+        on_disconnect: Callable[[TurnRequest], None] | None = None,
     ) -> AcceptedTurn:
         """Store a client's message and start its turn, even if the client disconnects meanwhile.
 
-        With a `session_key`, the turn begins that conversation's session. `on_left` is called with
-        the turn of a client that has disconnected; without it, the turn goes on.
+        With a `session_key`, the turn begins that conversation's session. `on_disconnect` is called
+        with the turn of a client that has disconnected; without it, the turn goes on.
         """
         beginning = self._workers.start(
             f"message {event_id}", self._begin(turn, event_id, session_key)
@@ -117,7 +117,7 @@ class TurnStarter(Struct, frozen=True):
         try:
             return await asyncio.shield(beginning)
         except asyncio.CancelledError:
-            beginning.add_done_callback(partial(_leave, on_left or self.settle))
+            beginning.add_done_callback(partial(self._notify, on_disconnect))
             raise
 
     async def start(self, turn: TurnRequest) -> str:
@@ -202,6 +202,17 @@ class TurnStarter(Struct, frozen=True):
             return AcceptedTurn(known, is_open, remark=remark)
         return AcceptedTurn(known, is_open)
 
+    def _notify(
+        self,
+        on_disconnect: Callable[[TurnRequest], None] | None,
+        beginning: asyncio.Task[AcceptedTurn],
+    ) -> None:
+        if not beginning.cancelled() and beginning.exception() is None:
+            begun = beginning.result()
+            if begun.is_open:
+                follow = self.settle if begun.refusal else on_disconnect or self.settle
+                follow(begun.turn)
+
     async def _settle(self, turn: TurnRequest) -> None:
         with bind(turn_id=turn.turn_id, session_id=turn.session_id):
             try:
@@ -213,10 +224,3 @@ class TurnStarter(Struct, frozen=True):
                 _log.warning("the turn is resumed at the next start: %s", error)
                 return
             await self.close(turn.turn_id)
-
-
-def _leave(on_left: Callable[[TurnRequest], None], beginning: asyncio.Task[AcceptedTurn]) -> None:
-    if not beginning.cancelled() and beginning.exception() is None:
-        begun = beginning.result()
-        if begun.is_open:
-            on_left(begun.turn)

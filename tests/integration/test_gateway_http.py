@@ -2,7 +2,8 @@
 
 import asyncio
 import sqlite3
-from contextlib import closing
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -261,21 +262,43 @@ async def test_a_client_that_leaves_stops_the_turn(tmp_path: Path) -> None:
         assert await sessions(running) == 2
 
 
+@asynccontextmanager
+async def _locked(running: Api) -> AsyncGenerator[None]:
+    """Hold the agent up, so that turns do not begin."""
+    path = running.running.settings.home.database("agent")
+    with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as database:
+        await asyncio.to_thread(database.execute, "BEGIN IMMEDIATE")
+        yield
+        await asyncio.to_thread(database.execute, "ROLLBACK")
+
+
+async def _leave(running: Api, **options: Any) -> None:
+    """Ask, and disconnect before the turn has begun."""
+    asking = asyncio.create_task(chat(running, "Hi", **options))
+    await running.running.until_rows("gateway", "SELECT count(*) FROM inbox", [(1,)])
+    asking.cancel()
+    await asyncio.wait({asking})
+    # An answer on another connection shows that the gateway knows who has left.
+    assert (await running.http.get("/v1/models")).status == 200
+
+
 async def test_a_client_that_leaves_before_its_turn_has_begun_stops_it(tmp_path: Path) -> None:
     async with api(tmp_path, answers({"text": "Hello", "hang_after": 1})) as running:
-        database = running.running.settings.home.database("agent")
-        locked = sqlite3.connect(database, isolation_level=None, check_same_thread=False)
-        with closing(locked):
-            await asyncio.to_thread(locked.execute, "BEGIN IMMEDIATE")
-            asking = asyncio.create_task(chat(running, "Hi"))
-            await running.running.until_rows("gateway", "SELECT count(*) FROM inbox", [(1,)])
-            asking.cancel()
-            await asyncio.wait({asking})
-            # An answer on another connection shows that the gateway knows who has left.
-            assert (await running.http.get("/v1/models")).status == 200
-            await asyncio.to_thread(locked.execute, "ROLLBACK")
+        async with _locked(running):
+            await _leave(running)
         await running.running.until_rows("agent", "SELECT state FROM turn", [("CANCELLED",)])
         await running.running.until_rows("gateway", CLOSED, [("CLOSED",)])
+        assert await sessions(running) == 1
+
+
+async def test_a_client_that_leaves_and_can_repeat_its_request_stops_nothing(
+    tmp_path: Path,
+) -> None:
+    key = {"extra_headers": {"Idempotency-Key": "k"}}
+    async with api(tmp_path, HELLO) as running:
+        async with _locked(running):
+            await _leave(running, **key)
+        assert await chat(running, "Hi", **key) == "Hello!"
 
 
 async def test_a_conversation_goes_on_after_its_answer_was_stopped(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ class Responses(Struct, frozen=True):
         if previous := request.previous_response_id:
             turn = await self._turns.find(turn_id_of(PREFIX, previous), call.profile)
             wish = replace(wish, session_id=turn.session_id)
-        begun = await self._turns.begin(call, wish, goes_on=bool(request.background))
+        begun = await self._turns.begin(call, wish, is_background=bool(request.background))
         document = _document(begun.name(PREFIX), begun.model, self._clock.now().timestamp())
         document["previous_response_id"] = previous or None
         if request.background:

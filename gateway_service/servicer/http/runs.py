@@ -44,7 +44,7 @@ class Runs(Struct, frozen=True):
         request = exchange.read(call.body, ResponseRequest)
         session_id = request.session_id or ""
         wish = ClientRequest(read_input(request), request.model, request.user or "", session_id)
-        begun = await self._turns.begin(call, wish, goes_on=True)
+        begun = await self._turns.begin(call, wish, is_background=True)
         self._turns.leave(begun)
         about = {"run_id": begun.name(PREFIX), "session_id": begun.turn.session_id}
         document = {"object": "hermes.run", **about, "status": "started"}

@@ -47,6 +47,7 @@ _log = logging.getLogger(__name__)
 USER = "api"
 MAX_NAME_CHARS = 100
 _TURN = "trn_"
+_IDEMPOTENCY_KEY = "idempotency-key"
 _DECISIONS = {"deny": APPROVAL_DECISION_NOBODY, "allow": APPROVAL_DECISION_ONCE}
 
 
@@ -145,12 +146,14 @@ class ApiTurns(Struct, frozen=True):
     _uploads: Uploads
     config: ApiConfig
 
-    async def begin(self, call: Call, wish: ClientRequest, *, goes_on: bool = False) -> StartedTurn:
+    async def begin(
+        self, call: Call, wish: ClientRequest, *, is_background: bool = False
+    ) -> StartedTurn:
         """Store a message and start its turn; raises HermesError if it is refused.
 
-        A client that leaves meanwhile stops the turn, unless it `goes_on`. A request that is
-        repeated with its idempotency key gets the turn that it had before; AlreadyExists if it is
-        another request.
+        If the client disconnects meanwhile, the turn is stopped, unless it `is_background` or can
+        be asked for again: a request that is repeated with its idempotency key gets the turn that
+        it had before; AlreadyExists if it is another request.
         """
         model = self.config.find_model(call.profile, wish.model)
         named = wish.session_id or call.headers.get(SESSION_HEADER.lower(), "")
@@ -173,9 +176,9 @@ class ApiTurns(Struct, frozen=True):
             earlier=() if exists else shorten(said.earlier),
             request_digest=hashlib.sha256(call.body).hexdigest(),
         )
-        on_left = None if goes_on else self._stop
-        new_key = "" if is_known else known_as
-        begun = await self._starter.begin(turn, _event_id(call), new_key, on_left)
+        goes_on = is_background or _IDEMPOTENCY_KEY in call.headers
+        new_key, stop = "" if is_known else known_as, None if goes_on else self._stop
+        begun = await self._starter.begin(turn, _event_id(call), new_key, stop)
         if begun.turn.request_digest != turn.request_digest:
             raise AlreadyExists(
                 "the Idempotency-Key was used before with another request",
@@ -333,7 +336,7 @@ def _key(said: Conversation, user: str) -> str:
 
 def _event_id(call: Call) -> str:
     """Return the id of a message: the same if a client repeats it with its idempotency key."""
-    if key := call.headers.get("idempotency-key", ""):
+    if key := call.headers.get(_IDEMPOTENCY_KEY, ""):
         return hashlib.sha256(f"{call.profile}\0{key}".encode()).hexdigest()
     return new_id("msg")
 
