@@ -73,6 +73,7 @@ async def export(context: Context) -> None:
             waiting.append(group.create_task(_read(context, batch, chunk)))
             while waiting:
                 await write()
+            await asyncio.to_thread(writer.drain)
     print_counts(context, writer)
 
 

@@ -1,7 +1,10 @@
 """Makes records of trajectories."""
 
+import os
 from collections.abc import Sequence
 from functools import cache, lru_cache
+from multiprocessing import parent_process
+from threading import Thread
 
 import msgspec
 from msgspec import Struct
@@ -15,13 +18,13 @@ from services.home.trajectories.trajectory import Trajectory, redact_trajectory
 from services.redaction.redactor import Redactor
 
 TRAIN, FAILED = "train", "failed"
-_REMEMBERED = 16
+_CACHE_SIZE = 16
 
 
 class Line(Struct, frozen=True):
     """A line of a file, and where it is."""
 
-    place: str
+    location: str
     text: bytes
 
 
@@ -59,7 +62,7 @@ class Converter:
         self.conversion = conversion
         # The system prompt with its tools is the same in most trajectories.
         redact = Redactor().redact if conversion.redacts else str
-        self._redact = lru_cache(_REMEMBERED)(redact)
+        self._redact = lru_cache(_CACHE_SIZE)(redact)
         self._compressor = None
         if conversion.tokenizer:
             counter = load_counter(conversion.tokenizer)
@@ -80,7 +83,7 @@ class Converter:
             try:
                 source = parse_trajectory(source.text)
             except (InvalidArgument, msgspec.MsgspecError, UnicodeDecodeError) as error:
-                return Outcome(problem=f"{source.place}: {error}")
+                return Outcome(problem=f"{source.location}: {error}")
         for name in self.conversion.filters:
             if FILTERS[name](source):
                 return Outcome(left_out=name)
@@ -107,3 +110,15 @@ def converter_of(conversion: Conversion) -> Converter:
 def convert(conversion: Conversion, sources: Sequence[Line | Trajectory]) -> Sequence[Outcome]:
     """Convert with the process's converter."""
     return converter_of(conversion).convert(sources)
+
+
+def end_with_parent() -> None:
+    """End this process when the one that started it ends, however that is."""
+    parent = parent_process()
+    assert parent is not None, "a process of a pool"
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    Thread(target=wait, daemon=True).start()

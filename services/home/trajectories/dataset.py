@@ -4,27 +4,35 @@ import json
 import os
 import signal
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import ExitStack
-from itertools import islice
-from multiprocessing import cpu_count, get_context
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack, contextmanager
+from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, Protocol
 
-from services.errors import FailedPrecondition, InvalidArgument
+import msgspec
+
+from services.errors import FailedPrecondition, InvalidArgument, Unavailable
 from services.home.paths import replace_file
-from services.home.trajectories.converter import FAILED, TRAIN, Conversion, Line, Outcome, convert
+from services.home.trajectories.converter import (
+    FAILED,
+    TRAIN,
+    Conversion,
+    Line,
+    Outcome,
+    convert,
+    end_with_parent,
+)
 from services.home.trajectories.formats import Format
 from services.home.trajectories.trajectory import Trajectory
 
 _ROWS = 1000
-_MOST_PROCESSES = 8
-_CHUNK = 128
-"""Trajectories that are converted together."""
-_CHUNKS = 16
-"""Chunks that are converted while others are read."""
+_CHUNK, _CHUNK_BYTES = 128, 2_000_000
+"""Trajectories that are converted together, and when they are fewer because they are long."""
+_MAX_PROCESSES = 8
 
 
 class _File(Protocol):
@@ -43,24 +51,19 @@ class DatasetWriter:
         *,
         parquet: bool = False,
     ) -> None:
-        """`refuse` hears what is wrong with lines."""
+        """`refuse` is called with each line's error."""
         self.counts = Counter[str]()
         """Trajectories by split, and left out by reason."""
         self._folder, self._data = folder, folder / "data"
         self._conversion = conversion
         self._refuse = refuse
         self._is_parquet = parquet
+        self._process_count = min(len(os.sched_getaffinity(0)), _MAX_PROCESSES)
+        self._pool: ProcessPoolExecutor | None = None
         self._has_begun = False
-        # Not forked: threads of this process may hold locks.
-        self._pool = ProcessPoolExecutor(
-            min(cpu_count(), _MOST_PROCESSES),
-            get_context("spawn"),
-            signal.signal,
-            (signal.SIGINT, signal.SIG_IGN),
-        )
-        self._converting = deque[Future[Sequence[Outcome]]]()
+        self._pending = deque[Future[Sequence[Outcome]]]()
         self._models = set[str]()
-        self._known = set[bytes]()
+        self._fingerprints = set[bytes]()
         self._files: dict[str, _File] = {}
         self._stack = ExitStack()
 
@@ -74,9 +77,9 @@ class DatasetWriter:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
-            with self._stack, self._pool:
-                while kind is None and self._converting:
-                    self._write(self._converting.popleft().result())
+            with self._stack:
+                if kind is None:
+                    self.drain()
             if kind is None:
                 self._publish()
         finally:
@@ -92,29 +95,38 @@ class DatasetWriter:
         replace_file(self._folder / "README.md", self._card(), 0o644)
 
     def add_all(self, sources: Iterable[Line | Trajectory]) -> None:
-        """Write trajectories, except those that are left out."""
-        rest = iter(sources)
-        while chunk := list(islice(rest, _CHUNK)):
-            self._converting.append(self._convert(chunk))
-            if len(self._converting) > _CHUNKS:
-                self._write(self._converting.popleft().result())
+        """Convert trajectories; they are written when others are added, or drained."""
+        for chunk in _chunks(sources):
+            if not self._has_begun:
+                # Starting processes takes longer than converting one chunk.
+                self._has_begun = True
+                self._write(convert(self._conversion, chunk))
+                continue
+            if self._pool is None:
+                self._pool = self._stack.enter_context(_open_pool(self._process_count))
+            with _interrupts_blocked(), _deaths_named():  # new processes inherit the first
+                self._pending.append(self._pool.submit(convert, self._conversion, chunk))
+            if len(self._pending) > self._process_count + 2:
+                self._write_next()
 
-    def _convert(self, chunk: Sequence[Line | Trajectory]) -> Future[Sequence[Outcome]]:
-        if not self._has_begun:  # a few are converted sooner than processes start
-            self._has_begun = True
-            done = Future[Sequence[Outcome]]()
-            done.set_result(convert(self._conversion, chunk))
-            return done
-        return self._pool.submit(convert, self._conversion, chunk)
+    def drain(self) -> None:
+        """Write what is being converted."""
+        while self._pending:
+            self._write_next()
+
+    def _write_next(self) -> None:
+        with _deaths_named():
+            outcomes = self._pending.popleft().result()
+        self._write(outcomes)
 
     def _write(self, outcomes: Iterable[Outcome]) -> None:
         for each in outcomes:
             if each.problem:
                 self._refuse(each.problem)
                 continue
-            is_known = each.fingerprint in self._known
+            is_known = each.fingerprint in self._fingerprints
             if each.fingerprint:
-                self._known.add(each.fingerprint)
+                self._fingerprints.add(each.fingerprint)
             self.counts["duplicate" if is_known else each.left_out or each.split] += 1
             if each.record and not is_known:
                 self._models.add(each.model)
@@ -154,6 +166,46 @@ class DatasetWriter:
         )
 
 
+def _chunks(sources: Iterable[Line | Trajectory]) -> Iterator[Sequence[Line | Trajectory]]:
+    chunk, length_bytes = list[Line | Trajectory](), 0
+    for source in sources:
+        chunk.append(source)
+        length_bytes += len(source.text) if isinstance(source, Line) else 0
+        if len(chunk) == _CHUNK or length_bytes > _CHUNK_BYTES:
+            yield chunk
+            chunk, length_bytes = [], 0
+    if chunk:
+        yield chunk
+
+
+@contextmanager
+def _open_pool(process_count: int) -> Generator[ProcessPoolExecutor]:
+    # Not forked, as threads of this process may hold locks.
+    pool = ProcessPoolExecutor(process_count, get_context("spawn"), end_with_parent)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _deaths_named() -> Generator[None]:
+    try:
+        yield
+    except BrokenProcessPool:
+        why = "a process that converts was killed, perhaps because memory ran out"
+        raise Unavailable(why) from None
+
+
+@contextmanager
+def _interrupts_blocked() -> Generator[None]:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class _JsonLines:
     def __init__(self, path: Path) -> None:
         self._file: IO[bytes] = path.open("wb")
@@ -182,7 +234,7 @@ class _ParquetFile:
         self._rows: list[dict[str, Any]] = []
 
     def write(self, record: bytes) -> None:
-        row: dict[str, Any] = json.loads(record)
+        row: dict[str, Any] = msgspec.json.decode(record)
         if "tools" in row:  # each tool has a schema of its own, which no column has
             row["tools"] = json.dumps(row["tools"], ensure_ascii=False)
         self._rows.append(row)

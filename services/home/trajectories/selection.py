@@ -53,8 +53,8 @@ FILTERS: Mapping[str, Callable[[Trajectory], bool]] = {
 
 
 def fingerprint(trajectory: Trajectory) -> bytes:
-    """Return what conversations share that differ in spaces, letter case and call ids only."""
-    # System prompts are not compared: they differ by the day and the session.
+    """Return a hash that ignores white space, letter case, call ids and the system prompt."""
+    # System prompts differ by the day and the session.
     said = "\0".join(part for message in trajectory.messages for part in _essence(message))
     return blake2b(said.encode(errors="replace"), digest_size=16).digest()
 

@@ -1,6 +1,7 @@
 """Counts tokens with a tokenizer of Hugging Face's format, from a file or an installed package."""
 
 import re
+import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,12 +17,13 @@ FILE = "tokenizer.json"
 _REMEMBERED_CHARS = 4_000_000
 _UNKNOWN = 2**31
 _WORDS = re.compile(r"\s*\S*(?:[^\S ]\s*\S*)*")
-"""Ends where a space follows anything but a space."""
+"""Ends where U+0020 follows a character that is not white space."""
 _PARTS = re.compile(r"[^A-Za-z]*(?:[A-Za-z]+[^\x00-\x7f][^A-Za-z]*)*[A-Za-z]*")
 """Ends where another ASCII character follows a letter, as in `a.b`."""
 _PROBE = (
     'ab cd  ef. (gh) i\'s 12 3½ é 好 吗\t x\n y\n  z "q" <a> # _b -c /d \\n  1.5e \n\n  e '
-    "don't I'll'ab a.b(c)d_e f1g h\ni\tj caf\u00e9.k e\u0301l→(m) "
+    "don't I'll'ab a.b(c)d_e f1g h\ni\tj caf\u00e9.k e\u0301l→(m) https://n.o/p?q=r "
+    + " ".join(f"a{sign}b" for sign in string.punctuation)
 ) * 9
 
 Split = Callable[[str], Sequence[str]]
@@ -45,8 +47,8 @@ class TokenCounter:
         is_plain: bool = True,
         split: Split = _whole,
     ) -> None:
-        """`is_plain` says that a token stands for at least a byte, `split` where none can reach."""
-        self._count_new = count_all
+        """`is_plain`: each token covers at least a byte. `split` cuts where no token crosses."""
+        self._count_all = count_all
         self._is_plain = is_plain
         self._split = split
         self._known: dict[str, int] = {}
@@ -59,14 +61,10 @@ class TokenCounter:
             self._known.clear()
             self._known_chars = 0
         if new := [*set[str]().union(*pieces.values()).difference(self._known)]:
-            self._known.update(zip(new, self._count_new(new), strict=True))
+            self._known.update(zip(new, self._count_all(new), strict=True))
             self._known_chars += sum(map(len, new))
         known = self._known.__getitem__
         return {text: sum(map(known, each)) for text, each in pieces.items()}
-
-    def count_all(self, texts: Sequence[str]) -> Sequence[int]:
-        """Return how many tokens each text has, in order."""
-        return list(map(self.count(texts).__getitem__, texts))
 
     def least(self, text: str) -> int:
         """Return at most as many as there are, without counting."""
@@ -100,7 +98,6 @@ def load_counter(name: str) -> TokenCounter:
     tokenizer.no_padding()
 
     def count_all(texts: Sequence[str]) -> Sequence[int]:
-        # It uses all cores.
         return [len(each) for each in tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
 
     # Normalization may make more of a character.
@@ -113,14 +110,17 @@ def load_counter(name: str) -> TokenCounter:
     def parts(word: str) -> Sequence[str]:
         return _whole(word) if special.intersection(word) else _PARTS.findall(word)
 
-    if _are_apart(tokenizer, _PARTS):
-        # Few of the parts of new words are new.
-        count_all = TokenCounter(count_all, split=parts).count_all
-    split = _WORDS.findall if _are_apart(tokenizer, _WORDS) else _whole
-    return TokenCounter(count_all, split=split)
+    inner = TokenCounter(count_all, split=parts)  # most parts of an unknown word are known
+
+    def count_words(texts: Sequence[str]) -> Sequence[int]:
+        return [*inner.count(texts).values()]  # in order, as no word is given twice
+
+    count = count_words if _splits_safely(tokenizer, _PARTS) else count_all
+    split = _WORDS.findall if _splits_safely(tokenizer, _WORDS) else _whole
+    return TokenCounter(count, split=split)
 
 
-def _are_apart(tokenizer: Any, pieces: re.Pattern[str]) -> bool:
+def _splits_safely(tokenizer: Any, pieces: re.Pattern[str]) -> bool:
     """Return whether no token reaches from one piece of a text into the next."""
     first = tokenizer.pre_tokenizer
 
