@@ -31,7 +31,7 @@ class ThreatPattern:
 
 
 def _markers(parts: Iterable[tuple[Any, Any]]) -> frozenset[str]:
-    """Return the longest texts of a parsed expression one of which is in every match."""
+    """Return literals of a parsed expression, at least one of which is in every match."""
     found, run = list[frozenset[str]](), ""
     for kind, value in (*parts, _END):
         if str(kind) == "LITERAL":

@@ -4,6 +4,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from functools import cache
 
 from msgspec import Struct
 
@@ -56,7 +57,7 @@ Blocked = Callable[[Source, Iterable[str]], None]
 
 
 class ThreatScanner:
-    """Finds threats; make one per process, since reading its patterns is slow."""
+    """Finds threats."""
 
     def __init__(self, blocked: Blocked = lambda source, families: None) -> None:
         self.blocked = blocked
@@ -105,8 +106,11 @@ def block(text: str, threats: Sequence[Threat]) -> str:
     return "".join([*parts, text[at:]])
 
 
+_pattern = cache(ThreatPattern)
+
+
 def _patterns(families: Mapping[str, Sequence[str]]) -> Sequence[ThreatPattern]:
-    return [ThreatPattern(family, text) for family, texts in families.items() for text in texts]
+    return [_pattern(family, text) for family, texts in families.items() for text in texts]
 
 
 def _hidden(text: str) -> list[int]:

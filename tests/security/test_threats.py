@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent_service.security.threat_pattern import ThreatPattern
@@ -200,6 +200,7 @@ EXPRESSIONS = [
 ]
 
 
+@settings(max_examples=300)
 @given(st.data(), st.sampled_from(EXPRESSIONS))
 def test_a_match_has_one_of_the_markers(data: st.DataObject, expression: str) -> None:
     markers = ThreatPattern("any", expression).markers
