@@ -62,7 +62,8 @@ class Stack:
         self.project = f"hermes-test-{new_id('x')[-8:].lower()}"
         # Variables of the `make` that runs the tests are not for the one that they run.
         inherited = {name: value for name, value in os.environ.items() if "MAKE" not in name}
-        self._environ = {**inherited, **variables}
+        # Stacks run side by side, so each has a port of the engine's choice.
+        self._environ = {**inherited, "API_SERVER_PORT": "0", **variables}
         self._argv = ["docker", "compose", "--project-name", self.project]
         self._argv += ["--env-file", str(settings), "--file", f"{REPOSITORY}/docker/compose.yaml"]
         self._argv += ["--file", f"{HERE}/override.yaml"]

@@ -9,7 +9,7 @@ import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from itertools import count
 from typing import Any
 
@@ -70,8 +70,7 @@ class FakeMattermost:
 
     async def rewrite(self, post_id: str, text: str) -> None:
         """Somebody edits a post."""
-        post = self.posts[post_id]
-        post |= {"message": text, "edit_at": self._now()}
+        (post := self.posts[post_id]).update(message=text, edit_at=self._now())
         await self.tell("post_edited", {"post": json.dumps(post)})
 
     async def react(self, post_id: str, emoji_name: str, user_id: str = "7") -> None:
@@ -87,7 +86,8 @@ class FakeMattermost:
             if self.lost:
                 self.lost -= 1
             elif not stream.closed and not self.is_deaf:
-                await stream.send_json({"event": event, "data": data, "seq": told})
+                with suppress(ConnectionError):
+                    await stream.send_json({"event": event, "data": data, "seq": told})
 
     def texts(self, channel_id: str) -> list[str]:
         return [post["message"] for post in self.shown(channel_id)]

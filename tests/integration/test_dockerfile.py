@@ -16,6 +16,7 @@ EXCEPTIONS = (
         ".*Dockerfile.*",
         "the tags of the bases are in the values of their arguments",
     ),
+    ("CKV_DOCKER_2", "browser.*", "the executor watches the supervisor of a sandbox"),
 )
 
 

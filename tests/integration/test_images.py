@@ -32,7 +32,8 @@ from tests.support.printed import printed
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
-OURS_MB = 130
+OURS_MB = {"agent": 340, "executor": 130, "gateway": 130, "scheduler": 130}
+"""The agent's has Playwright's driver, 160 MB, for browsers that run elsewhere."""
 """Megabytes that an image may have above its base, uncompressed."""
 NOT_NEEDED = (
     *("pip", "pip3", "gcc", "cc", "make", "curl", "wget", "git", "ssh", "docker", "nc", "gpg"),
@@ -71,7 +72,7 @@ def test_an_image_says_what_it_is(service: str) -> None:
 def test_an_image_is_small(service: str) -> None:
     base = base_of(service)
     ours_mb = (attributes(service)["Size"] - attributes(base)["Size"]) / 1e6
-    assert ours_mb <= OURS_MB
+    assert ours_mb <= OURS_MB[service]
 
 
 @pytest.mark.parametrize("service", SERVICES)

@@ -17,10 +17,12 @@ from tests.fakes.telegram import TOKEN, FakeTelegram, fake_telegram
 from tests.support.ports import free_port
 from tests.support.skills import document, put_skill
 
-PEOPLE = (7, 8, 9)
-"""Who talks, each in a chat of their own."""
 ROUNDS = 2
 """A counter that begins with its first event grows with its second."""
+GOING_OUT = range(20, 20 + ROUNDS)
+"""Who asks for one thing only, as it would need approval after another command."""
+PEOPLE = (7, 8, 9, *GOING_OUT)
+"""Who talks, each in a chat of their own."""
 USAGE = {
     "prompt_tokens": 2000,
     "completion_tokens": 100,
@@ -106,14 +108,14 @@ class Loaded:
             (7, "overloaded", "At last."),
             (7, "a story", "a long story"),
             (7, "count it", "Counted."),
-            (7, "go out", "403"),
+            (GOING_OUT[number], "go out", "403"),
             (7, "wipe it", "refused"),
             (7, "hand it over", "Done."),
             (7, f"/cron add in 1 seconds say that it is time {number}", "Job job_"),
             (7, "/cron add in 2 hours say that it is late", "Job job_"),
             (7, "/curator run", ANYTHING),
             (7, "a story", "a long story"),
-            (7, "/compress", "ondensed"),
+            (7, "/compress", "ompressed"),
         ):
             await self.ask(chat, text, part)
         await telegram.until(lambda: any("rm -rf build" in text for text in telegram.texts(8)), 60)
