@@ -60,7 +60,7 @@ class DatasetWriter:
         self._is_parquet = parquet
         self._process_count = min(len(os.sched_getaffinity(0)), _MAX_PROCESSES)
         self._pool: ProcessPoolExecutor | None = None
-        self._has_begun = False
+        self._first: Sequence[Line | Trajectory] = ()
         self._pending = deque[Future[Sequence[Outcome]]]()
         self._models = set[str]()
         self._fingerprints = set[bytes]()
@@ -97,22 +97,27 @@ class DatasetWriter:
     def add_all(self, sources: Iterable[Line | Trajectory]) -> None:
         """Convert trajectories; they are written when others are added, or drained."""
         for chunk in _chunks(sources):
-            if not self._has_begun:
-                # Starting processes takes longer than converting one chunk.
-                self._has_begun = True
-                self._write(convert(self._conversion, chunk))
+            if self._pool is None and not self._first:
+                self._first = chunk
                 continue
             if self._pool is None:
                 self._pool = self._stack.enter_context(_open_pool(self._process_count))
-            with _interrupts_blocked(), _deaths_named():  # new processes inherit the first
-                self._pending.append(self._pool.submit(convert, self._conversion, chunk))
+                self._submit(self._pool, self._first)
+            self._submit(self._pool, chunk)
             if len(self._pending) > self._process_count + 2:
                 self._write_next()
 
     def drain(self) -> None:
         """Write what is being converted."""
+        if self._pool is None:  # starting processes takes longer than converting one chunk
+            self._write(convert(self._conversion, self._first))
+            self._first = ()
         while self._pending:
             self._write_next()
+
+    def _submit(self, pool: ProcessPoolExecutor, chunk: Sequence[Line | Trajectory]) -> None:
+        with _interrupts_blocked(), _deaths_named():  # new processes inherit the first
+            self._pending.append(pool.submit(convert, self._conversion, chunk))
 
     def _write_next(self) -> None:
         with _deaths_named():
