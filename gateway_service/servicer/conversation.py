@@ -19,7 +19,7 @@ from gateway_service.servicer import wire
 from gateway_service.servicer.wire import Outgoing
 from gateway_service.turns.notifications import TerminalNotifications
 from gateway_service.turns.questions import BUTTONS
-from gateway_service.turns.turn_starter import TurnStarter
+from gateway_service.turns.turn_starter import AcceptedTurn, TurnStarter
 from hermes.agent.v1.approval_pb2 import AnswerClarificationRequest
 from hermes.agent.v1.turn_event_pb2 import APPROVAL_DECISION_NOBODY
 from hermes.gateway.v1 import conversation_pb2_grpc
@@ -186,24 +186,33 @@ class _Conversation:
             skill = outcome.skill
         turn = self._turn(message, skill)
         begun = await self._context.turns.begin(turn, message.message_id)
+        try:
+            await self._announce(message.message_id, begun)
+        except BaseException:  # the client has disconnected
+            if begun.is_open:
+                self._context.turns.settle(begun.turn)
+            raise
+        if begun.refusal:
+            await self._context.turns.close(begun.turn.turn_id)
+            return
+        events = self._follow(begun.turn.turn_id, 0)
+        if begun.is_open:
+            events.add_done_callback(partial(self._hand_over, begun.turn))
+
+    async def _announce(self, message_id: str, begun: AcceptedTurn) -> None:
         turn = begun.turn
         if turn.session_id != self._session_id:
             # The client repeats a message of a broken stream, before it learned its session.
             self._session_id = turn.session_id
             await self._outgoing.say(wire.opened(turn.session_id, resumed=True))
         if begun.refusal:
-            refusal = wire.reply(message.message_id, begun.refusal, is_error=True)
-            await self._outgoing.say(refusal)
-            await self._context.turns.close(turn.turn_id)
+            await self._outgoing.say(wire.reply(message_id, begun.refusal, is_error=True))
             return
         self._noted = turn.session_id
         accepted = ConverseResponse.Accepted(
-            message_id=message.message_id, turn_id=turn.turn_id, remark=begun.remark
+            message_id=message_id, turn_id=turn.turn_id, remark=begun.remark
         )
         await self._outgoing.say(ConverseResponse(accepted=accepted))
-        events = self._follow(turn.turn_id, 0)
-        if begun.is_open:
-            events.add_done_callback(partial(self._hand_over, turn))
 
     async def _obey(self, message_id: str, name: str, arguments: str) -> Answer | AsTurn:
         event_id = f"{CLI}:{message_id}"

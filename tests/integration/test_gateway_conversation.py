@@ -133,7 +133,7 @@ async def test_what_was_stored_is_seen_through_whenever_the_client_goes(tmp_path
             wire = Wire(running)
             await wire.open()
             await wire.say(f"msg_{number}", "hi")
-            await asyncio.sleep(number / 1000)
+            await asyncio.sleep(number / 400)
             wire.hang_up()
         last = Wire(running)
         await last.open()
