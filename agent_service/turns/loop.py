@@ -145,11 +145,11 @@ async def _compress(turn: LiveTurn, parts: LoopParts) -> AsyncGenerator[Step]:
     async with aclosing(parts.compressor.run(turn, tools, parts.beside, by_half=True)) as steps:
         async for step in steps:
             match step:
-                case (ContextCompressed() as found,) if found.after_tokens < found.before_tokens:
+                case (ContextCompressed(after_tokens=after) as made,) if after < made.before_tokens:
                     yield step
-                    text = f"Compressed to about {found.after_tokens:,} tokens. Nothing is lost."
-                case (ContextCompressed() as found,):
-                    in_vain = Consulted("", found.model, found.usage)
+                    text = f"Compressed to about {after:,} tokens. All of it can still be found."
+                case (ContextCompressed(usage=usage, model=model),):
+                    in_vain = Consulted("", model, usage)
                 case _:
                     yield step
     finished = TurnFinished(Outcome.COMPLETED, text=text)

@@ -17,6 +17,7 @@ from hermes.agent.v1.turn_pb2 import TURN_KIND_COMPRESS
 from services.database import Database
 from tests.fakes.model import FakeModel, fake_model
 from tests.integration.agent_parts import AgentClient, agent, answer, kinds
+from tests.unit.agent.test_compression import check_pairs
 
 CONFIG = "models: {scripted: {window: 26000}}\nmodel: {max_tokens: 1000}\n"
 NOTES = {"user": "The conversation:", "steps": [{"text": "Goal: tea. Open: sugar."}]}
@@ -88,14 +89,7 @@ async def test_two_thousand_messages_are_compressed_with_their_pairs(tmp_path: P
             events = await client.ask("last")
     assert answer(events) == "yes"
     assert "compressed" in kinds(events)
-    open_calls: list[str] = []
-    for message in map(json.loads, _conversations(model)[-1]):
-        if message["role"] == "tool":
-            open_calls.remove(message["tool_call_id"])
-            continue
-        assert not open_calls
-        open_calls = [call["id"] for call in message.get("tool_calls") or ()]
-    assert not open_calls
+    check_pairs(_conversations(model)[-1])
 
 
 async def _fill(home: Path, count: int) -> None:

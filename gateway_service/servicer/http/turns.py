@@ -176,7 +176,7 @@ class ApiTurns(Struct, frozen=True):
             earlier=() if exists else shorten(said.earlier),
             request_digest=hashlib.sha256(call.body).hexdigest(),
         )
-        goes_on = is_background or _IDEMPOTENCY_KEY in call.headers
+        goes_on = is_background or call.headers.get(_IDEMPOTENCY_KEY)
         new_key, stop = "" if is_known else known_as, None if goes_on else self._stop
         begun = await self._starter.begin(turn, _event_id(call), new_key, stop)
         if begun.turn.request_digest != turn.request_digest:

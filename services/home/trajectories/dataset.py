@@ -116,7 +116,7 @@ class DatasetWriter:
             self._write_next()
 
     def _submit(self, pool: ProcessPoolExecutor, chunk: Sequence[Line | Trajectory]) -> None:
-        with _interrupts_blocked(), _deaths_named():  # new processes inherit the first
+        with _interrupts_blocked(), _deaths_named():  # new processes inherit the mask
             self._pending.append(pool.submit(convert, self._conversion, chunk))
 
     def _write_next(self) -> None:
