@@ -9,10 +9,11 @@ from services.cli.arguments import INT32, up_to
 from services.cli.command import JSON_OBJECT, Context, arg, flag
 from services.cli.console import complain
 from services.errors import InvalidArgument
-from services.home.trajectories.converter import FAILED, TRAIN, Conversion, converter_of
+from services.home.trajectories.converter import FAILED, TRAIN, Conversion
 from services.home.trajectories.dataset import DatasetWriter
 from services.home.trajectories.formats import FORMATS
 from services.home.trajectories.selection import FILTERS
+from services.home.trajectories.tokenizer import locate
 
 OPTIONS = (
     arg("--out FOLDER", "write the data set into this folder", Path, required=True),
@@ -53,7 +54,8 @@ def dataset_writer(
         deduplicates=given.deduplicate,
         redacts=redacts,
     )
-    converter_of(conversion)  # fails early
+    if conversion.tokenizer:
+        locate(conversion.tokenizer)  # fails early
     return DatasetWriter(given.out, conversion, refuse, parquet=given.parquet)
 
 

@@ -1,10 +1,7 @@
 """Makes records of trajectories."""
 
-import os
 from collections.abc import Sequence
 from functools import cache, lru_cache
-from multiprocessing import parent_process
-from threading import Thread
 
 import msgspec
 from msgspec import Struct
@@ -102,23 +99,10 @@ class Converter:
 
 
 @cache
-def converter_of(conversion: Conversion) -> Converter:
-    """Return the process's converter; raises like Converter."""
+def _converter(conversion: Conversion) -> Converter:
     return Converter(conversion)
 
 
 def convert(conversion: Conversion, sources: Sequence[Line | Trajectory]) -> Sequence[Outcome]:
-    """Convert with the process's converter."""
-    return converter_of(conversion).convert(sources)
-
-
-def end_with_parent() -> None:
-    """End this process when the one that started it ends, however that is."""
-    parent = parent_process()
-    assert parent is not None, "a process of a pool"
-
-    def wait() -> None:
-        parent.join()
-        os._exit(1)
-
-    Thread(target=wait, daemon=True).start()
+    """Convert with the process's converter; raises like Converter."""
+    return _converter(conversion).convert(sources)

@@ -2,30 +2,20 @@
 
 import json
 import os
-import signal
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, contextmanager
-from multiprocessing import get_context
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, Protocol
 
 import msgspec
 
-from services.errors import FailedPrecondition, InvalidArgument, Unavailable
+from services.errors import FailedPrecondition, InvalidArgument
 from services.home.paths import replace_file
-from services.home.trajectories.converter import (
-    FAILED,
-    TRAIN,
-    Conversion,
-    Line,
-    Outcome,
-    convert,
-    end_with_parent,
-)
+from services.home.trajectories.converter import FAILED, TRAIN, Conversion, Line, Outcome, convert
+from services.home.trajectories.converter_pool import ConverterPool
 from services.home.trajectories.formats import Format
 from services.home.trajectories.trajectory import Trajectory
 
@@ -59,7 +49,7 @@ class DatasetWriter:
         self._refuse = refuse
         self._is_parquet = parquet
         self._process_count = min(len(os.sched_getaffinity(0)), _MAX_PROCESSES)
-        self._pool: ProcessPoolExecutor | None = None
+        self._pool: ConverterPool | None = None
         self._first: Sequence[Line | Trajectory] = ()
         self._pending = deque[Future[Sequence[Outcome]]]()
         self._models = set[str]()
@@ -101,11 +91,12 @@ class DatasetWriter:
                 self._first = chunk
                 continue
             if self._pool is None:
-                self._pool = self._stack.enter_context(_open_pool(self._process_count))
-                self._submit(self._pool, self._first)
-            self._submit(self._pool, chunk)
+                pool = ConverterPool(self._conversion, self._process_count)
+                self._pool = self._stack.enter_context(pool)
+                self._pending.append(self._pool.submit(self._first))
+            self._pending.append(self._pool.submit(chunk))
             if len(self._pending) > self._process_count + 2:
-                self._write_next()
+                self._write(self._pending.popleft().result())
 
     def drain(self) -> None:
         """Write what is being converted."""
@@ -113,16 +104,7 @@ class DatasetWriter:
             self._write(convert(self._conversion, self._first))
             self._first = ()
         while self._pending:
-            self._write_next()
-
-    def _submit(self, pool: ProcessPoolExecutor, chunk: Sequence[Line | Trajectory]) -> None:
-        with _interrupts_blocked(), _deaths_named():  # new processes inherit the mask
-            self._pending.append(pool.submit(convert, self._conversion, chunk))
-
-    def _write_next(self) -> None:
-        with _deaths_named():
-            outcomes = self._pending.popleft().result()
-        self._write(outcomes)
+            self._write(self._pending.popleft().result())
 
     def _write(self, outcomes: Iterable[Outcome]) -> None:
         for each in outcomes:
@@ -181,34 +163,6 @@ def _chunks(sources: Iterable[Line | Trajectory]) -> Iterator[Sequence[Line | Tr
             chunk, length_bytes = [], 0
     if chunk:
         yield chunk
-
-
-@contextmanager
-def _open_pool(process_count: int) -> Generator[ProcessPoolExecutor]:
-    # Not forked, as threads of this process may hold locks.
-    pool = ProcessPoolExecutor(process_count, get_context("spawn"), end_with_parent)
-    try:
-        yield pool
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-@contextmanager
-def _deaths_named() -> Generator[None]:
-    try:
-        yield
-    except BrokenProcessPool:
-        why = "a process that converts was killed, perhaps because memory ran out"
-        raise Unavailable(why) from None
-
-
-@contextmanager
-def _interrupts_blocked() -> Generator[None]:
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class _JsonLines:

@@ -37,6 +37,18 @@ def _whole(text: str) -> Sequence[str]:
     return (text,)
 
 
+class _Known(dict[str, int]):
+    """The tokens of each piece; 0 for one that is new, which becomes a gap."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gaps: list[str] = []
+
+    def __missing__(self, piece: str) -> int:
+        self.gaps.append(piece)
+        return 0
+
+
 class TokenCounter:
     """Counts the tokens of texts, of each piece once while it is remembered."""
 
@@ -51,20 +63,29 @@ class TokenCounter:
         self._count_all = count_all
         self._is_plain = is_plain
         self._split = split
-        self._known: dict[str, int] = {}
+        self._known = _Known()
         self._known_chars = 0
 
     def count(self, texts: Iterable[str]) -> Mapping[str, int]:
         """Return how many tokens each text has; many together are faster."""
-        pieces = {text: self._split(text) for text in dict.fromkeys(texts)}
         if self._known_chars > _REMEMBERED_CHARS:
             self._known.clear()
             self._known_chars = 0
-        if new := [*set[str]().union(*pieces.values()).difference(self._known)]:
+        known, gaps = self._known.__getitem__, self._known.gaps
+        counts, gaps_of = dict[str, int](), dict[str, Sequence[str]]()
+        for text in dict.fromkeys(texts):
+            gap_count = len(gaps)
+            counts[text] = sum(map(known, self._split(text)))
+            if len(gaps) > gap_count:
+                gaps_of[text] = gaps[gap_count:]
+        if gaps:
+            new = [*dict.fromkeys(gaps)]
             self._known.update(zip(new, self._count_all(new), strict=True))
             self._known_chars += sum(map(len, new))
-        known = self._known.__getitem__
-        return {text: sum(map(known, each)) for text, each in pieces.items()}
+            gaps.clear()
+            for text, pieces in gaps_of.items():
+                counts[text] += sum(map(known, pieces))
+        return counts
 
     def least(self, text: str) -> int:
         """Return at most as many as there are, without counting."""

@@ -152,6 +152,14 @@ def test_a_killed_process_is_named(tmp_path: Path) -> None:
     assert list((tmp_path / "data").iterdir()) == []
 
 
+@pytest.mark.parametrize("count", [1, 400])
+def test_a_broken_tokenizer_is_refused(tmp_path: Path, count: int) -> None:
+    (tmp_path / "tokenizer.json").write_text("{}")
+    conversion = Conversion(tokenizer=str(tmp_path), max_tokens=900)
+    with pytest.raises(InvalidArgument, match="is no tokenizer of Hugging Face's format"):
+        write_dataset(tmp_path / "set", corpus(count), conversion)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_leaves_no_process(tmp_path: Path, number: signal.Signals) -> None:
     source, hermes = tmp_path / "runs.jsonl", Path(sys.executable).with_name("hermes")
