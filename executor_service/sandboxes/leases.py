@@ -76,11 +76,20 @@ class Leases:
         self._workers = workers
         self._authorizer = LeaseAuthorizer(journal.lease_token, metrics)
         self._sandboxes: dict[str, Sandbox] = {}
+        """Also those that have ended, until they are forgotten."""
+        self._in_use: dict[str, Sandbox] = {}
+        """Those that have a box, or wait for news of it."""
         self._by_session: dict[tuple[str, str], Sandbox] = {}
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
     def __iter__(self) -> Iterator[Sandbox]:
-        return iter(list(self._sandboxes.values()))
+        """Iterates over the sandboxes that are in use."""
+        return iter(list(self._in_use.values()))
+
+    @property
+    def remembered(self) -> list[Sandbox]:
+        """All sandboxes, also those that have ended."""
+        return list(self._sandboxes.values())
 
     def find(self, profile: str, sandbox_id: str) -> Sandbox:
         """Returns a profile's sandbox; fails with NotFound, also if it is another profile's."""
@@ -162,6 +171,8 @@ class Leases:
     def restore(self, sandbox: Sandbox) -> None:
         claim = sandbox.claim
         self._sandboxes[claim.sandbox_id] = sandbox
+        if claim.state is SandboxState.READY or sandbox.connection is not None:
+            self._in_use[claim.sandbox_id] = sandbox
         if claim.state is SandboxState.READY:
             self._by_session[claim.profile, claim.session_id] = sandbox
 
@@ -219,6 +230,7 @@ class Leases:
         if connection is not None:
             await connection.gone.wait()
         sandbox.connection = None
+        self._in_use.pop(sandbox.claim.sandbox_id, None)
         self._allocator.catalog.mark_unchecked(Path(sandbox.claim.workspace).name)
 
     async def _claim(

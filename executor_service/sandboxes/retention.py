@@ -65,7 +65,7 @@ class Retention:
         for registry, record in self._finished():
             if (record.ended_at or 0) < before:
                 await registry.forget(record)
-        for sandbox in self._leases:
+        for sandbox in self._leases.remembered:
             ended_at = sandbox.claim.ended_at
             if ended_at is not None and ended_at < before:
                 self._leases.forget(sandbox)
@@ -84,7 +84,7 @@ class Retention:
             await asyncio.sleep(_RETRY_S)
 
     def _finished(self) -> list[tuple[ExecRegistry, CommandRecord]]:
-        registries = [sandbox.registry for sandbox in self._leases]
+        registries = [sandbox.registry for sandbox in self._leases.remembered]
         found = [
             (registry, record)
             for registry in registries

@@ -47,9 +47,12 @@ async def test_each_use_begins_the_idle_time_anew(tmp_path: Path) -> None:
         assert grant.sandbox.expires_in_s == 60
         await core.clock.advance(59)
         assert grant.sandbox.state is SandboxState.READY
+        assert list(core.leases) == [grant.sandbox]
         await core.clock.advance(2)
         assert grant.sandbox.state is SandboxState.RELEASED
         await until_gone(core, grant.sandbox)
+        await until(lambda: not list(core.leases))
+        assert core.leases.remembered == [grant.sandbox]
         with pytest.raises(LeaseInvalid):
             grant.sandbox.get_connection()
         # Being asked about does not bring it back.
