@@ -187,6 +187,8 @@ class Process:
 
     async def __aenter__(self) -> Self:
         line = await self._start()
+        if line != "ready":
+            await self.kill()
         require(self.settings.environ["HERMES_BACKEND"], line == "ready", line)
         return self
 

@@ -24,13 +24,23 @@ from executor_service.backends.docker.supervisor_volume import HOLDER, ROLE
 from tests.support.docker_engine import engine_answers
 
 _SET_CHILD_SUBREAPER = 36
+_MEMORY = Path("/dev/shm")
+_ROOM_BYTES = 4 << 30
+_KEPT_S = 24 * 3600.0
+"""How long the files of failed tests are kept."""
 
 
 class Leftovers:
     """The folder of a run, and the end of what the run has started."""
 
     def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="ht-"))
+        place = _place()
+        for old in place.glob("ht-*"):
+            with suppress(OSError):
+                about = old.stat()
+                if about.st_uid == os.getuid() and about.st_mtime < time.time() - _KEPT_S:
+                    shutil.rmtree(old)
+        self.folder = Path(tempfile.mkdtemp(prefix="ht-", dir=place))
         # Short, as paths of sockets may have 107 bytes; open to PostgreSQL's user.
         self.folder.chmod(0o711)
         self._began_at = time.time()
@@ -54,6 +64,16 @@ class Leftovers:
             sys.stderr.write(f"The files of failed tests are in {self.folder}.\n")
         else:
             shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _place() -> Path:
+    """Return TMPDIR, else memory where there is room, as tests then wait for no disk."""
+    if "TMPDIR" not in os.environ and os.access(_MEMORY, os.W_OK):
+        memory = os.statvfs(_MEMORY)
+        runs_programs = not memory.f_flag & os.ST_NOEXEC
+        if runs_programs and memory.f_bavail * memory.f_frsize >= _ROOM_BYTES:
+            return _MEMORY
+    return Path(tempfile.gettempdir())
 
 
 def _kill_descendants() -> None:

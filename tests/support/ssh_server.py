@@ -94,7 +94,7 @@ class SshServer:
                 group=self.account.pw_gid if is_root else None,
                 extra_groups=[] if is_root else None,
             )
-        for _ in range(200):
+        for _ in range(1000):  # a busy machine takes seconds
             if self.answers():
                 return
             time.sleep(0.02)
