@@ -19,7 +19,8 @@ from tests.support.postgres import PostgresServer, postgres_server
 ROOT = Path(__file__).parent
 
 # What is done once, and late, would block the loop of whichever test is first.
-importlib.import_module("httpx")
+for client in ("httpx", "httpx2"):
+    importlib.import_module(client)
 tempfile.gettempdir()
 
 

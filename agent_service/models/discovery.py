@@ -18,7 +18,7 @@ from services.lifecycle import all_of
 from services.validation import decode, lenient
 
 if TYPE_CHECKING:
-    from httpx import AsyncClient
+    from httpx2 import AsyncClient
 
 LOCAL_PORTS: Mapping[str, int] = {
     "Ollama": 11434,
@@ -70,10 +70,8 @@ async def discover_local(
     ports: Mapping[str, int] = LOCAL_PORTS, timeout_s: float = LOCAL_TIMEOUT_S
 ) -> tuple[LocalServer, ...]:
     """The OpenAI-compatible servers on loopback, in the table's order."""
-    import httpx  # takes 0.1 s, and only an unconfigured model needs it
-
-    async with httpx.AsyncClient(trust_env=False) as client:
-        urls = [(name, f"http://127.0.0.1:{port}/v1") for name, port in ports.items()]
+    urls = [(name, f"http://127.0.0.1:{port}/v1") for name, port in ports.items()]
+    async with client_for("http://127.0.0.1") as client:
         listings = await all_of(_listed(client, f"{url}/models", {}, timeout_s) for _, url in urls)
     found = zip(urls, listings, strict=True)
     return tuple(LocalServer(name, url, models) for (name, url), models in found if models)
@@ -94,7 +92,7 @@ async def served_model(base_url: str, api_key: SecretStr, model: str) -> ServedM
     llama.cpp, LM Studio, vLLM and Ollama each have a place of their own for its context. Ollama
     decides when it loads a model, so it is made to load it.
     """
-    import httpx
+    import httpx2
 
     key = api_key.get_secret_value()
     headers = {"Authorization": f"Bearer {key}"} if key else {}
@@ -116,7 +114,7 @@ async def served_model(base_url: str, api_key: SecretStr, model: str) -> ServedM
         props, *listings = await all_of(told(path) for path in paths)
         if b'"models"' in listings[1] and not _served(listings[1], model):
             loading = {"model": model}
-            with suppress(httpx.HTTPError):
+            with suppress(httpx2.HTTPError):
                 await client.post(f"{root}/api/generate", json=loading, timeout=LOADING_TIMEOUT_S)
             listings[1] = await told(f"{root}/api/ps")
     by_llama_cpp = _llama_cpp(props)
@@ -165,7 +163,7 @@ async def fetch_listing(
     client: "AsyncClient", url: str, headers: Mapping[str, str], timeout_s: float
 ) -> bytes:
     """The body of a listing; raises ListingRefused, or ServiceUnavailable without an answer."""
-    import httpx
+    import httpx2
 
     body = bytearray()
     try:
@@ -177,7 +175,7 @@ async def fetch_listing(
                 body += chunk
                 if len(body) > MAX_LISTING_BYTES:
                     raise ServiceUnavailable(f"{url} lists more than a catalogue can have")
-    except (TimeoutError, OSError, httpx.HTTPError, httpx.InvalidURL) as error:
+    except (TimeoutError, OSError, httpx2.HTTPError, httpx2.InvalidURL) as error:
         why = str(error) or type(error).__name__
         raise ServiceUnavailable(f"{url} cannot be read: {why}") from error
     if not response.is_success:

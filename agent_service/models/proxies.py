@@ -9,7 +9,7 @@ from urllib.request import getproxies
 from services.errors import ServiceUnavailable
 
 if TYPE_CHECKING:
-    from httpx import AsyncClient
+    from httpx2 import AsyncClient
 
 
 def is_loopback(url: str) -> bool:
@@ -39,12 +39,12 @@ def proxy_of(url: str) -> str | None:
 
 def client_for(url: str, **options: Any) -> "AsyncClient":
     """An HTTP client for an address; ServiceUnavailable as `proxy_of`."""
-    import httpx  # takes 0.1 s
+    import httpx2  # takes 0.1 s
 
     # Reading the system's certificates is the slowest part of making a client.
     is_plain = url.startswith("http://") and is_loopback(url)
-    trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if is_plain else httpx.create_ssl_context()
-    return httpx.AsyncClient(trust_env=False, proxy=proxy_of(url), verify=trust, **options)
+    trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if is_plain else httpx2.create_ssl_context()
+    return httpx2.AsyncClient(trust_env=False, proxy=proxy_of(url), verify=trust, **options)
 
 
 def _is_exempt(url: str, exempt: str) -> bool:

@@ -20,7 +20,7 @@ _EARLY = (
     "apscheduler.triggers.cron",
     "executor_service.backends.bubblewrap.backend",
     "executor_service.backends.docker.backend",
-    "httpx",
+    "httpx2",
     "rich.progress",
     "rich.syntax",
     "services.rpc.certs",

@@ -8,7 +8,7 @@ from msgspec import Struct
 from pydantic import SecretStr
 
 from agent_service.models.media.failures import MediaFailed, explain
-from agent_service.models.proxies import client_for
+from agent_service.models.proxies import proxy_of
 from services.validation import object_of
 
 NAME, API_KEY = "ElevenLabs", "ELEVENLABS_API_KEY"
@@ -42,10 +42,12 @@ class ElevenLabs(Struct, frozen=True):
 
     def _client(self) -> tuple["httpx.AsyncClient", Any, type[Exception]]:
         """A client with its connections, and what it raises if a call is refused; blocks."""
+        import httpx
         from elevenlabs.client import AsyncElevenLabs
         from elevenlabs.core.api_error import ApiError
 
-        http = client_for(self.base_url, timeout=TIMEOUT_S)
+        proxy = proxy_of(self.base_url)
+        http = httpx.AsyncClient(trust_env=False, proxy=proxy, timeout=TIMEOUT_S)
         key = self.api_key.get_secret_value()
         client = AsyncElevenLabs(api_key=key, base_url=self.base_url, httpx_client=http)
         return http, client, ApiError

@@ -15,7 +15,7 @@ from services.redaction.redactor import Redactor
 from services.validation import json_object, object_of
 
 if TYPE_CHECKING:
-    from httpx import AsyncClient, Response
+    from httpx2 import AsyncClient, Response
 
 TIMEOUT_S = 15.0
 MAX_ANSWER_BYTES = 256 * 1024
@@ -75,7 +75,7 @@ class LoginServer:
     async def _post(
         self, path: str, form: str, fields: Fields, headers: Fields, bearer: SecretStr = NOTHING
     ) -> Answer:
-        import httpx  # takes 0.1 s, and only logins need it
+        import httpx2  # takes 0.1 s, and only logins need it
 
         told = {"Accept": "application/json", **_revealed(headers)}
         if token := bearer.get_secret_value():
@@ -91,7 +91,7 @@ class LoginServer:
                 body = await self._read(response)
         except ServiceUnavailable as error:
             raise self._unavailable(error.message) from None
-        except (TimeoutError, OSError, httpx.HTTPError, httpx.InvalidURL) as error:
+        except (TimeoutError, OSError, httpx2.HTTPError, httpx2.InvalidURL) as error:
             # Its text may quote a header with a token.
             raise self._unavailable(f"no answer, {type(error).__name__}") from None
         if response.status_code >= 500 or response.status_code == 429:

@@ -22,7 +22,7 @@ from executor_service.config import KubernetesConfig
 from executor_service.errors import BackendUnavailable, EngineRefused
 
 if TYPE_CHECKING:
-    from httpx import AsyncClient
+    from httpx2 import AsyncClient
     from kubernetes.client import Configuration
 
 Json = dict[str, Any]
@@ -79,7 +79,7 @@ class Cluster:
                 pause_s *= 2
 
     async def _send(self, method: str, path: str, body: Json | None, query: dict[str, str]) -> Json:
-        import httpx
+        import httpx2
 
         server = await self._find()
         name = cast("Any", server.configuration).tls_server_name
@@ -95,12 +95,12 @@ class Cluster:
             if answer.is_error:
                 raise EngineRefused(answer.status_code, message_of(answer.text))
             return answer.json()
-        except (httpx.HTTPError, ValueError) as error:
+        except (httpx2.HTTPError, ValueError) as error:
             raise OSError(str(error) or type(error).__name__) from error
 
     async def watch(self, path: str, **query: str) -> AsyncGenerator[Json]:
         """Yield events until the server ends the watch; fails as `call` does."""
-        import httpx
+        import httpx2
 
         server = await self._find()
         name = cast("Any", server.configuration).tls_server_name
@@ -111,7 +111,7 @@ class Cluster:
                 path,
                 params=query,
                 headers=await server.headers(),
-                timeout=httpx.Timeout(_ANSWER_DEADLINE_S, read=_WATCH_S + _ANSWER_DEADLINE_S),
+                timeout=httpx2.Timeout(_ANSWER_DEADLINE_S, read=_WATCH_S + _ANSWER_DEADLINE_S),
                 extensions={"sni_hostname": name} if name else None,
             ) as answer:
                 if answer.is_error:
@@ -119,7 +119,7 @@ class Cluster:
                     raise EngineRefused(answer.status_code, message_of(text))
                 async for line in answer.aiter_lines():
                     yield json.loads(line)
-        except (httpx.HTTPError, ValueError) as error:
+        except (httpx2.HTTPError, ValueError) as error:
             raise _silent(str(error) or type(error).__name__) from error
 
     async def host(self) -> str:
@@ -164,7 +164,7 @@ class Cluster:
 
 def _find(chosen: KubernetesConfig) -> _Server:
     """Find the configured cluster. Imports and reads files."""
-    from httpx import AsyncClient, Timeout
+    from httpx2 import AsyncClient, Timeout
     from kubernetes import config
     from kubernetes.client import Configuration
 

@@ -16,7 +16,7 @@ from services.rpc.certs import files_of, init, issue
 from services.rpc.tls import TlsFiles, TlsInvalid, check_files, load_certificates
 
 if TYPE_CHECKING:
-    import httpx
+    import httpx2
 
 API_SERVER = "https://kubernetes.default.svc"
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -32,7 +32,7 @@ _UNCHANGED = "is unchanged"
 @contextmanager
 def secrets_of(server: str, account: Path, namespace: str) -> Generator["Secrets"]:
     """The Secrets of a namespace, read and written as a pod's service account."""
-    import httpx
+    import httpx2
 
     try:
         token = (account / "token").read_text("ascii").strip()
@@ -43,7 +43,7 @@ def secrets_of(server: str, account: Path, namespace: str) -> Generator["Secrets
             "run this command in a pod of the cluster"
         ) from error
     headers = {"Authorization": f"Bearer {token}"}
-    with httpx.Client(
+    with httpx2.Client(
         base_url=server, headers=headers, verify=trust, timeout=_TIMEOUT_S, trust_env=False
     ) as client:
         yield Secrets(client, f"/api/v1/namespaces/{namespace}/secrets")
@@ -52,7 +52,7 @@ def secrets_of(server: str, account: Path, namespace: str) -> Generator["Secrets
 class Secrets:
     """The Secrets of a namespace."""
 
-    def __init__(self, client: "httpx.Client", path: str) -> None:
+    def __init__(self, client: "httpx2.Client", path: str) -> None:
         self._client = client
         self._path = path
 
@@ -76,11 +76,11 @@ class Secrets:
             self._call("PUT", f"{self._path}/{name}", wanted)
 
     def _call(self, method: str, path: str, body: Any = None) -> dict[str, Any] | None:
-        import httpx
+        import httpx2
 
         try:
             answer = self._client.request(method, path, json=body)
-        except httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             raise ServiceUnavailable(
                 f"the API server at {self._client.base_url} does not answer: "
                 f"{error or type(error).__name__}"
