@@ -83,7 +83,7 @@ class Figure:
 
 
 FIGURES = (
-    Figure("turn_plain_ms", "a turn whose model answers at once", 10),
+    Figure("turn_plain_ms", "a turn whose model answers at once", 8),
     Figure("turn_terminal_ms", "a turn with one command in its warm sandbox", 18),
     Figure("first_token_added_ms", "first text, beyond the direct call's", 10),
     Figure("exec_docker_ms", "a command in a docker sandbox", 5),
@@ -93,13 +93,13 @@ FIGURES = (
     Figure("acquire_cold_ms", "one that was not, and a command in it"),
     Figure("model_direct_ms", "beside the turn: the model called directly"),
     Figure("four_sleeps_s", "four `sleep 0.5` of one message", 0.7),
-    Figure("oneshot_s", "`hermes chat -q hi` from exec to exit", 1),
+    Figure("oneshot_s", "`hermes chat -q hi` from exec to exit", 0.9),
     Figure("version_s", "`hermes --version`", 0.2),
     Figure("ready_s", "`hermes up` until it is ready", 3),
     Figure("batch_resume_s", "`hermes batch resume` until an item is done", 3),
     Figure("batch_items_per_s", "items of one command, a model of 50 ms", 25, at_least=True),
-    Figure("idle_rss_mb", "memory (PSS) of an idle `hermes up`", 150),
-    Figure("turns_per_s_64", "64 conversations, a model of 200 ms", 150, at_least=True),
+    Figure("idle_rss_mb", "memory (PSS) of an idle `hermes up`", 110),
+    Figure("turns_per_s_64", "64 conversations, a model of 200 ms", 170, at_least=True),
     Figure("command_turns_per_s_64", "the same with a command in each turn", 80, at_least=True),
     Figure("http_requests_per_s_64", "64 connections to the HTTP API", 120, at_least=True),
     Figure("http_first_token_added_ms", "first text over HTTP, beyond the direct call's", 10),
