@@ -78,7 +78,7 @@ class Leases:
         self._sandboxes: dict[str, Sandbox] = {}
         """Also those that have ended, until they are forgotten."""
         self._in_use: dict[str, Sandbox] = {}
-        """Those that have a box, or wait for news of it."""
+        """Those that have not ended, or whose box has not."""
         self._by_session: dict[tuple[str, str], Sandbox] = {}
         self._locks: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
 
@@ -171,9 +171,8 @@ class Leases:
     def restore(self, sandbox: Sandbox) -> None:
         claim = sandbox.claim
         self._sandboxes[claim.sandbox_id] = sandbox
-        if claim.state is SandboxState.READY or sandbox.connection is not None:
-            self._in_use[claim.sandbox_id] = sandbox
         if claim.state is SandboxState.READY:
+            self._in_use[claim.sandbox_id] = sandbox
             self._by_session[claim.profile, claim.session_id] = sandbox
 
     def forget(self, sandbox: Sandbox) -> None:

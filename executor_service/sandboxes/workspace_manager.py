@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from executor_service.backends.base import WorkspaceStore
 from executor_service.errors import BackendError, WorkspaceInUse
 from executor_service.metrics import ExecutorMetrics
-from executor_service.records.sandboxes import SandboxState
 from executor_service.sandboxes.leases import Leases
 from executor_service.sandboxes.templates import Template
 from executor_service.sandboxes.workspace_stores import WorkspaceStores
@@ -233,7 +232,6 @@ class WorkspaceManager:
         return sorted(
             sandbox.claim.session_id
             for sandbox in self._leases
-            if sandbox.claim.state is SandboxState.READY or sandbox.connection is not None
             if Path(sandbox.claim.workspace) == path
         )
 

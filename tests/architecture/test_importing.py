@@ -30,7 +30,7 @@ def test_reading_the_settings_loads_no_service() -> None:
     )
     loaded = _loaded_with(*(f"{name}.config" for name in names))
     # Every command reads them, and may have nothing else to do.
-    assert not loaded & {"sqlalchemy", "alembic", "httpx2", "openai", "docker", "paramiko"}
+    assert not loaded & {"sqlalchemy", "alembic", "httpx", "httpx2", "openai", "docker", "paramiko"}
 
 
 def test_serving_loads_no_prompt() -> None:

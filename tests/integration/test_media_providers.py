@@ -153,6 +153,13 @@ async def test_fal_makes_pictures_and_changes_them(fal: FakeMedia) -> None:
         await painter.paint(PictureRequest("an otter", "square"))
 
 
+async def test_elevenlabs_trusts_the_certificates_of_the_environment(fal: FakeMedia) -> None:
+    fal.failure = (401, "no such key")
+    account = ElevenLabs(fal.url("/eleven", "https"), SECRET)
+    with pytest.raises(MediaFailed, match="rejected the key"):
+        await ElevenLabsSpeech(account, "eleven_multilingual_v2", "voice").speak("a", "", ".mp3")
+
+
 @pytest.mark.parametrize("name", ["openai", "elevenlabs"])
 @pytest.mark.parametrize(
     ("status", "said", "told"),

@@ -152,9 +152,19 @@ def test_a_killed_process_is_named(tmp_path: Path) -> None:
     assert list((tmp_path / "data").iterdir()) == []
 
 
+def test_processes_end_where_sigterm_is_ignored(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        assert write_dataset(tmp_path, corpus(400)) == {"train": 400}
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert not active_children()
+
+
 @pytest.mark.parametrize("count", [1, 400])
-def test_a_broken_tokenizer_is_refused(tmp_path: Path, count: int) -> None:
-    (tmp_path / "tokenizer.json").write_text("{}")
+@pytest.mark.parametrize("text", ["{}", "model"])
+def test_a_broken_tokenizer_is_refused(tmp_path: Path, text: str, count: int) -> None:
+    (tmp_path / "tokenizer.json").write_text(text)
     conversion = Conversion(tokenizer=str(tmp_path), max_tokens=900)
     with pytest.raises(InvalidArgument, match="is no tokenizer of Hugging Face's format"):
         write_dataset(tmp_path / "set", corpus(count), conversion)

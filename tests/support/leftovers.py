@@ -34,13 +34,9 @@ class Leftovers:
     """The folder of a run, and the end of what the run has started."""
 
     def __init__(self) -> None:
-        place = _place()
-        for old in place.glob("ht-*"):
-            with suppress(OSError):
-                about = old.stat()
-                if about.st_uid == os.getuid() and about.st_mtime < time.time() - _KEPT_S:
-                    shutil.rmtree(old)
-        self.folder = Path(tempfile.mkdtemp(prefix="ht-", dir=place))
+        for place in (_MEMORY, Path(tempfile.gettempdir())):
+            _remove_old(place)
+        self.folder = Path(tempfile.mkdtemp(prefix="ht-", dir=_place()))
         # Short, as paths of sockets may have 107 bytes; open to PostgreSQL's user.
         self.folder.chmod(0o711)
         self._began_at = time.time()
@@ -74,6 +70,14 @@ def _place() -> Path:
         if runs_programs and memory.f_bavail * memory.f_frsize >= _ROOM_BYTES:
             return _MEMORY
     return Path(tempfile.gettempdir())
+
+
+def _remove_old(place: Path) -> None:
+    for folder in place.glob("ht-*"):
+        with suppress(FileNotFoundError):  # another run removes it
+            about = folder.stat()
+            if about.st_uid == os.getuid() and about.st_mtime < time.time() - _KEPT_S:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _kill_descendants() -> None:

@@ -46,8 +46,8 @@ class ElevenLabs(Struct, frozen=True):
         from elevenlabs.client import AsyncElevenLabs
         from elevenlabs.core.api_error import ApiError
 
-        proxy = proxy_of(self.base_url)
-        http = httpx.AsyncClient(trust_env=False, proxy=proxy, timeout=TIMEOUT_S)
+        proxy, trust = proxy_of(self.base_url), httpx.create_ssl_context()
+        http = httpx.AsyncClient(trust_env=False, proxy=proxy, verify=trust, timeout=TIMEOUT_S)
         key = self.api_key.get_secret_value()
         client = AsyncElevenLabs(api_key=key, base_url=self.base_url, httpx_client=http)
         return http, client, ApiError

@@ -55,7 +55,7 @@ def dataset_writer(
         redacts=redacts,
     )
     if conversion.tokenizer:
-        locate(conversion.tokenizer)  # fails early
+        locate(conversion.tokenizer)  # before anything is read
     return DatasetWriter(given.out, conversion, refuse, parquet=given.parquet)
 
 

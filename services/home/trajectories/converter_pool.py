@@ -9,13 +9,13 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from queue import SimpleQueue
 
-from services.errors import HermesError, Unavailable
+from services.errors import Unavailable
 from services.home.trajectories.converter import Conversion, Line, Outcome, convert
 from services.home.trajectories.trajectory import Trajectory
 
 
 class ConverterPool:
-    """Processes that convert; they end with this one, however it ends.
+    """Processes that convert; they end with this one, or when they have converted what they have.
 
     Not a ProcessPoolExecutor: before Python 3.11.5 it waits forever if one of them is killed.
     """
@@ -39,7 +39,7 @@ class ConverterPool:
 
     def __exit__(self, *_: object) -> None:
         for process in self._processes:
-            process.terminate()
+            process.kill()  # SIGTERM may be ignored
         self._threads.shutdown(cancel_futures=True)
         for process in self._processes:
             process.join()
@@ -53,13 +53,13 @@ class ConverterPool:
         connection = self._idle.get()
         try:
             connection.send(sources)
-            outcomes: Sequence[Outcome] | HermesError = connection.recv()
+            outcomes: Sequence[Outcome] | Exception = connection.recv()
         except (EOFError, OSError):
             why = "a process that converts was killed, perhaps because memory ran out"
             raise Unavailable(why) from None
         finally:
             self._idle.put(connection)
-        if isinstance(outcomes, HermesError):
+        if isinstance(outcomes, Exception):
             raise outcomes
         return outcomes
 
@@ -67,11 +67,16 @@ class ConverterPool:
 def _serve(connection: Connection, conversion: Conversion) -> None:
     with suppress(EOFError, ConnectionError):  # the other process has ended
         while True:
-            sources = connection.recv()
-            try:
-                connection.send(convert(conversion, sources))
-            except HermesError as error:
-                connection.send(error)
+            connection.send(_attempt(conversion, connection.recv()))
+
+
+def _attempt(
+    conversion: Conversion, sources: Sequence[Line | Trajectory]
+) -> Sequence[Outcome] | Exception:
+    try:
+        return convert(conversion, sources)
+    except Exception as error:  # noqa: BLE001 - raised where the result is wanted
+        return error
 
 
 @contextmanager

@@ -29,12 +29,12 @@ _PROBE = (
 Split = Callable[[str], Sequence[str]]
 
 
-class _File(Struct, frozen=True):
-    model: msgspec.Raw
-
-
 def _whole(text: str) -> Sequence[str]:
     return (text,)
+
+
+class _File(Struct, frozen=True):
+    model: msgspec.Raw
 
 
 class _Known(dict[str, int]):
@@ -72,6 +72,7 @@ class TokenCounter:
             self._known.clear()
             self._known_chars = 0
         known, gaps = self._known.__getitem__, self._known.gaps
+        gaps.clear()
         counts, gaps_of = dict[str, int](), dict[str, Sequence[str]]()
         for text in dict.fromkeys(texts):
             gap_count = len(gaps)
@@ -82,7 +83,6 @@ class TokenCounter:
             new = [*dict.fromkeys(gaps)]
             self._known.update(zip(new, self._count_all(new), strict=True))
             self._known_chars += sum(map(len, new))
-            gaps.clear()
             for text, pieces in gaps_of.items():
                 counts[text] += sum(map(known, pieces))
         return counts
@@ -103,16 +103,12 @@ def load_counter(name: str) -> TokenCounter:
     `name` is a tokenizer.json, a model's folder, or an installed Python package with the file;
     nothing is downloaded.
     """
-    try:
-        from tokenizers import Tokenizer
-    except ImportError:
-        raise FailedPrecondition(
-            'counting tokens needs an extra: pip install "hermes-services[research]"'
-        ) from None
     path = locate(name)
+    from tokenizers import Tokenizer
+
     try:
         decode(path.read_bytes(), _File)
-    except msgspec.DecodeError:
+    except (OSError, msgspec.DecodeError):
         raise InvalidArgument(f"{path} is no tokenizer of Hugging Face's format") from None
     tokenizer: Any = Tokenizer.from_file(str(path))
     tokenizer.no_truncation()
@@ -153,7 +149,11 @@ def _splits_safely(tokenizer: Any, pieces: re.Pattern[str]) -> bool:
 
 
 def locate(name: str) -> Path:
-    """Return the file of a tokenizer, as `load_counter` finds it."""
+    """Return the file of a tokenizer, as `load_counter` finds it; raises like that."""
+    if find_spec("tokenizers") is None:
+        raise FailedPrecondition(
+            'counting tokens needs an extra: pip install "hermes-services[research]"'
+        )
     path = Path(name).expanduser()
     if path.is_file():
         return path
