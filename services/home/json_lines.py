@@ -1,5 +1,6 @@
 """Files with a JSON object on each line."""
 
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -24,10 +25,11 @@ def parse_lines(
         raise InvalidArgument(f"{path} cannot be read: {error.strerror}") from None
     with file as lines:
         for number, line in enumerate(lines, 1):
-            if not line.strip():
+            text = line.removeprefix(BOM_UTF8)
+            if not text.strip():
                 continue
             try:
-                parsed = parse(line, number)
+                parsed = parse(text, number)
             except (InvalidArgument, msgspec.MsgspecError, UnicodeDecodeError) as error:
                 refuse(f"{path}:{number}: {error}")
             else:

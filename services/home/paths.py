@@ -17,7 +17,7 @@ from typing import IO
 
 from msgspec import Struct
 
-from services.errors import FailedPrecondition
+from services.errors import FailedPrecondition, InvalidArgument
 
 MAX_SOCKET_PATH_BYTES = 107
 _NO_PERMISSION = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
@@ -127,6 +127,22 @@ class HomePaths(Struct, frozen=True):
 def is_profile_name(name: str) -> bool:
     """Return whether a profile may have this name."""
     return _PROFILE_NAME.fullmatch(name) is not None
+
+
+def expand(path: str) -> Path:
+    """Return a path, with the home of its user for `~`; raises InvalidArgument without one."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise InvalidArgument(f"{path} begins with the name of a user who is not there") from None
+
+
+def check_place(file: Path) -> None:
+    """Make the folder of a file that is written later; raises HomeError if it cannot be written."""
+    folder = Path(os.path.realpath(file)).parent
+    _make(folder)
+    if not os.access(folder, os.W_OK):
+        raise HomeError(_no_permission(folder))
 
 
 def private_folder(path: Path) -> None:

@@ -97,8 +97,11 @@ def test_lines_that_cannot_be_used_are_named(home: Home, tmp_path: Path) -> None
     ):
         assert re.search(rf"prompts\.jsonl:{number}: .*{why}", refused.err), refused.err
     assert "--skip-invalid" in refused.err
+    again = ("batch", "run", path, "--run", "bad", "--skip-invalid")
+    assert "--toolsets names none" in home.run(*again, "--toolsets", "").err
+    assert "/proc/x cannot be made" in home.run(*again, "--html", "/proc/x/y.html").err
     assert home.run("batch", "list", "--json").json == []
-    found = home.run("batch", "run", path, "--run", "bad", "--skip-invalid", "--json").json
+    found = home.run(*again, "--json").json
     assert (found["state"], found["items"]) == ("completed", 1)
 
 

@@ -6,11 +6,12 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 from services.errors import InvalidArgument
-from services.home.batches.swe_task import SweTask, task_item
+from services.home.batches.swe_task import SweTask, parse_task, task_item
 from tests.support.calculator import ADDS, BROKEN, FIXED, calculator_task, git, write_calculator
 from tests.support.requirements import require
 
@@ -162,3 +163,17 @@ def test_a_task_that_cannot_be_used_is_refused(
 ) -> None:
     with pytest.raises(InvalidArgument, match=why):
         task_item(replace(task, **change), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"test_timeout_s": 0}, "test_timeout_s must be at least 1"),
+        ({"repository": "~nobody-here/x"}, "begins with the name of a user who is not there"),
+    ],
+)
+def test_a_line_that_is_no_task_is_refused(
+    task: SweTask, tmp_path: Path, change: dict[str, object], why: str
+) -> None:
+    with pytest.raises(InvalidArgument, match=why):
+        parse_task(msgspec.json.encode(replace(task, **change)), tmp_path)

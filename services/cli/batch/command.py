@@ -38,6 +38,7 @@ from services.cli.console import StatusLine, complain, one_line_json, print_json
 from services.cli.output import describe
 from services.errors import InvalidArgument
 from services.home.batches.dataset import batch_prompt, read_dataset
+from services.home.paths import check_place
 
 EXAMPLES = """\
 examples:
@@ -71,6 +72,8 @@ async def _run(context: Context) -> int:
         )
     if not items:
         raise InvalidArgument(f"{given.dataset} has no items")
+    if given.html is not None:
+        await asyncio.to_thread(check_place, given.html)
     mix, folder = creation.toolsets_of(context), given.dataset.parent
     options = creation.batch_options(context, given.workers, given.budget)
     options.distribution = mix.name

@@ -21,6 +21,7 @@ from services.cli.chat import attachments
 from services.cli.command import Context, arg
 from services.cli.console import StatusLine, complain, say
 from services.cli.tools import check_toolset
+from services.errors import InvalidArgument
 from services.home.batches.dataset import Upload
 from services.home.batches.requests import creation_requests
 
@@ -67,7 +68,10 @@ async def create(
 
 def toolsets_of(context: Context) -> Distribution:
     """Return the toolsets that are named, or a distribution."""
-    if not (named := context.given.toolsets):
+    named = context.given.toolsets
+    if named is not None and not named.strip():
+        raise InvalidArgument("--toolsets names none; for a model without tools: --toolsets none")
+    if named is None:
         return find_distribution(context.settings.home, context.given.distribution)
     names = [each.strip() for each in named.split(",") if each.strip()]
     return Distribution("", dict.fromkeys(names or [NO_TOOLSET], 100))

@@ -23,6 +23,8 @@ PATIENCE_S = 60.0
 """How long to wait for an absent scheduler."""
 TOLD_S = 10.0
 """The pause between lines about progress where there is no terminal."""
+SAME_PRESS_S = 0.1
+"""`timeout` sends a signal to a process and to its group: that is one Ctrl-C."""
 UNDER_WAY = (items_pb.BATCH_STATE_RUNNING, items_pb.BATCH_STATE_WAITING)
 
 
@@ -34,6 +36,7 @@ async def follow(context: Context, batch: items_pb.Batch) -> items_pb.Batch:
 
     async def stop() -> None:
         await asked.wait()
+        await asyncio.sleep(SAME_PRESS_S)
         loop.remove_signal_handler(signal.SIGINT)
         StatusLine().show("")  # on whose line the terminal has written ^C
         complain("stopping; items in progress are finished (Ctrl-C again leaves at once)")

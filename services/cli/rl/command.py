@@ -1,5 +1,6 @@
 """Run environments: tasks whose results are scored, for training and evaluation."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from services.cli.trajectories.reader import read_trajectories
 from services.errors import InvalidArgument
 from services.home.batches.environment import Environment, list_environments, load_tasks
 from services.home.batches.reward import reward
-from services.home.paths import replacement
+from services.home.paths import check_place, replacement
 from services.home.trajectories.openai_messages import openai_record
 
 EXAMPLES = """\
@@ -113,6 +114,7 @@ def _print(run: EnvironmentRun, figures: Figures) -> None:
 async def _process(context: Context) -> int:
     """Write groups of scored attempts, as an Atropos environment's `process` does."""
     given = context.given
+    await asyncio.to_thread(check_place, given.out)
     run = await run_environment(context, "process", given.groups or 0)
     count, whole = 0, [each for each in run.groups() if len(each) == run.group_size]
     with replacement(given.out, 0o600) as file:

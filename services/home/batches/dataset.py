@@ -1,6 +1,7 @@
 """Reads the items of a batch from JSONL."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from mimetypes import guess_type
 from pathlib import Path
 from typing import Annotated, Protocol, TypeAlias, TypeVar
 
@@ -66,15 +67,26 @@ def parse_item(line: bytes, number: int, folder: Path) -> DatasetItem:
     kinds = _message_files(item), item.setup_files, item.check_files
     if max(map(len, kinds)) > MAX_FILES:
         raise InvalidArgument(f"an item has up to {MAX_FILES} files")
+    if item.image and not (guess_type(item.image)[0] or "").startswith("image/"):
+        raise InvalidArgument(f"{item.image} is no picture; give it in files")
     for path in (folder / name for names in kinds for name in names):
-        # A data set of others must not name files of yours.
-        if not path.is_relative_to(folder) or ".." in path.relative_to(folder).parts:
-            raise InvalidArgument(f"{path} is not in the folder of the data set")
+        _check_file(path, folder)
+    return item
+
+
+def _check_file(path: Path, folder: Path) -> None:
+    # A data set of others must not name files of yours.
+    if not path.is_relative_to(folder) or ".." in path.relative_to(folder).parts:
+        raise InvalidArgument(f"{path} is not in the folder of the data set")
+    try:
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise InvalidArgument(f"{path} leads out of the folder of the data set")
         if not path.is_file():
             raise InvalidArgument(f"there is no file {path}")
         if not 1 <= path.stat().st_size <= MAX_FILE_BYTES:
             raise InvalidArgument(f"{path} must have 1 to {MAX_FILE_BYTES:,} bytes")
-    return item
+    except OSError as error:
+        raise InvalidArgument(f"{path} cannot be read: {error.strerror}") from None
 
 
 def _message_files(item: DatasetItem) -> Sequence[str]:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from services.errors import InvalidArgument
 from services.home.batches.dataset import MAX_FILE_BYTES, MAX_SCRIPT_BYTES, DatasetItem, Tags
+from services.home.paths import expand
 from services.validation import decode
 
 FOLDER = "repository"
@@ -50,7 +51,9 @@ class SweTask(Struct, frozen=True, forbid_unknown_fields=True):
 def parse_task(line: bytes, folder: Path) -> SweTask:
     """Return the task of a line; a relative path of its repository begins in the folder."""
     task = decode(line, SweTask)
-    beside = folder / Path(task.repository).expanduser()
+    if task.test_timeout_s < 1:
+        raise InvalidArgument("test_timeout_s must be at least 1")
+    beside = folder / expand(task.repository)
     return replace(task, repository=str(beside)) if beside.is_dir() else task
 
 
@@ -88,7 +91,7 @@ def task_item(task: SweTask, folder: Path) -> DatasetItem:
 @contextmanager
 def _fetched(task: SweTask) -> Generator[Path]:
     """Yield a repository with the task's commit, for the time of the block."""
-    source = Path(task.repository).expanduser()
+    source = expand(task.repository)
     with TemporaryDirectory() as made:
         folder = Path(made)
         _git(folder, "init", "--quiet", "--bare", "--template=")

@@ -33,9 +33,9 @@ class _Logprobs(Struct, frozen=True):
 class _Message(Struct, frozen=True):
     role: str
     content: str | Sequence[_Part] | None = None
-    reasoning_content: str = ""
-    tool_calls: Sequence[_Call] = ()
-    tool_call_id: str = ""
+    reasoning_content: str | None = None
+    tool_calls: Sequence[_Call] | None = None
+    tool_call_id: str | None = None
     logprobs: _Logprobs | None = None
 
 
@@ -57,7 +57,7 @@ def openai_record(trajectory: Trajectory) -> dict[str, Any]:
             {"role": "system", "content": trajectory.system_prompt},
             *map(_written, trajectory.messages),
         ],
-        "tools": _tools(trajectory.tools or "[]"),
+        "tools": read_tools(trajectory.tools),
         "timestamp": trajectory.timestamp,
         "model": trajectory.model,
         "completed": trajectory.completed,
@@ -66,9 +66,12 @@ def openai_record(trajectory: Trajectory) -> dict[str, Any]:
 
 
 @lru_cache(64)
-def _tools(text: str) -> list[Any]:
-    """Return tools, which are the same in most trajectories."""
-    tools: list[Any] = msgspec.json.decode(text)
+def read_tools(text: str) -> list[Any]:
+    """Return tools, which are the same in most trajectories; raises InvalidArgument."""
+    try:
+        tools = decode((text or "[]").encode(), list[dict[str, Any]])
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InvalidArgument(f"no trajectory: its tools: {error}") from None
     return [
         tool if "function" in tool else {"type": "function", "function": tool} for tool in tools
     ]
@@ -100,10 +103,13 @@ def parse_openai(line: bytes) -> Trajectory:
         record = decode(line, _Record)
     except (msgspec.DecodeError, RecursionError) as error:
         raise InvalidArgument(f"no trajectory: {error}") from None
+    tools = bytes(record.tools).decode()
+    if tools.startswith('"'):  # as Parquet has them
+        tools = decode(bytes(record.tools), str)
     system = [_text(it) for it in record.messages if it.role in {"system", "developer"}]
     return Trajectory(
         "\n\n".join(system),
-        bytes(record.tools).decode(),
+        "[]" if tools in {"", "null"} else tools,
         [_parsed(it) for it in record.messages if it.role not in {"system", "developer"}],
         record.timestamp,
         record.model,
@@ -116,11 +122,14 @@ def _parsed(message: _Message) -> Message:
     role = _ROLES.get(message.role)
     if role is None:
         raise InvalidArgument(f"no trajectory: unknown role {message.role!r}")
-    calls = tuple(Call(it.id, it.function.name, it.function.arguments) for it in message.tool_calls)
+    calls = tuple(
+        Call(it.id, it.function.name, it.function.arguments) for it in message.tool_calls or ()
+    )
     told = b"" if message.logprobs is None else bytes(message.logprobs.content)
     logprobs = "" if told == b"null" else told.decode()
     return Message(
-        *(role, _text(message), message.reasoning_content, calls, message.tool_call_id), logprobs
+        *(role, _text(message), message.reasoning_content or "", calls),
+        *(message.tool_call_id or "", logprobs),
     )
 
 

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from services.errors import FailedPrecondition, InvalidArgument
+from services.home.paths import expand
 from services.validation import decode
 
 FILE = "tokenizer.json"
@@ -154,7 +155,7 @@ def locate(name: str) -> Path:
         raise FailedPrecondition(
             'counting tokens needs an extra: pip install "hermes-services[research]"'
         )
-    path = Path(name).expanduser()
+    path = expand(name)
     if path.is_file():
         return path
     folders = [path] if path.is_dir() else []

@@ -40,8 +40,11 @@ FILES = ", ".join(f'"{number}.txt"' for number in range(21))
         (b'{"prompt": "a", "files": ["missing.txt"]}', "there is no file"),
         (b'{"prompt": "a", "files": ["."]}', "there is no file"),
         (b'{"prompt": "a", "files": ["/etc/passwd"]}', "not in the folder of the data set"),
-        (b'{"prompt": "a", "image": "a/../../b"}', "not in the folder of the data set"),
-        (b'{"prompt": "a", "image": "empty.txt"}', "empty.txt must have 1 to 50,000,000"),
+        (b'{"prompt": "a", "files": ["a/../../b"]}', "not in the folder of the data set"),
+        (b'{"prompt": "a", "image": "0.txt"}', "0.txt is no picture"),
+        (b'{"prompt": "a", "files": ["link.txt"]}', "leads out of the folder of the data set"),
+        (b'{"prompt": "a", "files": ["' + b"a" * 300 + b'"]}', "file name too long"),
+        (b'{"prompt": "a", "files": ["empty.txt"]}', "empty.txt must have 1 to 50,000,000"),
         (b'{"prompt": "a", "files": ["large.bin"]}', "large.bin must have 1 to 50,000,000"),
         (f'{{"prompt": "a", "files": [{FILES}]}}', "up to 20 files"),
         (b'{"prompt": "a", "check_files": ["0.txt"]}', "are for a setup and a check"),
@@ -56,7 +59,10 @@ def test_a_line_that_cannot_be_used_is_named_and_others_are_read(
 ) -> None:
     encoded = line.encode() if isinstance(line, str) else line
     path = folder / "items.jsonl"
-    path.write_bytes(b'\n{"prompt": "hello"}\n' + encoded + b'\n{"prompt": "bye", "id": "x"}')
+    (folder / "link.txt").symlink_to("/etc/passwd")
+    path.write_bytes(
+        b'\xef\xbb\xbf\n{"prompt": "hello"}\n' + encoded + b'\n{"prompt": "bye", "id": "x"}'
+    )
     items, problems = read_dataset(path)
     assert [(item.id, item.prompt) for item in items] == [("2", "hello"), ("x", "bye")]
     (said,) = problems

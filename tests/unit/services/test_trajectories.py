@@ -14,6 +14,7 @@ from tokenizers.pre_tokenizers import ByteLevel, Metaspace
 
 from services.errors import InvalidArgument
 from services.home.trajectories.compressor import TOKENS_PER_TURN, Compressor
+from services.home.trajectories.formats import parse_trajectory
 from services.home.trajectories.openai_messages import openai_record, parse_openai
 from services.home.trajectories.sharegpt import parse_sharegpt, sharegpt_record, sharegpt_turns
 from services.home.trajectories.tokenizer import TokenCounter, load_counter, locate
@@ -95,6 +96,19 @@ def test_other_lines_are_refused(line: bytes) -> None:
         parse_sharegpt(line)
     with pytest.raises(InvalidArgument, match="no trajectory"):
         parse_openai(line)
+
+
+def test_tools_that_are_none_are_refused_or_read() -> None:
+    line = {"messages": [{"role": "user", "content": "q", "tool_calls": None}]}
+    for tools in (5, [1], "no json"):
+        with pytest.raises(InvalidArgument, match="no trajectory: its tools"):
+            parse_trajectory(json.dumps({**line, "tools": tools}).encode())
+    turns = [{"from": "system", "value": "<tools>\nno json\n</tools>"}]
+    with pytest.raises(InvalidArgument, match="no trajectory: its tools"):
+        parse_trajectory(json.dumps({"conversations": turns}).encode())
+    for tools in ("null", "[]", '"[]"'):  # Parquet has a text
+        text = json.dumps(line).removesuffix("}") + f', "tools": {tools}}}'
+        assert parse_trajectory(text.encode()).tools == "[]"
 
 
 # ---- compression
