@@ -133,16 +133,17 @@ def expand(path: str) -> Path:
     """Return a path, with the home of its user for `~`; raises InvalidArgument without one."""
     try:
         return Path(path).expanduser()
-    except RuntimeError:
+    except (RuntimeError, ValueError):
         raise InvalidArgument(f"{path} begins with the name of a user who is not there") from None
 
 
 def check_place(file: Path) -> None:
     """Make the folder of a file that is written later; raises HomeError if it cannot be written."""
-    folder = Path(os.path.realpath(file)).parent
-    _make(folder)
-    if not os.access(folder, os.W_OK):
-        raise HomeError(_no_permission(folder))
+    target = Path(os.path.realpath(file))
+    if target.is_dir():
+        raise HomeError(f"{target} is a folder; name a file")
+    _make(target.parent)
+    _check_writable(target.parent)
 
 
 def private_folder(path: Path) -> None:

@@ -72,9 +72,8 @@ async def _run(context: Context) -> int:
         )
     if not items:
         raise InvalidArgument(f"{given.dataset} has no items")
-    if given.html is not None:
-        await asyncio.to_thread(check_place, given.html)
     mix, folder = creation.toolsets_of(context), given.dataset.parent
+    await _check_page(context)
     options = creation.batch_options(context, given.workers, given.budget)
     options.distribution = mix.name
     with StatusLine() as status:
@@ -84,6 +83,11 @@ async def _run(context: Context) -> int:
             for item in items
         ]
     return await _finish(context, await creation.create(context, given.name, options, prompts))
+
+
+async def _check_page(context: Context) -> None:
+    if (page := context.given.html) is not None:
+        await asyncio.to_thread(check_place, page)
 
 
 async def _finish(context: Context, batch: items_pb.Batch) -> int:
@@ -133,6 +137,7 @@ async def _stop(context: Context) -> None:
 async def _resume(context: Context) -> int:
     """Continue a batch, and wait for the end."""
     given = context.given
+    await _check_page(context)
     request = context.request(
         pb.ResumeBatchRequest,
         budget_micro_usd=given.budget,

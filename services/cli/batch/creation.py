@@ -69,12 +69,12 @@ async def create(
 def toolsets_of(context: Context) -> Distribution:
     """Return the toolsets that are named, or a distribution."""
     named = context.given.toolsets
-    if named is not None and not named.strip():
-        raise InvalidArgument("--toolsets names none; for a model without tools: --toolsets none")
     if named is None:
         return find_distribution(context.settings.home, context.given.distribution)
     names = [each.strip() for each in named.split(",") if each.strip()]
-    return Distribution("", dict.fromkeys(names or [NO_TOOLSET], 100))
+    if not names:
+        raise InvalidArgument("--toolsets names none; for a model without tools: --toolsets none")
+    return Distribution("", dict.fromkeys(names, 100))
 
 
 async def check_toolsets(

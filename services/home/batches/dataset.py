@@ -1,7 +1,6 @@
 """Reads the items of a batch from JSONL."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from mimetypes import guess_type
 from pathlib import Path
 from typing import Annotated, Protocol, TypeAlias, TypeVar
 
@@ -12,6 +11,7 @@ from hermes.common.v1.content_pb2 import MessageFile
 from hermes.scheduler.v1.batch_item_pb2 import BatchPrompt
 from services.errors import InvalidArgument
 from services.home.json_lines import parse_lines
+from services.home.media_types import media_type
 from services.validation import check_id, decode
 
 MAX_PROMPT_BYTES = 256 * 1024
@@ -67,7 +67,7 @@ def parse_item(line: bytes, number: int, folder: Path) -> DatasetItem:
     kinds = _message_files(item), item.setup_files, item.check_files
     if max(map(len, kinds)) > MAX_FILES:
         raise InvalidArgument(f"an item has up to {MAX_FILES} files")
-    if item.image and not (guess_type(item.image)[0] or "").startswith("image/"):
+    if item.image and not media_type(item.image, "image/").startswith("image/"):
         raise InvalidArgument(f"{item.image} is no picture; give it in files")
     for path in (folder / name for names in kinds for name in names):
         _check_file(path, folder)
@@ -87,6 +87,8 @@ def _check_file(path: Path, folder: Path) -> None:
             raise InvalidArgument(f"{path} must have 1 to {MAX_FILE_BYTES:,} bytes")
     except OSError as error:
         raise InvalidArgument(f"{path} cannot be read: {error.strerror}") from None
+    except (RuntimeError, ValueError):  # a loop of links, or a NUL
+        raise InvalidArgument(f"there is no file {path}") from None
 
 
 def _message_files(item: DatasetItem) -> Sequence[str]:

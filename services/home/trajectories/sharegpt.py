@@ -148,7 +148,12 @@ def _system(value: str) -> tuple[str, str]:
     found = list(_TOOLS.finditer(value))
     if not found:
         return value, "[]"
-    return value[: found[-1].start()] + value[found[-1].end() :], found[-1][1]
+    tools = found[-1][1]
+    if tools.startswith("{"):  # one, as some programs write it
+        tools = f"[{tools}]"
+    if not tools.startswith("["):
+        return value, "[]"
+    return value[: found[-1].start()] + value[found[-1].end() :], tools
 
 
 def _assistant(value: str, prefix: str) -> Message:

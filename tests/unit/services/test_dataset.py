@@ -42,6 +42,8 @@ FILES = ", ".join(f'"{number}.txt"' for number in range(21))
         (b'{"prompt": "a", "files": ["/etc/passwd"]}', "not in the folder of the data set"),
         (b'{"prompt": "a", "files": ["a/../../b"]}', "not in the folder of the data set"),
         (b'{"prompt": "a", "image": "0.txt"}', "0.txt is no picture"),
+        (b'{"prompt": "a", "files": ["loop"]}', "there is no file"),
+        (b'{"prompt": "a", "files": ["a\\u0000b"]}', "there is no file"),
         (b'{"prompt": "a", "files": ["link.txt"]}', "leads out of the folder of the data set"),
         (b'{"prompt": "a", "files": ["' + b"a" * 300 + b'"]}', "file name too long"),
         (b'{"prompt": "a", "files": ["empty.txt"]}', "empty.txt must have 1 to 50,000,000"),
@@ -60,6 +62,7 @@ def test_a_line_that_cannot_be_used_is_named_and_others_are_read(
     encoded = line.encode() if isinstance(line, str) else line
     path = folder / "items.jsonl"
     (folder / "link.txt").symlink_to("/etc/passwd")
+    (folder / "loop").symlink_to("loop")
     path.write_bytes(
         b'\xef\xbb\xbf\n{"prompt": "hello"}\n' + encoded + b'\n{"prompt": "bye", "id": "x"}'
     )

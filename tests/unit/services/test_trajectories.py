@@ -103,9 +103,13 @@ def test_tools_that_are_none_are_refused_or_read() -> None:
     for tools in (5, [1], "no json"):
         with pytest.raises(InvalidArgument, match="no trajectory: its tools"):
             parse_trajectory(json.dumps({**line, "tools": tools}).encode())
-    turns = [{"from": "system", "value": "<tools>\nno json\n</tools>"}]
+    turns = [{"from": "system", "value": "<tools>\n[no json\n</tools>"}]
     with pytest.raises(InvalidArgument, match="no trajectory: its tools"):
         parse_trajectory(json.dumps({"conversations": turns}).encode())
+    for value, expected in (('{"name": "b"}', '[{"name": "b"}]'), ("none", "[]")):
+        turns = [{"from": "system", "value": f"<tools>\n{value}\n</tools>"}]
+        read = parse_trajectory(json.dumps({"conversations": turns}).encode())
+        assert read.tools == expected
     for tools in ("null", "[]", '"[]"'):  # Parquet has a text
         text = json.dumps(line).removesuffix("}") + f', "tools": {tools}}}'
         assert parse_trajectory(text.encode()).tools == "[]"
