@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 
 import sqlalchemy as sa
+from psycopg.errors import DeadlockDetected
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.pool import NullPool
 
 from services.ids import new_id
@@ -108,11 +110,23 @@ def slow_server(folder: Path, server: Callable[[], PostgresServer]) -> Generator
 
         @contextmanager
         def lock() -> Generator[None]:
-            with engine.begin() as connection:
-                connection.exec_driver_sql("LOCK TABLE agent.turn, gateway.inbox, gateway.outbox")
+            with engine.connect() as connection:
+                _lock_tables(connection)
                 yield
 
         yield Place(_home(folder), lock, url)
+
+
+def _lock_tables(connection: sa.Connection) -> None:
+    while True:
+        try:
+            connection.exec_driver_sql("LOCK TABLE agent.turn, gateway.inbox, gateway.outbox")
+        except OperationalError as error:
+            if not isinstance(error.orig, DeadlockDetected):
+                raise
+            connection.rollback()  # a service had one of them and waited for another
+        else:
+            return
 
 
 def _home(folder: Path) -> Path:
