@@ -103,9 +103,8 @@ def parse_openai(line: bytes) -> Trajectory:
         record = decode(line, _Record)
     except (msgspec.DecodeError, RecursionError) as error:
         raise InvalidArgument(f"no trajectory: {error}") from None
-    tools = bytes(record.tools).decode()
-    if tools.startswith('"'):  # as Parquet has them
-        tools = decode(bytes(record.tools), str)
+    written = bytes(record.tools)  # as text in Parquet
+    tools = decode(written, str) if written.startswith(b'"') else written.decode()
     system = [_text(it) for it in record.messages if it.role in {"system", "developer"}]
     return Trajectory(
         "\n\n".join(system),

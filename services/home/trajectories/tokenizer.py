@@ -150,7 +150,7 @@ def _splits_safely(tokenizer: Any, pieces: re.Pattern[str]) -> bool:
 
 
 def locate(name: str) -> Path:
-    """Return the file of a tokenizer, as `load_counter` finds it; raises like that."""
+    """Return the file of a tokenizer; raises InvalidArgument, or FailedPrecondition."""
     if find_spec("tokenizers") is None:
         raise FailedPrecondition(
             'counting tokens needs an extra: pip install "hermes-services[research]"'

@@ -41,6 +41,7 @@ FILES = ", ".join(f'"{number}.txt"' for number in range(21))
         (b'{"prompt": "a", "files": ["."]}', "there is no file"),
         (b'{"prompt": "a", "files": ["/etc/passwd"]}', "not in the folder of the data set"),
         (b'{"prompt": "a", "files": ["a/../../b"]}', "not in the folder of the data set"),
+        (b'{"prompt": "a", "image": "a/../../b.png"}', "not in the folder of the data set"),
         (b'{"prompt": "a", "image": "0.txt"}', "0.txt is no picture"),
         (b'{"prompt": "a", "files": ["loop"]}', "there is no file"),
         (b'{"prompt": "a", "files": ["a\\u0000b"]}', "there is no file"),
