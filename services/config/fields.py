@@ -10,34 +10,16 @@ That field is `agent.max_turns` in config.yaml, `HERMES_MAX_TURNS` in the enviro
 has no place in config.yaml unless it says so. A field may also hold another such model.
 """
 
-import ast
-import inspect
-import textwrap
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
-from functools import cache
-from itertools import pairwise
-from typing import (
-    Annotated,
-    Any,
-    ClassVar,
-    Literal,
-    TypeGuard,
-    TypeVar,
-    Union,
-    cast,
-    get_args,
-    get_origin,
-)
+from typing import Annotated, Any, ClassVar, TypeGuard, TypeVar, Union, cast, get_args, get_origin
 
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, SecretStr
 from pydantic.fields import FieldInfo
 
 from services.errors import FailedPrecondition
-
-_LIMITS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
 
 
 class ConfigModel(BaseModel):
@@ -162,28 +144,11 @@ class Declared(Struct, frozen=True):
         return without_none(self.info.annotation)
 
     @property
-    def type(self) -> str:
-        """The type and its limits for the documentation."""
-        named = (m.text for m in self.info.metadata if isinstance(m, TypeName))
-        limits = (
-            f"{words} {getattr(m, name)}"
-            for m in self.info.metadata
-            for name, words in _LIMITS.items()
-            if getattr(m, name, None) is not None
-        )
-        return ", ".join([next(named, "") or type_text(self.info.annotation), *limits])
-
-    @property
     def default(self) -> str:
         """Empty if there is none or it depends on the machine."""
         if self.info.is_required() or self.info.default_factory is not None:
             return ""
         return value_text(self.info.default)
-
-    @property
-    def meaning(self) -> str:
-        """The docstring under the field: its meaning and unit."""
-        return _meanings(self.model)[self.location[-1]]
 
     @property
     def secret(self) -> bool:
@@ -249,24 +214,6 @@ def holds_several_mappings(annotation: Any) -> bool:
     return holds_many(annotation) and any(map(holds_mapping, get_args(without_none(annotation))))
 
 
-@cache
-def _meanings(model: type[ConfigModel]) -> dict[str, str]:
-    """Return what the docstrings say of a model's fields, also of those that it inherits."""
-    (parent,) = model.__bases__
-    inherited = dict[str, str]() if model is ConfigModel else _meanings(parent)
-    tree = ast.parse(textwrap.dedent(inspect.getsource(model)))
-    assert isinstance(tree.body[0], ast.ClassDef)
-    return inherited | {
-        field.target.id: " ".join(text.value.value.split())
-        for field, text in pairwise(tree.body[0].body)
-        if isinstance(field, ast.AnnAssign)
-        and isinstance(field.target, ast.Name)
-        and isinstance(text, ast.Expr)
-        and isinstance(text.value, ast.Constant)
-        and isinstance(text.value.value, str)
-    }
-
-
 def value_text(value: object) -> str:
     """Format a value for people."""
     if value is None:
@@ -278,33 +225,6 @@ def value_text(value: object) -> str:
     if isinstance(value, (list, tuple, set, frozenset)):
         return ", ".join(map(value_text, cast("list[object]", value)))
     return str(value)
-
-
-def type_text(annotation: Any) -> str:
-    """Describe the type for the documentation."""
-    annotation = without_none(annotation)
-    origin = get_origin(annotation)
-    if origin is Annotated:
-        inner, *metadata = get_args(annotation)
-        named = next((m.text for m in metadata if isinstance(m, TypeName)), None)
-        return named or type_text(inner)
-    if origin is Literal:
-        return " | ".join(str(value) for value in get_args(annotation))
-    if origin in (Union, types.UnionType):
-        return " or ".join(type_text(part) for part in get_args(annotation))
-    if holds_many(annotation):
-        items = [arg for arg in get_args(annotation) if arg is not Ellipsis]
-        return f"list of {type_text(items[0])}" if items else "list"
-    if holds_mapping(annotation):
-        return "mapping"
-    names = {str: "text", int: "integer", float: "number", bool: "true or false"}
-    return names.get(annotation) or _type_name(annotation)
-
-
-def _type_name(annotation: Any) -> str:
-    if annotation is SecretStr:
-        return "secret"
-    return str(getattr(annotation, "__name__", annotation)).lower()
 
 
 def origin_of(annotation: Any) -> Any:
