@@ -2,14 +2,13 @@
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from functools import cache
 
 from msgspec import Struct
 
 from agent_service.security.plain_text import Plain, encoded, invisible_at, is_prose, read
-from agent_service.security.threat_pattern import ThreatPattern
 from agent_service.security.threat_patterns import FAMILIES, STRICT
 from agent_service.security.threat_signs import SIGNS
 
@@ -61,9 +60,6 @@ class ThreatScanner:
 
     def __init__(self, blocked: Blocked = lambda source, families: None) -> None:
         self.blocked = blocked
-        self._usual = (*_patterns(FAMILIES), *_patterns(SIGNS))
-        self._strict = (*self._usual, *_patterns(STRICT))
-        self._markers = frozenset[str]().union(*(each.markers for each in self._strict))
 
     def scan(self, text: str, *, strict: bool = False) -> tuple[Threat, ...]:
         """The threats in order; `strict` is for text that is kept, such as memory."""
@@ -79,14 +75,10 @@ class ThreatScanner:
         return tuple(sorted(found, key=lambda threat: (threat.begin, threat.end, threat.family)))
 
     def _matches(self, plain: Plain, *, strict: bool) -> Iterator[tuple[str, int, int]]:
-        present = frozenset(each for each in self._markers if each in plain.text)
-        for pattern in self._strict if strict else self._usual:
-            for match in pattern.find(plain.text, present):
-                yield (
-                    pattern.family,
-                    plain.place(match.start()),
-                    plain.place(max(match.end() - 1, 0)) + 1,
-                )
+        for family, pattern in _patterns(strict=strict):
+            for match in pattern.finditer(plain.text):
+                last = max(match.end() - 1, 0)
+                yield family, plain.place(match.start()), plain.place(last) + 1
 
     def clean(self, text: str, source: Source = Source.TOOL) -> tuple[str, tuple[Threat, ...]]:
         """The text with each offending line replaced by `[BLOCKED: family]`, and the threats."""
@@ -106,11 +98,15 @@ def block(text: str, threats: Sequence[Threat]) -> str:
     return "".join([*parts, text[at:]])
 
 
-_pattern = cache(ThreatPattern)
-
-
-def _patterns(families: Mapping[str, Sequence[str]]) -> Sequence[ThreatPattern]:
-    return [_pattern(family, text) for family, texts in families.items() for text in texts]
+@cache
+def _patterns(*, strict: bool) -> Sequence[tuple[str, re.Pattern[str]]]:
+    """Return the patterns by family, which are compiled for the first scan."""
+    return [
+        (family, re.compile(text, re.MULTILINE))
+        for group in (FAMILIES, SIGNS, STRICT if strict else {})
+        for family, texts in group.items()
+        for text in texts
+    ]
 
 
 def _hidden(text: str) -> list[int]:

@@ -2,19 +2,13 @@
 
 import base64
 import json
-import re
 import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from agent_service.security.threat_pattern import ThreatPattern
-from agent_service.security.threat_patterns import FAMILIES, STRICT
-from agent_service.security.threat_signs import SIGNS
 from agent_service.security.threats import ThreatScanner
 from tests.support.corpora import rows
 
@@ -193,16 +187,3 @@ def test_attacks_of_the_corpus_are_found_and_scary_texts_left_alone() -> None:
     assert scary
     assert 1 - len(missed) / len(attacks) >= RECALL, missed
     assert len(alarms) / len(scary) <= SCARY_ALARMS, alarms
-
-
-EXPRESSIONS = [
-    text for group in (FAMILIES, SIGNS, STRICT) for texts in group.values() for text in texts
-]
-
-
-@settings(max_examples=300)
-@given(st.data(), st.sampled_from(EXPRESSIONS))
-def test_a_match_has_one_of_the_markers(data: st.DataObject, expression: str) -> None:
-    markers = ThreatPattern("any", expression).markers
-    example = data.draw(st.from_regex(re.compile(expression, re.MULTILINE)))
-    assert any(marker in example for marker in markers)

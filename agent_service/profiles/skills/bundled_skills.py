@@ -91,6 +91,11 @@ class BundledSkills:
     def __init__(self, package: Package) -> None:
         self._package = package
 
+    async def documents(self) -> str:
+        """Return the text of all SKILL.md files."""
+        shipped = await self._package.skills()
+        return "\0".join(skill.files[DOCUMENT].decode() for skill in shipped)
+
     async def copy(self, files: SkillFiles) -> None:
         """Add new skills and update unmodified ones; FileRefused if that fails."""
         shipped = await self._package.skills()

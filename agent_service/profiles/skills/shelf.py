@@ -36,14 +36,15 @@ _log = logging.getLogger(__name__)
 class SkillScreen:
     """Screens the texts of one library."""
 
-    def __init__(self, scanner: ThreatScanner) -> None:
-        self._scanner = scanner
+    def __init__(self, scanner: ThreatScanner, bundled: BundledSkills | None) -> None:
+        self._scanner, self._bundled = scanner, bundled
         self._seen, self._shown = Catalogue(), Catalogue()
 
     async def catalogue(self, catalogue: Catalogue) -> Catalogue:
         """Return the catalogue with offending descriptions blocked; results are cached."""
         if catalogue is not self._seen:
-            shown = await asyncio.to_thread(self._described, catalogue)
+            ours = "" if self._bundled is None else await self._bundled.documents()
+            shown = await asyncio.to_thread(self._described, catalogue, ours)
             self._seen, self._shown = catalogue, shown
         return self._shown
 
@@ -51,10 +52,13 @@ class SkillScreen:
         """Return a skill's text with offending lines blocked, and the families of these lines."""
         return await asyncio.to_thread(self._cleaned, name, text)
 
-    def _described(self, catalogue: Catalogue) -> Catalogue:
+    def _described(self, catalogue: Catalogue, ours: str) -> Catalogue:
         described = {skill.folder: skill.description for skill in catalogue.skills}
         about = dict(catalogue.categories or {})
-        shown = {name: self._cleaned(name, text) for name, text in (about | described).items()}
+        shown = {
+            name: (text, ()) if text in ours else self._cleaned(name, text)
+            for name, text in (about | described).items()
+        }
         skills = tuple(
             replace(skill, description=shown[skill.folder][0]) for skill in catalogue.skills
         )
@@ -105,7 +109,7 @@ class ProfileSkills(SkillManager):
         self._bundled = bundled
         self._has_bundled = bundled is None
         self._copying = asyncio.Lock()
-        self._screen = SkillScreen(scanner)
+        self._screen = SkillScreen(scanner, bundled)
 
     async def catalogue(self) -> Catalogue:
         await self.ready()
