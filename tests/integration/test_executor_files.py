@@ -167,37 +167,26 @@ async def test_who_leaves_in_the_middle_leaves_nothing(files: Files) -> None:
     assert await refused(files.stat("half")) is Reason.NOT_FOUND
 
 
-async def test_kinds_of_things(files: Files) -> None:
-    await files.run("mkdir -p kinds/folder; cd kinds; mkfifo pipe; ln -s folder link; touch file")
-    found = {info.path: info for info in (await files.list("kinds"))[0]}
-    assert {name: info.kind for name, info in found.items()} == {
-        "file": file_pb2.FILE_KIND_FILE,
-        "folder": file_pb2.FILE_KIND_DIRECTORY,
-        "link": file_pb2.FILE_KIND_SYMLINK,
-        "pipe": file_pb2.FILE_KIND_OTHER,
-    }
-    link = await files.stat("kinds/link")
-    assert (link.kind, link.link_target) == (file_pb2.FILE_KIND_SYMLINK, "folder")
-    assert (await files.stat("kinds/folder")).kind == file_pb2.FILE_KIND_DIRECTORY
-    assert await refused(files.read("kinds/missing")) is Reason.NOT_FOUND
-    for name in ("folder", "pipe", "a\0b"):
-        assert await refused(files.read(f"kinds/{name}")) is Reason.PATH_INVALID
-
-
-async def test_names_that_are_no_text_are_listed_page_by_page(files: Files) -> None:
-    names = r"'b' 'a\377b' '\377' 'z\303'"
+async def test_kinds_and_names_that_are_no_text_are_listed_page_by_page(files: Files) -> None:
     await files.run(
-        f"mkdir odd; cd odd; for n in {names}; do ln -s x $(printf $n) || exit 1; done;"
-        r"rm b; ln -s $(printf 'to\377') b"
+        "mkdir -p odd/folder; cd odd; mkfifo pipe;"
+        r"touch $(printf 'a\377b') $(printf '\377'); ln -s $(printf 'to\377') link"
     )
     found: list[Info] = []
     token = ""
     while not found or token:
         page, token = await files.list("odd", size=1, token=token)
         found += page
-    assert {info.path for info in found} == {"b", "a\ufffdb", "\ufffd", "z\ufffd"}
-    assert len(found) == 4
-    assert (await files.stat("odd/b")).link_target == "to\ufffd"
+    assert [(info.path, info.kind) for info in found] == [
+        ("a\ufffdb", file_pb2.FILE_KIND_FILE),
+        ("folder", file_pb2.FILE_KIND_DIRECTORY),
+        ("link", file_pb2.FILE_KIND_SYMLINK),
+        ("pipe", file_pb2.FILE_KIND_OTHER),
+        ("\ufffd", file_pb2.FILE_KIND_FILE),
+    ]
+    assert (await files.stat("odd/link")).link_target == "to\ufffd"
+    assert await refused(files.read("odd/missing")) is Reason.NOT_FOUND
+    assert await refused(files.read("odd/pipe")) is Reason.PATH_INVALID
 
 
 async def test_a_large_folder_comes_in_pages(files: Files) -> None:
@@ -224,9 +213,7 @@ async def test_a_path_is_renamed_and_removed(files: Files) -> None:
     await files.run("mkdir -p names/folder; cd names; echo 1 > one; echo 2 > folder/two")
     assert await refused(files.move("names/one", "names/folder/two")) is Reason.PATH_INVALID
     await files.move("names/one", "/workspace/names/folder/two", overwrite=True)
-    assert await files.run("cd names; find . | sort; cat folder/two") == (
-        ".\n./folder\n./folder/two\n1"
-    )
+    assert await files.run("cat names/folder/two; ls names") == "1\nfolder"
     assert await refused(files.remove("names")) is Reason.PATH_INVALID
     await files.remove("names", recursive=True)
     assert await refused(files.remove("names")) is Reason.NOT_FOUND
