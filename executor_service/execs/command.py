@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from executor_service.errors import ExecutorError, LinkClosed
 from executor_service.execs.spool import CommandSpool
 from executor_service.link.exec_handle import ExecHandle
-from executor_service.link.messages import TerminalSize, Usage
+from executor_service.link.messages import TerminalSize
 from executor_service.records.sandboxes import CommandRecord, EndReason, Exit
 from services.errors import HermesError, Unavailable
 
@@ -101,7 +101,6 @@ class Command:
     def __init__(self, record: CommandRecord, spool: CommandSpool, events: CommandEvents) -> None:
         self.record = record
         self.spool = spool
-        self.usage = Usage(0, 0, 0)
         self.input_offset = 0
         """Where input continues: everything before it has been sent to the box."""
         self.input_taken = 0
@@ -228,9 +227,6 @@ class Command:
     def stdin_taken(self, offset: int) -> None:
         self.input_taken = offset
         self._notify()
-
-    def heartbeat(self, usage: Usage) -> None:
-        self.usage = usage
 
     def exited(self, exit_: Exit) -> None:
         if self.record.exit is not None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from executor_service.errors import ExecutorError
-from executor_service.link.messages import CommandState, TerminalSize, Usage, read
+from executor_service.link.messages import CommandState, TerminalSize, read
 from executor_service.link.outbox import Outgoing
 from executor_service.records.sandboxes import EndReason, Exit
 from executor_service.supervisor import frames
@@ -27,8 +27,6 @@ class CommandSink(Protocol):
     def stdin_taken(self, offset: int) -> None:
         """Record how much of its input the command has read."""
         ...
-
-    def heartbeat(self, usage: Usage) -> None: ...
 
     def exited(self, exit_: Exit) -> None:
         """The command is over; nothing comes after this."""
@@ -134,11 +132,6 @@ class ExecHandle:
         self._stdin_moved.set()
         if self.sink is not None:
             self.sink.stdin_taken(taken)
-
-    def on_heartbeat(self, payload: memoryview) -> None:
-        usage = read(frames.read_json(payload), Usage)
-        if self.sink is not None:
-            self.sink.heartbeat(usage)
 
     def on_exited(self, payload: memoryview) -> None:
         exit_ = read(frames.read_json(payload), Exit)

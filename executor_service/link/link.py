@@ -84,7 +84,6 @@ class SupervisorLink:
             frames.START_FAILED: self._on_start_failed,
             frames.OUTPUT: lambda ident, payload: self._command(ident).on_output(payload),
             frames.STDIN_ACK: lambda ident, payload: self._command(ident).on_stdin_ack(payload),
-            frames.HEARTBEAT: lambda ident, payload: self._command(ident).on_heartbeat(payload),
             frames.EXITED: self._on_exited,
             frames.PONG: lambda ident, _: self._outgoing.resolve(frames.PING, ident, None),
             frames.FILE_BYTES: self.files.on_bytes,

@@ -50,7 +50,6 @@ class StartCommand(Struct, frozen=True):
     """Of both streams together; with more the whole tree is killed with reason OUTPUT_LIMIT."""
     kill_grace_s: float = 2.0
     """Time between SIGTERM and SIGKILL."""
-    heartbeat_s: float = 5.0
     leave_children: bool = False
     """Let background processes outlive the first one instead of killing them."""
 
@@ -59,14 +58,6 @@ class StartCommand(Struct, frozen=True):
         message = to_builtins(self)
         canonical = json.dumps(message, sort_keys=True).encode("ascii")
         return {**message, "digest": hashlib.sha256(canonical).hexdigest()}
-
-
-class Usage(Struct, frozen=True):
-    """What a command's processes use together."""
-
-    rss_bytes: Number
-    cpu_ms: Number
-    pids: Number
 
 
 class CommandState(Struct, frozen=True):

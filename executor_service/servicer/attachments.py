@@ -82,7 +82,7 @@ class CommandView:
             happened.append(Event(exited=exit_to_wire(ended)))
         elif asyncio.get_running_loop().time() >= self._next_heartbeat:
             self._next_heartbeat += _HEARTBEAT_S
-            happened.append(self._heartbeat())
+            happened.append(Event(heartbeat=Event.Heartbeat()))
         return happened
 
     def _behind_bytes(self) -> int:
@@ -122,16 +122,6 @@ class CommandView:
         if start > position:
             event.output.dropped_before_offset = start
         return [event]
-
-    def _heartbeat(self) -> Event:
-        usage = self._command.usage
-        return Event(
-            heartbeat=Event.Heartbeat(
-                rss_bytes=usage.rss_bytes,
-                cpu_time=duration(usage.cpu_ms / 1000),
-                process_count=usage.pids,
-            )
-        )
 
     async def _wait(self) -> None:
         with suppress(TimeoutError):

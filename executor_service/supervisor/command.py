@@ -110,7 +110,6 @@ class Command:
         self._outputs.on_all_closed = self._outputs_closed
         if self.request.run_timeout_s is not None:
             self._after("timeout", self.request.run_timeout_s, lambda: self.end("TIMEOUT"))
-        self._after("heartbeat", self.request.heartbeat_s, self._heartbeat)
 
     def abandon(self) -> None:
         self._context.forest.remove_tree(self._tree)
@@ -188,10 +187,6 @@ class Command:
         if limit is not None and sum(self._outputs.ends()) > limit:
             self.end("OUTPUT_LIMIT", grace_s=0)
         self.pump()
-
-    def _heartbeat(self) -> None:
-        self._context.send_json(frames.HEARTBEAT, self.ident, self._tree.usage())
-        self._after("heartbeat", self.request.heartbeat_s, self._heartbeat)
 
     def _write_input(self) -> None:
         stdin, loop = self._stdin, self._context.loop

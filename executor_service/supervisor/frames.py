@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Buffer = Union[bytes, bytearray, memoryview]
 
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 MAX_DATA_BYTES = 64 * 1024
 MAX_OUTPUT_BYTES = 256 * 1024
 """Of a command in one frame, as each costs the executor as much as copying so many bytes."""
@@ -50,9 +50,9 @@ FILE_REQUESTS = frozenset(range(FILE, FILE_CANCEL + 1))
 PROXY_REQUESTS = frozenset(range(PROXY, STREAM_RESET + 1))
 REQUESTS = frozenset(range(HELLO, STREAM_RESET + 1))
 # supervisor -> executor
-READY, DENIED, COMMAND, START_FAILED, OUTPUT, STDIN_ACK, HEARTBEAT, EXITED, PONG = range(64, 73)
-FILE_DONE, FILE_FAILED, FILE_BYTES = range(73, 76)
-PROXY_SET, STREAM_OPENED, STREAM_BYTES, STREAM_TAKEN, STREAM_ENDED, STREAM_GONE = range(76, 82)
+READY, DENIED, COMMAND, START_FAILED, OUTPUT, STDIN_ACK, EXITED, PONG = range(64, 72)
+FILE_DONE, FILE_FAILED, FILE_BYTES = range(72, 75)
+PROXY_SET, STREAM_OPENED, STREAM_BYTES, STREAM_TAKEN, STREAM_ENDED, STREAM_GONE = range(75, 81)
 REPLIES = frozenset(range(READY, STREAM_GONE + 1))
 
 HEADER = struct.Struct("!IBII")

@@ -9,7 +9,7 @@ from executor_service.supervisor.light import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Iterable, Tuple
+    from typing import Callable, Tuple
 
     Identity = Tuple[int, int]
     """Process id and start time, which together are never reused."""
@@ -18,7 +18,6 @@ MARKER_VARIABLE = "HERMES_EXEC"
 _MAX_ENVIRON_BYTES = 4 * 1024 * 1024
 _STOP_ROUNDS = 8
 _CLOCK_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 BOX_VARIABLE = "HERMES_BOX"
 """Set for every command of a box that shares its machine."""
 _PAUSE_S = 0.005
@@ -32,9 +31,7 @@ class Process:
         self.state = fields[0].decode()
         self.parent = int(fields[1])
         self.session = int(fields[3])
-        self.cpu_ticks = int(fields[11]) + int(fields[12])
         self.started_ticks = int(fields[19])
-        self.resident_pages = int(fields[21])
         self.identity: Identity = (pid, self.started_ticks)
 
 
@@ -68,20 +65,6 @@ def read_table() -> dict[int, Process]:
             if process is not None:
                 table[process.pid] = process
     return table
-
-
-def usage_of(processes: Iterable[Process]) -> dict[str, int]:
-    """Sum up what processes use now."""
-    rss_pages = cpu_ticks = pids = 0
-    for process in processes:
-        rss_pages += process.resident_pages
-        cpu_ticks += process.cpu_ticks
-        pids += 1
-    return {
-        "rss_bytes": rss_pages * _PAGE_BYTES,
-        "cpu_ms": cpu_ticks * 1000 // _CLOCK_TICKS_PER_S,
-        "pids": pids,
-    }
 
 
 def send_signal(process: Process, number: int) -> None:

@@ -50,7 +50,6 @@ class StartRequest:
     run_timeout_s: float | None
     output_limit_bytes: int | None
     kill_grace_s: float
-    heartbeat_s: float
     leave_children: bool
     """Let processes that outlive the first one stay, instead of killing them."""
 

@@ -19,7 +19,6 @@ from executor_service.supervisor.processes import (
     read_table,
     send_signal,
     stop_all,
-    usage_of,
     with_descendants,
 )
 
@@ -117,9 +116,6 @@ class Tree:
 
     def members(self) -> list[Process]:
         return self._forest.count().get(self.marker, [])
-
-    def usage(self) -> dict[str, int]:
-        return usage_of(self.members())
 
     def signal_group(self, number: int) -> None:
         if self.leader_lives:

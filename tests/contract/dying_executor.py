@@ -28,7 +28,6 @@ class Sink:
     def output(self, fd, offset, data):
         self.data += data
         if self.data.count(b"\\n") >= 3: print("counted", flush=True)
-    def heartbeat(self, usage): pass
 
 async def main(folder, owner):
     workspace = folder / "workspace"

@@ -34,7 +34,7 @@ from executor_service.config import ExecutorConfig
 from executor_service.errors import ExecutorError
 from executor_service.link.exec_handle import ExecHandle
 from executor_service.link.link import Hello, SupervisorLink, open_link
-from executor_service.link.messages import StartCommand, Usage
+from executor_service.link.messages import StartCommand
 from executor_service.records.sandboxes import Exit, Isolation
 from services.config.settings import load_settings
 from tests.fakes.kubernetes.running import StandIn
@@ -246,7 +246,6 @@ class Recorder:
         """Of what is not kept."""
         self.received_bytes = 0
         self.stdin_taken_bytes = 0
-        self.usages: list[Usage] = []
         self.errors: list[ExecutorError] = []
         self.over = asyncio.Event()
         self.moved = asyncio.Event()
@@ -263,10 +262,6 @@ class Recorder:
 
     def stdin_taken(self, offset: int) -> None:
         self.stdin_taken_bytes = offset
-
-    def heartbeat(self, usage: Usage) -> None:
-        self.usages.append(usage)
-        self.moved.set()
 
     def exited(self, exit_: Exit) -> None:
         assert exit_ is self.command.exit

@@ -254,8 +254,7 @@ LIES = {
     "an unasked pong": say(frames.PONG, 3),
     "an unasked file": frames.pack(frames.FILE_BYTES, 3, frames.FILE_HEAD.pack(0) + b"x"),
     "an unasked answer": say(frames.FILE_DONE, 3),
-    "a heartbeat of lies": say(frames.HEARTBEAT, 1, rss_bytes=-1, cpu_ms=0, pids=1),
-    "deep nesting": frames.pack(frames.HEARTBEAT, 1, b"[" * 60_000),
+    "deep nesting": frames.pack(frames.EXITED, 1, b"[" * 60_000),
     "a flood past the window": b"".join(
         output(1, 1, n * frames.MAX_OUTPUT_BYTES, bytes(frames.MAX_OUTPUT_BYTES)) for n in range(7)
     ),

@@ -544,31 +544,16 @@ class AttachExecResponse(_message.Message):
 
     @_typing.final
     class Heartbeat(_message.Message):
-        """Signs of life."""
+        """A sign of life."""
 
         DESCRIPTOR: _descriptor.Descriptor
 
-        RSS_BYTES_FIELD_NUMBER: _builtins.int
-        CPU_TIME_FIELD_NUMBER: _builtins.int
-        PROCESS_COUNT_FIELD_NUMBER: _builtins.int
-        rss_bytes: _builtins.int
-        """Resident memory of the command's processes."""
-        process_count: _builtins.int
-        """Processes."""
-        @_builtins.property
-        def cpu_time(self) -> _duration_pb2.Duration:
-            """Processor time used so far."""
-
         def __init__(
             self,
-            *,
-            rss_bytes: _builtins.int = ...,
-            cpu_time: _duration_pb2.Duration | None = ...,
-            process_count: _builtins.int = ...,
         ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _typing.Literal["cpu_time", b"cpu_time"]  # noqa: Y015
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
         def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["cpu_time", b"cpu_time", "process_count", b"process_count", "rss_bytes", b"rss_bytes"]  # noqa: Y015
+        _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
