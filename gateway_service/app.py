@@ -38,7 +38,6 @@ from gateway_service.servicer.http.webhooks import Webhook, Webhooks
 from gateway_service.servicer.pairing import PairingServicer
 from gateway_service.storage import migrations
 from gateway_service.storage.accounts import AccountLease, lease_table
-from gateway_service.storage.file_cache import FileCache
 from gateway_service.storage.inbox import Account
 from gateway_service.turns.enrichment import Enrichment
 from gateway_service.turns.inbox import Inbox
@@ -80,7 +79,6 @@ class Parts(Struct, frozen=True):
     ownership: Ownership
     runners: Sequence[Runner]
     listener: "HttpListener | None"
-    cache: FileCache
     old_home: tuple[Path, str]
     """The folder and profile whose people and channels are imported once."""
 
@@ -100,7 +98,6 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "GatewayServi
         {each.name: each.home_channel for each in config.platforms},
     )
     leases = lease_table(config.lease_s)
-    cache = FileCache(settings.home, config.media.cache_mb * 1_000_000)
     inbox = Inbox(database, clock, metrics, config, redactor)
     hooks = Hooks(HookPolicy(settings, config.hook_timeout_s))
     conversations = ConversationContext(
@@ -121,7 +118,7 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "GatewayServi
         for each in configured
         if each.webhook is not None
     }
-    uploads = Uploads(agent, cache, config.media)
+    uploads = Uploads(agent, settings.home.state, config.media)
     turns = ApiTurns(agent, conversations.turns, database, clock, workers, uploads, config.api)
     deliveries = DeliveryServicer(database, clock, platforms, directory, redactor)
     routes = api_routes(turns, clock)
@@ -135,7 +132,7 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "GatewayServi
             settings.profile,
             inbox,
             lambda account, each=each: _work(
-                each, account, conversations, metrics, redactor, cache
+                each, account, conversations, metrics, redactor, settings.home.state
             ),
             database,
             ownership,
@@ -143,7 +140,7 @@ def build(settings: Settings, channels: Channels, meter: Meter) -> "GatewayServi
         for each in configured
     ]
     parts = (database, workers, metrics, conversations, deliveries, ownership, runners, listener)
-    return GatewayService(Parts(*parts, cache, (settings.home.root, settings.profile)))
+    return GatewayService(Parts(*parts, (settings.home.root, settings.profile)))
 
 
 def _mcp(
@@ -185,7 +182,7 @@ def _work(
     conversations: ConversationContext,
     metrics: GatewayMetrics,
     redactor: Redactor,
-    cache: FileCache,
+    folder: Path,
 ) -> Work:
     platform, clock = configured.platform, conversations.commands.clock
     if configured.access.is_closed:
@@ -215,7 +212,7 @@ def _work(
         platform,
         conversations.agent,
         conversations.turns,
-        cache,
+        folder,
         conversations.commands.config.media,
         clock,
     )
@@ -273,7 +270,7 @@ class GatewayService:
             conversations.notifications.run(),
             parts.ownership.keeper.run(),
             import_home(parts.database, parts.conversations.commands.clock, *parts.old_home),
-            keep_house(parts.database, conversations.commands.clock, parts.metrics, parts.cache),
+            keep_house(parts.database, conversations.commands.clock, parts.metrics),
             *(runner.run() for runner in parts.runners),
         ]
         if parts.listener is not None:

@@ -24,7 +24,7 @@ from gateway_service.messages import (
     TurnRequest,
     UploadedFile,
 )
-from gateway_service.storage.file_cache import CachedFile
+from gateway_service.storage.received_files import ReceivedFile
 from hermes.agent.v1 import (
     approval_pb2,
     approval_pb2_grpc,
@@ -171,16 +171,13 @@ def _overlays(turn: TurnRequest) -> turn_pb2.Overlays | None:
     return turn_pb2.Overlays(prefill_messages=said)
 
 
-async def _upload(found: CachedFile) -> AsyncGenerator[upload_pb2.UploadFileRequest]:
+async def _upload(found: ReceivedFile) -> AsyncGenerator[upload_pb2.UploadFileRequest]:
     digest = bytes.fromhex(found.sha256)
     header = upload_pb2.UploadFileRequest.Header(length_bytes=found.length_bytes, sha256=digest)
     yield upload_pb2.UploadFileRequest(header=header)
-    file = await asyncio.to_thread(found.path.open, "rb")
-    try:
-        while chunk := await asyncio.to_thread(file.read, CHUNK_BYTES):
-            yield upload_pb2.UploadFileRequest(chunk=chunk)
-    finally:
-        file.close()
+    for offset in range(0, found.length_bytes, CHUNK_BYTES):
+        chunk = await asyncio.to_thread(found.read, offset, CHUNK_BYTES)
+        yield upload_pb2.UploadFileRequest(chunk=chunk)
 
 
 _BUSY = {
@@ -247,7 +244,7 @@ class AgentClient:
         started = (await call_agent(self._turns.StartTurn(request))).turn
         return started.state == turn_pb2.TURN_STATE_QUEUED
 
-    async def upload(self, file: CachedFile) -> None:
+    async def upload(self, file: ReceivedFile) -> None:
         """Give the agent a file of a message; may be repeated."""
         # Not closed here: gRPC may be in the middle of it, where the agent answers early.
         await call_agent(self._uploads.UploadFile(_upload(file), timeout=UPLOAD_S))

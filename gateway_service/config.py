@@ -161,9 +161,6 @@ class MediaConfig(ConfigModel):
     """Megabytes of a video."""
     max_document_mb: Megabytes = 50
     """Megabytes of any other file."""
-    cache_mb: Annotated[int, Field(ge=0, le=1_000_000)] = 500
-    """Megabytes of received files that stay in `image_cache`, `audio_cache` and `document_cache` of
-    the home, for at most a week."""
 
     def max_bytes(self, kind: FileKind) -> int:
         limits = {FileKind.IMAGE: self.max_image_mb, FileKind.VIDEO: self.max_video_mb}

@@ -1,6 +1,5 @@
 """Periodic work: counting the backlog, and deleting old records."""
 
-import asyncio
 import logging
 from datetime import timedelta
 
@@ -10,7 +9,6 @@ from gateway_service.chats import pairing
 from gateway_service.messages import CLI
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.storage import attachments, inbox, outbox
-from gateway_service.storage.file_cache import FileCache
 from services.clock import Clock
 from services.database import Database
 from services.errors import DatabaseUnavailable
@@ -25,9 +23,7 @@ KEEP_UNUSED = timedelta(days=1)
 """How long a file waits for its delivery."""
 
 
-async def keep_house(
-    database: Database, clock: Clock, metrics: GatewayMetrics, cache: FileCache
-) -> None:
+async def keep_house(database: Database, clock: Clock, metrics: GatewayMetrics) -> None:
     """Count and delete until cancelled."""
     forget_at = 0.0
     while True:
@@ -36,8 +32,7 @@ async def keep_house(
             if clock.monotonic() >= forget_at:
                 forget_at = clock.monotonic() + FORGET_EVERY_S
                 await _forget(database, clock)
-                await asyncio.to_thread(cache.prune)
-        except (DatabaseUnavailable, OSError) as error:
+        except DatabaseUnavailable as error:
             _log.warning("the outbox is not looked after: %s", error)
         await clock.sleep(COUNT_EVERY_S)
 

@@ -3,8 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Sequence
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from functools import partial
+from pathlib import Path
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -17,12 +18,11 @@ from gateway_service.messages import Content, FileKind, RemoteFile, TurnRequest,
 from gateway_service.platforms.base import Platform
 from gateway_service.storage import inbox, outbox
 from gateway_service.storage.accounts import OUTBOX, AccountLease
-from gateway_service.storage.file_cache import FileCache, too_large
 from gateway_service.storage.outbox import Delivery
+from gateway_service.storage.received_files import receive, too_large
 from gateway_service.turns.turn_starter import TurnStarter
 from services.clock import Clock
 from services.database.retries import until_answered
-from services.home.paths import HomeError
 
 ATTEMPTS = 3
 RETRY_S = 1.0
@@ -49,7 +49,8 @@ class Enrichment(Struct, frozen=True):
     platform: Platform
     agent: AgentClient
     turns: TurnStarter
-    cache: FileCache
+    folder: Path
+    """Where files are while the agent does not have them."""
     config: MediaConfig
     clock: Clock
     room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
@@ -69,7 +70,7 @@ class Enrichment(Struct, frozen=True):
                     raise Refused(f"a message has at most {MAX_FILES} files")
                 async with self.room:
                     uploads.append(await self._pass_on(file))
-            except (PlatformError, HomeError, OSError) as error:
+            except (PlatformError, OSError) as error:
                 _log.warning("a file of a message is not read: %s", error)
                 is_ours = isinstance(error, PlatformError)
                 why = error.message if is_ours else "it could not be stored"
@@ -100,23 +101,25 @@ class Enrichment(Struct, frozen=True):
         if file.length_bytes > max_bytes:
             raise too_large(max_bytes)
         for number in range(1, ATTEMPTS + 1):
-            try:
-                async with (
-                    asyncio.timeout(FETCH_S),
-                    aclosing(self.platform.download(file)) as chunks,
-                ):
-                    found = await self.cache.fetch(file, chunks, max_bytes)
-            except TimeoutError:
-                raise Unreachable(f"it did not come within {FETCH_S:g} s") from None
-            except (Unreachable, OutcomeUnknown, RateLimited) as error:
-                if number == ATTEMPTS:
-                    raise
-                wait_s = error.wait_s if isinstance(error, RateLimited) else RETRY_S
-                await self.clock.sleep(min(wait_s, LONGEST_WAIT_S))
-            else:
-                upload = partial(self.agent.upload, found)
-                await until_answered(self.clock, "a file of a message", upload)
-                return UploadedFile(file, found.length_bytes, found.sha256)
+            async with AsyncExitStack() as stack:
+                try:
+                    async with (
+                        asyncio.timeout(FETCH_S),
+                        aclosing(self.platform.download(file)) as chunks,
+                    ):
+                        received = receive(self.folder, chunks, max_bytes)
+                        found = await stack.enter_async_context(received)
+                except TimeoutError:
+                    raise Unreachable(f"it did not come within {FETCH_S:g} s") from None
+                except (Unreachable, OutcomeUnknown, RateLimited) as error:
+                    if number == ATTEMPTS:
+                        raise
+                    wait_s = error.wait_s if isinstance(error, RateLimited) else RETRY_S
+                    await self.clock.sleep(min(wait_s, LONGEST_WAIT_S))
+                else:
+                    upload = partial(self.agent.upload, found)
+                    await until_answered(self.clock, "a file of a message", upload)
+                    return UploadedFile(file, found.length_bytes, found.sha256)
         raise AssertionError("the last attempt raises")
 
 

@@ -21,7 +21,6 @@ from gateway_service.outbox.worker import OutboxWorker
 from gateway_service.platforms.base import Platform
 from gateway_service.platforms.rate_limits import Limiter
 from gateway_service.storage.accounts import AccountLease, lease_table
-from gateway_service.storage.file_cache import FileCache
 from gateway_service.turns.enrichment import Enrichment
 from gateway_service.turns.inbox import Inbox
 from gateway_service.turns.presenter import TurnPresenter
@@ -30,7 +29,6 @@ from gateway_service.turns.turn_starter import TurnEvents, TurnStarter
 from services.clock import Clock, SystemClock
 from services.database import Database
 from services.database.leases import LeaseKeeper, new_owner
-from services.home.paths import HomePaths
 from services.lifecycle import Workers
 from services.redaction.redactor import Redactor
 from services.telemetry.metrics import Meter
@@ -73,7 +71,7 @@ class Replica:
             TurnEvents(self._client, Hooks(), self._workers),
         )
         self._platform, self._metrics = platform, metrics
-        self._cache = FileCache(HomePaths(home, home), 10**9)
+        self._home = home
         leases = lease_table(lease_s)
         self.keeper = LeaseKeeper(database, leases, self.clock)
         self.health = PlatformHealth(platform, heard_by, metrics)
@@ -103,13 +101,7 @@ class Replica:
             directory,
         )
         starting = Enrichment(
-            account,
-            self._platform,
-            self._client,
-            self._turns,
-            self._cache,
-            CONFIG.media,
-            self.clock,
+            account, self._platform, self._client, self._turns, self._home, CONFIG.media, self.clock
         )
         router = Router(
             account, self._platform, self.access, presenter, starting, context, self._metrics

@@ -1,6 +1,5 @@
 """Files that people send: fetched from their platform, given to the agent, shown to the model."""
 
-import asyncio
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -48,8 +47,6 @@ async def test_an_album_with_its_caption_is_one_message_with_pictures(tmp_path: 
     urls = [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
     assert urls[0] == URL
     assert len(urls) == 2
-    kept = await asyncio.to_thread(lambda: [*(tmp_path / "image_cache").iterdir()])
-    assert len(kept) == 2
 
 
 async def test_files_of_strangers_are_not_fetched(tmp_path: Path) -> None:
@@ -99,14 +96,20 @@ async def test_an_answer_that_nobody_can_read_costs_only_the_file(tmp_path: Path
         assert telegram.calls["file"] == 0
 
 
-async def test_a_home_without_a_place_for_files_costs_only_the_file(tmp_path: Path) -> None:
-    await asyncio.to_thread((tmp_path / "image_cache").touch)
-    async with bot(tmp_path, SEEN, seeing()) as (telegram, _):
-        telegram.files = {"one": PNG}
-        await telegram.say(1, "", caption="What is it?", **photo("one"))
-        lost = "I could not read the picture: it could not be stored."
-        await telegram.until(lambda: sorted(telegram.texts(1)) == ["A dot.", lost])
-        assert await asyncio.to_thread((tmp_path / "image_cache").is_file)
+async def test_a_home_without_a_place_for_files_costs_only_the_file(
+    tmp_path: Path, agent: Agent
+) -> None:
+    database = Database(f"sqlite:///{tmp_path}/gateway.db", "gateway")
+    platform = MemoryPlatform()
+    platform.files = {"f": b"x"}
+    async with database:
+        await prepare(database, migrations)
+        async with replica(database, platform, agent, home=tmp_path / "none"):
+            file = RemoteFile(FileKind.IMAGE, "f", "a.png")
+            platform.say("1", "answer Read.", files=(file,))
+            lost = "I could not read the picture `a.png`: it could not be stored."
+            await until(lambda: len(platform.texts("1")) == 2)
+            assert sorted(platform.texts("1")) == [lost, "Read."]
 
 
 async def test_a_voice_that_nobody_can_hear_says_what_to_set(tmp_path: Path) -> None:
@@ -158,11 +161,6 @@ async def test_more_than_was_announced_is_not_taken(tmp_path: Path, agent: Agent
             why = "I could not read the picture `_../a_b_.png`: it is larger than 20 MB."
             await until(lambda: platform.texts("1") == [why])
     assert agent.turns.uploads == {}
-    assert await asyncio.to_thread(_left, tmp_path) == []
-
-
-def _left(home: Path) -> list[Path]:
-    return [*(home / "image_cache").iterdir()]
 
 
 def test_mapping_of_kinds_is_whole() -> None:

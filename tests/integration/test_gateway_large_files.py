@@ -23,8 +23,7 @@ from gateway_service.platforms.matrix.config import MatrixConfig
 from gateway_service.platforms.matrix.platform import MatrixPlatform
 from gateway_service.platforms.signal.config import SignalConfig
 from gateway_service.platforms.signal.platform import SignalPlatform
-from gateway_service.storage.file_cache import FileCache
-from services.home.paths import HomePaths
+from gateway_service.storage.received_files import receive
 from tests.fakes.http_server import bind, serving
 from tests.support.memory import Memory
 
@@ -115,13 +114,13 @@ async def test_a_file_of_100_mb_takes_little_memory(name: str, tmp_path: Path) -
     whole = hashlib.sha256()
     for piece in plain():
         whole.update(piece)
-    cache = FileCache(HomePaths(tmp_path, tmp_path), 0)
     async with store(pieces) as url:
         with pytest.raises(Refused, match="larger than 50 MB"):
-            await cache.fetch(FILE, take(url, tmp_path), 50_000_000)
-        folder = tmp_path / "document_cache"
-        assert await asyncio.to_thread(lambda: [*folder.iterdir()]) == []
+            async with receive(tmp_path, take(url, tmp_path), 50_000_000):
+                pass
         memory = await asyncio.to_thread(Memory, os.getpid())
-        found = await cache.fetch(FILE, take(url, tmp_path), SIZE)
-        assert await asyncio.to_thread(memory.grown_mib) < MOST_MIB
-    assert (found.length_bytes, found.sha256) == (SIZE, whole.hexdigest())
+        async with receive(tmp_path, take(url, tmp_path), SIZE) as found:
+            assert await asyncio.to_thread(memory.grown_mib) < MOST_MIB
+            assert (found.length_bytes, found.sha256) == (SIZE, whole.hexdigest())
+            end = await asyncio.to_thread(found.read, SIZE - 10, 20)
+            assert end == PIECE[-10:]

@@ -4,7 +4,6 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -39,7 +38,6 @@ from gateway_service.storage import (
     outbox,
 )
 from gateway_service.storage.attachments import FileKey
-from gateway_service.storage.file_cache import FileCache
 from gateway_service.storage.inbox import Account
 from gateway_service.storage.outbox import Delivery, Kind, State
 from hermes.common.v1.origin_pb2 import Origin
@@ -48,7 +46,6 @@ from services.clock import SystemClock
 from services.database import Database
 from services.database.migrations import prepare
 from services.errors import AlreadyExists
-from services.home.paths import HomePaths
 from services.lifecycle import Workers
 from services.redaction.redactor import Redactor
 from services.telemetry.metrics import Meter
@@ -283,9 +280,7 @@ async def test_pictures_that_are_too_much_for_one_message_are_two(database: Data
     assert (await servicer.Deliver(request, cast("Any", None))).delivery.part_count == 2
 
 
-async def test_house_keeping_drops_files_that_nobody_delivers(
-    database: Database, tmp_path: Path
-) -> None:
+async def test_house_keeping_drops_files_that_nobody_delivers(database: Database) -> None:
     clock = SystemClock()
     ages = {"old": KEEP_UNUSED + timedelta(minutes=1), "new": timedelta(0)}
     keys = {name: FileKey(name, "default", "00") for name in ages}
@@ -300,8 +295,7 @@ async def test_house_keeping_drops_files_that_nobody_delivers(
     await database.write(store)
     metrics = GatewayMetrics.create(Meter(CollectorRegistry()))
     async with asyncio.timeout(20), Workers() as workers:
-        cache = FileCache(HomePaths(tmp_path, tmp_path), 10**9)
-        workers.start("house keeping", keep_house(database, clock, metrics, cache))
+        workers.start("house keeping", keep_house(database, clock, metrics))
         while len(await database.read(kept)) > 1:  # noqa: ASYNC110 - rows change without an event
             await asyncio.sleep(0.02)
     assert await database.read(kept) == ["new"]

@@ -8,6 +8,7 @@ import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
+from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,7 +24,7 @@ from gateway_service.servicer.http.answer_text import AnswerText, failure_of
 from gateway_service.servicer.http.exchange import SESSION_HEADER, Call
 from gateway_service.servicer.http.requests import Conversation, GivenFile, shorten
 from gateway_service.storage import chats
-from gateway_service.storage.file_cache import FileCache
+from gateway_service.storage.received_files import receive
 from gateway_service.turns.questions import NOBODY
 from gateway_service.turns.turn_starter import TurnStarter, Write
 from hermes.agent.v1.approval_pb2 import AnswerClarificationRequest
@@ -106,7 +107,7 @@ class Uploads(Struct, frozen=True):
     """Gives the agent the files of messages."""
 
     _agent: AgentClient
-    _cache: FileCache
+    _folder: Path
     _media: MediaConfig
 
     async def pass_on(self, files: Sequence[GivenFile]) -> tuple[UploadedFile, ...]:
@@ -118,14 +119,13 @@ class Uploads(Struct, frozen=True):
     async def _pass_on(self, given: GivenFile) -> UploadedFile:
         file = given.file
         try:
-            found = await self._cache.fetch(
-                file, _decode(given.base64), self._media.max_bytes(file.kind)
-            )
+            max_bytes = self._media.max_bytes(file.kind)
+            async with receive(self._folder, _decode(given.base64), max_bytes) as found:
+                await self._agent.upload(found)
         except Refused as error:
             raise InvalidArgument(f"a file ({file.kind}) is not read: {error.message}") from None
         except binascii.Error:
             raise InvalidArgument(f"a file ({file.kind}) is not valid base64") from None
-        await self._agent.upload(found)
         named = replace(file, length_bytes=found.length_bytes)
         return UploadedFile(named, found.length_bytes, found.sha256)
 
