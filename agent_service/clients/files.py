@@ -62,8 +62,7 @@ class SessionFiles:
         header = file_pb2.UploadFileRequest.Header(
             path=path, length_bytes=len(data), sha256=hashlib.sha256(data).digest()
         )
-        kind = file_pb2.UploadFileRequest
-        await self._ask(path, header, lambda stub: stub.UploadFile(uploaded(kind, header, data)))
+        await self._ask(path, header, lambda stub: stub.UploadFile(uploaded(header, data)))
 
     async def move(self, source: str, target: str) -> None:
         request = file_pb2.MovePathRequest(source_path=source, target_path=target, overwrite=True)
@@ -104,9 +103,11 @@ class SessionFiles:
                 is_second = True
 
 
-def uploaded(kind: Callable[..., _T], header: Leased, data: bytes) -> AsyncGenerator[_T]:
+def uploaded(
+    header: file_pb2.UploadFileRequest.Header, data: bytes
+) -> AsyncGenerator[file_pb2.UploadFileRequest]:
     """Yield the messages that upload data to a sandbox."""
-    return upload_messages(kind, header, data, CHUNK_BYTES)
+    return upload_messages(file_pb2.UploadFileRequest, header, data, CHUNK_BYTES)
 
 
 def _failure(path: str, error: grpc.aio.AioRpcError) -> Exception:

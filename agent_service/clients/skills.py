@@ -14,7 +14,6 @@ import grpc.aio
 
 from agent_service.clients.files import is_missing, uploaded
 from agent_service.clients.leases import HeldSandbox, Supply, is_gone
-from agent_service.profiles.skills.archives import packed
 from agent_service.profiles.skills.document import BadSkill
 from agent_service.profiles.skills.files import FileFact, FileRefused
 from agent_service.profiles.skills.shelf import LOADED, PLACE, ProfileSkills, SkillShelves
@@ -32,6 +31,8 @@ _SHOWN = "~/.skills"
 """The path for commands: HOME is always the workspace, which is not always /workspace."""
 _NO_PLACE = frozenset({Reason.PATH_INVALID, Reason.LIMIT_EXCEEDED, Reason.NOT_FOUND})
 _READ, _RUN = 0o444, 0o555
+_AT_ONCE = 8
+"""Files of a skill that are on their way together."""
 
 Edition: TypeAlias = Mapping[str, FileFact]
 
@@ -80,7 +81,7 @@ class SandboxSkills:
         self, skills: ProfileSkills, held: HeldSandbox, edition: tuple[str, Edition]
     ) -> str:
         folder, facts = edition
-        archive = await asyncio.to_thread(packed, await skills.contents(folder, facts), _mode)
+        contents = await skills.contents(folder, facts)
         name = folder.rpartition("/")[2]
         # Without isolation, nothing is written outside the workspace.
         has_place = held.place.isolation != NO_ISOLATION
@@ -90,7 +91,7 @@ class SandboxSkills:
         why = ""
         for place, shown in places:
             try:
-                await self._upload(held, f"{place}/{name}", archive)
+                await self._upload(held, f"{place}/{name}", contents)
             except grpc.aio.AioRpcError as error:
                 if is_gone(error) and not is_missing(error):
                     return ""  # the next user of the sandbox claims another
@@ -109,24 +110,27 @@ class SandboxSkills:
         held.supplies[folder] = Supply(facts)
         return f"The files of the skill {name} could not be put into the sandbox: {why}."
 
-    async def _upload(self, held: HeldSandbox, path: str, archive: bytes) -> None:
+    async def _upload(self, held: HeldSandbox, path: str, contents: Mapping[str, bytes]) -> None:
         stub = FileServiceStub(held.channel)
-        remove = file_pb2.RemovePathRequest(
-            lease=held.lease, profile=held.profile, path=path, recursive=True
-        )
-        header = file_pb2.UploadArchiveRequest.Header(
-            path=path, length_bytes=len(archive), sha256=hashlib.sha256(archive).digest()
-        )
+        remove = file_pb2.RemovePathRequest(path=path, recursive=True)
+        slots = asyncio.Semaphore(_AT_ONCE)
 
-        async def put() -> None:
-            try:
-                await stub.RemovePath(remove)
-            except grpc.aio.AioRpcError as error:
-                if not is_missing(error):
-                    raise
-            await stub.UploadArchive(uploaded(file_pb2.UploadArchiveRequest, header, archive))
+        async def put(name: str, content: bytes) -> None:
+            header = file_pb2.UploadFileRequest.Header(
+                path=f"{path}/{name}",
+                length_bytes=len(content),
+                sha256=hashlib.sha256(content).digest(),
+                mode=_RUN if content.startswith(b"#!") else _READ,
+            )
+            async with slots:
+                await held.ask(header, lambda: stub.UploadFile(uploaded(header, content)))
 
-        await held.ask(header, put)
+        try:
+            await held.ask(remove, lambda: stub.RemovePath(remove))
+        except grpc.aio.AioRpcError as error:
+            if not is_missing(error):
+                raise
+        await all_of(put(*file) for file in contents.items())
 
 
 async def _listed(held: HeldSandbox, path: str, edition: Edition) -> frozenset[bytes] | None:
@@ -145,7 +149,3 @@ async def _listed(held: HeldSandbox, path: str, edition: Edition) -> frozenset[b
     except grpc.aio.AioRpcError as error:
         return frozenset() if is_missing(error) else None
     return frozenset(each for entries in found for each in entries)
-
-
-def _mode(content: bytes) -> int:
-    return _RUN if content.startswith(b"#!") else _READ

@@ -66,8 +66,8 @@ class SandboxUploads:
         header = file_pb2.UploadFileRequest.Header(
             path=file.path, length_bytes=len(data), sha256=bytes.fromhex(file.sha256)
         )
-        kind, stub = file_pb2.UploadFileRequest, FileServiceStub(held.channel)
-        await held.ask(header, lambda: stub.UploadFile(uploaded(kind, header, data)))
+        stub = FileServiceStub(held.channel)
+        await held.ask(header, lambda: stub.UploadFile(uploaded(header, data)))
 
 
 class StoredFiles(Struct, frozen=True):

@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import Struct
@@ -166,21 +166,15 @@ class RemoteFiles:
         async with self._running(ident, download, message):
             yield download
 
-    def upload(
+    @asynccontextmanager
+    async def upload(
         self, path: str, mode: int | None = None, parents: bool = False
-    ) -> AbstractAsyncContextManager[Upload]:
+    ) -> AsyncGenerator[Upload]:
         """Write a file beside path; commit moves it there, otherwise it is dropped.
 
         An existing file keeps its permissions unless mode is given; parents makes missing folders.
         """
-        return self._upload({"op": "write", "path": path, "mode": mode, "parents": parents})
-
-    def unpack(self, path: str, parents: bool = False) -> AbstractAsyncContextManager[Upload]:
-        """Upload a tar archive, which commit unpacks to a new folder; otherwise it is dropped."""
-        return self._upload({"op": "unpack", "path": path, "parents": parents})
-
-    @asynccontextmanager
-    async def _upload(self, message: Message) -> AsyncGenerator[Upload]:
+        message = {"op": "write", "path": path, "mode": mode, "parents": parents}
         ident = self._outgoing.new_ident()
         upload = Upload(ident, self._outgoing)
         async with self._running(ident, upload, message):

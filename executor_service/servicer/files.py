@@ -1,9 +1,9 @@
 """FileService."""
 
 import hashlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, TypeVar
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 from urllib.parse import quote, unquote
 
 import grpc.aio
@@ -16,7 +16,6 @@ from executor_service.errors import (
     LinkClosed,
     PathInvalid,
 )
-from executor_service.link.files import RemoteFiles, Upload
 from executor_service.link.messages import DirectoryEntry, FileInfo
 from executor_service.sandboxes.connection import SandboxConnection
 from executor_service.sandboxes.leases import Leases
@@ -32,11 +31,8 @@ _FARTHEST = 1 << 62
 _SHA256_BYTES = 32
 _PERMISSIONS = 0o777
 _MAX_FILE_BYTES = 64 * 1024 * 1024
-_MAX_ARCHIVE_BYTES = 1024 * 1024 * 1024
 _MAX_PAGE_ENTRIES = 1000
 _LIMITS = frozenset({"NO_SPACE", "TOO_MANY", "TOO_DEEP", "TOO_LARGE"})
-_T = TypeVar("_T")
-_Upload = TypeVar("_Upload", file_pb2.UploadFileRequest, file_pb2.UploadArchiveRequest)
 
 
 class FileServicer(file_pb2_grpc.FileServiceServicer):
@@ -49,45 +45,27 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
     async def UploadFile(
         self, request_iterator: AsyncIterator[file_pb2.UploadFileRequest], context: Context
     ) -> file_pb2.UploadFileResponse:
-        def begin(files: RemoteFiles, header: Any) -> AbstractAsyncContextManager[Upload]:
-            mode = in_range("mode", header.mode, 0, _PERMISSIONS)
-            return files.upload(header.path, mode or None, parents=True)
-
-        info = await self._receive(request_iterator, _MAX_FILE_BYTES, begin)
-        return file_pb2.UploadFileResponse(file=info)
-
-    async def UploadArchive(
-        self, request_iterator: AsyncIterator[file_pb2.UploadArchiveRequest], context: Context
-    ) -> file_pb2.UploadArchiveResponse:
-        def begin(files: RemoteFiles, header: Any) -> AbstractAsyncContextManager[Upload]:
-            return files.unpack(header.path, parents=True)
-
-        info = await self._receive(request_iterator, _MAX_ARCHIVE_BYTES, begin)
-        return file_pb2.UploadArchiveResponse(folder=info)
-
-    async def _receive(
-        self,
-        messages: AsyncIterator[_Upload],
-        most_bytes: int,
-        begin: Callable[[RemoteFiles, Any], AbstractAsyncContextManager[Upload]],
-    ) -> file_pb2.FileInfo:
-        """Writes a file or folder: whole if it matches what was announced, or not at all."""
-        first = await anext(messages, None)
+        """Writes a file: whole if it matches what was announced, or not at all."""
+        first = await anext(request_iterator, None)
         if first is None or first.WhichOneof("kind") != "header":
             raise InvalidArgument(
                 "the first message must be the header", fields={"header": "is wanted first"}
             )
         header = first.header
-        if not 0 <= header.length_bytes <= most_bytes:
-            raise LimitExceeded(f"up to {most_bytes} bytes are taken at a time")
+        if not 0 <= header.length_bytes <= _MAX_FILE_BYTES:
+            raise LimitExceeded(f"up to {_MAX_FILE_BYTES} bytes are taken at a time")
+        mode = in_range("mode", header.mode, 0, _PERMISSIONS)
         sandbox = self._leases.authorize(proof(header.lease, header.profile))
         if len(header.sha256) != _SHA256_BYTES:
             raise InvalidArgument("sha256: 32 bytes are wanted", fields={"sha256": "32 bytes"})
         connection = sandbox.get_connection()
         await self._monitor.check_room(sandbox, header.path, header.length_bytes)
-        async with _answering(), begin((await connection.link()).files, header) as target:
+        async with (
+            _answering(),
+            (await connection.link()).files.upload(header.path, mode or None, True) as target,
+        ):
             received, digest = 0, hashlib.sha256()
-            async for chunk in _chunks(messages):
+            async for chunk in _chunks(request_iterator):
                 received += len(chunk)
                 if received > header.length_bytes:
                     break
@@ -97,7 +75,8 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
                 raise DigestMismatch(
                     "length or SHA-256 does not match the header; nothing was written"
                 )
-            return _file_info(header.path, await target.commit(received, digest.hexdigest()))
+            info = await target.commit(received, digest.hexdigest())
+        return file_pb2.UploadFileResponse(file=_file_info(header.path, info))
 
     async def DownloadFile(
         self, request: file_pb2.DownloadFileRequest, context: Context
@@ -195,7 +174,7 @@ def _answer(error: FileRefused) -> HermesError:
 
 
 async def _chunks(
-    messages: AsyncIterator[file_pb2.UploadFileRequest | file_pb2.UploadArchiveRequest],
+    messages: AsyncIterator[file_pb2.UploadFileRequest],
 ) -> AsyncGenerator[bytes, None]:
     async for message in messages:
         if message.WhichOneof("kind") != "chunk" or len(message.chunk) > _CHUNK_BYTES:

@@ -10,7 +10,7 @@ import sys
 import time
 from contextlib import contextmanager, suppress
 
-from executor_service.supervisor import archives, files, frames
+from executor_service.supervisor import files, frames
 from executor_service.supervisor.files import FileError, file_error
 from executor_service.supervisor.frames import FrameError
 
@@ -78,14 +78,13 @@ class Download:
 
 
 class Upload:
-    """A file or archive that becomes its target once length and digest are right."""
+    """A file that becomes its target once length and digest are right."""
 
     def __init__(self, paths: Paths, message: dict[str, Any]) -> None:
-        self._is_archive = message["op"] == "unpack"
         self._fd = -1
         self._size = 0
         self._sha256 = hashlib.sha256()
-        self._part = _part_name()
+        self._part = f".hermes-{os.urandom(8).hex()}.part"
         self._folder, self._name = _parent(paths, message)
         try:
             self._open(message)
@@ -99,19 +98,11 @@ class Upload:
             raise
 
     def _open(self, message: dict[str, Any]) -> None:
-        if self._is_archive:
-            files.require_free(self._name, self._folder)
-            mode = 0o600
-        elif message.get("mode") is not None:
-            self._mode_of_target()
+        mode = self._mode_of_target()
+        if message.get("mode") is not None:
             mode = message["mode"] & 0o777
-        else:
-            mode = self._mode_of_target()
         self._fd = os.open(self._part, _CREATE, 0o600, dir_fd=self._folder)
         os.fchmod(self._fd, mode)
-        if self._is_archive:
-            # Without a name, nobody can change what was checked.
-            os.unlink(self._part, dir_fd=self._folder)
 
     def write(self, offset: int, data: memoryview) -> None:
         if offset != self._size:
@@ -121,32 +112,17 @@ class Upload:
         while data:
             data = data[os.write(self._fd, data) :]
 
-    def commit(self, size: int, sha256: str, done: dict[str, Any]) -> Steps:
-        """Move to the target step by step; `done` becomes the answer."""
+    def commit(self, size: int, sha256: str) -> dict[str, Any]:
+        """Move to the target; returns its description."""
         try:
             if (size, sha256) != (self._size, self._sha256.hexdigest()):
                 why = "length or SHA-256 of what arrived is different"
                 raise FileError("DIGEST_MISMATCH", why)
-            if self._is_archive:
-                yield from self._unpack()
-            else:
-                self._rename(self._part)
-            status = os.stat(self._name, dir_fd=self._folder, follow_symlinks=False)
-            done.update(files.describe(status))
+            folder = self._folder
+            os.rename(self._part, self._name, src_dir_fd=folder, dst_dir_fd=folder)
+            return files.describe(os.stat(self._name, dir_fd=folder, follow_symlinks=False))
         finally:
             self.close()
-
-    def _unpack(self) -> Steps:
-        part = _part_name()
-        try:
-            with open(os.dup(self._fd), "rb") as archive:
-                archive.seek(0)
-                yield from archives.unpack(archive, self._folder, part)
-            files.require_free(self._name, self._folder)
-            self._rename(part)
-        except BaseException as error:
-            yield from archives.undo(self._folder, part, at_once=isinstance(error, GeneratorExit))
-            raise
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -154,9 +130,6 @@ class Upload:
                 os.unlink(self._part, dir_fd=self._folder)
             os.close(self._fd)
         os.close(self._folder)
-
-    def _rename(self, part: str) -> None:
-        os.rename(part, self._name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
 
     def _mode_of_target(self) -> int:
         try:
@@ -170,7 +143,6 @@ class Upload:
 _BEGINNINGS: dict[str, Callable[[Paths, dict[str, Any]], Download | Upload]] = {
     "read": Download,
     "write": Upload,
-    "unpack": Upload,
 }
 
 
@@ -197,7 +169,8 @@ class Transfers:
             if operation == "commit":
                 self._commit(ident, message)
             elif operation == "remove":
-                self._begin_work(ident, files.remove_path(self._paths, message), {})
+                self._working[ident] = steps = files.remove_path(self._paths, message)
+                self._work(ident, steps)
             elif operation in _BEGINNINGS:
                 self._begin(ident, operation, message)
             else:
@@ -264,15 +237,10 @@ class Transfers:
     def _commit(self, ident: int, message: dict[str, Any]) -> None:
         upload = self._running.get(ident)
         if isinstance(upload, Upload):
-            done: dict[str, Any] = {}
             del self._running[ident]
-            self._begin_work(ident, upload.commit(message["size"], message["sha256"], done), done)
+            self._done(ident, upload.commit(message["size"], message["sha256"]))
 
-    def _begin_work(self, ident: int, steps: Steps, done: dict[str, Any]) -> None:
-        self._working[ident] = steps
-        self._work(ident, steps, done)
-
-    def _work(self, ident: int, steps: Steps, done: dict[str, Any]) -> None:
+    def _work(self, ident: int, steps: Steps) -> None:
         """Take steps for a moment, then continue in the next round of the loop."""
         if self._working.get(ident) is not steps:
             return
@@ -280,10 +248,10 @@ class Transfers:
             pause_at = time.monotonic() + _SLICE_S
             for _ in steps:
                 if time.monotonic() > pause_at:
-                    self._context.loop.after(0, lambda: self._work(ident, steps, done))
+                    self._context.loop.after(0, lambda: self._work(ident, steps))
                     return
             del self._working[ident]
-            self._done(ident, done)
+            self._done(ident, {})
 
     @contextmanager
     def _answering(self, ident: int) -> Generator[None, None, None]:
@@ -307,10 +275,6 @@ def _parent(paths: Paths, message: dict[str, Any]) -> tuple[int, str]:
     if message.get("parents") and parent:
         os.close(files.open_or_make_folder(paths, parent))
     return paths.open_parent(path, follow=True)
-
-
-def _part_name() -> str:
-    return f".hermes-{os.urandom(8).hex()}.part"
 
 
 def _require_regular(status: os.stat_result) -> None:

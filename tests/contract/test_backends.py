@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests.contract.backend_suite_archives import ArchiveSuite
 from tests.contract.backend_suite_boxes import BoxSuite
 from tests.contract.backend_suite_capabilities import CapabilitySuite
 from tests.contract.backend_suite_commands import CommandSuite
@@ -101,10 +100,6 @@ class TestFiles(FileSuite):
 
 class TestTasks(TaskSuite):
     """See backend_suite_tasks."""
-
-
-class TestArchives(ArchiveSuite):
-    """See backend_suite_archives."""
 
 
 @pytest.mark.timeout(180)  # the first of them waits for an executor

@@ -1,8 +1,6 @@
 """Files of sandboxes over FileService, on every backend."""
 
 import hashlib
-import io
-import tarfile
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
@@ -73,16 +71,6 @@ class Files:
         )
         answer = await self.client.files.ListDirectory(request)
         return list(answer.entries), answer.next_page_token
-
-    async def unpack(self, path: str, archive: bytes, **changes: Any) -> Info:
-        digest = hashlib.sha256(archive).digest()
-        fields: dict[str, Any] = {"length_bytes": len(archive), "sha256": digest, **changes}
-        header = file_pb2.UploadArchiveRequest.Header(lease=self.lease, path=path, **fields)
-        messages = [file_pb2.UploadArchiveRequest(header=header)]
-        for start in range(0, len(archive), 32_768):
-            chunk = archive[start : start + 32_768]
-            messages.append(file_pb2.UploadArchiveRequest(chunk=chunk))
-        return (await self.client.files.UploadArchive(iter(messages))).folder
 
     async def move(self, source: str, target: str, overwrite: bool = False) -> None:
         request = file_pb2.MovePathRequest(
@@ -220,33 +208,3 @@ async def test_a_path_is_renamed_and_removed(files: Files) -> None:
     await files.run("mkdir -p $(printf 'deep/%.0s' $(seq 250))")
     assert await refused(files.remove("deep", recursive=True)) is Reason.LIMIT_EXCEEDED
     await files.run("rm -r deep")
-
-
-def archive_of(name: str, content: bytes) -> bytes:
-    """An archive of one file."""
-    packed, info = io.BytesIO(), tarfile.TarInfo(name)
-    info.size = len(content)
-    with tarfile.open(fileobj=packed, mode="w") as archive:
-        archive.addfile(info, io.BytesIO(content))
-    return packed.getvalue()
-
-
-async def test_an_archive_becomes_a_folder(files: Files) -> None:
-    made = await files.unpack("copies/of/it", archive_of("deep/noise", bytes(200_000)))
-    assert (made.kind, made.path) == (file_pb2.FILE_KIND_DIRECTORY, "copies/of/it")
-    assert await files.run("wc -c <copies/of/it/deep/noise; ls -A copies/of") == "200000\nit"
-
-
-async def test_archives_that_are_refused(files: Files) -> None:
-    archive = archive_of("file", b"x")
-    wrong = hashlib.sha256(b"other").digest()
-    assert await refused(files.unpack("no", archive, sha256=wrong)) is Reason.DIGEST_MISMATCH
-    assert await refused(files.unpack("no", archive, sha256=b"")) is Reason.INVALID_ARGUMENT
-    much = files.unpack("no", archive, length_bytes=1024 * MIB + 1)
-    assert await refused(much) is Reason.LIMIT_EXCEEDED
-    assert await refused(files.unpack("no", b"no archive" * 100)) is Reason.PATH_INVALID
-    await files.run("mkdir -p taken")
-    assert await refused(files.unpack("taken", archive)) is Reason.PATH_INVALID
-    nothing = files.client.files.UploadArchive(iter(()))
-    assert await refused(nothing) is Reason.INVALID_ARGUMENT
-    assert await refused(files.stat("no")) is Reason.NOT_FOUND

@@ -130,11 +130,6 @@ _ALIKE: Sequence[tuple[str, *tuple[dict[str, Any], ...]]] = (
         {"header": {**_NOTE, "length_bytes": 1, "sha256": _X}},
         {"chunk": _bytes(b"x")},
     ),
-    (
-        "executor.FileService/UploadArchive",
-        {"header": {"path": "/workspace/x", "length_bytes": 1, "sha256": _X}},
-        {"chunk": _bytes(b"x")},
-    ),
     ("executor.FileService/DownloadFile", _NOTE),
     ("executor.FileService/StatPath", _NOTE),
     ("executor.FileService/ListDirectory", {"path": "/workspace"}),

@@ -66,11 +66,6 @@ class FileServiceStub:
                 request_serializer=hermes_dot_executor_dot_v1_dot_file__pb2.RemovePathRequest.SerializeToString,
                 response_deserializer=hermes_dot_executor_dot_v1_dot_file__pb2.RemovePathResponse.FromString,
                 _registered_method=True)
-        self.UploadArchive = channel.stream_unary(
-                '/hermes.executor.v1.FileService/UploadArchive',
-                request_serializer=hermes_dot_executor_dot_v1_dot_file__pb2.UploadArchiveRequest.SerializeToString,
-                response_deserializer=hermes_dot_executor_dot_v1_dot_file__pb2.UploadArchiveResponse.FromString,
-                _registered_method=True)
 
 
 class FileServiceServicer:
@@ -128,19 +123,6 @@ class FileServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def UploadArchive(self, request_iterator, context):
-        """Makes a new folder of a tar archive that is not compressed: the first message is the header,
-        chunks follow; the folder appears whole, by rename, once length and digest match and every entry
-        is a file, a folder or a symbolic link inside the archive, or not at all. Nothing that exists is
-        changed. A call that is given up while the archive is unpacked may still make the folder. Fails
-        as UploadFile does, with PATH_INVALID also for an entry that is none of these or for a path that
-        exists, and with LIMIT_EXCEEDED for more than 100,000 entries and folders, or 64 folders inside
-        each other.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
 
 def add_FileServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -173,11 +155,6 @@ def add_FileServiceServicer_to_server(servicer, server):
                     servicer.RemovePath,
                     request_deserializer=hermes_dot_executor_dot_v1_dot_file__pb2.RemovePathRequest.FromString,
                     response_serializer=hermes_dot_executor_dot_v1_dot_file__pb2.RemovePathResponse.SerializeToString,
-            ),
-            'UploadArchive': grpc.stream_unary_rpc_method_handler(
-                    servicer.UploadArchive,
-                    request_deserializer=hermes_dot_executor_dot_v1_dot_file__pb2.UploadArchiveRequest.FromString,
-                    response_serializer=hermes_dot_executor_dot_v1_dot_file__pb2.UploadArchiveResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -344,33 +321,6 @@ class FileService:
             '/hermes.executor.v1.FileService/RemovePath',
             hermes_dot_executor_dot_v1_dot_file__pb2.RemovePathRequest.SerializeToString,
             hermes_dot_executor_dot_v1_dot_file__pb2.RemovePathResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def UploadArchive(request_iterator,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.stream_unary(
-            request_iterator,
-            target,
-            '/hermes.executor.v1.FileService/UploadArchive',
-            hermes_dot_executor_dot_v1_dot_file__pb2.UploadArchiveRequest.SerializeToString,
-            hermes_dot_executor_dot_v1_dot_file__pb2.UploadArchiveResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -42,15 +42,6 @@ class FileServiceStub:
     Fails as DownloadFile does, with PATH_INVALID also for a folder that is not empty, and with
     LIMIT_EXCEEDED for one that is too deep.
     """
-    UploadArchive: _aio.StreamUnaryMultiCallable[_file_pb2.UploadArchiveRequest, _file_pb2.UploadArchiveResponse]
-    """Makes a new folder of a tar archive that is not compressed: the first message is the header,
-    chunks follow; the folder appears whole, by rename, once length and digest match and every entry
-    is a file, a folder or a symbolic link inside the archive, or not at all. Nothing that exists is
-    changed. A call that is given up while the archive is unpacked may still make the folder. Fails
-    as UploadFile does, with PATH_INVALID also for an entry that is none of these or for a path that
-    exists, and with LIMIT_EXCEEDED for more than 100,000 entries and folders, or 64 folders inside
-    each other.
-    """
 
 class FileServiceServicer(metaclass=_abc_1.ABCMeta):
     """Files of a sandbox, read and written by its supervisor inside the box. Paths are absolute or
@@ -115,21 +106,6 @@ class FileServiceServicer(metaclass=_abc_1.ABCMeta):
         """Removes a file, a link or a folder, and never what a link leads to. Not idempotent, as MovePath.
         Fails as DownloadFile does, with PATH_INVALID also for a folder that is not empty, and with
         LIMIT_EXCEEDED for one that is too deep.
-        """
-
-    @_abc_1.abstractmethod
-    def UploadArchive(
-        self,
-        request_iterator: _abc.AsyncIterator[_file_pb2.UploadArchiveRequest],
-        context: _aio.ServicerContext[_abc.AsyncIterator[_file_pb2.UploadArchiveRequest], _abc.Awaitable[_file_pb2.UploadArchiveResponse]],
-    ) -> _abc.Awaitable[_file_pb2.UploadArchiveResponse]:
-        """Makes a new folder of a tar archive that is not compressed: the first message is the header,
-        chunks follow; the folder appears whole, by rename, once length and digest match and every entry
-        is a file, a folder or a symbolic link inside the archive, or not at all. Nothing that exists is
-        changed. A call that is given up while the archive is unpacked may still make the folder. Fails
-        as UploadFile does, with PATH_INVALID also for an entry that is none of these or for a path that
-        exists, and with LIMIT_EXCEEDED for more than 100,000 entries and folders, or 64 folders inside
-        each other.
         """
 
 def add_FileServiceServicer_to_server(servicer: FileServiceServicer, server: _aio.Server) -> None: ...
