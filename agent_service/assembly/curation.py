@@ -1,15 +1,16 @@
 """The curations of all profiles."""
 
 import logging
-from collections.abc import AsyncGenerator, Collection, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 
 from msgspec import Struct
 
+from agent_service.assembly.core import Core
 from agent_service.assembly.stores import Stores
-from agent_service.config.endpoints import AuxiliaryModel, route_of
+from agent_service.config.endpoints import route_of
 from agent_service.models.budgeted_models import BudgetedModels
-from agent_service.models.consult import Consult
+from agent_service.models.parts import ModelParts
 from agent_service.profiles.curation.curation import Curation
 from agent_service.profiles.curation.drafts import Ages
 from agent_service.profiles.curation.planner import MIN_CLUSTER, CurationPlanner
@@ -23,7 +24,6 @@ from services.clock import Clock
 from services.database import Database
 from services.database.leases import Fenced
 from services.errors import FailedPrecondition, NotFound, ServiceUnavailable, Unavailable
-from services.redaction.redactor import Redactor
 
 _log = logging.getLogger(__name__)
 
@@ -125,18 +125,12 @@ def _telling() -> Generator[None]:
 
 
 def curations(
-    stores: Stores,
-    auxiliary: Mapping[str, AuxiliaryModel],
-    consult: Consult,
-    spending: BudgetedModels,
-    database: Database,
-    redactor: Redactor,
-    clock: Clock,
+    core: Core, stores: Stores, models: ModelParts, spending: BudgetedModels
 ) -> Curations:
     """Build the curations."""
-    route = route_of(auxiliary, "curator")
-    planning = CurationPlanner(consult, route, spending, database, ThreatScanner(), redactor.redact)
-    return Curations(stores, planning, clock)
+    route, redact = route_of(core.config.auxiliary, "curator"), core.redactor.redact
+    asks = models.consult, route, spending, core.database
+    return Curations(stores, CurationPlanner(*asks, ThreatScanner(), redact), core.clock)
 
 
 class CuratorNews:

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
+from agent_service.assembly.core import Core
 from agent_service.assembly.models import login_store
 from agent_service.clients.executors import Executors
 from agent_service.clients.processes import Processes, Program
@@ -20,9 +21,6 @@ from agent_service.tools.guards.taint import Screen
 from agent_service.tools.mcp.servers import Servers
 from agent_service.tools.toolbox import MCP
 from services.clock import SystemClock
-from services.config.settings import Settings
-from services.database import Database
-from services.runtime.config import ServiceConfig
 
 _SHOWN_CHARS = 500
 _SLOW = "it did not answer in time"
@@ -32,18 +30,13 @@ MAX_CONNECTIONS = 32
 
 
 def mcp_servers(
-    settings: Settings,
-    config: AgentConfig,
-    executors: Executors,
-    database: Database,
-    screen: Screen,
-    tools: Sequence[Tool[Any]],
+    core: Core, executors: Executors, screen: Screen, tools: Sequence[Tool[Any]]
 ) -> tuple[Servers, frozenset[str]]:
     """The configured servers, not connected yet, and the toolsets of all tools with theirs."""
-    processes = Processes(executors, settings.load(ServiceConfig).instance)
-    dialer = Dialer(config, processes, login_store(settings, config, database))
-    asks = config.fetch.taint == "ask"
-    servers = Servers(config.mcp_servers, dialer.dial, database, screen, asks=asks)
+    config, database = core.config, core.database
+    processes = Processes(executors, core.owner.instance)
+    dialer = Dialer(config, processes, login_store(core.settings, config, database))
+    servers = Servers(config.mcp_servers, dialer.dial, database, screen, asks=core.asks_taint)
     more = {MCP} if servers.configured else set[str]()
     return servers, frozenset(more.union(tool.toolset for tool in tools))
 

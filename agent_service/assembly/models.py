@@ -5,6 +5,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
+from agent_service.assembly.core import Core
 from agent_service.config import AgentConfig
 from agent_service.config.endpoints import (
     TRANSCRIPTION,
@@ -46,30 +47,22 @@ from services.config.settings import Settings
 from services.database import Database
 from services.database.leases import new_owner
 from services.errors import FailedPrecondition
-from services.redaction.redactor import Redactor
 from services.runtime.config import ServiceConfig
 from services.runtime.logins import PROVIDERS
-from services.telemetry.metrics import Meter
 
 COMPRESSION = "compression"
 """The task of summarizing long conversations."""
 
 
-def model_parts(
-    settings: Settings,
-    config: AgentConfig,
-    database: Database,
-    clock: Clock,
-    meter: Meter,
-    redactor: Redactor,
-) -> ModelParts:
+def model_parts(core: Core) -> ModelParts:
     """Build the models without opening anything."""
+    settings, config, database, clock = core.settings, core.config, core.database, core.clock
     logins = login_store(settings, config, database)
     connect = partial(_connect, config, credentials(logins, config, clock), clock)
     catalog = model_catalog(settings, config)
     missing, learn = missing_endpoint(str(settings.home.env)), catalog.learn_window
     first = ConfiguredModel(endpoint_settings(settings, config), connect, missing, learn)
-    chain, others = _chain(settings, config, connect, clock, learn)
+    chain, others = _chain(core, connect, learn)
     routed = RoutedModel(first, others)
     configured = {route.model for route in chain.routes} | {
         one.model for one in config.tasks.values()
@@ -79,13 +72,13 @@ def model_parts(
         is_ours = model in configured or model == first.configured_name
         return is_ours or bool(catalog.find(model).source)
 
-    metrics = ModelMetrics.make(meter, is_known)
+    metrics = ModelMetrics.make(core.meter, is_known)
 
     async def load(digests: Sequence[str]) -> Mapping[str, bytes]:
         return await database.read(lambda conn: uploads.read_all(conn, digests))
 
     seeing = PictureModel(routed, lambda model: bool(catalog.find(model).sees), load)
-    priced = InstrumentedModel(seeing, redactor, catalog, metrics, clock)
+    priced = InstrumentedModel(seeing, core.redactor, catalog, metrics, clock)
     consult = Consult(priced, first.default_name, config.model.max_tokens)
     notes = notes_route(settings, config)
 
@@ -154,12 +147,9 @@ def _connect(
 
 
 def _chain(
-    settings: Settings,
-    config: AgentConfig,
-    connect: Callable[[Endpoint], Provider],
-    clock: Clock,
-    learn: Callable[[str, int], None],
+    core: Core, connect: Callable[[Endpoint], Provider], learn: Callable[[str, int], None]
 ) -> tuple[Chain, Mapping[str, ConfiguredModel | Transcriber]]:
+    settings, config = core.settings, core.config
     variable, main = partial(_variable, settings), endpoint_settings(settings, config)
     others = fallbacks(config.fallback, main, variable)
     tasks = config.tasks
@@ -184,7 +174,7 @@ def _chain(
         models[heard] = elevenlabs_transcriber(config.speech.elevenlabs)
     elif heard and listens == "local":
         models[heard] = local_transcriber()
-    return Chain([one.route for one in others], clock), models
+    return Chain([one.route for one in others], core.clock), models
 
 
 def _variable(settings: Settings, name: str) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from msgspec import Struct
 
+from agent_service.assembly.core import Core
 from agent_service.config import AgentConfig
 from agent_service.models.configured_model import ConfiguredModel
 from agent_service.profiles.curation import reports
@@ -15,7 +16,6 @@ from agent_service.profiles.skills.bundled_skills import BundledSkills, Package
 from agent_service.profiles.skills.files import HomeSkillFiles, SkillFiles
 from agent_service.profiles.skills.rows import RowSkillFiles
 from agent_service.profiles.skills.shelf import SkillShelves
-from agent_service.security.threats import ThreatScanner
 from agent_service.storage.profile_files import RowProfiles
 from agent_service.storage.profile_locks import RowLocks
 from agent_service.storage.profiles import LOCK_WAIT_S, FileProfiles, ProfileStore
@@ -65,12 +65,18 @@ COPY_AFTER_S = 2.0
 """Delay before bundled skills are copied, since short-lived commands do not need them."""
 
 
-def shelves_of(
-    config: AgentConfig, stores: Stores, clock: Clock, scanner: ThreatScanner
-) -> SkillShelves:
+def stores_of(core: Core) -> Stores:
+    """The stores of the settings."""
+    home = core.settings.home
+    if core.config.profiles.store == "files":
+        return in_files(home)
+    return in_database(home, core.database, core.owner, core.clock)
+
+
+def shelves_of(core: Core, stores: Stores) -> SkillShelves:
     """The skill libraries, with bundled skills if configured."""
-    bundled = BundledSkills(Package()) if config.skills.bundled else None
-    return SkillShelves(stores.skills, clock, scanner, bundled)
+    bundled = BundledSkills(Package()) if core.config.skills.bundled else None
+    return SkillShelves(stores.skills, core.clock, core.scanner, bundled)
 
 
 def beside_start(

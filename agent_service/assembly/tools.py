@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from importlib.util import find_spec
-from pathlib import Path
 
 from pydantic import SecretStr
 
+from agent_service.assembly.core import Core
 from agent_service.assembly.memory import listed_provider
 from agent_service.clients.browsers import BrowserProcesses, BrowserSandboxes
 from agent_service.clients.deliveries import GatewayDeliveries
@@ -48,12 +48,9 @@ from agent_service.tools.web.engines import configured_web
 from agent_service.turns.answer_files import AnswerFiles
 from agent_service.turns.file_reader import FileReader
 from agent_service.turns.loop import LoopParts
-from agent_service.turns.message_assembly import Screening
+from agent_service.turns.memory_sync import Recall
 from agent_service.turns.script_turns import Scripts
 from services.clock import SystemClock
-from services.database import Database
-from services.home.paths import HomePaths
-from services.redaction.redactor import Redactor
 from services.rpc.channels import Channels
 
 
@@ -89,25 +86,20 @@ def browsers_of(config: BrowserConfig, executors: Executors) -> Browsers:
 
 
 def tool_reach(
-    config: AgentConfig,
-    channels: Channels,
-    scanner: ThreatScanner,
-    external: ExternalMemory,
-    executors: Executors,
-    home: HomePaths,
-    database: Database,
+    core: Core, channels: Channels, external: ExternalMemory, executors: Executors
 ) -> ToolResources:
     """What tools use besides the sandbox."""
+    config = core.config
     web = configured_web(config.fetch, config.search)
     vision = route_of(config.auxiliary, "vision")
     is_guarded = config.auxiliary.get("guard", AuxiliaryModel()).is_chosen
     guard = GuardModel(route_of(config.auxiliary, "guard")) if is_guarded else None
     sending, jobs = GatewayDeliveries(channels), SchedulerJobs(channels)
-    screen, browsers = Screen(scanner, guard), browsers_of(config.browser, executors)
-    remembering = listed_provider(external, screen, asks=config.fetch.taint == "ask")
+    screen, browsers = Screen(core.scanner, guard), browsers_of(config.browser, executors)
+    remembering = listed_provider(external, screen, asks=core.asks_taint)
     senses = _senses(config, web.fetcher)
-    stored = StoredFiles(database)
-    environments = SchedulerEnvironments(channels, home, stored.add) if config.tools.rl else None
+    add, home = StoredFiles(core.database).add, core.settings.home
+    environments = SchedulerEnvironments(channels, home, add) if config.tools.rl else None
     reaching = sending, jobs, screen, remembering, senses, browsers, environments
     return ToolResources(web, vision, config.mixture, *reaching)
 
@@ -147,24 +139,24 @@ def job_scripts(
     return Scripts(judged, context, policy.redactor, scanner)
 
 
-def sight_of(config: AgentConfig, models: ModelParts, screening: Screening) -> PictureViewer:
+def sight_of(core: Core, models: ModelParts) -> PictureViewer:
     """Shows pictures to models that see, and has others described."""
-    vision = route_of(config.auxiliary, "vision")
+    vision = route_of(core.config.auxiliary, "vision")
     return PictureViewer(
-        lambda model: models.catalog.find(model).sees, vision, screening.screen_file
+        lambda model: models.catalog.find(model).sees, vision, core.screening.screen_file
     )
 
 
 def loop_parts(
-    config: AgentConfig,
+    core: Core,
     models: ModelParts,
     toolbox: Toolbox,
     scripts: Scripts,
-    database: Database,
     files: AnswerFiles,
-    screening: Screening,
+    recall: Recall,
 ) -> LoopParts:
     """The parts that every turn uses."""
+    config, database = core.config, core.database
 
     async def plan_of(session_id: str) -> str:
         return shown_plan(
@@ -175,18 +167,14 @@ def loop_parts(
         return await database.read(lambda conn: uploads.read(conn, digest))
 
     reader = FileReader(
-        load,
-        sight_of(config, models, screening),
-        models.consult,
-        route_of(config.tasks, TRANSCRIPTION),
+        load, sight_of(core, models), models.consult, route_of(config.tasks, TRANSCRIPTION)
     )
     compressor = Compressor(
         models.catalog.window_of, plan_of, config.compression, models.notes, SystemClock()
     )
     return LoopParts(
         *(models.priced, models.priced, toolbox, scripts, compressor, files, reader),
-        screening.redactor.redact,
-        config.zone,
+        *(core.redactor.redact, config.zone, recall),
     )
 
 
@@ -194,18 +182,17 @@ def _typed(arguments: ScriptArguments) -> ShellInput:
     return ShellInput(arguments.command)
 
 
-def command_policy(
-    config: AgentConfig, home: Path, redactor: Redactor, scanner: ThreatScanner
-) -> CommandPolicy:
+def command_policy(core: Core) -> CommandPolicy:
     """What needs approval before commands run and files are touched."""
+    config = core.config
     asked, judge = config.approvals, route_of(config.auxiliary, "approval")
     return CommandPolicy(
         asks=asked.mode != "off",
         asks_in_sandboxes=asked.sandboxed == "ask",
-        asks_before_sending=config.fetch.taint == "ask",
-        own=own_places(home),
+        asks_before_sending=core.asks_taint,
+        own=own_places(core.settings.home.whole),
         denied=asked.deny,
         opinion=SecondOpinion(judge) if asked.mode == "smart" else None,
-        redactor=redactor,
-        blocked=scanner.blocked,
+        redactor=core.redactor,
+        blocked=core.scanner.blocked,
     )
