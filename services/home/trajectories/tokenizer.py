@@ -1,9 +1,9 @@
 """Counts tokens with a tokenizer of Hugging Face's format, from a file or an installed package."""
 
 import re
-import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,9 @@ _REMEMBERED_CHARS = 4_000_000
 _UNKNOWN = 2**31
 _WORDS = re.compile(r"\s*\S*(?:[^\S ]\s*\S*)*")
 """Ends where U+0020 follows a character that is not white space."""
-_PARTS = re.compile(r"[^A-Za-z]*(?:[A-Za-z]+[^\x00-\x7f][^A-Za-z]*)*[A-Za-z]*")
-"""Ends where another ASCII character follows a letter, as in `a.b`."""
 _PROBE = (
     'ab cd  ef. (gh) i\'s 12 3½ é 好 吗\t x\n y\n  z "q" <a> # _b -c /d \\n  1.5e \n\n  e '
-    "don't I'll'ab a.b(c)d_e f1g h\ni\tj caf\u00e9.k e\u0301l→(m) https://n.o/p?q=r "
-    + " ".join(f"a{sign}b" for sign in string.punctuation)
+    "don't I'll'ab e\u0301l→(m) https://n.o/p?q=r "
 ) * 9
 
 Split = Callable[[str], Sequence[str]]
@@ -38,33 +35,16 @@ class _File(Struct, frozen=True):
     model: msgspec.Raw
 
 
-class _Known(dict[str, int]):
-    """The tokens of each piece; 0 for one that is new, which becomes a gap."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.gaps: list[str] = []
-
-    def __missing__(self, piece: str) -> int:
-        self.gaps.append(piece)
-        return 0
-
-
 class TokenCounter:
     """Counts the tokens of texts, of each piece once while it is remembered."""
 
     def __init__(
-        self,
-        count_all: Callable[[Sequence[str]], Sequence[int]],
-        *,
-        is_plain: bool = True,
-        split: Split = _whole,
+        self, count_all: Callable[[Sequence[str]], Sequence[int]], split: Split = _whole
     ) -> None:
-        """`is_plain`: each token covers at least a byte. `split` cuts where no token crosses."""
+        """`split` cuts where no token crosses, of texts whose tokens each cover at least a byte."""
         self._count_all = count_all
-        self._is_plain = is_plain
         self._split = split
-        self._known = _Known()
+        self._known = dict[str, int]()
         self._known_chars = 0
 
     def count(self, texts: Iterable[str]) -> Mapping[str, int]:
@@ -72,21 +52,11 @@ class TokenCounter:
         if self._known_chars > _REMEMBERED_CHARS:
             self._known.clear()
             self._known_chars = 0
-        known, gaps = self._known.__getitem__, self._known.gaps
-        gaps.clear()
-        counts, gaps_of = dict[str, int](), dict[str, Sequence[str]]()
-        for text in dict.fromkeys(texts):
-            gap_count = len(gaps)
-            counts[text] = sum(map(known, self._split(text)))
-            if len(gaps) > gap_count:
-                gaps_of[text] = gaps[gap_count:]
-        if gaps:
-            new = [*dict.fromkeys(gaps)]
-            self._known.update(zip(new, self._count_all(new), strict=True))
+        known, pieces = self._known, {text: self._split(text) for text in texts}
+        if new := list(set(chain.from_iterable(pieces.values())).difference(known)):
+            known.update(zip(new, self._count_all(new), strict=True))
             self._known_chars += sum(map(len, new))
-            for text, pieces in gaps_of.items():
-                counts[text] += sum(map(known, pieces))
-        return counts
+        return {text: sum(map(known.__getitem__, each)) for text, each in pieces.items()}
 
     def least(self, text: str) -> int:
         """Return at most as many as there are, without counting."""
@@ -94,8 +64,8 @@ class TokenCounter:
 
     def most(self, text: str) -> int:
         """Return at least as many as there are, without counting."""
-        is_plain = self._is_plain or text.isascii()
-        return len(text.encode(errors="replace")) if is_plain else _UNKNOWN
+        is_bounded = self._split is not _whole or text.isascii()
+        return len(text.encode(errors="replace")) if is_bounded else _UNKNOWN
 
 
 def load_counter(name: str) -> TokenCounter:
@@ -121,32 +91,20 @@ def load_counter(name: str) -> TokenCounter:
     # Normalization may make more of a character.
     is_plain = str(tokenizer.normalizer) in {"None", "Sequence(normalizers=[])"}
     added = tokenizer.get_added_tokens_decoder().values()
-    if not is_plain or any(" " in token.content or token.rstrip for token in added):
-        return TokenCounter(count_all, is_plain=is_plain)
-    special = {token.content[0] for token in added}
-
-    def parts(word: str) -> Sequence[str]:
-        return _whole(word) if special.intersection(word) else _PARTS.findall(word)
-
-    inner = TokenCounter(count_all, split=parts)  # most parts of an unknown word are known
-
-    def count_words(texts: Sequence[str]) -> Sequence[int]:
-        return [*inner.count(texts).values()]  # in order, as no word is given twice
-
-    count = count_words if _splits_safely(tokenizer, _PARTS) else count_all
-    split = _WORDS.findall if _splits_safely(tokenizer, _WORDS) else _whole
-    return TokenCounter(count, split=split)
+    joins = any(" " in token.content or token.rstrip for token in added)
+    is_split = is_plain and not joins and _splits_safely(tokenizer)
+    return TokenCounter(count_all, _WORDS.findall if is_split else _whole)
 
 
-def _splits_safely(tokenizer: Any, pieces: re.Pattern[str]) -> bool:
-    """Return whether no token reaches from one piece of a text into the next."""
+def _splits_safely(tokenizer: Any) -> bool:
+    """Return whether no token reaches from one word of a text into the next."""
     first = tokenizer.pre_tokenizer
 
     def tokens(text: str) -> list[str]:
         return [token for token, _ in first.pre_tokenize_str(text)]
 
-    split = pieces.findall(_PROBE)
-    return first is not None and tokens(_PROBE) == [it for piece in split for it in tokens(piece)]
+    words = _WORDS.findall(_PROBE)
+    return first is not None and tokens(_PROBE) == [it for word in words for it in tokens(word)]
 
 
 def locate(name: str) -> Path:

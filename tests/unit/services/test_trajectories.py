@@ -176,7 +176,7 @@ def test_a_text_is_counted_once_and_together_with_others() -> None:
 
     runs = list(corpus(20))
     whole = max(len(list(sharegpt_turns(it))) for it in runs) * 100_000
-    compressor = Compressor(TokenCounter(count_all), whole)
+    compressor = Compressor(TokenCounter(count_all, str.split), whole)
     assert list(compressor.fit_all(runs)) == runs
     assert asked == []
     list(Compressor(TokenCounter(count_all, split=str.split), 1000).fit_all([*runs, *runs]))
@@ -218,7 +218,7 @@ def test_bounds_change_no_result() -> None:
     def count_all(texts: Sequence[str]) -> Sequence[int]:
         return [len(tokenizer.encode(text, add_special_tokens=False)) for text in texts]
 
-    runs, unbounded = list(corpus(60)), TokenCounter(count_all, is_plain=False)
+    runs, unbounded = list(corpus(60)), TokenCounter(count_all)
     for budget in (900, 4000):
         expected = list(Compressor(unbounded, budget).fit_all(runs))
         assert list(Compressor(load_counter(TOKENIZER), budget).fit_all(runs)) == expected
