@@ -61,7 +61,6 @@ from agent_service.servicer.turns import TurnServicer
 from agent_service.servicer.uploads import UploadServicer
 from agent_service.servicer.usage import UsageServicer
 from agent_service.sessions.history import Histories
-from agent_service.sessions.past_sessions import PastSessions
 from agent_service.sessions.title_writer import MAX_TOKENS as MAX_TITLE_TOKENS
 from agent_service.sessions.title_writer import TitleWriter
 from agent_service.sessions.trajectory_format import TrajectoryReader, TrajectoryRecorder
@@ -111,8 +110,8 @@ def build(
     memories = MemoryStore(stores.documents, database, _limits(config, models), clock, scanner)
     policy, external = command_policy(core), external_memory(settings, clock, scanner)
     context_files = ContextFiles(scanner, config.context_file_max_chars, policy.own)
-    reach, past = tool_reach(core, channels, external, executors), PastSessions(database)
-    listed = listed_tools(config, memories, past, reach, Hints(context_files), policy)
+    reach, told = tool_reach(core, channels, external, executors), _directions(config, models)
+    listed = listed_tools(core, memories, reach, Hints(context_files), policy)
     tools, histories = offered(listed), Histories(database, settings.home, clock, redactor)
     servers, toolsets = mcp_servers(core, executors, reach.screen, tools)
     delegation = Delegation(lambda: turns, toolsets, config.delegation.max_concurrent, database)
@@ -121,13 +120,13 @@ def build(
     ended, sight = SandboxEnd(executors, sandboxes, database), sight_of(core, models)
     contexts = ToolContextFactory(database, leases, sandboxes, shelves, delegation, sight)
     files = AnswerFiles(reach.messenger, contexts.workplace, policy, reach.web.fetcher)
-    scripts = job_scripts(config, contexts.make, policy, scanner)
+    homes, scripts = stores.homes, job_scripts(config, contexts.make, policy, scanner)
     spending = BudgetedModels(models, database, leases, config.budget.policy, clock, config.zone)
     plans, asks = curations(core, stores, models, spending), Consulting(models.consult, spending)
     toolbox = Toolbox(tools, contexts.make, redactor, asks.bind, session_tools(servers))
     parts = loop_parts(core, models, toolbox, scripts, files, Recall(external))
     reviews = Reviews(database, reach.messenger, config.learning, toolsets, clock)
-    told, news, homes = _directions(config, models), CuratorNews(plans, database), stores.homes
+    news, personas = CuratorNews(plans, database), Personalities(config.overlays.personalities)
     metrics, gauges, workers = AgentMetrics.make(meter, tools), Gauges.create(meter), Workers()
     trajectories = TrajectoryReader(database, toolbox.schemas, redactor.redact, config.zone)
     sync = MemorySync(database, external, guards_strangers=core.asks_taint)
@@ -140,7 +139,6 @@ def build(
     watches = BackgroundCommands(database, ownership.claimant, sandboxes, notices, redactor, clock)
     places = SessionSetup(SandboxKinds(channels, clock), projects, config.sandbox, servers.offer)
     layers = PersonalLayers(stores.documents, memories, shelves, tools, context_files, external)
-    personas = Personalities(config.overlays.personalities)
     drafts = SessionDrafts(clock, toolsets, told, places, layers, news, redactor)
     turns = Turns(database, runner, drafts, ownership, clock, workers, metrics)
     servicers = (

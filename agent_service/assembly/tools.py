@@ -55,21 +55,16 @@ from services.rpc.channels import Channels
 
 
 def listed_tools(
-    config: AgentConfig,
-    memories: MemoryStore,
-    past: PastSessions,
-    reach: ToolResources,
-    hints: Hints,
-    policy: CommandPolicy,
+    core: Core, memories: MemoryStore, reach: ToolResources, hints: Hints, policy: CommandPolicy
 ) -> Sequence[Listed]:
     """The tools as configured."""
     return builtin_tools(
         reach,
         hints=hints,
-        asking=ApprovalPolicy(policy, config.fetch.taint == "ask"),
-        memories=memories if config.memory.enabled else None,
-        past=past,
-        terminal=config.terminal,
+        asking=ApprovalPolicy(policy, core.asks_taint),
+        memories=memories if core.config.memory.enabled else None,
+        past=PastSessions(core.database),
+        terminal=core.config.terminal,
     )
 
 
