@@ -140,7 +140,7 @@ chart: $(TESTABLE) ## check the Helm chart: schemas, security standards, network
 fuzz: $(TESTABLE) ## give the command classes 100,000 inputs that nobody meant, and each platform half as many; INPUTS=n for as many, SEED=n for others
 	@HERMES_FUZZ_INPUTS=$(or $(INPUTS),100000) HERMES_FUZZ_SEED=$(or $(SEED),1) HERMES_FUZZED=$(or $(INPUTS),50000) \
 	  $(BIN)/pytest --quiet --numprocesses=auto tests/security/commands/test_fuzz.py \
-	  tests/security/test_platform_updates.py tests/integration/test_gateway_discord_fuzz.py
+	  tests/security/test_platform_updates.py
 
 .PHONY: soak
 soak: $(TESTABLE) ## a turn a second for a day: do memory and descriptors stay as they are? MINUTES=n for as many

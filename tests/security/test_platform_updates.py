@@ -43,6 +43,7 @@ from services.redaction.redactor import Redactor
 from services.telemetry.metrics import Meter
 from tests.fakes import twilio, whatsapp
 from tests.integration.gateway_replicas import CONFIG
+from tests.security.discord_feed import discord
 from tests.support.mutations import HOSTILE, mutated
 from tests.unit.gateway.test_webhook import sign
 
@@ -204,8 +205,8 @@ def signal() -> Feed:
 
 def matrix() -> Feed:
     room = MatrixRoom("!r:x.org", ME)
-    for user in (ME, ADA):
-        room.add_member(user, user[1:4], None)
+    for each in (ME, ADA):
+        room.add_member(each, each[1:4], None)
     reply = {"m.in_reply_to": {"event_id": "$0"}}
     content: Json = {
         "msgtype": "m.text",
@@ -359,6 +360,7 @@ def webhook() -> Feed:
 
 FEEDS: Mapping[str, Callable[[], Feed]] = {
     "telegram": telegram,
+    "discord": discord,
     "slack": slack,
     "mattermost": mattermost,
     "signal": signal,
