@@ -1,6 +1,7 @@
-"""The same as in test_agent_prefix, with everything on that can change what models are sent.
+"""What a provider has cached of a conversation stays good: each request begins with the last one.
 
-Every tool, Honcho, a browser, an MCP server with too many tools to list, memory, skills and
+Everything is on that can change what models are sent: instructions and messages of one's own, every
+tool, Honcho, a browser, an MCP server with too many tools to list, memory, skills and
 pictures, over kills and on two replicas.
 """
 
@@ -27,7 +28,6 @@ from tests.fakes.model import FakeModel, fake_model
 from tests.integration.agent_parts import answer
 from tests.integration.agent_processes import AgentProcess, Site
 from tests.integration.browser_parts import CONFIG, chromium_executor
-from tests.integration.test_agent_prefix import request_parts
 from tests.support.skills import document
 
 INSTANCES = ("first", "second")
@@ -37,7 +37,12 @@ PICTURE = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c49444154789c63f8cfc0"
     "000003010100c9fe92ef0000000049454e44ae426082"
 )
-WELL = {"text": "well — ½"}
+WELL = {"text": "well — ½ “done” \u2028 ]}"}
+OVERLAYS = {
+    "ephemeral_system_prompt": "Never say “sorry”.",
+    "prefill_messages": [{"role": "user", "content": "So what?"}],
+}
+"""The first replica's, which a session keeps on every replica."""
 KEYS = ("BRAVE_API_KEY", "HASS_TOKEN", "OPENAI_API_KEY")
 """They turn on the tools for the web, the home, and speech, sounds and pictures."""
 
@@ -68,6 +73,17 @@ def _script(url: str) -> dict[str, Any]:
             WELL,
         ],
     }
+    strange: dict[str, Any] = {
+        "text": "First “this” and that:",
+        "reasoning": "Hm.",
+        "tool_calls": [
+            {"name": "terminal", "arguments": {"command": "seq 3; false"}},
+            {"name": "read_file", "arguments": '{"path": '},
+        ],
+    }
+    steps["work"] = [strange, *[_calls(("read_file", {"path": "none"}))] * 3, WELL]
+    steps["tell"] = [{"text": "much ", "finish_reason": "length"}]
+    steps["cut off"] = [WELL]
     rules = [{"user": word, "steps": made} for word, made in steps.items()]
     return {"rules": [*rules, {"steps": [WELL]}]}
 
@@ -88,7 +104,7 @@ class Stage(Struct):
             files = []
             if self.turns % 2:
                 files = [await client.upload(PICTURE, "dot.png", FILE_KIND_IMAGE)]
-            assert answer(await client.ask(text, *files)) == WELL["text"]
+            assert answer(await client.ask(text, *files)).endswith(WELL["text"])
 
     def agent(self, instance: str) -> AgentProcess:
         return AgentProcess(self.site, instance)
@@ -123,7 +139,8 @@ def _configure(folder: Path, honcho_url: str) -> None:
     for instance in INSTANCES:
         (folder / instance).mkdir()
         (folder / instance / ".env").write_text("".join(f"{name}=key\n" for name in KEYS))
-        (folder / instance / "config.yaml").write_text(json.dumps(config))
+        own = {"agent": OVERLAYS if instance == "first" else {"max_turns": 50}}
+        (folder / instance / "config.yaml").write_text(json.dumps(config | own))
 
 
 def _offer(folder: Path, *tools: dict[str, Any]) -> None:
@@ -149,13 +166,22 @@ async def test_each_request_begins_with_the_last_with_everything_on(
                 await stage.say(first, text)
         await asyncio.to_thread(_change, tmp_path)
         async with stage.agent("first") as first, stage.agent("second") as second:
-            for process, text in ((second, "browse there"), (first, "look up tea"), (second, "hi")):
+            texts = ("browse there", "look up tea", "work", "tell me", "hi")
+            for process, text in zip((second, first) * 3, texts, strict=False):
                 await stage.say(process, text)
         async with stage.agent("second") as second:
-            for text in ("look up tea", "browse there"):
+            for text in ("work", "look up tea", "browse there"):
                 await stage.say(second, text)
-        assert len(stage.model.requests) == 25
+        assert len(stage.model.requests) == 37
         _check(stage.model)
+
+
+def request_parts(body: bytes) -> tuple[str, str, str]:
+    """A request's body: what is before its messages, the messages, and what is behind them."""
+    text = body.decode()
+    begin = text.index('"messages":[') + len('"messages":')
+    _, end = json.JSONDecoder().raw_decode(text, begin)
+    return text[:begin], text[begin : end - 1], text[end:]
 
 
 def _check(model: FakeModel) -> None:
@@ -165,13 +191,17 @@ def _check(model: FakeModel) -> None:
     assert len(set(before)) == len(set(behind)) == 1
     kept = [later.startswith(earlier) for earlier, later in pairwise(messages)]
     assert kept == [True] * (len(messages) - 1)
+    (prompt,) = {body["messages"][0]["content"] for body in model.bodies}
+    assert prompt.endswith("\n\nNever say “sorry”.")
+    assert not any(text in prompt for text in ("short answers", "Ahab", "Friday", "- notes"))
+    assert all(body["messages"][1]["content"] == "So what?" for body in model.bodies)
     # All of it was on, and worked.
     tools = {tool["function"]["name"] for tool in model.bodies[0]["tools"]}
     assert tools == {*SAMPLES, "tool_search", "tool_call", "read_mcp_resource"}
     last = messages[-1]
     for words in (
         "Name: Ishmael",
-        "Has said 9 things.",
+        "Has said 12 things.",
         "echo: otters",
         "memo://slow",
         'textbox \\"Name\\"',

@@ -19,7 +19,7 @@ from hermes.agent.v1.session_pb2_grpc import SessionServiceStub
 from services.errors import Reason, reason_of
 from tests.fakes.model import FakeModel, call, fake_model
 from tests.integration.agent_parts import AgentClient, agent, answer
-from tests.integration.test_agent_prefix import request_parts
+from tests.integration.test_agent_prefix_of_all import request_parts
 from tests.integration.test_agent_takeover import Stage, staged
 from tests.support.executors import until
 from tests.support.skills import document, put, put_skill, run

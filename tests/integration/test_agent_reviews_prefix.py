@@ -14,12 +14,17 @@ from agent_service.records.reviews import review_turn_id
 from tests.fakes.model import FakeModel, answers, fake_model
 from tests.integration.agent_parts import AgentClient, agent, answer, kinds
 from tests.integration.test_agent_fallback import HI, chain_to
-from tests.integration.test_agent_prefix import OVERLAYS, request_parts
+from tests.integration.test_agent_prefix_of_all import request_parts
 
 PROMPT = "look back at the conversation above"
 REVIEW = {"user": PROMPT, "steps": [{"text": "There is nothing to keep."}]}
 NOTES = {"user": "The conversation:", "steps": [{"text": "Goal: tea. Open: sugar."}]}
 LONG = "word " * 2400
+OVERLAYS = """
+agent:
+  ephemeral_system_prompt: Never say “sorry”.
+  prefill_messages: [{role: user, content: "So what?"}]
+"""
 
 
 def _script(said: dict[str, Any]) -> dict[str, Any]:
