@@ -12,9 +12,7 @@ REMOTE = "\x92"
 """Text from the network."""
 DECODED = "\x93"
 """Encoded text that could not be decoded here."""
-EVERY_PROCESS = "\x94"
-"""The unfiltered list of all processes."""
-ANY = UNKNOWN + REMOTE + DECODED + EVERY_PROCESS
+ANY = UNKNOWN + REMOTE + DECODED
 
 _MARKS = str.maketrans("", "", ANY)
 _INVISIBLE = re.compile(
