@@ -114,27 +114,6 @@ class Stack:
             assert time.monotonic() < deadline, f"{service} is not started again"
             time.sleep(0.2)
 
-    def renew(self, part: str) -> None:
-        """Restart a part and wait until it is well, which Docker sees later."""
-        self.compose("restart", part)
-        check = ("pg_isready",) if part == "postgres" else ("hermes", "health", part)
-        deadline = time.monotonic() + UP_WITHIN_S
-        while True:
-            process = self.start("exec", "-T", part, *check)
-            output = process.communicate()
-            if process.returncode == 0:
-                return
-            assert time.monotonic() < deadline, f"{part} does not get well: {output}"
-
-    def rows(self, query: str) -> list[str]:
-        """The database's answer, a line for each row."""
-        argv = ("psql", "--username=hermes", "--no-align", "--tuples-only", f"--command={query}")
-        return self.compose("exec", "-T", "postgres", *argv).splitlines()
-
-    def count(self, table: str) -> int:
-        """How many rows a table has."""
-        return int(self.rows(f"SELECT count(*) FROM {table}")[0])
-
     def type_printed(self, command: str, folder: Path) -> None:
         """Run the block of docs/operators/compose.md that has a command."""
         blocks = page(REPOSITORY / "docs/operators/compose.md").blocks("sh")
@@ -176,14 +155,14 @@ class Stack:
 
 
 @contextmanager
-def stack(rules: Sequence[Any], env: str = "") -> Generator[Stack]:
-    """A stack whose model follows the rules, with more in its .env, for the time of the block."""
+def stack(rules: Sequence[Any]) -> Generator[Stack]:
+    """A stack whose model follows the rules, for the time of the block."""
     parts = make_parts()
     with rootless_engine() as engine:
         home = engine.folder / "hermes"
         home.mkdir()
         home.chmod(0o711)  # the engine's user has to come through, whose folder is in it
-        (home / ".env").write_text(ENV + env)
+        (home / ".env").write_text(ENV)
         script = home / "script.json"
         script.write_text(json.dumps({"rules": list(rules)}))
         script.chmod(0o644)

@@ -4,14 +4,11 @@ import json
 import shlex
 import subprocess
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from services.database.leases import TTL_S
-from tests.compose.people import MESSAGES_PER_S, People, answer, people
 from tests.compose.stack import CHAT_WITHIN_S, SERVICES, Stack, stack
 from tests.e2e.model import TELL, Json, calls, rule, terminal_call, tool_call
 from tests.e2e.processes import wait_until, with_marker
@@ -32,18 +29,6 @@ description: How the plants on the sill are watered.
 Each takes a cup on Mondays.
 """
 WATERING: Json = {"action": "create", "name": "watering", "content": SKILL}
-BETWEEN_S = 3
-"""How long all is well again before the next one is restarted."""
-UNFINISHED = """
-SELECT 'turn', id, state FROM agent.turn WHERE finished_at IS NULL
-UNION ALL SELECT 'event', event_id, state FROM gateway.inbox
-  WHERE state NOT IN ('CLOSED', 'IGNORED')
-UNION ALL SELECT 'message', delivery_id, state FROM gateway.outbox
-  WHERE state NOT IN ('SENT', 'MARKED_DUPLICATE', 'ABANDONED')
-"""
-"""Another service takes each of these up when the lease of its owner ends."""
-QUIET_S = 5.0
-"""How long nothing is unfinished before the answers are counted."""
 PRINTED = "docker compose --env-file ~/.hermes/compose/settings --file docker/compose.yaml "
 OF_A_BACKUP = ("pg_dump", "pg_restore", "psql", "stack stop", "stack up --detach --wait")
 """What its own test types."""
@@ -76,16 +61,9 @@ RULES = (
 
 
 @pytest.fixture(scope="module")
-def writers() -> Iterator[People]:
-    """People at a scripted Telegram."""
-    with people() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def running(writers: People) -> Iterator[Stack]:
+def running() -> Iterator[Stack]:
     """The stack, started once for all tests here."""
-    with stack(RULES, writers.env) as started:
+    with stack(RULES) as started:
         yield started
 
 
@@ -160,30 +138,6 @@ def test_each_service_sees_from_inside_that_all_is_well(running: Stack) -> None:
         assert any(each.startswith(f"of the {service}, until ") for each in messages), messages
         assert [each["message"] for each in found if each["verdict"] != "ok"] == []
         assert status == 0
-
-
-@pytest.mark.alone
-def test_renewing_each_service_and_the_database_under_load_loses_nothing(
-    running: Stack, writers: People, record_property: Callable[[str, object], None]
-) -> None:
-    turns = "agent.turn WHERE kind <> 'review'"
-    before = running.count(turns)
-    with writers.writing():
-        for part in (*SERVICES, "postgres"):
-            time.sleep(BETWEEN_S)
-            running.renew(part)
-        time.sleep(BETWEEN_S)
-    wait_until(lambda: not running.rows(UNFINISHED), "the last of it", TTL_S + QUIET_S)
-    time.sleep(QUIET_S)
-    rate = len(writers.said) / writers.wrote_s
-    record_property(
-        "figure",
-        f"{len(writers.said)} messages in {len(writers.telegram.chats)} chats, {rate:.1f} a second",
-    )
-    assert rate >= 0.9 * MESSAGES_PER_S
-    assert writers.shown() == Counter(map(answer, writers.said)), "none is lost, and none twice"
-    assert running.count(turns) - before == len(writers.said), "each is one turn"
-    assert not writers.telegram.conflicts, "there were never two who polled"
 
 
 def test_a_backup_is_the_same_in_a_new_stack(running: Stack, tmp_path: Path) -> None:

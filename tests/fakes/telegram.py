@@ -225,14 +225,14 @@ class FakeTelegram:
 
 
 @asynccontextmanager
-async def fake_telegram(host: str = "127.0.0.1") -> AsyncGenerator[FakeTelegram]:
+async def fake_telegram() -> AsyncGenerator[FakeTelegram]:
     """A running server; `url` is what a bot's token is appended to."""
     telegram = FakeTelegram()
     routes = [
         Route("/bot{token}/{method}", telegram.serve, methods=["POST"]),
         Route("/file/bot{token}/files/{file_id}", telegram.serve_file),
     ]
-    listener, url = bind(host)
+    listener, url = bind()
     telegram.url = f"{url}/bot"
     async with serving_routes(listener, routes):
         yield telegram

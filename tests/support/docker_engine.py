@@ -57,17 +57,6 @@ def engine_answers() -> tuple[bool, str]:
     return True, ""
 
 
-def machine_address() -> str:
-    """At which address containers of the engine reach this machine."""
-    client = docker_client()
-    with closing(client):
-        bridge: Any = client.networks.get("bridge")
-    configs: list[dict[str, str]] = bridge.attrs["IPAM"]["Config"] or [{}]
-    gateway = configs[0].get("Gateway", "")
-    require("docker", bool(gateway), "the engine's bridge has no gateway")
-    return gateway
-
-
 def run_in(client: docker.DockerClient, container: str, *argv: str) -> tuple[int, str]:
     """Run a command in a container as its own user; exit status and output."""
     result: Any = client.containers.get(container).exec_run(list(argv))
