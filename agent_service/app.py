@@ -15,7 +15,7 @@ from agent_service.assembly.hubs import hubs_of
 from agent_service.assembly.mcp import mcp_servers
 from agent_service.assembly.memory import external_memory
 from agent_service.assembly.models import model_parts
-from agent_service.assembly.stores import beside_start, shelves_of, stores_of
+from agent_service.assembly.stores import copy_bundled, shelves_of, stores_of
 from agent_service.assembly.tools import (
     command_policy,
     job_scripts,
@@ -153,7 +153,7 @@ def build(
         HomeServicer(HomeMover(homes, memories, histories, shelves, external)),
     )
     recovering = (homes.recover, plans.recover, hubs.recover, watches.recover)
-    first = (*recovering, beside_start(config, models.first, shelves, homes, workers))
+    first = (*recovering, copy_bundled(config, shelves, homes, workers))
     readings = GaugeUpdater(database, spending, memories, shelves, homes.profiles, gauges, clock)
     upkeep = SearchUpkeep(database, clock), UploadUpkeep(database, clock)
     beside = (left, histories, sync, watches, servers, reviews, readings, *upkeep)

@@ -7,7 +7,6 @@ from msgspec import Struct
 
 from agent_service.assembly.core import Core
 from agent_service.config import AgentConfig
-from agent_service.models.configured_model import ConfiguredModel
 from agent_service.profiles.curation import reports
 from agent_service.profiles.home.base import HomeStore
 from agent_service.profiles.home.files import FileHomes
@@ -79,14 +78,10 @@ def shelves_of(core: Core, stores: Stores) -> SkillShelves:
     return SkillShelves(stores.skills, core.clock, core.scanner, bundled)
 
 
-def beside_start(
-    config: AgentConfig,
-    model: ConfiguredModel,
-    shelves: SkillShelves,
-    homes: HomeStore,
-    workers: Workers,
+def copy_bundled(
+    config: AgentConfig, shelves: SkillShelves, homes: HomeStore, workers: Workers
 ) -> Callable[[], Awaitable[None]]:
-    """Returns a function that starts slow preparations in the background."""
+    """Returns a function that starts the copy of the bundled skills in the background."""
 
     async def copy() -> None:
         await asyncio.sleep(COPY_AFTER_S)
@@ -94,8 +89,6 @@ def beside_start(
             await shelves.for_profile(profile).ready()
 
     async def start() -> None:
-        if config.model.preload:
-            workers.start("load of the model's SDK", model.preload())
         if config.skills.bundled:
             workers.start("copy of the bundled skills", copy())
 

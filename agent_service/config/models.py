@@ -105,9 +105,6 @@ class ModelConfig(ConfigModel):
         str, AfterValidator(checked_url), Env("HERMES_BASE_URL"), Flag("base_url")
     ] = ""
     """Base URL of any endpoint with OpenAI's or Anthropic's API: http://127.0.0.1:8080/v1."""
-    preload: Annotated[bool, Flag("preload_model")] = False
-    """Whether to load the provider's library at the start. The first answer then comes a tenth of a
-    second sooner, and an idle process takes about 30 MB more."""
     api_key: Annotated[SecretStr, Env("HERMES_API_KEY")] = SecretStr("")
     """Key for `base_url`; empty if the endpoint needs none."""
     openrouter_api_key: Annotated[SecretStr, Env("OPENROUTER_API_KEY")] = SecretStr("")

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Self
 
 from msgspec import Struct
@@ -131,12 +131,6 @@ class ConfiguredModel:
     async def list_models(self) -> tuple[ModelInfo, ...]:
         _, model = await self._choose()
         return await list_models(await model.reached())
-
-    async def preload(self) -> None:
-        """Load what the first call needs; errors are left to that call."""
-        with suppress(ModelNotConfigured, ModelError):
-            _, model = await self._choose()
-            await model.preload()
 
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[ModelEvent]]:

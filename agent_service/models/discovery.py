@@ -12,13 +12,13 @@ from pydantic import SecretStr
 
 from agent_service.models.catalog import REFRESHED, ModelInfo
 from agent_service.models.costs import PER_TOKENS, Price
-from agent_service.models.proxies import client_for
+from agent_service.models.proxies import open_session
 from services.errors import ServiceUnavailable
 from services.lifecycle import all_of
 from services.validation import decode, lenient
 
 if TYPE_CHECKING:
-    from httpx2 import AsyncClient
+    from aiohttp import ClientSession
 
 LOCAL_PORTS: Mapping[str, int] = {
     "Ollama": 11434,
@@ -71,16 +71,16 @@ async def discover_local(
 ) -> tuple[LocalServer, ...]:
     """The OpenAI-compatible servers on loopback, in the table's order."""
     urls = [(name, f"http://127.0.0.1:{port}/v1") for name, port in ports.items()]
-    async with client_for("http://127.0.0.1") as client:
-        listings = await all_of(_listed(client, f"{url}/models", {}, timeout_s) for _, url in urls)
+    async with await open_session("http://127.0.0.1") as session:
+        listings = await all_of(_listed(session, f"{url}/models", timeout_s) for _, url in urls)
     found = zip(urls, listings, strict=True)
     return tuple(LocalServer(name, url, models) for (name, url), models in found if models)
 
 
 async def fetch_models(url: str) -> list[ModelInfo]:
     """The models of a `/models` response; ServiceUnavailable if there is none."""
-    async with await asyncio.to_thread(client_for, url, follow_redirects=True) as client:
-        models = listed_models(await fetch_listing(client, url, {}, TIMEOUT_S))
+    async with await open_session(url) as session:
+        models = listed_models(await fetch_listing(session, url, TIMEOUT_S, follow=True))
     if not models:
         raise ServiceUnavailable(f"{url} lists no models; the catalogue is left as it is")
     return models
@@ -92,30 +92,30 @@ async def served_model(base_url: str, api_key: SecretStr, model: str) -> ServedM
     llama.cpp, LM Studio, vLLM and Ollama each have a place of their own for its context. Ollama
     decides when it loads a model, so it is made to load it.
     """
-    import httpx2
+    import aiohttp
 
     key = api_key.get_secret_value()
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     base_url = base_url.partition("?")[0]
     root = base_url.removesuffix("/v1")
     try:
-        opened = await asyncio.to_thread(client_for, base_url, headers=headers)
+        opened = await open_session(base_url, headers)
     except ServiceUnavailable:
         return ServedModel()  # the call itself says why
-    async with opened as client:
+    async with opened as session:
 
         async def told(path: str) -> bytes:
             try:
-                return await fetch_listing(client, path, {}, LOCAL_TIMEOUT_S)
+                return await fetch_listing(session, path, LOCAL_TIMEOUT_S)
             except ServiceUnavailable:
                 return b""
 
         paths = (f"{root}/props", f"{root}/api/v0/models", f"{root}/api/ps", f"{base_url}/models")
         props, *listings = await all_of(told(path) for path in paths)
         if b'"models"' in listings[1] and not _served(listings[1], model):
-            loading = {"model": model}
-            with suppress(httpx2.HTTPError):
-                await client.post(f"{root}/api/generate", json=loading, timeout=LOADING_TIMEOUT_S)
+            with suppress(TimeoutError, aiohttp.ClientError):
+                async with asyncio.timeout(LOADING_TIMEOUT_S):
+                    await session.post(f"{root}/api/generate", json={"model": model})
             listings[1] = await told(f"{root}/api/ps")
     by_llama_cpp = _llama_cpp(props)
     found = (by_llama_cpp, *(_served(listing, model) for listing in listings))
@@ -150,36 +150,31 @@ def _llama_cpp(props: bytes) -> int:
     return 0
 
 
-async def _listed(
-    client: "AsyncClient", url: str, headers: Mapping[str, str], timeout_s: float
-) -> tuple[str, ...]:
+async def _listed(session: "ClientSession", url: str, timeout_s: float) -> tuple[str, ...]:
     try:
-        return chat_models(await fetch_listing(client, url, headers, timeout_s))
+        return chat_models(await fetch_listing(session, url, timeout_s))
     except ServiceUnavailable:
         return ()
 
 
 async def fetch_listing(
-    client: "AsyncClient", url: str, headers: Mapping[str, str], timeout_s: float
+    session: "ClientSession", url: str, timeout_s: float, *, follow: bool = False
 ) -> bytes:
     """The body of a listing; raises ListingRefused, or ServiceUnavailable without an answer."""
-    import httpx2
+    import aiohttp
 
     body = bytearray()
     try:
-        async with (
-            asyncio.timeout(timeout_s),
-            client.stream("GET", url, headers=headers) as response,
-        ):
-            async for chunk in response.aiter_bytes():
+        async with asyncio.timeout(timeout_s), session.get(url, allow_redirects=follow) as response:
+            async for chunk in response.content.iter_any():
                 body += chunk
                 if len(body) > MAX_LISTING_BYTES:
                     raise ServiceUnavailable(f"{url} lists more than a catalogue can have")
-    except (TimeoutError, OSError, httpx2.HTTPError, httpx2.InvalidURL) as error:
+    except (TimeoutError, OSError, aiohttp.ClientError, ValueError) as error:
         why = str(error) or type(error).__name__
         raise ServiceUnavailable(f"{url} cannot be read: {why}") from error
-    if not response.is_success:
-        raise ListingRefused(url, response.status_code, bytes(body))
+    if not 200 <= response.status < 300:
+        raise ListingRefused(url, response.status, bytes(body))
     return bytes(body)
 
 

@@ -1,6 +1,5 @@
 """Lists the models of an endpoint."""
 
-import asyncio
 import errno
 import os
 from typing import cast
@@ -11,7 +10,7 @@ from agent_service.models.catalog import ENDPOINT, ModelInfo
 from agent_service.models.discovery import ListingRefused, chat_models, fetch_listing, listed_models
 from agent_service.models.endpoints import MESSAGES_VERSION, Api, Endpoint, key_header, url_below
 from agent_service.models.failures import connection_failure, http_failure, proxy_failure
-from agent_service.models.proxies import client_for
+from agent_service.models.proxies import open_session
 from agent_service.records.model_errors import InvalidEndpoint
 from services.errors import ServiceUnavailable
 
@@ -48,13 +47,12 @@ async def _fetch(endpoint: Endpoint, path: str, timeout_s: float) -> bytes:
     is_native = endpoint.api is Api.MESSAGES
     headers = {"anthropic-version": MESSAGES_VERSION} if is_native else {}
     try:
-        client = await asyncio.to_thread(client_for, url)
+        session = await open_session(url, {**headers, **_signature(endpoint), **endpoint.headers})
     except ServiceUnavailable as error:
         raise proxy_failure(endpoint, error.message) from None
     try:
-        async with client:
-            sent = {**headers, **_signature(endpoint), **endpoint.headers}
-            return await fetch_listing(client, url, sent, timeout_s)
+        async with session:
+            return await fetch_listing(session, url, timeout_s)
     except ListingRefused as refused:
         if refused.status not in _TELLING and refused.status < 500:
             return b""

@@ -153,10 +153,6 @@ class Provider:
         """Ask from now on how much of the prompt is read, as the server tells it."""
         self._usual_dialect = Dialect(progress=True)
 
-    async def preload(self) -> None:
-        """Load the SDK now instead of at the first call; raises `ModelError`."""
-        await self._transport.ready(await self._access.current())
-
     async def _attempts(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         attempt, replaced, other = 1, 0, None
         while True:

@@ -1,6 +1,9 @@
-"""Clients that reach an address directly or through the HTTP proxy that the environment names."""
+"""HTTP sessions that reach an address directly or through the proxy that the environment names."""
 
+import asyncio
+import socket
 import ssl
+from collections.abc import Mapping
 from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -9,7 +12,15 @@ from urllib.request import getproxies
 from services.errors import ServiceUnavailable
 
 if TYPE_CHECKING:
-    from httpx2 import AsyncClient
+    from aiohttp import ClientSession
+
+KEEP_ALIVE_S = 120.0
+"""Idle connections are kept between calls, since a new one costs a TLS handshake."""
+
+_PROBE_AFTER_S = 60
+"""Gateways drop connections that stay silent while a model thinks."""
+_MAX_HEAD_BYTES = 100_000
+_MAX_HEADERS = 1_000
 
 
 def is_loopback(url: str) -> bool:
@@ -37,14 +48,39 @@ def proxy_of(url: str) -> str | None:
     return proxy if scheme else f"http://{proxy}"
 
 
-def client_for(url: str, **options: Any) -> "AsyncClient":
-    """An HTTP client for an address; ServiceUnavailable as `proxy_of`."""
-    import httpx2  # takes 0.1 s
+async def open_session(url: str, headers: Mapping[str, str] | None = None) -> "ClientSession":
+    """An HTTP session for an address; ServiceUnavailable as `proxy_of`."""
+    proxy, trust = proxy_of(url), await asyncio.to_thread(_prepare, url)
+    import aiohttp
 
-    # Reading the system's certificates is the slowest part of making a client.
-    is_plain = url.startswith("http://") and is_loopback(url)
-    trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if is_plain else httpx2.create_ssl_context()
-    return httpx2.AsyncClient(trust_env=False, proxy=proxy_of(url), verify=trust, **options)
+    connector = aiohttp.TCPConnector(
+        ssl=trust, limit=0, keepalive_timeout=KEEP_ALIVE_S, socket_factory=_probed_socket
+    )
+    return aiohttp.ClientSession(
+        connector=connector,
+        proxy=proxy,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        max_field_size=_MAX_HEAD_BYTES,
+        max_headers=_MAX_HEADERS,
+        headers={"User-Agent": "Hermes", **(headers or {})},
+    )
+
+
+def _prepare(url: str) -> ssl.SSLContext:
+    """Load the HTTP client and the trusted certificates, which takes a tenth of a second."""
+    import aiohttp  # noqa: F401  # pyright: ignore[reportUnusedImport]
+
+    if url.startswith("http://") and is_loopback(url):
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    return ssl.create_default_context()
+
+
+def _probed_socket(address: tuple[Any, ...]) -> socket.socket:
+    made = socket.socket(*address[:3])
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if hasattr(socket, "TCP_KEEPIDLE"):
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _PROBE_AFTER_S)
+    return made
 
 
 def _is_exempt(url: str, exempt: str) -> bool:

@@ -17,6 +17,7 @@ _EARLY = (
     "executor_service.servicer.checks",
     "gateway_service.accounts.checks",
     # What they import when they first need it.
+    "aiohttp",
     "apscheduler.triggers.cron",
     "executor_service.backends.bubblewrap.backend",
     "executor_service.backends.docker.backend",

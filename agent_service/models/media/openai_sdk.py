@@ -8,7 +8,6 @@ from msgspec import Struct
 from pydantic import SecretStr
 
 from agent_service.models.media.failures import MediaFailed, explain
-from agent_service.models.wires.transport import types_deferred
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -47,8 +46,7 @@ class OpenAIServer(Struct, frozen=True):
         raise MediaFailed(reason)
 
     def _client(self) -> "AsyncOpenAI":
-        with types_deferred():
-            import openai
+        import openai  # takes half a second
 
         return openai.AsyncOpenAI(
             api_key=self.api_key.get_secret_value() or "none",

@@ -9,13 +9,13 @@ from msgspec import Struct
 from pydantic import SecretStr
 
 from agent_service.models.oauth.tokens import NOTHING, LoginUnavailable, text
-from agent_service.models.proxies import client_for, is_loopback
+from agent_service.models.proxies import is_loopback, open_session
 from services.errors import ServiceUnavailable
 from services.redaction.redactor import Redactor
 from services.validation import json_object, object_of
 
 if TYPE_CHECKING:
-    from httpx2 import AsyncClient, Response
+    from aiohttp import StreamReader
 
 TIMEOUT_S = 15.0
 MAX_ANSWER_BYTES = 256 * 1024
@@ -75,7 +75,7 @@ class LoginServer:
     async def _post(
         self, path: str, form: str, fields: Fields, headers: Fields, bearer: SecretStr = NOTHING
     ) -> Answer:
-        import httpx2  # takes 0.1 s, and only logins need it
+        import aiohttp
 
         told = {"Accept": "application/json", **_revealed(headers)}
         if token := bearer.get_secret_value():
@@ -84,32 +84,30 @@ class LoginServer:
         try:
             async with (
                 asyncio.timeout(TIMEOUT_S),
-                # Making a client reads the system's certificates, which is slow on some disks.
-                await asyncio.to_thread(self._client) as client,
-                client.stream("POST", self.url(path), headers=told, **content) as response,
+                await open_session(self._base_url) as session,
+                session.post(
+                    self.url(path), headers=told, allow_redirects=False, **content
+                ) as response,
             ):
-                body = await self._read(response)
+                body = await self._read(response.content)
         except ServiceUnavailable as error:
             raise self._unavailable(error.message) from None
-        except (TimeoutError, OSError, httpx2.HTTPError, httpx2.InvalidURL) as error:
+        except (TimeoutError, OSError, aiohttp.ClientError, ValueError) as error:
             # Its text may quote a header with a token.
             raise self._unavailable(f"no answer, {type(error).__name__}") from None
-        if response.status_code >= 500 or response.status_code == 429:
-            raise self._unavailable(f"HTTP {response.status_code}")
+        if response.status >= 500 or response.status == 429:
+            raise self._unavailable(f"HTTP {response.status}")
         values = (*fields.values(), *headers.values(), bearer)
         sent = tuple(value for value in values if isinstance(value, SecretStr))
-        return Answer(response.status_code, json_object(body) or {}, sent)
+        return Answer(response.status, json_object(body) or {}, sent)
 
-    async def _read(self, response: "Response") -> bytes:
+    async def _read(self, content: "StreamReader") -> bytes:
         body = bytearray()
-        async for chunk in response.aiter_bytes():
+        async for chunk in content.iter_any():
             body += chunk
             if len(body) > MAX_ANSWER_BYTES:
                 raise self._unavailable("its answer has no end")
         return bytes(body)
-
-    def _client(self) -> "AsyncClient":
-        return client_for(self._base_url, timeout=TIMEOUT_S, follow_redirects=False)
 
     def _unavailable(self, why: str) -> LoginUnavailable:
         host = urlsplit(self._base_url).netloc.rpartition("@")[2]

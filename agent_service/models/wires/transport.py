@@ -1,14 +1,12 @@
-"""The only module that uses the SDK: a pooled client that posts and streams."""
+"""Posts requests to one provider's endpoint and reads its answers as they arrive."""
 
 import asyncio
+import os
 import ssl
-import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
-from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
-from importlib.abc import Loader
-from importlib.machinery import ModuleSpec, PathFinder
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, Self, cast
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from io import BytesIO
+from typing import TYPE_CHECKING, Self
 
 from msgspec import Struct
 
@@ -21,66 +19,18 @@ from agent_service.models.failures import (
     proxy_failure,
     timeout_failure,
 )
-from agent_service.models.proxies import is_loopback, proxy_of
-from agent_service.models.wires.wire import READ, Wire
+from agent_service.models.proxies import open_session
+from agent_service.models.wires.wire import Wire
+from agent_service.records.model_errors import ModelError
 from services.errors import ServiceUnavailable
 
-_TYPES = ("openai.types", "openai.types.responses", "openai.types.shared")
-"""Packages that build classes from 450 modules, which takes pydantic 0.2 s."""
-
-
-@contextmanager
-def types_deferred() -> Generator[None]:
-    """Import the SDK inside this context; its types load on first use."""
-    sys.meta_path.insert(0, _Finder)
-    try:
-        yield
-    finally:
-        sys.meta_path.remove(_Finder)
-
-
-class _Finder:
-    """Finds the packages of types, with a lazy loader."""
-
-    @classmethod
-    def find_spec(
-        cls, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        spec = PathFinder.find_spec(fullname, path, target) if fullname in _TYPES else None
-        if spec is not None and spec.loader is not None:
-            spec.loader = _Later(spec.loader)
-        return spec
-
-
-class _Later(Loader):
-    """Runs a package when one of its attributes is used, not when a module in it is imported."""
-
-    def __init__(self, loader: Loader) -> None:
-        self._loader = loader
-
-    def exec_module(self, module: ModuleType) -> None:
-        object.__setattr__(module, "__class__", _Deferred)
-
-    def run(self, module: ModuleType) -> None:
-        object.__setattr__(module, "__class__", ModuleType)
-        self._loader.exec_module(module)
-
-
-class _Deferred(ModuleType):
-    def __getattr__(self, name: str) -> Any:
-        loader = self.__spec__ and self.__spec__.loader
-        if name.startswith("__") or not isinstance(loader, _Later):
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        loader.run(self)
-        return getattr(self, name)
-
-
 if TYPE_CHECKING:
-    from httpx2 import Response
+    from aiohttp import ClientResponse, ClientSession
+    from yarl import URL
 
 _DRAIN_S = 0.05
-# Local servers need no key, but the SDK requires one.
-_NO_KEY = "none"
+_MAX_ERROR_BYTES = 256 * 1024
+_HEADERS = {"Accept": "application/json", "Content-Type": "application/json"}
 
 
 class Timeouts(Struct, frozen=True):
@@ -93,131 +43,141 @@ class Timeouts(Struct, frozen=True):
 class Answer:
     """A successful response whose body is still arriving."""
 
-    def __init__(self, response: "Response") -> None:
-        self.content_type: str = response.headers.get("content-type", "")
-        self.read: Callable[[], Awaitable[bytes]] = response.extensions[READ]
-        """Returns the bytes received since the last call; empty at the end."""
+    def __init__(self, response: "ClientResponse", endpoint: Endpoint, idle_s: float) -> None:
+        self.content_type = response.headers.get("content-type", "")
+        self._content = response.content
+        self._endpoint = endpoint
+        self._idle_s = idle_s
+
+    async def read(self) -> bytes:
+        """Return the bytes received since the last call; empty at the end; raises `ModelError`."""
+        import aiohttp
+
+        try:
+            return await self._content.readany()
+        except TimeoutError as error:
+            raise timeout_failure(self._endpoint, self._idle_s) from error
+        except aiohttp.ClientError as error:
+            reason = str(error) or "the connection is gone"
+            raise cut_failure(self._endpoint, reason) from error
 
     async def drain(self) -> None:
         """Read the rest of a finished body if it ends soon, so that the connection is reused."""
-        import httpx2  # loaded by the SDK
-
-        with suppress(TimeoutError, httpx2.RequestError):
+        with suppress(TimeoutError, ModelError):
             async with asyncio.timeout(_DRAIN_S):
                 while await self.read():
                     pass
 
 
 class Transport:
-    """Posts requests of one kind to one provider's endpoint over a pool of connections.
-
-    The SDK and certificates load in a thread on first use, since they take a tenth of a second.
-    """
+    """Posts requests of one kind to one provider's endpoint over a pool of connections."""
 
     def __init__(self, wire: Wire, timeouts: Timeouts | None = None) -> None:
         self._key_header = wire.key_header
         self._path = wire.path
         self._timeouts = timeouts or Timeouts()
-        self._headers = dict(wire.headers())
-        self._opened: tuple[Any, Any] | None = None
-        """The SDK's module and its client."""
-        self._connecting = asyncio.Lock()
+        self._headers = {**_HEADERS, **wire.headers()}
+        self._session: ClientSession | None = None
+        self._opening = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
-        opened, self._opened = self._opened, None
-        if opened is not None:
-            await opened[1].close()
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
 
     @asynccontextmanager
     async def post(self, endpoint: Endpoint, model: str, body: bytes) -> AsyncGenerator[Answer]:
-        """Post a request and yield its response; raises `ModelError`.
-
-        Uses the SDK's generic request with an encoded body: its own method for this endpoint
-        encodes the body again, which takes twice the CPU time of everything else.
-        """
-        sdk, client = await self.ready(endpoint)
-        import httpx2  # loaded by the SDK
-        from openai._models import FinalRequestOptions  # options of its generic `post`
-
-        # With the whole URL, since the SDK would join it for each request.
-        url = url_below(endpoint.base_url, self._path)
-        headers = self._headers_of(endpoint, sdk)
+        """Post a request and yield its response; raises `ModelError`."""
+        session = await self._opened(endpoint)
+        with self._failures(endpoint):
+            response = await self._send(session, endpoint, body)
         try:
-            response = await client.request(
-                httpx2.Response,
-                FinalRequestOptions.construct(
-                    method="post", url=url, content=body, headers=headers
-                ),
-                stream=True,
-                stream_cls=sdk.AsyncStream,
+            answer = Answer(response, endpoint, self._timeouts.idle_s)
+            if not 200 <= response.status < 300:
+                error = await _read_error(answer)
+                raise http_failure(endpoint, model, response.status, response.headers, error)
+            yield answer
+        finally:
+            # Keeps the connection if the body was read to its end.
+            response.close()
+
+    async def _send(
+        self, session: "ClientSession", endpoint: Endpoint, body: bytes
+    ) -> "ClientResponse":
+        from aiohttp import ClientTimeout
+
+        connect_s, idle_s = self._timeouts.connect_s, self._timeouts.idle_s
+        # aiohttp limits the wait for the response, but not the time to send a body.
+        async with asyncio.timeout(connect_s + 2 * idle_s):
+            return await session.post(
+                _url(url_below(endpoint.base_url, self._path)),
+                headers=self._headers_of(endpoint),
+                data=BytesIO(body),  # streams a long body in pieces
+                allow_redirects=False,
+                timeout=ClientTimeout(connect=connect_s, sock_read=idle_s),
             )
-            async with aclosing(cast("httpx2.Response", response)) as answer:
-                yield Answer(answer)
-        except sdk.APIStatusError as error:
-            raise http_failure(
-                endpoint, model, error.status_code, error.response.headers, error.body
-            ) from None  # the response may repeat the key, and a traceback would show it
-        except (sdk.APITimeoutError, httpx2.TimeoutException) as error:
-            if isinstance(error.__cause__, httpx2.ConnectTimeout):
-                reason = f"{NO_CONNECTION} {self._timeouts.connect_s:g} s"
-                raise connection_failure(endpoint, reason) from error
-            raise timeout_failure(endpoint, self._timeouts.idle_s) from error
-        except sdk.APIConnectionError as error:
-            raise connection_failure(endpoint, str(error.__cause__ or error)) from error
-        except httpx2.RequestError as error:
-            raise cut_failure(endpoint, str(error) or "the connection is gone") from error
 
-    def _headers_of(self, endpoint: Endpoint, sdk: Any) -> dict[str, Any]:
-        """Replaces the SDK's authentication header, since the key may have changed."""
-        key = endpoint.api_key.get_secret_value() or _NO_KEY
-        signed = {"Authorization": f"Bearer {key}"}
+    def _headers_of(self, endpoint: Endpoint) -> dict[str, str]:
+        """The key may have changed; servers without keys get one, since some want the header."""
+        key = endpoint.api_key.get_secret_value() or "none"
         name = key_header(endpoint.base_url, self._key_header)
-        if name != "Authorization":
-            signed = {name: key, "Authorization": sdk.Omit()}
-        return {**signed, **endpoint.headers}
+        signed = {name: f"Bearer {key}" if name == "Authorization" else key}
+        parts = (self._headers, signed, endpoint.headers)
+        return {name.lower(): value for part in parts for name, value in part.items()}
 
-    async def ready(self, endpoint: Endpoint) -> tuple[Any, Any]:
-        if self._opened is None:
-            async with self._connecting:
-                if self._opened is None:
-                    self._opened = await asyncio.to_thread(self._prepare, endpoint)
-        return self._opened
+    async def _opened(self, endpoint: Endpoint) -> "ClientSession":
+        if self._session is None:
+            async with self._opening:
+                if self._session is None:
+                    try:
+                        self._session = await open_session(endpoint.base_url)
+                    except ServiceUnavailable as error:
+                        raise proxy_failure(endpoint, error.message) from None
+        return self._session
 
-    def _prepare(self, endpoint: Endpoint) -> tuple[Any, Any]:
-        import httpx2  # the SDK's HTTP client
+    @contextmanager
+    def _failures(self, endpoint: Endpoint) -> Generator[None]:
+        """Turn errors before the response into `ModelError`."""
+        import aiohttp
 
-        with types_deferred():
-            import openai as sdk
-        from agent_service.models.wires.http_client import AiohttpClient
-
-        # Reading the system's certificates is the slowest part of making a client.
-        needs_none = is_loopback(endpoint.base_url) and endpoint.base_url.startswith("http://")
         try:
-            proxy = proxy_of(endpoint.base_url)
-        except ServiceUnavailable as error:
-            raise proxy_failure(endpoint, error.message) from None
-        timeout = httpx2.Timeout(self._timeouts.idle_s, connect=self._timeouts.connect_s)
-        client = AiohttpClient(
-            verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            if needs_none
-            else httpx2.create_ssl_context(),
-            timeout=timeout,
-            trust_env=False,
-            proxy=proxy,
-        )
-        opened = sdk.AsyncOpenAI(
-            base_url=endpoint.base_url,
-            api_key=endpoint.api_key.get_secret_value() or _NO_KEY,
-            max_retries=0,
-            timeout=timeout,
-            default_headers=self._headers,
-            http_client=client,
-        )
-        if endpoint.provider != "openai":
-            # The SDK takes them from the environment, but they are only for OpenAI.
-            opened.organization = opened.project = None
-            opened._custom_headers = dict(self._headers)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
-        return sdk, opened
+            yield
+        except aiohttp.ConnectionTimeoutError as error:
+            reason = f"{NO_CONNECTION} {self._timeouts.connect_s:g} s"
+            raise connection_failure(endpoint, reason) from error
+        except TimeoutError as error:
+            raise timeout_failure(endpoint, self._timeouts.idle_s) from error
+        except aiohttp.ClientHttpProxyError as error:
+            # Its own text contains the proxy's credentials.
+            reason = f"the proxy says {error.status} {error.message}"
+            raise connection_failure(endpoint, reason) from None
+        except aiohttp.ClientConnectorError as error:
+            raise connection_failure(endpoint, _reason(error.os_error)) from error
+        except aiohttp.ClientResponseError as error:
+            raise connection_failure(endpoint, "what it says is not HTTP") from error
+        except (aiohttp.ClientError, ValueError) as error:
+            raise connection_failure(endpoint, str(error)) from error
+
+
+async def _read_error(answer: Answer) -> str:
+    body = b""
+    while len(body) < _MAX_ERROR_BYTES and (data := await answer.read()):
+        body += data
+    return body.decode(errors="replace")
+
+
+def _url(url: str) -> "URL":
+    """The address without a user's name and password, which aiohttp would send."""
+    from yarl import URL
+
+    return URL(url).with_user(None)
+
+
+def _reason(error: OSError) -> str:
+    """The system's error text, since asyncio says only that the call failed."""
+    if error.errno and error.errno > 0 and not isinstance(error, ssl.SSLError):
+        return os.strerror(error.errno)
+    return error.strerror or str(error)

@@ -14,12 +14,6 @@ Json = Mapping[str, Any]
 Corrections = Sequence[tuple[str, str]]
 """Fields of the dialect, each with the words of an error that turns it off."""
 
-READ = "hermes.read"
-"""The response extension that reads more of the body, and returns nothing at the end.
-
-It avoids the four nested generators of httpx2 for each piece.
-"""
-
 
 class MalformedChunk(Exception):
     """A chunk is malformed."""

@@ -73,7 +73,6 @@ def _chat(context: Context) -> int:
     files = [read(Path(path)) for path in given.files]
     given.attached = [*files, *(read_picture(Path(path)) for path in given.images)]
     question = _question(given.question)
-    given.preload_model = question is not None  # its first turn is about to begin
     settings = context.settings
     if question is None and not can_talk(settings.environ):
         raise InvalidArgument("a chat needs a terminal; to ask one question: hermes chat -q TEXT")

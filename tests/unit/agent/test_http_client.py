@@ -1,4 +1,4 @@
-"""What is under the providers' SDKs: connections that are kept, proxies, and how calls fail."""
+"""Connections to models that are kept, proxies, and how calls fail."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from agent_service.models.endpoints import Endpoint
 from agent_service.models.provider import Provider
-from agent_service.models.proxies import client_for, proxy_of
+from agent_service.models.proxies import open_session, proxy_of
 from agent_service.models.wires.chat_completions import ChatCompletions
 from agent_service.models.wires.transport import Timeouts
 from agent_service.records.model import ModelMessage, ModelRequest, encoded
@@ -138,7 +138,7 @@ async def test_a_proxy_that_is_not_http_is_refused_and_nothing_is_sent(
             with pytest.raises(ModelError) as refused:
                 await _ask(far, "Hello?")
         with pytest.raises(ServiceUnavailable, match=variable.upper()):
-            client_for("https://model.test/v1/models")
+            await open_session("https://model.test/v1/models")
     said = str(refused.value)
     assert f"{variable.upper()} names a {scheme.lower()} proxy" in said
     assert "add model.test to NO_PROXY" in said
