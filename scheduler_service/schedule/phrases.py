@@ -21,21 +21,10 @@ _UNITS = {
     )
     for unit in units.split()
 }
-_WEEK = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-_WHOLE_NAMES = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_WEEKDAYS = {
-    name: short
-    for whole, short in zip(_WHOLE_NAMES, _WEEK, strict=True)
-    for name in (short, whole, f"{whole}s")
-}
-_DAYS = _WEEKDAYS | {
-    "day": "*",
-    **dict.fromkeys(("weekday", "weekdays"), "mon-fri"),
-    **dict.fromkeys(("weekend", "weekends"), "sat,sun"),
-}
+_WEEK = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_WEEKDAYS = {name: day[:3] for day in _WEEK for name in (day, day[:3])}
+_DAYS = _WEEKDAYS | {"day": "*", "weekday": "mon-fri", "weekend": "sat,sun"}
 _OFTEN = {"hourly": "hour", "daily": "day", "weekly": "week", "monthly": "month"}
-_NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-_COUNTS = {word: str(number) for number, word in enumerate(_NUMBERS, 1)}
 _DAY = timedelta(days=1)
 
 _AMOUNT = re.compile(r"(\d{1,9}(?:\.\d{1,3})?|an?(?= )) ?([a-z]+)")
@@ -43,17 +32,15 @@ _LENGTH = re.compile(rf"(?:{_AMOUNT.pattern} ?)+")
 _TIME = r"(?:noon|midnight|\d{1,2}(?:[:.]\d{2})? ?(?:[ap]\.?m\.?)?)(?![\w:])"
 _CLOCK = re.compile(r"(\d{1,2})(?:[:.](\d{2}))? ?([ap])?[.m]*")
 _TIMES = rf"(?P<times>{_TIME}(?:(?:,? and |, ?)(?:at )?{_TIME})*)"
-_TIME_LAST = re.compile(rf"(?P<days>.+?),? (?:at )?{_TIMES}")
-_TIME_FIRST = re.compile(rf"(?:at )?{_TIMES},? (?P<days>.+)")
-_TIME_ALONE = re.compile(rf"(?:at )?{_TIMES}")
+_DAYS_AT = re.compile(rf"(?P<days>.+?),? (?:at )?{_TIMES}")
+_AT_DAYS = re.compile(rf"(?:at )?{_TIMES},? (?P<days>.+)")
+_AT = re.compile(rf"(?:at )?{_TIMES}")
 _AND = re.compile(r",? and |, ?")
-_RANGE = re.compile(r"([a-z]+) ?(?:-|to|through) ?([a-z]+)")
-_DAY_OF_MONTH = re.compile(r"(\d{1,2})(?:st|nd|rd|th)?")
 
 
 def length(words: str) -> timedelta | None:
     """Parse a duration such as `1h30m` or `2 hours and 5 minutes`; None if there are no units."""
-    joined = " ".join(_COUNTS.get(word, word) for word in _AND.sub(" ", words).split(" "))
+    joined = _AND.sub(" ", words)
     if not _LENGTH.fullmatch(joined):
         return None
     seconds = Fraction(0)
@@ -70,10 +57,8 @@ def length(words: str) -> timedelta | None:
 
 def is_recurring(words: str) -> bool:
     """Return whether words describe a recurrence."""
-    if re.search(r"\b(?:every|each|on [a-z]+days|hourly|daily|weekly|monthly)\b", words):
-        return True
-    days = [word for word in re.split(r"[ ,-]+", words) if word in _DAYS]
-    return len(days) > 1 or any(day.endswith("s") and day[:-1] in _DAYS for day in days)
+    often = re.search(r"\b(?:every|each|hourly|daily|weekly|monthly|[a-z]+days|weekends)\b", words)
+    return often is not None
 
 
 def recurrence(words: str) -> timedelta | str:
@@ -83,11 +68,10 @@ def recurrence(words: str) -> timedelta | str:
     every = length(f"1 {plain}" if plain in _UNITS else plain)
     if every is not None:
         return every
-    match = _TIME_LAST.fullmatch(plain) or _TIME_FIRST.fullmatch(plain)
-    if match is None or re.search(r"\bon (?:the )?\d{1,2}$", plain):
-        _days(plain)  # report a problem with the days first
+    match = _DAYS_AT.fullmatch(plain) or _AT_DAYS.fullmatch(plain)
+    days = _weekdays(re.sub(r"^on ", "", match["days"]) if match else plain)
+    if match is None:
         raise ValueError(f'it does not say at what time; say it, such as "every {plain} at 9:00"')
-    days = _days(match["days"])
     times = [time_of_day(each) for each in _AND.split(match["times"].replace("at ", ""))]
     minutes = {minute for _, minute in times}
     if len(minutes) > 1:
@@ -96,14 +80,14 @@ def recurrence(words: str) -> timedelta | str:
             '"every day at 9:30 and 17:30"; make a job for each of the others'
         )
     hours = ",".join(str(hour) for hour, _ in times)
-    return f"{minutes.pop()} {hours} {days}"
+    return f"{minutes.pop()} {hours} * * {days}"
 
 
 def moment(words: str, zone: ZoneInfo, now: datetime) -> datetime | None:
     """Return the instant that words such as `tomorrow 8am` mean at `now`; None if there is none."""
-    if (alone := _TIME_ALONE.fullmatch(words)) is not None and not words.isdecimal():
+    if (alone := _AT.fullmatch(words)) is not None and not words.isdecimal():
         day, at = "", alone["times"]
-    elif (match := _TIME_LAST.fullmatch(words) or _TIME_FIRST.fullmatch(words)) is not None:
+    elif (match := _DAYS_AT.fullmatch(words) or _AT_DAYS.fullmatch(words)) is not None:
         day, at = match["days"], match["times"]
     else:
         if _date(words, now.date()) is not None:
@@ -139,8 +123,9 @@ def _date(text: str, today: date) -> date | None:
     if text in ("today", "tomorrow"):
         return today + (_DAY if text == "tomorrow" else timedelta())
     which, _, name = text.rpartition(" ")
-    if name in _WEEKDAYS and not name.endswith("days") and which in ("", "this", "next"):
-        ahead = (_WEEK.index(_WEEKDAYS[name]) - today.weekday()) % 7
+    if name in _WEEKDAYS and which in ("", "this", "next"):
+        number = next(at for at, day in enumerate(_WEEK) if day.startswith(name))
+        ahead = (number - today.weekday()) % 7
         return today + (ahead or (7 if which == "next" else 0)) * _DAY
     if re.fullmatch(r"\d{4}-\d{2}-\d{2}", text) is None:
         return None
@@ -150,42 +135,20 @@ def _date(text: str, today: date) -> date | None:
         raise ValueError(f'"{text}": there is no such date') from None
 
 
-def _days(text: str) -> str:
-    """Return the last three crontab fields for days such as `month on the 1st`."""
-    text = re.sub(r"^on ", "", text.strip())
-    if text.startswith("month"):
-        listed = re.sub(r"^month,? ?(?:on )?(?:the )?", "", text)
-        return f"{_days_of_month(listed)} * *"
-    week = re.sub(r"^week,? (?:on )?", "", text)
-    if week == "week":
-        raise ValueError('it does not say on which weekday; say it, such as "every monday at 9:00"')
-    if length(week) is not None:
+def _weekdays(text: str) -> str:
+    """Return the weekdays of a crontab expression for days such as `monday and friday`."""
+    if text.startswith(("week ", "month")) or text == "week":
         raise ValueError(
-            f'"{week}" counts from now and has no time of day; say "every {week}", or name the '
+            'it does not say on which weekdays; say it, such as "every monday at 9:00", or use a '
+            'crontab expression, such as "0 9 1 * *" for the first of each month'
+        )
+    if length(text) is not None:
+        raise ValueError(
+            f'"{text}" counts from now and has no time of day; say "every {text}", or name the '
             'days, such as "every weekday at 9:00"'
         )
-    found = [_weekdays(part) for part in _AND.split(_RANGE.sub(_join, week))]
-    return "* * " + ("*" if "*" in found else ",".join(dict.fromkeys(found)))
-
-
-def _join(match: re.Match[str]) -> str:
-    return f"{match[1]}-{match[2]}" if match[1] in _WEEKDAYS else match[0]
-
-
-def _weekdays(part: str) -> str:
-    first, dash, last = part.partition("-")
-    for word in (first, last) if dash else (first,):
-        if word not in (_WEEKDAYS if dash else _DAYS):
-            raise ValueError(f'"{word or part}" is neither a day nor a length of time')
-    return f"{_WEEKDAYS[first]}-{_WEEKDAYS[last]}" if dash else _DAYS[first]
-
-
-def _days_of_month(text: str) -> str:
-    days = [_DAY_OF_MONTH.fullmatch(part) for part in _AND.split(text.replace("the ", ""))]
-    numbers = {int(day[1]) for day in days if day is not None}
-    if None in days or not all(1 <= number <= 31 for number in numbers):
-        raise ValueError(
-            "it does not say on which day of the month, from 1 to 31; say it, such as "
-            '"every month on the 1st at 9:00"'
-        )
-    return ",".join(map(str, sorted(numbers)))
+    days = [part.removesuffix("s") for part in _AND.split(text)]
+    if unknown := [day for day in days if day not in _DAYS]:
+        raise ValueError(f'"{unknown[0]}" is neither a day nor a length of time')
+    found = dict.fromkeys(_DAYS[day] for day in days)
+    return "*" if "*" in found else ",".join(found)

@@ -81,9 +81,8 @@ def parse(text: str, zone: str, now: datetime) -> Schedule:
     """Parse a schedule written at `now` in `zone`; raises ScheduleError.
 
     Once: `30m`, `in 2 hours`, `tomorrow at 9:00`, `2026-03-01T09:00`. Interval: `every 2h`, `every
-    30 minutes`. Cron: `every day at 9:00`, `every weekday 8am`, `every month on the 1st at noon`,
-    five crontab fields with names, `@daily` and the like. A zone in the text wins, as in `every day
-    at 9:00 Asia/Tokyo`.
+    30 minutes`. Cron: `every day at 9:00`, `every weekday 8am`, five crontab fields with names,
+    `@daily` and the like. A zone in the text wins, as in `every day at 9:00 Asia/Tokyo`.
     """
     if len(text) > _MAX_TEXT_CHARS:
         raise ScheduleError(text, f"it is longer than {_MAX_TEXT_CHARS} characters")

@@ -9,7 +9,6 @@ ONCE = """
 90s | + 90s
 1h30m | + 90m
 in 2 hours | + 2h
-in two hours | + 2h
 in 2 hours and 5 minutes | + 125m
 20 minutes from now | + 20m
 in 5 mins. | + 5m
@@ -49,12 +48,8 @@ every day at 8am, noon and 6pm | 0 8,12,18 * * *
 every weekday at 9:00 | 0 9 * * mon-fri
 every weekend at noon | 0 12 * * sat,sun
 mondays at 8am | 0 8 * * mon
+at 8am on weekdays | 0 8 * * mon-fri
 every Monday and Friday at 6:30 PM | 30 18 * * mon,fri
-mon-fri at 9:00 | 0 9 * * mon-fri
-monday through thursday at 5pm | 0 17 * * mon-thu
-weekly on friday at 5pm | 0 17 * * fri
-monthly on the 15th at noon | 0 12 15 * *
-every month on the 1st and 15th at 9:00 | 0 9 1,15 * *
 every weekday at 9:00 America/New_York | 0 9 * * mon-fri | America/New_York
 every day at 9am in Asia/Tokyo | 0 9 * * * | Asia/Tokyo
 every monday at 8am Pacific/Auckland time | 0 8 * * mon | Pacific/Auckland

@@ -6,9 +6,10 @@ hello | it is no delay
 every | "every" is neither a day
 every blursday at 9 | "blursday" is neither a day
 every monday | it does not say at what time; say it, such as "every monday at 9:00"
-every month on the 1st | it does not say at what time
+every month on the 1st at 9:00 | use a crontab expression, such as "0 9 1 * *"
+monday to friday at 9:00 | it is no delay
 monday | it does not say at what time; say it, such as "tomorrow at 9:00"
-every month at 9:00 | it does not say on which day of the month
+monthly | it does not say on which weekdays
 every week at 9:00 | it does not say on which weekday
 every 2 days at 9:00 | "2 days" counts from now and has no time of day
 every day at 9:00 and 17:30 | several times of one job are at the same minute
