@@ -15,12 +15,11 @@ RATE = "$__rate_interval"
 
 
 class Panel(Struct, frozen=True):
-    """What a panel shows; its unit is Grafana's name of it."""
+    """What a panel shows."""
 
     dashboard: str
     title: str
     about: str
-    unit: str
     queries: tuple[str, ...]
 
 
@@ -34,7 +33,6 @@ def panels() -> Iterator[Panel]:
                     path.stem,
                     each["title"],
                     each["description"],
-                    each["fieldConfig"]["defaults"]["unit"],
                     tuple(target["expr"] for target in each["targets"]),
                 )
 

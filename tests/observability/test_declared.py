@@ -1,5 +1,6 @@
 """The documentation knows every metric, and nobody's inventions make series."""
 
+import ast
 import re
 from datetime import UTC, datetime, timedelta
 
@@ -50,6 +51,20 @@ def test_the_documented_metrics_are_all_metrics() -> None:
     named = {name for module in product() for name in made.findall(module.text)}
     documented = {one.name for metrics in declared().values() for one in metrics}
     assert named - documented == {"hermes_build_info"}, "which a sentence describes"
+
+
+def test_every_metric_is_measured() -> None:
+    fields = {
+        node.target.id
+        for module in product()
+        for node in module.find(ast.AnnAssign)
+        if isinstance(node.target, ast.Name)
+        and isinstance(node.value, ast.Call)
+        and ast.unparse(node.value.func) in ("counter", "gauge", "histogram")
+    }
+    used = re.compile(r"\.(\w+)\.(?:labels|inc|dec|set|set_function|observe)\(")
+    assert len(fields) > 30
+    assert fields <= {name for module in product() for name in used.findall(module.text)}
 
 
 def test_no_label_has_values_without_end() -> None:
