@@ -46,7 +46,6 @@ class ExitReason(StrEnum):
     TIMEOUT = "timeout"
     CANCELLED = "cancelled"
     OOM = "oom"
-    OUTPUT_LIMIT = "output_limit"
     DISK_QUOTA = "disk_quota"
     PIDS_LIMIT = "pids_limit"
     LEASE_EXPIRED = "lease_expired"

@@ -46,8 +46,6 @@ class StartCommand(Struct, frozen=True):
     """Whether input will be sent; without it standard input is empty."""
     run_timeout_s: float | None = None
     """Measured in the box; then the whole tree is ended with reason TIMEOUT."""
-    output_limit_bytes: int | None = None
-    """Of both streams together; with more the whole tree is killed with reason OUTPUT_LIMIT."""
     kill_grace_s: float = 2.0
     """Time between SIGTERM and SIGKILL."""
     leave_children: bool = False

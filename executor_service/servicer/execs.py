@@ -36,8 +36,6 @@ _FAREWELL_S = 5.0
 """How long a stream stays open for a client that has been sent everything."""
 _DEFAULT_RUN_S = 180.0
 _LONGEST_RUN_S = 24 * 3600.0
-_DEFAULT_GRACE_S = 2.0
-_LONGEST_GRACE_S = 30.0
 _MOST_CHARACTERS = 512 * 1024
 """Of a command and its variables; the kernel takes no argument of more than 128 KiB."""
 _PATHS = frozenset({"NOT_FOUND", "PERMISSION_DENIED", "NOT_EXECUTABLE"})
@@ -74,12 +72,6 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
             # that leaves now has received everything, so its call does not fail.
             with suppress(asyncio.CancelledError):
                 await asyncio.wait({taking}, timeout=_FAREWELL_S)
-
-    async def GetExec(
-        self, request: exec_pb2.GetExecRequest, context: Context
-    ) -> exec_pb2.GetExecResponse:
-        sandbox, command = await self._find(request)
-        return exec_pb2.GetExecResponse(exec=_command(command.record, sandbox.claim))
 
     async def WaitExec(
         self, request: exec_pb2.WaitExecRequest, context: Context
@@ -174,8 +166,7 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
 
     async def _find(
         self,
-        request: exec_pb2.GetExecRequest
-        | exec_pb2.WaitExecRequest
+        request: exec_pb2.WaitExecRequest
         | exec_pb2.SignalExecRequest
         | exec_pb2.ReadExecOutputRequest
         | exec_pb2.AttachExecRequest.Open,
@@ -209,9 +200,6 @@ def _start_command(request: exec_pb2.StartExecRequest, secrets: Mapping[str, str
         terminal=terminal(request.terminal) if request.HasField("terminal") else None,
         stdin=request.stdin,
         run_timeout_s=seconds("run_timeout", request.run_timeout, _DEFAULT_RUN_S, _LONGEST_RUN_S),
-        output_limit_bytes=in_range("output_limit_bytes", request.output_limit_bytes, 0, 1 << 62)
-        or None,
-        kill_grace_s=seconds("kill_grace", request.kill_grace, _DEFAULT_GRACE_S, _LONGEST_GRACE_S),
         leave_children=request.leave_children,
     )
 

@@ -33,12 +33,6 @@ class WorkspaceServicer(workspace_pb2_grpc.WorkspaceServiceServicer):
         made = await self._manager.create(_order(request), template)
         return workspace_pb2.CreateWorkspaceResponse(workspace=self._one(made))
 
-    async def GetWorkspace(
-        self, request: workspace_pb2.GetWorkspaceRequest, context: Context
-    ) -> workspace_pb2.GetWorkspaceResponse:
-        found = self._find(request.profile, request.workspace_id, WorkspaceKind.WORKSPACE)
-        return workspace_pb2.GetWorkspaceResponse(workspace=self._one(found))
-
     async def ListWorkspaces(
         self, request: workspace_pb2.ListWorkspacesRequest, context: Context
     ) -> workspace_pb2.ListWorkspacesResponse:

@@ -106,7 +106,7 @@ class Command:
         streams = [OutputStream(1, stdout)]
         if stderr is not None:
             streams.append(OutputStream(2, stderr))
-        self._outputs = Outputs(context.loop, streams, self._output_read)
+        self._outputs = Outputs(context.loop, streams, self.pump)
         self._outputs.on_all_closed = self._outputs_closed
         if self.request.run_timeout_s is not None:
             self._after("timeout", self.request.run_timeout_s, lambda: self.end("TIMEOUT"))
@@ -181,12 +181,6 @@ class Command:
         if self.state == "finished" and self._outputs.all_sent and not self._exit_sent:
             self._exit_sent = True
             self._context.send_json(frames.EXITED, self.ident, self._exit)
-
-    def _output_read(self) -> None:
-        limit = self.request.output_limit_bytes
-        if limit is not None and sum(self._outputs.ends()) > limit:
-            self.end("OUTPUT_LIMIT", grace_s=0)
-        self.pump()
 
     def _write_input(self) -> None:
         stdin, loop = self._stdin, self._context.loop

@@ -48,7 +48,6 @@ class StartRequest:
     stdin: bool
     """Whether input will come."""
     run_timeout_s: float | None
-    output_limit_bytes: int | None
     kill_grace_s: float
     leave_children: bool
     """Let processes that outlive the first one stay, instead of killing them."""

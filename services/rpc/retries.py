@@ -14,14 +14,14 @@ IDEMPOTENT: Mapping[str, tuple[str, ...]] = {
     "hermes.agent.v1.TurnService": ("GetTurn", "InterruptTurn", "StartTurn"),
     "hermes.agent.v1.ToolCatalogService": ("ListTools",),
     "hermes.executor.v1.ExecService": (
-        *("GetExec", "ListExecs", "ReadExecOutput", "SignalExec", "StartExec", "WaitExec"),
+        *("ListExecs", "ReadExecOutput", "SignalExec", "StartExec", "WaitExec"),
     ),
     "hermes.executor.v1.FileService": ("ListDirectory", "StatPath"),
     "hermes.executor.v1.SandboxService": (
         *("AcquireSandbox", "GetCapabilities", "GetSandbox", "ListSandboxes", "ReleaseSandbox"),
         *("RenewLease",),
     ),
-    "hermes.executor.v1.WorkspaceService": ("GetWorkspace", "ListSnapshots", "ListWorkspaces"),
+    "hermes.executor.v1.WorkspaceService": ("ListSnapshots", "ListWorkspaces"),
     "hermes.gateway.v1.ConversationService": ("ListCommands",),
     "hermes.gateway.v1.DeliveryService": ("Deliver", "GetDelivery"),
     "hermes.scheduler.v1.CuratorService": (

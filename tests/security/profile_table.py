@@ -47,9 +47,9 @@ _PLAIN: Mapping[Kind, Mapping[str, str]] = {
         ),
         "agent.TurnService": "WatchTurn GetTurn",
         "agent.UsageService": "GetUsage GetBudget",
-        "executor.ExecService": "GetExec WaitExec SignalExec ListExecs",
+        "executor.ExecService": "WaitExec SignalExec ListExecs",
         "executor.SandboxService": "RenewLease ReleaseSandbox GetSandbox",
-        "executor.WorkspaceService": ("GetWorkspace DeleteWorkspace ListSnapshots DeleteSnapshot"),
+        "executor.WorkspaceService": "DeleteWorkspace ListSnapshots DeleteSnapshot",
         "gateway.DeliveryService": "GetDelivery",
         "scheduler.BatchService": (
             "GetBatch WatchBatch StopBatch ResumeBatch DeleteBatch ListItems"
@@ -255,8 +255,8 @@ STATE: Mapping[str, Fields] = {
     "executor.SandboxService/ListSandboxes": {},
     "executor.ExecService/ReadExecOutput": {"stream": "OUTPUT_STREAM_STDOUT"},
     "executor.FileService/DownloadFile": _NOTE,
-    "executor.WorkspaceService/GetWorkspace": {},
     "executor.WorkspaceService/ListSnapshots": {"workspace_id": None},
+    "executor.WorkspaceService/ListWorkspaces": {},
     "gateway.DeliveryService/GetDelivery": {},
     "gateway.DeliveryService/DownloadAttachment": {"sha256": _bytes(CANARY_DIGEST)},
     "scheduler.JobService/ListJobs": {},

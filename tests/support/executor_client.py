@@ -157,8 +157,14 @@ class Client:
 
     async def get(self, lease: sandbox_pb2.Lease, exec_id: str) -> exec_pb2.Exec:
         """A command as it is."""
-        request = exec_pb2.GetExecRequest(lease=lease, profile=self.profile, exec_id=exec_id)
-        return (await self.execs.GetExec(request)).exec
+        request = exec_pb2.ReadExecOutputRequest(
+            lease=lease,
+            profile=self.profile,
+            exec_id=exec_id,
+            stream=exec_pb2.OUTPUT_STREAM_STDOUT,
+            length_bytes=1,
+        )
+        return (await self.execs.ReadExecOutput(request)).exec
 
     async def wait(
         self, lease: sandbox_pb2.Lease, exec_id: str, seconds: int = 30

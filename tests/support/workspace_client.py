@@ -30,8 +30,8 @@ class Workspaces:
 
     async def get(self, workspace_id: str) -> pb.Workspace:
         """One as it is."""
-        request = pb.GetWorkspaceRequest(workspace_id=workspace_id, profile=self.profile)
-        return (await self.stub.GetWorkspace(request)).workspace
+        (found,) = [one for one in await self.all() if one.workspace_id == workspace_id]
+        return found
 
     async def all(self) -> list[pb.Workspace]:
         """All of the profile."""

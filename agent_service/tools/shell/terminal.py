@@ -57,7 +57,6 @@ _ENDED = {
     ExitReason.TIMEOUT: "It reached its timeout and was killed with all its children.",
     ExitReason.CANCELLED: "It was cancelled and killed with all its children.",
     ExitReason.OOM: "It ran out of memory and was killed.",
-    ExitReason.OUTPUT_LIMIT: "It wrote more output than can be stored, and was killed.",
     ExitReason.DISK_QUOTA: "The workspace is full, so it was killed.",
     ExitReason.PIDS_LIMIT: "It started more processes than the sandbox allows, and was killed.",
     ExitReason.LEASE_EXPIRED: "The sandbox reached the end of its time.",

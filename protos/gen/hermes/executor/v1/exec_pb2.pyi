@@ -64,8 +64,6 @@ class _ExitReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ExitReason
     """On request."""
     EXIT_REASON_OOM: _ExitReason.ValueType  # 5
     """The memory limit."""
-    EXIT_REASON_OUTPUT_LIMIT: _ExitReason.ValueType  # 6
-    """It wrote more than `output_limit_bytes`."""
     EXIT_REASON_DISK_QUOTA: _ExitReason.ValueType  # 7
     """The workspace quota."""
     EXIT_REASON_PIDS_LIMIT: _ExitReason.ValueType  # 8
@@ -94,8 +92,6 @@ EXIT_REASON_CANCELLED: ExitReason.ValueType  # 4
 """On request."""
 EXIT_REASON_OOM: ExitReason.ValueType  # 5
 """The memory limit."""
-EXIT_REASON_OUTPUT_LIMIT: ExitReason.ValueType  # 6
-"""It wrote more than `output_limit_bytes`."""
 EXIT_REASON_DISK_QUOTA: ExitReason.ValueType  # 7
 """The workspace quota."""
 EXIT_REASON_PIDS_LIMIT: ExitReason.ValueType  # 8
@@ -169,11 +165,9 @@ class StartExecRequest(_message.Message):
     ENV_FIELD_NUMBER: _builtins.int
     TERMINAL_FIELD_NUMBER: _builtins.int
     RUN_TIMEOUT_FIELD_NUMBER: _builtins.int
-    KILL_GRACE_FIELD_NUMBER: _builtins.int
     LEAVE_CHILDREN_FIELD_NUMBER: _builtins.int
     STDIN_FIELD_NUMBER: _builtins.int
     SECRET_REFS_FIELD_NUMBER: _builtins.int
-    OUTPUT_LIMIT_BYTES_FIELD_NUMBER: _builtins.int
     profile: _builtins.str
     """Whose sandbox it is; empty means "default"."""
     exec_id: _builtins.str
@@ -187,10 +181,6 @@ class StartExecRequest(_message.Message):
     stdin: _builtins.bool
     """Whether input will come over AttachExec; otherwise standard input is empty. A command with a
     terminal always takes input.
-    """
-    output_limit_bytes: _builtins.int
-    """The whole tree is killed, reason OUTPUT_LIMIT, once it has written more than so many bytes to both
-    streams together; 0 means never. What is stored of its output is bounded in any case.
     """
     @_builtins.property
     def lease(self) -> _sandbox_pb2.Lease:
@@ -213,10 +203,6 @@ class StartExecRequest(_message.Message):
         """The whole tree is killed after so long; 0 means 180 seconds, at most 24 hours."""
 
     @_builtins.property
-    def kill_grace(self) -> _duration_pb2.Duration:
-        """Time between SIGTERM and SIGKILL when it is killed; 0 means 2 seconds, at most 30."""
-
-    @_builtins.property
     def secret_refs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Names of secrets that the executor's configuration gives to the sandbox's template; empty means
         all that the sandbox has, except where env has a variable of that name. The command finds a
@@ -236,15 +222,13 @@ class StartExecRequest(_message.Message):
         env: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         terminal: Global___TerminalSize | None = ...,
         run_timeout: _duration_pb2.Duration | None = ...,
-        kill_grace: _duration_pb2.Duration | None = ...,
         leave_children: _builtins.bool = ...,
         stdin: _builtins.bool = ...,
         secret_refs: _abc.Iterable[_builtins.str] | None = ...,
-        output_limit_bytes: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["argv", b"argv", "command", b"command", "kill_grace", b"kill_grace", "lease", b"lease", "run_timeout", b"run_timeout", "script", b"script", "terminal", b"terminal"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["argv", b"argv", "command", b"command", "lease", b"lease", "run_timeout", b"run_timeout", "script", b"script", "terminal", b"terminal"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["argv", b"argv", "command", b"command", "cwd", b"cwd", "env", b"env", "exec_id", b"exec_id", "kill_grace", b"kill_grace", "lease", b"lease", "leave_children", b"leave_children", "output_limit_bytes", b"output_limit_bytes", "profile", b"profile", "run_timeout", b"run_timeout", "script", b"script", "secret_refs", b"secret_refs", "stdin", b"stdin", "terminal", b"terminal"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["argv", b"argv", "command", b"command", "cwd", b"cwd", "env", b"env", "exec_id", b"exec_id", "lease", b"lease", "leave_children", b"leave_children", "profile", b"profile", "run_timeout", b"run_timeout", "script", b"script", "secret_refs", b"secret_refs", "stdin", b"stdin", "terminal", b"terminal"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_command: _TypeAlias = _typing.Literal["argv", "script"]  # noqa: Y015
     _WhichOneofArgType_command: _TypeAlias = _typing.Literal["command", b"command"]  # noqa: Y015
@@ -602,62 +586,6 @@ class AttachExecResponse(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType_kind) -> _WhichOneofReturnType_kind | None: ...
 
 Global___AttachExecResponse: _TypeAlias = AttachExecResponse  # noqa: Y015
-
-@_typing.final
-class GetExecRequest(_message.Message):
-    """Request of GetExec."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    LEASE_FIELD_NUMBER: _builtins.int
-    PROFILE_FIELD_NUMBER: _builtins.int
-    EXEC_ID_FIELD_NUMBER: _builtins.int
-    profile: _builtins.str
-    """Whose sandbox it is; empty means "default"."""
-    exec_id: _builtins.str
-    """The command."""
-    @_builtins.property
-    def lease(self) -> _sandbox_pb2.Lease:
-        """The lease of the sandbox."""
-
-    def __init__(
-        self,
-        *,
-        lease: _sandbox_pb2.Lease | None = ...,
-        profile: _builtins.str = ...,
-        exec_id: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["lease", b"lease"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["exec_id", b"exec_id", "lease", b"lease", "profile", b"profile"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___GetExecRequest: _TypeAlias = GetExecRequest  # noqa: Y015
-
-@_typing.final
-class GetExecResponse(_message.Message):
-    """Response of GetExec."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    EXEC_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def exec(self) -> Global___Exec:
-        """The command as it is."""
-
-    def __init__(
-        self,
-        *,
-        exec: Global___Exec | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["exec", b"exec"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["exec", b"exec"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___GetExecResponse: _TypeAlias = GetExecResponse  # noqa: Y015
 
 @_typing.final
 class WaitExecRequest(_message.Message):

@@ -46,11 +46,6 @@ class ExecServiceStub:
                 request_serializer=hermes_dot_executor_dot_v1_dot_exec__pb2.AttachExecRequest.SerializeToString,
                 response_deserializer=hermes_dot_executor_dot_v1_dot_exec__pb2.AttachExecResponse.FromString,
                 _registered_method=True)
-        self.GetExec = channel.unary_unary(
-                '/hermes.executor.v1.ExecService/GetExec',
-                request_serializer=hermes_dot_executor_dot_v1_dot_exec__pb2.GetExecRequest.SerializeToString,
-                response_deserializer=hermes_dot_executor_dot_v1_dot_exec__pb2.GetExecResponse.FromString,
-                _registered_method=True)
         self.WaitExec = channel.unary_unary(
                 '/hermes.executor.v1.ExecService/WaitExec',
                 request_serializer=hermes_dot_executor_dot_v1_dot_exec__pb2.WaitExecRequest.SerializeToString,
@@ -99,38 +94,31 @@ class ExecServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def GetExec(self, request, context):
-        """Returns a command as it is. Known for at least 24 hours after it ended. Fails with NOT_FOUND,
-        LEASE_INVALID, STALE_EPOCH or BACKEND_UNAVAILABLE (try again), or with SANDBOX_LOST where it may
-        have run and nobody can tell.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
     def WaitExec(self, request, context):
-        """Returns when a command has ended or `wait` is over, whichever is first. Fails as GetExec does.
+        """Returns a command when it has ended or `wait` is over, whichever is first. It is known for at least
+        24 hours after it ended. Fails with NOT_FOUND, LEASE_INVALID, STALE_EPOCH or BACKEND_UNAVAILABLE
+        (try again), or with SANDBOX_LOST where it may have run and nobody can tell.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SignalExec(self, request, context):
-        """Sends a signal to a command, or kills its whole tree. Idempotent. Fails as GetExec does.
+        """Sends a signal to a command, or kills its whole tree. Idempotent. Fails as WaitExec does.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListExecs(self, request, context):
-        """Lists the commands of a sandbox that are known, the oldest first. Fails as GetExec does.
+        """Lists the commands of a sandbox that are known, the oldest first. Fails as WaitExec does.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ReadExecOutput(self, request, context):
-        """Reads stored output without attaching. Fails as GetExec does.
+        """Reads stored output without attaching. Fails as WaitExec does.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -148,11 +136,6 @@ def add_ExecServiceServicer_to_server(servicer, server):
                     servicer.AttachExec,
                     request_deserializer=hermes_dot_executor_dot_v1_dot_exec__pb2.AttachExecRequest.FromString,
                     response_serializer=hermes_dot_executor_dot_v1_dot_exec__pb2.AttachExecResponse.SerializeToString,
-            ),
-            'GetExec': grpc.unary_unary_rpc_method_handler(
-                    servicer.GetExec,
-                    request_deserializer=hermes_dot_executor_dot_v1_dot_exec__pb2.GetExecRequest.FromString,
-                    response_serializer=hermes_dot_executor_dot_v1_dot_exec__pb2.GetExecResponse.SerializeToString,
             ),
             'WaitExec': grpc.unary_unary_rpc_method_handler(
                     servicer.WaitExec,
@@ -231,33 +214,6 @@ class ExecService:
             '/hermes.executor.v1.ExecService/AttachExec',
             hermes_dot_executor_dot_v1_dot_exec__pb2.AttachExecRequest.SerializeToString,
             hermes_dot_executor_dot_v1_dot_exec__pb2.AttachExecResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def GetExec(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/hermes.executor.v1.ExecService/GetExec',
-            hermes_dot_executor_dot_v1_dot_exec__pb2.GetExecRequest.SerializeToString,
-            hermes_dot_executor_dot_v1_dot_exec__pb2.GetExecResponse.FromString,
             options,
             channel_credentials,
             insecure,

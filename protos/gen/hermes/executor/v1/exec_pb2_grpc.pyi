@@ -31,19 +31,17 @@ class ExecServiceStub:
     stream that ends without it was cut. Detaching or losing the stream never touches the command.
     Fails with NOT_FOUND, LEASE_INVALID or STALE_EPOCH, or as StartExec does.
     """
-    GetExec: _aio.UnaryUnaryMultiCallable[_exec_pb2.GetExecRequest, _exec_pb2.GetExecResponse]
-    """Returns a command as it is. Known for at least 24 hours after it ended. Fails with NOT_FOUND,
-    LEASE_INVALID, STALE_EPOCH or BACKEND_UNAVAILABLE (try again), or with SANDBOX_LOST where it may
-    have run and nobody can tell.
-    """
     WaitExec: _aio.UnaryUnaryMultiCallable[_exec_pb2.WaitExecRequest, _exec_pb2.WaitExecResponse]
-    """Returns when a command has ended or `wait` is over, whichever is first. Fails as GetExec does."""
+    """Returns a command when it has ended or `wait` is over, whichever is first. It is known for at least
+    24 hours after it ended. Fails with NOT_FOUND, LEASE_INVALID, STALE_EPOCH or BACKEND_UNAVAILABLE
+    (try again), or with SANDBOX_LOST where it may have run and nobody can tell.
+    """
     SignalExec: _aio.UnaryUnaryMultiCallable[_exec_pb2.SignalExecRequest, _exec_pb2.SignalExecResponse]
-    """Sends a signal to a command, or kills its whole tree. Idempotent. Fails as GetExec does."""
+    """Sends a signal to a command, or kills its whole tree. Idempotent. Fails as WaitExec does."""
     ListExecs: _aio.UnaryUnaryMultiCallable[_exec_pb2.ListExecsRequest, _exec_pb2.ListExecsResponse]
-    """Lists the commands of a sandbox that are known, the oldest first. Fails as GetExec does."""
+    """Lists the commands of a sandbox that are known, the oldest first. Fails as WaitExec does."""
     ReadExecOutput: _aio.UnaryUnaryMultiCallable[_exec_pb2.ReadExecOutputRequest, _exec_pb2.ReadExecOutputResponse]
-    """Reads stored output without attaching. Fails as GetExec does."""
+    """Reads stored output without attaching. Fails as WaitExec does."""
 
 class ExecServiceServicer(metaclass=_abc_1.ABCMeta):
     """Commands in a sandbox. A command is started by an idempotent call with an id of the caller's
@@ -76,23 +74,15 @@ class ExecServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def GetExec(
-        self,
-        request: _exec_pb2.GetExecRequest,
-        context: _aio.ServicerContext[_exec_pb2.GetExecRequest, _abc.Awaitable[_exec_pb2.GetExecResponse]],
-    ) -> _abc.Awaitable[_exec_pb2.GetExecResponse]:
-        """Returns a command as it is. Known for at least 24 hours after it ended. Fails with NOT_FOUND,
-        LEASE_INVALID, STALE_EPOCH or BACKEND_UNAVAILABLE (try again), or with SANDBOX_LOST where it may
-        have run and nobody can tell.
-        """
-
-    @_abc_1.abstractmethod
     def WaitExec(
         self,
         request: _exec_pb2.WaitExecRequest,
         context: _aio.ServicerContext[_exec_pb2.WaitExecRequest, _abc.Awaitable[_exec_pb2.WaitExecResponse]],
     ) -> _abc.Awaitable[_exec_pb2.WaitExecResponse]:
-        """Returns when a command has ended or `wait` is over, whichever is first. Fails as GetExec does."""
+        """Returns a command when it has ended or `wait` is over, whichever is first. It is known for at least
+        24 hours after it ended. Fails with NOT_FOUND, LEASE_INVALID, STALE_EPOCH or BACKEND_UNAVAILABLE
+        (try again), or with SANDBOX_LOST where it may have run and nobody can tell.
+        """
 
     @_abc_1.abstractmethod
     def SignalExec(
@@ -100,7 +90,7 @@ class ExecServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _exec_pb2.SignalExecRequest,
         context: _aio.ServicerContext[_exec_pb2.SignalExecRequest, _abc.Awaitable[_exec_pb2.SignalExecResponse]],
     ) -> _abc.Awaitable[_exec_pb2.SignalExecResponse]:
-        """Sends a signal to a command, or kills its whole tree. Idempotent. Fails as GetExec does."""
+        """Sends a signal to a command, or kills its whole tree. Idempotent. Fails as WaitExec does."""
 
     @_abc_1.abstractmethod
     def ListExecs(
@@ -108,7 +98,7 @@ class ExecServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _exec_pb2.ListExecsRequest,
         context: _aio.ServicerContext[_exec_pb2.ListExecsRequest, _abc.Awaitable[_exec_pb2.ListExecsResponse]],
     ) -> _abc.Awaitable[_exec_pb2.ListExecsResponse]:
-        """Lists the commands of a sandbox that are known, the oldest first. Fails as GetExec does."""
+        """Lists the commands of a sandbox that are known, the oldest first. Fails as WaitExec does."""
 
     @_abc_1.abstractmethod
     def ReadExecOutput(
@@ -116,6 +106,6 @@ class ExecServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _exec_pb2.ReadExecOutputRequest,
         context: _aio.ServicerContext[_exec_pb2.ReadExecOutputRequest, _abc.Awaitable[_exec_pb2.ReadExecOutputResponse]],
     ) -> _abc.Awaitable[_exec_pb2.ReadExecOutputResponse]:
-        """Reads stored output without attaching. Fails as GetExec does."""
+        """Reads stored output without attaching. Fails as WaitExec does."""
 
 def add_ExecServiceServicer_to_server(servicer: ExecServiceServicer, server: _aio.Server) -> None: ...

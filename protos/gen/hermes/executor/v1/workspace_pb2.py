@@ -25,15 +25,15 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"hermes/executor/v1/workspace.proto\x12\x12hermes.executor.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfa\x02\n\tWorkspace\x12\x14\n\x0cworkspace_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x31\n\x05state\x18\x03 \x01(\x0e\x32\".hermes.executor.v1.WorkspaceState\x12\x10\n\x08template\x18\x04 \x01(\t\x12\x0f\n\x07\x62\x61\x63kend\x18\x05 \x01(\t\x12\x11\n\tsource_id\x18\x06 \x01(\t\x12\x13\n\x0bsession_ids\x18\x07 \x03(\t\x12\x1a\n\x12\x61\x63tive_session_ids\x18\x08 \x03(\t\x12/\n\x0b\x63reate_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08use_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x17\n\nsize_bytes\x18\x0b \x01(\x03H\x00\x88\x01\x01\x12\x18\n\x0blimit_bytes\x18\x0c \x01(\x03H\x01\x88\x01\x01\x42\r\n\x0b_size_bytesB\x0e\n\x0c_limit_bytes\"\x8e\x02\n\x08Snapshot\x12\x13\n\x0bsnapshot_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x31\n\x05state\x18\x03 \x01(\x0e\x32\".hermes.executor.v1.WorkspaceState\x12\x14\n\x0cworkspace_id\x18\x04 \x01(\t\x12\x0f\n\x07\x62\x61\x63kend\x18\x05 \x01(\t\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08use_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x17\n\nsize_bytes\x18\x08 \x01(\x03H\x00\x88\x01\x01\x42\r\n\x0b_size_bytes\"]\n\x16\x43reateWorkspaceRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x10\n\x08template\x18\x04 \x01(\t\"K\n\x17\x43reateWorkspaceResponse\x12\x30\n\tworkspace\x18\x01 \x01(\x0b\x32\x1d.hermes.executor.v1.Workspace\"<\n\x13GetWorkspaceRequest\x12\x14\n\x0cworkspace_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\"H\n\x14GetWorkspaceResponse\x12\x30\n\tworkspace\x18\x01 \x01(\x0b\x32\x1d.hermes.executor.v1.Workspace\"O\n\x15ListWorkspacesRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"d\n\x16ListWorkspacesResponse\x12\x31\n\nworkspaces\x18\x01 \x03(\x0b\x32\x1d.hermes.executor.v1.Workspace\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"?\n\x16\x44\x65leteWorkspaceRequest\x12\x14\n\x0cworkspace_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\"\x19\n\x17\x44\x65leteWorkspaceResponse\"\\\n\x14\x46orkWorkspaceRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x11\n\tsource_id\x18\x03 \x01(\t\x12\x0c\n\x04name\x18\x04 \x01(\t\"I\n\x15\x46orkWorkspaceResponse\x12\x30\n\tworkspace\x18\x01 \x01(\x0b\x32\x1d.hermes.executor.v1.Workspace\"`\n\x15\x43reateSnapshotRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x14\n\x0cworkspace_id\x18\x03 \x01(\t\x12\x0c\n\x04name\x18\x04 \x01(\t\"H\n\x16\x43reateSnapshotResponse\x12.\n\x08snapshot\x18\x01 \x01(\x0b\x32\x1c.hermes.executor.v1.Snapshot\"d\n\x14ListSnapshotsRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x14\n\x0cworkspace_id\x18\x02 \x01(\t\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\"a\n\x15ListSnapshotsResponse\x12/\n\tsnapshots\x18\x01 \x03(\x0b\x32\x1c.hermes.executor.v1.Snapshot\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"=\n\x15\x44\x65leteSnapshotRequest\x12\x13\n\x0bsnapshot_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\"\x18\n\x16\x44\x65leteSnapshotResponse*\x86\x01\n\x0eWorkspaceState\x12\x1f\n\x1bWORKSPACE_STATE_UNSPECIFIED\x10\x00\x12\x1a\n\x16WORKSPACE_STATE_MAKING\x10\x01\x12\x19\n\x15WORKSPACE_STATE_READY\x10\x02\x12\x1c\n\x18WORKSPACE_STATE_REMOVING\x10\x03\x32\xd4\x06\n\x10WorkspaceService\x12j\n\x0f\x43reateWorkspace\x12*.hermes.executor.v1.CreateWorkspaceRequest\x1a+.hermes.executor.v1.CreateWorkspaceResponse\x12\x61\n\x0cGetWorkspace\x12\'.hermes.executor.v1.GetWorkspaceRequest\x1a(.hermes.executor.v1.GetWorkspaceResponse\x12g\n\x0eListWorkspaces\x12).hermes.executor.v1.ListWorkspacesRequest\x1a*.hermes.executor.v1.ListWorkspacesResponse\x12j\n\x0f\x44\x65leteWorkspace\x12*.hermes.executor.v1.DeleteWorkspaceRequest\x1a+.hermes.executor.v1.DeleteWorkspaceResponse\x12\x64\n\rForkWorkspace\x12(.hermes.executor.v1.ForkWorkspaceRequest\x1a).hermes.executor.v1.ForkWorkspaceResponse\x12g\n\x0e\x43reateSnapshot\x12).hermes.executor.v1.CreateSnapshotRequest\x1a*.hermes.executor.v1.CreateSnapshotResponse\x12\x64\n\rListSnapshots\x12(.hermes.executor.v1.ListSnapshotsRequest\x1a).hermes.executor.v1.ListSnapshotsResponse\x12g\n\x0e\x44\x65leteSnapshot\x12).hermes.executor.v1.DeleteSnapshotRequest\x1a*.hermes.executor.v1.DeleteSnapshotResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"hermes/executor/v1/workspace.proto\x12\x12hermes.executor.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfa\x02\n\tWorkspace\x12\x14\n\x0cworkspace_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x31\n\x05state\x18\x03 \x01(\x0e\x32\".hermes.executor.v1.WorkspaceState\x12\x10\n\x08template\x18\x04 \x01(\t\x12\x0f\n\x07\x62\x61\x63kend\x18\x05 \x01(\t\x12\x11\n\tsource_id\x18\x06 \x01(\t\x12\x13\n\x0bsession_ids\x18\x07 \x03(\t\x12\x1a\n\x12\x61\x63tive_session_ids\x18\x08 \x03(\t\x12/\n\x0b\x63reate_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08use_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x17\n\nsize_bytes\x18\x0b \x01(\x03H\x00\x88\x01\x01\x12\x18\n\x0blimit_bytes\x18\x0c \x01(\x03H\x01\x88\x01\x01\x42\r\n\x0b_size_bytesB\x0e\n\x0c_limit_bytes\"\x8e\x02\n\x08Snapshot\x12\x13\n\x0bsnapshot_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x31\n\x05state\x18\x03 \x01(\x0e\x32\".hermes.executor.v1.WorkspaceState\x12\x14\n\x0cworkspace_id\x18\x04 \x01(\t\x12\x0f\n\x07\x62\x61\x63kend\x18\x05 \x01(\t\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08use_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x17\n\nsize_bytes\x18\x08 \x01(\x03H\x00\x88\x01\x01\x42\r\n\x0b_size_bytes\"]\n\x16\x43reateWorkspaceRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x10\n\x08template\x18\x04 \x01(\t\"K\n\x17\x43reateWorkspaceResponse\x12\x30\n\tworkspace\x18\x01 \x01(\x0b\x32\x1d.hermes.executor.v1.Workspace\"O\n\x15ListWorkspacesRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"d\n\x16ListWorkspacesResponse\x12\x31\n\nworkspaces\x18\x01 \x03(\x0b\x32\x1d.hermes.executor.v1.Workspace\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"?\n\x16\x44\x65leteWorkspaceRequest\x12\x14\n\x0cworkspace_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\"\x19\n\x17\x44\x65leteWorkspaceResponse\"\\\n\x14\x46orkWorkspaceRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x11\n\tsource_id\x18\x03 \x01(\t\x12\x0c\n\x04name\x18\x04 \x01(\t\"I\n\x15\x46orkWorkspaceResponse\x12\x30\n\tworkspace\x18\x01 \x01(\x0b\x32\x1d.hermes.executor.v1.Workspace\"`\n\x15\x43reateSnapshotRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\x12\x14\n\x0cworkspace_id\x18\x03 \x01(\t\x12\x0c\n\x04name\x18\x04 \x01(\t\"H\n\x16\x43reateSnapshotResponse\x12.\n\x08snapshot\x18\x01 \x01(\x0b\x32\x1c.hermes.executor.v1.Snapshot\"d\n\x14ListSnapshotsRequest\x12\x0f\n\x07profile\x18\x01 \x01(\t\x12\x14\n\x0cworkspace_id\x18\x02 \x01(\t\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\"a\n\x15ListSnapshotsResponse\x12/\n\tsnapshots\x18\x01 \x03(\x0b\x32\x1c.hermes.executor.v1.Snapshot\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"=\n\x15\x44\x65leteSnapshotRequest\x12\x13\n\x0bsnapshot_id\x18\x01 \x01(\t\x12\x0f\n\x07profile\x18\x02 \x01(\t\"\x18\n\x16\x44\x65leteSnapshotResponse*\x86\x01\n\x0eWorkspaceState\x12\x1f\n\x1bWORKSPACE_STATE_UNSPECIFIED\x10\x00\x12\x1a\n\x16WORKSPACE_STATE_MAKING\x10\x01\x12\x19\n\x15WORKSPACE_STATE_READY\x10\x02\x12\x1c\n\x18WORKSPACE_STATE_REMOVING\x10\x03\x32\xf1\x05\n\x10WorkspaceService\x12j\n\x0f\x43reateWorkspace\x12*.hermes.executor.v1.CreateWorkspaceRequest\x1a+.hermes.executor.v1.CreateWorkspaceResponse\x12g\n\x0eListWorkspaces\x12).hermes.executor.v1.ListWorkspacesRequest\x1a*.hermes.executor.v1.ListWorkspacesResponse\x12j\n\x0f\x44\x65leteWorkspace\x12*.hermes.executor.v1.DeleteWorkspaceRequest\x1a+.hermes.executor.v1.DeleteWorkspaceResponse\x12\x64\n\rForkWorkspace\x12(.hermes.executor.v1.ForkWorkspaceRequest\x1a).hermes.executor.v1.ForkWorkspaceResponse\x12g\n\x0e\x43reateSnapshot\x12).hermes.executor.v1.CreateSnapshotRequest\x1a*.hermes.executor.v1.CreateSnapshotResponse\x12\x64\n\rListSnapshots\x12(.hermes.executor.v1.ListSnapshotsRequest\x1a).hermes.executor.v1.ListSnapshotsResponse\x12g\n\x0e\x44\x65leteSnapshot\x12).hermes.executor.v1.DeleteSnapshotRequest\x1a*.hermes.executor.v1.DeleteSnapshotResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hermes.executor.v1.workspace_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_WORKSPACESTATE']._serialized_start=1960
-  _globals['_WORKSPACESTATE']._serialized_end=2094
+  _globals['_WORKSPACESTATE']._serialized_start=1824
+  _globals['_WORKSPACESTATE']._serialized_end=1958
   _globals['_WORKSPACE']._serialized_start=92
   _globals['_WORKSPACE']._serialized_end=470
   _globals['_SNAPSHOT']._serialized_start=473
@@ -42,34 +42,30 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CREATEWORKSPACEREQUEST']._serialized_end=838
   _globals['_CREATEWORKSPACERESPONSE']._serialized_start=840
   _globals['_CREATEWORKSPACERESPONSE']._serialized_end=915
-  _globals['_GETWORKSPACEREQUEST']._serialized_start=917
-  _globals['_GETWORKSPACEREQUEST']._serialized_end=977
-  _globals['_GETWORKSPACERESPONSE']._serialized_start=979
-  _globals['_GETWORKSPACERESPONSE']._serialized_end=1051
-  _globals['_LISTWORKSPACESREQUEST']._serialized_start=1053
-  _globals['_LISTWORKSPACESREQUEST']._serialized_end=1132
-  _globals['_LISTWORKSPACESRESPONSE']._serialized_start=1134
-  _globals['_LISTWORKSPACESRESPONSE']._serialized_end=1234
-  _globals['_DELETEWORKSPACEREQUEST']._serialized_start=1236
-  _globals['_DELETEWORKSPACEREQUEST']._serialized_end=1299
-  _globals['_DELETEWORKSPACERESPONSE']._serialized_start=1301
-  _globals['_DELETEWORKSPACERESPONSE']._serialized_end=1326
-  _globals['_FORKWORKSPACEREQUEST']._serialized_start=1328
-  _globals['_FORKWORKSPACEREQUEST']._serialized_end=1420
-  _globals['_FORKWORKSPACERESPONSE']._serialized_start=1422
-  _globals['_FORKWORKSPACERESPONSE']._serialized_end=1495
-  _globals['_CREATESNAPSHOTREQUEST']._serialized_start=1497
-  _globals['_CREATESNAPSHOTREQUEST']._serialized_end=1593
-  _globals['_CREATESNAPSHOTRESPONSE']._serialized_start=1595
-  _globals['_CREATESNAPSHOTRESPONSE']._serialized_end=1667
-  _globals['_LISTSNAPSHOTSREQUEST']._serialized_start=1669
-  _globals['_LISTSNAPSHOTSREQUEST']._serialized_end=1769
-  _globals['_LISTSNAPSHOTSRESPONSE']._serialized_start=1771
-  _globals['_LISTSNAPSHOTSRESPONSE']._serialized_end=1868
-  _globals['_DELETESNAPSHOTREQUEST']._serialized_start=1870
-  _globals['_DELETESNAPSHOTREQUEST']._serialized_end=1931
-  _globals['_DELETESNAPSHOTRESPONSE']._serialized_start=1933
-  _globals['_DELETESNAPSHOTRESPONSE']._serialized_end=1957
-  _globals['_WORKSPACESERVICE']._serialized_start=2097
-  _globals['_WORKSPACESERVICE']._serialized_end=2949
+  _globals['_LISTWORKSPACESREQUEST']._serialized_start=917
+  _globals['_LISTWORKSPACESREQUEST']._serialized_end=996
+  _globals['_LISTWORKSPACESRESPONSE']._serialized_start=998
+  _globals['_LISTWORKSPACESRESPONSE']._serialized_end=1098
+  _globals['_DELETEWORKSPACEREQUEST']._serialized_start=1100
+  _globals['_DELETEWORKSPACEREQUEST']._serialized_end=1163
+  _globals['_DELETEWORKSPACERESPONSE']._serialized_start=1165
+  _globals['_DELETEWORKSPACERESPONSE']._serialized_end=1190
+  _globals['_FORKWORKSPACEREQUEST']._serialized_start=1192
+  _globals['_FORKWORKSPACEREQUEST']._serialized_end=1284
+  _globals['_FORKWORKSPACERESPONSE']._serialized_start=1286
+  _globals['_FORKWORKSPACERESPONSE']._serialized_end=1359
+  _globals['_CREATESNAPSHOTREQUEST']._serialized_start=1361
+  _globals['_CREATESNAPSHOTREQUEST']._serialized_end=1457
+  _globals['_CREATESNAPSHOTRESPONSE']._serialized_start=1459
+  _globals['_CREATESNAPSHOTRESPONSE']._serialized_end=1531
+  _globals['_LISTSNAPSHOTSREQUEST']._serialized_start=1533
+  _globals['_LISTSNAPSHOTSREQUEST']._serialized_end=1633
+  _globals['_LISTSNAPSHOTSRESPONSE']._serialized_start=1635
+  _globals['_LISTSNAPSHOTSRESPONSE']._serialized_end=1732
+  _globals['_DELETESNAPSHOTREQUEST']._serialized_start=1734
+  _globals['_DELETESNAPSHOTREQUEST']._serialized_end=1795
+  _globals['_DELETESNAPSHOTRESPONSE']._serialized_start=1797
+  _globals['_DELETESNAPSHOTRESPONSE']._serialized_end=1821
+  _globals['_WORKSPACESERVICE']._serialized_start=1961
+  _globals['_WORKSPACESERVICE']._serialized_end=2714
 # @@protoc_insertion_point(module_scope)

@@ -248,56 +248,6 @@ class CreateWorkspaceResponse(_message.Message):
 Global___CreateWorkspaceResponse: _TypeAlias = CreateWorkspaceResponse  # noqa: Y015
 
 @_typing.final
-class GetWorkspaceRequest(_message.Message):
-    """Request of GetWorkspace."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    WORKSPACE_ID_FIELD_NUMBER: _builtins.int
-    PROFILE_FIELD_NUMBER: _builtins.int
-    workspace_id: _builtins.str
-    """The workspace to return."""
-    profile: _builtins.str
-    """Whose workspace it is; empty means "default"."""
-    def __init__(
-        self,
-        *,
-        workspace_id: _builtins.str = ...,
-        profile: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["profile", b"profile", "workspace_id", b"workspace_id"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___GetWorkspaceRequest: _TypeAlias = GetWorkspaceRequest  # noqa: Y015
-
-@_typing.final
-class GetWorkspaceResponse(_message.Message):
-    """Response of GetWorkspace."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    WORKSPACE_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def workspace(self) -> Global___Workspace:
-        """The workspace."""
-
-    def __init__(
-        self,
-        *,
-        workspace: Global___Workspace | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["workspace", b"workspace"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["workspace", b"workspace"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___GetWorkspaceResponse: _TypeAlias = GetWorkspaceResponse  # noqa: Y015
-
-@_typing.final
 class ListWorkspacesRequest(_message.Message):
     """Request of ListWorkspaces."""
 

@@ -44,11 +44,6 @@ class WorkspaceServiceStub:
                 request_serializer=hermes_dot_executor_dot_v1_dot_workspace__pb2.CreateWorkspaceRequest.SerializeToString,
                 response_deserializer=hermes_dot_executor_dot_v1_dot_workspace__pb2.CreateWorkspaceResponse.FromString,
                 _registered_method=True)
-        self.GetWorkspace = channel.unary_unary(
-                '/hermes.executor.v1.WorkspaceService/GetWorkspace',
-                request_serializer=hermes_dot_executor_dot_v1_dot_workspace__pb2.GetWorkspaceRequest.SerializeToString,
-                response_deserializer=hermes_dot_executor_dot_v1_dot_workspace__pb2.GetWorkspaceResponse.FromString,
-                _registered_method=True)
         self.ListWorkspaces = channel.unary_unary(
                 '/hermes.executor.v1.WorkspaceService/ListWorkspaces',
                 request_serializer=hermes_dot_executor_dot_v1_dot_workspace__pb2.ListWorkspacesRequest.SerializeToString,
@@ -93,13 +88,6 @@ class WorkspaceServiceServicer:
         """Makes an empty workspace, for AcquireSandbox to name. Idempotent by `request_id`. Fails with
         INVALID_ARGUMENT, ALREADY_EXISTS (the request id was used for something else), LIMIT_EXCEEDED
         (the profile's quota), BACKEND_UNAVAILABLE, or FAILED_PRECONDITION where workspaces are not kept.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def GetWorkspace(self, request, context):
-        """Returns a workspace. Fails with NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -164,11 +152,6 @@ def add_WorkspaceServiceServicer_to_server(servicer, server):
                     request_deserializer=hermes_dot_executor_dot_v1_dot_workspace__pb2.CreateWorkspaceRequest.FromString,
                     response_serializer=hermes_dot_executor_dot_v1_dot_workspace__pb2.CreateWorkspaceResponse.SerializeToString,
             ),
-            'GetWorkspace': grpc.unary_unary_rpc_method_handler(
-                    servicer.GetWorkspace,
-                    request_deserializer=hermes_dot_executor_dot_v1_dot_workspace__pb2.GetWorkspaceRequest.FromString,
-                    response_serializer=hermes_dot_executor_dot_v1_dot_workspace__pb2.GetWorkspaceResponse.SerializeToString,
-            ),
             'ListWorkspaces': grpc.unary_unary_rpc_method_handler(
                     servicer.ListWorkspaces,
                     request_deserializer=hermes_dot_executor_dot_v1_dot_workspace__pb2.ListWorkspacesRequest.FromString,
@@ -232,33 +215,6 @@ class WorkspaceService:
             '/hermes.executor.v1.WorkspaceService/CreateWorkspace',
             hermes_dot_executor_dot_v1_dot_workspace__pb2.CreateWorkspaceRequest.SerializeToString,
             hermes_dot_executor_dot_v1_dot_workspace__pb2.CreateWorkspaceResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def GetWorkspace(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/hermes.executor.v1.WorkspaceService/GetWorkspace',
-            hermes_dot_executor_dot_v1_dot_workspace__pb2.GetWorkspaceRequest.SerializeToString,
-            hermes_dot_executor_dot_v1_dot_workspace__pb2.GetWorkspaceResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -26,8 +26,6 @@ class WorkspaceServiceStub:
     INVALID_ARGUMENT, ALREADY_EXISTS (the request id was used for something else), LIMIT_EXCEEDED
     (the profile's quota), BACKEND_UNAVAILABLE, or FAILED_PRECONDITION where workspaces are not kept.
     """
-    GetWorkspace: _aio.UnaryUnaryMultiCallable[_workspace_pb2.GetWorkspaceRequest, _workspace_pb2.GetWorkspaceResponse]
-    """Returns a workspace. Fails with NOT_FOUND."""
     ListWorkspaces: _aio.UnaryUnaryMultiCallable[_workspace_pb2.ListWorkspacesRequest, _workspace_pb2.ListWorkspacesResponse]
     """Lists a profile's workspaces, the oldest first."""
     DeleteWorkspace: _aio.UnaryUnaryMultiCallable[_workspace_pb2.DeleteWorkspaceRequest, _workspace_pb2.DeleteWorkspaceResponse]
@@ -71,14 +69,6 @@ class WorkspaceServiceServicer(metaclass=_abc_1.ABCMeta):
         INVALID_ARGUMENT, ALREADY_EXISTS (the request id was used for something else), LIMIT_EXCEEDED
         (the profile's quota), BACKEND_UNAVAILABLE, or FAILED_PRECONDITION where workspaces are not kept.
         """
-
-    @_abc_1.abstractmethod
-    def GetWorkspace(
-        self,
-        request: _workspace_pb2.GetWorkspaceRequest,
-        context: _aio.ServicerContext[_workspace_pb2.GetWorkspaceRequest, _abc.Awaitable[_workspace_pb2.GetWorkspaceResponse]],
-    ) -> _abc.Awaitable[_workspace_pb2.GetWorkspaceResponse]:
-        """Returns a workspace. Fails with NOT_FOUND."""
 
     @_abc_1.abstractmethod
     def ListWorkspaces(
