@@ -1,6 +1,5 @@
 """Engines whose containers have users of their own: who commands are, and whose their files."""
 
-import os
 from asyncio import to_thread
 from collections.abc import Iterator
 from contextlib import suppress
@@ -8,36 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from executor_service.backends.base import BoxSpec
-from executor_service.backends.docker.backend import DockerBackend
-from executor_service.config import DockerConfig
-from executor_service.errors import BoxCreateFailed
 from hermes.executor.v1 import exec_pb2
 from tests.contract.dying_executor import IMPORTS
 from tests.support.boxes import odd_seconds
-from tests.support.docker_engine import (
-    FIRST_SUBORDINATE,
-    OwnEngine,
-    remapping_engine,
-    rootless_engine,
-)
+from tests.support.docker_engine import OwnEngine, rootless_engine
 from tests.support.executor_client import Client
-from tests.support.executors import Process, executor_settings, serving, until
+from tests.support.executors import Process, executor_settings, until
 from tests.support.users import UID, users_folder, users_python
 from tests.support.workspace_client import Workspaces
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
-"""Two engines are started."""
+"""An engine is started."""
 
 MIB = 1024 * 1024
-REMAPPED = FIRST_SUBORDINATE + 1000
 FILL = "mkdir -m 700 own; echo secret > own/file; echo kept > file; head -c 1M /dev/zero > large"
-
-
-@pytest.fixture(scope="module")
-def remapping() -> Iterator[OwnEngine]:
-    with remapping_engine() as engine:
-        yield engine
 
 
 @pytest.fixture(scope="module")
@@ -117,26 +100,6 @@ async def check_workspaces(client: Client, home: Path, user: int) -> None:
     for ident in (source, fork.workspace_id):
         await workspaces.delete(ident)
     assert not await to_thread(lambda: list(home.rglob("wsp_*")))
-
-
-async def test_an_engine_that_remaps_users(remapping: OwnEngine, tmp_path: Path) -> None:
-    await to_thread(limit, tmp_path)
-    settings = await to_thread(executor_settings, tmp_path, "docker", DOCKER_HOST=remapping.host)
-    async with serving(settings) as executor, executor.client() as client:
-        await check_nothing_is_gained(client, REMAPPED)
-        await check_workspaces(client, tmp_path, REMAPPED)
-
-
-async def test_what_belongs_to_somebody_else_is_not_taken(
-    remapping: OwnEngine, tmp_path: Path
-) -> None:
-    await to_thread(os.chown, tmp_path, UID, UID)
-    options = DockerConfig(host=remapping.host)
-    backend = DockerBackend("test", tmp_path / "backend", b"", options)
-    with pytest.raises(BoxCreateFailed, match=f"chown -R {REMAPPED}:{REMAPPED}"):
-        await backend.create(BoxSpec("box", "test", "p", tmp_path))
-    await backend.close()
-    assert (await to_thread(tmp_path.stat)).st_uid == UID
 
 
 async def test_an_engine_of_an_ordinary_user(rootless: OwnEngine, users_home: Path) -> None:

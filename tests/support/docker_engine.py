@@ -76,7 +76,7 @@ _WITHOUT_THE_FIRST_ONES_FILES = """
 rm -f /run/docker /run/containerd /run/xtables.lock
 exec "$@"
 """
-FIRST_SUBORDINATE = 300_000
+_FIRST_SUBORDINATE = 300_000
 """The range of users of an engine that has one of its own begins here."""
 _SUBORDINATES = 65536
 
@@ -88,7 +88,6 @@ class OwnEngine:
     folder: Path
     through: tuple[str, ...] = ()
     """A program that runs it."""
-    options: tuple[str, ...] = ()
     _process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     @property
@@ -113,7 +112,6 @@ class OwnEngine:
                     *("--data-root", str(folder / "data"), "--exec-root", str(folder / "exec")),
                     *("--pidfile", str(folder / "pid"), "--shutdown-timeout", "1"),
                     *("--bridge", "none", "--iptables=false", "--ip-masq=false"),
-                    *self.options,
                 ],
                 stdout=log,
                 stderr=log,
@@ -150,15 +148,6 @@ def own_engine() -> Generator[OwnEngine]:
 
 
 @contextmanager
-def remapping_engine() -> Generator[OwnEngine]:
-    """One with userns-remap: root in its containers is FIRST_SUBORDINATE."""
-    with _folder() as folder:
-        through = _with_own_etc(folder, "daemon")
-        with _running(OwnEngine(folder, through, ("--userns-remap", "daemon"))) as engine:
-            yield engine
-
-
-@contextmanager
 def rootless_engine() -> Generator[OwnEngine]:
     """One that an ordinary user runs, UID: root in its containers is that user."""
     missing = [name for name in ("rootlesskit", "newuidmap") if not shutil.which(name, path=_PATH)]
@@ -179,7 +168,7 @@ def rootless_engine() -> Generator[OwnEngine]:
 
 def _with_own_etc(folder: Path, owner: str, **files: str) -> tuple[str, ...]:
     """A program that runs another, to which a range of users belongs to an owner."""
-    subordinates = f"{owner}:{FIRST_SUBORDINATE}:{_SUBORDINATES}\n"
+    subordinates = f"{owner}:{_FIRST_SUBORDINATE}:{_SUBORDINATES}\n"
     etc = folder / "etc"
     etc.mkdir()
     for name, content in {"subuid": subordinates, "subgid": subordinates, **files}.items():

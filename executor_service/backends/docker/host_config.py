@@ -80,7 +80,7 @@ class Hardening(Struct, frozen=True):
 
     def _tmpfs(self, limits: Limits) -> dict[str, str]:
         common = f"rw,nosuid,nodev,nr_inodes={_FILES_PER_TMPFS}"
-        own = f"mode=0755,uid={self.user.inside},gid={self.user.inside}"
+        own = f"mode=0755,uid={self.user.uid},gid={self.user.uid}"
         rights = {"/tmp": "exec,mode=1777", "/run": f"noexec,{own}", SKILLS: f"exec,{own}"}  # noqa: S108
         return {
             path: f"{common},{rights.get(path, 'noexec,mode=1777')},size={size}"

@@ -144,8 +144,6 @@ def _describe(info: Facts, version: Facts, engine: Engine, used: str, isolation:
     notes.append(f"runtime {used}{', which is gVisor' if is_gvisor else ''}")
     if "name=rootless" in options:
         notes.append("rootless")
-    elif "name=userns" in options:
-        notes.append("user namespaces remapped")
     if not info.get("SwapLimit"):
         notes.append("swap is not limited")
     parts = {part["Name"]: part["Version"] for part in version.get("Components") or ()}
