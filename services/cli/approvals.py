@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from hermes.agent.v1 import approval_pb2 as pb
 from hermes.agent.v1.approval_pb2_grpc import ApprovalServiceStub
 from services.cli.command import JSON_LIST, JSON_OBJECT, Command, Context, action, arg
-from services.cli.output import Column, describe, local_time
+from services.cli.output import local_time
 
 EXAMPLES = """\
 examples:
@@ -16,12 +16,6 @@ examples:
   hermes approvals deny apr_trn_06gzq0v2k5t1v9d3c4m8h7w2a0:3"""
 
 _FOR = ("once", "session", "always")
-_COLUMNS = (
-    *map(Column, ("approval_id", "session_id", "turn_id", "tool", "subject")),
-    Column("created_at", source="create_time"),
-    Column("expires_at", source="expire_time"),
-    *map(Column, ("decision", "decided_by", "requester", "platform")),
-)
 
 
 async def _list(context: Context) -> None:
@@ -29,8 +23,7 @@ async def _list(context: Context) -> None:
     request = context.request(pb.ListApprovalsRequest)
     found = (await context.stub(ApprovalServiceStub).ListApprovals(request)).approvals
     text = "\n".join(line for approval in found for line in _block(approval))
-    described = [describe(approval, _COLUMNS) for approval in found]
-    context.print_value(described, text or "There are no open approvals.")
+    context.print_value(found, text or "There are no open approvals.")
 
 
 def _block(approval: pb.Approval) -> Iterator[str]:
@@ -52,7 +45,7 @@ async def _decide(context: Context) -> None:
     answer = await context.stub(ApprovalServiceStub).ResolveApproval(request)
     word = "Denied" if scope == "deny" else f"Approved ({scope})"
     text = f"{word}: {answer.approval.tool} `{answer.approval.subject}`"
-    context.print_one(answer.approval, _COLUMNS, text)
+    context.print_value(answer.approval, text)
 
 
 _SESSION = arg("--session ID", "list only approvals of this session", field="session_id")

@@ -78,16 +78,14 @@ def _amount(name: str) -> Column:
         parts += [f"{amount.tokens:,} tokens"] if budget.limit.tokens else []
         return ", ".join(parts) or "none"
 
-    return Column("", name, shown)
+    return Column(name, shown)
 
 
 _COLUMNS = (
-    Column("scope", "budget"),
-    Column("scope_id", "id"),
-    *(Column(name, source=lambda budget, name=name: getattr(budget, name)) for name in _AMOUNTS),
+    Column("budget", "scope"),
+    Column("id", "scope_id"),
     *map(_amount, _AMOUNTS),
-    Column("set_by", "", lambda budget: "budget" if budget.is_set else "config"),
-    Column("", "set by", lambda it: "hermes budget" if it.is_set else "config.yaml"),
+    Column("set by", lambda it: "hermes budget" if it.is_set else "config.yaml"),
 )
 _ACTIONS = (
     action(

@@ -18,8 +18,8 @@ from msgspec import Struct, field
 
 from services.cli.arguments import INT32, LEVELS, add_home, up_to
 from services.cli.connection import at_home, connected
-from services.cli.console import EXIT_USAGE, complain, print_json, printable, say
-from services.cli.output import Column, describe, print_details, print_rows
+from services.cli.console import EXIT_USAGE, complain, printable, say
+from services.cli.output import Column, print_json, print_rows
 from services.cli.standard_input import agreed
 from services.cli.startup import load, run_in_home
 from services.config.paths import nearest, suggestion
@@ -145,19 +145,12 @@ class Context:
     def print_list(self, rows: Sequence[Any], columns: Sequence[Column], empty: str) -> None:
         """Print a table, or a JSON list with --json; `empty` replaces an empty table."""
         if self.given.json:
-            print_json([describe(row, columns) for row in rows])
+            print_json(rows)
         else:
             print_rows(rows, columns, empty)
 
-    def print_one(self, row: Any, columns: Sequence[Column], sentence: str = "") -> None:
-        """Print a JSON object with --json, else the sentence or a line for each value."""
-        if self.given.json or sentence:
-            self.print_value(describe(row, columns), sentence)
-        else:
-            print_details(row, columns)
-
-    def print_value(self, value: Mapping[str, Any] | list[Any], text: str) -> None:
-        """Print a JSON value with --json, else the text."""
+    def print_value(self, value: Any, text: str) -> None:
+        """Print a message or another value as JSON with --json, else the text."""
         if self.given.json:
             print_json(value)
         else:

@@ -33,11 +33,7 @@ examples:
   hermes config check                exit status 1 when something is wrong"""
 
 
-_SHOWN = (
-    Column("key", "setting", "setting.key"),
-    Column("value", "value"),
-    Column("set_by", "set by", "where"),
-)
+_SHOWN = (Column("setting", "key"), Column("value"), Column("set by", "where"))
 
 
 def _show(context: Context) -> None:

@@ -1,12 +1,10 @@
 """Terminal and script output shared by commands."""
 
-import json
 import re
 import shutil
 import sys
-from collections.abc import Mapping
 from textwrap import TextWrapper
-from typing import Any, Self, TextIO
+from typing import Self, TextIO
 
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
@@ -55,17 +53,6 @@ def wrap(text: str, stream: TextIO, most_columns: int = 10_000) -> str:
         )
         lines += wrapper.wrap(line) if len(line) > width else [line]
     return "\n".join(lines)
-
-
-def print_json(value: Mapping[str, Any] | list[Any]) -> None:
-    """Print a JSON document to standard output."""
-    say(one_line_json(value))
-
-
-def one_line_json(value: Mapping[str, Any] | list[Any]) -> str:
-    """Return a JSON document that loses nothing in the encoding of standard output."""
-    is_utf8 = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
-    return json.dumps(value, ensure_ascii=not is_utf8)
 
 
 class StatusLine:

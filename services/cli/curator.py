@@ -1,7 +1,6 @@
 """Control the curator, which tidies up skills."""
 
 import asyncio
-from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -11,7 +10,7 @@ from hermes.scheduler.v1.curator_pb2_grpc import CuratorServiceStub
 from services.cli.command import JSON_LIST, JSON_OBJECT, YES, Command, Context, action, arg, limit
 from services.cli.console import printable, say
 from services.cli.jobs.home import at_library
-from services.cli.output import NOTHING, Column, describe, local_time, print_table
+from services.cli.output import NOTHING, Column, local_time, print_details, print_json, print_table
 from services.errors import FailedPrecondition, NotFound
 from services.ids import new_id
 
@@ -33,50 +32,12 @@ LOOK_S = 0.5
 MAX_REPORTS = 100
 """The limit of a request."""
 
-_CHANGE = (
-    Column("what", source="kind"),
-    Column("skill", source="name"),
-    Column("into", optional=True),
-    Column("why", source="reason"),
-)
-
-
-def _changes(field: str) -> Column:
-    key = "refused" if field == "refusals" else field
-    return Column(
-        key, source=lambda report: [describe(each, _CHANGE) for each in getattr(report, field)]
-    )
-
-
 _REPORT = (
-    Column("run_id", optional=True),
-    Column("time", "time", cell=lambda moment: local_time(moment, seconds=True)),
-    Column("backup", "backup before", "backup_id", lambda it: it or NOTHING, optional=True),
-    Column("summary", "what it did"),
-    Column("report", "report", "path", optional=True),
-    Column("dry_run"),
-    _changes("changes"),
-    _changes("refusals"),
-    Column("not_consolidated", source="plan_failure", optional=True),
+    Column("time", cell=lambda moment: local_time(moment, seconds=True)),
+    Column("backup before", "backup_id", lambda it: it or NOTHING),
+    Column("what it did", "summary"),
+    Column("report", "path"),
 )
-
-
-def _state(run: pb.CuratorRun) -> str:
-    if not run.HasField("finish_time"):
-        return "open"
-    return "failed" if run.error else "succeeded"
-
-
-_RUN = (
-    Column("run_id"),
-    Column("state", source=_state),
-    Column("dry_run"),
-    Column("error", optional=True),
-)
-
-
-def _latest(found: pb.Curator) -> dict[str, Any] | None:
-    return describe(found.latest_run, _RUN) if found.latest_run.run_id else None
 
 
 def _last(found: pb.Curator) -> str:
@@ -92,23 +53,18 @@ def _next(moment: Timestamp | None) -> str:
 
 def _latest_trouble(found: pb.Curator) -> str:
     run = found.latest_run
-    if run.run_id and _state(run) == "open":
+    if run.run_id and not run.HasField("finish_time"):
         return f"is running{run.error and f'; it has waited: {run.error}'}"
     return run.error and f"failed: {run.error}"
 
 
 _CURATOR = (
-    Column("enabled", source="is_enabled"),
-    Column("paused", source="is_paused"),
-    Column("last_run_at", source="last_run_time"),
-    Column("", "last run", _last),
-    Column("next_run_at", "next run", "next_run_time", _next),
-    Column("run_count"),
-    Column("last_summary", "last time", optional=True),
-    Column("last_report_path", "report", optional=True),
-    Column("latest_run", source=_latest),
-    Column("", "latest run", _latest_trouble),
-    Column("backups", "backups", "backup_ids"),
+    Column("last run", _last),
+    Column("next run", "next_run_time", _next),
+    Column("last time", "last_summary"),
+    Column("report", "last_report_path"),
+    Column("latest run", _latest_trouble),
+    Column("backups", "backup_ids"),
 )
 
 
@@ -167,15 +123,17 @@ async def _reports(context: Context) -> None:
 
 
 def _show(context: Context, found: pb.Curator) -> None:
-    if not context.given.json:
-        on = "on" if found.is_enabled else "off (curator.enabled)"
-        say(f"The curator is {'paused' if found.is_paused else on}.")
-    context.print_one(found, _CURATOR)
+    if context.given.json:
+        print_json(found)
+        return
+    on = "on" if found.is_enabled else "off (curator.enabled)"
+    say(f"The curator is {'paused' if found.is_paused else on}.")
+    print_details(found, _CURATOR)
 
 
 def _tell(context: Context, report: CurationReport) -> None:
     if context.given.json:
-        context.print_one(report, _REPORT)
+        print_json(report)
         return
     say(printable(f"{'Would be: ' if report.dry_run else ''}{report.summary}"))
     notes = [*((it, "") for it in report.changes), *((it, "not done: ") for it in report.refusals)]

@@ -9,7 +9,7 @@ from hermes.agent.v1 import memory_pb2 as pb
 from hermes.agent.v1.memory_pb2_grpc import MemoryServiceStub
 from services.amounts import plural
 from services.cli.command import JSON_LIST, JSON_OBJECT, Command, Context, action, arg, limit
-from services.cli.output import Column, describe, field_value, local_time
+from services.cli.output import field_value, local_time
 from services.cli.startup import imported, keep
 from services.errors import InvalidArgument
 
@@ -25,15 +25,6 @@ examples:
 
 PROBE = "agent_service.assembly.checks:probe_honcho"
 
-_MEMORY = tuple(map(Column, ("entries", "char_count", "char_limit", "version", "drifted")))
-_CHANGE = (
-    *map(Column, ("change_id", "target", "changed_by", "turn_id")),
-    Column("created_at", source="create_time"),
-    *map(Column, ("before", "after")),
-)
-
-_PROVIDER = tuple(map(Column, ("name", "problem", "block", "waiting_session_count")))
-
 
 async def _show(context: Context) -> None:
     """Show the memory."""
@@ -46,8 +37,7 @@ async def _history(context: Context) -> None:
     request = context.request(pb.ListMemoryChangesRequest)
     changes = (await context.stub(MemoryServiceStub).ListMemoryChanges(request)).changes
     text = "\n".join(line for change in changes for line in _change(change))
-    described = [describe(change, _CHANGE) for change in changes]
-    context.print_value(described, text or "The memory has no changes yet.")
+    context.print_value(changes, text or "The memory has no changes yet.")
 
 
 def _change(change: pb.MemoryChange) -> Iterator[str]:
@@ -71,17 +61,14 @@ async def _status(context: Context) -> None:
     """Show whether an external memory is used, and what it knows about you."""
     request = context.request(pb.GetMemoryProviderRequest)
     found = await context.stub(MemoryServiceStub).GetMemoryProvider(request)
-    described = describe(found, _PROVIDER)
     if not found.name:
-        context.print_value(
-            described, "No external memory is used. For Honcho: hermes memory setup"
-        )
+        context.print_value(found, "No external memory is used. For Honcho: hermes memory setup")
         return
     lines = [f"{found.name}: {found.problem or 'it answers'}"]
     if found.waiting_session_count:
         sessions = plural(found.waiting_session_count, "session")
         lines.append(f"It has not yet got the latest messages of {sessions}.")
-    context.print_value(described, "\n\n".join(filter(None, ("\n".join(lines), found.block))))
+    context.print_value(found, "\n\n".join(filter(None, ("\n".join(lines), found.block))))
 
 
 async def _setup(context: Context) -> None:
@@ -106,8 +93,8 @@ async def _setup(context: Context) -> None:
 
 
 def _print(context: Context, memories: Sequence[pb.Memory]) -> None:
-    described = {field_value(one, "target"): describe(one, _MEMORY) for one in memories}
-    context.print_value(described, "\n".join(line for one in memories for line in _memory(one)))
+    by_target = {field_value(one, "target"): one for one in memories}
+    context.print_value(by_target, "\n".join(line for one in memories for line in _memory(one)))
 
 
 def _memory(memory: pb.Memory) -> Iterator[str]:

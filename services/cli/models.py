@@ -35,14 +35,13 @@ def _price(name: str) -> Callable[[pb.ModelInfo], int | None]:
 
 
 _COLUMNS = (
-    Column("model_id", "model"),
-    Column("window_tokens", "window", cell=_tokens, optional=True),
-    Column("max_output_tokens", "output", cell=_tokens, optional=True),
-    Column("price"),
-    Column("", "$ in", _price("input"), _dollars),
-    Column("", "$ out", _price("output"), _dollars),
-    Column("", "$ cached", _price("cache_read"), _dollars),
-    Column("source", "from"),
+    Column("model", "model_id"),
+    Column("window", "window_tokens", _tokens),
+    Column("output", "max_output_tokens", _tokens),
+    Column("$ in", _price("input"), _dollars),
+    Column("$ out", _price("output"), _dollars),
+    Column("$ cached", _price("cache_read"), _dollars),
+    Column("from", "source"),
 )
 
 

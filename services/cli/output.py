@@ -1,16 +1,18 @@
-"""Output of messages by declared columns: tables for people, JSON for programs."""
+"""Output of messages: as tables by declared columns for people, as JSON for programs."""
 
+import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from services.amounts import dollars
 from services.cli.console import printable, say
@@ -29,27 +31,18 @@ _SIZES = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 
 
 class Column(Struct, frozen=True):
-    """One value of each row, as JSON and as a cell."""
+    """One value of each row of a table."""
 
-    key: str
-    """Its name in JSON; empty: not in JSON."""
-    heading: str = ""
-    """Its name in a table; empty: not in tables."""
+    heading: str
     source: str | Callable[[Any], Any] = ""
-    """A field, such as `options.model`, or a function of the row; empty: the field `key`."""
+    """A field, such as `options.model`, or a function of the row; empty: the field `heading`."""
     cell: Callable[[Any], str] | None = None
-    """The value for people; None: by its type and the field's name."""
-    optional: bool = False
-    """Whether an empty value is null in JSON; times and fields with presence always are."""
+    """Its text; None: by its type and the field's name."""
 
     def value(self, row: Any) -> Any:
         if callable(self.source):
             return self.source(row)
-        return field_value(row, self.source or self.key)
-
-    def json(self, row: Any) -> Any:
-        value = json_value(self.value(row))
-        return None if self.optional and not value else value
+        return field_value(row, self.source or self.heading)
 
     def text(self, row: Any) -> str:
         return printable(self._show(self.value(row)))
@@ -65,12 +58,14 @@ class Column(Struct, frozen=True):
     def _show(self, value: Any) -> str:
         if self.cell is not None:
             return self.cell(value)
-        return cell_text(value, self.key if callable(self.source) else self.source or self.key)
+        return cell_text(value, "" if callable(self.source) else self.source or self.heading)
 
 
-def describe(row: Any, columns: Iterable[Column]) -> dict[str, Any]:
-    """Return the row as a JSON object."""
-    return {column.key: column.json(row) for column in columns if column.key}
+def print_json(value: Any) -> None:
+    """Print a message or another value as JSON, in one line."""
+    # Escapes what the encoding of standard output cannot have.
+    is_utf8 = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+    say(json.dumps(json_value(value), ensure_ascii=not is_utf8))
 
 
 def print_rows(rows: Sequence[Any], columns: Sequence[Column], empty: str = "") -> None:
@@ -78,14 +73,13 @@ def print_rows(rows: Sequence[Any], columns: Sequence[Column], empty: str = "") 
     if not rows:
         say(empty)
         return
-    shown = [column for column in columns if column.heading]
-    cells = [[column.text(row) for column in shown] for row in rows]
-    print_table([column.heading for column in shown], cells)
+    cells = [[column.text(row) for column in columns] for row in rows]
+    print_table([column.heading for column in columns], cells)
 
 
 def print_details(row: Any, columns: Sequence[Column]) -> None:
     """Print a line for each value that is there."""
-    pairs = [(column.heading, column.text(row)) for column in columns if column.heading]
+    pairs = [(column.heading, column.text(row)) for column in columns]
     shown = [pair for pair in pairs if pair[1] not in ("", NOTHING)]
     if shown:
         _console().print(_block(*zip(*shown, strict=True)))
@@ -114,21 +108,30 @@ def enum_word(kind: Any, number: int) -> str:
 
 
 def json_value(value: Any) -> Any:
-    """Convert a value to JSON: times in ISO 8601, durations in seconds."""
-    if isinstance(value, Timestamp):
-        return value.ToJsonString() if value.seconds else None
-    if isinstance(value, Duration):
-        seconds = value.ToMilliseconds() / 1000
-        return int(seconds) if seconds.is_integer() else seconds
-    if isinstance(value, Message):
-        names = [field.name for field in value.DESCRIPTOR.fields]
-        return {name: json_value(field_value(value, name)) for name in names}
-    if isinstance(value, Mapping):
-        pairs = cast("Mapping[Any, Any]", value)
-        return {str(key): json_value(one) for key, one in sorted(pairs.items())}
-    if isinstance(value, Iterable) and not isinstance(value, str | bytes):
-        return [json_value(one) for one in cast("Iterable[Any]", value)]
-    return value
+    """Convert a value to JSON: times in ISO 8601, durations in seconds, enums in small letters."""
+    match value:
+        case Timestamp():
+            shown = value.ToJsonString() if value.seconds else None
+        case Duration():
+            seconds = value.ToMilliseconds() / 1000
+            shown = int(seconds) if seconds.is_integer() else seconds
+        case Message():
+            names = [field.name for field in value.DESCRIPTOR.fields]
+            shown = {name: json_value(field_value(value, name)) for name in names}
+        case Struct():
+            shown = {name: json_value(one) for name, one in asdict(value).items()}
+        case Mapping():
+            pairs = cast("Mapping[Any, Any]", value)
+            shown = {str(key): json_value(one) for key, one in pairs.items()}
+        case bytes():
+            shown = value.hex()  # a digest
+        case Path():
+            shown = str(value)
+        case Iterable() if not isinstance(value, str):
+            shown = [json_value(one) for one in cast("Iterable[Any]", value)]
+        case _:
+            shown = value
+    return shown
 
 
 def cell_text(value: Any, field: str = "") -> str:

@@ -9,8 +9,8 @@ from typing import Any
 from hermes.agent.v1 import tool_catalog_pb2 as pb
 from hermes.agent.v1.tool_catalog_pb2_grpc import ToolCatalogServiceStub
 from services.cli.command import JSON_LIST, Command, Context, action, arg, flag
-from services.cli.console import print_json, printable, say, wrap
-from services.cli.output import Column, describe
+from services.cli.console import printable, say, wrap
+from services.cli.output import print_json
 from services.cli.startup import keep
 from services.config.paths import nearest, suggestion
 from services.errors import InvalidArgument
@@ -39,9 +39,8 @@ _MORE = {"browser": "make the template with make browser-image (docs/browser.md)
 async def _list(context: Context) -> None:
     """List tools, and what is missing for them."""
     found = await _tools(context, context.given.platform)
-    described = [describe(tool, _COLUMNS) for tool in found.tools]
     if context.given.json:
-        print_json(described)
+        print_json(found.tools)
     else:
         say(wrap(printable("\n".join(_lines(found))), sys.stdout, WIDTH))
 
@@ -120,11 +119,6 @@ async def _tools(context: Context, platform: str = "") -> pb.ListToolsResponse:
 
 
 _PLATFORM = "list the tools for this platform, such as telegram or cli"
-_COLUMNS = (
-    *map(Column, ("name", "toolset", "enabled", "missing_settings")),
-    Column("reason", optional=True),
-    *map(Column, ("off_on_platforms", "summary")),
-)
 _JSON = flag("--json", "print a JSON list", default=argparse.SUPPRESS)
 _CHANGED = (arg("TOOLSET+", "name of the toolset", field="toolsets"), _JSON)
 COMMAND = Command(

@@ -6,8 +6,8 @@ from datetime import date, timedelta
 from hermes.agent.v1 import usage_pb2 as pb
 from hermes.agent.v1.usage_pb2_grpc import UsageServiceStub
 from services.cli.command import JSON_OBJECT, Command, Context, arg, limit
-from services.cli.console import print_json, say
-from services.cli.output import Column, json_value
+from services.cli.console import say
+from services.cli.output import Column, print_json
 from services.errors import InvalidArgument
 
 EXAMPLES = """\
@@ -41,17 +41,16 @@ async def _show(context: Context) -> None:
     )
     answer = await context.stub(UsageServiceStub).GetUsage(request)
     if given.json:
-        sums = [{given.by: one.key, **json_value(one.usage)} for one in answer.sums]
-        print_json({"by": given.by, "sums": sums, "total": json_value(answer.total)})
+        print_json(answer)
     elif answer.sums:
         rows = [*answer.sums, pb.UsageSum(key="total", usage=answer.total)]
-        context.print_list(rows, (Column("", given.by, "key"), *_COUNTS), "")
+        context.print_list(rows, (Column(given.by, "key"), *_COUNTS), "")
     else:
         say("No model was called since then." if given.since else "No model was called yet.")
 
 
 _COUNTS = tuple(
-    Column("", heading, f"usage.{field}")
+    Column(heading, f"usage.{field}")
     for heading, field in (
         ("calls", "call_count"),
         ("sent", "prompt_tokens"),

@@ -36,7 +36,7 @@ _OUR_VARIABLE = re.compile(r"HERMES_[A-Z0-9_]+")
 class Shown(Struct, frozen=True):
     """A setting in effect."""
 
-    setting: Declared
+    key: str
     value: str
     """Never a secret."""
     where: str
@@ -90,9 +90,9 @@ class ConfigCatalog:
 def _show_setting(setting: Declared, settings: Settings) -> Shown:
     found = settings.find(setting)
     if found is None:
-        return Shown(setting, setting.default, "default")
+        return Shown(setting.key, setting.default, "default")
     value = "(set, not shown)" if setting.secret else value_text(found.value)
-    return Shown(setting, value, f"{found.key}, {found.where}")
+    return Shown(setting.key, value, f"{found.key}, {found.where}")
 
 
 # ---- checks

@@ -106,10 +106,10 @@ async def test_every_item_of_a_batch_ends_once_whatever_is_killed(
     found = [json.loads(line) for line in listed.out.splitlines()]
     assert (batch.state, batch.done_count) == (items.BATCH_STATE_COMPLETED, count)
     assert [item["position"] for item in found] == list(range(1, count + 1))
-    odd = [item for item in found if item["finish_reason"] != "completed"]
+    odd = [item for item in found if item["result"]["finish_reason"] != "completed"]
     assert not odd, odd[:3]
-    assert Counter(item["score"] for item in found) == {0.5: count}
+    assert Counter(item["result"]["score"] for item in found) == {0.5: count}
     for item in found:
-        assert item["answer"].split() == [item["id"], "1"]
+        assert item["result"]["answer"].split() == [item["prompt"]["item_id"], "1"]
     exported = await asyncio.to_thread(_export, four)
-    assert exported == [item["id"] for item in found]
+    assert exported == [item["prompt"]["item_id"] for item in found]

@@ -40,24 +40,24 @@ def test_each_prompt_runs_once_and_is_scored(home: Home, tmp_path: Path) -> None
     )
     page = tmp_path / "first.html"
     found = home.run("batch", "run", path, "--run", "first", "--html", page, "--json").json
-    assert (found["state"], found["done"], found["failed"]) == ("completed", 4, 0)
+    assert (found["state"], found["done_count"], found["failed_count"]) == ("completed", 4, 0)
     written = page.read_text(encoding="utf-8")
     assert "terminal: 1 call, " in written
     assert written.count("<tr>") == 3, "a heading, and the items half and none"
     assert found["mean_score"] == 0.5
-    assert found["succeeded"] == 2
+    assert found["success_count"] == 2
     assert found["finish_reasons"] == {"completed": 4}
     tools = found["tools"]
     assert (tools["terminal"]["calls"], tools["terminal"]["failures"]) == (1, 0)
     printed = home.run("batch", "items", "first").out.splitlines()
     items = [json.loads(line) for line in printed]
-    assert [each["id"] for each in items] == ["made", "half", "none", "file"]
-    assert [each["score"] for each in items] == [1, 0.5, 0, None]
-    assert items[2]["tags"] == ["easy"]
-    assert "Buy milk." in items[3]["answer"]
+    assert [each["prompt"]["item_id"] for each in items] == ["made", "half", "none", "file"]
+    assert [each["result"]["score"] for each in items] == [1, 0.5, 0, None]
+    assert items[2]["prompt"]["tags"] == ["easy"]
+    assert "Buy milk." in items[3]["result"]["answer"]
     sessions = [each["session_id"] for each in items]
     # The same again is the same batch, which is done.
-    assert home.run("batch", "run", path, "--run", "first", "--json").json["done"] == 4
+    assert home.run("batch", "run", path, "--run", "first", "--json").json["done_count"] == 4
     again = [json.loads(line) for line in home.run("batch", "items", "first").out.splitlines()]
     assert [each["session_id"] for each in again] == sessions
     shown = home.run("batch", "show", "first", "--html", tmp_path / "again.html").out
@@ -102,7 +102,7 @@ def test_lines_that_cannot_be_used_are_named(home: Home, tmp_path: Path) -> None
     assert "/proc/x cannot be made" in home.run(*again, "--html", "/proc/x/y.html").err
     assert home.run("batch", "list", "--json").json == []
     found = home.run(*again, "--json").json
-    assert (found["state"], found["items"]) == ("completed", 1)
+    assert (found["state"], found["item_count"]) == ("completed", 1)
 
 
 def test_ctrl_c_stops_and_resume_goes_on(home: Home, tmp_path: Path) -> None:
@@ -118,9 +118,12 @@ def test_ctrl_c_stops_and_resume_goes_on(home: Home, tmp_path: Path) -> None:
     assert run.returncode == 3
     assert "Ctrl-C again" in err
     assert stopped["state"] == "stopped"
-    assert 0 < stopped["done"] < 6
-    assert home.run("batch", "resume", "naps", "--workers", "6", "--json").json["done"] == 6
-    ids = [json.loads(line)["id"] for line in home.run("batch", "items", "naps").out.splitlines()]
+    assert 0 < stopped["done_count"] < 6
+    assert home.run("batch", "resume", "naps", "--workers", "6", "--json").json["done_count"] == 6
+    ids = [
+        json.loads(line)["prompt"]["item_id"]
+        for line in home.run("batch", "items", "naps").out.splitlines()
+    ]
     assert ids == ["1", "2", "3", "4", "5", "6"]
 
 
@@ -128,14 +131,14 @@ def test_a_model_that_the_endpoint_lacks_stops_the_batch(home: Home, tmp_path: P
     path = dataset(tmp_path, [{"prompt": f"ask a stranger {number}"} for number in range(3)])
     found = home.run("batch", "run", path, "--run", "lost", "--workers", "1", "--json")
     assert found.status == 3
-    assert (found.json["state"], found.json["done"]) == ("stopped", 0)
+    assert (found.json["state"], found.json["done_count"]) == ("stopped", 0)
     assert "has no model" in found.json["reason"]
 
 
 def wait_until_listed(home: Home, name: str) -> None:
     def is_listed() -> bool:
         listed = home.run("batch", "list", "--json").json
-        return any(each["name"] == name and each["running"] for each in listed)
+        return any(each["name"] == name and each["running_count"] for each in listed)
 
     wait_until(is_listed, f"{name} runs", 45)
 
@@ -159,9 +162,9 @@ def test_a_batch_runs_on_remote_services_from_any_home(model: ModelProcess, tmp_
             wait_until_listed(second, "away")
             run.kill()
         found = second.run(*argv).json
-        assert (found["state"], found["done"], found["failed"]) == ("completed", 5, 0)
+        assert (found["state"], found["done_count"], found["failed_count"]) == ("completed", 5, 0)
         printed = first.run("batch", "items", "away").out.splitlines()
         items = [json.loads(line) for line in printed]
-        assert "Buy milk." in items[0]["answer"]
+        assert "Buy milk." in items[0]["result"]["answer"]
         assert len({each["session_id"] for each in items}) == 5
         assert {each["attempt"] for each in items} == {1}

@@ -78,7 +78,7 @@ def test_of_an_item_that_was_tried_again_the_last_attempt_counts(
     with model_process(tmp_path / "model", (rule("try", answers),)) as model:
         home = one_process(tmp_path, model.url, sandboxed(backend)).client
         path = dataset(tmp_path, [{"id": "one", "prompt": "try it"}])
-        assert home.run("batch", "run", path, "--run", "tried", "--json").json["failed"] == 1
+        assert home.run("batch", "run", path, "--run", "tried", "--json").json["failed_count"] == 1
         home.run("batch", "resume", "tried", "--retry-failed")
         [item] = home.run("batch", "items", "tried").out.splitlines()
         assert json.loads(item)["attempt"] == 2
@@ -94,12 +94,12 @@ def test_nothing_is_in_it_twice_whatever_was_killed(home: Home, tmp_path: Path) 
     path, out = dataset(tmp_path, items), tmp_path / "set"
     command = ("batch", "run", path, "--run", "naps", "--workers", "2", "--json")
     with home.spawn(*command) as run:
-        while not any(one["done"] for one in home.run("batch", "list", "--json").json):
+        while not any(one["done_count"] for one in home.run("batch", "list", "--json").json):
             pass
         # While it runs, what has ended is exported.
         early = _ids(home, out, "naps")
         run.send_signal(signal.SIGKILL)
         run.communicate(timeout=50)
     assert set(early) < {each["id"] for each in items}
-    assert home.run(*command).json["done"] == 6
+    assert home.run(*command).json["done_count"] == 6
     assert _ids(home, out, "naps") == [each["id"] for each in items]

@@ -10,11 +10,13 @@ from tests.e2e.backends import sandboxed
 from tests.e2e.home import Home
 from tests.e2e.test_batch import dataset
 
-_VARIES = {"session_id", "started_at", "finished_at"}
+_VARIES = {"session_id", "turn_id", "start_time", "finish_time"}
 
 
 def _items(home: Home, name: str) -> list[dict[str, Any]]:
     items = [json.loads(line) for line in home.run("batch", "items", name).out.splitlines()]
+    for item in items:
+        item["result"]["tools"] = [each["name"] for each in item["result"]["tools"]]
     return [{key: item[key] for key in item.keys() - _VARIES} for item in items]
 
 
@@ -32,13 +34,13 @@ def test_a_seed_decides_the_toolsets_whatever_the_workers(home: Home, tmp_path: 
         home.run(*run, "--run", name, "--seed", "5", "--workers", workers)
     one, eight = _items(home, "one"), _items(home, "eight")
     assert one == eight
-    assert [item["id"] for item in one] == [str(number) for number in range(1, 13)]
-    assert len({tuple(item["toolsets"]) for item in one}) > 3
+    assert [item["prompt"]["item_id"] for item in one] == [str(number) for number in range(1, 13)]
+    assert len({tuple(item["prompt"]["toolsets"]) for item in one}) > 3
     shown = home.run("batch", "show", "one", "--json").json
-    assert (shown["distribution"], shown["seed"]) == ("mine", 5)
+    assert (shown["options"]["distribution"], shown["options"]["seed"]) == ("mine", 5)
     home.run(*run, "--run", "other", "--seed", "6")
-    assert [item["toolsets"] for item in _items(home, "other")] != [
-        item["toolsets"] for item in one
+    assert [item["prompt"]["toolsets"] for item in _items(home, "other")] != [
+        item["prompt"]["toolsets"] for item in one
     ]
 
 
@@ -51,7 +53,7 @@ def test_toolsets_that_do_not_exist_are_refused(home: Home, tmp_path: Path) -> N
     assert home.run("batch", "list", "--json").json == []
     warned = home.run(*run, "--toolsets", "todo,homeassistant", "--json")
     assert "no tools for homeassistant" in warned.err
-    assert warned.json["done"] == 1
+    assert warned.json["done_count"] == 1
 
 
 def test_the_same_command_goes_on_with_other_workers_and_budget(
@@ -67,7 +69,7 @@ def test_the_same_command_goes_on_with_other_workers_and_budget(
     assert "hermes batch resume dear --budget N" in stopped.out
     sent = _uploads(home)
     (listed,) = home.run("batch", "list", "--json").json
-    assert (listed["state"], listed["done"]) == ("budget_reached", 1)
+    assert (listed["state"], listed["done_count"]) == ("budget_reached", 1)
     more = home.run(*run, "--workers", "3", "--budget", "5")
     assert (
         "dear continues: 1 of 4 items are done; from now on with 3 workers and a budget of $5.00"

@@ -201,14 +201,14 @@ def test_a_job_has_the_sandbox_that_it_asks_for(model: ModelProcess, tmp_path: P
         client = deployment.client
         check_complaint(client.run(*add, "unheard-of"), "unheard-of", "default, walled")
         job = client.run(*add, "walled").json
-        assert job["sandbox"] == "walled"
+        assert job["sandbox_template"] == "walled"
 
         def templates_of_runs() -> list[str]:
             session, listed = f"cron_{job['job_id']}_", client.run("sandboxes", "list", "--json")
             return [it["template"] for it in listed.json if it["session_id"].startswith(session)]
 
         wait_until(lambda: templates_of_runs() == ["walled"], "its run has such a sandbox")
-        errors = [one["last_error"] or "" for one in client.run("jobs", "list", "--json").json]
+        errors = [one["last_error"] for one in client.run("jobs", "list", "--json").json]
         (why,) = filter(None, errors)
         assert "no template 'unheard-of'" in why
         assert "choose of: default, walled" in why

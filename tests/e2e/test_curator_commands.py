@@ -36,16 +36,16 @@ def test_it_is_run_looked_at_undone_and_paused(tmp_path: Path) -> None:
         assert "Would be: skills: 2 merged, 1 created" in dry.out
         assert skills_of(root) == before
         run = home.run("curator", "run", "--json").json
-        assert [change["what"] for change in run["changes"]] == ["created", "merged", "merged"]
-        assert {change["skill"]: change["why"] for change in run["refused"]} == {
+        assert [change["kind"] for change in run["changes"]] == ["created", "merged", "merged"]
+        assert {change["name"]: change["reason"] for change in run["refusals"]} == {
             "arxiv": "it came with Hermes",
             "pinned-notes": "the user has pinned it",
         }
         assert {name: skill_files(root, name) for name in PROTECTED} == kept
         status = home.run("curator", "status", "--json").json
-        assert (status["run_count"], status["backups"]) == (1, [run["backup"]])
-        assert status["latest_run"]["state"] == "succeeded"
-        assert run["backup"] in home.run("curator", "reports").out
+        assert (status["run_count"], status["backup_ids"]) == (1, [run["backup_id"]])
+        assert (status["latest_run"]["error"], status["latest_run"]["report"]) == ("", run)
+        assert run["backup_id"] in home.run("curator", "reports").out
         unasked = home.run("curator", "rollback")
         assert (unasked.status, unasked.out) == (2, "")
         assert "--yes" in unasked.err
@@ -54,4 +54,4 @@ def test_it_is_run_looked_at_undone_and_paused(tmp_path: Path) -> None:
         assert "restored" in home.run("curator", "rollback", "--yes").out
         assert skills_of(root) == before
         assert "The curator is paused." in home.run("curator", "pause").out
-        assert home.run("curator", "resume", "--json").json["paused"] is False
+        assert home.run("curator", "resume", "--json").json["is_paused"] is False

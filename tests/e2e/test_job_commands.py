@@ -73,14 +73,18 @@ def test_a_job_is_added_shown_changed_and_removed(client: Home, tmp_path: Path) 
     given = ("0 9 * * *", "look", "--script", script, "--context-from", "mail", *ALL_OPTIONS)
     told = client.run("jobs", "add", *given, "--json").json
     expected = {
-        "state": "paused", "kind": "cron", "time_zone": "Asia/Tokyo", "due": [],
-        "to": ["telegram:42:7", "cli:terminal"], "model": "small", "skills": ["arxiv", "mail"],
-        "toolsets": ["web"], "workdir": "/srv", "runs": 5, "missed": "all", "max_missed": 3,
-        "overlap": "allow", "jitter_s": 90, "timeout_s": 5400, "retries": 2, "backoff_s": 60,
-        "grace_s": 7200, "budget_micro_usd": 1_500_000, "budget_tokens": 1000,
-        "unattended": "halt", "script": "df -h /\n", "no_agent": False, "context_from": [job_id],
+        "state": "paused", "kind": "cron", "time_zone": "Asia/Tokyo", "unattended": "halt",
+    }  # fmt: skip
+    options = {
+        "deliver_to": ["telegram:42:7", "origin"], "model": "small",
+        "skills": ["arxiv", "mail"], "toolsets": ["web"], "workdir": "/srv", "max_runs": 5,
+        "missed_run_policy": "all", "max_missed_runs": 3, "overlap_policy": "allow", "jitter": 90,
+        "timeout": 5400, "max_retries": 2, "retry_backoff": 60, "missed_run_grace": 7200,
+        "budget_micro_usd": 1_500_000, "budget_tokens": 1000, "script": "df -h /\n",
+        "script_mode": None, "context_job_ids": [job_id],
     }  # fmt: skip
     assert {name: told[name] for name in expected} == expected
+    assert (told["options"], told["due"]) == (options, [])
     shown = client.run("jobs", "show", "all of it").out
     for part in ("paused", "telegram:42:7", "2, the first after 1m", "$1.50", "df -h /", "1h30m"):
         assert part in shown
@@ -89,12 +93,13 @@ def test_a_job_is_added_shown_changed_and_removed(client: Home, tmp_path: Path) 
         *("--clear", "backoff", "--clear", "script", "--clear", "budget-usd"),
         *("--clear", "budget-tokens", "--to", "local", "--json"),
     ).json
-    expected |= {
-        "kind": "interval", "retries": 0, "backoff_s": 30, "script": None, "to": ["local"],
-        "budget_micro_usd": None, "budget_tokens": None,
+    expected |= {"kind": "interval"}
+    options |= {
+        "max_retries": 0, "retry_backoff": 30, "script": "",
+        "deliver_to": ["local"], "budget_micro_usd": 0, "budget_tokens": 0,
     }  # fmt: skip
-    del expected["due"]
     assert {name: changed[name] for name in expected} == expected, "the rest is as it was"
+    assert changed["options"] == options, "the rest is as it was"
     assert client.run("jobs", "remove", told["job_id"][:-4]).out.endswith(": removed\n")
     assert client.run("jobs", "remove", job_id).status == 0
     assert client.run("jobs", "list", "--json").json == []
@@ -141,7 +146,7 @@ def test_a_job_is_changed_where_nothing_runs(alone: Home) -> None:
     ]
     check_complaint(alone.run("jobs", "edit", "mail"), "give a change")
     changed = alone.run("jobs", "edit", "mail", "--clear", "budget-usd", "--json").json
-    assert changed["budget_micro_usd"] is None
+    assert changed["options"]["budget_micro_usd"] == 0
     waits = alone.run("jobs", "run", "mail", "--no-wait")
     assert waits.complaints == [f"hermes: jobs run only {LATER}"]
     assert alone.run("jobs", "runs", "mail", "--json").json[0]["state"] == "claimed"
@@ -172,10 +177,10 @@ def test_a_run_is_waited_for_and_looked_at_later(client: Home) -> None:
     assert (run.status, run.complaints) == (0, [])
     assert "You said: say that it is time" in run.out
     begun = client.run("jobs", "run", "timely", "--no-wait", "--json").json
-    assert (begun["job_id"], begun["requested"]) == (job_id, True)
+    assert (begun["job_id"], begun["is_requested"]) == (job_id, True)
 
     def ended() -> bool:
-        return client.run("jobs", "runs", job_id, "--json").json[0]["finished_at"] is not None
+        return client.run("jobs", "runs", job_id, "--json").json[0]["finish_time"] is not None
 
     wait_until(ended, "the run has ended")
     latest, first = client.run("jobs", "runs", "timely", "--json").json
@@ -184,12 +189,12 @@ def test_a_run_is_waited_for_and_looked_at_later(client: Home) -> None:
         "succeeded",
         "succeeded",
     )
-    assert latest["duration_s"] > 0
+    assert latest["start_time"] < latest["finish_time"]
     whole = client.run("jobs", "runs", job_id, begun["run_id"][:-4], "--json").json
     assert "You said: say that it is time" in whole["output"]
     assert "You said: say that it is time" in client.run("jobs", "runs", "timely", "latest").out
     check_complaint(client.run("jobs", "runs", "timely", "run_x"), "no run 'run_x'")
-    assert client.run("jobs", "show", job_id, "--json").json["last_state"] == "succeeded"
+    assert client.run("jobs", "show", job_id, "--json").json["last_run_state"] == "succeeded"
 
 
 def test_a_run_that_failed_ends_with_one(client: Home) -> None:

@@ -51,8 +51,10 @@ def test_ten_tasks_end_and_keep_their_logprobs(llama_url: str, tmp_path: Path) -
         dataset.write_text("".join(islice(lines, ITEMS)), encoding="utf-8")
     options = ("--run", "ten", "--workers", "2", "--toolsets", "terminal,file", "--max-turns", "2")
     ran = home.run("batch", "run", dataset, *options, "--json", timeout_s=350)
-    assert (ran.status, ran.json["state"], ran.json["done"]) == (0, "completed", ITEMS), ran.err
-    assert ran.json["failed"] == 0
+    assert (ran.status, ran.json["state"], ran.json["done_count"]) == (0, "completed", ITEMS), (
+        ran.err
+    )
+    assert ran.json["failed_count"] == 0
     assert ran.json["mean_score"] is not None
     out = tmp_path / "data"
     exported = home.run("batch", "export", "ten", "--out", out, "--format", "openai")

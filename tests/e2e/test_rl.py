@@ -33,8 +33,8 @@ def _tasks(home: Home) -> None:
 def test_environments_are_listed(home: Home) -> None:
     found = {each["name"]: each for each in home.run("rl", "list", "--json").json}
     assert list(found) == ["bad", "hermes_swe_env", "mine", "terminal_test_env"]
-    assert (found["mine"]["tasks"], found["bad"]["tasks"]) == (4, None)
-    assert found["terminal_test_env"]["tasks"] >= 12
+    assert (found["mine"]["task_count"], found["bad"]["task_count"]) == (4, None)
+    assert found["terminal_test_env"]["task_count"] >= 12
     assert "bad.jsonl:1: a task needs a check" in found["bad"]["problem"]
     assert "no tasks yet" in home.run("rl", "list").out
 
@@ -63,7 +63,7 @@ def test_groups_are_written_once_though_the_command_is_killed(home: Home, tmp_pa
     given = ("rl", "process", "mine", "--group-size", "2", "--groups", "9", "--seed", "5")
     command = (*given, "--workers", "1", "--out", out)
     with home.spawn(*command) as process:
-        while not sum(each["done"] for each in home.run("batch", "list", "--json").json):
+        while not sum(each["done_count"] for each in home.run("batch", "list", "--json").json):
             assert process.poll() is None
         process.kill()
     assert not out.exists()
@@ -84,7 +84,7 @@ def test_groups_are_written_once_though_the_command_is_killed(home: Home, tmp_pa
     assert len(made["messages"]) == 2
     assert "terminal" in {tool["function"]["name"] for tool in made["tools"]}
     (batch,) = home.run("batch", "list", "--json").json
-    assert (batch["state"], batch["items"], batch["done"]) == ("completed", 18, 18)
+    assert (batch["state"], batch["item_count"], batch["done_count"]) == ("completed", 18, 18)
 
 
 def test_a_terminal_shows_how_many_files_are_uploaded(home: Home, tmp_path: Path) -> None:

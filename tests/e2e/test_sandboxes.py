@@ -60,9 +60,9 @@ def test_a_sandbox_is_listed_as_long_as_it_lives(
     found = described(up.client, session)
     assert (found["backend"], found["isolation"], found["state"]) == (backend, "namespace", "ready")
     assert (found["profile"], found["template"]) == ("default", "default")
-    assert found["network"] == "none"
-    assert found["running_commands"] == 0
-    assert 0 < found["expires_in_s"] <= 30 * 60
+    assert found["network_policy"]["mode"] == "none"
+    assert found["running_command_count"] == 0
+    assert 0 < found["expires_in"] <= 30 * 60
     for options in ([], ["--all"]):
         shown = up.client.run("sandboxes", "list", *options).out
         assert sandbox in shown
@@ -123,13 +123,13 @@ def test_a_shell_that_is_left_goes_on(up: Deployment, session: str, sandbox: str
         shell.press(CTRL_RIGHT_BRACKET * 2)
         assert shell.wait_end() == 0
         exec_id = re.findall(r"--exec\s+(\S+)", shell.screen)[-1]
-    assert described(up.client, session)["running_commands"] == 1
+    assert described(up.client, session)["running_command_count"] == 1
     with terminal(up.client, "sandboxes", "open", sandbox, "--exec", exec_id) as shell:
         shell.type("echo it is $kept")
         shell.wait_for("^it is yes$")
         shell.type("exit")
         assert shell.wait_end() == 0
-    assert described(up.client, session)["running_commands"] == 0
+    assert described(up.client, session)["running_command_count"] == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT])
@@ -137,12 +137,12 @@ def test_what_was_opened_ends_with_who_opened_it(
     up: Deployment, session: str, sandbox: str, number: signal.Signals
 ) -> None:
     with up.client.spawn("sandboxes", "open", sandbox, "--", "sleep", "600") as opened:
-        wait_until(lambda: described(up.client, session)["running_commands"] == 1, "it runs")
+        wait_until(lambda: described(up.client, session)["running_command_count"] == 1, "it runs")
         opened.send_signal(number)
         _, err = opened.communicate(timeout=20)
     assert opened.returncode in (1, 130)
     assert "Traceback" not in err
-    assert described(up.client, session)["running_commands"] == 0
+    assert described(up.client, session)["running_command_count"] == 0
 
 
 def test_what_commands_wrote_can_be_read_and_followed(up: Deployment, sandbox: str) -> None:
@@ -223,7 +223,7 @@ def test_a_workspace_is_listed_copied_kept_and_deleted(up: Deployment, session: 
     assert fork["size_bytes"] > 0
     assert fork["limit_bytes"] == 10 * 2**30
     taken = client.run("workspaces", "snapshot", ident, "--json").json
-    assert taken["source_id"] == ident
+    assert taken["workspace_id"] == ident
     snapshot = taken["snapshot_id"]
     assert snapshot in client.run("workspaces", "list", "--snapshots").out
     said = client.run("workspaces", "fork", snapshot).out

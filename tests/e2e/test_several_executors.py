@@ -127,8 +127,8 @@ def test_pools_are_listed_and_resized_where_they_are(pair: ExecutorPair) -> None
     before = {one["executor"]: one for one in client.run("pools", "list", "--json").json}
     assert set(before) == {first, second}
     assert (before[first]["template"], before[first]["backend"]) == ("default", "bubblewrap")
-    assert before[first]["claimed"] >= 1
-    assert (before[second]["ready_wanted"], before[second]["limit"]) == (1, 32)
+    assert before[first]["claimed_count"] >= 1
+    assert (before[second]["warm_size"], before[second]["max_size"]) == (1, 32)
     check_complaint(client.run("pools", "resize", "default", "2"), "--executor", first, second)
     check_complaint(client.run("pools", "resize", "none", "2", "--executor", first), "default")
     sizes = ("pools", "resize", "default", "2", "--limit", "20", "--executor", second)
@@ -156,7 +156,6 @@ def test_a_drained_executor_takes_sessions_again(pair: ExecutorPair) -> None:
     assert reason_of(refused.value) is Reason.DRAINING
     assert client.run("sandboxes", "open", kept, "--", "pwd").out == "/workspace\n"
     assert client.run("pools", "undrain", "--executor", second, "--json").json == {
-        "executor": second,
-        "draining": False,
+        "executor": second
     }
     assert pair.acquire(1, "in-time")

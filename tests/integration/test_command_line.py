@@ -10,8 +10,9 @@ from pathlib import Path
 import grpc.aio
 import pytest
 
-from services.cli.console import EXIT_FAILURE, EXIT_USAGE, print_json
+from services.cli.console import EXIT_FAILURE, EXIT_USAGE
 from services.cli.failures import status_of
+from services.cli.output import print_json
 from services.config.fields import ConfigError, Problem
 from services.errors import DETAILS_KEY, HermesError, InvalidArgument, NotFound, Reason, to_status
 

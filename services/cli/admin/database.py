@@ -4,7 +4,8 @@ import argparse
 import importlib
 
 from services.cli.command import JSON_LIST, Command, Context, action, arg
-from services.cli.console import print_json, say
+from services.cli.console import say
+from services.cli.output import print_json
 from services.database import Database
 from services.database.migrations import prepare, revision
 from services.runtime.config import ServiceConfig

@@ -19,9 +19,9 @@ from services.cli.admin.cluster_checks import called_from_here, cluster_checks
 from services.cli.admin.database import SCHEMAS
 from services.cli.command import JSON_LIST, Command, Context, flag
 from services.cli.connection import at_home, elsewhere, is_running, start_command, unanswered
-from services.cli.console import print_json, wrap
+from services.cli.console import wrap
 from services.cli.failures import EXPECTED, explain
-from services.cli.output import enum_word
+from services.cli.output import enum_word, print_json
 from services.cli.sandboxes.executors import executors
 from services.cli.startup import catalog, imported, run_in_home
 from services.config.catalog import check_settings

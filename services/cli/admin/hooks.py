@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from services.cli.command import JSON_LIST, Command, Context, action, arg
-from services.cli.output import Column, describe
+from services.cli.output import Column
 from services.cli.startup import imported
 from services.errors import InvalidArgument, NotFound
 from services.validation import json_object
@@ -43,17 +43,16 @@ async def _test(context: Context) -> int:
     for each in tried:
         text = each.error or f"it returned {json.dumps(each.result, ensure_ascii=False)}"
         lines += (f"{each.name}: {text}", *(f"  {line}" for line in each.output))
-    context.print_value([describe(each, _TRIED) for each in tried], "\n".join(lines))
+    context.print_value(tried, "\n".join(lines))
     return 1 if any(each.error for each in tried) else 0
 
 
 _COLUMNS = (
-    Column("name", "hook"),
-    Column("events", "events"),
-    Column("description", "what it does"),
-    Column("problem", "problem", optional=True),
+    Column("hook", "name"),
+    Column("events"),
+    Column("what it does", "description"),
+    Column("problem"),
 )
-_TRIED = tuple(map(Column, ("name", "result", "error", "output")))
 COMMAND = Command(
     EXAMPLES,
     (

@@ -26,7 +26,7 @@ from services.cli.command import (
     flag,
 )
 from services.cli.connection import has_services
-from services.cli.output import Column, describe
+from services.cli.output import Column
 from services.cli.startup import imported, keep
 from services.config.edit import remove_path
 from services.config.settings import is_secret_name
@@ -160,8 +160,7 @@ async def _test(context: Context) -> None:
     if answer.changes:
         text = "You have agreed to these changes:" if given.accept else "These tools changed:"
         lines += [text, answer.changes]
-    value = describe(server, _OFFERED) | {"changes": answer.changes}
-    context.print_value(value, "\n".join(lines))
+    context.print_value(answer, "\n".join(lines))
 
 
 async def _login(context: Context) -> None:
@@ -240,16 +239,11 @@ def _state(server: pb.McpServer) -> str:
     return "on" if is_known else "not connected yet"
 
 
-_OFFERED = tuple(map(Column, ("name", "tools", "prompts", "has_resources")))
 _COLUMNS = (
-    Column("name", "server"),
-    Column("", "state", _state),
-    Column("", "offers", _offers),
-    Column("target", "what it is"),
-    Column("problem"),
-    Column("tools"),
-    Column("prompts"),
-    Column("has_resources"),
+    Column("server", "name"),
+    Column("state", _state),
+    Column("offers", _offers),
+    Column("what it is", "target"),
 )
 _NEW = arg("NAME", "name of the server")
 _NAME = arg("SERVER", "name of the server", field="name")

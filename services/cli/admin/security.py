@@ -10,8 +10,8 @@ from typing import Any
 from hermes.agent.v1 import catalog_pb2
 from hermes.agent.v1.catalog_pb2_grpc import CatalogServiceStub
 from services.cli.command import Command, Context, action, flag
-from services.cli.console import one_line_json, say
-from services.cli.output import enum_word
+from services.cli.console import say
+from services.cli.output import enum_word, print_json
 from services.cli.standard_input import arriving_lines
 from services.errors import InvalidArgument
 
@@ -79,7 +79,7 @@ async def _judge(context: Context, judge: Callable[[Sequence[str]], Awaitable[_V
                 verdicts = await judge([text for _, text in batch])
                 for (ident, _), (line, described) in zip(batch, verdicts, strict=True):
                     row = {"id": ident, **described}
-                    say(one_line_json(row) if jsonl else line)
+                    print_json(row) if jsonl else say(line)
             sys.stdout.flush()
             if problem is not None:
                 raise problem

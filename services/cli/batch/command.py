@@ -17,7 +17,6 @@ from services.cli.batch.progress import EXIT_UNFINISHED, follow
 from services.cli.batch.report import (
     BATCH,
     DISTRIBUTION,
-    ITEM,
     all_items,
     print_report,
     report_of,
@@ -34,8 +33,8 @@ from services.cli.command import (
     flag,
     limit,
 )
-from services.cli.console import StatusLine, complain, one_line_json, print_json, say
-from services.cli.output import describe
+from services.cli.console import StatusLine, complain, say
+from services.cli.output import print_json
 from services.errors import InvalidArgument
 from services.home.batches.dataset import batch_prompt, read_dataset
 from services.home.paths import check_place
@@ -101,7 +100,7 @@ async def _print(context: Context, batch: items_pb.Batch) -> None:
     if page is not None:
         await asyncio.to_thread(write_page, report, page)
     if context.given.json:
-        print_json(report.describe())
+        print_json(report.as_json())
         return
     print_report(report)
     if page is not None:
@@ -125,13 +124,13 @@ async def _show(context: Context) -> None:
 async def _items(context: Context) -> None:
     """Print ended items as JSON lines, in the order of the data set."""
     async for item in all_items(context, context.given.name):
-        say(one_line_json(describe(item, ITEM)))
+        print_json(item)
 
 
 async def _stop(context: Context) -> None:
     """Start no more items; items in progress are finished."""
     batch = (await _stub(context).StopBatch(context.request(pb.StopBatchRequest))).batch
-    context.print_one(batch, BATCH, f"{batch.name} is {state_word(batch)}")
+    context.print_value(batch, f"{batch.name} is {state_word(batch)}")
 
 
 async def _resume(context: Context) -> int:

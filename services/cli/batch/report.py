@@ -9,11 +9,10 @@ from msgspec import Struct
 from hermes.scheduler.v1 import batch_item_pb2 as items_pb
 from hermes.scheduler.v1 import batch_pb2 as pb
 from hermes.scheduler.v1.batch_pb2_grpc import BatchServiceStub
-from services.amounts import dollars
 from services.cli.batch.progress import UNDER_WAY
 from services.cli.command import Context, pages
 from services.cli.console import printable, say
-from services.cli.output import Column, describe, enum_word, print_rows, print_table
+from services.cli.output import Column, enum_word, json_value, print_rows, print_table
 
 PAGE = 500
 _SHOWN_CHARS = 300
@@ -30,46 +29,21 @@ def state_word(batch: items_pb.Batch) -> str:
 
 
 BATCH = (
-    Column("name", "name"),
-    Column("state", "state"),
-    Column("items", "items", source="item_count"),
-    Column("done", "done", source="done_count"),
-    Column("running", source="running_count"),
-    Column("succeeded", "succeeded", source="success_count"),
-    Column("failed", "failed", source="failed_count"),
-    Column("cost_micro_usd", "cost", source="usage.cost_micro_usd", cell=dollars),
-    Column("reason"),
-    Column("model", source="options.model"),
-    Column("distribution", source="options.distribution"),
-    Column("seed", source="options.seed"),
-    Column("created_at", "created", source="create_time"),
-    Column("finished_at", source="finish_time"),
-)
-ITEM = (
-    Column("position"),
-    Column("id", source="prompt.item_id"),
+    Column("name"),
     Column("state"),
-    Column("attempt"),
-    Column("prompt", source="prompt.prompt"),
-    Column("toolsets", source=lambda item: list(item.prompt.toolsets)),
-    Column("tags", source=lambda item: list(item.prompt.tags)),
-    Column("answer", source="result.answer"),
-    Column("error", source="result.error"),
-    Column("finish_reason", source="result.finish_reason"),
-    Column("score", source=score_of),
-    Column("check_output", source="result.check_output"),
-    Column("cost_micro_usd", source="result.usage.cost_micro_usd"),
-    Column("model", source="result.model"),
-    Column("session_id"),
-    Column("started_at", source="start_time"),
-    Column("finished_at", source="finish_time"),
+    Column("items", "item_count"),
+    Column("done", "done_count"),
+    Column("succeeded", "success_count"),
+    Column("failed", "failed_count"),
+    Column("cost", "usage.cost_micro_usd"),
+    Column("created", "create_time"),
 )
 DISTRIBUTION = (
-    Column("name", "name"),
+    Column("name"),
     Column(
-        "chances",
         "toolsets in percent",
-        cell=lambda chances: ", ".join(f"{name} {chance:g}" for name, chance in chances.items()),
+        "chances",
+        lambda chances: ", ".join(f"{name} {chance:g}" for name, chance in chances.items()),
     ),
 )
 
@@ -128,12 +102,10 @@ class Report(Struct, frozen=True):
         """How long after its creation its last item ended."""
         return max((item.ended_s for item in self.items), default=0.0)
 
-    def describe(self) -> dict[str, Any]:
-        """Return the report as a JSON object."""
+    def as_json(self) -> dict[str, Any]:
+        """Return the batch and the statistics as a JSON object."""
         return {
-            **describe(self.batch, BATCH),
-            "input_tokens": self.batch.usage.prompt_tokens,
-            "output_tokens": self.batch.usage.completion_tokens,
+            **json_value(self.batch),
             "mean_score": self.mean_score,
             "finish_reasons": self.finish_reasons,
             "tools": self.tools,

@@ -15,15 +15,9 @@ from services.cli.chat.screen import can_talk, standard_screen
 from services.cli.chat.turn_view import TurnView
 from services.cli.command import CONTINUED, Command, Context, arg, flag
 from services.cli.connection import at_home, connected, elsewhere, has_services, reach
-from services.cli.console import (
-    EXIT_FAILURE,
-    EXIT_INTERRUPTED,
-    complain,
-    print_json,
-    printable,
-    say,
-)
+from services.cli.console import EXIT_FAILURE, EXIT_INTERRUPTED, complain, printable, say
 from services.cli.first_run import or_demo, warn_of_host, with_model
+from services.cli.output import print_json
 from services.cli.standard_input import STANDARD, read_up_to
 from services.cli.startup import imported, run_in_home
 from services.config.settings import Settings

@@ -24,11 +24,11 @@ from services.cli.command import (
     flag,
 )
 from services.cli.connection import connected, has_services
-from services.cli.console import StatusLine, complain, print_json, say
+from services.cli.console import StatusLine, complain, say
 from services.cli.failures import explain
 from services.cli.home.folders import Source, Target
 from services.cli.jobs.files import is_here, note_of
-from services.cli.output import json_value
+from services.cli.output import print_json
 from services.errors import AlreadyExists, HermesError, InvalidArgument, Reason, reason_of
 from services.home.files import HomeFile, explain_providers
 from services.home.jobs import JOBS, held_by, scripts_of
@@ -79,7 +79,7 @@ async def _import(context: Context) -> None:
         jobs.append(job_file_pb2.ImportedJob(name=JOBS, outcome=left, notes=[why]))
     left_out, providers = [*taken.left_out, *source.left_out], source.memory_providers()
     if given.json:
-        more = {"left_out": json_value(left_out), "memory_providers": list(providers)}
+        more = {"left_out": left_out, "memory_providers": providers}
         print_json({"dry_run": given.dry_run, **_imported(taken, jobs), **more})
         return
     _say_imported(context, taken, jobs)
@@ -200,7 +200,7 @@ async def _export(context: Context) -> None:
     if given.json:
         profiles, count = list(summary.profiles), len(target.modes)
         told = {"folder": str(target.folder), "profiles": profiles, "files": count}
-        print_json({**told, "left_out": json_value(summary.left_out)})
+        print_json({**told, "left_out": summary.left_out})
         return
     files, profiles = plural(len(target.modes), "file"), plural(len(summary.profiles), "profile")
     say(f"exported {files} of {profiles} to {target.folder}")

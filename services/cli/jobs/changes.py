@@ -15,12 +15,12 @@ from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
 from services.amounts import plural
 from services.cli.command import Context
 from services.cli.connection import at_home, has_services, start_command
-from services.cli.console import complain, print_json, printable, say
+from services.cli.console import complain, printable, say
 from services.cli.failures import EXPECTED, explain
 from services.cli.jobs.options import CLEARED, given_fields, option_of, read_script
 from services.cli.jobs.runs import all_jobs, find_job
-from services.cli.jobs.view import JOB, due_times, local
-from services.cli.output import describe, field_value
+from services.cli.jobs.view import due_times, local
+from services.cli.output import field_value, json_value, print_json
 from services.cli.sandboxes.executors import executors
 from services.cli.startup import catalog, imported
 from services.config.paths import nearest, suggestion
@@ -113,7 +113,7 @@ async def _tell(context: Context, job: job_pb2.Job, notes: Iterable[str], done: 
     notes, times = await _add_missing(context, [*notes]), await _due(context, job)
     if context.given.json:
         due = [at.isoformat() for at in times]
-        print_json(describe(job, JOB) | {"due": due, "notes": notes})
+        print_json({**json_value(job), "due": due, "notes": notes})
         return
     say(printable(f"{job.job_id}  {job.name}{done}"))
     if times:
@@ -143,7 +143,7 @@ async def pause(context: Context) -> int:
     else:
         changed.append(await _pause(context, await find_job(context), pausing=pausing))
     if given.json:
-        print_json([describe(job, JOB) for job in changed])
+        print_json(changed)
         return failed
     for job in changed:
         text = "paused" if pausing else f"next run {local(job.next_run_time, job.time_zone)}"
@@ -158,7 +158,7 @@ async def remove(context: Context) -> None:
     job = await find_job(context)
     request = job_pb2.DeleteJobRequest(job_id=job.job_id, profile=context.profile)
     await context.stub(JobServiceStub).DeleteJob(request)
-    context.print_one(job, JOB, f"{job.job_id}  {job.name}: removed")
+    context.print_value(job, f"{job.job_id}  {job.name}: removed")
 
 
 async def _preview(context: Context) -> None:

@@ -15,7 +15,8 @@ from services.cli.console import printable, say
 from services.cli.jobs import changes, files, runs
 from services.cli.jobs.home import at_jobs
 from services.cli.jobs.options import CLEARED, OPTIONS
-from services.cli.jobs.view import JOB, JOB_LIST, last_error, show
+from services.cli.jobs.view import JOB_LIST, last_error, show
+from services.cli.output import print_json
 
 EXAMPLES = """\
 examples:
@@ -48,7 +49,7 @@ async def _list(context: Context) -> None:
     """List jobs, the one that is due next first."""
     found = await runs.all_jobs(context)
     nothing = 'There are no jobs yet. Add one with: hermes jobs add "every 2h" "…"'
-    context.print_list(found, JOB if context.given.json else JOB_LIST, nothing)
+    context.print_list(found, JOB_LIST, nothing)
     if context.given.json:
         return
     for job in found:
@@ -62,7 +63,7 @@ async def _show(context: Context) -> None:
     """Show the details of a job."""
     job = await runs.find_job(context)
     if context.given.json:
-        context.print_one(job, JOB)
+        print_json(job)
     else:
         show(job)
 

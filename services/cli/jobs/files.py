@@ -9,8 +9,8 @@ from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
 from services.amounts import plural
 from services.cli.command import DRY_RUN, JSON_OBJECT, Context, action, arg, flag
 from services.cli.connection import has_services, start_command
-from services.cli.console import EXIT_FAILURE, complain, print_json, printable, say
-from services.cli.output import Column, describe
+from services.cli.console import EXIT_FAILURE, complain, printable, say
+from services.cli.output import print_json
 from services.cli.standard_input import STANDARD, read_limited
 from services.config.sources import read_env_file, read_yaml
 from services.errors import AlreadyExists, FailedPrecondition, InvalidArgument
@@ -18,7 +18,6 @@ from services.home.jobs import held_by, scripts_of
 from services.home.paths import replace_file
 
 MAX_FILE_BYTES = 3 * 1024 * 1024
-IMPORTED = (Column("job_id", optional=True), *map(Column, ("name", "outcome", "notes")))
 _CRON = "cron"
 
 
@@ -47,8 +46,7 @@ async def _take(context: Context) -> int:
         jobs = (await context.stub(JobServiceStub).ImportJobs(request)).jobs
         taken = [job for job in jobs if is_here(job)]
         if given.json:
-            shown = [describe(job, IMPORTED) for job in jobs]
-            print_json({"dry_run": given.dry_run, "jobs": shown})
+            print_json({"dry_run": given.dry_run, "jobs": jobs})
             return 0 if len(taken) == len(jobs) else EXIT_FAILURE
         counts = {
             "new": sum(job.outcome == pb.IMPORT_OUTCOME_TAKEN for job in jobs),

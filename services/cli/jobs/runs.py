@@ -10,9 +10,9 @@ from hermes.scheduler.v1.job_pb2_grpc import JobServiceStub
 from services.cli import process
 from services.cli.command import Context, pages, pick
 from services.cli.connection import has_services, start_command
-from services.cli.console import EXIT_FAILURE, StatusLine, complain, print_json, printable, say
-from services.cli.jobs.view import OUTPUT, RUN, run_list, waiting
-from services.cli.output import describe, field_value, print_rows
+from services.cli.console import EXIT_FAILURE, StatusLine, complain, printable, say
+from services.cli.jobs.view import run_list, waiting
+from services.cli.output import field_value, print_json, print_rows
 from services.errors import HermesError, NotFound
 from services.ids import new_id
 from services.rpc.streams import resume
@@ -68,7 +68,7 @@ async def run_job(context: Context) -> int:
                 complain(f"run {run.run_id} {how}; show it with: {_see(run)}")
                 raise
         if context.given.json:
-            print_json(describe(run, (*RUN, OUTPUT) if waits else RUN))
+            print_json(run)
         elif waits:
             _tell(run, job.time_zone)
         else:
@@ -89,8 +89,7 @@ async def show_runs(context: Context) -> None:
     runs = (await context.stub(JobServiceStub).ListRuns(request)).runs
     if not given.run:
         empty = f"{job.name} has not run yet; run it now with: hermes jobs run {job.job_id}"
-        columns = RUN if given.json else run_list(job.time_zone)
-        context.print_list(runs, columns, printable(empty))
+        context.print_list(runs, run_list(job.time_zone), printable(empty))
         return
     see = f"hermes jobs runs {job.job_id}"
     if given.run == LATEST and not runs:
@@ -98,7 +97,7 @@ async def show_runs(context: Context) -> None:
     named = runs[0].run_id if given.run == LATEST else given.run
     run = pick(named, runs, lambda run: run.run_id, what="run", see=see, prefix="run_")
     if given.json:
-        print_json(describe(run, (*RUN, OUTPUT)))
+        print_json(run)
         return
     print_rows([run], run_list(job.time_zone))
     if run.session_id:

@@ -25,24 +25,23 @@ def _rate_limit_end(account: platform_pb2.PlatformAccount) -> object:
 
 
 _ACCOUNT = (
-    Column("platform", "platform"),
-    Column("account_id", "account"),
-    Column("state", "state"),
-    Column("connected_at", "since", "connect_time"),
-    Column("last_event_at", "last event", "last_event_time"),
-    Column("waiting_inbox_count", "in work"),
-    Column("waiting_outbox_count", "to send"),
-    Column("rate_limited_until", "limited until", _rate_limit_end),
-    Column("holder", "held by"),
-    Column("problem", "problem"),
+    Column("platform"),
+    Column("account", "account_id"),
+    Column("state"),
+    Column("since", "connect_time"),
+    Column("last event", "last_event_time"),
+    Column("in work", "waiting_inbox_count"),
+    Column("to send", "waiting_outbox_count"),
+    Column("limited until", _rate_limit_end),
+    Column("held by", "holder"),
+    Column("problem"),
 )
 _CHANNEL = (
-    Column("target", "target"),
-    Column("platform"),
-    Column("name", "name"),
-    Column("chat_type", "type"),
-    Column("last_used_at", "last used", "last_use_time"),
-    Column("is_home", "home"),
+    Column("target"),
+    Column("name"),
+    Column("type", "chat_type"),
+    Column("last used", "last_use_time"),
+    Column("home", "is_home"),
 )
 
 

@@ -24,18 +24,14 @@ def _state(pairing: pb.Pairing) -> str:
 
 
 _PAIRING = (
-    Column("platform", "platform"),
-    Column("user_id", "user"),
-    Column("user_name", "name"),
-    Column("state", "state", _state),
-    Column("requested_at", "asked", "request_time"),
-    Column("expires_at", source="expire_time"),
-    Column("approved_at", "approved", "approve_time"),
-    Column("approved_by", "by"),
-    Column("is_admin"),
+    Column("platform"),
+    Column("user", "user_id"),
+    Column("name", "user_name"),
+    Column("state", _state),
+    Column("asked", "request_time"),
+    Column("approved", "approve_time"),
+    Column("by", "approved_by"),
 )
-
-_REVOKED = (Column("platform"), Column("user_id"))
 
 
 async def _list(context: Context) -> None:
@@ -56,7 +52,7 @@ async def _approve(context: Context) -> None:
     text = f"{name} may talk to Hermes on {found.platform}{rights}"
     if answer.was_approved:
         text = f"this code was used before; {text}"
-    context.print_one(found, _PAIRING, text)
+    context.print_value(found, text)
 
 
 async def _revoke(context: Context) -> None:
@@ -64,7 +60,7 @@ async def _revoke(context: Context) -> None:
     request = context.request(pb.RevokePairingRequest)
     await context.stub(PairingServiceStub).RevokePairing(request)
     text = f"{request.user_id} may no longer talk to Hermes on {request.platform}"
-    context.print_one(request, _REVOKED, text)
+    context.print_value(request, text)
 
 
 _ACTIONS = (

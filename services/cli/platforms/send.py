@@ -17,7 +17,6 @@ from hermes.gateway.v1 import delivery_pb2 as pb
 from hermes.gateway.v1.delivery_pb2_grpc import DeliveryServiceStub
 from services.cli.command import JSON_OBJECT, Command, Context, arg, flag
 from services.cli.console import complain
-from services.cli.output import Column
 from services.cli.standard_input import STANDARD, read_up_to
 from services.errors import FailedPrecondition, InvalidArgument
 from services.home.texts import decode_text
@@ -37,13 +36,6 @@ PATIENCE_S = 30.0
 LOOK_S = 0.1
 CHUNK_BYTES = 256 * 1024
 _UPLOAD = pb.UploadAttachmentRequest
-
-_DELIVERY = (
-    Column("delivery_id"),
-    Column("state"),
-    *map(Column, ("part_count", "sent_part_count", "last_error")),
-    Column("created_at", source="create_time"),
-)
 
 
 class _File(Struct, frozen=True):
@@ -91,7 +83,7 @@ async def _send(context: Context) -> None:
     is_sent = delivery.state not in (pb.DELIVERY_STATE_PENDING, pb.DELIVERY_STATE_UNSPECIFIED)
     why = f" ({delivery.last_error})" if delivery.last_error else ""
     message = f"sent to {where}" if is_sent else f"to be sent to {where}{why}"
-    context.print_one(delivery, _DELIVERY, message)
+    context.print_value(delivery, message)
 
 
 async def _outcome(context: Context, delivery: pb.Delivery) -> pb.Delivery:

@@ -13,8 +13,8 @@ from services.cli import process
 from services.cli.arguments import INT32, up_to
 from services.cli.batch.progress import EXIT_UNFINISHED
 from services.cli.command import JSON_LIST, Command, Context, action, arg, flag
-from services.cli.console import print_json, say
-from services.cli.output import Column, print_table
+from services.cli.console import say
+from services.cli.output import Column, print_json, print_table
 from services.cli.rl.atropos import serve
 from services.cli.rl.evaluation import ALL, Figures, Group, summarize, task_id
 from services.cli.rl.runs import (
@@ -46,16 +46,16 @@ If the command or Hermes is stopped, run the same command again to continue."""
 class _Listed(Struct, frozen=True):
     """An environment as it is listed."""
 
-    environment: Environment
+    name: str
+    path: Path
     task_count: int | None
     problem: str = ""
 
 
 LISTED = (
-    Column("name", "name", source="environment.name"),
-    Column("tasks", "tasks", source="task_count"),
-    Column("path", source=lambda row: str(row.environment.path)),
-    Column("problem", "problem", cell=lambda text: text.partition("\n")[0], optional=True),
+    Column("name"),
+    Column("tasks", "task_count"),
+    Column("problem", cell=lambda text: text.partition("\n")[0]),
 )
 
 
@@ -67,9 +67,10 @@ def _list(context: Context) -> None:
 
 def _listed(environment: Environment) -> _Listed:
     try:
-        return _Listed(environment, len(load_tasks(environment)))
+        count = len(load_tasks(environment))
     except InvalidArgument as error:
-        return _Listed(environment, None, error.message)
+        return _Listed(environment.name, environment.path, None, error.message)
+    return _Listed(environment.name, environment.path, count)
 
 
 async def _evaluate(context: Context) -> int:

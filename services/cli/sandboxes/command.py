@@ -51,18 +51,15 @@ def _network(sandbox: sandbox_pb2.Sandbox) -> str:
 
 
 SANDBOX = (
-    Column("sandbox_id", "sandbox"),
-    Column("session_id", "session"),
-    Column("profile", "profile"),
-    Column("", "backend", _backend),
-    Column("backend"),
-    Column("template"),
-    Column("isolation", "isolation"),
-    Column("network", "network", _network),
-    Column("state", "state"),
-    Column("created_at", "age", "create_time", age),
-    Column("expires_in_s", source=lambda sandbox: sandbox.expires_in.seconds),
-    Column("running_commands", "runs", "running_command_count"),
+    Column("sandbox", "sandbox_id"),
+    Column("session", "session_id"),
+    Column("profile"),
+    Column("backend", _backend),
+    Column("isolation"),
+    Column("network", _network),
+    Column("state"),
+    Column("age", "create_time", age),
+    Column("runs", "running_command_count"),
 )
 
 

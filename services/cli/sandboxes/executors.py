@@ -13,6 +13,7 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 import grpc.aio
+from google.protobuf.message import Message
 from msgspec import Struct
 
 from hermes.executor.v1 import sandbox_pb2
@@ -21,7 +22,7 @@ from services.cli.command import Context, Function, pick
 from services.cli.connection import connected, running
 from services.cli.console import complain
 from services.cli.failures import in_short, remedy
-from services.cli.output import Column
+from services.cli.output import Column, json_value, print_json, print_rows
 from services.config.settings import Settings
 from services.errors import (
     InvalidArgument,
@@ -120,13 +121,12 @@ class Executors(Struct):
     ) -> None:
         """Print items; with several executors, theirs is a column."""
         self.complain()
-        context.print_list(told, self.columns(columns), empty)
-
-    def columns(self, columns: Sequence[Column]) -> Sequence[Column]:
-        """Return the columns for pairs of an executor and an item."""
-        heading = "executor" if self.are_several else ""
-        own = Column("executor", heading, lambda pair: pair[0].endpoint, optional=True)
-        return (*(column.within(itemgetter(1)) for column in columns), own)
+        if context.given.json:
+            print_json([json_of(at, one) for at, one in told])
+            return
+        shown = [column.within(itemgetter(1)) for column in columns]
+        shown += [Column("executor", lambda pair: pair[0].endpoint)] if self.are_several else []
+        print_rows(told, shown, empty)
 
     def chosen(self, named: str | None) -> "Executors":
         """Return the one with this endpoint or unique prefix, all for None; raises like `pick`."""
@@ -145,6 +145,11 @@ class Executors(Struct):
             names = " and ".join([*(one.endpoint for one in self.each), *self.silent])
             raise InvalidArgument(f"choose an executor with --executor: {names}")
         return chosen.each[0]
+
+
+def json_of(at: Executor, one: Message) -> dict[str, Any]:
+    """Return an item with its executor as a JSON object."""
+    return {**json_value(one), "executor": at.endpoint or None}
 
 
 def at_executors(function: Callable[[Context, Executors], Awaitable[int | None]]) -> Function:

@@ -8,7 +8,7 @@ from services.amounts import plural
 from services.cli.arguments import INT32, up_to
 from services.cli.command import Argument, Command, Context, action, arg, flag
 from services.cli.output import Column
-from services.cli.sandboxes.executors import TELL_S, Executor, Executors, at_executors
+from services.cli.sandboxes.executors import TELL_S, Executor, Executors, at_executors, json_of
 
 EXAMPLES = """\
 examples:
@@ -28,18 +28,13 @@ def _ready(pool: pool_pb2.PoolStats) -> str:
 
 
 POOL = (
-    Column("template", "template"),
-    Column("backend", "backend"),
-    Column("", "ready", _ready),
-    Column("ready", source="ready_count"),
-    Column("ready_wanted", source="warm_size"),
-    Column("making", source="making_count"),
-    Column("claimed", "claimed", "claimed_count"),
-    Column("waiting", "waiting", "waiting_count"),
-    Column("limit", "limit", "max_size"),
-    Column("hits", source="hit_count"),
-    Column("misses", source="miss_count"),
-    Column("draining", "state", cell=lambda draining: "drained" if draining else "open"),
+    Column("template"),
+    Column("backend"),
+    Column("ready", _ready),
+    Column("claimed", "claimed_count"),
+    Column("waiting", "waiting_count"),
+    Column("limit", "max_size"),
+    Column("state", "draining", lambda draining: "drained" if draining else "open"),
 )
 
 
@@ -62,7 +57,7 @@ async def _resize(context: Context, deployment: Executors) -> None:
     request = context.request(pool_pb2.ResizePoolRequest)
     pool = (await PoolServiceStub(at.channel).ResizePool(request, timeout=TELL_S)).pool
     sentence = f"{pool.template} keeps {pool.warm_size} sandboxes ready (limit {pool.max_size})"
-    context.print_one((at, pool), deployment.columns(POOL), sentence)
+    context.print_value(json_of(at, pool), sentence)
 
 
 @at_executors
@@ -73,17 +68,15 @@ async def _drain(context: Context, deployment: Executors) -> None:
     claimed, running = left.claimed_count, left.running_command_count
     has = f"{plural(claimed, 'sandbox', 'sandboxes')}, {plural(running, 'command')}"
     sentence = f"{at.name} is drained; still in use: {has}"
-    fields = {"draining": True, "claimed": claimed, "running_commands": running}
-    context.print_value({**fields, "executor": at.endpoint or None}, sentence)
+    context.print_value(json_of(at, left), sentence)
 
 
 @at_executors
 async def _undrain(context: Context, deployment: Executors) -> None:
     """Give sandboxes to new sessions again."""
     at = deployment.one(context.given.executor)
-    await PoolServiceStub(at.channel).Undrain(pool_pb2.UndrainRequest(), timeout=TELL_S)
-    fields = {"draining": False, "executor": at.endpoint or None}
-    context.print_value(fields, f"{at.name} accepts new sessions")
+    answer = await PoolServiceStub(at.channel).Undrain(pool_pb2.UndrainRequest(), timeout=TELL_S)
+    context.print_value(json_of(at, answer), f"{at.name} accepts new sessions")
 
 
 def _common(which: str, output: str) -> tuple[Argument, Argument]:

@@ -5,13 +5,13 @@ from contextlib import aclosing
 from typing import Any
 
 from google.protobuf.duration_pb2 import Duration
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from hermes.executor.v1 import exec_pb2, sandbox_pb2
 from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
 from services.cli.command import Context
-from services.cli.console import complain, print_json, printable, say
-from services.cli.output import enum_word
+from services.cli.console import complain, printable, say
+from services.cli.output import enum_word, print_json
 from services.cli.sandboxes.exec_stream import ExecStream
 from services.cli.sandboxes.executors import Executor, executors, places_of
 from services.config.settings import Settings
@@ -62,7 +62,7 @@ async def try_sandboxes(context: Context) -> int:
     for endpoint, instead in silent.items():
         complain(f"the executor at {endpoint} {instead}")
     if given.json:
-        print_json([structs.asdict(trial) for trial in trials])
+        print_json(trials)
     else:
         for trial in trials:
             _tell(trial, was_probed=given.network_denied)

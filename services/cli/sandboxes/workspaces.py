@@ -18,7 +18,7 @@ from services.cli.command import (
 )
 from services.cli.console import say
 from services.cli.output import Column, enum_word
-from services.cli.sandboxes.executors import TELL_S, Executor, Executors, at_executors
+from services.cli.sandboxes.executors import TELL_S, Executor, Executors, at_executors, json_of
 from services.ids import new_id
 
 EXAMPLES = """\
@@ -58,31 +58,20 @@ def _with_state(one: Kept) -> str:
     return _ident(one) if word == "ready" else f"{_ident(one)} ({word})"
 
 
-_COMMON = (
-    Column("backend", "backend"),
-    Column("name", "name"),
-    Column("state"),
-    Column("created_at", source="create_time"),
-)
+_COMMON = (Column("backend"), Column("name"))
 WORKSPACE = (
-    Column("", "workspace", _with_state),
-    Column("workspace_id"),
-    Column("size_bytes", "size"),
-    Column("limit_bytes", "limit"),
-    Column("used_at", "used", "use_time"),
-    Column("", "of", lambda one: one.source_id or one.session_ids),
+    Column("workspace", _with_state),
+    Column("size", "size_bytes"),
+    Column("limit", "limit_bytes"),
+    Column("used", "use_time"),
+    Column("of", lambda one: one.source_id or one.session_ids),
     *_COMMON,
-    Column("source_id"),
-    Column("template"),
-    Column("session_ids"),
-    Column("active_session_ids"),
 )
 SNAPSHOT = (
-    Column("", "snapshot", _with_state),
-    Column("snapshot_id"),
-    Column("size_bytes", "size"),
-    Column("used_at", "used", "use_time"),
-    Column("source_id", "of", "workspace_id"),
+    Column("snapshot", _with_state),
+    Column("size", "size_bytes"),
+    Column("used", "use_time"),
+    Column("of", "workspace_id"),
     *_COMMON,
 )
 
@@ -105,7 +94,7 @@ async def _fork(context: Context, deployment: Executors) -> None:
     request = context.request(kind, request_id=new_id("req"), source_id=source)
     made = (await _stub(at).ForkWorkspace(request, timeout=WORK_S)).workspace
     sentence = f"copied {source} to {made.workspace_id}"
-    context.print_one((at, made), deployment.columns(WORKSPACE), sentence)
+    context.print_value(json_of(at, made), sentence)
 
 
 @at_executors
@@ -116,7 +105,7 @@ async def _snapshot(context: Context, deployment: Executors) -> None:
     request = context.request(kind, request_id=new_id("req"), workspace_id=source)
     made = (await _stub(at).CreateSnapshot(request, timeout=WORK_S)).snapshot
     sentence = f"took snapshot {made.snapshot_id} of {made.workspace_id}"
-    context.print_one((at, made), deployment.columns(SNAPSHOT), sentence)
+    context.print_value(json_of(at, made), sentence)
 
 
 @at_executors

@@ -22,8 +22,8 @@ from services.cli.command import (
     flag,
     limit,
 )
-from services.cli.console import complain, print_json, printable, say
-from services.cli.output import Column, describe, field_value, json_value, local_time
+from services.cli.console import complain, printable, say
+from services.cli.output import Column, field_value, json_value, local_time, print_json
 from services.cli.sessions.files import ACTIONS as FILE_ACTIONS
 from services.cli.sessions.files import find
 from services.cli.sessions.messages import all_messages
@@ -53,31 +53,13 @@ Give a session by its id or its title."""
 
 _ROLES = ("assistant", "tool", "user")
 _ORDERS = ("newest", "relevance")
-_COUNTS = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_micro_usd")
 
 _SESSION = (
-    Column("session_id", "session"),
-    Column("updated_at", "used", "update_time"),
-    Column("platform", "from"),
-    Column("message_count", "messages"),
-    Column("title", "title"),
-    Column("is_named"),
-    Column("parent_session_id", optional=True),
-    Column("created_at", source="create_time"),
-    Column("usage", source=lambda it: {name: getattr(it.usage, name) for name in _COUNTS}),
-)
-_MESSAGE = (
-    *map(Column, ("sequence", "role")),
-    Column("content", source="text"),
-    Column("timestamp", source="create_time"),
-    Column("turn_id"),
-    *(Column(name, optional=True) for name in ("reasoning", "tool_call_id")),
-    Column("tool_calls", source=lambda it: [_call(call) for call in it.tool_calls]),
-)
-_HIT = (
-    *map(Column, ("session_id", "title", "platform", "sequence", "role")),
-    Column("timestamp", source="create_time"),
-    Column("excerpt"),
+    Column("session", "session_id"),
+    Column("used", "update_time"),
+    Column("from", "platform"),
+    Column("messages", "message_count"),
+    Column("title"),
 )
 
 
@@ -89,10 +71,6 @@ async def _list(context: Context) -> None:
     context.print_list(found, _SESSION, nothing)
 
 
-def _call(call: pb.ToolCall) -> dict[str, str]:
-    return {"id": call.call_id, "name": call.name, "arguments": call.arguments_json}
-
-
 async def _show(context: Context) -> None:
     """Show the messages of a session."""
     session = await find(context)
@@ -100,8 +78,7 @@ async def _show(context: Context) -> None:
     read = all_messages(stub, session.session_id, context.profile)
     messages = [message async for message in read]
     if context.given.json:
-        entries = [describe(message, _MESSAGE) for message in messages]
-        print_json({**describe(session, _SESSION), "messages": entries})
+        print_json({**json_value(session), "messages": messages})
         return
     for message in messages:
         when = local_time(message.create_time, seconds=True)
@@ -126,7 +103,7 @@ async def _search(context: Context) -> None:
     )
     hits = (await context.stub(SessionServiceStub).SearchMessages(request)).hits
     if context.given.json:
-        print_json([describe(hit, _HIT) for hit in hits])
+        print_json(hits)
         return
     shown = ""
     for hit in hits:
@@ -145,7 +122,7 @@ async def _rename(context: Context) -> None:
     request = context.request(pb.RenameSessionRequest, session_id=found.session_id)
     session = (await context.stub(SessionServiceStub).RenameSession(request)).session
     text = f"{session.session_id} is now called {session.title}"
-    context.print_one(session, _SESSION, text)
+    context.print_value(session, text)
 
 
 async def _branch(context: Context) -> None:
@@ -162,7 +139,7 @@ async def _branch(context: Context) -> None:
         f"{session.session_id} starts with {has}; open it with:\n"
         f"hermes chat --resume {session.session_id}"
     )
-    context.print_one(session, _SESSION, text)
+    context.print_value(session, text)
 
 
 async def _undo(context: Context) -> None:

@@ -15,7 +15,6 @@ from services.amounts import plural
 from services.cli.command import JSON_LIST, Context, action, arg, flag, pages
 from services.cli.console import complain
 from services.cli.failures import explain
-from services.cli.output import json_value
 from services.errors import InvalidArgument, NotFound
 from services.home.paths import replace_file
 from services.rpc.streams import open_stream
@@ -90,7 +89,7 @@ async def _import(context: Context) -> int:
             complain(f"{file}: {explain(error)}")
     new = sum(one.imported for one in taken)
     text = f"imported {plural(new, 'session')}; {len(taken) - new} existed already"
-    context.print_value(list(map(json_value, taken)), text)
+    context.print_value(taken, text)
     return int(len(taken) < len(files))
 
 

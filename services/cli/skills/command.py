@@ -5,8 +5,8 @@ import sys
 from hermes.agent.v1 import skill_pb2 as pb
 from hermes.agent.v1.skill_pb2_grpc import SkillServiceStub
 from services.cli.command import JSON_LIST, JSON_OBJECT, Command, Context, action, arg
-from services.cli.console import print_json, printable, say
-from services.cli.output import Column, describe, field_value
+from services.cli.console import printable, say
+from services.cli.output import Column, field_value, print_json
 from services.cli.skills.hub import ACTIONS as HUB_ACTIONS
 from services.cli.skills.hub import TRUST
 
@@ -48,22 +48,12 @@ def _purpose(text: str) -> str:
 
 
 _COLUMNS = (
-    Column("", "skill", _title),
-    Column("name"),
-    Column("category"),
-    Column("origin", "from"),
+    Column("skill", _title),
+    Column("from", "origin"),
     TRUST,
-    Column("", "state", _state),
-    Column("view_count", "read", "usage.view_count"),
-    Column("description", "what it is for", cell=_purpose),
-    *map(Column, ("tags", "files", "source")),
-    Column("state", source="usage.state"),
-    Column("pinned", source="usage.is_pinned"),
-    *(Column(name, source=f"usage.{name}") for name in ("use_count", "patch_count")),
-    *(
-        Column(name, source=f"usage.{name}", optional=True)
-        for name in ("last_used_at", "last_viewed_at", "last_patched_at", "created_at")
-    ),
+    Column("state", _state),
+    Column("read", "usage.view_count"),
+    Column("what it is for", "description", _purpose),
 )
 
 
@@ -81,7 +71,7 @@ async def _show(context: Context) -> None:
     request = context.request(pb.GetSkillRequest)
     answer = await context.stub(SkillServiceStub).GetSkill(request)
     if context.given.json:
-        print_json({**describe(answer.skill, _COLUMNS), "text": answer.text})
+        print_json(answer)
         return
     say(printable(answer.text.rstrip("\n")))
     if answer.skill.files and not request.file_path:
@@ -95,7 +85,7 @@ async def _pin(context: Context) -> None:
     request = context.request(pb.PinSkillRequest, is_pinned=context.given.action == "pin")
     skill = (await context.stub(SkillServiceStub).PinSkill(request)).skill
     what = "pinned" if skill.usage.is_pinned else "unpinned"
-    context.print_one(skill, _COLUMNS, f"{what} {skill.name}")
+    context.print_value(skill, f"{what} {skill.name}")
 
 
 async def _archive(context: Context) -> None:
@@ -111,7 +101,7 @@ async def _restore(context: Context) -> None:
     """Restore a skill from the archive."""
     request = context.request(pb.RestoreSkillRequest)
     skill = (await context.stub(SkillServiceStub).RestoreSkill(request)).skill
-    context.print_one(skill, _COLUMNS, f"restored {skill.name}")
+    context.print_value(skill, f"restored {skill.name}")
 
 
 _NAME = arg("NAME", "name of the skill, or category/name")

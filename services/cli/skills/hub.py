@@ -11,9 +11,9 @@ from hermes.agent.v1 import skill_pb2
 from hermes.agent.v1.skill_hub_pb2_grpc import SkillHubServiceStub
 from services.amounts import plural
 from services.cli.command import DRY_RUN, JSON_LIST, JSON_OBJECT, Context, action, arg, flag
-from services.cli.console import StatusLine, complain, print_json, printable, say
+from services.cli.console import StatusLine, complain, printable, say
 from services.cli.home.folders import Target
-from services.cli.output import Column, describe, field_value, print_rows
+from services.cli.output import Column, field_value, print_json, print_rows
 from services.cli.standard_input import agreed
 from services.errors import InvalidArgument
 from services.home.paths import DEFAULT_PROFILE
@@ -40,21 +40,13 @@ def _verdict(message: pb.SkillOutcome | pb.SkillFinding) -> str:
     return str(field_value(message, "verdict") or "")
 
 
-TRUST = Column("trust", "trust", _trust)
+TRUST = Column("trust", _trust)
 _FOUND = (
-    Column("name", "skill"),
-    Column("hub", "hub"),
+    Column("skill", "name"),
+    Column("hub"),
     TRUST,
-    Column("installed", "here", "is_installed", lambda it: "yes" if it else ""),
-    Column("description", "what it is for"),
-)
-_OUTCOME = (
-    Column("name"),
-    Column("status", source=_status),
-    *map(Column, ("message", "source", "version", "digest")),
-    TRUST,
-    Column("verdict", source=_verdict),
-    *map(Column, ("findings", "files")),
+    Column("here", "is_installed", lambda it: "yes" if it else ""),
+    Column("what it is for", "description"),
 )
 
 
@@ -64,9 +56,7 @@ async def _search(context: Context) -> None:
     request = context.request(pb.SearchHubRequest, source=await _source(given.source))
     answer = await context.stub(SkillHubServiceStub).SearchHub(request, timeout=300)
     if given.json:
-        silent = [{"hub": each.name, "reason": each.reason} for each in answer.silent]
-        found = [describe(skill, _FOUND) for skill in answer.skills]
-        print_json({"skills": found, "silent": silent})
+        print_json(answer)
         return
     for each in answer.silent:
         complain(f"cannot search {each.name}: {each.reason}")
@@ -103,7 +93,7 @@ async def _audit(context: Context) -> int:
     async with open_stream(call):
         outcomes = [answer.outcome async for answer in call]
     if context.given.json:
-        print_json([describe(each, _OUTCOME) for each in outcomes])
+        print_json(outcomes)
     elif not outcomes:
         say("No skills are installed from hubs.")
     else:
@@ -163,7 +153,7 @@ async def _settle(
                 continue
         settled.append(outcome)
     if given.json:
-        print_json([describe(each, _OUTCOME) for each in settled])
+        print_json(settled)
     else:
         _say_outcomes(settled)
     return int(any(outcome.status not in _DONE for outcome in settled))

@@ -216,7 +216,7 @@ def test_what_is_in_effect_is_shown_with_its_source_and_no_secret(tmp_path: Path
         env_file="MODEL_API_KEY=a-long-enough-key\n",
         flags={"log_level": "debug"},
     )
-    shown = {each.setting.key: (each.value, each.where) for each in CATALOG.show(found)}
+    shown = {each.key: (each.value, each.where) for each in CATALOG.show(found)}
     assert shown["agent.max_turns"] == ("7", f"agent.max_turns, {tmp_path}/config.yaml, line 2")
     assert shown["agent.allowed"][0] == "a, b"
     assert shown["model.api_key"] == ("(set, not shown)", f"MODEL_API_KEY, {tmp_path}/.env, line 1")

@@ -49,7 +49,7 @@ def editor(home: Path, script: str) -> str:
 
 def in_effect(home: Path) -> set[tuple[str, str]]:
     settings = load_settings({"home": str(home)}, {})
-    return {(row.setting.key, row.value) for row in catalog().show(settings)}
+    return {(row.key, row.value) for row in catalog().show(settings)}
 
 
 def test_older_names_become_the_present_ones_and_mean_the_same(

@@ -11,10 +11,11 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from hermes.common.v1.content_pb2 import MessageFile
 from hermes.executor.v1 import sandbox_pb2, workspace_pb2
 from services.cli.command import Context
 from services.cli.console import StatusLine
-from services.cli.output import Column, describe, print_details, print_rows, print_table
+from services.cli.output import Column, json_value, print_details, print_rows, print_table
 
 HEADINGS = ("session", "title", "from")
 ROWS = [("20261122_000658_33a9b1", "some words of it", "cli"), ("short", "", "telegram")]
@@ -86,15 +87,13 @@ SANDBOX = sandbox_pb2.Sandbox(
     running_command_count=1234,
 )
 COLUMNS = (
-    Column("sandbox_id", "sandbox"),
-    Column("profile", "profile"),
-    Column("state", "state"),
-    Column("isolation", "isolation"),
-    Column("created_at", source="create_time"),
-    Column("expires_in_s", "left", "expires_in"),
-    Column("running", "runs", "running_command_count"),
-    Column("template", optional=True),
-    Column("", "short", lambda one: one.sandbox_id[4:]),
+    Column("sandbox", "sandbox_id"),
+    Column("profile"),
+    Column("state"),
+    Column("isolation"),
+    Column("left", "expires_in"),
+    Column("runs", "running_command_count"),
+    Column("short", lambda one: one.sandbox_id[4:]),
 )
 
 
@@ -106,16 +105,19 @@ def test_headings_of_two_words_cut_no_column(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_message_is_json_for_programs() -> None:
-    assert describe(SANDBOX, COLUMNS) == {
+    shown = {
         "sandbox_id": "sbx_1",
         "profile": "a\x1b[1m",
         "state": "ready",
         "isolation": None,
-        "created_at": "2027-01-15T08:00:00Z",
-        "expires_in_s": 90,
-        "running": 1234,
-        "template": None,
+        "create_time": "2027-01-15T08:00:00Z",
+        "expires_in": 90,
+        "running_command_count": 1234,
+        "template": "",
+        "network_policy": None,
     }
+    assert shown.items() <= json_value(SANDBOX).items()
+    assert json_value(MessageFile(name="a.txt", sha256=b"\xab"))["sha256"] == "ab"
 
 
 def test_a_message_is_a_table_for_people(capsys: pytest.CaptureFixture[str]) -> None:
@@ -132,7 +134,7 @@ def test_an_empty_list_says_so_to_people_only(capsys: pytest.CaptureFixture[str]
 
 
 def test_details_leave_out_what_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
-    columns = (*COLUMNS[:1], Column("limit_bytes", "limit"), Column("size_bytes", "size"))
+    columns = (*COLUMNS[:1], Column("limit", "limit_bytes"), Column("size", "size_bytes"))
     print_details(workspace_pb2.Workspace(size_bytes=1536), columns[1:])
     assert capsys.readouterr().out.split() == ["size", "1.5", "KiB"]
 
