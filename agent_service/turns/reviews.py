@@ -5,7 +5,6 @@ import hashlib
 import logging
 from collections.abc import Collection, Mapping, Sequence, Set
 from contextlib import suppress
-from typing import Any
 
 import sqlalchemy as sa
 from msgspec import Struct
@@ -170,8 +169,7 @@ def _review(conn: Connection, request: TurnRequest, has: Collection[str]) -> Tur
 
 
 def _gained(conn: Connection, found: EndedReview) -> ReviewOutcome:
-    changes: dict[str, Any] = sessions.get_state(conn, found.session_id, SKILL_CHANGES) or {}
-    skills = {note["name"]: note["use"] for note in changes.values()}
+    skills: dict[str, str] = sessions.get_state(conn, found.session_id, SKILL_CHANGES) or {}
     return ReviewOutcome(of_turn(conn, found.profile, found.turn_id), skills)
 
 
