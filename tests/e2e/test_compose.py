@@ -124,12 +124,12 @@ def looked_at(running: Stack, service: str) -> tuple[int, list[Json]]:
 
 @pytest.mark.usefixtures("no_way_to_metadata")
 def test_each_service_sees_from_inside_that_all_is_well(running: Stack) -> None:
-    own = {"python", "config", "pod", "certificate", "network"}
+    own = {"python", "config", "certificate", "network"}
     seen = {
-        "agent": {*own, "services", "database", "sandbox", "trial"},
+        "agent": {*own, "services", "sandbox", "trial"},
         "executor": own,
-        "gateway": {*own, "services", "database"},
-        "scheduler": {*own, "services", "database"},
+        "gateway": {*own, "services"},
+        "scheduler": {*own, "services"},
     }
     for service, checks in seen.items():
         status, found = looked_at(running, service)

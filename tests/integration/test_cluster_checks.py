@@ -1,60 +1,23 @@
 """What a deployment is told of itself from inside."""
 
 import asyncio
-import re
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 
 import grpc.aio
 import pytest
-import sqlalchemy as sa
-from sqlalchemy.engine import make_url
 
-from scheduler_service.storage import migrations
-from services.cli.admin.cluster_checks import (
-    LEFT,
-    certificate_check,
-    clock_check,
-    network_checks,
-    pod_check,
-    trial_check,
-)
+from services.cli.admin.cluster_checks import LEFT, certificate_check, network_checks, trial_check
 from services.cli.failures import in_short
 from services.cli.sandboxes.trial import Trial
-from services.clock import SystemClock
 from services.config.settings import load_settings
-from services.database import Database
-from services.database.migrations import prepare
 from services.rpc.addresses import TcpAddress
 from services.rpc.auth import Identity
 from services.rpc.certs import files_of, init, issue
 from services.runtime.checks import Verdict
-from tests.fakes.clock import ManualClock
 
 NOBODY = TcpAddress("127.0.0.1", 1)
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
-RESTRICTED = "Name:\thermes\nCapBnd:\t0000000000000000\nNoNewPrivs:\t1\nSeccomp:\t2\n"
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "uid", "is_read_only", "told"),
-    [
-        ("", "", 10000, True, "restricted, user 10000, read-only root file system"),
-        ("Privs:\t1", "Privs:\t0", 10000, True, "NoNewPrivs is 0"),
-        ("CapBnd:\t0", "CapBnd:\t1", 10000, True, "CapBnd is 1000000000000000"),
-        ("Seccomp:\t2", "Seccomp:\t0", 10000, True, "Seccomp is 0"),
-        ("", "", 0, True, "it runs as root"),
-        ("", "", 10000, False, "its root file system can be written"),
-    ],
-)
-def test_a_pod_says_which_rights_it_has_that_the_chart_does_not_give(
-    before: str, after: str, uid: int, is_read_only: bool, told: str
-) -> None:
-    found = pod_check(RESTRICTED.replace(before, after), uid, is_read_only=is_read_only)
-    is_well = told.startswith("restricted")
-    assert found.verdict is (Verdict.OK if is_well else Verdict.FAILED)
-    assert told in found.message
 
 
 def test_a_certificate_says_whose_it_is_and_how_long_it_lasts(tmp_path: Path) -> None:
@@ -122,46 +85,6 @@ def test_why_somebody_is_silent_is_the_end_of_what_grpc_tells(details: str, told
         grpc.StatusCode.UNAVAILABLE, grpc.aio.Metadata(), grpc.aio.Metadata(), details, None
     )
     assert in_short(error).endswith(told)
-
-
-@pytest.mark.parametrize(
-    ("there", "verdict", "told"),
-    [
-        (None, Verdict.NOTE, "hermes database upgrade"),
-        ("0000", Verdict.NOTE, "hermes database upgrade"),
-        (migrations.HEAD, Verdict.OK, f"version {migrations.HEAD}"),
-        ("9999", Verdict.OK, f"newer than this version's {migrations.HEAD}"),
-    ],
-)
-async def test_tables_of_another_version_are_told(
-    there: str | None, verdict: Verdict, told: str, tmp_path: Path
-) -> None:
-    url = f"sqlite:///{tmp_path}/scheduler.db"
-    async with Database(url, "scheduler") as database:
-        if there is not None:
-            await prepare(database, migrations)
-            await database.write(partial(stamp, there=there))
-    found = await clock_check(url, "scheduler", SystemClock())
-    assert (found.name, found.verdict) == ("database", verdict)
-    assert found.message.endswith(told)
-
-
-def stamp(conn: sa.Connection, there: str) -> None:
-    conn.execute(sa.text("UPDATE alembic_version SET version_num = :there"), {"there": there})
-
-
-async def test_a_clock_that_is_not_the_databases_is_told(empty_postgres_url: str) -> None:
-    async with Database(empty_postgres_url, "scheduler") as database:
-        await prepare(database, migrations)
-    for apart in (timedelta(hours=1), timedelta(hours=-1)):
-        wrong = ManualClock(datetime.now(UTC) + apart)
-        found = await clock_check(empty_postgres_url, "scheduler", wrong)
-        assert (found.name, found.verdict) == ("clock", Verdict.FAILED)
-        assert re.search(r"are 3(59\d|60\d) s apart", found.message), found.message
-    well = await clock_check(empty_postgres_url, "scheduler", SystemClock())
-    assert (well.verdict, migrations.HEAD in well.message) == (Verdict.OK, True)
-    away = make_url(empty_postgres_url).set(port=1).render_as_string(hide_password=False)
-    assert (await clock_check(away, "scheduler", SystemClock())).verdict is Verdict.FAILED
 
 
 @pytest.mark.parametrize(

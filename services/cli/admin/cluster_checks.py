@@ -1,24 +1,14 @@
 """Checks of `hermes doctor --cluster` that only work inside a deployment."""
 
 import asyncio
-import importlib
-import os
-import re
 from collections.abc import Container, Mapping
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-
-import sqlalchemy as sa
 
 from hermes.executor.v1 import sandbox_pb2
-from services.cli.admin.database import SCHEMAS
 from services.cli.failures import EXPECTED, explain
 from services.cli.process import ALL
 from services.cli.sandboxes.trial import Trial, trials_of
-from services.clock import Clock, SystemClock
 from services.config.settings import Settings
-from services.database import Database
-from services.database.migrations import revision
 from services.errors import HermesError
 from services.rpc.addresses import TcpAddress
 from services.rpc.auth import Identity, identity_named
@@ -39,14 +29,9 @@ METADATA = TcpAddress("169.254.169.254", 80)
 """The address of cloud metadata, which gives out the machine's credentials."""
 LEFT = timedelta(days=7)
 """The least time left of a certificate; they are renewed earlier."""
-CLOCKS_S = 2.0
-"""The largest difference between the clocks of a pod and its database; leases last longer."""
 CONNECT_S = 3.0
 OPEN = frozenset({"ssh"})
 """Backends without network isolation, in which reaching a network is no failure."""
-
-_RESTRICTED = {"NoNewPrivs": "1", "CapBnd": "0" * 16, "Seccomp": "2"}
-"""The kernel's values under the restricted Pod Security Standard."""
 
 
 def called_from_here(settings: Settings) -> tuple[str, ...]:
@@ -59,37 +44,16 @@ def called_from_here(settings: Settings) -> tuple[str, ...]:
 async def cluster_checks(settings: Settings, silent: Container[str]) -> list[Check]:
     """Run all checks from inside; services in `silent` were reported already."""
     config = settings.load(ServiceConfig)
-    status = await asyncio.to_thread(Path("/proc/self/status").read_text, "ascii", "replace")
-    is_read_only = bool(os.statvfs("/").f_flag & os.ST_RDONLY)
-    found = [pod_check(status, os.geteuid(), is_read_only=is_read_only)]
     if config.tls.files is None:
         what = "none: HERMES_TLS_CA, HERMES_TLS_CERTIFICATE and HERMES_TLS_KEY are not set"
-        return [*found, Check("certificate", Verdict.FAILED, what)]
+        return [Check("certificate", Verdict.FAILED, what)]
     certificate, identity = certificate_check(config.tls.files, datetime.now(UTC))
-    found.append(certificate)
     if identity is None:
-        return found
-    found += await network_checks(settings, identity)
-    for service in SCHEMAS:
-        if identity in (service, Identity.OPERATOR) and config.database.url is not None:
-            url = config.database.url_of(service, settings.home)
-            found.append(await clock_check(url, service, SystemClock()))
+        return [certificate]
+    found = [certificate, *await network_checks(settings, identity)]
     if "executor" in CALLS[identity] and "executor" not in silent:
         found += await _trials(settings)
     return found
-
-
-def pod_check(status: str, uid: int, *, is_read_only: bool) -> Check:
-    """Check that the process has no more rights than the chart gives it."""
-    has = dict(re.findall(r"^(\w+):[ \t]*(.*)$", status, re.MULTILINE))
-    wrong = {
-        f"{name} is {has.get(name)}": has.get(name) != _RESTRICTED[name] for name in _RESTRICTED
-    }
-    wrong |= {"it runs as root": uid == 0, "its root file system can be written": not is_read_only}
-    if text := "; ".join(what for what, is_so in wrong.items() if is_so):
-        what = f"it has more rights than it needs: {text}; see the securityContext of its pod"
-        return Check("pod", Verdict.FAILED, what)
-    return Check("pod", Verdict.OK, f"restricted, user {uid}, read-only root file system")
 
 
 def certificate_check(files: TlsFiles, now: datetime) -> tuple[Check, Identity | None]:
@@ -153,36 +117,6 @@ async def _connects(address: TcpAddress) -> bool:
         return False
     writer.close()
     return True
-
-
-async def clock_check(url: str, service: str, clock: Clock) -> Check:
-    """Check that the database answers, its tables are of this version and its clock agrees."""
-    head = importlib.import_module(SCHEMAS[service]).HEAD
-    try:
-        async with Database(url, service) as database:
-            there, apart_s = await revision(database), await _clocks_apart_s(database, clock)
-    except HermesError as error:
-        return Check("database", Verdict.FAILED, explain(error))
-    if apart_s > CLOCKS_S:
-        what = f"the clocks of this pod and of the database are {apart_s:.0f} s apart"
-        return Check("clock", Verdict.FAILED, f"{what}; leases need them to agree within 2 s")
-    tables = f"version {there}" if there else "no version"
-    what = f"the database of the {service} answers; its tables have {tables}"
-    if there is None or there < head:
-        what = f"{what}, but this version has {head}; upgrade them with: hermes database upgrade"
-        return Check("database", Verdict.NOTE, what)
-    newer = f", newer than this version's {head}" if there > head else ""
-    return Check("database", Verdict.OK, f"{what}{newer}")
-
-
-async def _clocks_apart_s(database: Database, clock: Clock) -> float:
-    """Return the difference to the database's clock; SQLite has none of its own."""
-    if database.dialect == "sqlite":
-        return 0.0
-    theirs: datetime = await database.read(
-        lambda conn: conn.execute(sa.select(sa.func.clock_timestamp())).scalar_one()
-    )
-    return abs((clock.now() - theirs).total_seconds())
 
 
 async def _trials(settings: Settings) -> list[Check]:
