@@ -93,12 +93,7 @@ def is_level(module: Module, node: ast.AST) -> bool:
 
 def test_modules_are_short() -> None:
     assert_clean(long_modules, (*product(), *suite()))
-    assert_refuses(
-        long_modules,
-        sample("x = 1\n" * 401),
-        sample("x = 1\n" * 251, "tests/fakes/model.py"),
-        sample("x = 1\n" * 251, "agent_service/turns/loop.py"),
-    )
+    assert_refuses(long_modules, sample("x = 1\n" * 401))
 
 
 def test_classes_are_short() -> None:
@@ -108,21 +103,12 @@ def test_classes_are_short() -> None:
 
 def test_functions_are_short() -> None:
     assert_clean(long_functions, (*product(), *suite()))
-    assert_refuses(
-        long_functions,
-        sample("def f():\n" + "    x = 1\n" * 60),
-        sample("class A:\n    async def f(self):\n" + "        x = 1\n" * 60),
-    )
+    assert_refuses(long_functions, sample("def f():\n" + "    x = 1\n" * 60))
 
 
 def test_functions_take_few_parameters() -> None:
     assert_clean(many_parameters, (*product(), *suite()))
-    assert_refuses(
-        many_parameters,
-        sample("def f(a, b, c, /, d, e, *f, g, **h): ..."),
-        sample("class A:\n    def f(self, a, b, c, d, e, f, g, h): ..."),
-    )
-    assert not list(many_parameters(sample("class A:\n    def f(self, a, b, c, d, e, f, g): ...")))
+    assert_refuses(many_parameters, sample("def f(a, b, c, /, d, e, *f, g, **h): ..."))
 
 
 def test_blocks_are_shallow() -> None:
@@ -142,33 +128,6 @@ def test_blocks_are_shallow() -> None:
                         finally:
                             pass
         """),
-        sample("""
-        def f():
-            def g():
-                for a in b:
-                    if c:
-                        with d:
-                            while e:
-                                if f:
-                                    pass
-        """),
-    )
-    assert not list(
-        deep_nesting(
-            sample("""
-            def f():
-                if a:
-                    pass
-                elif b:
-                    pass
-                elif c:
-                    pass
-                elif d:
-                    pass
-                elif e:
-                    pass
-            """)
-        )
     )
 
 

@@ -176,68 +176,34 @@ def cycle(modules: tuple[Module, ...]) -> list[str]:
 
 def test_services_meet_only_on_the_wire() -> None:
     assert_clean(foreign_services, product())
-    assert_refuses(
-        foreign_services,
-        sample("from executor_service import pool"),
-        sample("import agent_service.turns.loop", "services/runtime/server.py"),
-        sample(
-            "def f():\n    from agent_service.turns.loop import run_turn", "services/cli/serve.py"
-        ),
-        sample("from tests.fakes import model"),
-    )
+    assert_refuses(foreign_services, sample("from executor_service import pool"))
 
 
 def test_nobody_imports_what_stands_above() -> None:
     assert_clean(upward, product())
-    assert_refuses(
-        upward,
-        sample("from agent_service import app", "agent_service/servicer.py"),
-        sample("from agent_service.servicer import TurnServicer"),
-        sample("from ..servicer import TurnServicer", "agent_service/tools/terminal.py"),
-        sample("from services.cli import main", "services/runtime/server.py"),
-    )
-    assert not list(upward(sample("from agent_service import servicer", "agent_service/app.py")))
+    assert_refuses(upward, sample("from agent_service import app", "agent_service/servicer.py"))
 
 
 def test_late_imports_are_listed() -> None:
     assert_clean(late_imports, product())
-    assert_refuses(
-        late_imports,
-        sample("def f():\n    import json"),
-        sample("async def f():\n    from agent_service import loop"),
-        sample("import importlib\nimportlib.import_module('json')"),
-    )
-    assert not list(late_imports(sample("def f():\n    import openai.types")))
+    assert_refuses(late_imports, sample("def f():\n    import json"))
 
 
 def test_messages_stay_beside_the_wire() -> None:
     assert_clean(wire_types, product())
-    assert_refuses(
-        wire_types,
-        sample("from hermes.agent.v1 import turn_pb2"),
-        sample("from google.protobuf.timestamp_pb2 import Timestamp", "agent_service/app.py"),
-    )
+    assert_refuses(wire_types, sample("from hermes.agent.v1 import turn_pb2"))
     clients = sample("import hermes.executor.v1.exec_pb2", "agent_service/clients/executor.py")
     assert not list(wire_types(clients))
 
 
 def test_the_supervisor_needs_nothing_but_python() -> None:
     assert_clean(parts_of_the_host, product())
-    assert_refuses(
-        parts_of_the_host,
-        sample("import grpc", "executor_service/supervisor/main.py"),
-        sample("from services import ids", "executor_service/supervisor/main.py"),
-        sample("match a:\n    case 1: pass", "executor_service/supervisor/main.py"),
-    )
+    assert_refuses(parts_of_the_host, sample("import grpc", "executor_service/supervisor/main.py"))
 
 
 def test_nothing_finds_itself() -> None:
     assert_clean(scans, (*product(), *suite()))
-    assert_refuses(
-        scans,
-        sample("import pkgutil\npkgutil.iter_modules()"),
-        sample("class A:\n    def __init_subclass__(cls): ..."),
-    )
+    assert_refuses(scans, sample("import pkgutil\npkgutil.iter_modules()"))
 
 
 def test_imports_have_no_cycle() -> None:

