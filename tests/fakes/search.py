@@ -1,4 +1,4 @@
-"""The search APIs of Brave, Tavily, Exa and Firecrawl, strict about what they are asked."""
+"""The search APIs of Brave, Tavily, Exa, Firecrawl and SearXNG, strict about their requests."""
 
 import json
 from dataclasses import dataclass, field
@@ -25,6 +25,8 @@ class SearchApis:
             return web.Response(status=self.status, text=self.body)
         if request.path == "/res/v1/web/search" and request.method == "GET":
             return self._brave(request)
+        if request.path == "/search" and request.method == "GET":
+            return self._searxng(request)
         if request.path == "/search" and request.method == "POST":
             asked = await request.json()
             return (self._exa if "numResults" in asked else self._tavily)(request, asked)
@@ -48,6 +50,15 @@ class SearchApis:
             for hit in found
         ]
         return _json({"type": "search", "web": {"type": "search", "results": results}})
+
+    def _searxng(self, request: web.Request) -> web.Response:
+        if request.query.get("format") != "json" or not request.query.get("q"):
+            return web.Response(status=403)
+        results = [
+            {"title": hit["title"], "url": hit["url"], "content": hit["text"], "engine": "index"}
+            for hit in self.hits
+        ]
+        return _json({"query": request.query["q"], "results": results, "answers": []})
 
     def _tavily(self, request: web.Request, asked: dict[str, Any]) -> web.Response:
         if request.headers.get("Authorization") != f"Bearer {TAVILY_KEY}":

@@ -1,17 +1,14 @@
 """Searching the web: the engines as they answer, and what is made of it."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import web
 
 from agent_service.config.tools import SearchConfig
 from agent_service.tools.web.engines import Search, SearchFailed, SearchResult
 from tests.fakes.search import BRAVE_KEY, EXA_KEY, FIRECRAWL_KEY, TAVILY_KEY, SearchApis
 from tests.fakes.web import Site, site
-from tests.support.searx import searx
 
 HITS = [
     {"title": f"Otter {number}", "url": f"https://otters.example/{number}", "text": "river otters"}
@@ -57,17 +54,11 @@ async def test_others_are_asked_as_they_want_it(server: Site, engine: str) -> No
     assert (found[0].title, found[0].snippet) == ("Otter 1", "river otters")
 
 
-async def test_a_real_searx_finds_what_its_index_has(tmp_path: Path) -> None:
-    async def index(request: web.Request) -> web.StreamResponse:
-        hits = HITS if request.query["q"] == "otters & rivers" else []
-        return web.json_response({"hits": hits})
-
-    async with site(index) as upstream, searx(tmp_path, upstream.url("127.0.0.1")) as url:
-        search = Search(SearchConfig(searxng_url=url))
-        found = await search("otters & rivers", 3)
-        assert [each.url for each in found] == [f"https://otters.example/{n}" for n in (1, 2, 3)]
-        assert (found[0].title, found[0].snippet) == ("Otter 1", "river otters")
-        assert await search("nothing like it", 3) == []
+async def test_a_searxng_of_ones_own_is_asked_for_json(server: Site) -> None:
+    found = await Search(SearchConfig(searxng_url=f"http://127.0.0.1:{server.port}"))("a & b", 3)
+    assert [each.url for each in found] == [f"https://otters.example/{n}" for n in (1, 2, 3)]
+    assert (found[0].title, found[0].snippet) == ("Otter 1", "river otters")
+    assert server.seen[0].query["q"] == "a & b"
 
 
 @pytest.mark.parametrize(
