@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
 
 import docker
 import pytest
@@ -27,9 +26,7 @@ from services.rpc.certs import init, issue
 from tests.contract.backend_suite_workspaces import WorkspaceSuite, filled, store_of
 from tests.support.boxes import SECRET, SECRET_SHA256, Yard
 from tests.support.docker_engine import docker_client, run_in
-from tests.support.executors import end_boxes, executor_settings, serving, until
 from tests.support.ssh_to_engine import ssh_to_engine
-from tests.support.workspace_client import Workspaces
 
 pytestmark = pytest.mark.slow
 
@@ -161,50 +158,6 @@ class TestWorkspaces(WorkspaceSuite):
         async with yard.box(workspace=used):
             assert await store.remove_empty([used, missing, empty]) == [missing, empty]
         await store.remove(used)
-
-
-async def test_no_volumes_pile_up_there(
-    engine: docker.DockerClient, over_tls: DockerConfig, tmp_path: Path
-) -> None:
-    environ = {
-        "DOCKER_HOST": over_tls.host,
-        "HERMES_DOCKER_CA": over_tls.ca,
-        "HERMES_DOCKER_CERTIFICATE": over_tls.certificate,
-        "HERMES_DOCKER_KEY": over_tls.key,
-        "HERMES_WARM_POOL_SIZE": "1",
-    }
-    settings = await to_thread(executor_settings, tmp_path, "docker", **environ)
-
-    async def there() -> set[str]:
-        def look() -> set[str]:
-            volumes = cast("Any", engine.volumes).list(filters={"label": WORKSPACE})
-            paths = [Path(volume.attrs["Labels"][WORKSPACE]) for volume in volumes]
-            return {path.name for path in paths if path.parent == settings.home.workspaces}
-
-        return await to_thread(look)
-
-    try:
-        async with serving(settings) as executor, executor.client() as client:
-            workspaces = Workspaces(client)
-            answer = await client.acquire("s")
-            kept = answer.sandbox.workspace_id
-            await client.output(answer.lease, "echo kept > file")
-            await client.release(answer.lease)
-            fork = (await workspaces.fork(kept)).workspace_id
-            empty = await client.acquire("t")
-            assert {kept, fork, empty.sandbox.workspace_id} <= await there()
-            await client.release(empty.lease)
-
-            async def is_gone() -> bool:
-                return empty.sandbox.workspace_id not in await there()
-
-            await until(is_gone)
-            await workspaces.delete(kept)
-            assert kept not in await there()
-    finally:
-        await end_boxes(settings)
-    # That of the box which was ready goes as well.
-    assert await there() == {fork}
 
 
 async def test_an_unknown_host_is_refused(over_ssh: DockerConfig, tmp_path: Path) -> None:

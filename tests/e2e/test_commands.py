@@ -8,8 +8,6 @@ import pytest
 
 from executor_service.backends import BACKENDS
 from executor_service.servicer.checks import ADVICE
-from gateway_service.servicer.wire import MAX_TEXT_BYTES
-from services.cli.chat.command import MAX_QUESTION_BYTES
 from tests.e2e.backends import sandboxed
 from tests.e2e.deployment import four_processes, one_process, running
 from tests.e2e.home import Home, check_complaint
@@ -86,13 +84,6 @@ def test_files_go_with_the_question(home: Home, tmp_path: Path) -> None:
     mistyped = home.run("chat", "-q", "explain @src/mian.py")
     check_complaint(mistyped, "there is no file src/mian.py")
     assert mistyped.status == 2
-
-
-def test_more_than_a_message_can_have_is_not_sent(home: Home) -> None:
-    assert MAX_QUESTION_BYTES == MAX_TEXT_BYTES
-    for text in ("é" * MAX_TEXT_BYTES, "x" * (MAX_TEXT_BYTES - 5)):
-        check_complaint(home.run("chat", "-q", "what is this?", text=text), "1 MiB")
-    assert not list((home.path / "state").glob("*")), "nothing was started for it"
 
 
 def test_a_slash_commands_reply_is_the_answer(home: Home) -> None:

@@ -10,6 +10,8 @@ from pathlib import Path
 import grpc.aio
 import pytest
 
+from gateway_service.servicer.wire import MAX_TEXT_BYTES
+from services.cli.chat.command import MAX_QUESTION_BYTES
 from services.cli.console import EXIT_FAILURE, EXIT_USAGE
 from services.cli.failures import status_of
 from services.cli.output import print_json
@@ -46,6 +48,8 @@ def test_piped_input_that_is_too_long_is_refused_rather_than_cut(tmp_path: Path)
     )
     assert (run.returncode, run.stdout) == (EXIT_USAGE, "")
     assert "are together at most 1 MiB" in run.stderr
+    assert not list(tmp_path.glob("state/*")), "nothing was started for it"
+    assert MAX_QUESTION_BYTES == MAX_TEXT_BYTES
 
 
 def _failed_call(error: HermesError) -> grpc.aio.AioRpcError:
