@@ -74,7 +74,6 @@ CHOSEN = ("executor_service.backends",)
 """Packages of ours of which an installation chooses one part: the rest is not imported for it."""
 
 SLOW = (
-    "agent_service.models.wires.http_client",
     "agent_service.tools.mcp.connection",
     "agent_service.tools.mcp.request_handlers",
     "agent_service.tools.mcp.oauth",

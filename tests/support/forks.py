@@ -33,7 +33,6 @@ _EARLY = (
     "tests.support.executors",
     "tests.integration.agent_processes",
     # What they import when they first need it.
-    "agent_service.models.wires.http_client",
     "alembic.migration",
     "alembic.operations",
     "alembic.runtime.migration",
