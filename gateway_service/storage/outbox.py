@@ -38,8 +38,6 @@ class Kind(StrEnum):
 class State(StrEnum):
     """State of a message."""
 
-    HELD = "HELD"
-    """Waits for the text of an answer that it belongs to."""
     PENDING = "PENDING"
     SENDING = "SENDING"
     SENT = "SENT"
@@ -47,7 +45,7 @@ class State(StrEnum):
     ABANDONED = "ABANDONED"
 
 
-OPEN = (State.HELD, State.PENDING, State.SENDING)
+OPEN = (State.PENDING, State.SENDING)
 """States of messages that were not sent yet."""
 
 
@@ -166,7 +164,7 @@ _SHOW = Prepared(
 )
 
 
-def add(conn: Connection, delivery: Delivery, now: datetime, state: State = State.PENDING) -> None:
+def add(conn: Connection, delivery: Delivery, now: datetime) -> None:
     """Store messages to send; existing ones stay as they are."""
     waits_s = accumulate(delivery.pauses_s or (0.0,) * len(delivery.contents))
     rows: list[dict[str, Any]] = [
@@ -175,10 +173,10 @@ def add(conn: Connection, delivery: Delivery, now: datetime, state: State = Stat
             "delivery_id": delivery.id,
             "part": part,
             "kind": delivery.kind,
-            "payload": payload_of(content),
+            "payload": _payload(content),
             "digest": delivery.digest,
             "version": 0,
-            "state": state,
+            "state": State.PENDING,
             "uncertain": False,
             "attempts": 0,
             "due_since": now,
@@ -197,7 +195,7 @@ def add(conn: Connection, delivery: Delivery, now: datetime, state: State = Stat
 def show(conn: Connection, delivery_id: str, content: Content, now: datetime) -> bool:
     """Change the first part's content; return whether this is new."""
     due = {"due_since": now, "next_attempt_at": now}
-    values = {"of_delivery": delivery_id, "payload": payload_of(content), **due}
+    values = {"of_delivery": delivery_id, "payload": _payload(content), **due}
     return _SHOW.run(conn, values) > 0
 
 
@@ -367,7 +365,7 @@ def _address(row: sa.Row[Any]) -> Address:
     return Address(row.profile, row.platform, row.account_id, row.chat_id, row.thread_id)
 
 
-def payload_of(content: Content) -> dict[str, Any]:
+def _payload(content: Content) -> dict[str, Any]:
     """Return a content as it is stored: without the data of its files."""
     payload = to_builtins(content)
     for file in filter(None, (payload["attachment"], *payload["album"])):
