@@ -123,10 +123,6 @@ docs: $(TESTABLE) ## draw the pictures, and write what the documentation has fro
 bench: $(TESTABLE) ## measure latency, throughput and memory; JSON=file writes the figures as well
 	@$(BIN)/python -m tests.bench $(if $(JSON),--json "$(JSON)")
 
-.PHONY: bench-executor
-bench-executor: $(TESTABLE) ## measure the executor alone, with every backend; JSON=file as well
-	@$(BIN)/python -m tests.bench.executor $(if $(JSON),--json "$(JSON)")
-
 .PHONY: bench-scheduler
 bench-scheduler: $(TESTABLE) ## measure the scheduler: 10,000 jobs in a minute, kills, 100,000 jobs stored; JSON=file as well
 	@$(BIN)/python -m tests.bench.scheduler $(if $(JSON),--json "$(JSON)")
