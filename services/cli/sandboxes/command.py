@@ -152,7 +152,7 @@ async def _show(place: SandboxAddress, exec_id: str, start: int) -> exec_pb2.Att
 
 async def _follow(place: SandboxAddress, rest: exec_pb2.AttachExecRequest.Open) -> None:
     opening = exec_pb2.AttachExecRequest(open=rest)
-    stream = ExecStream(place.channel, place.named, opening)
+    stream = ExecStream(place.channel, opening)
     async with aclosing(stream.happenings()) as happenings:
         async for happened in happenings:
             if isinstance(happened, exec_pb2.AttachExecResponse.Output):

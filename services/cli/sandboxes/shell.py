@@ -21,6 +21,7 @@ from services.cli.console import EXIT_FAILURE, complain
 from services.cli.output import enum_word
 from services.cli.sandboxes.exec_stream import ExecStream
 from services.cli.standard_input import typed
+from services.errors import ServiceUnavailable
 from services.ids import new_id
 from services.lifecycle import Shutdown, Workers, ungrouped
 
@@ -60,6 +61,8 @@ class Shell(Struct):
     """A detach key that waits for the second press."""
     _exit: exec_pb2.Exit | None = None
     _detached: bool = False
+    _cut: str = ""
+    """Why the connection was lost; empty if it was not."""
 
     async def run(self, command: Sequence[str]) -> int:
         """Run a command, by default a shell, until its end or a detach; return its exit status."""
@@ -79,7 +82,7 @@ class Shell(Struct):
         try:
             return await self._follow(exec_pb2.AttachExecRequest(start=request))
         finally:
-            if self._exit is None and not self._detached:
+            if self._exit is None and not (self._detached or self._cut):
                 await self._kill(request.exec_id)
 
     async def rejoin(self, exec_id: str) -> int:
@@ -100,16 +103,18 @@ class Shell(Struct):
 
     async def _follow(self, opening: exec_pb2.AttachExecRequest) -> int:
         place = self.place
-        stream = ExecStream(place.channel, place.named, opening)
+        stream = ExecStream(place.channel, opening)
         async with Shutdown() as shutdown, Workers() as workers, until_told(shutdown, workers):
             await self._drive(stream)
         if self._exit is None:
             sys.stderr.write("\n")  # the shell's prompt stands in the line
+            if self._cut:
+                complain(self._cut)
             complain(
                 f"left running; reopen it with: hermes sandboxes open {place.sandbox_id} "
                 f"--exec {stream.exec_id}"
             )
-            return 0
+            return EXIT_FAILURE if self._cut else 0
         return _status(self._exit)
 
     async def _drive(self, stream: ExecStream) -> None:
@@ -132,7 +137,7 @@ class Shell(Struct):
                 await stream.write(self._passed(piece) if self.term else piece)
                 if self._detached:
                     return
-        stream.end_input()
+        await stream.end_input()
 
     def _passed(self, keys: bytes) -> bytes:
         passed, twice, _ = (self._held + keys).partition(DETACH_KEY * 2)
@@ -141,15 +146,18 @@ class Shell(Struct):
         return passed.removesuffix(self._held)
 
     async def _show(self, stream: ExecStream) -> None:
-        async with aclosing(stream.happenings()) as happenings:
-            async for happened in happenings:
-                if isinstance(happened, exec_pb2.Exit):
-                    self._exit = happened
-                    return
-                is_error = happened.stream == exec_pb2.OUTPUT_STREAM_STDERR
-                out = sys.stderr.buffer if is_error else sys.stdout.buffer
-                out.write(happened.data)
-                out.flush()
+        try:
+            async with aclosing(stream.happenings()) as happenings:
+                async for happened in happenings:
+                    if isinstance(happened, exec_pb2.Exit):
+                        self._exit = happened
+                        return
+                    is_error = happened.stream == exec_pb2.OUTPUT_STREAM_STDERR
+                    out = sys.stderr.buffer if is_error else sys.stdout.buffer
+                    out.write(happened.data)
+                    out.flush()
+        except ServiceUnavailable as error:
+            self._cut = error.message
 
     async def _kill(self, exec_id: str) -> None:
         request = exec_pb2.SignalExecRequest(**self.place.named, exec_id=exec_id)

@@ -139,7 +139,7 @@ async def _run(
         argv=exec_pb2.Argv(arguments=command),
         run_timeout=Duration(seconds=RUN_S),
     )
-    stream = ExecStream(at.channel, named, exec_pb2.AttachExecRequest(start=request))
+    stream = ExecStream(at.channel, exec_pb2.AttachExecRequest(start=request))
     status, written = None, b""
     async with aclosing(stream.happenings()) as happenings:
         async for happened in happenings:
