@@ -58,12 +58,12 @@ class Executor:
 
 
 @asynccontextmanager
-async def executor(folder: Path, backend: str) -> AsyncGenerator[Executor]:
+async def executor(folder: Path, backend: str, **variables: str) -> AsyncGenerator[Executor]:
     """Run an executor until the context is left; its sandboxes end with it.
 
     Fails with Missing where this machine has no such backend.
     """
-    server, channels = await asyncio.to_thread(_made, folder, backend)
+    server, channels = await asyncio.to_thread(_made, folder, backend, variables)
     async with AsyncExitStack() as stack:
         try:
             await stack.enter_async_context(serving(server))
@@ -78,12 +78,12 @@ async def executor(folder: Path, backend: str) -> AsyncGenerator[Executor]:
                 await release_all(channels)
 
 
-def _made(folder: Path, backend: str) -> tuple[Server, Channels]:
+def _made(folder: Path, backend: str, variables: dict[str, str]) -> tuple[Server, Channels]:
     folder.mkdir()
     certs, address = make_certificates(folder, ("executor",)), f"127.0.0.1:{free_port()}"
     where = {"HERMES_LISTEN": address, "HERMES_EXECUTOR_ENDPOINT": address}
     settings = {"HERMES_BACKEND": backend, "HERMES_METRICS_PORT": "0", **LEAVE_NOTHING}
-    own = {**settings, **where, **tls_of(certs, "executor")}
+    own = {**settings, **where, **tls_of(certs, "executor"), **variables}
     home = home_at(folder / "home", _NOBODY, **own)
     files = files_of(certs, Identity.OPERATOR)
     channels = Channels(Identity.OPERATOR, {"executor": address}, tls=files)
