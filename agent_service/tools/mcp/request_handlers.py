@@ -122,9 +122,7 @@ class ToolRequestHandler:
                 return types.ElicitResult(action="cancel" if answer is None else "decline")
             answer = answer.strip()
             if answer in ("", "-") and skips:
-                if not default:
-                    return None
-                answer = default
+                return cast("Value", field.default) if default else None
             try:
                 return field.parse(answer)
             except ValueError:
