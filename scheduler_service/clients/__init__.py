@@ -14,7 +14,6 @@ from hermes.agent.v1 import (
     catalog_pb2_grpc,
     curation_pb2,
     curation_pb2_grpc,
-    turn_event_pb2,
     turn_pb2,
     turn_pb2_grpc,
     usage_pb2,
@@ -22,6 +21,7 @@ from hermes.agent.v1 import (
 )
 from hermes.common.v1 import content_pb2, origin_pb2
 from hermes.gateway.v1 import delivery_pb2, delivery_pb2_grpc
+from scheduler_service.clients.batches import TurnReport, outcome_of
 from scheduler_service.clients.calls import CALL_S, answer_unless, await_answer, explain, watch
 from scheduler_service.config import CuratorConfig
 from scheduler_service.curation import Curation, Report
@@ -46,15 +46,6 @@ _CURATION_ERRORS: Mapping[grpc.StatusCode, Callable[[str], HermesError]] = {
 }
 
 _T = TypeVar("_T")
-
-
-class TurnResult(Struct, frozen=True):
-    """The result of a turn: its answer, and the error if it failed."""
-
-    output: str
-    error: str = ""
-    may_retry: bool = False
-    """The failure may be temporary."""
 
 
 class Output(Struct, frozen=True):
@@ -152,10 +143,10 @@ class AgentClient:
         stopping = self._turns.InterruptTurn(request, timeout=CALL_S)
         return await answer_unless(grpc.StatusCode.NOT_FOUND, stopping) is not None
 
-    async def result(self, claim: Claim) -> TurnResult:
-        """Watch the attempt's turn, and return its result."""
+    async def result(self, claim: Claim) -> TurnReport:
+        """Watch the attempt's turn, and return what became of it."""
         events = await watch(self._turns, claim.job.profile, claim.turn_id)
-        return _result(events[-1].turn_finished)
+        return outcome_of(events[-1].turn_finished)
 
 
 class GatewayClient:
@@ -288,21 +279,3 @@ def _part(part: str | Output) -> content_pb2.MessagePart:
         kind=content_pb2.QUOTATION_KIND_OUTPUT, text=part.text, author=part.name
     )
     return content_pb2.MessagePart(quotation=quotation)
-
-
-def _result(finished: turn_event_pb2.TurnFinished) -> TurnResult:
-    match finished.WhichOneof("outcome"):
-        case "completed":
-            return TurnResult(finished.completed.answer)
-        case "failed":
-            message = finished.failed.failure.message or "the turn failed"
-            return TurnResult("", message, may_retry=True)
-        case "cancelled":
-            return TurnResult(finished.cancelled.partial_answer, "it was stopped")
-        case "limit_reached":
-            limit = finished.limit_reached
-            return TurnResult(limit.partial_answer, limit.message or "a limit was reached")
-        case "needs_review":
-            return TurnResult("", finished.needs_review.message or "a person has to look at it")
-        case _:
-            return TurnResult("", "it ended in a way that this version does not know")

@@ -41,7 +41,7 @@ class TurnReport(Struct, frozen=True):
     """What became of a turn."""
 
     outcome: str
-    """`completed`, `failed`, `cancelled`, `limit_reached` or `needs_review`."""
+    """`completed`, `failed`, `cancelled`, `limit_reached`, `needs_review` or `refused`."""
     answer: str = ""
     error: str = ""
     reason: Reason | None = None
@@ -146,7 +146,7 @@ def _report(events: Sequence[turn_event_pb2.TurnEvent]) -> TurnReport:
             counts[2] += tool.duration.ToMilliseconds()
     end = events[-1].turn_finished
     return replace(
-        _outcome(end),
+        outcome_of(end),
         exit_code=exit_code,
         usage=record_of(end.usage, Usage),
         tools=[ToolUse(name, *tools[name]) for name in sorted(tools)],
@@ -154,7 +154,8 @@ def _report(events: Sequence[turn_event_pb2.TurnEvent]) -> TurnReport:
     )
 
 
-def _outcome(end: turn_event_pb2.TurnFinished) -> TurnReport:
+def outcome_of(end: turn_event_pb2.TurnFinished) -> TurnReport:
+    """Return how a turn ended, without what it used."""
     match outcome := end.WhichOneof("outcome") or "failed":
         case "completed":
             return TurnReport(outcome, end.completed.answer)

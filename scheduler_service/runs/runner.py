@@ -15,7 +15,8 @@ import sqlalchemy as sa
 from msgspec import Struct
 from msgspec.structs import replace
 
-from scheduler_service.clients import AgentClient, Ask, GatewayClient, TurnResult
+from scheduler_service.clients import AgentClient, Ask, GatewayClient
+from scheduler_service.clients.batches import TurnReport
 from scheduler_service.errors import CallRefused, attack
 from scheduler_service.jobs import Attempt, Claim, JobKind, RunState
 from scheduler_service.options import Overlap, retry_at
@@ -121,7 +122,9 @@ class Runner:
         async with self._slots:
             claim, result = await self._turn(claim)
         now, attempt = self._clock.now(), claim.attempt.number
-        again_at = retry_at(attempt, now, claim.job.spec.options) if result.may_retry else None
+        again_at = (
+            retry_at(attempt, now, claim.job.spec.options) if result.outcome == "failed" else None
+        )
         if again_at is not None:
             next_one = Attempt(attempt + 1, not_before=again_at)
             again = replace(claim, state=RunState.CLAIMED, attempt=next_one, error=result.error)
@@ -129,7 +132,7 @@ class Runner:
             if await self._store(retry, claim):
                 _log.info("run %s is tried again at %s: %s", claim.run_id, again_at, result.error)
                 return again
-        output, error = result.output, result.error
+        output, error = result.answer, result.error
         claim = replace(claim, state=RunState.DELIVERING, output=output, error=error)
         await self._store(partial(runs.save, leases=self._leases, claim=claim), claim)
         return claim
@@ -142,16 +145,16 @@ class Runner:
         finally:
             self._aside -= 1
 
-    async def _turn(self, claim: Claim) -> tuple[Claim, TurnResult]:
+    async def _turn(self, claim: Claim) -> tuple[Claim, TurnReport]:
         try:
             if claim.state is RunState.CLAIMED:
                 claim = await self._start(claim)
             result = await self._watch(claim)
         except CallRefused as refusal:
-            result = TurnResult("", str(refusal))
-        output = _storable(result.output, _MAX_OUTPUT_BYTES)
+            result = TurnReport("refused", error=str(refusal))
+        answer = _storable(result.answer, _MAX_OUTPUT_BYTES)
         error = _storable(result.error, _MAX_ERROR_BYTES)
-        return claim, replace(result, output=output, error=error)
+        return claim, replace(result, answer=answer, error=error)
 
     async def _start(self, claim: Claim) -> Claim:
         """Stop the turns that the attempt replaces, then start its own."""
@@ -209,7 +212,7 @@ class Runner:
         }
         return Ask(instructions(claim.job), parts(claim.job, judged), sorted(denied))
 
-    async def _watch(self, claim: Claim) -> TurnResult:
+    async def _watch(self, claim: Claim) -> TurnReport:
         limit = claim.job.spec.options.timeout
         result = partial(self._retry, claim, partial(self._agent.result, claim))
         if limit is None or claim.attempt.started_at is None:
@@ -225,9 +228,8 @@ class Runner:
         if not stopped.error:
             # The turn ended in time, but nobody could see it.
             return stopped
-        return TurnResult(
-            stopped.output, f"it took longer than {limit.total_seconds():g} s", may_retry=True
-        )
+        why = f"it took longer than {limit.total_seconds():g} s"
+        return TurnReport("failed", stopped.answer, why)
 
     async def _deliver(self, claim: Claim) -> Ending:
         read = partial(self._database.read, partial(runs.failed_before, claim=claim))
