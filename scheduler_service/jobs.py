@@ -8,7 +8,6 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from scheduler_service.errors import ScheduleError
 from scheduler_service.options import JobOptions, Overlap
 from scheduler_service.schedule.schedule import Schedule, in_zone, next_after, parse, zone_of
 from services.database.leases import Lease
@@ -224,12 +223,12 @@ def replanned(before: Job, spec: JobSpec, zone: str, now: datetime, *, anew: boo
 
     A new zone alone moves only schedules that follow the clock. Raises ScheduleError.
     """
-    schedule, old_zone = before.schedule, before.spec.time_zone
+    schedule = before.schedule
     if anew:
         zone = zone_of(spec.schedule, zone)
         schedule = parse(spec.schedule, zone, now)
-    elif zone != old_zone:
-        schedule = in_zone(schedule, spec.schedule, old_zone, zone)
+    elif zone != before.spec.time_zone:
+        schedule = in_zone(schedule, spec.schedule, zone)
     # Strictly later than before, as it serves as the version of the job.
     at_least = before.updated_at or before.created_at
     changed = replace(
@@ -241,10 +240,7 @@ def replanned(before: Job, spec: JobSpec, zone: str, now: datetime, *, anew: boo
     )
     if before.state is JobState.PAUSED:
         return changed
-    next_run_at = next_run_of(changed, now)
-    if schedule != before.schedule and before.next_run_at and next_run_at is None:
-        raise ScheduleError(spec.schedule, f"in {zone} that is in the past")
-    return replace(changed, next_run_at=next_run_at)
+    return replace(changed, next_run_at=next_run_of(changed, now))
 
 
 def next_run_of(job: Job, now: datetime) -> datetime | None:

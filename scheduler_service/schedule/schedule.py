@@ -121,32 +121,18 @@ def zone_of(text: str, zone: str) -> str:
         raise ScheduleError(text, str(error)) from error
 
 
-def in_zone(schedule: Schedule, text: str, zone: str, other: str) -> Schedule:
-    """Move a schedule written in `zone` to another zone; relative times such as `in 2 hours` stay.
-    Raises ScheduleError if the text names its own zone."""
+def in_zone(schedule: Schedule, text: str, zone: str) -> Schedule:
+    """Move a schedule to another zone; intervals stay. Raises ScheduleError if it runs once, or
+    the text names its own zone."""
     if zone_of(text, ""):
         raise ScheduleError(text, "it names its time zone itself; give it a new schedule instead")
     try:
-        check_zone(other)
+        check_zone(zone)
     except ValueError as error:
         raise ScheduleError(text, str(error)) from error
-    match schedule:
-        case Cron(expression):
-            return Cron(expression, other)
-        case Once(at) if _goes_by_clock(text, at):
-            wall = at.astimezone(ZoneInfo(zone)).replace(tzinfo=None)
-            return Once(instant_of(wall, ZoneInfo(other)))
-        case _:
-            return schedule
-
-
-def _goes_by_clock(text: str, now: datetime) -> bool:
-    """Return whether a moment depends on the zone: these two never show the same hour."""
-    try:
-        first, second = (_read(_plain(text), zone, now) for zone in ("Etc/GMT+12", "Etc/GMT-14"))
-    except (ValueError, OverflowError):
-        return False
-    return first != second
+    if isinstance(schedule, Once):
+        raise ScheduleError(text, f"it runs once; give it a new schedule in {zone} instead")
+    return Cron(schedule.expression, zone) if isinstance(schedule, Cron) else schedule
 
 
 def _plain(text: str) -> str:

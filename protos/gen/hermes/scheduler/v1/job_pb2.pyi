@@ -252,7 +252,7 @@ class UpdateJobRequest(_message.Message):
         """What changes: of "name", "prompt", "schedule", "time_zone", "origin", "sandbox_template",
         "unattended", "options", "denied_commands", and fields of the options such as "options.model"; at
         least one. A new schedule counts from now, and lets a completed job run again; another time zone
-        moves what goes by the clock, and nothing else. What was denied to its runs is lifted only by whom
+        moves what goes by the clock, and is refused for a job that runs once. What was denied to its runs is lifted only by whom
         nothing is denied to, who names "denied_commands".
         """
 
