@@ -7,6 +7,7 @@ import pytest_asyncio
 
 from agent_service.tools.texts import shown_name
 from tests.integration.agent_tool_parts import Tools, open_tools
+from tests.support.boxes import BUBBLEWRAP_FIRST
 from tests.support.executors import end_boxes, executor_settings, serving
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -32,7 +33,7 @@ NAMES = {
 }
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["bubblewrap", "docker"])
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=BUBBLEWRAP_FIRST)
 async def tools(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Tools]:

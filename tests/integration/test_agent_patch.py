@@ -8,11 +8,12 @@ import pytest_asyncio
 
 from services.ids import new_id
 from tests.integration.agent_tool_parts import Tools, tools_over
+from tests.support.boxes import BUBBLEWRAP_FIRST
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["bubblewrap", "docker"])
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=BUBBLEWRAP_FIRST)
 async def tools(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Tools]:

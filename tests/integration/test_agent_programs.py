@@ -9,11 +9,12 @@ import pytest_asyncio
 
 from services.ids import new_id
 from tests.integration.agent_tool_parts import Tools, tools_over
+from tests.support.boxes import BUBBLEWRAP_FIRST
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-@pytest.fixture(scope="module", params=["bubblewrap", "docker"])
+@pytest.fixture(scope="module", params=BUBBLEWRAP_FIRST)
 def backend(request: pytest.FixtureRequest) -> str:
     """Each backend in turn."""
     return request.param

@@ -19,6 +19,7 @@ from tests.integration.agent_processes import AgentProcess, Site
 from tests.integration.test_agent_approvals import asked, resolve
 from tests.integration.test_agent_scripts import ANSWERS, GATE, ONLY, failure, run, start
 from tests.integration.test_agent_takeover import Stage, staged
+from tests.support.boxes import BUBBLEWRAP_FIRST
 
 WAIT, HALT = policies.UNATTENDED_POLICY_WAIT, policies.UNATTENDED_POLICY_HALT
 ASKS = "approvals: {mode: manual, sandboxed: ask, timeout: 60}\n"
@@ -157,7 +158,7 @@ async def test_a_script_alone_needs_no_model_and_asks_no_provider_for_anything(
         assert stage.model.requests == []
 
 
-@pytest.mark.parametrize("backend", ["bubblewrap", "docker"])
+@pytest.mark.parametrize("backend", BUBBLEWRAP_FIRST)
 async def test_a_script_sees_no_secret_of_the_services_in_any_sandbox(
     tmp_path: Path, postgres_url: str, backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,14 +18,11 @@ from executor_service.backends.supervisor_zipapp import build_zipapp
 from gateway_service.platforms.base import Platform
 from tests.contract import test_platforms
 from tests.contract.backend_suite_boxes import BoxSuite
-from tests.contract.backend_suite_commands import CommandSuite
-from tests.contract.backend_suite_endings import EndingSuite
-from tests.contract.backend_suite_files import FileSuite
 from tests.contract.platform_world import Failure, World
 from tests.samples.backend import FrugalBackend
 from tests.samples.platform import FolderPlatform
 from tests.samples.tool import CountWords
-from tests.support.boxes import Console, Yard, open_console
+from tests.support.boxes import Yard, open_console
 from tests.support.requirements import require
 
 MODULE = pytest.mark.asyncio(loop_scope="module")
@@ -94,34 +91,9 @@ async def other(yard: Yard) -> AsyncIterator[Yard]:
     await again.backend.close()
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def console(yard: Yard) -> AsyncIterator[Console]:
-    """One box for all tests that leave no trace in it."""
-    async with yard.box() as box, open_console(yard.backend, box) as opened:
-        yield opened
-
-
 @MODULE
-@pytest.mark.slow
 class TestBoxes(BoxSuite):
-    """See backend_suite_boxes."""
-
-
-@MODULE
-class TestCommands(CommandSuite):
-    """See backend_suite_commands."""
-
-
-@MODULE
-@pytest.mark.slow
-class TestEndings(EndingSuite):
-    """See backend_suite_endings."""
-
-
-@MODULE
-@pytest.mark.slow
-class TestFiles(FileSuite):
-    """See backend_suite_files."""
+    """What a backend itself does; the other suites are of what runs in every box."""
 
 
 @MODULE
