@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from scheduler_service.storage import migrations
 from scheduler_service.storage.schema import metadata
 from services.config.settings import Settings
 from services.database import Database
+from services.database.migrations import prepare
 from tests.integration.gateway_replicas import Agent, agent_at_the_wire
 from tests.integration.scheduler_parts import (
     NOON,
@@ -49,6 +51,14 @@ async def running(sqlite_url: str, wire: Wire) -> AsyncIterator[SchedulerUnderTe
         await database.migrate(metadata.create_all)
         async with scheduler(database, wire, clock=SetClock(NOON)) as started:
             yield started
+
+
+@pytest.fixture
+async def prepared(database_url: str) -> AsyncIterator[Database]:
+    """The scheduler's tables, in each kind of database in turn."""
+    async with Database(database_url, "scheduler") as database:
+        await prepare(database, migrations)
+        yield database
 
 
 @pytest.fixture

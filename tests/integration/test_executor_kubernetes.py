@@ -16,8 +16,6 @@ from tests.support.kubernetes_cluster import cluster
 
 pytestmark = pytest.mark.slow
 
-TICKS = "i=0; while [ $i -lt 60 ]; do echo $i; i=$((i + 1)); sleep 0.05; done"
-
 
 @pytest.fixture(scope="module")
 def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandIn]:

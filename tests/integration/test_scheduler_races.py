@@ -37,13 +37,6 @@ JOB, RUN = metadata.tables["job"], metadata.tables["run"]
 _T = TypeVar("_T")
 
 
-@pytest.fixture
-async def prepared(database_url: str) -> AsyncIterator[Database]:
-    async with Database(database_url, "scheduler") as database:
-        await prepare(database, migrations)
-        yield database
-
-
 async def one_claim(database: Database, job: Job) -> Claim:
     await store(database, job)
     (claimed,) = (await claim(database, [job], NOON)).runs

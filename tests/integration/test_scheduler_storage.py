@@ -1,12 +1,10 @@
 """The scheduler's tables: what migrations make of a database, and how it is searched."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-import pytest
 import sqlalchemy as sa
 from msgspec.structs import replace
 from sqlalchemy import event
@@ -25,13 +23,6 @@ HOLDER = Holder(new_owner("me"), run_leases(60.0))
 
 # Steps of a plan that read no table.
 _WITHOUT_ROWS = ("SCALAR SUBQUERY", "TEMP B-TREE", "CONSTANT ROW")
-
-
-@pytest.fixture
-async def prepared(database_url: str) -> AsyncIterator[Database]:
-    async with Database(database_url, "scheduler") as database:
-        await prepare(database, migrations)
-        yield database
 
 
 def job_of(number: int, due: datetime | None = NOON) -> Job:

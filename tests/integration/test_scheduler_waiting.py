@@ -1,6 +1,6 @@
 """What is due although runs are open, and what a scheduler holds of very much that is due."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -10,11 +10,10 @@ from msgspec.structs import replace
 from scheduler_service.jobs import Claim, Job, JobSpec
 from scheduler_service.options import JobOptions, Overlap
 from scheduler_service.schedule.misfires import DueAction
-from scheduler_service.storage import claims, jobs, migrations, runs
+from scheduler_service.storage import claims, jobs, runs
 from scheduler_service.storage.claims import ClaimedJobs, Holder, run_leases
 from services.database import Database
 from services.database.leases import new_owner
-from services.database.migrations import prepare
 from services.errors import FailedPrecondition
 from tests.integration.scheduler_parts import SetClock, fake_services, scheduler
 from tests.integration.test_scheduler_storage import NOON, job_of
@@ -22,13 +21,6 @@ from tests.integration.test_scheduler_storage import NOON, job_of
 HOLDER = Holder(new_owner("me"), run_leases(60.0))
 GOOD = runs.Ending("", "", is_silent=False)
 MINUTE = timedelta(minutes=1)
-
-
-@pytest.fixture
-async def prepared(database_url: str) -> AsyncIterator[Database]:
-    async with Database(database_url, "scheduler") as database:
-        await prepare(database, migrations)
-        yield database
 
 
 def overlapping(overlap: Overlap) -> Job:
