@@ -42,7 +42,7 @@ def test_each_prompt_runs_once_and_is_scored(home: Home, tmp_path: Path) -> None
     found = home.run("batch", "run", path, "--run", "first", "--html", page, "--json").json
     assert (found["state"], found["done_count"], found["failed_count"]) == ("completed", 4, 0)
     written = page.read_text(encoding="utf-8")
-    assert "terminal: 1 call, " in written
+    assert ">terminal</span><span>1 call, " in written
     assert written.count("<tr>") == 3, "a heading, and the items half and none"
     assert found["mean_score"] == 0.5
     assert found["success_count"] == 2

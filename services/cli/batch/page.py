@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from services.amounts import dollars, plural
-from services.cli.batch.plots import Bar, bars, escaped, histogram, lines, short
+from services.cli.batch.plots import Bar, bars, escaped, histogram, short
 from services.cli.batch.report import ItemSummary, Report, state_word
 from services.cli.output import NOTHING, duration, local_time
 from services.home.paths import replace_file
@@ -101,16 +101,16 @@ def _plots(report: Report) -> Iterable[str]:
         )
         if report.passed_s < most
     )
-    ends = {"ended": report.items, "failed": [item for item in report.items if item.has_failed]}
-    progress = {name: [item.ended_s / unit_s for item in of] for name, of in ends.items()}
-    yield lines("Progress", unit, "items", progress)
+    ended = [item.ended_s / unit_s for item in report.items]
+    failed = [item.ended_s / unit_s for item in report.items if item.has_failed]
+    yield histogram("Progress", unit, ended, failed, report.passed_s / unit_s)
     if report.scores:
-        yield histogram("Scores", "score", report.scores, 1)
+        yield histogram("Scores", "score", report.scores, most=1)
     yield histogram("Time per item", "seconds", [item.lasted_s for item in report.items])
     yield histogram("Tokens per item", "tokens", [item.tokens for item in report.items])
-    failed = Counter(item.finish_reason for item in report.items if item.has_failed)
+    bad = Counter(item.finish_reason for item in report.items if item.has_failed)
     reasons = [
-        Bar(name, count, plural(count, "item"), failed[name])
+        Bar(name, count, plural(count, "item"), bad[name])
         for name, count in report.finish_reasons.items()
     ]
     yield bars("How items ended", reasons)
