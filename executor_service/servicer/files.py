@@ -32,7 +32,7 @@ _SHA256_BYTES = 32
 _PERMISSIONS = 0o777
 _MAX_FILE_BYTES = 64 * 1024 * 1024
 _MAX_PAGE_ENTRIES = 1000
-_LIMITS = frozenset({"NO_SPACE", "TOO_MANY", "TOO_DEEP", "TOO_LARGE"})
+_LIMITS = frozenset({"NO_SPACE", "TOO_MANY", "TOO_DEEP"})
 
 
 class FileServicer(file_pb2_grpc.FileServiceServicer):

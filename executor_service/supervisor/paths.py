@@ -12,8 +12,8 @@ import errno
 import os
 import stat
 
-MAX_PATH_BYTES = 4095
-MAX_NAME_BYTES = 255
+_MAX_PATH_BYTES = 4095
+_MAX_NAME_BYTES = 255
 _WORKSPACE = "/workspace"
 _MAX_LINKS = 40
 _FOLDER_FLAGS = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
@@ -76,8 +76,8 @@ class Paths:
             encoded = os.fsencode(path)
         except UnicodeError:
             raise OSError(errno.EINVAL, "Path is not text", ascii(path)) from None
-        if len(encoded) > MAX_PATH_BYTES or any(
-            len(name) > MAX_NAME_BYTES for name in encoded.split(b"/")
+        if len(encoded) > _MAX_PATH_BYTES or any(
+            len(name) > _MAX_NAME_BYTES for name in encoded.split(b"/")
         ):
             raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), path[:64] + "...")
         if self._workspace != _WORKSPACE and f"{path}/".startswith(f"{_WORKSPACE}/"):
