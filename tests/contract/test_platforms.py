@@ -161,6 +161,8 @@ async def test_failures_tell_whether_anything_was_done(world: World) -> None:
         world.fail("lost answer")
         with pytest.raises(OutcomeUnknown):
             await platform.send(world.chat, Content("three"), "key-9")
+        if platform.traits.repeats_safely_s:
+            await platform.send(world.chat, Content("three"), "key-9")
         assert [text for text, _ in (await world.shown()).values()] == ["three"]
 
 

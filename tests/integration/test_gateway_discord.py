@@ -327,15 +327,6 @@ async def test_thumbs_on_our_messages_are_received(server: FakeDiscord) -> None:
     assert (second.source.chat_id, second.source.chat_type) == ("5", "dm")
 
 
-async def test_the_same_key_makes_one_message(server: FakeDiscord) -> None:
-    server.faults.planned["create"].append("drop_after")
-    async with connect(server) as platform:
-        with pytest.raises(HermesError):
-            await platform.send(Destination("5"), Content("once"), "key-1")
-        await platform.send(Destination("5"), Content("once"), "key-1")
-    assert server.texts("5") == ["once"]
-
-
 async def test_a_file_is_sent_with_its_caption(server: FakeDiscord) -> None:
     file = Attachment("plan.pdf", 3, "0", b"pdf")
     async with connect(server) as platform:

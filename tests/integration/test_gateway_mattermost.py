@@ -238,16 +238,6 @@ async def test_a_slash_command_is_a_command(server: FakeMattermost) -> None:
         assert (odd.status, odd.received.is_empty) == (400, True)
 
 
-async def test_the_same_key_makes_one_post(server: FakeMattermost) -> None:
-    server.faults.planned["create"] += ["drop_after", "broken"]
-    async with connect(server) as platform:
-        for _ in range(2):
-            with pytest.raises(HermesError):
-                await platform.send(Destination("5"), Content("once"), "key-1")
-        await platform.send(Destination("5"), Content("once"), "key-1")
-    assert server.texts("5") == ["once"]
-
-
 async def test_nobody_is_notified_whom_the_text_does_not_name(server: FakeMattermost) -> None:
     async with connect(server) as platform:
         post_id = await platform.send(Destination("5"), Content("@all @ada @Channel."), "key-1")
