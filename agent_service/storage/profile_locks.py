@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 import sqlalchemy as sa
 
 from agent_service.storage.schema import profile_lock
-from services.database import Database, db_now, insert_ignore
+from services.database import Database, insert_ignore
 from services.database.leases import Fenced, Lease, LeaseTable, Owner
 from services.errors import Unavailable
 from services.lifecycle import unbroken
@@ -21,10 +21,6 @@ _SHORTEST_LOOK_MS = 2
 _LOOKS_MS = 8
 
 _ADD = insert_ignore(profile_lock)
-_FREE = sa.select(profile_lock.c.id).where(
-    profile_lock.c.id == sa.bindparam("name"),
-    sa.or_(profile_lock.c.owner.is_(None), profile_lock.c.lease_until < db_now()),
-)
 
 
 class _Here(asyncio.Lock):
@@ -79,10 +75,7 @@ class RowLocks:
         try:
             async with asyncio.timeout(self._wait_s):
                 while (lease := await self._claim(name)) is None:
-                    is_free = False
-                    while not is_free:
-                        await _others_first()
-                        is_free = await self._is_free(name)
+                    await _others_first()
         except TimeoutError:
             raise _lock_unavailable(path) from None
         return lease
@@ -98,10 +91,6 @@ class RowLocks:
             return lease
 
         return await self._database.write(claim)
-
-    async def _is_free(self, name: str) -> bool:
-        row = await self._database.read(lambda conn: conn.execute(_FREE, {"name": name}).scalar())
-        return row is not None
 
     async def _release(self, lease: Lease) -> None:
         with suppress(Fenced):  # the write was made or refused already
