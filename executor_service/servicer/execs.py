@@ -22,7 +22,7 @@ from services.errors import AlreadyExists, HermesError, InvalidArgument, LimitEx
 from services.lifecycle import Workers
 from services.rpc.deadlines import DEFAULT_UNARY_S
 from services.rpc.messages import message_of
-from services.rpc.streams import PatientWriter
+from services.rpc.streams import write
 from services.validation import check_id
 
 _log = logging.getLogger(__name__)
@@ -60,14 +60,10 @@ class ExecServicer(exec_pb2_grpc.ExecServiceServicer):
         first = await anext(request_iterator, exec_pb2.AttachExecRequest())
         attachment, opened = await self._attach(first)
         await context.write(exec_pb2.AttachExecResponse(opened=opened))
-        async with (
-            Workers() as workers,
-            PatientWriter(context) as writer,
-            aclosing(attachment.view.events()) as events,
-        ):
+        async with Workers() as workers, aclosing(attachment.view.events()) as events:
             taking = workers.start(f"input of {opened.exec_id}", attachment.take(request_iterator))
             async for event in events:
-                await writer.write(event)
+                await write(context, event)
             # A client that still writes when its stream ends loses what it has not read yet. One
             # that leaves now has received everything, so its call does not fail.
             with suppress(asyncio.CancelledError):

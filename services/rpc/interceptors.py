@@ -30,7 +30,7 @@ from services.errors import (
 from services.rpc.auth import Gate
 from services.rpc.calls import AUTHORIZATION_KEY, CallObserver, IncomingIds
 from services.rpc.deadlines import STALLED_READER_S
-from services.rpc.streams import PatientWriter
+from services.rpc.streams import write
 from services.telemetry.logs import bind
 from services.telemetry.tracing import NOTHING, Metadata, end_served, serving
 
@@ -120,12 +120,9 @@ class CallPipeline(grpc.aio.ServerInterceptor):  # pyright: ignore[reportMissing
     def _pumped(self, behavior: Callable[[Any, _Context], AsyncGenerator[Any, None]]) -> Any:
         async def pump(request: Any, context: _Context) -> None:
             # Close it now when the client has gone, not at garbage collection.
-            async with (
-                PatientWriter(context, self._stalled_reader_s) as writer,
-                aclosing(behavior(request, context)) as messages,
-            ):
+            async with aclosing(behavior(request, context)) as messages:
                 async for message in messages:
-                    await writer.write(message)
+                    await write(context, message, self._stalled_reader_s)
 
         return pump
 

@@ -178,43 +178,12 @@ def at_once(coro: Coroutine[Any, Any, _T]) -> _T:
     raise asyncio.InvalidStateError("the call has not ended")
 
 
-class PatientWriter:
-    """Writes a stream's messages with one timer for all; fails if the client stops reading."""
-
-    def __init__(
-        self, context: grpc.aio.ServicerContext[Any, Any], limit_s: float = STALLED_READER_S
-    ) -> None:
-        """`patience_s` is how long the client may leave a message unread."""
-        self._context = context
-        self._limit_s = limit_s
-        self._writing_since: float | None = None
-        self._loop = asyncio.get_running_loop()
-        self._timer = self._loop.call_later(limit_s, self._look)
-        self._stalled = asyncio.timeout(None)
-
-    async def __aenter__(self) -> Self:
-        await self._stalled.__aenter__()
-        return self
-
-    async def __aexit__(self, *exc_info: Any) -> None:
-        self._timer.cancel()
-        try:
-            await self._stalled.__aexit__(*exc_info)
-        except TimeoutError:
-            raise Unavailable("the client has stopped reading") from None
-
-    async def write(self, message: Any) -> None:
-        """Send a message once the client has room for it."""
-        self._writing_since = self._loop.time()
-        try:
-            await self._context.write(message)
-        finally:
-            self._writing_since = None
-
-    def _look(self) -> None:
-        now = self._loop.time()
-        ends = self._limit_s + (now if self._writing_since is None else self._writing_since)
-        if ends > now:
-            self._timer = self._loop.call_at(ends, self._look)
-        else:
-            self._stalled.reschedule(now)
+async def write(
+    context: grpc.aio.ServicerContext[Any, Any], message: Any, limit_s: float = STALLED_READER_S
+) -> None:
+    """Send a message once the client has room for it; fails if the client stops reading."""
+    try:
+        async with asyncio.timeout(limit_s):
+            await context.write(message)
+    except TimeoutError:
+        raise Unavailable("the client has stopped reading") from None
