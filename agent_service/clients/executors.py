@@ -16,14 +16,8 @@ from agent_service.storage.bindings import Left
 from hermes.executor.v1 import sandbox_pb2
 from hermes.executor.v1.sandbox_pb2_grpc import SandboxServiceStub
 from services.database import Database
-from services.errors import (
-    DatabaseUnavailable,
-    HermesError,
-    Reason,
-    is_passing,
-    message_of,
-    reason_of,
-)
+from services.database.queue import poll
+from services.errors import HermesError, Reason, is_passing, message_of, reason_of
 from services.ids import new_id
 from services.lifecycle import each_of
 from services.rpc.channels import Channels
@@ -235,12 +229,11 @@ class LeftSandboxes:
         self._database = database
 
     async def run(self) -> None:
-        while True:
-            await asyncio.sleep(LOOK_EVERY_S)
-            try:
-                await self.end_all()
-            except DatabaseUnavailable as error:
-                _log.warning("sandboxes that were left behind cannot be looked for: %s", error)
+        async def look() -> float:
+            await self.end_all()
+            return LOOK_EVERY_S
+
+        await poll("the end of sandboxes that were left behind", look)
 
     async def end_all(self) -> None:
         left = await self._database.read(bindings.all_left)

@@ -1,10 +1,8 @@
 """Turns that review a conversation: started on request, and reported in one line."""
 
-import asyncio
 import hashlib
 import logging
 from collections.abc import Collection, Mapping, Sequence, Set
-from contextlib import suppress
 
 import sqlalchemy as sa
 from msgspec import Struct
@@ -33,7 +31,9 @@ from agent_service.storage.session_changes import hold, hold_idle
 from agent_service.turns.review_scheduler import MEMORY, SKILLS
 from services.clock import Clock
 from services.database import Database
-from services.errors import DatabaseUnavailable, FailedPrecondition
+from services.database.hints import Hint
+from services.database.queue import poll
+from services.errors import FailedPrecondition
 
 LOOK_S = 60.0
 """The interval at which unreported reviews are looked for, in case their owner was lost."""
@@ -97,26 +97,20 @@ class Reviews:
         self._notifications = config.notifications
         self._toolsets = toolsets
         self._clock = clock
-        self._ended = asyncio.Event()
+        self._ended = Hint()
 
     async def after(self, turn: LiveTurn) -> None:
         """Report a review that has ended, in the background."""
         if turn.kind == REVIEW:
-            self._ended.set()
+            self._ended.give()
 
     async def run(self) -> None:
-        while True:
-            self._ended.clear()
-            try:
-                for found in await self._database.read(
-                    lambda conn: reviews.unreported(conn, TOLD_AT_ONCE)
-                ):
-                    await self._tell(found)
-            except DatabaseUnavailable as error:
-                _log.warning("reviews are not told of: %s", error)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_S):
-                    await self._ended.wait()
+        await poll("the report of reviews", self._look, self._ended)
+
+    async def _look(self) -> float:
+        for found in await self._database.read(lambda conn: reviews.unreported(conn, TOLD_AT_ONCE)):
+            await self._tell(found)
+        return LOOK_S
 
     async def last(self, request: TurnRequest) -> TurnInfo:
         """Start the last review of a session that a person has left.

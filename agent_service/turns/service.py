@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from typing import TypeVar
@@ -35,7 +36,9 @@ from agent_service.turns.runner import RunningTurn, Stop, TurnRunner
 from agent_service.turns.session_drafts import SessionDrafts
 from services.clock import Clock
 from services.database import Database
+from services.database.hints import Hint
 from services.database.leases import LeaseKeeper
+from services.database.queue import poll
 from services.errors import DatabaseUnavailable, Draining
 from services.lifecycle import Workers, unbroken
 from services.telemetry.logs import bind
@@ -115,7 +118,7 @@ class Turns:
         self._keeper = LeaseKeeper(database, ownership.claimant.leases, clock)
         self._driven: dict[str, RunningTurn] = {}
         self._conversations = Conversations()
-        self._wake, self._draining = asyncio.Event(), False
+        self._wake, self._draining = Hint(), False
         self._queued: set[str] = set()
         self.watching = EventFeed(database, self._stream_of, self.replicas.owner_of, clock)
 
@@ -159,7 +162,7 @@ class Turns:
             if stored.live_turn and request.busy_mode is BusyMode.INTERRUPT:
                 self._stop(stored.live_turn, request.profile)
             else:
-                self._wake.set()
+                self._wake.give()
         return stored.turn
 
     async def get(self, turn_id: str, profile: str) -> TurnInfo:
@@ -190,7 +193,7 @@ class Turns:
         info, is_new = await self._database.write(
             lambda conn: approvals.resolve(conn, approval_id, profile, decision, decided_by, now)
         )
-        self._wake.set()
+        self._wake.give()
         if is_new:
             self._metrics.decided(info, decision, now)
             _log_decision(info)
@@ -199,24 +202,26 @@ class Turns:
     async def answer(self, given: Answer) -> ApprovalInfo:
         now = self._clock.now()
         answered = await self._database.write(lambda conn: approvals.answer(conn, given, now))
-        self._wake.set()
+        self._wake.give()
         return answered
 
     async def run(self) -> None:
-        """Take over turns without an owner, until cancelled."""
-        while not self._draining:
-            try:
-                await _expire_approvals(self._database, self._metrics, self._clock.now())
-                await self._claim_all()
-                await self._stop_cancelled()
-            except DatabaseUnavailable as error:
-                _log.error("turns cannot be looked for: %s", error)
-            await self._wait()
+        """Take over turns without an owner, until cancelled or drained."""
+        with suppress(Draining):
+            await poll("the taking over of turns", self._look, self._wake, retry_s=POLL_S)
+
+    async def _look(self) -> float:
+        if self._draining:
+            raise Draining("the agent is shutting down")
+        await _expire_approvals(self._database, self._metrics, self._clock.now())
+        await self._claim_all()
+        await self._stop_cancelled()
+        return POLL_S
 
     async def drain(self) -> None:
         """Claim no more turns, and release all for another replica or the next start."""
         self._draining = True
-        self._wake.set()
+        self._wake.give()
         self._let_go_of_all()
         tasks = [driving.task for driving in self._driven.values() if driving.task is not None]
         if tasks:
@@ -267,7 +272,7 @@ class Turns:
             if turn.finished is not None and turn.kind != REVIEW:
                 self._conversations.keep(turn)
             if turn.session_id in self._queued or turn.finished is None:
-                self._wake.set()
+                self._wake.give()
 
     def _stream_of(self, turn_id: str) -> TurnStream | None:
         driving = self._driven.get(turn_id)
@@ -277,7 +282,7 @@ class Turns:
         if turn_id in self._driven:
             self._driven[turn_id].stop(Stop.INTERRUPT)
         else:
-            self._wake.set()
+            self._wake.give()
             self._workers.start(f"interrupt of {turn_id}", self._tell_owner(turn_id, profile))
 
     async def _tell_owner(self, turn_id: str, profile: str) -> None:
@@ -326,14 +331,6 @@ class Turns:
             for turn_id in asked:
                 if turn_id in self._driven:
                     self._driven[turn_id].stop(Stop.INTERRUPT)
-
-    async def _wait(self) -> None:
-        try:
-            async with asyncio.timeout(POLL_S):
-                await self._wake.wait()
-        except TimeoutError:
-            pass
-        self._wake.clear()
 
 
 async def _write_once_more_on_conflict(database: Database, store: Callable[[Connection], _T]) -> _T:
