@@ -15,5 +15,4 @@ def upgrade() -> None:
         sa.Column("name", sa.String(64), primary_key=True),
         sa.Column("catalog", sa.JSON(), nullable=False),
     )
-    for table in ("message", "undone_message"):
-        op.add_column(table, sa.Column("logprobs", sa.Text(), nullable=False, server_default=""))
+    op.add_column("message", sa.Column("logprobs", sa.Text(), nullable=False, server_default=""))
