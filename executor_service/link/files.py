@@ -1,24 +1,16 @@
 """Operations on files of a box, executed by its supervisor."""
 
 import asyncio
-import sys
-from collections.abc import AsyncGenerator
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
 from executor_service.errors import ExecutorError, FileRefused
-from executor_service.link.messages import (
-    DirectoryPage,
-    FileInfo,
-    Text,
-    read,
-    read_number,
-    read_text,
-)
+from executor_service.link.messages import DirectoryPage, FileInfo, read, read_number, read_text
 from executor_service.link.outbox import Outgoing
-from executor_service.records.sandboxes import Number
 from executor_service.supervisor import frames
 from executor_service.supervisor.frames import FrameError
 
@@ -55,33 +47,52 @@ class _Answer(Generic[T]):
             self.result.exception()
 
 
-class _PieceEnd(Struct, frozen=True):
-    """What follows the bytes of a piece."""
+class Download:
+    """Part of a file as it arrives: iterate over it; info is known after the end."""
 
-    end: Number
-    file: Text
-    """Identifies the file while it exists."""
+    def __init__(self, ident: int, offset: int, outgoing: Outgoing) -> None:
+        self.info: FileInfo | None = None
+        self._ident = ident
+        self._received = self._taken = offset
+        self._outgoing = outgoing
+        self._chunks: deque[memoryview] = deque()
+        self._error: ExecutorError | None = None
+        self._more = asyncio.Event()
 
-
-class _Piece(_Answer[_PieceEnd]):
-    """Part of a file; it is shorter than requested at the file's end."""
-
-    def __init__(self, offset: int, length: int) -> None:
-        super().__init__(_PieceEnd)
-        self.chunks: list[memoryview] = []
-        self.end = offset
-        self._most = offset + length
+    async def __aiter__(self) -> AsyncIterator[memoryview]:
+        while True:
+            while self._chunks:
+                chunk = self._chunks.popleft()
+                self._taken += len(chunk)
+                head = frames.FILE_HEAD.pack(self._taken)
+                self._outgoing.send(frames.FILE_ACK, self._ident, head)
+                yield chunk
+            if self._error is not None:
+                raise self._error
+            if self.info is not None:
+                return
+            self._more.clear()
+            await self._more.wait()
 
     def data(self, offset: int, data: memoryview) -> None:
-        if offset != self.end or not data or offset + len(data) > self._most:
-            raise FrameError("file data with a gap, or more than was asked for")
-        self.end += len(data)
-        self.chunks.append(data)
+        if offset != self._received or not data:
+            raise FrameError("file data with a gap")
+        self._received += len(data)
+        if self._received - self._taken > frames.DOWNLOAD_WINDOW_BYTES:
+            raise FrameError("more file data than was asked for")
+        self._chunks.append(data)
+        self._more.set()
 
     def done(self, message: Message) -> None:
-        if read_number(message, "end") != self.end:
+        if read_number(message, "end") != self._received:
             raise FrameError("file does not end where its data does")
-        super().done(message)
+        self.info = read(message, FileInfo)
+        self._more.set()
+
+    def failed(self, error: ExecutorError) -> None:
+        """The FILE_FAILED frame, or the end of the link."""
+        self._error = error
+        self._more.set()
 
 
 class Upload(_Answer[FileInfo]):
@@ -142,25 +153,18 @@ class RemoteFiles:
         """Remove a file, a link or an empty folder; with recursive a whole tree."""
         await self._ask({"op": "remove", "path": path, "recursive": recursive}, _Nothing)
 
+    @asynccontextmanager
     async def download(
         self, path: str, offset: int = 0, length: int | None = None
-    ) -> AsyncGenerator[memoryview]:
-        """Read a regular file from offset; FileRefused if it is replaced meanwhile."""
-        file, left = None, sys.maxsize if length is None else length
-        is_over = False
-        while not is_over:
-            size = min(left, frames.PIECE_BYTES)
-            piece = _Piece(offset, size)
-            message: Message = {"op": "read", "path": path, "offset": offset, "length": size}
-            async with self._running(self._outgoing.new_ident(), piece, message):
-                answer = await piece.result
-            if file not in (None, answer.file):
-                raise FileRefused("CHANGED", f"{path} was replaced while it was read; try again")
-            for chunk in piece.chunks:
-                yield chunk
-            left -= piece.end - offset
-            is_over = left == 0 or piece.end - offset < size
-            file, offset = answer.file, piece.end
+    ) -> AsyncGenerator[Download]:
+        """Read a regular file from offset; leaving the block before the end stops it."""
+        message: Message = {"op": "read", "path": path, "offset": offset}
+        if length is not None:
+            message["length"] = length
+        ident = self._outgoing.new_ident()
+        download = Download(ident, offset, self._outgoing)
+        async with self._running(ident, download, message):
+            yield download
 
     @asynccontextmanager
     async def upload(

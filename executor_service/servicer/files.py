@@ -88,13 +88,14 @@ class FileServicer(file_pb2_grpc.FileServiceServicer):
         async with _answering():
             files = (await connection.link()).files
             info = await files.stat(request.path, follow=True)
-            yield file_pb2.DownloadFileResponse(file=_file_info(request.path, info))
-            async for chunk in files.download(request.path, offset, length or None):
-                sent += len(chunk)
-                digest.update(chunk)
-                for start in range(0, len(chunk), _CHUNK_BYTES):
-                    piece = bytes(chunk[start : start + _CHUNK_BYTES])
-                    yield file_pb2.DownloadFileResponse(chunk=piece)
+            async with files.download(request.path, offset, length or None) as chunks:
+                yield file_pb2.DownloadFileResponse(file=_file_info(request.path, info))
+                async for chunk in chunks:
+                    sent += len(chunk)
+                    digest.update(chunk)
+                    for start in range(0, len(chunk), _CHUNK_BYTES):
+                        piece = bytes(chunk[start : start + _CHUNK_BYTES])
+                        yield file_pb2.DownloadFileResponse(chunk=piece)
         end = file_pb2.DownloadFileResponse.End(length_bytes=sent, sha256=digest.digest())
         yield file_pb2.DownloadFileResponse(end=end)
 

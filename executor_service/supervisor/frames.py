@@ -32,8 +32,8 @@ WINDOW_BYTES = 1024 * 1024
 """Output of one command that may be on its way without having been acknowledged."""
 STDIN_WINDOW_BYTES = 256 * 1024
 """Input of one command that the supervisor holds until the command reads it."""
-PIECE_BYTES = 512 * 1024
-"""Bytes of a file that one request reads."""
+DOWNLOAD_WINDOW_BYTES = 512 * 1024
+"""Bytes of a file that may be on their way without having been acknowledged."""
 STREAM_WINDOW_BYTES = 128 * 1024
 """Bytes of one direction of a stream out of the box that may be on their way, likewise."""
 MAX_STREAMS = 64
@@ -44,8 +44,8 @@ REMEMBERED = b"1"
 
 # executor -> supervisor
 HELLO, START, STDIN, RESIZE, SIGNAL, CANCEL, ACK, FORGET, PING = range(1, 10)
-FILE, FILE_DATA, FILE_CANCEL = range(10, 13)
-PROXY, STREAM_DATA, STREAM_ACK, STREAM_END, STREAM_RESET = range(13, 18)
+FILE, FILE_DATA, FILE_ACK, FILE_CANCEL = range(10, 14)
+PROXY, STREAM_DATA, STREAM_ACK, STREAM_END, STREAM_RESET = range(14, 19)
 FILE_REQUESTS = frozenset(range(FILE, FILE_CANCEL + 1))
 PROXY_REQUESTS = frozenset(range(PROXY, STREAM_RESET + 1))
 REQUESTS = frozenset(range(HELLO, STREAM_RESET + 1))
@@ -67,7 +67,7 @@ STDIN_HEAD = struct.Struct("!QB")
 STDIN_ACK_BODY = struct.Struct("!Q")
 """Of STDIN_ACK: bytes that the command has taken."""
 FILE_HEAD = struct.Struct("!Q")
-"""Of FILE_DATA and FILE_BYTES: byte offset."""
+"""Of FILE_DATA, FILE_BYTES and FILE_ACK: byte offset."""
 STREAM_HEAD = struct.Struct("!Q")
 """Of STREAM_DATA, STREAM_BYTES, STREAM_ACK and STREAM_TAKEN: byte offset."""
 

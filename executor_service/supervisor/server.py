@@ -107,6 +107,8 @@ class Supervisor:
     def _pump(self) -> None:
         for command in self._commands.values():
             command.pump()
+        if self._transfers is not None:
+            self._transfers.pump()
         if self._proxy is not None:
             self._proxy.pump()
 

@@ -6,23 +6,24 @@ import errno
 import hashlib
 import os
 import stat
+import sys
 import time
 from contextlib import contextmanager, suppress
 
 from executor_service.supervisor import files, frames
 from executor_service.supervisor.files import FileError, file_error
 from executor_service.supervisor.frames import FrameError
-from executor_service.supervisor.paths import closing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable, Generator
 
     from executor_service.supervisor.command import CommandContext
+    from executor_service.supervisor.connection import Connection
     from executor_service.supervisor.files import Steps
     from executor_service.supervisor.paths import Paths
 
-_MAX_UPLOADS = 64
+_MAX_TRANSFERS = 64
 _SLICE_S = 0.005
 _READ_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
 _CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -33,6 +34,47 @@ _AT_ONCE: dict[str, Callable[[Paths, dict[str, Any]], dict[str, Any]]] = {
     "list": files.list_folder,
     "move": files.move_path,
 }
+
+
+class Download:
+    """Sends part of a regular file, as fast as it is acknowledged."""
+
+    def __init__(self, paths: Paths, message: dict[str, Any]) -> None:
+        self._offset = self._acked = int(message.get("offset", 0))
+        self._left = int(message.get("length", sys.maxsize))
+        self._fd = paths.open(message["path"], _READ_FILE)
+        try:
+            self._status = os.fstat(self._fd)
+            _require_regular(self._status)
+        except BaseException:
+            self.close()
+            raise
+
+    def pump(self, connection: Connection, ident: int) -> bool:
+        """Send what the window allows; False once the answer is sent."""
+        while not (connection.closed or connection.congested):
+            room = self._acked + frames.DOWNLOAD_WINDOW_BYTES - self._offset
+            if room <= 0:
+                return True
+            size = min(frames.MAX_DATA_BYTES, room, self._left)
+            data = os.pread(self._fd, size, self._offset)
+            if not data:
+                done = {**files.describe(self._status), "end": self._offset}
+                connection.send(frames.pack_json(frames.FILE_DONE, ident, done))
+                return False
+            head = frames.FILE_HEAD.pack(self._offset)
+            connection.send(frames.header(frames.FILE_BYTES, ident, head, data), head, data)
+            self._offset += len(data)
+            self._left -= len(data)
+        return True
+
+    def ack(self, offset: int) -> None:
+        if not self._acked <= offset <= self._offset:
+            raise FrameError("acknowledged what was not sent")
+        self._acked = offset
+
+    def close(self) -> None:
+        os.close(self._fd)
 
 
 class Upload:
@@ -98,18 +140,25 @@ class Upload:
         return stat.S_IMODE(status.st_mode) & 0o777
 
 
+_BEGINNINGS: dict[str, Callable[[Paths, dict[str, Any]], Download | Upload]] = {
+    "read": Download,
+    "write": Upload,
+}
+
+
 class Transfers:
     """The file operations of a connection; they end with it."""
 
     def __init__(self, context: CommandContext, paths: Paths) -> None:
         self._context = context
         self._paths = paths
-        self._uploads: dict[int, Upload] = {}
+        self._running: dict[int, Download | Upload] = {}
         self._working: dict[int, Steps] = {}
         """Operations that take many steps."""
         self.handlers: dict[int, Callable[[int, memoryview], None]] = {
             frames.FILE: self._request,
             frames.FILE_DATA: self._data,
+            frames.FILE_ACK: self._ack,
             frames.FILE_CANCEL: self._cancel,
         }
 
@@ -122,66 +171,73 @@ class Transfers:
             elif operation == "remove":
                 self._working[ident] = steps = files.remove_path(self._paths, message)
                 self._work(ident, steps)
-            elif operation == "read":
-                self._done(ident, self._read(ident, message))
-            elif operation == "write":
-                self._begin(ident, message)
+            elif operation in _BEGINNINGS:
+                self._begin(ident, operation, message)
             else:
                 self._done(ident, _AT_ONCE[operation](self._paths, message))
 
     def _data(self, ident: int, payload: memoryview) -> None:
         """Write to an upload; after a failure some data may still arrive."""
         (offset,), data = frames.split_head(frames.FILE_HEAD, payload)
-        upload = self._uploads.get(ident)
-        if upload is not None:
+        upload = self._running.get(ident)
+        if isinstance(upload, Upload):
             with self._answering(ident):
                 upload.write(offset, data)
 
-    def _read(self, ident: int, message: dict[str, Any]) -> dict[str, Any]:
-        """Send a piece of a regular file, which is shorter than requested only at its end."""
-        offset, left = message["offset"], min(message["length"], frames.PIECE_BYTES)
-        with closing(self._paths.open(message["path"], _READ_FILE)) as fd:
-            status = os.fstat(fd)
-            _require_regular(status)
-            while data := os.pread(fd, min(left, frames.MAX_OUTPUT_BYTES), offset):
-                self._context.send(frames.FILE_BYTES, ident, frames.FILE_HEAD.pack(offset), data)
-                offset += len(data)
-                left -= len(data)
-        return {"end": offset, "file": f"{status.st_dev}:{status.st_ino}"}
+    def _ack(self, ident: int, payload: memoryview) -> None:
+        (offset,), _ = frames.split_head(frames.FILE_HEAD, payload)
+        download = self._running.get(ident)
+        if isinstance(download, Download):
+            download.ack(offset)
+            self._pump(ident)
 
     def _cancel(self, ident: int, _payload: memoryview) -> None:
         steps = self._working.pop(ident, None)
         if steps is not None:
             steps.close()
-        if steps is not None or ident in self._uploads:
+        if steps is not None or ident in self._running:
             self._failed(ident, FileError("CANCELLED", "cancelled by the caller"))
 
+    def pump(self) -> None:
+        for ident in list(self._running):
+            self._pump(ident)
+
+    def _pump(self, ident: int) -> None:
+        download, connection = self._running.get(ident), self._context.connection
+        if isinstance(download, Download) and connection is not None:
+            with self._answering(ident):
+                if not download.pump(connection, ident) and ident in self._running:
+                    del self._running[ident]
+                    download.close()
+
     def close(self) -> None:
-        for upload in self._uploads.values():
-            upload.close()
-        self._uploads.clear()
+        for transfer in self._running.values():
+            transfer.close()
+        self._running.clear()
         for steps in self._working.values():
             steps.close()
         self._working.clear()
 
     def _failed(self, ident: int, error: FileError) -> None:
         self._working.pop(ident, None)
-        upload = self._uploads.pop(ident, None)
-        if upload is not None:
-            upload.close()
+        transfer = self._running.pop(ident, None)
+        if transfer is not None:
+            transfer.close()
         answer = {"code": error.code, "message": str(error)}
         self._context.send_json(frames.FILE_FAILED, ident, answer)
 
-    def _begin(self, ident: int, message: dict[str, Any]) -> None:
-        if ident in self._uploads:
+    def _begin(self, ident: int, operation: str, message: dict[str, Any]) -> None:
+        if ident in self._running:
             raise FrameError("file operation id is in use")
-        if len(self._uploads) >= _MAX_UPLOADS:
-            raise FileError("TOO_MANY", f"more than {_MAX_UPLOADS} uploads at a time")
-        self._uploads[ident] = Upload(self._paths, message)
+        if len(self._running) >= _MAX_TRANSFERS:
+            raise FileError("TOO_MANY", f"more than {_MAX_TRANSFERS} transfers at a time")
+        self._running[ident] = _BEGINNINGS[operation](self._paths, message)
+        self._pump(ident)
 
     def _commit(self, ident: int, message: dict[str, Any]) -> None:
-        upload = self._uploads.pop(ident, None)
-        if upload is not None:
+        upload = self._running.get(ident)
+        if isinstance(upload, Upload):
+            del self._running[ident]
             self._done(ident, upload.commit(message["size"], message["sha256"]))
 
     def _work(self, ident: int, steps: Steps) -> None:
