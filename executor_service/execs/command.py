@@ -1,7 +1,12 @@
-"""One command: what its box reports and what callers request."""
+"""One command: what its box reports and what callers request.
+
+Output is stored in a ring, which a command may fill faster than clients read it over the network.
+While even the fastest reader is far behind, the box therefore gets its acknowledgements late. A
+reader of tens of megabytes per second misses nothing; a slower one delays the command no further.
+"""
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -13,6 +18,71 @@ from executor_service.link.exec_handle import ExecHandle
 from executor_service.link.messages import TerminalSize
 from executor_service.records.sandboxes import CommandRecord, EndReason, Exit
 from services.errors import HermesError, Unavailable
+
+FAR_BEHIND_BYTES = 1024 * 1024
+HOLD_S = 0.02
+"""The longest delay for each MiB, which still allows 50 MB/s."""
+
+Send = Callable[[int, int], None]
+"""Tells the box how far a stream is stored."""
+Behind = Callable[[], int]
+"""Returns how many bytes a reader is behind."""
+
+
+class OutputPacer:
+    """Acknowledges stored output to the box, late while the fastest reader is far behind."""
+
+    def __init__(
+        self, send: Send, far_bytes: int = FAR_BEHIND_BYTES, hold_s: float = HOLD_S
+    ) -> None:
+        self._send = send
+        self._far_bytes = far_bytes
+        self._hold_s = hold_s
+        self._readers: set[Behind] = set()
+        self._held: dict[int, int] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    @contextmanager
+    def reading(self, reader: Behind) -> Generator[None]:
+        """Registers a reader for the time of the block."""
+        self._readers.add(reader)
+        try:
+            yield
+        finally:
+            self._readers.discard(reader)
+            self.on_progress()
+
+    def on_progress(self) -> None:
+        if self._timer is not None and not self._is_late:
+            self._release()
+
+    def acknowledge(self, stream: int, offset: int) -> None:
+        """Acknowledges a stream up to an offset, now or a little later."""
+        self._held[stream] = offset
+        if self._timer is None:
+            if self._is_late:
+                loop = asyncio.get_running_loop()
+                self._timer = loop.call_later(self._hold_s, self._release)
+            else:
+                self._release()
+
+    def forget(self) -> None:
+        """Drops the pending acknowledgements of a link that has ended."""
+        self._held.clear()
+        self._release()
+
+    @property
+    def _is_late(self) -> bool:
+        return min((behind() for behind in self._readers), default=0) > self._far_bytes
+
+    def _release(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        held, self._held = self._held, {}
+        for stream, offset in held.items():
+            self._send(stream, offset)
+
 
 INPUT_LOST = "the connection to the sandbox broke; attach again and continue the input"
 
@@ -49,10 +119,11 @@ class Command:
         self._cancelled_for: EndReason | None = None
         self._signals: set[int] = set()
         self._watchers: set[asyncio.Event] = set()
+        self.pacer = OutputPacer(self._acknowledge)
         if record.exit is not None:
             self.ended.set()
             self._settled.set()
-        spool.on_written = self._acknowledge
+        spool.on_written = self.pacer.acknowledge
 
     @property
     def exec_id(self) -> str:
@@ -69,6 +140,7 @@ class Command:
 
     def bind(self, remote: ExecHandle) -> "Command":
         self.bound = True
+        self.pacer.forget()
         self._remote = remote
         self.input_losses += remote.state.stdin_received < self.input_offset
         self.input_offset = remote.state.stdin_received
@@ -167,6 +239,7 @@ class Command:
         self.end(ended_at, replace(exit_, reason=reason, truncated=self.spool.truncated))
 
     def lost(self, error: ExecutorError) -> None:
+        self.pacer.forget()
         self._remote = None
 
     def _forget_in_box(self) -> None:

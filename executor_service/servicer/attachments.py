@@ -1,6 +1,7 @@
 """AttachExec: what a client sees of a command, and what it sends.
 
-Any number of clients may watch, each from any offset and at its own pace. A client that is too slow
+Any number of clients may watch, each from any offset and at its own pace. The command waits a
+little for the fastest of them (`executor_service.execs.command`); a client that is still too slow
 misses the output that the spool drops in the meantime.
 """
 
@@ -53,7 +54,8 @@ class CommandView:
     async def events(self) -> AsyncGenerator[Event, None]:
         """Yields what happens, the exit last; iterate under `contextlib.aclosing`."""
         self._next_heartbeat = asyncio.get_running_loop().time() + _HEARTBEAT_S
-        with self._command.watch() as self._changed:
+        pacer = self._command.pacer
+        with self._command.watch() as self._changed, pacer.reading(self._behind_bytes):
             while not self._closed:
                 self._changed.clear()
                 happened = await self._look()
@@ -83,6 +85,10 @@ class CommandView:
             happened.append(Event(heartbeat=Event.Heartbeat()))
         return happened
 
+    def _behind_bytes(self) -> int:
+        """How much stored output this client has not been sent."""
+        return sum(self._command.spool.ends) - sum(self._sent.values())
+
     @property
     def _is_drained(self) -> bool:
         return all(self._sent[s] >= self._command.spool.end(s) for s in STREAMS)
@@ -104,6 +110,7 @@ class CommandView:
             return []
         start, data = await self._command.spool.read(stream, position, PIECE_BYTES)
         self._sent[stream] = start + len(data)
+        self._command.pacer.on_progress()
         if not data and start == position:
             return []
         # Filled in place, because assigning a finished message would copy the data twice more.
