@@ -8,6 +8,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TypeAlias
 
 import grpc.aio
@@ -130,7 +131,12 @@ class SandboxSkills:
         except grpc.aio.AioRpcError as error:
             if not is_missing(error):
                 raise
-        await all_of(put(*file) for file in contents.items())
+        try:
+            await all_of(put(*file) for file in contents.items())
+        except grpc.aio.AioRpcError:
+            with suppress(grpc.aio.AioRpcError):  # half a skill would fill the place of others
+                await held.ask(remove, lambda: stub.RemovePath(remove))
+            raise
 
 
 async def _listed(held: HeldSandbox, path: str, edition: Edition) -> frozenset[bytes] | None:
