@@ -97,10 +97,10 @@ async def refused(client: Client, tool: str) -> bool:
     return "nknown tool" in told
 
 
-def test_what_is_no_message_is_passed_over(tmp_path: Path) -> None:
-    ping = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"})
-    told = Home.make(tmp_path).run("mcp", "serve", text=f'{{"jsonrpc"\n{{"a": 1}}\n{ping}\n').out
-    assert [json.loads(line)["id"] for line in told.splitlines()] == [1]
+def test_what_is_no_message_is_answered_with_an_error(tmp_path: Path) -> None:
+    told = Home.make(tmp_path).run("mcp", "serve", text='{"jsonrpc"\n{"a": 1}\n').out
+    errors = [json.loads(line) for line in told.splitlines()]
+    assert [(it["id"], it["error"]["code"]) for it in errors] == [(None, -32700), (None, -32600)]
 
 
 async def use_everything(client: Client) -> None:

@@ -10,8 +10,12 @@ from typing import Any
 import grpc.aio
 from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp_types import ToolAnnotations
+from mcp.shared._context_streams import create_context_streams
+from mcp.shared.message import SessionMessage
+from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError, ToolAnnotations
+from pydantic import ValidationError
 
 from gateway_service.servicer.http.exchange import Call, Reply, key_of
 from gateway_service.servicer.mcp.tools import Deliver, HermesTools, Json
@@ -52,7 +56,30 @@ def server_of(tools: HermesTools, tier: str) -> MCPServer[Any]:
 async def serve_stdio(channels: Channels, profile: str, tier: str) -> None:
     """Serve a tier on standard input and output until that ends."""
     deliver: Deliver = DeliveryServiceStub(channels.to("gateway")).Deliver
-    await server_of(HermesTools(channels, deliver, profile), tier).run_stdio_async()
+    served: Any = server_of(HermesTools(channels, deliver, profile), tier)
+    server = served._lowlevel_server  # noqa: SLF001 - run_stdio_async drops what is not JSON
+    heard, taken = create_context_streams[SessionMessage | Exception](0)
+    async with stdio_server() as (received, sent), asyncio.TaskGroup() as tasks:
+        tasks.create_task(_pass_on(received, heard, sent))
+        await server.run(taken, sent, server.create_initialization_options())
+
+
+async def _pass_on(received: Any, heard: Any, sent: Any) -> None:
+    """Pass messages on to the server, and answer those that are none with an error."""
+    async with heard:
+        async for message in received:
+            if isinstance(message, SessionMessage):
+                await heard.send(message)
+                continue
+            is_json = isinstance(message, ValidationError) and all(
+                problem["type"] != "json_invalid" for problem in message.errors()
+            )
+            error = (
+                ErrorData(code=INVALID_REQUEST, message="This is no JSON-RPC message.")
+                if is_json
+                else ErrorData(code=PARSE_ERROR, message="This is not JSON.")
+            )
+            await sent.send(SessionMessage(JSONRPCError(jsonrpc="2.0", id=None, error=error)))
 
 
 class McpEndpoint:
