@@ -122,7 +122,9 @@ class ToolRequestHandler:
                 return types.ElicitResult(action="cancel" if answer is None else "decline")
             answer = answer.strip()
             if answer in ("", "-") and skips:
-                return cast("Value", field.default) if default else None
+                if not default:
+                    return None
+                answer = default
             try:
                 return field.parse(answer)
             except ValueError:
