@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from agent_service.security.commands.invocation import Invocation
 from agent_service.security.commands.marks import DECODED, REMOTE, UNKNOWN, is_known, without_marks
+from agent_service.security.commands.outputs import output_of
 from agent_service.security.commands.paths import HOME
 from agent_service.security.commands.scene import NO_PIPES, Pipes, Scene
 from agent_service.security.commands.shell import Shell, declare
@@ -116,11 +117,15 @@ def _source(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
 
 
 def _set(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
-    given = invocation.operands
-    if not given:
+    args = list(invocation.args)
+    if not args:
         return UNKNOWN  # every variable
-    shell.words.variables.update({str(number): arg for number, arg in enumerate(given, 1)})
-    shell.words.variables.update(dict.fromkeys("@*", " ".join(given)))
+    is_told = "--" in args
+    args = args[args.index("--") + 1 :] if is_told else args
+    if args and (is_told or not args[0].startswith(("-", "+"))):
+        variables = shell.words.variables
+        variables.update({str(number): arg for number, arg in enumerate(args, 1)})
+        variables.update({"@": " ".join(args), "*": " ".join(args)})
     return ""
 
 
@@ -140,6 +145,22 @@ def _read(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
         value = " ".join(words[number:]) if last else "".join(words[number : number + 1])
         shell.words.variables[name] = value or UNKNOWN
     return ""
+
+
+def _printf(shell: Shell, invocation: Invocation, pipes: Pipes) -> str | None:
+    if invocation.args[:1] == ("-v",) and len(invocation.args) > 2:
+        shell.words.variables[invocation.args[1]] = output_of(invocation, shell.scene)
+        return ""
+    return None
+
+
+def _alias(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
+    for arg in invocation.args:
+        name, equals, value = arg.partition("=")
+        if equals:
+            shell.scene.aliases[name] = value
+            run_text(shell, value, Pipes())
+    return "" if "=" in invocation.text else UNKNOWN
 
 
 def _trap(shell: Shell, invocation: Invocation, pipes: Pipes) -> str:
@@ -180,9 +201,18 @@ def _tee(shell: Shell, invocation: Invocation, pipes: Pipes) -> str | None:
     return None
 
 
+def _schedule(shell: Shell, invocation: Invocation, pipes: Pipes) -> str | None:
+    text = pipes.stdin or "".join(shell.scene.read(operand) for operand in invocation.operands)
+    for line in text.splitlines():
+        try_text(shell, re.sub(r"^\s*(?:@\w+|[\d*/,-]+\s+(?:\S+\s+){4})", "", line))
+    return None
+
+
 BUILTINS: Mapping[str, Callable[[Shell, Invocation, Pipes], str | None]] = {
     "eval": _eval,
     "set": _set,
+    "printf": _printf,
+    "alias": _alias,
     "trap": _trap,
     **dict.fromkeys(["cd", "pushd"], _cd),
     **dict.fromkeys(["source", "."], _source),
@@ -191,5 +221,6 @@ BUILTINS: Mapping[str, Callable[[Shell, Invocation, Pipes], str | None]] = {
     **dict.fromkeys(["cp", "ln", "mv", "install"], _copy),
     **dict.fromkeys(["curl", "wget", "aria2c", "axel"], _fetch),
     **dict.fromkeys(["tee", "sponge"], _tee),
+    **dict.fromkeys(["crontab", "at", "batch"], _schedule),
 }
 """The effects of builtins; None means that it prints like any program."""

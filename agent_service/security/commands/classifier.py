@@ -2,6 +2,7 @@
 
 import re
 
+from agent_service.security.commands import code
 from agent_service.security.commands.families import (
     FAMILIES,
     OF_SESSION,
@@ -9,18 +10,21 @@ from agent_service.security.commands.families import (
     CommandClass,
     Verdict,
 )
+from agent_service.security.commands.interpreters import language_of
+from agent_service.security.commands.invocation import program_name
 from agent_service.security.commands.marks import plain
 from agent_service.security.commands.parser import ShellParser
 from agent_service.security.commands.programs import Programs, judge_redirection
 from agent_service.security.commands.rules import RULES
 from agent_service.security.commands.rules.base import by_program
-from agent_service.security.commands.scene import TooMuch
+from agent_service.security.commands.scene import Scene, TooMuch
 from agent_service.security.commands.shell import Shell
 
 _STARTS_ITSELF = re.compile(
     r"\$\{?(?:0|BASH_SOURCE)\}?\"?\s*[&|]\s*\"?\$\{?(?:0|BASH_SOURCE)|"
     r"do\s+(?:\w+\s+-c\s+)?\"?\$\{?0\}?\"?\s*&(?!&)"
 )
+_TYPED = re.compile(r"\s*([\w./+-]+)(?:[ \t]+-[\w=-]+)*[ \t]*\n(.+)", re.DOTALL)
 LONGEST = 65_536
 """Longer commands are not examined."""
 
@@ -46,6 +50,7 @@ class CommandClassifier:
             text = text[: LONGEST // 8]
         try:
             shell.script(text)
+            _judge_typed(scene, text)
             if _STARTS_ITSELF.search(text):
                 scene.find("fork-bomb")
         except (RecursionError, TooMuch):
@@ -67,6 +72,13 @@ class CommandClassifier:
             ends_in=scene.cwd,
             is_exhausted=is_exhausted,
         )
+
+
+def _judge_typed(scene: Scene, text: str) -> None:
+    typed = _TYPED.fullmatch(text)
+    if typed is not None and language_of(program_name(typed[1])):
+        for finding in code.judge(typed[2]).findings:
+            scene.find(finding.family, finding.reach)
 
 
 def _class_of(families: tuple[str, ...], *, is_broken: bool) -> CommandClass:

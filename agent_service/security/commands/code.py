@@ -134,8 +134,7 @@ _WAITS = re.compile(r"createServer|HTTPServer|BaseHTTPRequestHandler|HandleFunc|
 def judge(code: str) -> CodeVerdict:
     """Judge program text."""
     # Runs of blanks mean nothing and make some patterns slow.
-    code = _JOINED.sub("", _HOME.sub(_quoted_home, _BLANKS.sub(_one_blank, code)))
-    code = _SEPARATES.sub(" ", _JOINS.sub(_put_together, code))
+    code = _without_separators(_JOINED.sub("", _with_home(_BLANKS.sub(_one_blank, code))))
     literals = [found for found in _literals(code) if found]
     findings = [*_find(code), *_files(code, literals)]
     texts = literals if _EVALUATES_TEXT.search(code) else []
@@ -215,14 +214,17 @@ def _files(code: str, literals: list[str]) -> Iterator[Finding]:
 
 # Deletes: which literals are removed, or walked and removed
 
-_HOME = re.compile(
+_HOME_SAID = (
     r"(?:(?:os\.path\.)?expand(?:user|_path)\(\s?[\"']~[\"']\s?\)|(?:(?:Posix)?Path"
-    r"|Dir)\.home(?:\(\))?|(?:\b\w+\.){0,2}(?:homedir|UserHomeDir)\(\)|\$?(?:\b\w+\.){0,2}(?:environ"
+    r"|Dir)\.home(?:\(\))?|(?:\w+\.){0,2}(?:homedir|UserHomeDir)\(\)|\$?(?:\w+\.){0,2}(?:environ"
     r"|ENV|env|_SERVER|_ENV|getenv|Getenv|getProperty)(?:\.get|\.fetch)?\s?[\[({]\s?[\"']?(?:HOME"
     r"|user\.home)[\"']?[^\])}\n]{0,80}[\])}]|(?:process|Bun)\.env\.HOME|\$(?:env:)?\{?HOME\}?\b)"
-    r"(?:\s?([+./])\s?([\"']))?"
 )
+_HOME_INSIDE = re.compile(rf"[$#]?\{{\s?{_HOME_SAID}\s?\}}|(?<=[\"']){_HOME_SAID}(?=[/\"'])")
+_HOME_NAMED = re.compile(rf"{_HOME_SAID}(?:\s?([+./])\s?([\"']))?")
+_TILDE = re.compile(r"([\"'])~(?=[/\"'])")
 _JOINS = re.compile(r"\b(join|Join|resolve)\(\s?([\"'])([^\"'\n]*)\2\s?,\s?([\"']?)")
+_BEGINS = re.compile(r"([\"'])(/[^\"'\n]*)\1(?=\s?\+\s?[\w$]|\s?\.\s?\$)")
 # A slash that only separates names is not a deleted path.
 _SEPARATES = re.compile(
     r"(?:\.\w*(?:[sS]plit|join|[sS]trip|[rR]eplace\w*|partition|[wW]ith\??|[iI]ndex\w*|count"
@@ -255,6 +257,15 @@ _WALKED = re.compile(
 )
 
 
+def _with_home(code: str) -> str:
+    if "ome" in code or "HOME" in code or "~" in code:
+        code = _HOME_INSIDE.sub(HOME, code)
+        code = _HOME_NAMED.sub(_quoted_home, code)
+    if "~" in code:
+        code = _TILDE.sub(rf"\1{HOME}", code)
+    return code
+
+
 def _quoted_home(match: re.Match[str]) -> str:
     operator, quote = match[1], match[2]
     if not quote:
@@ -273,6 +284,16 @@ def _deletes(code: str, paths: Sequence[str]) -> Iterator[Finding]:
         if any(place(path) is PathClass.ROOT for path in walked):
             yield Finding("delete-root")
         yield Finding("workspace-delete")
+
+
+def _without_separators(code: str) -> str:
+    """The text with joined path parts, and without slashes that only separate names."""
+    for _ in range(4):
+        joined = _JOINS.sub(_put_together, code)
+        if joined == code:
+            break
+        code = joined
+    return _BEGINS.sub(rf"\1\2{UNKNOWN}\1", _SEPARATES.sub(" ", code))
 
 
 def _put_together(match: re.Match[str]) -> str:

@@ -66,7 +66,7 @@ def code_of(call: Invocation, scene: Scene) -> list[str]:
     """The program texts that an interpreter is given."""
     language = language_of(call.name)
     options = CODE_OPTIONS[language]
-    found = call.value_of(*options)
+    found = call.value_of(*options) + _clustered(call.args, options)
     if language in POWERSHELLS:
         found += _commands_of(call.args)
     elif language in _EDITORS:
@@ -90,6 +90,18 @@ def _may_be_read(path: str, named: Sequence[str]) -> bool:
         not is_known(arg) or arg == "." or (bool(arg) and path.startswith(f"{arg.rstrip('/')}/"))
         for arg in named
     )
+
+
+def _clustered(args: Sequence[str], options: Sequence[str]) -> list[str]:
+    letters = "".join(option[1] for option in options if len(option) == 2)
+    if not letters:
+        return []
+    shape = re.compile(rf"-[A-Za-z0-9]+[{re.escape(letters)}]")
+    return [
+        args[number + 1]
+        for number, arg in enumerate(args[:-1])
+        if shape.fullmatch(arg) and arg not in options and is_known(arg)
+    ]
 
 
 def _commands_of(args: Sequence[str]) -> list[str]:

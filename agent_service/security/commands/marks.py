@@ -12,7 +12,9 @@ REMOTE = "\x92"
 """Text from the network."""
 DECODED = "\x93"
 """Encoded text that could not be decoded here."""
-ANY = UNKNOWN + REMOTE + DECODED
+EVERY_PROCESS = "\x94"
+"""The unfiltered list of all processes."""
+ANY = UNKNOWN + REMOTE + DECODED + EVERY_PROCESS
 
 _MARKS = str.maketrans("", "", ANY)
 _INVISIBLE = re.compile(

@@ -6,8 +6,10 @@ import re
 from collections.abc import Callable, Mapping
 from itertools import takewhile
 
+from msgspec.structs import replace
+
 from agent_service.security.commands.invocation import Invocation, listed
-from agent_service.security.commands.marks import DECODED, REMOTE, UNKNOWN, marks
+from agent_service.security.commands.marks import DECODED, EVERY_PROCESS, REMOTE, UNKNOWN, marks
 from agent_service.security.commands.quotes import decode_escapes
 from agent_service.security.commands.scene import Scene
 
@@ -38,6 +40,9 @@ _CONNECTION = re.compile(r"/dev/(?:tcp|udp)/")
 def output_of(invocation: Invocation, scene: Scene) -> str:
     """What the program prints, as far as known."""
     name, read = invocation.name, scene.read
+    if EVERY_PROCESS in invocation.stdin and _picks(invocation):
+        some = invocation.stdin.replace(EVERY_PROCESS, UNKNOWN)
+        invocation = replace(invocation, stdin=some)
     if name in _CONSTANTS:
         return _CONSTANTS[name]
     teller = _TELLERS.get(name)
@@ -122,11 +127,17 @@ def _base64(invocation: Invocation, read: Callable[[str], str]) -> str:
     return text if text.isprintable() or "\n" in text else DECODED
 
 
+def _which(invocation: Invocation, read: Callable[[str], str]) -> str:
+    return "\n".join(f"/usr/bin/{operand}" for operand in invocation.operands)
+
+
 def _find(invocation: Invocation, read: Callable[[str], str]) -> str:
     if invocation.has("-printf", "-ls"):
         return UNKNOWN
-    is_narrow = invocation.has("-name", "-iname", "-path", "-regex", "-wholename")
-    return " ".join(f"{root}/{UNKNOWN}" if is_narrow else root for root in roots_of(invocation))
+    roots = roots_of(invocation)
+    if any(arg in ("-name", "-iname", "-path", "-regex", "-wholename") for arg in invocation.args):
+        return " ".join(f"{root}/{UNKNOWN}" for root in roots)
+    return " ".join(roots)
 
 
 def roots_of(find: Invocation) -> list[str]:
@@ -137,6 +148,35 @@ def roots_of(find: Invocation) -> list[str]:
 
 def _ls(invocation: Invocation, read: Callable[[str], str]) -> str:
     return " ".join(f"{operand.rstrip('/')}/*" for operand in invocation.operands) or "*"
+
+
+def _ps(invocation: Invocation, read: Callable[[str], str]) -> str:
+    letters = "".join(arg for arg in invocation.args[:1] if re.fullmatch(r"[a-zA-Z]+", arg))
+    is_every = invocation.short("eA") or {"a", "x"} <= {*letters, *invocation.letters}
+    is_some = invocation.value_of("-C", "-p", "-t", "-g", "-G", "--pid", "--ppid", "--user")
+    return EVERY_PROCESS if is_every and not is_some else UNKNOWN
+
+
+def _pgrep(invocation: Invocation, read: Callable[[str], str]) -> str:
+    is_every = invocation.operand(0) in ("", ".", ".*", "^", "$") and bool(invocation.operands)
+    return EVERY_PROCESS if is_every else UNKNOWN
+
+
+_PICKS = re.compile(r"/[^/]+/|[~<>=]")
+_SKIPS_HEAD = re.compile(r"\bF?NR\s*[!<>=]+\s*\d+")
+
+
+def _picks(invocation: Invocation) -> bool:
+    """Whether it passes on only some lines, not just all but the heading."""
+    if invocation.name in ("grep", "egrep", "fgrep", "rg"):
+        return not (invocation.short("v") or invocation.long("invert-match"))
+    if invocation.name == "tail":
+        return "+" not in invocation.text
+    if invocation.name in ("awk", "gawk", "mawk"):
+        return bool(_PICKS.search(_SKIPS_HEAD.sub("", invocation.text)))
+    return invocation.name in ("head", "fzf", "shuf") or (
+        invocation.name == "sed" and invocation.short("n")
+    )
 
 
 _LITERAL = re.compile(r"(['\"])(.*?)\1", re.DOTALL)
@@ -153,7 +193,10 @@ _TELLERS: Mapping[str, _Teller] = {
     "base64": _base64,
     "find": _find,
     "ls": _ls,
+    "ps": _ps,
+    "pgrep": _pgrep,
     "tee": lambda invocation, _: invocation.stdin or UNKNOWN,
-    **dict.fromkeys(("python", "python3", "perl", "ruby", "php", "node"), _program),
     **dict.fromkeys(("true", "false", "cd"), lambda _, __: ""),
+    **dict.fromkeys(("which", "command", "type", "whereis"), _which),
+    **dict.fromkeys(("python", "python3", "perl", "ruby", "php", "node"), _program),
 }

@@ -137,6 +137,23 @@ def _recipes(invocation: Invocation) -> Started:
     return [*texts[:-1], *(line.strip().lstrip("@-") for line in lines if line[:1].isspace())]
 
 
+def _values(options: str) -> Callable[[Invocation], Started]:
+    return lambda invocation: list(invocation.value_of(*options.split()))
+
+
+_OPTIONS = {
+    "zip": "-TT --unzip-command",
+    "rsync": "-e --rsh",
+    "split": "--filter",
+    "man": "-P --pager",
+    "openvpn": "--up --down",
+    "tcpdump": "-z",
+    "dmsetup": "--exec",
+    "nc": "-c --sh-exec",
+    "ncat": "-c --sh-exec",
+    "npm": "-c --call",
+    "logrotate": "-m",
+}
 _RUN_BY: Mapping[str, Callable[[Invocation], Started]] = {
     "find gfind fd fdfind": _found_exec,
     "ssh sshpass": _matches(r"(?:-o\s*)?(?:Proxy|Local)Command[= ](.*)"),
@@ -147,8 +164,10 @@ _RUN_BY: Mapping[str, Callable[[Invocation], Started]] = {
         *invocation.value_of("--to-command", "--use-compress-program", "-I"),
     ],
     "ftp sqlite3 psql mysql lftp ed ex less dc": _BANG,
+    "socat": _matches(r"(?:exec|system):['\"]?([^'\",]*)"),
     "make gmake": _recipes,
 }
 RUNNERS: Mapping[str, Callable[[Invocation], Started]] = {
-    name: run for names, run in _RUN_BY.items() for name in names.split()
+    **{name: _values(options) for name, options in _OPTIONS.items()},
+    **{name: run for names, run in _RUN_BY.items() for name in names.split()},
 }

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, MutableMapping
+from fnmatch import translate
 
 from msgspec import Struct, field
 
@@ -21,10 +22,14 @@ _TILDE = re.compile(r"~(\w*)(?=/|$|:)")
 _NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!-]")
 _PARAMETER = re.compile(r"(?P<bang>!?)(?P<name>[A-Za-z_]\w*|\d+|[@*#?$!-])")
 _OPERATOR = re.compile(r":?[-=+?]|##?|%%?|//?|\^\^|,,|:")
+_FOLDED = {"^^": str.upper, ",,": str.lower}
+_SLICE = re.compile(r"\s*(?P<from>\(?\s*-?\d+\s*\)?)\s*(?::\s*(?P<count>-?\d+))?")
 _LONGEST = 65_536
 _EACH = 10
 """The base cost of expanding a word."""
 _DEEPEST = 24  # nesting limit of parameters in words
+_TRIMMING = 2_000
+"""The cost of trimming the beginning or end of a value."""
 _WORDS = re.compile(r"[^\\'\"$`<>]+")
 _WITHIN_QUOTES = re.compile(r"[^\\$`]+")
 
@@ -106,7 +111,18 @@ class Words(Struct):
             return value or operand
         if operator[-1] == "+":
             return operand if value or (value is None and marks(operand)) else ""
-        return value if value is not None and operator[-1] == "?" else UNKNOWN
+        if value is None:
+            return UNKNOWN
+        if operator[0] in "#%":
+            self.spend(_TRIMMING)
+            return _trimmed(value, operator, operand)
+        if operator[0] == "/":
+            pattern, _, to = operand.partition("/")
+            return _replaced(value, pattern, to, everywhere=operator == "//")
+        if operator in _FOLDED:
+            return _FOLDED[operator](value)
+        slice_ = _SLICE.fullmatch(operand) if operator == ":" else None
+        return value if slice_ is None else _sliced(value, slice_)
 
     def _nested(self, text: str) -> str:
         if self.depth >= _DEEPEST:
@@ -264,3 +280,30 @@ class _Word:
         if self._begun:
             self._done.append(self._current)
         self._current, self._begun = "", False
+
+
+def _sliced(value: str, match: re.Match[str]) -> str:
+    if marks(value):
+        return marks(value)
+    start = int(match["from"].strip("() ")[:9])
+    count = None if match["count"] is None else int(match["count"][:9])
+    tail = value[start:]
+    return tail if count is None else tail[:count]
+
+
+def _trimmed(value: str, operator: str, pattern: str) -> str:
+    matcher, length = re.compile(translate(pattern[:256])), min(len(value), 256)
+    counts = range(length + 1) if len(operator) == 1 else range(length, -1, -1)
+    for count in counts:
+        part = value[:count] if operator[0] == "#" else value[len(value) - count :]
+        if matcher.fullmatch(part):
+            return value[count:] if operator[0] == "#" else value[: len(value) - count]
+    return value
+
+
+def _replaced(value: str, pattern: str, to: str, *, everywhere: bool) -> str:
+    if not pattern:
+        return value
+    if not set(pattern) & set("*?["):
+        return value.replace(pattern, to) if everywhere else value.replace(pattern, to, 1)
+    return marks(value) or UNKNOWN

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from agent_service.security.commands.interpreters import SHELLS
 from agent_service.security.commands.invocation import Invocation, listed, program_name
-from agent_service.security.commands.marks import UNKNOWN
+from agent_service.security.commands.marks import EVERY_PROCESS, UNKNOWN
 from agent_service.security.commands.outputs import roots_of
 from agent_service.security.commands.paths import (
     PathClass,
@@ -284,7 +284,7 @@ def kills_all(call: Invocation) -> bool:
     if call.name == "killall5":
         return True
     if not call.has("-0", "-l", "-CONT", "-18") and any(
-        _EVERY_NUMBER.fullmatch(arg) for arg in call.args
+        EVERY_PROCESS in arg or _EVERY_NUMBER.fullmatch(arg) for arg in call.args
     ):
         return True
     args = [arg for arg in call.args if arg != "--"]
