@@ -16,7 +16,7 @@ from gateway_service.messages import CLI, Address, Attachment, Content
 from gateway_service.platforms.base import Platform, Traits
 from gateway_service.platforms.markup import split
 from gateway_service.servicer.wire import MAX_TEXT_BYTES
-from gateway_service.storage import attachments, inbox, outbox
+from gateway_service.storage import attachments, inbox, outbox, unsent
 from gateway_service.storage.accounts import OUTBOX
 from gateway_service.storage.attachments import FileKey
 from gateway_service.storage.channels import Place
@@ -40,13 +40,12 @@ MAX_TARGET_CHARS = 255
 MAX_FILES = 10
 MAX_NAME_BYTES = 255
 MAX_CAPTION_BYTES = 4096
-OF_ANSWER = ":files"
-"""What follows the turn's id in the id of the delivery of an answer's files."""
 PICTURES = (".jpg", ".jpeg", ".png", ".webp")
 """What the names of pictures for albums end in."""
 
 _STATES = {
     State.ABANDONED: delivery_pb2.DELIVERY_STATE_ABANDONED,
+    State.HELD: delivery_pb2.DELIVERY_STATE_PENDING,
     State.PENDING: delivery_pb2.DELIVERY_STATE_PENDING,
     State.SENDING: delivery_pb2.DELIVERY_STATE_PENDING,
     State.MARKED_DUPLICATE: delivery_pb2.DELIVERY_STATE_MARKED_DUPLICATE,
@@ -111,8 +110,9 @@ class DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
             stored = outbox.find(conn, delivery_id)
             if not stored:
                 _check_uploaded(conn, delivery_id, profile, files)
+                is_early = inbox.find_open(conn, unsent.answer_of(delivery_id)) is not None
                 for each in deliveries:
-                    outbox.add(conn, each, now)
+                    outbox.add(conn, each, now, State.HELD if is_early else State.PENDING)
                 stored = outbox.find(conn, delivery_id)
             if stored[0].digest != digest:
                 raise AlreadyExists(f"delivery {delivery_id} was made with another message")
@@ -132,7 +132,7 @@ class DeliveryServicer(delivery_pb2_grpc.DeliveryServiceServicer):
         if stored and not request.validate_only:
             addresses = (each.address for each in stored)
             return [*dict.fromkeys(Place(a.platform, a.chat_id, a.thread_id) for a in addresses)]
-        turn = inbox.find_open(conn, request.delivery_id.removesuffix(OF_ANSWER))
+        turn = inbox.find_open(conn, unsent.answer_of(request.delivery_id))
         if turn is not None and (to := turn.source.answers_to) is not None:
             return [Place(to.platform, to.chat_id, to.thread_id)]
         profile, said = request.profile or DEFAULT_PROFILE, request.origin

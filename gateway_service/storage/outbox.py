@@ -38,6 +38,8 @@ class Kind(StrEnum):
 class State(StrEnum):
     """State of a message."""
 
+    HELD = "HELD"
+    """Waits for the text of an answer that it belongs to."""
     PENDING = "PENDING"
     SENDING = "SENDING"
     SENT = "SENT"
@@ -45,7 +47,7 @@ class State(StrEnum):
     ABANDONED = "ABANDONED"
 
 
-OPEN = (State.PENDING, State.SENDING)
+OPEN = (State.HELD, State.PENDING, State.SENDING)
 """States of messages that were not sent yet."""
 
 
@@ -164,7 +166,7 @@ _SHOW = Prepared(
 )
 
 
-def add(conn: Connection, delivery: Delivery, now: datetime) -> None:
+def add(conn: Connection, delivery: Delivery, now: datetime, state: State = State.PENDING) -> None:
     """Store messages to send; existing ones stay as they are."""
     waits_s = accumulate(delivery.pauses_s or (0.0,) * len(delivery.contents))
     rows: list[dict[str, Any]] = [
@@ -173,10 +175,10 @@ def add(conn: Connection, delivery: Delivery, now: datetime) -> None:
             "delivery_id": delivery.id,
             "part": part,
             "kind": delivery.kind,
-            "payload": _payload(content),
+            "payload": payload_of(content),
             "digest": delivery.digest,
             "version": 0,
-            "state": State.PENDING,
+            "state": state,
             "uncertain": False,
             "attempts": 0,
             "due_since": now,
@@ -195,7 +197,7 @@ def add(conn: Connection, delivery: Delivery, now: datetime) -> None:
 def show(conn: Connection, delivery_id: str, content: Content, now: datetime) -> bool:
     """Change the first part's content; return whether this is new."""
     due = {"due_since": now, "next_attempt_at": now}
-    values = {"of_delivery": delivery_id, "payload": _payload(content), **due}
+    values = {"of_delivery": delivery_id, "payload": payload_of(content), **due}
     return _SHOW.run(conn, values) > 0
 
 
@@ -365,7 +367,7 @@ def _address(row: sa.Row[Any]) -> Address:
     return Address(row.profile, row.platform, row.account_id, row.chat_id, row.thread_id)
 
 
-def _payload(content: Content) -> dict[str, Any]:
+def payload_of(content: Content) -> dict[str, Any]:
     """Return a content as it is stored: without the data of its files."""
     payload = to_builtins(content)
     for file in filter(None, (payload["attachment"], *payload["album"])):

@@ -18,7 +18,7 @@ from gateway_service.messages import Content, TurnRequest
 from gateway_service.platforms.base import Destination, Platform
 from gateway_service.platforms.markup import first_part, split
 from gateway_service.platforms.rate_limits import Limiter
-from gateway_service.storage import chats, inbox, outbox
+from gateway_service.storage import chats, inbox, outbox, unsent
 from gateway_service.storage.accounts import OUTBOX, AccountLease
 from gateway_service.storage.outbox import REPEAT_UNITS, Delivery
 from gateway_service.turns.questions import NOBODY, TurnQuestions
@@ -129,6 +129,7 @@ class TurnPresenter(Struct, frozen=True):
                 outbox.add(conn, self._delivery(turn, turn.turn_id, first), now)
             rest = self._delivery(turn, turn.turn_id, *more)
             outbox.add(conn, replace(rest, first_part=2, pauses_s=pauses_s), now)
+            unsent.release(conn, unsent.files_of(turn.turn_id), now)
             inbox.close(conn, turn.turn_id, now)
             chats.touch_session(conn, turn.profile, turn.session_id, now)
 

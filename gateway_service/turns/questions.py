@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from gateway_service.messages import Button, Content, TurnRequest
 from gateway_service.platforms.base import Traits
 from gateway_service.platforms.markup import split, units
-from gateway_service.storage import outbox
+from gateway_service.storage import outbox, unsent
 from gateway_service.storage.accounts import OUTBOX, AccountLease
 from gateway_service.storage.outbox import Delivery
 from hermes.agent.v1 import turn_event_pb2
@@ -123,9 +123,9 @@ class TurnQuestions(Struct, frozen=True):
         is_seen = by.startswith(f"{self.turn.source.platform}:")
 
         def write(conn: Connection) -> None:
-            was_sent = outbox.message_id(conn, question_id) is not None
-            is_new = outbox.show(conn, question_id, content, now)
-            if is_new and was_sent and not (self.traits.can_edit or is_seen):
+            if self.traits.can_edit:
+                outbox.show(conn, question_id, content, now)
+            elif not unsent.withdraw(conn, question_id, content) and not is_seen:
                 outbox.add(conn, self._delivery(f"{question_id}:end", content), now)
 
         await self.account.write(write, notify=OUTBOX)

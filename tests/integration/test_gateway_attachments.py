@@ -11,6 +11,7 @@ import pytest
 from hermes.common.v1.origin_pb2 import Origin
 from hermes.gateway.v1.delivery_pb2 import (
     DELIVERY_STATE_MARKED_DUPLICATE,
+    DELIVERY_STATE_PENDING,
     DELIVERY_STATE_SENT,
     Attachment,
     DeliverRequest,
@@ -251,15 +252,22 @@ async def test_pictures_that_follow_each_other_are_one_album(tmp_path: Path) -> 
         assert [file.kind for file in sent if file is not None] == ["document", "document"]
 
 
-async def test_the_files_of_an_answer_come_below_it(tmp_path: Path) -> None:
-    """They are sent while the turn goes on."""
-    answer = {"text": "See below.", "latency_s": 2}
-    async with sender(tmp_path, answer) as (telegram, sends, running):
+async def test_the_files_of_an_answer_follow_its_text(tmp_path: Path) -> None:
+    """They are stored while the turn goes on."""
+    text = "\n".join(f"{number} " + "x" * 95 for number in range(60))
+    async with sender(tmp_path, {"text": text, "latency_s": 1}) as (telegram, sends, running):
         await telegram.say(1, "draw")
         await telegram.until(lambda: telegram.texts(1) == ["…"])
         [(turn,)] = await running.rows("gateway", "SELECT turn_id FROM inbox")
         files, key = Files.of(running), f"{turn}:files"
         await files.upload(key, PNG)
-        await files.deliver(key, "", [("view.png", PNG)], captions=("The view",))
+        stored = await files.deliver(key, "", [("view.png", PNG)], captions=("The view",))
+        assert stored.delivery.state == DELIVERY_STATE_PENDING
         assert (await sends.ended(key)).state == DELIVERY_STATE_SENT
-        await telegram.until(lambda: telegram.texts(1) == ["See below.", "The view"])
+        assert telegram.texts(1)[-1] == "The view"
+        assert "\n".join(telegram.texts(1)[:-1]) == text
+        # After the turn nothing is waited for.
+        late = f"{turn}:late:files"
+        await files.upload(late, PNG)
+        await files.deliver(late, "", [("view.png", PNG)])
+        assert (await sends.ended(late)).state == DELIVERY_STATE_SENT

@@ -148,7 +148,7 @@ async def test_the_files_of_an_answer_go_where_it_goes(tmp_path: Path) -> None:
         await files.upload(key, PNG)
         await files.deliver(key, "", [("plot.png", PNG)], ("webhook", "alerts"))
         await scene.telegram.until(lambda: len(scene.telegram.texts(1)) == 2)
-        picture, text = scene.telegram.chats[1].values()
+        text, picture = scene.telegram.chats[1].values()
         assert text.text == "The plot."
         assert picture.file is not None
         assert picture.file.name == "plot.png"

@@ -68,7 +68,7 @@ class DeliverRequest(_message.Message):
     TARGET_FIELD_NUMBER: _builtins.int
     delivery_id: _builtins.str
     """Chosen by the caller, 1 to 128 characters of [A-Za-z0-9_.:-]. `<turn id>:files` names the files
-    of a turn's answer, which go where the answer goes.
+    of a turn's answer: while the turn goes on they wait for it, to be sent after its text.
     """
     profile: _builtins.str
     """Whose delivery it is; empty means "default"."""
