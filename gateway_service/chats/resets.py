@@ -1,8 +1,8 @@
 """Ends the sessions of chats according to the reset policy.
 
-Sessions are checked every few seconds, and before the first message of a gateway that starts. The
-agent is asked to review a session that is due. Then its chat moves to a new one in one transaction,
-fenced by the account's lease, and only if it was not used since.
+Sessions are checked every few seconds, and each chat before its next message. A chat moves to its
+new session in one transaction, fenced by the account's lease, and only if it was not used since.
+After that the agent is asked to review the old session.
 """
 
 import logging
@@ -46,41 +46,64 @@ class Resets(Struct, frozen=True):
     _hooks: Hooks
 
     async def run(self) -> None:
-        """Look now and then; the caller has looked just now."""
-        await self._clock.sleep(LOOK_S)
         await poll("the end of sessions", self.look, retry_s=LOOK_S)
 
     async def look(self) -> float:
-        """End the sessions that are due, and return when to look again."""
+        """End the sessions that are due, request reviews, and return when to look again."""
         account = self._account
+        profile, platform = account.profile, account.platform
         if (cutoff := self._policy.cutoff(self._clock.now())) is not None:
             for found in await account.database.read(
-                lambda conn: chats.list_due(conn, account.profile, account.platform, cutoff)
+                lambda conn: chats.list_due(conn, profile, platform, cutoff)
             ):
                 await self._try_to_end(found)
+        for reset in await account.database.read(
+            lambda conn: chats.list_unreviewed(conn, profile, platform)
+        ):
+            await self._review(reset)
         return LOOK_S
+
+    async def _review(self, reset: Reset) -> None:
+        """Ask the agent to review a session that has ended; later, if the agent is away."""
+        account = self._account
+        review = (reset.review_id, reset.old_session_id, account.profile, account.platform)
+        if await request_review(self._agent, *review):
+            await account.write(partial(chats.mark_reviewed, reset=reset))
 
     async def _try_to_end(self, found: Due) -> None:
         """End a chat's session; a failure is logged and does not affect other chats."""
         try:
-            await self._end(found)
+            await self._end(found, received=True)
         except Fenced:
             raise  # the account is lost, and with it all of its chats
         except HermesError as error:
             _log.warning("session %s cannot be ended yet: %s", found.session_id, error)
 
-    async def _end(self, found: Due) -> None:
+    async def end_if_due(self, session_key: str) -> None:
+        """End a chat's session if it is due; called before each message."""
+        account = self._account
+        cutoff = self._policy.cutoff(self._clock.now())
+        if cutoff is None:
+            return
+        found = await account.database.read(
+            lambda conn: chats.find_last_use(conn, account.profile, session_key)
+        )
+        if found is not None and found.last_used < cutoff:
+            await self._end(found, received=False)
+
+    async def _end(self, found: Due, *, received: bool) -> None:
         account, key = self._account, found.session_key
-        is_open = partial(chats.is_open, profile=account.profile, session_key=key)
+
+        def is_open(conn: Connection) -> bool:
+            return chats.is_open(conn, account.profile, key, received=received)
+
         if await account.database.read(is_open):
             return
         session = await self._agent.session(found.session_id, account.profile)
         if session is None:
             await account.write(lambda conn: chats.clear_last_use(conn, account.profile, found))
             return
-        # Asked before the chat moves: after a crash the same review is asked for again.
-        review = (found.review_id, found.session_id, account.profile, account.platform)
-        if session.is_busy or not await request_review(self._agent, *review):
+        if session.is_busy:
             return
         now = self._clock.now()
         reset = Reset(
@@ -101,6 +124,7 @@ class Resets(Struct, frozen=True):
             ids = (reset.old_session_id, reset.new_session_id)
             self._hooks.notify_reset(chat, key, *ids, reset.why)
             await self._agent.end_session(reset.old_session_id, account.profile)
+            await self._review(reset)
 
 
 async def request_review(

@@ -21,12 +21,6 @@ class Due(Struct, frozen=True):
     session_id: str
     last_used: datetime
 
-    @property
-    def review_id(self) -> str:
-        """Return the id of the review's turn, the same on every attempt."""
-        named = f"{self.session_id} {self.last_used.isoformat()}"
-        return f"trn_{hashlib.sha256(named.encode()).hexdigest()[:26]}"
-
 
 class Reset(Struct, frozen=True):
     """A chat that continues in a new session."""
@@ -36,6 +30,11 @@ class Reset(Struct, frozen=True):
     session_key: str
     profile: str
     why: str
+
+    @property
+    def review_id(self) -> str:
+        """Return the id of the review's turn, the same on every attempt."""
+        return f"trn_{hashlib.sha256(self.new_session_id.encode()).hexdigest()[:26]}"
 
 
 _PUT = upsert(
@@ -129,6 +128,15 @@ def list_due(conn: Connection, profile: str, platform: str, cutoff: datetime) ->
     return [Due(*row) for row in conn.execute(query.order_by(_row.last_used_at))]
 
 
+def find_last_use(conn: Connection, profile: str, session_key: str) -> Due | None:
+    """Return when a chat was last used; None if its session has nothing that could end."""
+    query = sa.select(chat_session).filter_by(profile=profile, session_key=session_key)
+    row = conn.execute(query).one_or_none()
+    if row is None or row.last_used_at is None:
+        return None
+    return Due(session_key, row.session_id, row.last_used_at)
+
+
 def touch(conn: Connection, profile: str, session_key: str, now: datetime) -> None:
     """Note that a message arrived in a chat."""
     _TOUCH.run(conn, {"of_profile": profile, "of_key": session_key, "now": now})
@@ -139,10 +147,11 @@ def touch_session(conn: Connection, profile: str, session_id: str, now: datetime
     _TOUCH_SESSION.run(conn, {"of_profile": profile, "of_session": session_id, "now": now})
 
 
-def is_open(conn: Connection, profile: str, session_key: str) -> bool:
-    """Return whether a chat's message is being answered."""
+def is_open(conn: Connection, profile: str, session_key: str, *, received: bool) -> bool:
+    """Return whether a chat's message is being answered; with `received`, or waits."""
+    states = (State.RECEIVED, State.ACCEPTED) if received else (State.ACCEPTED,)
     of_chat = (inbox.c.session_key == session_key, inbox.c.profile == profile)
-    query = sa.select(inbox.c.sequence).where(*of_chat, inbox.c.state == State.ACCEPTED).limit(1)
+    query = sa.select(inbox.c.sequence).where(*of_chat, inbox.c.state.in_(states)).limit(1)
     return conn.execute(query).first() is not None
 
 
@@ -154,6 +163,7 @@ def move(conn: Connection, reset: Reset, seen: datetime, now: datetime) -> bool:
         updated_at=now,
         ended_session_id=reset.old_session_id,
         ended_why=reset.why,
+        is_review_asked=False,
     )
     return conn.execute(moved).rowcount == 1
 
@@ -169,11 +179,33 @@ def find_unannounced(conn: Connection, profile: str, session_key: str) -> Reset 
     return None if row is None else _reset(row)
 
 
+def list_unreviewed(conn: Connection, profile: str, platform: str) -> list[Reset]:
+    """Return the resets whose old sessions the agent was not asked to review yet."""
+    query = sa.select(chat_session).where(
+        _row.profile == profile,
+        _row.session_key.startswith(_key_prefix(platform)),
+        _row.ended_session_id.is_not(None),
+        ~_row.is_review_asked,
+    )
+    return [_reset(row) for row in conn.execute(query)]
+
+
 def mark_announced(conn: Connection, reset: Reset) -> None:
     """Note that the person was told about a reset."""
-    its_chat = (_row.profile == reset.profile, _row.session_key == reset.session_key)
-    is_reset = _row.ended_session_id == reset.old_session_id
-    conn.execute(sa.update(chat_session).where(*its_chat, is_reset).values(ended_why=None))
+    conn.execute(_update(reset).values(ended_why=None))
+
+
+def mark_reviewed(conn: Connection, reset: Reset) -> None:
+    """Note that the agent was asked for the review."""
+    conn.execute(_update(reset).values(is_review_asked=True))
+
+
+def _update(reset: Reset) -> sa.Update:
+    return sa.update(chat_session).where(
+        _row.profile == reset.profile,
+        _row.session_key == reset.session_key,
+        _row.ended_session_id == reset.old_session_id,
+    )
 
 
 def _clear(profile: str, found: Due) -> sa.Update:

@@ -13,6 +13,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    false,
 )
 
 from services.database.leases import lease_columns
@@ -118,12 +119,14 @@ chat_session = Table(
     Column("busy_mode", String(16)),
     Column("ended_session_id", String(128)),
     Column("ended_why", String(8)),
+    Column("is_review_asked", Boolean, nullable=False, server_default=false()),
     Index("chat_session_by_session", "session_id"),
     Index("chat_session_by_use", "profile", "last_used_at"),
 )
 """The session that a chat's messages go to; a terminal's chat is its first session. `last_used_at`
 is unset if there is nothing that could end. `busy_mode` is unset for the configured mode. After a
-reset, the row holds the ended session and the reason until the person is told."""
+reset, the row holds the ended session and the reason until the person is told, and whether the
+agent was asked for a review."""
 
 pairing = Table(
     "pairing",

@@ -13,7 +13,14 @@ from gateway_service.chats.resets import RESUME, Resets, note_message
 from gateway_service.commands.base import Answer, Chat, CommandContext, denied, may_use
 from gateway_service.commands.registry import AsTurn, dispatch, parse
 from gateway_service.errors import PlatformError
-from gateway_service.messages import ButtonPress, MessageEvent, Reaction, TurnRequest
+from gateway_service.messages import (
+    QUEUE,
+    ButtonPress,
+    MessageEvent,
+    Reaction,
+    TurnRequest,
+    turn_command,
+)
 from gateway_service.metrics import GatewayMetrics
 from gateway_service.outbox.worker import PLACEHOLDER
 from gateway_service.platforms.base import Platform
@@ -66,12 +73,12 @@ class Router:
         self._has_resumed = False
 
     async def run(self) -> None:
-        """End sessions, resume open turns, then process new events, until cancelled."""
+        """Resume open turns, then process new events, until cancelled."""
         async with self._workers:
+            self._workers.start("resets", self._resets.run())
             await poll("the inbox", self._look, self._hint)
 
     async def _resume(self) -> None:
-        await self._resets.look()
         account, open_turns = self._account, defaultdict[str, list[TurnRequest]](list)
         found = await account.database.read(
             lambda conn: inbox.accepted(conn, account.platform, account.account_id)
@@ -80,7 +87,6 @@ class Router:
             open_turns[key].append(turn)
         for key, turns in open_turns.items():
             self._lanes.serve(key, self._serve(key, turns))
-        self._workers.start("resets", self._resets.run())
         self._has_resumed = True
 
     async def _look(self) -> float:
@@ -163,6 +169,9 @@ class Router:
         self, key: str, waiting: Waiting, event: MessageEvent, access: Access, skill: str = ""
     ) -> TurnRequest:
         """Store a message's turn, and a placeholder in the chat for the answer."""
+        command, _ = turn_command(event.text) or (QUEUE, "")
+        if command == QUEUE:  # commands about the last turn, such as /retry, stay in its session
+            await self._resets.end_if_due(key)
         account, now = self._account, self._context.clock.now()
         profile, busy = account.profile, self._context.config.busy
         turn_id, fresh_id = new_id("trn"), new_session_id(now.astimezone())

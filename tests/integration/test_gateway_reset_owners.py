@@ -100,11 +100,12 @@ class World(Struct):
         rows = await self.database.read(lambda conn: conn.execute(query).all())
         return {row.session_key: row.session_id for row in rows}
 
-    async def resets(self) -> list[str]:
-        """Which sessions have ended."""
+    async def resets(self) -> list[tuple[str, bool]]:
+        """Which sessions have ended, and whether the agent was asked to look back."""
         ended = chat_session.c.ended_session_id
-        query = sa.select(ended).where(ended.is_not(None)).order_by(ended)
-        return [*await self.database.read(lambda conn: conn.execute(query).scalars().all())]
+        query = sa.select(ended, chat_session.c.is_review_asked).where(ended.is_not(None))
+        rows = await self.database.read(lambda conn: conn.execute(query).all())
+        return sorted((row.ended_session_id, row.is_review_asked) for row in rows)
 
 
 @pytest.fixture
@@ -128,7 +129,7 @@ async def test_a_session_ends_when_its_time_has_come_and_not_before(world: World
     await world.clock.advance(1)
     await owner.look()
     await owner.look()
-    assert await world.resets() == ["old"]
+    assert await world.resets() == [("old", True)]
     assert (await world.sessions_of())[KEYS[0]] != "old"
     [request] = world.turns.requests.values()
     assert request.session_id == "old"
@@ -149,7 +150,7 @@ async def test_what_is_busy_or_empty_stays(world: World) -> None:
     assert not world.turns.requests
     world.sessions.busy = frozenset()
     await owner.look()
-    assert await world.resets() == ["busy"]
+    assert await world.resets() == [("busy", True)]
 
 
 async def test_chats_that_cannot_end_do_not_hold_up_those_behind_them(world: World) -> None:
@@ -164,7 +165,7 @@ async def test_chats_that_cannot_end_do_not_hold_up_those_behind_them(world: Wor
         await world.clock.advance(1)
     await world.clock.advance(3600)
     await owner.look()
-    assert await world.resets() == ["old"]
+    assert await world.resets() == [("old", True)]
 
 
 async def test_of_two_owners_only_the_later_one_ends_sessions(world: World) -> None:
@@ -175,35 +176,41 @@ async def test_of_two_owners_only_the_later_one_ends_sessions(world: World) -> N
     outcomes = await asyncio.gather(late.look(), owner.look(), return_exceptions=True)
     assert isinstance(outcomes[0], Fenced)
     assert not isinstance(outcomes[1], Exception)
-    assert await world.resets() == [f"old{number}" for number in range(len(KEYS))]
+    assert await world.resets() == [(f"old{number}", True) for number in range(len(KEYS))]
     assert len(world.turns.requests) == len(KEYS)
 
 
 async def test_an_owner_that_is_lost_after_it_has_asked_is_followed_by_one_that_asks_the_same(
     world: World,
 ) -> None:
-    late, owner = await world.owner(), await world.owner()
+    late = await world.owner()
     await world.chat(KEYS[0], "old")
     await world.clock.advance(3600)
+    world.turns.unreachable = True
+    await late.end_if_due(KEYS[0])
+    world.turns.unreachable = False
+    owner = await world.owner()
     with pytest.raises(Fenced):
         await late.look()
-    assert await world.resets() == []
+    assert await world.resets() == [("old", False)]
     await owner.look()
-    assert await world.resets() == ["old"]
+    assert await world.resets() == [("old", True)]
     assert list(world.turns.start_calls.values()) == [2]
 
 
-async def test_sessions_end_once_the_agent_can_look_back(world: World) -> None:
+async def test_an_agent_that_cannot_look_back_holds_nothing_up_and_is_asked_again(
+    world: World,
+) -> None:
     owner = await world.owner()
     for number, key in enumerate(KEYS):
         await world.chat(key, f"old{number}")
     await world.clock.advance(3600)
     world.turns.unreachable = True
-    await owner.look()
-    assert await world.resets() == []
-    world.turns.unreachable = False
-    await owner.look()
-    assert await world.resets() == [f"old{number}" for number in range(len(KEYS))]
+    for is_asked in (False, True):
+        await owner.look()
+        expected = [(f"old{number}", is_asked) for number in range(len(KEYS))]
+        assert await world.resets() == expected
+        world.turns.unreachable = False
     assert len(world.turns.requests) == len(KEYS)
 
 
@@ -214,6 +221,7 @@ async def test_what_is_said_meanwhile_keeps_a_session(world: World) -> None:
     now = world.clock.now()
     await world.database.write(lambda conn: chats.touch(conn, "default", KEYS[0], now))
     await owner.look()
+    await owner.end_if_due(KEYS[0])
     assert await world.sessions_of() == {KEYS[0]: "old"}
     assert not world.turns.requests
     stale = chats.Reset("new", "old", KEYS[0], "default", Mode.IDLE)

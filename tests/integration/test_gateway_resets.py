@@ -73,26 +73,21 @@ async def _ask(telegram: FakeTelegram, text: str, answer: str) -> None:
 
 
 async def test_after_a_pause_the_next_message_begins_a_new_session(tmp_path: Path) -> None:
-    async with fake_telegram() as telegram, fake_model(SCRIPT) as model:
-        async with again(tmp_path, telegram, model, IDLE + ADMIN) as running:
-            await _ask(telegram, "hi", "well")
-            [(old,)] = await running.rows("gateway", CHAT)
-            await running.until_rows("gateway", "SELECT state FROM inbox", [("CLOSED",)])
+    async with _bot(tmp_path, IDLE + ADMIN) as (telegram, running):
+        await _ask(telegram, "hi", "well")
+        [(old,)] = await running.rows("gateway", CHAT)
+        await running.until_rows("gateway", "SELECT state FROM inbox", [("CLOSED",)])
         await asyncio.to_thread(age, running, 61)
-        await telegram.say(1, "hi again")
-        async with again(tmp_path, telegram, model, IDLE + ADMIN) as running:
-            await telegram.until(lambda: telegram.texts(1).count("well") == 2)
-            assert await running.rows("gateway", CHAT) != [(old,)]
-            told = (
-                f"A new session has begun after a pause; /resume {old} returns to the previous one."
-            )
-            assert telegram.texts(1) == ["well", told, "well"]
-            await running.until_rows("agent", REVIEWS, [(old,)])
-            await telegram.say(1, f"/resume {old}")
-            await running.until_rows("gateway", CHAT, [(old,)])
-            await _ask(telegram, "as I said", "well")
-            turns = f"SELECT count(*) FROM turn WHERE session_id = '{old}'"
-            assert await running.rows("agent", turns) == [(2,)]
+        await _ask(telegram, "hi again", "well")
+        assert await running.rows("gateway", CHAT) != [(old,)]
+        told = f"A new session has begun after a pause; /resume {old} returns to the previous one."
+        assert telegram.texts(1) == ["well", told, "well"]
+        await running.until_rows("agent", REVIEWS, [(old,)])
+        await telegram.say(1, f"/resume {old}")
+        await running.until_rows("gateway", CHAT, [(old,)])
+        await _ask(telegram, "as I said", "well")
+        turns = f"SELECT count(*) FROM turn WHERE session_id = '{old}'"
+        assert await running.rows("agent", turns) == [(2,)]
 
 
 async def test_no_session_ends_while_a_person_is_waited_for_or_something_runs(

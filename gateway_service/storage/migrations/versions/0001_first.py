@@ -43,6 +43,7 @@ sa.Table(
     sa.Column("busy_mode", sa.String(length=16)),
     sa.Column("ended_session_id", sa.String(length=128)),
     sa.Column("ended_why", sa.String(length=8)),
+    sa.Column("is_review_asked", sa.Boolean(), server_default=sa.false(), nullable=False),
     sa.PrimaryKeyConstraint("profile", "session_key"),
 )
 sa.Table(
