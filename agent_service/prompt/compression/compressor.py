@@ -120,7 +120,7 @@ class Compressor:
         middle = was.messages[1 + was.compression.head : end]
         notes, paid = await self._notes(turn, model, middle)
         plan = await self._plan_of(turn.session_id)
-        said = summary.message(notes or summary.handed_off(middle), plan)
+        said = summary.message(notes or summary.handed_off(middle), middle, plan)
         asked = paid[-1].model if paid else ""
         return summarised(was, end, said), usage_of(paid), asked
 

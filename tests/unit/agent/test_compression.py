@@ -93,7 +93,7 @@ def test_what_is_kept_in_memory_is_what_the_database_gives(
     for cut, is_summary in passes:
         end = max(found.before_results(min(cut, len(found.messages))), found.first_kept)
         if is_summary and end > found.first_kept:
-            found = summarised(found, end, summary.message(NOTES, ""))
+            found = summarised(found, end, summary.message(NOTES, [], ""))
         else:
             found = prune(found, end)
         # What is said meanwhile is behind all that, and not touched by it.
@@ -293,6 +293,34 @@ async def test_a_model_that_fails_is_not_needed_and_not_asked_again_soon() -> No
     await clock.advance(compressor.COOL_DOWN_S)
     await compressed(by, a_turn(talk))
     assert len(model.requests) == 2
+
+
+V4A = """*** Begin Patch
+*** Update File: src/one.py
+@@
+-a
++b
+*** Add File: two.py
++c
+*** End Patch"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"mode": "replace", "path": "three.py", "old_string": "a"}, "three.py"),
+        ({"mode": "patch", "patch": V4A}, "src/one.py, two.py"),
+        ({"mode": "patch", "patch": "no patch"}, ""),
+    ],
+)
+def test_the_files_that_patches_have_changed_are_named(
+    arguments: dict[str, str], named: str
+) -> None:
+    function = {"name": "patch", "arguments": json.dumps(arguments)}
+    call = {"id": "1", "type": "function", "function": function}
+    asked = encoded({"role": "assistant", "content": None, "tool_calls": [call]})
+    said = json.loads(summary.message("notes", [asked, result("1", "done")], ""))["content"]
+    assert said.partition(summary.FILES)[2] == named
 
 
 async def test_what_does_not_help_is_not_tried_for_ever() -> None:
