@@ -265,6 +265,23 @@ review = Table(
 `revision`; if messages were removed since, there is nothing to review. `is_told` means that its
 result need not be reported any more."""
 
+UNDO_ID_CHARS = 160
+
+undone_message = Table(
+    "undone_message",
+    metadata,
+    Column("session_id", String(128), ForeignKey("session.id"), primary_key=True),
+    Column("undo_id", String(UNDO_ID_CHARS), primary_key=True),
+    Column("sequence", BigInteger, primary_key=True),
+    Column("turn_id", String(128), nullable=False),
+    Column("role", String(12), nullable=False),
+    *required(Text, "content", "reasoning"),
+    *required(UtcTime, "created_at", "undone_at"),
+    Column("logprobs", Text, nullable=False, server_default=""),
+)
+"""Removed messages. `undo_id` is what removed them, such as the id of a turn that retries their
+question; their sequences may be in use again."""
+
 MODEL_CHARS = 200
 
 model_usage = Table(

@@ -32,6 +32,7 @@ from agent_service.storage.schema import (
     session_state,
     step,
     turn,
+    undone_message,
     watched_command,
 )
 from agent_service.storage.search import index
@@ -77,7 +78,7 @@ _LEAVE = insert_ignore(left_sandbox).from_select(
 _ITS_TURNS = sa.select(turn.c.id).where(turn.c.session_id == bindparam("of_session"))
 DELETED_BY_TURN = (step, event, approval)
 DELETED_BY_SESSION = (
-    *(message, sandbox_binding, session_state, approval_grant, watched_command),
+    *(message, undone_message, sandbox_binding, session_state, approval_grant, watched_command),
     *(review, session_file, turn),
 )
 """In this order, and before the session itself; a test compares this to the schema."""

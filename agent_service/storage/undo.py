@@ -1,4 +1,4 @@
-"""Takes back the last messages of a session."""
+"""Takes back the last messages of a session: no longer sent or found, but kept."""
 
 import json
 from collections.abc import Sequence
@@ -7,21 +7,18 @@ from typing import Any
 
 import sqlalchemy as sa
 from msgspec import Struct
-from msgspec.structs import asdict
 from sqlalchemy import Connection, bindparam
 
 from agent_service.records.compression import NOTHING
 from agent_service.records.requests import NOTICE
 from agent_service.records.search_query import text_of
-from agent_service.storage import sessions
-from agent_service.storage.schema import message, session, turn
+from agent_service.storage.schema import message, session, turn, undone_message
 from agent_service.storage.search import index
 from agent_service.storage.session_changes import hold, hold_idle
 from agent_service.storage.sessions import revision_after
+from services.database import UtcTime
 from services.errors import FailedPrecondition
 
-LAST_UNDO = "last_undo"
-"""The session value with the id of the last undo and its result, for repeats."""
 NOTHING_TO_RETRY = "nothing was said here yet that could be said again"
 
 _IS_NOTICE = turn.c.kind == sa.literal_column(f"'{NOTICE}'")
@@ -44,7 +41,7 @@ class UndoRequest(Struct, frozen=True):
     session_id: str
     profile: str
     undo_id: str
-    """A repeat of the last undo has its id, and takes nothing more back."""
+    """Repeats with the same id take nothing more back."""
     turns: int = 1
     expected: int = 0
     """The number of messages that the session must have; 0 means any."""
@@ -72,9 +69,18 @@ class RetryResult(Struct, frozen=True):
 def undo(conn: Connection, wanted: UndoRequest, now: datetime) -> UndoResult:
     """Take back the last turns: their messages are removed, but their effects stay."""
     hold(conn, wanted.session_id, wanted.profile)
-    last_undone = sessions.get_state(conn, wanted.session_id, LAST_UNDO)
-    if last_undone is not None and last_undone["undo_id"] == wanted.undo_id:
-        return UndoResult(**last_undone["result"])
+    undone = (
+        sa.select(undone_message.c.turn_id, undone_message.c.sequence, undone_message.c.content)
+        .where(
+            undone_message.c.session_id == wanted.session_id,
+            undone_message.c.undo_id == wanted.undo_id,
+            ~sa.exists().where(turn.c.id == undone_message.c.turn_id, _IS_NOTICE),
+        )
+        .order_by(undone_message.c.sequence)
+    )
+    if known := conn.execute(undone).all():
+        left = known[0].sequence - 1
+        return UndoResult(len({one.turn_id for one in known}), left, _said(known[0].content))
     row = hold_idle(conn, wanted.session_id, wanted.profile)
     if wanted.expected and row.message_count != wanted.expected:
         raise FailedPrecondition(
@@ -85,11 +91,8 @@ def undo(conn: Connection, wanted: UndoRequest, now: datetime) -> UndoResult:
         return UndoResult(0, row.message_count, "")
     first = min(found.first for found in last)
     began = _message(conn, row.id, first)
-    _take_back(conn, row.id, row, first - 1, now)
-    result = UndoResult(len(last), first - 1, _said(began.content))
-    undone = {"undo_id": wanted.undo_id, "result": asdict(result)}
-    sessions.put_state(conn, row.id, LAST_UNDO, undone)
-    return result
+    _take_back(conn, row.id, row, first - 1, wanted.undo_id, now)
+    return UndoResult(len(last), first - 1, _said(began.content))
 
 
 def retry(conn: Connection, begun: sa.Row[Any], now: datetime) -> RetryResult:
@@ -101,7 +104,7 @@ def retry(conn: Connection, begun: sa.Row[Any], now: datetime) -> RetryResult:
     if began is None:
         raise FailedPrecondition(NOTHING_TO_RETRY)
     left = began.sequence - 1
-    revision = _take_back(conn, begun.session_id, begun, left, now)
+    revision = _take_back(conn, begun.session_id, begun, left, begun.id, now)
     return RetryResult(json.loads(began.content)["content"], left, revision, began.turn_id)
 
 
@@ -123,10 +126,13 @@ def _last_said(conn: Connection, session_id: str) -> sa.Row[*tuple[Any, ...]] | 
 
 
 def _take_back(
-    conn: Connection, session_id: str, row: sa.Row[Any], after: int, now: datetime
+    conn: Connection, session_id: str, row: sa.Row[Any], after: int, undo_id: str, now: datetime
 ) -> int:
     index.remove(conn, session_id, after)
     taken = message.c.session_id == session_id, message.c.sequence > after
+    kept = sa.select(*message.columns, sa.literal(undo_id), sa.literal(now, UtcTime()))
+    columns = [*message.c.keys(), "undo_id", "undone_at"]
+    conn.execute(sa.insert(undone_message).from_select(columns, kept.where(*taken)))
     conn.execute(sa.delete(message).where(*taken))
     revised = revision_after(row.revision, now)
     left: dict[str, Any] = {"message_count": after, "revision": revised, "updated_at": now}

@@ -16,7 +16,7 @@ from agent_service.storage import session_changes as changes
 from agent_service.storage import sessions
 from agent_service.storage import undo as undoing
 from agent_service.storage.activity import activity
-from agent_service.storage.schema import metadata, sandbox_binding, session, turn
+from agent_service.storage.schema import metadata, sandbox_binding, session, turn, undone_message
 from agent_service.storage.search import queries
 from agent_service.storage.search.index import message_text
 from agent_service.storage.search.queries import SearchQuery
@@ -123,6 +123,26 @@ async def test_undo_takes_a_notice_back_with_what_was_said_before_it(filled: Dat
         assert (undone.turn_count, undone.message_count) == (1, 2)
         assert undone.user_text == "second question"
     assert await texts(filled, "told") == ["first question", "first answer"]
+
+
+async def test_what_is_taken_back_is_kept_out_of_sight(filled: Database) -> None:
+    await filled.write(lambda conn: undo(conn, "s", "default", 1, 0, "first"))
+    await filled.write(lambda conn: undo(conn, "s", "default", 1, 0, "second"))
+
+    def kept(conn: Connection) -> list[tuple[str, int, str]]:
+        rows = conn.execute(sa.select(undone_message)).all()
+        return sorted((row.undo_id, row.sequence, row.role) for row in rows)
+
+    assert await filled.read(kept) == [
+        ("first", 3, "user"),
+        ("first", 4, "assistant"),
+        ("first", 5, "tool"),
+        ("first", 6, "assistant"),
+        ("second", 1, "user"),
+        ("second", 2, "assistant"),
+    ]
+    await filled.write(lambda conn: changes.delete(conn, "s", "default", NOW))
+    assert await filled.read(kept) == []
 
 
 async def test_the_same_undo_takes_back_nothing_more(filled: Database) -> None:

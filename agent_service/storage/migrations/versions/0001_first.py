@@ -225,6 +225,21 @@ sa.Table(
     sa.PrimaryKeyConstraint("id"),
 )
 sa.Table(
+    "undone_message",
+    tables,
+    sa.Column("session_id", sa.String(length=128), nullable=False),
+    sa.Column("undo_id", sa.String(length=160), nullable=False),
+    sa.Column("sequence", sa.BigInteger(), nullable=False),
+    sa.Column("turn_id", sa.String(length=128), nullable=False),
+    sa.Column("role", sa.String(length=12), nullable=False),
+    sa.Column("content", sa.Text(), nullable=False),
+    sa.Column("reasoning", sa.Text(), nullable=False),
+    sa.Column("created_at", UtcTime(), nullable=False),
+    sa.Column("undone_at", UtcTime(), nullable=False),
+    sa.ForeignKeyConstraint(["session_id"], ["session.id"]),
+    sa.PrimaryKeyConstraint("session_id", "undo_id", "sequence"),
+)
+sa.Table(
     "watched_command",
     tables,
     sa.Column("id", sa.String(length=160), nullable=False),

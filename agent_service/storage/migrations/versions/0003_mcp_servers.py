@@ -15,4 +15,5 @@ def upgrade() -> None:
         sa.Column("name", sa.String(64), primary_key=True),
         sa.Column("catalog", sa.JSON(), nullable=False),
     )
-    op.add_column("message", sa.Column("logprobs", sa.Text(), nullable=False, server_default=""))
+    for table in ("message", "undone_message"):
+        op.add_column(table, sa.Column("logprobs", sa.Text(), nullable=False, server_default=""))

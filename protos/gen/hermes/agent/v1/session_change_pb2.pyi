@@ -43,8 +43,8 @@ class UndoTurnsRequest(_message.Message):
     repeat.
     """
     undo_id: _builtins.str
-    """Chosen by the caller, at most 128 characters: while it is the session's last one, the same again
-    takes nothing more back, and is answered as before. Empty means that each call takes back more.
+    """Chosen by the caller, at most 128 characters: the same again takes nothing more back, and is
+    answered as before. Empty means that each call takes back more.
     """
     def __init__(
         self,
