@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from agent_service.models.catalog import REFRESHED, ModelInfo
 from agent_service.models.costs import PER_TOKENS, Price
-from agent_service.models.proxies import open_session
+from agent_service.models.proxies import open_session, reason_of, without_user
 from services.errors import ServiceUnavailable
 from services.lifecycle import all_of
 from services.validation import decode, lenient
@@ -57,6 +57,14 @@ class ServedModel(Struct, frozen=True):
     """Whether it is llama.cpp, which tells how much of a prompt it has read."""
 
 
+class ListingUnreachable(ServiceUnavailable):
+    """A server gives no answer that can be read."""
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(f"{url} cannot be read: {reason}")
+        self.reason = reason
+
+
 class ListingRefused(ServiceUnavailable):
     """A server answers with an error instead of its models."""
 
@@ -80,7 +88,7 @@ async def discover_local(
 async def fetch_models(url: str) -> list[ModelInfo]:
     """The models of a `/models` response; ServiceUnavailable if there is none."""
     async with await open_session(url) as session:
-        models = listed_models(await fetch_listing(session, url, TIMEOUT_S, follow=True))
+        models = listed_models(await fetch_listing(session, url, {}, TIMEOUT_S, follow=True))
     if not models:
         raise ServiceUnavailable(f"{url} lists no models; the catalogue is left as it is")
     return models
@@ -99,14 +107,14 @@ async def served_model(base_url: str, api_key: SecretStr, model: str) -> ServedM
     base_url = base_url.partition("?")[0]
     root = base_url.removesuffix("/v1")
     try:
-        opened = await open_session(base_url, headers)
+        opened = await open_session(base_url)
     except ServiceUnavailable:
         return ServedModel()  # the call itself says why
     async with opened as session:
 
         async def told(path: str) -> bytes:
             try:
-                return await fetch_listing(session, path, LOCAL_TIMEOUT_S)
+                return await fetch_listing(session, path, headers, LOCAL_TIMEOUT_S)
             except ServiceUnavailable:
                 return b""
 
@@ -115,7 +123,11 @@ async def served_model(base_url: str, api_key: SecretStr, model: str) -> ServedM
         if b'"models"' in listings[1] and not _served(listings[1], model):
             with suppress(TimeoutError, aiohttp.ClientError):
                 async with asyncio.timeout(LOADING_TIMEOUT_S):
-                    await session.post(f"{root}/api/generate", json={"model": model})
+                    asked = session.post(
+                        f"{root}/api/generate", json={"model": model}, headers=headers
+                    )
+                    async with asked as answer:
+                        await answer.read()
             listings[1] = await told(f"{root}/api/ps")
     by_llama_cpp = _llama_cpp(props)
     found = (by_llama_cpp, *(_served(listing, model) for listing in listings))
@@ -152,27 +164,34 @@ def _llama_cpp(props: bytes) -> int:
 
 async def _listed(session: "ClientSession", url: str, timeout_s: float) -> tuple[str, ...]:
     try:
-        return chat_models(await fetch_listing(session, url, timeout_s))
+        return chat_models(await fetch_listing(session, url, {}, timeout_s))
     except ServiceUnavailable:
         return ()
 
 
 async def fetch_listing(
-    session: "ClientSession", url: str, timeout_s: float, *, follow: bool = False
+    session: "ClientSession",
+    url: str,
+    headers: Mapping[str, str],
+    timeout_s: float,
+    *,
+    follow: bool = False,
 ) -> bytes:
-    """The body of a listing; raises ListingRefused, or ServiceUnavailable without an answer."""
+    """The body of a listing; raises ListingRefused, or ListingUnreachable without an answer."""
     import aiohttp
 
     body = bytearray()
     try:
-        async with asyncio.timeout(timeout_s), session.get(url, allow_redirects=follow) as response:
+        async with (
+            asyncio.timeout(timeout_s),
+            session.get(without_user(url), headers=headers, allow_redirects=follow) as response,
+        ):
             async for chunk in response.content.iter_any():
                 body += chunk
                 if len(body) > MAX_LISTING_BYTES:
-                    raise ServiceUnavailable(f"{url} lists more than a catalogue can have")
+                    raise ListingUnreachable(url, "it lists more than a catalogue can have")
     except (TimeoutError, OSError, aiohttp.ClientError, ValueError) as error:
-        why = str(error) or type(error).__name__
-        raise ServiceUnavailable(f"{url} cannot be read: {why}") from error
+        raise ListingUnreachable(url, reason_of(error)) from None
     if not 200 <= response.status < 300:
         raise ListingRefused(url, response.status, bytes(body))
     return bytes(body)

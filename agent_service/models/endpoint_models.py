@@ -1,13 +1,15 @@
 """Lists the models of an endpoint."""
 
-import errno
-import os
-from typing import cast
-
 from msgspec.structs import replace
 
 from agent_service.models.catalog import ENDPOINT, ModelInfo
-from agent_service.models.discovery import ListingRefused, chat_models, fetch_listing, listed_models
+from agent_service.models.discovery import (
+    ListingRefused,
+    ListingUnreachable,
+    chat_models,
+    fetch_listing,
+    listed_models,
+)
 from agent_service.models.endpoints import MESSAGES_VERSION, Api, Endpoint, key_header, url_below
 from agent_service.models.failures import connection_failure, http_failure, proxy_failure
 from agent_service.models.proxies import open_session
@@ -47,19 +49,20 @@ async def _fetch(endpoint: Endpoint, path: str, timeout_s: float) -> bytes:
     is_native = endpoint.api is Api.MESSAGES
     headers = {"anthropic-version": MESSAGES_VERSION} if is_native else {}
     try:
-        session = await open_session(url, {**headers, **_signature(endpoint), **endpoint.headers})
+        session = await open_session(url)
     except ServiceUnavailable as error:
         raise proxy_failure(endpoint, error.message) from None
     try:
         async with session:
-            return await fetch_listing(session, url, timeout_s)
+            sent = {**headers, **_signature(endpoint), **endpoint.headers}
+            return await fetch_listing(session, url, sent, timeout_s)
     except ListingRefused as refused:
         if refused.status not in _TELLING and refused.status < 500:
             return b""
         body = refused.body.decode(errors="replace")
         raise http_failure(endpoint, endpoint.model, refused.status, {}, body) from None
-    except ServiceUnavailable as error:
-        raise connection_failure(endpoint, _reason(error)) from error
+    except ListingUnreachable as error:
+        raise connection_failure(endpoint, error.reason) from None
 
 
 async def with_listed_model(endpoint: Endpoint) -> Endpoint:
@@ -79,12 +82,3 @@ def _signature(endpoint: Endpoint) -> dict[str, str]:
     usual = "X-Api-Key" if endpoint.api is Api.MESSAGES else "Authorization"
     name = key_header(endpoint.base_url, usual)
     return {name: f"Bearer {key}" if name == "Authorization" else key} if key else {}
-
-
-def _reason(error: BaseException) -> str:
-    while (cause := error.__cause__ or error.__context__) is not None:
-        several = cast("BaseExceptionGroup[BaseException]", cause)
-        error = several.exceptions[0] if isinstance(cause, BaseExceptionGroup) else cause
-    if isinstance(error, OSError) and (error.errno or 0) in errno.errorcode:
-        return os.strerror(error.errno or 0)
-    return str(error) or type(error).__name__

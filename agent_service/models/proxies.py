@@ -1,9 +1,9 @@
 """HTTP sessions that reach an address directly or through the proxy that the environment names."""
 
 import asyncio
+import os
 import socket
 import ssl
-from collections.abc import Mapping
 from ipaddress import ip_address, ip_network
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -13,6 +13,7 @@ from services.errors import ServiceUnavailable
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
+    from yarl import URL
 
 KEEP_ALIVE_S = 120.0
 """Idle connections are kept between calls, since a new one costs a TLS handshake."""
@@ -48,8 +49,11 @@ def proxy_of(url: str) -> str | None:
     return proxy if scheme else f"http://{proxy}"
 
 
-async def open_session(url: str, headers: Mapping[str, str] | None = None) -> "ClientSession":
-    """An HTTP session for an address; ServiceUnavailable as `proxy_of`."""
+async def open_session(url: str) -> "ClientSession":
+    """An HTTP session for an address; ServiceUnavailable as `proxy_of`.
+
+    Keys belong to its requests: a proxy gets the headers of the session.
+    """
     proxy, trust = proxy_of(url), await asyncio.to_thread(_prepare, url)
     import aiohttp
 
@@ -62,7 +66,7 @@ async def open_session(url: str, headers: Mapping[str, str] | None = None) -> "C
         cookie_jar=aiohttp.DummyCookieJar(),
         max_field_size=_MAX_HEAD_BYTES,
         max_headers=_MAX_HEADERS,
-        headers={"User-Agent": "Hermes", **(headers or {})},
+        headers={"User-Agent": "Hermes"},
     )
 
 
@@ -72,7 +76,40 @@ def _prepare(url: str) -> ssl.SSLContext:
 
     if url.startswith("http://") and is_loopback(url):
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    return ssl.create_default_context()
+    import httpx2
+
+    return httpx2.create_ssl_context()
+
+
+def without_user(url: str) -> "URL":
+    """The address without a user's name and password, which aiohttp would send."""
+    from yarl import URL
+
+    return URL(url).with_user(None)
+
+
+def reason_of(error: Exception) -> str:
+    """Why a request got no answer, without what aiohttp repeats of addresses and proxies."""
+    import aiohttp
+
+    match error:
+        case aiohttp.ClientHttpProxyError():
+            return f"the proxy says {error.status} {error.message}"
+        case aiohttp.InvalidURL():
+            return "its address or that of the proxy is not valid"
+        case aiohttp.ClientConnectorError():
+            return _system_reason(error.os_error)
+        case aiohttp.ClientResponseError():
+            return "what it says is not HTTP"
+        case _:
+            return str(error) or type(error).__name__
+
+
+def _system_reason(error: OSError) -> str:
+    """The system's error text, since asyncio says only that the call failed."""
+    if error.errno and error.errno > 0 and not isinstance(error, ssl.SSLError):
+        return os.strerror(error.errno)
+    return error.strerror or str(error)
 
 
 def _probed_socket(address: tuple[Any, ...]) -> socket.socket:

@@ -84,8 +84,7 @@ class Transcriptions:
         self._boundary = secrets.token_hex(16)
 
     def headers(self) -> Mapping[str, str]:
-        # The space, which servers ignore, keeps the SDK from building a form of its own.
-        return {"Content-Type": f" multipart/form-data; boundary={self._boundary}"}
+        return {"Content-Type": f"multipart/form-data; boundary={self._boundary}"}
 
     def body(self, request: ModelRequest, dialect: Dialect) -> bytes:
         mime_type, sound = sound_of(request)

@@ -1,8 +1,6 @@
 """Posts requests to one provider's endpoint and reads its answers as they arrive."""
 
 import asyncio
-import os
-import ssl
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from io import BytesIO
@@ -19,14 +17,13 @@ from agent_service.models.failures import (
     proxy_failure,
     timeout_failure,
 )
-from agent_service.models.proxies import open_session
+from agent_service.models.proxies import open_session, reason_of, without_user
 from agent_service.models.wires.wire import Wire
 from agent_service.records.model_errors import ModelError
 from services.errors import ServiceUnavailable
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession
-    from yarl import URL
 
 _DRAIN_S = 0.05
 _MAX_ERROR_BYTES = 256 * 1024
@@ -113,7 +110,7 @@ class Transport:
         # aiohttp limits the wait for the response, but not the time to send a body.
         async with asyncio.timeout(connect_s + 2 * idle_s):
             return await session.post(
-                _url(url_below(endpoint.base_url, self._path)),
+                without_user(url_below(endpoint.base_url, self._path)),
                 headers=self._headers_of(endpoint),
                 data=BytesIO(body),  # streams a long body in pieces
                 allow_redirects=False,
@@ -150,16 +147,9 @@ class Transport:
             raise connection_failure(endpoint, reason) from error
         except TimeoutError as error:
             raise timeout_failure(endpoint, self._timeouts.idle_s) from error
-        except aiohttp.ClientHttpProxyError as error:
-            # Its own text contains the proxy's credentials.
-            reason = f"the proxy says {error.status} {error.message}"
-            raise connection_failure(endpoint, reason) from None
-        except aiohttp.ClientConnectorError as error:
-            raise connection_failure(endpoint, _reason(error.os_error)) from error
-        except aiohttp.ClientResponseError as error:
-            raise connection_failure(endpoint, "what it says is not HTTP") from error
         except (aiohttp.ClientError, ValueError) as error:
-            raise connection_failure(endpoint, str(error)) from error
+            # Its own text may contain the proxy's credentials.
+            raise connection_failure(endpoint, reason_of(error)) from None
 
 
 async def _read_error(answer: Answer) -> str:
@@ -167,17 +157,3 @@ async def _read_error(answer: Answer) -> str:
     while len(body) < _MAX_ERROR_BYTES and (data := await answer.read()):
         body += data
     return body.decode(errors="replace")
-
-
-def _url(url: str) -> "URL":
-    """The address without a user's name and password, which aiohttp would send."""
-    from yarl import URL
-
-    return URL(url).with_user(None)
-
-
-def _reason(error: OSError) -> str:
-    """The system's error text, since asyncio says only that the call failed."""
-    if error.errno and error.errno > 0 and not isinstance(error, ssl.SSLError):
-        return os.strerror(error.errno)
-    return error.strerror or str(error)

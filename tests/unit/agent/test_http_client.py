@@ -11,6 +11,8 @@ from traceback import format_exception
 import pytest
 from pydantic import SecretStr
 
+from agent_service.models.discovery import fetch_models
+from agent_service.models.endpoint_models import list_models
 from agent_service.models.endpoints import Endpoint
 from agent_service.models.provider import Provider
 from agent_service.models.proxies import open_session, proxy_of
@@ -207,6 +209,49 @@ async def test_a_proxy_that_wants_other_credentials_tells_nobody_those_that_it_g
     assert "tok3n" not in "".join(format_exception(refused.value))
 
 
+async def test_a_proxy_gets_no_key_of_a_listing_and_its_password_is_not_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[bytes] = []
+
+    async def serve(reader: StreamReader, writer: StreamWriter) -> None:
+        asked.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
+
+    told: list[Exception] = []
+    async with _serving(serve) as port:
+        _without_proxies(monkeypatch)
+        for proxy in (f"http://tok3n@127.0.0.1:{port}", "http://tok3n@127.0.0.1:bad"):
+            monkeypatch.setenv("https_proxy", proxy)
+            for host in ("model.test", "me.openai.azure.com"):
+                with pytest.raises(ModelError) as listing:
+                    await list_models(_endpoint(f"https://{host}/v1"))
+                told.append(listing.value)
+            with pytest.raises(ServiceUnavailable) as catalogue:
+                await fetch_models("https://catalogue.test/models")
+            async with _provider("https://model.test/v1") as far:
+                with pytest.raises(ModelError) as call:
+                    await _ask(far, "Hello?")
+            told += [catalogue.value, call.value]
+    assert [head.split()[0] for head in asked] == [b"CONNECT"] * 4
+    assert b"k3y" not in b"".join(asked)
+    assert ["the proxy says 407" in str(error) for error in told] == [True] * 4 + [False] * 4
+    assert "tok3n" not in "".join(line for error in told for line in format_exception(error))
+
+
+async def test_a_name_in_a_base_url_is_not_sent() -> None:
+    heads: list[bytes] = []
+
+    async def serve(reader: StreamReader, writer: StreamWriter) -> None:
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 23\r\n\r\n" + b'{"data":[{"id":"one"}]}')
+
+    async with _serving(serve) as port:
+        (model,) = await list_models(_endpoint(f"http://me:secret@127.0.0.1:{port}/v1"))
+    assert model.id == "one"
+    assert b"authorization: bearer k3y\r\n" in heads[0].lower()
+
+
 async def test_a_server_that_reads_no_further_holds_nobody_up() -> None:
     async def serve(reader: StreamReader, writer: StreamWriter) -> None:
         await writer.wait_closed()
@@ -243,9 +288,13 @@ async def _serving(serve: Serve) -> AsyncGenerator[int]:
         yield server.sockets[0].getsockname()[1]
 
 
+def _endpoint(url: str, key: str = "k3y") -> Endpoint:
+    return Endpoint(url, SecretStr(key), "scripted", "custom", "test", "HERMES_API_KEY")
+
+
 @asynccontextmanager
 async def _provider(url: str, timeouts: Timeouts | None = None) -> AsyncGenerator[Provider]:
-    endpoint = Endpoint(url, SecretStr("key"), "scripted", "custom", "test", "HERMES_API_KEY")
+    endpoint = _endpoint(url, "key")
     wire, retries = ChatCompletions(), RetryPolicy(max_retries=0)
     async with Provider(endpoint, wire, retries, timeouts) as provider:
         yield provider
