@@ -8,6 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import grpc
+import grpc.aio
 import pytest
 
 from hermes.agent.v1.tool_catalog_pb2 import ListToolsRequest
@@ -66,6 +68,9 @@ async def test_a_toolset_that_is_off_is_not_offered_and_not_run(home: Path) -> N
             "telegram": "turned off on telegram",
         }
         assert elsewhere["terminal"] == elsewhere["todo"] == {}
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await stub.ListTools(ListToolsRequest(platform="t" * 65))
+        assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
 @pytest.mark.timeout(180)
